@@ -1,0 +1,1 @@
+"""Who pays: plans and accounts."""

@@ -1,0 +1,1 @@
+"""Jobs from submission to result: the state machine, the queue, execution and the HTTP API."""

@@ -1,0 +1,1 @@
+"""Tests, one folder per app, beside the ones that cross them."""
