@@ -1,0 +1,1 @@
+"""What every API endpoint shares: errors, strict parsing, strict fields, request ids."""

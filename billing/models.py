@@ -1,0 +1,40 @@
+"""Plans and the accounts that are on them."""
+
+from django.db import models
+from django.db.models import F, Q
+
+
+class Plan(models.Model):
+    """What an account may do and what it pays. Times are in seconds, prices in credits."""
+
+    name = models.CharField(max_length=64, unique=True)
+    credits_per_second = models.PositiveIntegerField(default=32)
+    vcpu_per_job = models.PositiveSmallIntegerField(default=2)
+    max_active_jobs = models.PositiveIntegerField(default=200)
+    max_credits_per_job = models.PositiveIntegerField(default=57_600)
+    max_queue_seconds = models.PositiveIntegerField(default=86_400)
+    default_queue_seconds = models.PositiveIntegerField(default=1_800)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(credits_per_second__gt=0), name="plan_rate_positive"),
+            models.CheckConstraint(condition=Q(vcpu_per_job__gt=0), name="plan_vcpu_positive"),
+            models.CheckConstraint(
+                condition=Q(default_queue_seconds__lte=F("max_queue_seconds")),
+                name="plan_queue_default_le_max",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Account(models.Model):
+    """A customer: the one who pays."""
+
+    name = models.SlugField(max_length=64, unique=True)
+    plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="accounts")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.name

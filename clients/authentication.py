@@ -1,0 +1,64 @@
+"""Who is calling: the bearer key of an API request."""
+
+from dataclasses import dataclass
+
+from django.utils import timezone
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+
+from billing.models import Account, Plan
+from clients import keys
+from clients.models import ApiKey, Client
+from simservice.api.errors import ExpiredToken, InvalidToken, MissingToken, RevokedToken
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The authenticated caller of a request, in place of Django's user."""
+
+    key: ApiKey
+
+    @property
+    def client(self) -> Client:
+        return self.key.client
+
+    @property
+    def account(self) -> Account:
+        return self.key.client.account
+
+    @property
+    def plan(self) -> Plan:
+        return self.account.plan
+
+    @property
+    def is_authenticated(self) -> bool:
+        return True
+
+
+class KeyAuthentication(BaseAuthentication):
+    """`Authorization: Bearer <API key>` (specification, Authentication 1; codes: contract, section 1)."""
+
+    def authenticate(self, request: Request) -> tuple[Caller, ApiKey]:
+        """Return the caller, or raise one of the four 401 errors. One query for a well-formed key."""
+        key = keys.find_key(bearer(request))
+        if key is None:
+            raise InvalidToken
+        if key.revoked_at is not None:
+            raise RevokedToken
+        if key.expires_at is not None and key.expires_at <= timezone.now():
+            raise ExpiredToken
+        keys.record_use(key)
+        return Caller(key), key
+
+    def authenticate_header(self, request: Request) -> str:  # noqa: ARG002
+        return "Bearer"
+
+
+def bearer(request: Request) -> str:
+    """Return the well-formed key that a request carries. Raises MissingToken or InvalidToken."""
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise MissingToken
+    if not keys.is_well_formed(secret.strip()):
+        raise InvalidToken
+    return secret.strip()

@@ -1,0 +1,10 @@
+"""The pages' addresses."""
+
+from django.urls import path
+
+from dashboard import views
+
+urlpatterns = [
+    path("", views.home, name="home"),
+    path("share/<str:token>", views.share, name="share"),
+]

@@ -1,0 +1,57 @@
+"""Jobs and builds as operators see them: facts to read, never to edit."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+
+from jobs.models import Build, Job, JobEvent, Run
+
+
+class ReadOnly:
+    """An admin page on which nothing is added, changed or deleted."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        return False
+
+
+class RunInline(ReadOnly, admin.TabularInline):
+    model = Run
+    extra = 0
+
+
+class JobEventInline(ReadOnly, admin.TabularInline):
+    model = JobEvent
+    extra = 0
+
+
+@admin.register(Job)
+class JobAdmin(ReadOnly, admin.ModelAdmin):
+    list_display = [
+        "id",
+        "account",
+        "status",
+        "error_code",
+        "priority",
+        "attempt",
+        "created_at",
+        "completed_at",
+    ]
+    list_filter = ["status", "priority", "error_code"]
+    list_select_related = ["account"]
+    search_fields = ["=id", "=account__name"]
+    exclude = ["summary", "share_token"]
+    inlines = [RunInline, JobEventInline]
+    show_full_result_count = False
+
+
+@admin.register(Build)
+class BuildAdmin(ReadOnly, admin.ModelAdmin):
+    list_display = ["git_branch", "commit", "simc_version", "wow_version", "created_at", "withdrawn_at"]
+    list_filter = ["git_branch"]

@@ -1,0 +1,154 @@
+"""What the API says about a job, in the contract's words (contract, sections 3 and 4)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+
+from jobs.links import Links
+from jobs.models import WAITING, Artifact, Build, Job, Priority
+from jobs.progress import Progress
+from simservice.api.fields import iso, iso_or_none
+
+
+def submission_response(job: Job, links: Links) -> dict[str, Any]:
+    """Return the answer to an accepted submission."""
+    return {
+        "success": True,
+        "id": str(job.pk),
+        "runtime": {"ceiling": ceiling(job), "priorityFeeCredits": job.priority_fee_credits},
+        "links": links.of(job),
+        "metadata": job.metadata,
+    }
+
+
+def ceiling(job: Job) -> dict[str, int | None]:
+    """Return what the job may use."""
+    return {
+        "maxCredits": job.ceiling_credits,
+        "runtimeSeconds": job.ceiling_runtime_seconds,
+        "queueSeconds": job.ceiling_queue_seconds,
+    }
+
+
+def job_object(job: Job, links: Links) -> dict[str, Any]:
+    """Return the job object of `GET jobs/{id}`."""
+    return {
+        "id": str(job.pk),
+        "status": job.status,
+        "priority": Priority(job.priority).name.lower(),
+        "createdAt": iso(job.created_at),
+        "startedAt": iso_or_none(job.started_at),
+        "completedAt": iso_or_none(job.completed_at),
+        "cancelRequestedAt": iso_or_none(job.cancel_requested_at),
+        "errorCode": job.error_code,
+        "statusReason": job.status_reason,
+        "simcExitCode": job.simulator_exit_code,
+        "retentionDays": settings.RETENTION_DAYS,
+        "metadata": job.metadata,
+        "runtime": runtime(job),
+        "retried": job.retried,
+        "build": build_of(job),
+        "links": links.of(job),
+    }
+
+
+def runtime(job: Job) -> dict[str, Any]:
+    """Return what the job used, and what it may use. Durations in milliseconds; null while unknown."""
+    total = None
+    if job.started_at and job.completed_at:
+        total = max(0, round((job.completed_at - job.started_at).total_seconds() * 1000))
+    return {
+        "simDurationMs": job.sim_duration_ms,
+        "totalDurationMs": total,
+        "creditsConsumed": job.credits_consumed,
+        "priorityFeeCredits": job.priority_fee_credits,
+        "creditsPerSecond": job.credits_per_second,
+        "vcpus": job.vcpus,
+        "ceiling": ceiling(job),
+    }
+
+
+def build_of(job: Job) -> dict[str, Any] | None:
+    """Return the build a job ran on, null until one did."""
+    build: Build | None = job.build
+    if build is None:
+        return None
+    return {"id": str(build.pk), "channel": job.channel, "commit": build.commit, "ci": None}
+
+
+def status_object(job: Job, progress: Progress) -> dict[str, Any]:
+    """Return the body of `GET jobs/{id}/status`."""
+    return {
+        "id": str(job.pk),
+        "metadata": job.metadata,
+        "status": job.status,
+        "errorCode": job.error_code,
+        "statusReason": job.status_reason,
+        "simcExitCode": job.simulator_exit_code,
+        "queue": queue_of(job),
+        "progress": progress_object(progress),
+        "logEntries": None,
+        "startedAt": iso_or_none(job.started_at),
+        "updatedAt": iso(job.updated_at),
+        "retried": job.retried,
+    }
+
+
+def queue_of(job: Job) -> dict[str, Any] | None:
+    """Return the job's wait, null once it started."""
+    if job.status not in WAITING:
+        return None
+    return {"queuedAt": iso(job.created_at), "estimatedStartSeconds": None, "estimatedStartUpdatedAt": None}
+
+
+def progress_object(progress: Progress) -> dict[str, Any]:
+    """Return how far a job is, in percent."""
+    stage = progress.stage
+    return {
+        "percent": progress.percent,
+        "stage": stage
+        and {"current": stage.current, "total": stage.total, "label": stage.label, "percent": stage.percent},
+    }
+
+
+def result_object(job: Job, artifacts: Sequence[Artifact], links: Links) -> dict[str, Any]:
+    """Return the body of `GET jobs/{id}/result`."""
+    listed = [{"id": str(artifact.pk), **artifact_object(artifact, links)} for artifact in artifacts]
+    return {**job_object(job, links), "result": {"summary": job.summary, "artifacts": listed}}
+
+
+def artifact_object(artifact: Artifact, links: Links) -> dict[str, Any]:
+    """Return what the result and the manifest say of an artifact alike."""
+    return {
+        "kind": artifact.kind,
+        "stage": artifact.stage,
+        "url": links.artifact(artifact),
+        "mimeType": artifact.mime_type,
+        "bytes": artifact.bytes,
+    }
+
+
+def manifest(job: Job, artifacts: Sequence[Artifact], links: Links) -> dict[str, Any]:
+    """Return the public manifest of an ended job: what the result says, without the character's gear."""
+    return {
+        "version": "v1",
+        "job": {
+            "id": str(job.pk),
+            "status": job.status,
+            "createdAt": iso(job.created_at),
+            "startedAt": iso_or_none(job.started_at),
+            "completedAt": iso_or_none(job.completed_at),
+        },
+        "build": build_of(job),
+        "result": {"summary": without_gear(job.summary)},
+        "artifacts": [{**artifact_object(a, links), "sha256": a.sha256} for a in artifacts],
+    }
+
+
+def without_gear(summary: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the summary as strangers may see it."""
+    if not summary or not summary.get("mainActor"):
+        return summary
+    shown = {name: value for name, value in summary["mainActor"].items() if name != "gear"}
+    return {**summary, "mainActor": shown}

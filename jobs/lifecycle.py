@@ -1,0 +1,145 @@
+"""The state machine: the only place that moves a job's status (design: state machine; contract, section 5).
+
+Every move is one UPDATE that names the status and the attempt it expects, and writes a JobEvent in the same
+transaction. Whoever comes second updates no row, is told so, and stops quietly.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from jobs.models import Build, Job, JobEvent, Run, Status
+
+ENDS = frozenset({Status.COMPLETED, Status.FAILED, Status.TIMED_OUT, Status.CANCELLED})
+TRANSITIONS: dict[str, frozenset[Status]] = {
+    Status.PENDING: frozenset({Status.QUEUED, Status.STARTING, Status.FAILED, Status.CANCELLED}),
+    Status.QUEUED: frozenset({Status.STARTING, Status.FAILED, Status.CANCELLED}),
+    Status.STARTING: frozenset({Status.RUNNING, Status.QUEUED}) | ENDS,
+    Status.RUNNING: frozenset({Status.QUEUED}) | ENDS,
+}
+RELEASED = {"worker": "", "lease_expires_at": None}
+ANY = Q()
+LEASE_EXPIRED = Q(lease_expires_at__lt=Now())
+
+
+class IllegalTransition(Exception):
+    """The program asked for a move that the state machine does not have: a bug, not a race."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a job ended. `sim_duration_ms` is None when no simulator process ran."""
+
+    status: Status
+    error_code: str | None = None
+    reason: str | None = None
+    exit_code: str | None = None
+    sim_duration_ms: int | None = None
+    credits_consumed: int = 0
+    summary: dict[str, Any] | None = None
+
+
+def move(job: Job, *, to: Status, reason: str = "", guard: Q = ANY, **changes: Any) -> bool:
+    """Move `job` from the status and attempt it was read with; return False when somebody else was first.
+
+    `guard` is a further condition that must still hold. On success the given instance carries the new status
+    and attempt; the other changes are in the database only. Raises IllegalTransition when the table above has
+    no such move.
+    """
+    if to not in TRANSITIONS.get(job.status, ()):
+        raise IllegalTransition(f"{job.status} → {to}")
+    attempt = changes.get("attempt", job.attempt)
+    with transaction.atomic():
+        expected = Job.objects.filter(guard, pk=job.pk, status=job.status, attempt=job.attempt)
+        if not expected.update(status=to, updated_at=Now(), **changes):
+            return False
+        JobEvent.objects.create(
+            job_id=job.pk,
+            at=Now(),
+            from_status=job.status,
+            to_status=to,
+            attempt=attempt,
+            reason=reason[:500],
+        )
+    job.status, job.attempt = to, attempt
+    return True
+
+
+def accept(job: Job) -> None:
+    """Insert a new job, and the first event of its history. Call inside the submission's transaction."""
+    job.save(force_insert=True)
+    JobEvent.objects.create(job=job, at=job.created_at, to_status=job.status, attempt=0)
+
+
+def mark_queued(job: Job) -> bool:
+    """Record that a pending job was announced to the workers."""
+    return move(job, to=Status.QUEUED)
+
+
+def start_attempt(job: Job, *, worker: str) -> bool:
+    """Give a waiting job to `worker`: a new attempt under a new lease."""
+    return move(
+        job,
+        to=Status.STARTING,
+        reason=f"claimed by {worker}",
+        attempt=job.attempt + 1,
+        worker=worker,
+        lease_expires_at=lease_end(),
+    )
+
+
+def lease_end() -> Any:
+    """Return the database expression for the end of a lease taken now."""
+    return Now() + timedelta(seconds=settings.LEASE_SECONDS)
+
+
+def renew_lease(job: Job) -> bool:
+    """Keep the job for another lease; False when it is no longer this attempt's."""
+    held = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=(Status.STARTING, Status.RUNNING))
+    return bool(held.update(lease_expires_at=lease_end()))
+
+
+def start_run(job: Job, *, build: Build) -> Run | None:
+    """Record the attempt's first simulator process and move the job to running; None when the job was lost."""
+    with transaction.atomic():
+        if not move(job, to=Status.RUNNING, build=build, started_at=Now()):
+            return None
+        return Run.objects.create(job=job, attempt=job.attempt, build=build, started_at=Now())
+
+
+def hand_back(job: Job, *, reason: str, guard: Q = ANY) -> bool:
+    """Put a lost job back into the queue, at its original place and with a new waiting time."""
+    deadline = Now() + timedelta(seconds=job.ceiling_queue_seconds)
+    return move(
+        job,
+        to=Status.QUEUED,
+        reason=reason,
+        guard=guard,
+        queue_deadline_at=deadline,
+        started_at=None,
+        build=None,
+        **RELEASED,
+    )
+
+
+def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
+    """End the job; False when it is no longer this attempt's."""
+    return move(
+        job,
+        to=outcome.status,
+        reason=outcome.reason or "",
+        guard=guard,
+        error_code=outcome.error_code,
+        status_reason=outcome.reason and outcome.reason[:500],
+        simulator_exit_code=outcome.exit_code,
+        sim_duration_ms=outcome.sim_duration_ms,
+        credits_consumed=outcome.credits_consumed,
+        summary=outcome.summary,
+        completed_at=Now(),
+        **RELEASED,
+    )

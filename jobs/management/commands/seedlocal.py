@@ -1,0 +1,64 @@
+"""`seedlocal`: the account, user, key and build that the local stack starts with. Safe to run again and again."""
+
+import json
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand
+from django.db import transaction
+from django.utils import timezone
+
+from billing.models import Account, Plan
+from clients.accounts import default_client, open_account
+from clients.keys import create_key, find_key
+from clients.models import Membership
+from jobs import builds
+
+DEMO = "demo"
+MINISIM = Path(settings.BASE_DIR) / "minisim" / "minisim"
+
+
+class Command(BaseCommand):
+    help = "Reads what an earlier start kept as JSON on standard input, prints the same with what was missing."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        kept: dict[str, str] = json.loads(sys.stdin.read() or "{}")
+        with transaction.atomic():
+            account = ensure_account()
+            password = ensure_user(account, kept.get("password"))
+            key = ensure_key(account, kept.get("apiKey"))
+        builds.register(MINISIM, git_branch=settings.GIT_BRANCHES[0], commit="minisim", created_at=timezone.now())
+        answer = {"account": DEMO, "apiKey": key, "user": DEMO, "password": password}
+        self.stdout.write(json.dumps(answer))
+
+
+def ensure_account() -> Account:
+    """Return the demo account, opened on the first start."""
+    plan, _ = Plan.objects.get_or_create(name="standard")
+    return Account.objects.filter(name=DEMO).first() or open_account(DEMO, plan=plan)
+
+
+def ensure_user(account: Account, password: str | None) -> str:
+    """Make sure that the demo user exists, owns the account and may use the admin; return its password."""
+    user, created = get_user_model().objects.get_or_create(
+        username=DEMO, defaults={"is_staff": True, "is_superuser": True}
+    )
+    if created or password is None or not user.check_password(password):
+        password = password or secrets.token_urlsafe(12)
+        user.set_password(password)
+        user.save(update_fields=["password"])
+    Membership.objects.get_or_create(user=user, account=account, defaults={"role": Membership.Role.OWNER})
+    return password
+
+
+def ensure_key(account: Account, secret: str | None) -> str:
+    """Return the kept key if it still serves, else a new one."""
+    if secret is not None:
+        key = find_key(secret)
+        if key is not None and key.revoked_at is None:
+            return secret
+    return create_key(default_client(account), name="local")[1]

@@ -1,0 +1,287 @@
+"""Builds, jobs and all that belongs to a job. A job's status moves only through `jobs/lifecycle.py`."""
+
+import uuid
+
+from django.db import models
+from django.db.models import F, Q
+
+from billing.models import Account
+from clients.models import ApiKey, Client
+
+
+class Status(models.TextChoices):
+    """Where a job is in its life (contract, section 5)."""
+
+    PENDING = "pending"
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+
+
+WAITING = (Status.PENDING, Status.QUEUED)
+HELD = (Status.STARTING, Status.RUNNING)
+ACTIVE = WAITING + HELD
+TERMINAL = (Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT)
+
+
+class Priority(models.IntegerChoices):
+    """The lanes; a lower number starts first (specification, Queue ordering 1)."""
+
+    HIGH = 0
+    STANDARD = 1
+    BACKGROUND = 2
+
+
+class Channel(models.TextChoices):
+    """How a job chooses its build (specification, Versioning 4)."""
+
+    NIGHTLY = "nightly"
+    WEEKLY = "weekly"
+    LATEST = "latest"
+
+
+class Build(models.Model):
+    """A simulator executable that jobs may run on."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    executable = models.CharField(max_length=1024)
+    git_branch = models.CharField(max_length=64)
+    commit = models.CharField(max_length=64)
+    simc_version = models.CharField(max_length=128)
+    wow_version = models.CharField(max_length=64, blank=True)
+    hotfix_date = models.DateField(null=True, blank=True)
+    created_at = models.DateTimeField()
+    withdrawn_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["git_branch", "commit"], name="build_commit_unique"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["git_branch", "-created_at"], condition=Q(withdrawn_at=None), name="build_available"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.git_branch}@{self.commit[:12]}"
+
+
+class Job(models.Model):
+    """One simulation job, from its acceptance to its end. The profile's text is a row of its own."""
+
+    id = models.BigIntegerField(primary_key=True, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="jobs")
+    client = models.ForeignKey(Client, on_delete=models.PROTECT, related_name="jobs")
+    api_key = models.ForeignKey(ApiKey, null=True, on_delete=models.SET_NULL, related_name="jobs")
+
+    # What was asked for
+    priority = models.PositiveSmallIntegerField(choices=Priority)
+    channel = models.CharField(max_length=8, choices=Channel)
+    git_branch = models.CharField(max_length=64)
+    multi_stage = models.BooleanField(default=False)
+    html = models.BooleanField(default=False)
+    json_version = models.PositiveSmallIntegerField(default=2)
+    metadata = models.JSONField(default=dict)
+
+    # What it may use: frozen at submission, so that a changed plan changes no accepted job
+    max_credits = models.PositiveBigIntegerField(null=True)
+    ceiling_credits = models.PositiveBigIntegerField()
+    ceiling_runtime_seconds = models.PositiveIntegerField()
+    ceiling_queue_seconds = models.PositiveIntegerField()
+    priority_fee_credits = models.PositiveIntegerField(default=0)
+    credits_per_second = models.PositiveIntegerField()
+    vcpus = models.PositiveSmallIntegerField()
+
+    # Where it is
+    status = models.CharField(max_length=9, choices=Status, default=Status.PENDING)
+    attempt = models.PositiveSmallIntegerField(default=0)
+    worker = models.CharField(max_length=128, blank=True)
+    lease_expires_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField()
+    queue_deadline_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    completed_at = models.DateTimeField(null=True)
+    cancel_requested_at = models.DateTimeField(null=True)
+    updated_at = models.DateTimeField()
+
+    # How it ended
+    build = models.ForeignKey(Build, null=True, on_delete=models.PROTECT, related_name="jobs")
+    error_code = models.CharField(max_length=32, null=True)  # noqa: DJ001 - null is the contract's "no error"
+    status_reason = models.CharField(max_length=500, null=True)  # noqa: DJ001
+    simulator_exit_code = models.CharField(max_length=16, null=True)  # noqa: DJ001
+    sim_duration_ms = models.PositiveBigIntegerField(null=True)
+    credits_consumed = models.PositiveBigIntegerField(null=True)
+    summary = models.JSONField(null=True)
+
+    share_token = models.CharField(max_length=22, unique=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(status__in=Status.values), name="job_status_known"),
+            models.CheckConstraint(condition=Q(priority__in=Priority.values), name="job_priority_known"),
+            models.CheckConstraint(condition=Q(json_version__in=[2, 3]), name="job_json_version_known"),
+            # A worker holds a job exactly while it is starting or running.
+            models.CheckConstraint(
+                condition=(Q(status__in=HELD) & Q(lease_expires_at__isnull=False) & ~Q(worker=""))
+                | (~Q(status__in=HELD) & Q(lease_expires_at=None, worker="")),
+                name="job_lease_iff_held",
+            ),
+            models.CheckConstraint(condition=~Q(status__in=HELD) | Q(attempt__gte=1), name="job_held_was_claimed"),
+            models.CheckConstraint(
+                condition=(Q(status__in=TERMINAL) & Q(completed_at__isnull=False, credits_consumed__isnull=False))
+                | (~Q(status__in=TERMINAL) & Q(completed_at=None, credits_consumed=None)),
+                name="job_ended_iff_terminal",
+            ),
+            models.CheckConstraint(
+                condition=Q(status=Status.COMPLETED, error_code=None, summary__isnull=False)
+                | (Q(status__in=[s for s in TERMINAL if s != Status.COMPLETED]) & Q(error_code__isnull=False))
+                | Q(status__in=ACTIVE, error_code=None, summary__isnull=True),
+                name="job_error_iff_unsuccessful",
+            ),
+            # A job never bills more than its ceiling and its fee.
+            models.CheckConstraint(
+                condition=Q(credits_consumed=None)
+                | Q(credits_consumed__lte=F("ceiling_credits") + F("priority_fee_credits")),
+                name="job_billed_within_ceiling",
+            ),
+        ]
+        indexes = [
+            # The claim, and the position in the queue.
+            models.Index(fields=["priority", "id"], condition=Q(status__in=WAITING), name="job_waiting"),
+            # Overdue waits.
+            models.Index(fields=["queue_deadline_at"], condition=Q(status__in=WAITING), name="job_deadline"),
+            # What the sweep still has to announce.
+            models.Index(fields=["id"], condition=Q(status=Status.PENDING), name="job_unannounced"),
+            # Held jobs are few; leases are renewed often, so the lease itself stays out of every index.
+            models.Index(fields=["id"], condition=Q(status__in=HELD), name="job_held"),
+            # The active-job ceiling and header.
+            models.Index(fields=["account"], condition=Q(status__in=ACTIVE), name="job_active"),
+            # An account's jobs, newest first.
+            models.Index(fields=["account", "-id"], name="job_by_account"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+    @property
+    def retried(self) -> bool:
+        """Whether the platform lost at least one attempt (contract, section 5)."""
+        return self.attempt > 1
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.status in TERMINAL
+
+
+class JobProfile(models.Model):
+    """The profile text of a job, exactly as it was submitted."""
+
+    job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="profile")
+    text = models.TextField()
+
+    def __str__(self) -> str:
+        return f"profile of {self.job_id}"
+
+
+class Run(models.Model):
+    """One simulator process: an attempt's stage and shard."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="runs")
+    attempt = models.PositiveSmallIntegerField()
+    stage = models.PositiveSmallIntegerField(default=1)
+    shard = models.PositiveSmallIntegerField(default=0)
+    build = models.ForeignKey(Build, on_delete=models.PROTECT, related_name="runs")
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+    wall_ms = models.PositiveBigIntegerField(null=True)
+    cpu_ms = models.PositiveBigIntegerField(null=True)
+    peak_memory_bytes = models.PositiveBigIntegerField(null=True)
+    exit_code = models.CharField(max_length=16, null=True)  # noqa: DJ001 - null while it runs
+    stopped_for = models.CharField(max_length=32, blank=True)
+    sandbox_layers = models.JSONField(default=list)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "attempt", "stage", "shard"], name="run_unique"),
+            models.CheckConstraint(
+                condition=Q(ended_at=None, wall_ms=None) | Q(ended_at__isnull=False, wall_ms__isnull=False),
+                name="run_ended_has_duration",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job_id}#{self.attempt}.{self.stage}.{self.shard}"
+
+
+class JobEvent(models.Model):
+    """One move of a job from one status to another: written with the move, never changed."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField()
+    from_status = models.CharField(max_length=9, blank=True)
+    to_status = models.CharField(max_length=9, choices=Status)
+    attempt = models.PositiveSmallIntegerField()
+    reason = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["job", "id"], name="event_by_job")]
+
+    def __str__(self) -> str:
+        return f"{self.job_id}: {self.from_status or '-'} → {self.to_status}"
+
+
+class Artifact(models.Model):
+    """A file that a job produced. Size and hash are those of the content, whatever the storage compresses."""
+
+    class Kind(models.TextChoices):
+        JSON_REPORT = "json_report"
+        HTML_REPORT = "html_report"
+        CSV_REPORT = "csv_report"
+        INPUT = "input"
+        STDOUT_LOG = "stdout_log"
+        STDERR_LOG = "stderr_log"
+
+    id = models.BigIntegerField(primary_key=True, editable=False)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="artifacts")
+    attempt = models.PositiveSmallIntegerField()
+    stage = models.PositiveSmallIntegerField(null=True)
+    kind = models.CharField(max_length=16, choices=Kind)
+    mime_type = models.CharField(max_length=64)
+    token = models.CharField(max_length=22, unique=True)
+    storage_name = models.CharField(max_length=255, unique=True)
+    bytes = models.PositiveBigIntegerField()
+    sha256 = models.CharField(max_length=64)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["job", "attempt", "kind", "stage"], name="artifact_unique", nulls_distinct=False
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.job_id}"
+
+
+class IdempotencyKey(models.Model):
+    """A submission's key and the answer it got, word for word (contract, section 3)."""
+
+    api_key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="idempotency_keys")
+    key = models.CharField(max_length=255)
+    fingerprint = models.CharField(max_length=64)
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="idempotency_key")
+    response = models.TextField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["api_key", "key"], name="idempotency_key_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.api_key}: {self.key}"

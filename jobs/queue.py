@@ -1,0 +1,80 @@
+"""The queue: lanes, announcements and claims.
+
+PostgreSQL holds the queue. A message in a lane's Celery queue is only a hint that there may be work: it names no
+job, and a worker that receives it claims the best waiting job, so strict order holds whatever the broker
+delivers, repeats or loses.
+"""
+
+import logging
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models.functions import Now
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+
+from jobs import lifecycle
+from jobs.models import WAITING, Job, Priority, Status
+from simservice.celery import LANE_QUEUES, app
+from simservice.hints import redis
+
+logger = logging.getLogger(__name__)
+
+LANES = dict(zip(Priority, LANE_QUEUES, strict=True))
+HINTS_PER_LANE = 100
+SWEEP_BATCH = 100
+# A pending job younger than this is still in the hands of the request that submitted it.
+ANNOUNCED_WITHIN = timedelta(seconds=2)
+
+
+def claim(worker: str) -> Job | None:
+    """Give the best waiting job to `worker`, or None when nothing waits.
+
+    Best is the highest priority and, within it, the earliest submission (specification, Queue ordering 1). A job
+    past its queue deadline is left to the sweep.
+    """
+    with transaction.atomic():
+        waiting = Job.objects.filter(status__in=WAITING, queue_deadline_at__gt=Now())
+        job = waiting.select_for_update(skip_locked=True).order_by("priority", "id").first()
+        if job is None or not lifecycle.start_attempt(job, worker=worker):
+            return None
+    return job
+
+
+def announce(job: Job) -> None:
+    """Tell the workers that a pending job waits. A lost announcement is made again by the sweep."""
+    try:
+        send_hint(LANES[Priority(job.priority)])
+    except (OperationalError, RedisError):
+        logger.warning("job %s not announced: the broker does not answer", job.pk)
+        return
+    lifecycle.mark_queued(job)
+
+
+def send_hint(queue: str) -> None:
+    """Put one hint into a lane."""
+    app.send_task("jobs.tasks.simulate", queue=queue)
+
+
+def announce_pending() -> int:
+    """Announce pending jobs whose announcement was lost; return how many."""
+    lost = Job.objects.filter(status=Status.PENDING, created_at__lt=Now() - ANNOUNCED_WITHIN)
+    jobs = list(lost.order_by("id")[:SWEEP_BATCH])
+    for job in jobs:
+        announce(job)
+    return len(jobs)
+
+
+def replenish_hints() -> int:
+    """Make sure that every lane holds a hint for each waiting job, a hundred at most; return how many were sent.
+
+    This is what brings the workers back to the queue after Redis was emptied.
+    """
+    sent = 0
+    for priority, queue in LANES.items():
+        waiting = Job.objects.filter(status__in=WAITING, priority=priority)[:HINTS_PER_LANE].count()
+        missing = waiting - redis().llen(queue) if waiting else 0
+        for _ in range(missing):
+            send_hint(queue)
+        sent += max(missing, 0)
+    return sent

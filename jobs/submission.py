@@ -1,0 +1,126 @@
+"""From a request to an accepted job, in one transaction."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db import transaction
+from django.utils import timezone
+
+from billing.models import Account, Plan
+from clients.models import ApiKey
+from jobs import lifecycle, queue
+from jobs.models import ACTIVE, Channel, Job, JobProfile, Priority, Status
+from simservice.api.errors import MaxActiveJobsExceeded, ValidationFailed, WebhookNotConfigured
+from simservice.ids import new_token, next_id
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """What a caller asks for, whichever form it came in. Times in seconds."""
+
+    channel: Channel
+    git_branch: str
+    profile_text: str
+    multi_stage: bool
+    max_credits: int | None
+    max_queue_seconds: int | None
+    priority: Priority
+    metadata: Mapping[str, str]
+    html: bool
+    json_version: int
+    webhook_events: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ceilings:
+    """What a job may use: credits, simulator seconds they buy, and seconds in the queue."""
+
+    credits: int
+    runtime_seconds: int
+    queue_seconds: int
+
+
+def submit(submission: Submission, *, key: ApiKey) -> Job:
+    """Accept a job for the key's client and announce it to the workers.
+
+    Raises ValidationFailed, WebhookNotConfigured or MaxActiveJobsExceeded; nothing is stored then.
+    """
+    account = key.client.account
+    ceilings = ceilings_for(submission, plan=account.plan)
+    if submission.webhook_events:
+        raise WebhookNotConfigured
+    with transaction.atomic():
+        require_room(account)
+        job = new_job(submission, key=key, ceilings=ceilings)
+        lifecycle.accept(job)
+        JobProfile.objects.create(job=job, text=submission.profile_text)
+    queue.announce(job)
+    return job
+
+
+def ceilings_for(submission: Submission, *, plan: Plan) -> Ceilings:
+    """Return what the job may use: what the request asks for, else the plan's values.
+
+    Raises ValidationFailed naming every field that is over the plan's limit (contract, section 3).
+    """
+    budget = submission.max_credits or plan.max_credits_per_job
+    queue_seconds = submission.max_queue_seconds or plan.default_queue_seconds
+    issues = [
+        *out_of_bounds("runtime.maxCredits", budget, least=plan.credits_per_second, most=plan.max_credits_per_job),
+        *out_of_bounds("runtime.maxQueueSeconds", queue_seconds, least=1, most=plan.max_queue_seconds),
+    ]
+    if issues:
+        raise ValidationFailed(issues)
+    runtime_seconds = budget // plan.credits_per_second
+    return Ceilings(credits=budget, runtime_seconds=runtime_seconds, queue_seconds=queue_seconds)
+
+
+def out_of_bounds(path: str, value: int, *, least: int, most: int) -> list[dict[str, str]]:
+    """Return the issue of a number outside the account's limits, or nothing."""
+    if least <= value <= most:
+        return []
+    return [{"path": path, "message": f"Must be from {least} to {most}, the account's limits."}]
+
+
+def require_room(account: Account) -> None:
+    """Lock the account and raise MaxActiveJobsExceeded when it has as many unfinished jobs as it may."""
+    Account.objects.select_for_update().get(pk=account.pk)
+    active = active_jobs(account)
+    limit = account.plan.max_active_jobs
+    if active >= limit:
+        raise MaxActiveJobsExceeded({"reason": "active_jobs", "maxActiveJobs": limit, "activeJobs": active})
+
+
+def active_jobs(account: Account) -> int:
+    """Return how many of the account's jobs have not ended. One query on a partial index."""
+    return Job.objects.filter(account=account, status__in=ACTIVE).count()
+
+
+def new_job(submission: Submission, *, key: ApiKey, ceilings: Ceilings) -> Job:
+    """Return the job a submission becomes, not yet stored."""
+    now = timezone.now()
+    return Job(
+        id=next_id(),
+        account=key.client.account,
+        client=key.client,
+        api_key=key,
+        priority=submission.priority,
+        channel=submission.channel,
+        git_branch=submission.git_branch,
+        multi_stage=submission.multi_stage,
+        html=submission.html,
+        json_version=submission.json_version,
+        metadata=dict(submission.metadata),
+        max_credits=submission.max_credits,
+        ceiling_credits=ceilings.credits,
+        ceiling_runtime_seconds=ceilings.runtime_seconds,
+        ceiling_queue_seconds=ceilings.queue_seconds,
+        credits_per_second=key.client.account.plan.credits_per_second,
+        vcpus=key.client.account.plan.vcpu_per_job,
+        status=Status.PENDING,
+        created_at=now,
+        updated_at=now,
+        queue_deadline_at=now + timedelta(seconds=ceilings.queue_seconds),
+        share_token=new_token(),
+    )

@@ -1,0 +1,68 @@
+"""The sweep: what makes good whatever a crash, a lost message or the passing of time left behind.
+
+Each part works in bounded batches through guarded moves, so two sweeps at once do no harm.
+"""
+
+import logging
+
+from django.conf import settings
+from django.db.models.functions import Now
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+
+from jobs import lifecycle, queue
+from jobs.lifecycle import Outcome
+from jobs.models import HELD, WAITING, Job, Status
+
+logger = logging.getLogger(__name__)
+
+
+def sweep() -> dict[str, int]:
+    """Do one round and return how many jobs each part touched."""
+    done = {"recovered": recover_expired_leases(), "timed_out": end_overdue_waits()}
+    try:
+        done |= {"announced": queue.announce_pending(), "hinted": queue.replenish_hints()}
+    except (OperationalError, RedisError):
+        logger.warning("nothing announced: the broker does not answer")
+    return done
+
+
+def recover_expired_leases() -> int:
+    """Put jobs whose worker stopped renewing its lease back into the queue, or end them when attempts are spent."""
+    expired = Job.objects.filter(lifecycle.LEASE_EXPIRED, status__in=HELD)
+    return sum(recover(job) for job in expired.order_by("id")[: queue.SWEEP_BATCH])
+
+
+def recover(job: Job) -> bool:
+    """Retry one lost job, three attempts in all (contract, section 5)."""
+    if job.attempt < settings.MAX_ATTEMPTS:
+        reason = f"{job.worker} stopped renewing its lease"
+        return lifecycle.hand_back(job, reason=reason, guard=lifecycle.LEASE_EXPIRED)
+    return lifecycle.finish(job, interrupted(job), guard=lifecycle.LEASE_EXPIRED)
+
+
+def interrupted(job: Job) -> Outcome:
+    """Return the end of a job that the platform lost once too often. Nothing is billed."""
+    return Outcome(
+        status=Status.FAILED,
+        error_code="execution_interrupted",
+        reason=f"The platform lost the run {job.attempt} times. It is safe to submit the job again.",
+    )
+
+
+def end_overdue_waits() -> int:
+    """End jobs that waited longer than their queue ceiling."""
+    overdue = Job.objects.filter(status__in=WAITING, queue_deadline_at__lt=Now())
+    return sum(lifecycle.finish(job, overdue_end(job)) for job in overdue.order_by("id")[: queue.SWEEP_BATCH])
+
+
+def overdue_end(job: Job) -> Outcome:
+    """Return the end of a job whose wait ran out: a queue timeout, unless an attempt had already been lost."""
+    if job.attempt:
+        return interrupted(job)
+    return Outcome(
+        status=Status.FAILED,
+        error_code="queue_timeout",
+        reason=f"The job waited longer than {job.ceiling_queue_seconds} s for free capacity and never started. "
+        "It is safe to submit it again.",
+    )

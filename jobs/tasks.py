@@ -1,0 +1,51 @@
+"""Celery's doors into the jobs: one task that works off the queue, one that sweeps."""
+
+import logging
+import os
+import socket
+import threading
+from typing import Any
+
+from celery.signals import worker_shutting_down
+from django.db import DatabaseError
+
+from jobs import execution, queue
+from jobs import sweep as sweeping
+from simservice.celery import app
+
+logger = logging.getLogger(__name__)
+
+stopping = threading.Event()
+
+
+@worker_shutting_down.connect
+def stop_claiming(**_: Any) -> None:
+    """Take no further job once the worker was asked to stop."""
+    stopping.set()
+
+
+def slot_name() -> str:
+    """Name the one who claims: host, process and thread."""
+    return f"{socket.gethostname()}:{os.getpid()}:{threading.get_native_id()}"
+
+
+@app.task(name="jobs.tasks.simulate")
+def simulate() -> None:
+    """Work off the queue until it is empty, so that a hint held by a busy worker strands nobody."""
+    while not stopping.is_set():
+        job = queue.claim(slot_name())
+        if job is None:
+            return
+        execution.execute(job)
+
+
+@app.task(name="jobs.tasks.sweep")
+def sweep() -> None:
+    """Do one round of the sweep."""
+    try:
+        done = sweeping.sweep()
+    except DatabaseError:
+        logger.exception("the sweep failed and will be tried again")
+        return
+    if any(done.values()):
+        logger.info("swept: %s", ", ".join(f"{name} {count}" for name, count in done.items() if count))

@@ -1,0 +1,97 @@
+"""Fields that take exactly their JSON type, and objects that refuse unknown keys (contract, section 1)."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from rest_framework import serializers
+
+from simservice.api.errors import ValidationFailed
+
+
+class StrictSerializer(serializers.Serializer[Any]):
+    """An object whose keys are all known."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            unknown = [key for key in data if key not in self.fields]
+            if unknown:
+                raise serializers.ValidationError({key: ["Unknown field."] for key in unknown})
+        return super().to_internal_value(data)
+
+
+class StrictBooleanField(serializers.BooleanField):
+    """`true` or `false`, not a text or number that looks like it."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            raise serializers.ValidationError("Must be true or false.")
+        return data
+
+
+class StrictIntegerField(serializers.IntegerField):
+    """A JSON number without fraction, not a text and not a boolean."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if isinstance(data, bool) or not isinstance(data, int):
+            raise serializers.ValidationError("Must be an integer.")
+        return data
+
+
+class StrictCharField(serializers.CharField):
+    """A JSON string, kept as it was sent."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(trim_whitespace=False, **kwargs)
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            raise serializers.ValidationError("Must be a string.")
+        return data
+
+
+class StrictChoiceField(serializers.ChoiceField):
+    """One of a few strings or numbers, of exactly that type."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        for choice in self.choices:
+            if type(data) is type(choice) and data == choice:
+                return choice
+        allowed = ", ".join(str(choice) for choice in self.choices)
+        raise serializers.ValidationError(f"Must be one of: {allowed}.")
+
+
+def iso(value: datetime) -> str:
+    """Return a time as the contract writes it: `2026-11-20T08:10:00.123Z`."""
+    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def iso_or_none(value: datetime | None) -> str | None:
+    """Return a time as the contract writes it, or None."""
+    return None if value is None else iso(value)
+
+
+def validated(serializer: serializers.Serializer[Any]) -> Any:
+    """Return the validated data of a serializer. Raises ValidationFailed naming every path."""
+    if not serializer.is_valid():
+        raise ValidationFailed(list(issues(serializer.errors)))
+    return serializer.validated_data
+
+
+def issues(errors: Any, path: str = "") -> Iterator[dict[str, str]]:
+    """Flatten the framework's nested errors into `{path, message}` rows."""
+    if isinstance(errors, Mapping):
+        for key, value in errors.items():
+            yield from issues(value, joined(path, str(key)))
+    elif isinstance(errors, list):
+        for index, value in enumerate(errors):
+            yield from issues(value, path if isinstance(value, str) else f"{path}[{index}]")
+    else:
+        yield {"path": path, "message": str(errors)}
+
+
+def joined(path: str, key: str) -> str:
+    """Return the dotted path of `key` below `path`."""
+    if key == "non_field_errors":
+        return path
+    return f"{path}.{key}" if path else key

@@ -1,0 +1,48 @@
+"""How an exception in an API view becomes the error envelope."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from rest_framework import exceptions
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+from simservice.api.errors import (
+    ApiError,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    UnsupportedMediaType,
+    envelope,
+)
+
+logger = logging.getLogger(__name__)
+
+FRAMEWORK_ERRORS: dict[type[Exception], type[ApiError]] = {
+    exceptions.MethodNotAllowed: MethodNotAllowed,
+    exceptions.UnsupportedMediaType: UnsupportedMediaType,
+    exceptions.NotFound: NotFound,
+    exceptions.NotAcceptable: NotFound,
+}
+
+
+def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
+    """Turn whatever a view raised into the envelope; what nobody foresaw is logged and answered as a 500."""
+    request: Request = context["request"]
+    set_rollback()
+    error = as_api_error(exc)
+    if error.status == InternalError.status:
+        logger.error("request %s failed", request.META["REQUEST_ID"], exc_info=exc)
+    headers = dict(error.headers)
+    if isinstance(exc, exceptions.MethodNotAllowed):
+        headers["Allow"] = ", ".join(context["view"].allowed_methods)
+    return Response(envelope(error, request.META["REQUEST_ID"]), status=error.status, headers=headers)
+
+
+def as_api_error(exc: Exception) -> ApiError:
+    """Return the member of the family that stands for an exception."""
+    if isinstance(exc, ApiError):
+        return exc
+    return FRAMEWORK_ERRORS.get(type(exc), InternalError)()

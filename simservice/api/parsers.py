@@ -1,0 +1,68 @@
+"""Reading JSON bodies: bounded, and as strict as JSON is."""
+
+import json
+from collections.abc import Mapping
+from typing import IO, Any
+
+from rest_framework.parsers import BaseParser
+
+from simservice.api.errors import InvalidJson, RequestTooLarge, UnsupportedMediaType
+
+MAX_BODY_BYTES = 3 * 1024 * 1024
+
+
+class StrictJSONParser(BaseParser):
+    """JSON in UTF-8 without NaN, repeated keys or nesting without end; at most 3 MB."""
+
+    media_type = "application/json"
+
+    def parse(
+        self,
+        stream: IO[bytes],
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002
+    ) -> Any:
+        """Return the parsed body. Raises InvalidJson, RequestTooLarge or UnsupportedMediaType."""
+        refuse_other_charsets(media_type or "")
+        return parse_json(read_bounded(stream))
+
+
+def refuse_other_charsets(media_type: str) -> None:
+    """Raise UnsupportedMediaType when a body declares itself to be anything but UTF-8."""
+    for parameter in media_type.split(";")[1:]:
+        name, _, value = parameter.strip().partition("=")
+        if name.lower() == "charset" and value.strip('" ').lower() not in ("utf-8", "utf8"):
+            raise UnsupportedMediaType(message="The body's charset must be UTF-8.")
+
+
+def read_bounded(stream: IO[bytes]) -> bytes:
+    """Return the body, never holding more than the limit and one byte. Raises RequestTooLarge."""
+    body = stream.read(MAX_BODY_BYTES + 1)
+    if len(body) > MAX_BODY_BYTES:
+        raise RequestTooLarge
+    return body
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse strict JSON. Raises InvalidJson with a sentence that says what is wrong."""
+    try:
+        return json.loads(
+            body.decode("utf-8"), parse_constant=refuse_constant, object_pairs_hook=refuse_repeated_keys
+        )
+    except RecursionError:
+        raise InvalidJson(message="The body is nested too deeply.") from None
+    except ValueError as error:
+        raise InvalidJson(message=f"The body is not valid JSON: {error}") from None
+
+
+def refuse_constant(name: str) -> Any:
+    """Raise for NaN and the infinities, which Python's parser would take."""
+    raise ValueError(f"{name} is not JSON")
+
+
+def refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object, raising when it names a key twice: nobody knows which one was meant."""
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("an object repeats a key")
+    return result

@@ -1,0 +1,37 @@
+"""The Celery application and the two kinds of task this project has.
+
+`hint_task` and `control_task` are the only decorators used: a hint wakes a simulation worker, a control task
+keeps the house. Both may be lost or repeated without harm.
+"""
+
+import os
+from typing import Any
+
+from celery import Celery
+from celery.signals import heartbeat_sent, setup_logging
+from kombu import Exchange, Queue
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
+
+LANE_QUEUES = ("sim.high", "sim.standard", "sim.background")
+
+app = Celery("simservice")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+# The anonymous exchange needs no bindings in Redis, so an emptied Redis loses no route.
+app.conf.task_queues = [
+    Queue(name, Exchange(""), routing_key=name) for name in (*LANE_QUEUES, "webhooks", "control")
+]
+app.autodiscover_tasks()
+
+
+@setup_logging.connect
+def keep_django_logging(**_: Any) -> None:
+    """Leave logging as Django's settings made it."""
+
+
+@heartbeat_sent.connect
+def report_presence(sender: Any, **_: Any) -> None:
+    """Tell Redis that this worker lives, with every heartbeat Celery sends (every two seconds)."""
+    from simservice import presence
+
+    presence.report(sender.eventer.hostname)

@@ -1,0 +1,37 @@
+"""Whether the process lives, and whether the service can do its work."""
+
+from django.db import DatabaseError, connection
+from django.http import HttpRequest, JsonResponse
+from redis.exceptions import RedisError
+
+from simservice import presence
+
+
+def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
+    """Answer 200 as long as the process answers at all."""
+    return JsonResponse({"status": "ok"})
+
+
+def readyz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
+    """Answer 200 when the database, Redis and at least one simulation worker answer, else 503 and what does not."""
+    parts = {"database": database_answers(), **redis_and_workers()}
+    ready = all(parts.values())
+    return JsonResponse({"status": "ok" if ready else "unavailable", **parts}, status=200 if ready else 503)
+
+
+def database_answers() -> bool:
+    """Tell whether PostgreSQL answers."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except DatabaseError:
+        return False
+    return True
+
+
+def redis_and_workers() -> dict[str, bool]:
+    """Tell whether Redis answers and knows of a live simulation worker."""
+    try:
+        return {"redis": True, "worker": bool(presence.alive("sim@"))}
+    except RedisError:
+        return {"redis": False, "worker": False}

@@ -1,0 +1,169 @@
+"""All settings, read from the environment once; `.env.example` lists each with its default."""
+
+from pathlib import Path
+from typing import Any
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = environ.Env()
+
+
+def required(name: str, purpose: str) -> str:
+    """Return a setting that has no safe default, or refuse to start with a sentence that says what to set."""
+    value: str = env.str(name, default="")
+    if not value:
+        raise ImproperlyConfigured(
+            f"{name} is not set. It is {purpose}; see .env.example. "
+            "To try the service without setting anything, run `make run`."
+        )
+    return value
+
+
+# The deployment
+DEBUG = env.bool("DEBUG", default=False)
+SECRET_KEY = required("SECRET_KEY", "the key that signs sessions and links: any long random text")
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / ".local"))).resolve()
+
+# What changes the contract (contract, section 0)
+API_RESOURCE = env.str("API_RESOURCE", default="sim")
+SERVICE_BRAND = env.str("SERVICE_BRAND", default="Service")
+PUBLIC_BASE_URL = env.str("PUBLIC_BASE_URL", default="").rstrip("/")
+
+# Builds: the branch a channel means when the request names none
+GIT_BRANCHES = env.list("GIT_BRANCHES", default=["midnight"])
+
+# The life of a job
+LEASE_SECONDS = env.int("LEASE_SECONDS", default=15)
+HEARTBEAT_SECONDS = env.int("HEARTBEAT_SECONDS", default=5)
+SWEEP_SECONDS = env.int("SWEEP_SECONDS", default=2)
+MAX_ATTEMPTS = env.int("MAX_ATTEMPTS", default=3)
+RETENTION_DAYS = env.int("RETENTION_DAYS", default=30)
+
+# The simulator's process
+SANDBOX = env.str("SANDBOX", default="auto")
+SIM_MEMORY_BYTES = env.int("SIM_MEMORY_BYTES", default=4 << 30)
+SIM_DISK_BYTES = env.int("SIM_DISK_BYTES", default=512 << 20)
+SIM_OUTPUT_BYTES = env.int("SIM_OUTPUT_BYTES", default=256 << 20)
+
+ROOT_URLCONF = "simservice.urls"
+WSGI_APPLICATION = "simservice.wsgi.application"
+APPEND_SLASH = False
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "simservice",
+    "billing",
+    "clients",
+    "jobs",
+    "dashboard",
+]
+MIDDLEWARE = [
+    "simservice.api.middleware.RequestIdMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "dashboard.context.brand",
+            ]
+        },
+    }
+]
+
+# PostgreSQL is the truth. A process that stops in the middle of a transaction must not keep its locks.
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": env.db_url_config(required("DATABASE_URL", "where the PostgreSQL database is"))
+}
+DATABASES["default"].setdefault("OPTIONS", {}).update(
+    application_name="simservice",
+    options="-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s",
+)
+DATABASES["default"].update(CONN_MAX_AGE=60, CONN_HEALTH_CHECKS=True)
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# Redis carries announcements and progress, and may be emptied at any time.
+REDIS_URL = required("REDIS_URL", "where the Redis server is")
+
+# Celery delivers hints: a lost or repeated message costs seconds, so nothing is retried, stored or prefetched.
+CELERY_BROKER_URL = REDIS_URL
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "socket_connect_timeout": 2,
+    "socket_timeout": 10,
+    "health_check_interval": 10,
+}
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_DISABLE_PREFETCH = True
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TASK_DEFAULT_QUEUE = "control"
+CELERY_BEAT_SCHEDULE = {
+    "sweep": {
+        "task": "jobs.tasks.sweep",
+        "schedule": SWEEP_SECONDS,
+        "options": {"expires": SWEEP_SECONDS * 5},
+    },
+}
+
+STORAGES = {
+    "default": {
+        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "OPTIONS": {"location": str(DATA_DIR / "artifacts")},
+    },
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["clients.authentication.KeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PARSER_CLASSES": ["simservice.api.parsers.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "EXCEPTION_HANDLER": "simservice.api.handling.exception_handler",
+    "UNAUTHENTICATED_USER": None,
+}
+# Bodies are bounded by the parser, which answers with the contract's own error.
+DATA_UPLOAD_MAX_MEMORY_SIZE = None
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "no-referrer"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.bool("SECURE_COOKIES", default=not DEBUG)
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
+}

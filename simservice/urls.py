@@ -1,0 +1,40 @@
+"""Every address of the service, and what is answered where there is none."""
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import include, path
+
+from simservice import health
+from simservice.api.errors import ApiError, InternalError, NotFound, ValidationFailed, error_response
+
+urlpatterns = [
+    path("", include("jobs.api.urls")),
+    path("", include("jobs.urls")),
+    path("", include("dashboard.urls")),
+    path("admin/", admin.site.urls),
+    path("healthz", health.healthz),
+    path("readyz", health.readyz),
+]
+
+
+def answer(request: HttpRequest, error: ApiError) -> HttpResponse:
+    """Answer an error outside any view: the envelope below /v1/, a page elsewhere."""
+    if request.path.startswith("/v1/"):
+        return error_response(error, request)
+    return render(request, "error.html", {"error": error}, status=error.status)
+
+
+def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
+    """Answer a request that Django refused to look at."""
+    return answer(request, ValidationFailed([{"path": "", "message": "The request is malformed."}]))
+
+
+def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
+    """Answer an unknown address."""
+    return answer(request, NotFound())
+
+
+def handler500(request: HttpRequest) -> HttpResponse:
+    """Answer when a view outside the API failed."""
+    return answer(request, InternalError())
