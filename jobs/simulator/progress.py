@@ -1,0 +1,101 @@
+"""Progress of a run, read from the simulator's progress lines (simulator-cli, section 3.2)."""
+
+import re
+from dataclasses import dataclass
+
+_LABEL_LENGTH = 200
+
+# The greedy label takes a name for what it is, even one that looks like a counter or a bar: the real bar is
+# the last one on the line, for nothing after it comes from the profile.
+_PHASE = re.compile(
+    r"Generating (?P<label>.*) (?P<phase>[0-9]{1,12})/(?P<phases>[0-9]{1,12})"
+    r" \[[=>.]+\] (?P<done>[0-9]{1,12})/(?P<total>[0-9]{1,12})(?: [^\[]*)?",
+    re.DOTALL,
+)
+_PARALLEL = re.compile(
+    r"Profilesets \([0-9]{1,6}\*[0-9]{1,6}\): (?P<done>[0-9]{1,12})/(?P<total>[0-9]{1,12}) \[[=>.]+\][^\[]*",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One update of one phase: a baseline, a profileset, or a point of a scale factor or plot."""
+
+    label: str
+    number: int
+    """Counted from 1."""
+    count: int
+    """Phases known so far; grows until the simulator has read every profileset."""
+    share: float
+    """The part of this phase that is done, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelSets:
+    """One update while profilesets run side by side: how many have ended, of how many."""
+
+    done: int
+    count: int
+
+
+def parse_update(text: str) -> Phase | ParallelSets | None:
+    """Return what one line or carriage-return update says, or None when it is no progress.
+
+    The text may hold anything; the time taken is linear in its length.
+    """
+    if match := _PHASE.fullmatch(text):
+        return Phase(
+            label=_clean_label(match["label"]),
+            number=int(match["phase"]),
+            count=int(match["phases"]),
+            share=min(1.0, int(match["done"]) / max(1, int(match["total"]))),
+        )
+    if match := _PARALLEL.fullmatch(text):
+        return ParallelSets(done=int(match["done"]), count=int(match["total"]))
+    return None
+
+
+def _clean_label(label: str) -> str:
+    # The simulator writes a colon after the kind of phase, and the name, if there is one, after the colon.
+    printable = "".join(c if c.isprintable() else "\ufffd" for c in label[:_LABEL_LENGTH])
+    return printable.removesuffix(":")
+
+
+class ProgressMeter:
+    """The percent of one run, from its updates.
+
+    All phases weigh the same. The percent never falls, whatever the projections do, and reaches 100 only with
+    `finish`: after the last iteration the reports are still to be written.
+    """
+
+    _MOST_WHILE_RUNNING = 99.9
+
+    def __init__(self, *, expected_phases: int = 1) -> None:
+        """Take the number of phases the profile asks for: 1, and 1 more for each profileset.
+
+        The simulator's own count starts too low, because it reads profilesets while the baseline runs.
+        """
+        self.percent = 0.0
+        self.label = ""
+        self._expected_phases = expected_phases
+        self._latest_phase = 0
+
+    def feed(self, text: str) -> None:
+        """Take one update; text that is no progress changes nothing."""
+        match parse_update(text):
+            case Phase(label, number, count, share):
+                self.label = label
+                self._latest_phase = number
+                self._advance(done=number - 1 + share, phases=count)
+            case ParallelSets(done, count):
+                self.label = "Profilesets"
+                # What ran before the sets counts in front of them, as the simulator itself counts.
+                self._advance(done=self._latest_phase + done, phases=self._latest_phase + count)
+
+    def finish(self) -> None:
+        """Say that the run ended well and its reports are written."""
+        self.percent = 100.0
+
+    def _advance(self, *, done: float, phases: int) -> None:
+        percent = 100 * done / max(1, phases, self._expected_phases)
+        self.percent = max(self.percent, round(min(percent, self._MOST_WHILE_RUNNING), 1))

@@ -1,0 +1,295 @@
+import copy
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.simulator.reports import (
+    BrokenReport,
+    Report,
+    failure_message,
+    missing_profilesets,
+    read_report,
+    summarise,
+)
+
+FIXTURES = Path(__file__).parent / "fixtures"
+SINGLE_PASS = {"enabled": False, "reason": "not_requested", "stages": []}
+MAX_BYTES = 1_000_000
+FIGURES = ("mean", "mean_stddev", "stddev", "min", "max")
+
+
+def load(name: str) -> Any:
+    return json.loads((FIXTURES / f"{name}.json").read_text())
+
+
+def read(document: object) -> Report:
+    text = document if isinstance(document, bytes) else json.dumps(document).encode()
+    return read_report(io.BytesIO(text), max_bytes=MAX_BYTES)
+
+
+def summary(name: str, **changes: Any) -> dict[str, Any]:
+    chosen = {"metric": "dps", "multistage": SINGLE_PASS, "partial": False, **changes}
+    return summarise(read(load(name)), **chosen)
+
+
+def figures(entry: dict[str, Any]) -> tuple[float, ...]:
+    return tuple(entry[figure] for figure in FIGURES)
+
+
+def with_player(**changes: object) -> dict[str, Any]:
+    document: dict[str, Any] = load("single")
+    document["sim"]["players"][0].update(changes)
+    return document
+
+
+def with_profilesets(count: int) -> dict[str, Any]:
+    document: dict[str, Any] = load("profilesets")
+    document["sim"]["profilesets"]["results"] = [{"name": f"set {n}", "mean": n} for n in range(1, count + 1)]
+    return document
+
+
+class TestSummary:
+    def test_one_actor(self) -> None:
+        single = summary("single")
+        assert set(single) == {"metric", "mainActor", "multiStage", "iterations"}
+        assert (single["metric"], single["iterations"], single["multiStage"]) == ("dps", 2004, SINGLE_PASS)
+
+    def test_figures_of_the_main_actor(self) -> None:
+        actor = summary("single")["mainActor"]
+        assert set(actor) == {"name", "mean_error", *FIGURES, "talents", "gear"}
+        assert (actor["name"], actor["talents"]) == ("Frost_Mage", "CAEAexampleTalentString")
+        assert figures(actor) == (1000, 2.5, 100, 800, 1250)
+        assert actor["mean_error"] == pytest.approx(1.96 * 2.5)
+
+    def test_raid_dps_takes_the_raids_figures(self) -> None:
+        raid = summary("single", metric="raid_dps")
+        assert raid["metric"] == "raid_dps"
+        assert figures(raid["mainActor"]) == (1050, 3, 120, 805, 1300)
+
+    def test_gear_is_taken_apart(self) -> None:
+        head, ring, weapon = summary("single")["mainActor"]["gear"]
+        assert (head.pop("slot"), head.pop("name"), head.pop("ilevel")) == ("head", "hood_of_winter", 684)
+        assert head == {"id": 229343, "bonusIds": [6652, 10356], "gemIds": [213743], "enchantId": 7933}
+        assert ring["gemIds"] == [213458, 213467]
+        assert "enchantId" not in ring
+        assert weapon == {"slot": "main_hand", "name": "plain_stick"}
+
+    def test_profilesets_are_ranked_by_mean(self) -> None:
+        ranking = summary("profilesets")["mainActor"]["profilesets"]
+        assert ranking["count"] == 3
+        assert [result["name"] for result in ranking["results"]] == ["best", "middle", "worst"]
+
+    def test_figures_of_a_profileset(self) -> None:
+        best = summary("profilesets")["mainActor"]["profilesets"]["results"][0]
+        assert set(best) == {"name", "mean_error", *FIGURES, "stage"}
+        assert figures(best) == (530, 2, 23, 430, 630)
+        assert (best["mean_error"], best["stage"]) == (pytest.approx(1.96 * 2), 1)
+
+    def test_two_hundred_profilesets_are_listed_and_all_counted(self) -> None:
+        result = summarise(read(with_profilesets(201)), metric="dps", multistage=SINGLE_PASS, partial=False)
+        ranking = result["mainActor"]["profilesets"]
+        assert (ranking["count"], len(ranking["results"])) == (201, 200)
+        assert [ranking["results"][0]["name"], ranking["results"][-1]["name"]] == ["set 201", "set 2"]
+
+    def test_profilesets_carry_the_stage_that_measured_them(self) -> None:
+        report = read_report((FIXTURES / "profilesets.json").open("rb"), max_bytes=MAX_BYTES, stage=3)
+        assert {profileset.stage for profileset in report.profilesets} == {3}
+
+    def test_a_list_of_metrics_gives_the_first_and_leaves_out_what_never_ran(self) -> None:
+        ranking = summary("metrics_list")["mainActor"]["profilesets"]
+        assert ranking["count"] == 1
+        assert figures(ranking["results"][0]) == (505, 1.75, 22, 405, 605)
+
+    def test_a_report_of_2020_whose_actor_did_no_damage(self) -> None:
+        actor = summary("year_2020")["mainActor"]
+        assert (actor["mean"], actor["mean_error"], actor["max"]) == (0, 0, 0)
+        assert actor["talents"] == "Starlord/Guardian Affinity"
+        assert actor["gear"][0]["bonusIds"] == [7187, 1498]
+
+    def test_copies_have_no_headline(self) -> None:
+        copies = summary("copies")
+        assert copies["mainActor"] is None
+        assert copies["actors"]["count"] == 2
+        assert [actor["name"] for actor in copies["actors"]["results"]] == ["Base", "Variant Ä"]
+        assert set(copies["actors"]["results"][0]) == {"name", "mean_error", *FIGURES}
+
+    def test_several_actors_with_profilesets_are_headed_by_the_first(self) -> None:
+        document = load("copies")
+        document["sim"]["profilesets"] = load("profilesets")["sim"]["profilesets"]
+        result = summarise(read(document), metric="dps", multistage=SINGLE_PASS, partial=False)
+        assert result["mainActor"]["name"] == "Base"
+        assert result["actors"]["count"] == 2
+
+    def test_several_stages_have_no_one_number_of_iterations(self) -> None:
+        staged = {"enabled": True, "reason": None, "stages": [{"stage": 1, "label": "initial"}]}
+        result = summary("profilesets", multistage=staged)
+        assert "iterations" not in result
+        assert result["multiStage"] == staged
+
+    def test_a_run_stopped_early_is_marked(self) -> None:
+        assert summary("single", partial=True)["partial"] is True
+        assert "partial" not in summary("single")
+
+    def test_texts_fit_jsonb_and_are_cut(self) -> None:
+        document = with_player(name="a\x00\ud800" + "n" * 999, talents="t" * 9999)
+        actor = summarise(read(document), metric="dps", multistage=SINGLE_PASS, partial=False)["mainActor"]
+        assert actor["name"] == "a\ufffd\ufffd" + "n" * 297
+        assert len(actor["talents"]) == 2000
+
+    @pytest.mark.parametrize("gear", [None, [], {"head": 1}, {"head": {"name": 5}}, {"elbow": {"name": "x"}}])
+    def test_gear_in_another_form_is_left_out(self, gear: object) -> None:
+        assert read(with_player(gear=gear)).players[0].gear == ()
+
+    def test_an_item_keeps_only_sensible_numbers(self) -> None:
+        encoded = f"hat,id={'9' * 11},bonus_id=1:2/x/\u0663/-4/{'5' * 5000},ilevel=,gem_id,enchant_id=0x7"
+        item = {"name": "hat", "encoded_item": encoded, "ilevel": True}
+        gear = read(with_player(gear={"head": item})).players[0].gear
+        assert gear == ({"slot": "head", "name": "hat", "bonusIds": [1, 2]},)
+
+
+class TestJudging:
+    def test_severe_messages_are_reported(self) -> None:
+        assert read(load("single")).errors == ("Action 'frozen_orb' is not available",)
+
+    def test_messages_of_2020_have_no_grade(self) -> None:
+        assert read(load("year_2020")).errors == ()
+
+    def test_profilesets_without_a_result_are_missing(self) -> None:
+        names = ["best", "lost", "worst", "cancelled"]
+        assert missing_profilesets(read(load("profilesets")), names) == ["lost", "cancelled"]
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            (b"", "empty"),
+            (b" ", "not JSON"),
+            ((FIXTURES / "single.json").read_bytes()[:-200], "truncated"),
+            (b"<html>", "not JSON"),
+            (b"[]", "not an object"),
+            (b"{}", "names no actor"),
+            (b'{"sim": {"players": []}}', "names no actor"),
+            (b'{"sim": NaN}', "NaN"),
+            (b'{"x": -Infinity}', "-Infinity"),
+            (b"[" * 100_000, "nested too deeply"),
+            (b"[" + b"[]," * 200_000, "too many values"),
+            (b'{"sim": ' + b"9" * 5000 + b"}", "not JSON"),
+            (b" " * (MAX_BYTES + 1), "larger than"),
+        ],
+    )
+    def test_what_is_no_report_is_refused(self, text: bytes, reason: str) -> None:
+        with pytest.raises(BrokenReport, match=reason):
+            read(text)
+
+    @pytest.mark.parametrize("mean", ["1e999", "1e31", "-1e31", "9" * 400, '"5"', "true", "null", "[]"])
+    def test_a_figure_that_is_no_sensible_number_is_refused(self, mean: str) -> None:
+        text = json.dumps(load("single")).replace('"mean": 1000.0', f'"mean": {mean}')
+        with pytest.raises(BrokenReport, match="mean"):
+            read(text.encode())
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [("players", {}), ("players", [1]), ("profilesets", []), ("statistics", 1), ("options", "x")],
+    )
+    def test_a_wrong_shape_is_refused(self, key: str, value: object) -> None:
+        document = load("single")
+        document["sim"][key] = value
+        with pytest.raises(BrokenReport, match=key):
+            read(document)
+
+    def test_a_profileset_without_a_name_is_refused(self) -> None:
+        document = with_profilesets(2)
+        del document["sim"]["profilesets"]["results"][1]["name"]
+        with pytest.raises(BrokenReport, match="name"):
+            read(document)
+
+    def test_a_byte_that_is_not_utf8_spoils_only_its_name(self) -> None:
+        text = json.dumps(load("single")).replace("Frost_Mage", "M?ge").encode().replace(b"M?ge", b"M\xe4ge")
+        assert read(text).players[0].name == "M\ufffdge"
+
+    def test_exactly_the_cap_is_read(self) -> None:
+        text = (FIXTURES / "single.json").read_bytes()
+        assert read_report(io.BytesIO(text), max_bytes=len(text)).iterations == 2004
+
+    @given(st.binary())
+    def test_any_bytes_are_survived(self, text: bytes) -> None:
+        with pytest.raises(BrokenReport):
+            read(text)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(), children, max_size=4),
+    max_leaves=8,
+)
+
+
+def places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else []
+    below = [place for key in keys for place in places(value[key], (*path, key))]  # type: ignore[index]
+    return [path, *below] if path else below
+
+
+def replaced(document: Any, path: tuple[Any, ...], value: object) -> Any:
+    changed = parent = copy.deepcopy(document)
+    for key in path[:-1]:
+        parent = parent[key]
+    parent[path[-1]] = value
+    return changed
+
+
+@pytest.mark.parametrize("name", ["single", "profilesets", "metrics_list", "year_2020", "copies"])
+@given(data=st.data(), value=JSON)
+def test_any_json_in_any_place_is_refused_or_gives_a_summary_jsonb_can_store(
+    name: str, data: st.DataObject, value: object
+) -> None:
+    document = load(name)
+    place = data.draw(st.sampled_from(places(document)))
+    try:
+        report = read(replaced(document, place, value))
+    except BrokenReport:
+        return
+    result = summarise(report, metric="raid_dps", multistage=SINGLE_PASS, partial=True)
+    stored = json.dumps(result, allow_nan=False, ensure_ascii=False).encode()
+    assert b"\\u0000" not in stored.replace(b"\\\\", b"")
+
+
+class TestFailureMessage:
+    def test_is_the_last_error_without_its_prefix(self) -> None:
+        stderr = "Warning: a\nError: first\nError: Option 'threads' with value 'x': Could not parse\nbye\n"
+        assert failure_message(stderr) == "Option 'threads' with value 'x': Could not parse"
+
+    def test_of_a_profileset(self) -> None:
+        stderr = "ERROR! Profileset 'a' Setup failure: Unexpected parameter 'b'\r\n"
+        assert failure_message(stderr) == "Profileset 'a' Setup failure: Unexpected parameter 'b'"
+
+    @pytest.mark.parametrize("stderr", ["", "Warning: x", "Error:", "Error: \x01", "an Error: x"])
+    def test_without_an_error_is_none(self, stderr: str) -> None:
+        assert failure_message(stderr) is None
+
+    def test_control_characters_are_removed(self) -> None:
+        assert failure_message("Error: a\x1b\x00\u202e\ud800b\tc") == "abc"
+
+    def test_is_cut(self) -> None:
+        assert len(failure_message("Error: " + "x" * 9999) or "") == 500
+
+    @pytest.mark.parametrize(
+        ("message", "shown"),
+        [
+            ("Unable to open '/srv/runs/12/profile.simc'", "Unable to open 'profile.simc'"),
+            ("/a/b.simc: no", "b.simc: no"),
+            ("item hat,bonus_id=7187/1498/6935", "item hat,bonus_id=7187/1498/6935"),
+            ("actions+=/frost_bolt", "actions+=/frost_bolt"),
+        ],
+    )
+    def test_folders_are_not_told(self, message: str, shown: str) -> None:
+        assert failure_message(f"Error: {message}") == shown
+
+    @given(st.text())
+    def test_any_text_is_survived(self, text: str) -> None:
+        message = failure_message(f"{text}\nError: {text}")
+        assert message is None or message.isprintable()
