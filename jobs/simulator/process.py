@@ -1,0 +1,355 @@
+"""One simulator process: started in the sandbox, its output drained, its limits watched, its end reported."""
+
+import contextlib
+import functools
+import json
+import logging
+import re
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Self
+
+from jobs.simulator.sandbox import Confinement, LeasedUser, PrivateDirectory, Sandbox, tasks_of_this_user
+
+logger = logging.getLogger(__name__)
+
+LONGEST_LINE_BYTES = 8192
+CHUNK_BYTES = 65536
+START_SECONDS = 30.0
+END_SECONDS = 15.0
+
+OnLine = Callable[[str, str], None]
+
+
+class SimulatorNotStarted(Exception):
+    """The simulator could not be started; the text says what failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one simulator may use.
+
+    ``cpu_seconds``, ``memory_bytes`` (address space, of which numerical libraries reserve much for each
+    thread), ``file_bytes`` (largest file) and ``open_files`` hold for each process; ``processes`` counts threads
+    too. ``disk_bytes`` is for the whole private directory, ``log_bytes`` what is kept of each stream, and
+    ``output_bytes`` what both may print before it counts as a flood.
+    """
+
+    cpu_seconds: int
+    memory_bytes: int
+    file_bytes: int
+    disk_bytes: int
+    processes: int
+    open_files: int
+    log_bytes: int
+    output_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a simulator ended.
+
+    One of ``exit_status`` and ``signal`` is None; both are if its supervisor was killed. ``stopped_for`` is the
+    first reason given for stopping it, or ``output_flood`` or ``disk_flood``. ``wall_seconds`` runs from the
+    simulator's first instruction to its end. ``cpu_seconds`` and ``peak_memory_bytes`` (of the largest
+    process) include the launcher's last steps: some 0.05 s and 10 MB.
+    """
+
+    exit_status: int | None
+    signal: int | None
+    stopped_for: str | None
+    wall_seconds: float
+    cpu_seconds: float
+    peak_memory_bytes: int
+    layers: list[str]
+
+
+class Log:
+    """A stream's log on disk, of which only the first bytes are kept, with a note where it was cut."""
+
+    def __init__(self, path: Path, *, most_bytes: int) -> None:
+        self.file = path.open("wb")
+        self.room = most_bytes
+        self.most_bytes = most_bytes
+
+    def write(self, line: str) -> None:
+        """Append a line."""
+        data = f"{line}\n".encode()
+        if len(data) <= self.room:
+            self.file.write(data)
+            self.room -= len(data)
+        elif self.room >= 0:
+            self.file.write(data[: self.room] + f"\n[cut after {self.most_bytes} bytes]\n".encode())
+            self.room = -1
+
+    def close(self) -> None:
+        """Finish the file."""
+        self.file.close()
+
+
+class Lines:
+    """Splits a stream into updates, each ended by CR or LF, and into the lines a terminal would finally show."""
+
+    def __init__(self, *, on_update: Callable[[str], None], on_line: Callable[[str], None]) -> None:
+        self.on_update = on_update
+        self.on_line = on_line
+        self.pending = b""
+        self.shown = ""
+
+    def feed(self, data: bytes) -> None:
+        """Take what was read next, cut anywhere."""
+        *pieces, last = re.split(rb"([\r\n])", data)
+        for text, end in zip(pieces[::2], pieces[1::2], strict=True):
+            self.add(text)
+            self.end_update()
+            if end == b"\n":
+                self.end_line()
+        self.add(last)
+
+    def finish(self) -> None:
+        """The stream has ended, perhaps in the middle of a line."""
+        self.end_update()
+        if self.shown:
+            self.end_line()
+
+    def add(self, text: bytes) -> None:
+        self.pending += text[: LONGEST_LINE_BYTES - len(self.pending)]
+
+    def end_update(self) -> None:
+        if self.pending:
+            self.shown = self.pending.decode(errors="replace")
+            self.pending = b""
+            self.on_update(self.shown)
+
+    def end_line(self) -> None:
+        self.on_line(self.shown)
+        self.shown = ""
+
+
+class SimulatorProcess:
+    """A simulator in the sandbox. Use it as a context manager: leaving it kills and reaps whatever is left.
+
+    ``on_line(stream, text)`` receives every update of ``stdout`` and ``stderr`` in threads of its own, as it
+    comes; what it raises is logged once and otherwise ignored. The logs lie in the private directory.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        directory: PrivateDirectory,
+        sandbox: Sandbox,
+        limits: Limits,
+        readable: Sequence[Path],
+        on_line: OnLine,
+        network: bool = False,
+    ) -> None:
+        self.command = command
+        self.directory = directory
+        self.sandbox = sandbox
+        self.limits = limits
+        self.readable = readable
+        self.on_line = on_line
+        self.network = network
+        self.stopped_for: str | None = None
+        self.layers: list[str] = []
+        self.ended: Ended | None = None
+        self.printed_bytes = 0
+        self.lock = threading.Lock()
+        self.user: LeasedUser | None = None
+        self.launcher: subprocess.Popen[bytes] | None = None
+        self.drains: list[threading.Thread] = []
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start the simulator and return when it runs; raises SimulatorNotStarted."""
+        try:
+            self._launch()
+            message = self._receive(START_SECONDS) or {"failed": f"not started after {START_SECONDS:.0f} s"}
+        except BaseException:
+            self.close()
+            raise
+        if "started" not in message:
+            self.close()
+            raise SimulatorNotStarted(f"{message.get('failed', 'the launcher ended')}{self._last_words()}")
+        bubblewrap = ["bubblewrap"] if self.sandbox.bubblewrap else []
+        self.layers = [*bubblewrap, *message["started"]]
+
+    def wait(self, timeout: float | None) -> Ended | None:
+        """How it ended, or None if it still runs after ``timeout`` seconds.
+
+        By the time it has ended no descendant is alive and the logs are complete.
+        """
+        if self.ended is None:
+            message = self._receive(timeout)
+            if message is None:
+                return None
+            self.close()
+            self.ended = self._judge(message.get("ended", {}))
+        return self.ended
+
+    def interrupt(self, reason: str) -> None:
+        """Ask the simulator (SIGINT) to stop and to write a report of what it has finished."""
+        self._order(b"interrupt", reason)
+
+    def kill(self, reason: str) -> None:
+        """Kill the simulator and all its descendants."""
+        self._order(b"kill", reason)
+
+    def stop(self, reason: str, *, grace_seconds: float = 3.0) -> Ended | None:
+        """Interrupt it and, if it has not ended after the grace, kill it."""
+        self.interrupt(reason)
+        ended = self.wait(grace_seconds)
+        if ended is None:
+            self.kill(reason)
+            ended = self.wait(END_SECONDS)
+        return ended
+
+    def close(self) -> None:
+        """Kill and reap whatever is left, finish the logs, and take the private directory back."""
+        if self.launcher is not None:
+            self.worker_end.close()
+            try:
+                self.launcher.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.launcher.kill()
+                self.launcher.wait()
+            self.launcher = None
+        for drain in self.drains:
+            drain.join(END_SECONDS)
+        self.drains = []
+        if self.user is not None:
+            self.directory.take_back()
+            self.user.release()
+            self.user = None
+
+    def _launch(self) -> None:
+        """Start the launcher with a socket to this process as its standard input."""
+        self.user = LeasedUser.lease()
+        confinement = Confinement(
+            directory=self.directory,
+            readable=self.readable,
+            network=self.network,
+            uid=self.user.uid if self.user else None,
+            resource_limits=resource_limits(self.limits, others=0 if self.user else tasks_of_this_user()),
+            disk_bytes=self.limits.disk_bytes,
+        )
+        if self.user is not None:
+            self.directory.hand_over(self.user.uid)
+        self.worker_end, launcher_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with launcher_end:
+            self.launcher = subprocess.Popen(
+                self.sandbox.launch_command(self.command, confinement),
+                stdin=launcher_end.fileno(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                env={},
+                start_new_session=True,
+            )
+        for stream, pipe in (("stdout", self.launcher.stdout), ("stderr", self.launcher.stderr)):
+            drain = threading.Thread(target=self._drain, args=(stream, pipe), daemon=True)
+            drain.start()
+            self.drains.append(drain)
+
+    def _drain(self, stream: str, pipe: IO[bytes]) -> None:
+        """Read a stream to its end, whatever is printed, so that the simulator never waits for a reader."""
+        log = Log(self.directory.log(stream), most_bytes=self.limits.log_bytes)
+        update = Quietly(functools.partial(self.on_line, stream))
+        lines = Lines(on_update=update, on_line=log.write)
+        with pipe, contextlib.closing(log):
+            while data := pipe.read(CHUNK_BYTES):
+                if not self._is_flood(len(data)):
+                    lines.feed(data)
+            lines.finish()
+
+    def _is_flood(self, more_bytes: int) -> bool:
+        """Count what is printed; kill the simulator when it has become too much."""
+        with self.lock:
+            before = self.printed_bytes
+            self.printed_bytes += more_bytes
+        if before <= self.limits.output_bytes < self.printed_bytes:
+            self.kill("output_flood")
+        return self.printed_bytes > self.limits.output_bytes
+
+    def _order(self, order: bytes, reason: str) -> None:
+        """Send an order to the launcher; the first reason given is the one that counts."""
+        with self.lock:
+            self.stopped_for = self.stopped_for or reason
+        with contextlib.suppress(OSError):
+            self.worker_end.send(order)
+
+    def _receive(self, timeout: float | None) -> dict[str, Any] | None:
+        """The launcher's next message: empty if it has died, None if none comes in time."""
+        self.worker_end.settimeout(timeout)
+        try:
+            message = self.worker_end.recv(CHUNK_BYTES)
+        except TimeoutError:
+            return None
+        except ConnectionError:
+            message = b""
+        return json.loads(message) if message else {}
+
+    def _judge(self, end: dict[str, Any]) -> Ended:
+        """Translate the launcher's report. Bubblewrap reports death by a signal as a shell does, as 128 more."""
+        status = end.get("status")
+        if self.sandbox.bubblewrap and status is not None and status > 128:
+            status = 128 - status
+        died = status is None or status < 0
+        return Ended(
+            exit_status=None if died else status,
+            signal=-status if died and status is not None else None,
+            stopped_for=self.stopped_for or end.get("stopped_for"),
+            wall_seconds=end.get("wall_seconds", 0.0),
+            cpu_seconds=end.get("cpu_seconds", 0.0),
+            peak_memory_bytes=end.get("peak_memory_bytes", 0),
+            layers=self.layers,
+        )
+
+    def _last_words(self) -> str:
+        """The end of what was printed to stderr before the simulator could start, such as bubblewrap's."""
+        text = self.directory.log("stderr").read_bytes()[-500:].decode(errors="replace").strip()
+        return f" ({text})" if text else ""
+
+
+class Quietly:
+    """Calls a function and lets none of its exceptions through; the first is logged."""
+
+    def __init__(self, function: Callable[[str], None]) -> None:
+        self.function = function
+        self.failed = False
+
+    def __call__(self, text: str) -> None:
+        """Call it."""
+        try:
+            self.function(text)
+        except Exception:
+            if not self.failed:
+                logger.exception("Reading the simulator's output failed; the simulator runs on")
+            self.failed = True
+
+
+def resource_limits(limits: Limits, *, others: int) -> dict[str, tuple[int, int]]:
+    """Limits as setrlimit(2) takes them; ``others`` are the user's tasks that count against its processes.
+
+    A second lies between the soft CPU limit and the hard one, so that the end by SIGXCPU shows which limit it was.
+    """
+    processes = others + limits.processes
+    return {
+        "RLIMIT_CPU": (limits.cpu_seconds, limits.cpu_seconds + 1),
+        "RLIMIT_AS": (limits.memory_bytes, limits.memory_bytes),
+        "RLIMIT_FSIZE": (limits.file_bytes, limits.file_bytes),
+        "RLIMIT_NPROC": (processes, processes),
+        "RLIMIT_NOFILE": (limits.open_files, limits.open_files),
+        "RLIMIT_CORE": (0, 0),
+    }
