@@ -1,12 +1,14 @@
 """Which simulator builds there are, and which one a job runs on."""
 
-import os
-import subprocess
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from jobs import runner
 from jobs.models import Build, Job
 from jobs.simulator import command
+from jobs.simulator.process import SimulatorNotStarted
+from jobs.simulator.sandbox import NotRunnable, require_runnable
 
 PROBE_SECONDS = 30
 
@@ -15,45 +17,56 @@ class UnusableBuild(Exception):
     """An executable that cannot serve as a build; the message says why."""
 
 
-def register(executable: Path, *, git_branch: str, commit: str, created_at: datetime) -> Build:
+def register(
+    executable: Path, *, git_branch: str, commit: str, created_at: datetime, readable: Sequence[Path] = ()
+) -> Build:
     """Probe an executable and record it as the build of a commit; registering it again updates the record.
 
-    Raises UnusableBuild when it cannot be run or does not say which version it is.
+    The executable's own folder is readable to it, and what `readable` adds. Raises UnusableBuild when it cannot
+    be run in the sandbox or does not say which version it is.
     """
-    version = command.parse_version_line(probe(executable))
+    executable = executable.absolute()
+    paths = sorted({executable.resolve().parent, *(path.resolve() for path in readable)})
+    build = Build(executable=str(executable), readable_paths=[str(path) for path in paths])
+    version = command.parse_version_line(probe(build))
     if version is None:
         raise UnusableBuild(f"{executable} ran, but printed no version line.")
-    build, _ = Build.objects.update_or_create(
+    recorded, _ = Build.objects.update_or_create(
         git_branch=git_branch,
         commit=commit,
         defaults={
-            "executable": str(executable.resolve()),
+            "executable": build.executable,
+            "readable_paths": build.readable_paths,
             "simc_version": version.simc_version,
             "wow_version": version.wow_version or "",
             "hotfix_date": version.hotfix_date,
             "created_at": created_at,
         },
     )
-    return build
+    return recorded
 
 
-def probe(executable: Path) -> str:
-    """Return what the executable prints when it is asked for its version. Raises UnusableBuild."""
-    if not os.access(executable, os.X_OK):
-        raise UnusableBuild(f"{executable} is not an executable file.")
+def probe(build: Build) -> str:
+    """Return what a build prints when asked for its version in the sandbox. Raises UnusableBuild."""
+    printed: list[str] = []
     try:
-        done = subprocess.run(
-            [str(executable.resolve()), *command.probe_arguments()],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=PROBE_SECONDS,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UnusableBuild(f"{executable} could not be run: {error}") from error
-    return done.stdout
+        require_runnable(Path(build.executable), readable=[Path(path) for path in build.readable_paths])
+        with runner.private_directory() as directory:
+            process = runner.simulator(
+                build,
+                command.probe_arguments(),
+                directory=directory,
+                threads=1,
+                seconds=PROBE_SECONDS,
+                on_line=lambda stream, text: printed.append(text) if stream == "stdout" else None,
+            )
+            with process:
+                ended = process.wait(PROBE_SECONDS)
+    except (NotRunnable, SimulatorNotStarted) as error:
+        raise UnusableBuild(str(error)) from error
+    if ended is None:
+        raise UnusableBuild(f"{build.executable} did not answer within {PROBE_SECONDS} s.")
+    return "\n".join(printed)
 
 
 def resolve(job: Job) -> Build | None:

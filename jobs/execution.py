@@ -1,0 +1,218 @@
+"""One attempt at a job: its build, its simulator process, what it leaves behind, and its end.
+
+Everything that is written is fenced by the attempt's number, so an attempt that lost its lease can write nothing:
+it is told at the next step, stops its simulator and leaves.
+"""
+
+import io
+import logging
+import time
+from typing import Any, Literal, cast
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from jobs import artifacts, builds, lifecycle, runner, verdict
+from jobs.lease import Lease, LeaseLost
+from jobs.lifecycle import Outcome
+from jobs.models import Artifact, Build, Job, JobProfile, Run, Status
+from jobs.profiles import grammar
+from jobs.progress import Progress, Publisher, Stage
+from jobs.simulator import command, reports
+from jobs.simulator.process import Ended, SimulatorProcess
+from jobs.simulator.progress import ProgressMeter
+from jobs.simulator.sandbox import PrivateDirectory, UnsafeProduct, open_product
+
+logger = logging.getLogger(__name__)
+
+WATCHED_EVERY_SECONDS = 0.25
+MAX_REPORT_BYTES = 60 << 20
+STDERR_TAIL_BYTES = 16 << 10
+SINGLE_PASS = {"enabled": False, "reason": "disabled_by_option", "stages": []}
+
+BUILD_UNAVAILABLE = Outcome(
+    status=Status.FAILED,
+    error_code="build_unavailable",
+    reason="No build serves the channel and branch that the job asks for.",
+)
+INTERNAL = Outcome(
+    status=Status.FAILED, error_code="internal", reason="An error of ours ended the job. Nothing is billed."
+)
+
+
+def execute(job: Job) -> None:
+    """Work a claimed job to its end, or stop quietly when it is taken away."""
+    with Lease(job) as lease:
+        try:
+            outcome, stored = attempt(job, lease)
+        except LeaseLost:
+            logger.warning("job %s attempt %s was taken away", job.pk, job.attempt)
+            return
+        except Exception:
+            logger.exception("job %s attempt %s failed on our side", job.pk, job.attempt)
+            outcome, stored = INTERNAL, []
+        conclude(job, outcome, stored)
+
+
+def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
+    """End the job together with the rows of its artifacts; without the lease, leave nothing behind."""
+    with transaction.atomic():
+        ended = lifecycle.finish(job, outcome)
+        if ended:
+            Artifact.objects.bulk_create(stored)
+    if not ended:
+        artifacts.discard(stored)
+    logger.info("job %s attempt %s: %s", job.pk, job.attempt, outcome.status if ended else "taken away")
+
+
+def attempt(job: Job, lease: Lease) -> tuple[Outcome, list[Artifact]]:
+    """Run the simulator and return how the job ends, with the artifacts it leaves. Raises LeaseLost."""
+    build = builds.resolve(job)
+    if build is None:
+        return BUILD_UNAVAILABLE, []
+    text = JobProfile.objects.get(job=job).text
+    arguments = command.arguments(
+        threads=job.vcpus, json_version=cast(Literal[2, 3], job.json_version), html=job.html
+    )
+    with runner.private_directory() as directory:
+        (directory.cwd / command.PROFILE_NAME).write_text(text, encoding="utf-8", newline="")
+        ended = simulate(job, build, arguments, directory=directory, lease=lease, text=text)
+        lease.require()
+        outcome = outcome_of(job, ended, directory)
+        stored = store_products(job, directory, ran=command.input_text(text, arguments))
+    return outcome, stored
+
+
+def simulate(
+    job: Job, build: Build, arguments: list[str], *, directory: PrivateDirectory, lease: Lease, text: str
+) -> Ended:
+    """Run one simulator process to its end and record it. Raises LeaseLost."""
+    watcher = Watcher(job, lease, phases=1 + profileset_count(text))
+    process = runner.simulator(
+        build,
+        arguments,
+        directory=directory,
+        threads=job.vcpus,
+        seconds=job.ceiling_runtime_seconds,
+        on_line=watcher.on_line,
+    )
+    with process:
+        started = time.monotonic()
+        run = lifecycle.start_run(job, build=build)
+        if run is None:
+            raise LeaseLost(job.pk)
+        ended = watcher.watch(process, until=started + job.ceiling_runtime_seconds)
+    record_end(run, ended)
+    return ended
+
+
+class Watcher:
+    """Follows one simulator process: its progress, its deadline and the job's lease."""
+
+    def __init__(self, job: Job, lease: Lease, *, phases: int) -> None:
+        self.lease = lease
+        self.meter = ProgressMeter(expected_phases=phases)
+        self.publisher = Publisher(job)
+
+    def on_line(self, stream: str, text: str) -> None:
+        """Take one update of the simulator's output."""
+        if stream == "stdout":
+            self.meter.feed(text)
+            percent = self.meter.percent
+            stage = Stage(current=1, total=1, label="initial", percent=percent)
+            self.publisher.publish(Progress(percent=percent, stage=stage))
+
+    def watch(self, process: SimulatorProcess, *, until: float) -> Ended:
+        """Wait for the end, and bring it about at the deadline (monotonic seconds). Raises LeaseLost."""
+        while (ended := process.wait(WATCHED_EVERY_SECONDS)) is None:
+            self.lease.require()
+            if time.monotonic() >= until:
+                ended = process.stop(verdict.CEILING)
+                break
+        if ended is None:
+            raise RuntimeError("the simulator could not be stopped")
+        return ended
+
+
+def profileset_count(text: str) -> int:
+    """Return how many profilesets a profile names, for the progress only."""
+    names = (token.name for token in grammar.tokens(text))
+    return len({name.removesuffix("+") for name in names if name and name.startswith("profileset.")})
+
+
+def record_end(run: Run, ended: Ended) -> None:
+    """Write down how a process ended."""
+    Run.objects.filter(pk=run.pk).update(
+        ended_at=Now(),
+        wall_ms=round(ended.wall_seconds * 1000),
+        cpu_ms=round(ended.cpu_seconds * 1000),
+        peak_memory_bytes=ended.peak_memory_bytes,
+        exit_code=verdict.exit_code(ended),
+        stopped_for=ended.stopped_for or "",
+        sandbox_layers=ended.layers,
+    )
+
+
+def outcome_of(job: Job, ended: Ended, directory: PrivateDirectory) -> Outcome:
+    """Judge an ended process by its end and what it left in its directory."""
+    summary = read_summary(directory, partial=ended.stopped_for is not None)
+    judged = verdict.judge(job, ended, summary=summary, complaint=complaint_in(directory))
+    wall_ms = round(ended.wall_seconds * 1000)
+    return Outcome(
+        status=judged.status,
+        error_code=judged.error_code,
+        reason=judged.reason,
+        exit_code=verdict.exit_code(ended),
+        sim_duration_ms=wall_ms,
+        credits_consumed=billed(job, wall_ms),
+        summary=summary,
+    )
+
+
+def billed(job: Job, wall_ms: int) -> int:
+    """Return the credits for simulator time: seconds rounded up once, never over the ceiling (contract, 7)."""
+    seconds = -(-wall_ms // 1000)
+    return min(seconds * job.credits_per_second, job.ceiling_credits) + job.priority_fee_credits
+
+
+def read_summary(directory: PrivateDirectory, *, partial: bool) -> dict[str, Any] | None:
+    """Return the summary of the report in a private directory, or None when there is none that can be read."""
+    try:
+        stream = open_product(directory.cwd, command.REPORT_NAME, max_bytes=MAX_REPORT_BYTES)
+        if stream is None:
+            return None
+        with stream:
+            report = reports.read_report(stream, max_bytes=MAX_REPORT_BYTES)
+    except (reports.BrokenReport, UnsafeProduct) as error:
+        logger.info("no usable report: %s", error)
+        return None
+    return reports.summarise(report, metric="dps", multistage=SINGLE_PASS, partial=partial)
+
+
+def complaint_in(directory: PrivateDirectory) -> str | None:
+    """Return the simulator's own last error message."""
+    with directory.log("stderr").open("rb") as log:
+        log.seek(max(0, log.seek(0, io.SEEK_END) - STDERR_TAIL_BYTES))
+        return reports.failure_message(log.read().decode(errors="replace"))
+
+
+def store_products(job: Job, directory: PrivateDirectory, *, ran: str) -> list[Artifact]:
+    """Store everything worth keeping of a run and return the rows, not yet saved."""
+    stored = [artifacts.store(job, Artifact.Kind.INPUT, io.BytesIO(ran.encode()))]
+    reports_left = [
+        (Artifact.Kind.JSON_REPORT, command.REPORT_NAME),
+        (Artifact.Kind.HTML_REPORT, command.HTML_NAME),
+    ]
+    for kind, name in reports_left:
+        try:
+            product = open_product(directory.cwd, name, max_bytes=MAX_REPORT_BYTES)
+        except UnsafeProduct as error:
+            logger.info("job %s: %s not kept: %s", job.pk, kind, error)
+            continue
+        if product is not None:
+            with product:
+                stored.append(artifacts.store(job, kind, product))
+    for kind, stream in ((Artifact.Kind.STDOUT_LOG, "stdout"), (Artifact.Kind.STDERR_LOG, "stderr")):
+        with directory.log(stream).open("rb") as log:
+            stored.append(artifacts.store(job, kind, log))
+    return stored

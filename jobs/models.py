@@ -49,6 +49,8 @@ class Build(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     executable = models.CharField(max_length=1024)
+    # What the simulator may read beside the system's own programs and libraries.
+    readable_paths = models.JSONField(default=list)
     git_branch = models.CharField(max_length=64)
     commit = models.CharField(max_length=64)
     simc_version = models.CharField(max_length=128)
@@ -83,7 +85,6 @@ class Job(models.Model):
     priority = models.PositiveSmallIntegerField(choices=Priority)
     channel = models.CharField(max_length=8, choices=Channel)
     git_branch = models.CharField(max_length=64)
-    multi_stage = models.BooleanField(default=False)
     html = models.BooleanField(default=False)
     json_version = models.PositiveSmallIntegerField(default=2)
     metadata = models.JSONField(default=dict)

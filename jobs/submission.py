@@ -22,7 +22,6 @@ class Submission:
     channel: Channel
     git_branch: str
     profile_text: str
-    multi_stage: bool
     max_credits: int | None
     max_queue_seconds: int | None
     priority: Priority
@@ -108,7 +107,6 @@ def new_job(submission: Submission, *, key: ApiKey, ceilings: Ceilings) -> Job:
         priority=submission.priority,
         channel=submission.channel,
         git_branch=submission.git_branch,
-        multi_stage=submission.multi_stage,
         html=submission.html,
         json_version=submission.json_version,
         metadata=dict(submission.metadata),

@@ -6,16 +6,23 @@ import socket
 import threading
 from typing import Any
 
-from celery.signals import worker_shutting_down
+from celery.signals import worker_init, worker_shutting_down
 from django.db import DatabaseError
 
-from jobs import execution, queue
+from jobs import execution, queue, runner
 from jobs import sweep as sweeping
 from simservice.celery import app
 
 logger = logging.getLogger(__name__)
 
 stopping = threading.Event()
+
+
+@worker_init.connect
+def prepare(**_: Any) -> None:
+    """Refuse to start where the sandbox that the deployment demands does not work; clear what a crash left."""
+    runner.sandbox()
+    runner.remove_leftovers()
 
 
 @worker_shutting_down.connect

@@ -70,7 +70,6 @@ class ProfileFields(StrictSerializer):
 
 
 class RuntimeFields(StrictSerializer):
-    multiStage = StrictBooleanField(default=False)
     maxCredits = StrictIntegerField(min_value=1, required=False)
     maxQueueSeconds = StrictIntegerField(min_value=1, required=False)
 
@@ -107,7 +106,6 @@ def read_submission(body: Any) -> Submission:
         channel=Channel(fields["build"]["channel"]),
         git_branch=fields["build"].get("gitBranch", settings.GIT_BRANCHES[0]),
         profile_text=fields["profile"]["text"],
-        multi_stage=runtime.get("multiStage", False),
         max_credits=runtime.get("maxCredits"),
         max_queue_seconds=runtime.get("maxQueueSeconds"),
         priority=PRIORITIES[fields["priority"]],

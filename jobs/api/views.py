@@ -64,7 +64,7 @@ class JobResult(JobsAPIView):
         job = queries.find_job(self.caller().account, job_id, with_summary=True)
         if not job.is_terminal:
             raise ResultNotReady({"status": job.status})
-        if job.sim_duration_ms is None:
+        if job.started_at is None:
             raise ResultUnavailable({"status": job.status})
         return Response(responses.result_object(job, queries.artifacts_of(job), self.links()))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from rest_framework import serializers
@@ -71,10 +72,14 @@ def iso_or_none(value: datetime | None) -> str | None:
     return None if value is None else iso(value)
 
 
+MAX_ISSUES = 100
+MAX_ISSUE_TEXT = 200
+
+
 def validated(serializer: serializers.Serializer[Any]) -> Any:
-    """Return the validated data of a serializer. Raises ValidationFailed naming every path."""
+    """Return the validated data of a serializer. Raises ValidationFailed naming the paths, a hundred at most."""
     if not serializer.is_valid():
-        raise ValidationFailed(list(issues(serializer.errors)))
+        raise ValidationFailed(list(islice(issues(serializer.errors), MAX_ISSUES)))
     return serializer.validated_data
 
 
@@ -87,7 +92,12 @@ def issues(errors: Any, path: str = "") -> Iterator[dict[str, str]]:
         for index, value in enumerate(errors):
             yield from issues(value, path if isinstance(value, str) else f"{path}[{index}]")
     else:
-        yield {"path": path, "message": str(errors)}
+        yield {"path": shown(path), "message": shown(str(errors))}
+
+
+def shown(text: str) -> str:
+    """Return a text that may stem from the caller so that it can be sent back: encodable, and not endless."""
+    return text[:MAX_ISSUE_TEXT].encode("utf-8", "backslashreplace").decode()
 
 
 def joined(path: str, key: str) -> str:

@@ -19,7 +19,16 @@ from clients.models import Membership
 from jobs import builds
 
 DEMO = "demo"
-MINISIM = Path(settings.BASE_DIR) / "minisim" / "minisim"
+ROOT = Path(settings.BASE_DIR)
+MINISIM = ROOT / "minisim" / "minisim"
+# Its own code, the tokenizer it shares with the service, and the interpreter with its packages.
+MINISIM_READS = [
+    ROOT / "minisim",
+    ROOT / "jobs" / "profiles",
+    ROOT / "jobs" / "__init__.py",
+    Path(sys.prefix),
+    Path(sys.base_prefix),
+]
 
 
 class Command(BaseCommand):
@@ -31,7 +40,13 @@ class Command(BaseCommand):
             account = ensure_account()
             password = ensure_user(account, kept.get("password"))
             key = ensure_key(account, kept.get("apiKey"))
-        builds.register(MINISIM, git_branch=settings.GIT_BRANCHES[0], commit="minisim", created_at=timezone.now())
+        builds.register(
+            MINISIM,
+            git_branch=settings.GIT_BRANCHES[0],
+            commit="minisim",
+            created_at=timezone.now(),
+            readable=MINISIM_READS,
+        )
         answer = {"account": DEMO, "apiKey": key, "user": DEMO, "password": password}
         self.stdout.write(json.dumps(answer))
 

@@ -1,0 +1,68 @@
+"""Holding a claimed job: a thread that renews the lease while the attempt works."""
+
+import logging
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+
+from jobs import lifecycle
+from jobs.models import Job
+
+logger = logging.getLogger(__name__)
+
+
+class LeaseLost(Exception):
+    """The job is no longer this attempt's; whatever it did is void."""
+
+
+class Lease:
+    """Renews a job's lease every few seconds until the block it guards is left.
+
+    `lost` is set when the job was taken away, or when it could not be renewed for as long as a lease lasts.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.lost = threading.Event()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name=f"lease-{job.pk}", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def require(self) -> None:
+        """Raise LeaseLost when the job was taken away."""
+        if self.lost.is_set():
+            raise LeaseLost(self.job.pk)
+
+    def _keep(self) -> None:
+        expires = time.monotonic() + settings.LEASE_SECONDS
+        try:
+            while not self.lost.is_set() and not self._done.wait(settings.HEARTBEAT_SECONDS):
+                expires = self._renew(expires)
+        finally:
+            connection.close()
+
+    def _renew(self, expires: float) -> float:
+        """Renew once and return when the lease now ends, by the monotonic clock."""
+        asked = time.monotonic()
+        try:
+            if lifecycle.renew_lease(self.job):
+                return asked + float(settings.LEASE_SECONDS)
+            self.lost.set()
+        except DatabaseError:
+            logger.warning("the lease of job %s was not renewed: the database does not answer", self.job.pk)
+            if time.monotonic() > expires:
+                self.lost.set()
+        return expires

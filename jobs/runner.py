@@ -1,0 +1,81 @@
+"""Simulator processes under this deployment's sandbox, limits and folders."""
+
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from django.conf import settings
+
+from jobs.models import Build
+from jobs.simulator.process import Limits, OnLine, SimulatorProcess
+from jobs.simulator.sandbox import PrivateDirectory, Sandbox, remove_tree
+
+LOG_BYTES = 4 << 20
+PROCESSES_PER_THREAD = 8
+OPEN_FILES = 128
+# CPU time is only a second line of defence behind the watched wall time, so it is generous.
+CPU_SPARE_SECONDS = 60
+
+
+@cache
+def sandbox() -> Sandbox:
+    """Return the machine's sandbox, probed once. Raises SandboxUnavailable when `SANDBOX` demands what it lacks."""
+    return Sandbox.for_mode(settings.SANDBOX)
+
+
+def limits(*, threads: int, seconds: int) -> Limits:
+    """Return what one simulator may use that works on `threads` threads for at most `seconds`."""
+    return Limits(
+        cpu_seconds=threads * seconds + CPU_SPARE_SECONDS,
+        memory_bytes=settings.SIM_MEMORY_BYTES,
+        file_bytes=settings.SIM_DISK_BYTES,
+        disk_bytes=settings.SIM_DISK_BYTES,
+        processes=16 + threads * PROCESSES_PER_THREAD,
+        open_files=OPEN_FILES,
+        log_bytes=LOG_BYTES,
+        output_bytes=settings.SIM_OUTPUT_BYTES,
+    )
+
+
+def simulator(
+    build: Build,
+    arguments: Sequence[str],
+    *,
+    directory: PrivateDirectory,
+    threads: int,
+    seconds: int,
+    on_line: OnLine,
+) -> SimulatorProcess:
+    """Return a build's process, ready to be started in a private directory."""
+    return SimulatorProcess(
+        [build.executable, *arguments],
+        directory=directory,
+        sandbox=sandbox(),
+        limits=limits(threads=threads, seconds=seconds),
+        readable=[Path(path) for path in build.readable_paths],
+        on_line=on_line,
+    )
+
+
+@contextmanager
+def private_directory() -> Iterator[PrivateDirectory]:
+    """Make a directory for one run and remove it afterwards."""
+    own_folder().mkdir(parents=True, exist_ok=True)
+    with PrivateDirectory.create(own_folder()) as directory:
+        yield directory
+
+
+def own_folder() -> Path:
+    """Return this process's folder for run directories; the name tells later who made it."""
+    return settings.DATA_DIR / "runs" / f"{socket.gethostname()}.{os.getpid()}"
+
+
+def remove_leftovers() -> None:
+    """Remove the run directories of processes of this machine that live no more."""
+    for folder in own_folder().parent.glob(f"{socket.gethostname()}.*"):
+        pid = folder.suffix.removeprefix(".")
+        if not pid.isdigit() or not Path("/proc", pid).exists():
+            remove_tree(folder)

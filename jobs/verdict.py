@@ -1,0 +1,71 @@
+"""What the end of a simulator process means for its job.
+
+The exit status alone proves nothing: the simulator ends with 0 when it could not write its report
+(simulator-cli, 3.4). A job is completed only with exit status 0 and a report that can be read.
+"""
+
+import signal
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.models import Job, Status
+from jobs.simulator.process import Ended
+
+CEILING = "ceiling"
+FLOODS = {
+    "output_flood": "The simulator printed more than it may and was stopped.",
+    "disk_flood": "The simulator wrote more than it may and was stopped.",
+}
+# The simulator's own handler for a segmentation fault ends with this status (simulator-cli, 3.4).
+CRASH_STATUS = 11
+NOTHING_TO_SIMULATE = "nothing to sim"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """A terminal status with its code and its reason in words."""
+
+    status: Status
+    error_code: str | None = None
+    reason: str | None = None
+
+
+def judge(job: Job, ended: Ended, *, summary: dict[str, Any] | None, complaint: str | None) -> Verdict:
+    """Judge an ended process by its end, its report's summary and its own last error message."""
+    if ended.stopped_for == CEILING:
+        return Verdict(
+            status=Status.TIMED_OUT,
+            error_code="max_credits_reached",
+            reason=f"The job reached its ceiling of {job.ceiling_credits} credits and was stopped.",
+        )
+    if ended.stopped_for in FLOODS:
+        return crashed(FLOODS[ended.stopped_for])
+    if ended.exit_status is None or ended.exit_status == CRASH_STATUS:
+        return crashed(f"The simulator crashed ({exit_code(ended)}).")
+    if ended.exit_status != 0:
+        return refused(complaint) if complaint else crashed(f"The simulator ended with status {exit_code(ended)}.")
+    if summary is None:
+        return crashed("The simulator ended without a readable report.")
+    return Verdict(status=Status.COMPLETED)
+
+
+def crashed(reason: str) -> Verdict:
+    """Return the verdict on a simulator that did not end as a program should."""
+    return Verdict(status=Status.FAILED, error_code="execution_failed", reason=reason)
+
+
+def refused(complaint: str) -> Verdict:
+    """Return the verdict on a simulator that refused its input, in its own words."""
+    nothing = NOTHING_TO_SIMULATE in complaint.lower()
+    code = "input_invalid" if nothing else "simulation_error"
+    return Verdict(status=Status.FAILED, error_code=code, reason=complaint)
+
+
+def exit_code(ended: Ended) -> str:
+    """Return the exit status, or the name of the signal that ended the process."""
+    if ended.exit_status is not None:
+        return str(ended.exit_status)
+    try:
+        return signal.Signals(ended.signal or signal.SIGKILL).name
+    except ValueError:
+        return f"signal {ended.signal}"

@@ -1,0 +1,120 @@
+"""What every answer of the API has: the request id, the error envelope, the headers (contract, section 1)."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.test import Client as HttpClient
+from django.utils import timezone
+
+from clients.keys import ALPHABET, PREFIX, checksum
+from clients.models import ApiKey
+from tests.conftest import Api
+from tests.factories import make_job, make_key
+
+REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
+
+
+def unknown_key() -> str:
+    """Return a well-formed key that was never given out."""
+    body = PREFIX + ALPHABET[:40]
+    return body + checksum(body)
+
+
+@pytest.mark.parametrize("path", ["/v1/sim/nowhere", "/v1/other/jobs", "/v1/sim/jobs/", "/v1/"])
+def test_unknown_addresses_answer_with_the_envelope(api: Api, path: str) -> None:
+    answer = api.http.get(path, headers={"X-Request-Id": "req_mine"})
+    assert answer.status_code == 404
+    assert set(answer.json()) == {"error", "code", "meta", "requestId"}
+    assert answer.json()["code"] == "not_found"
+    assert REQUEST_ID.fullmatch(answer.json()["requestId"])
+    assert answer.headers["X-Request-Id"] == answer.json()["requestId"]
+
+
+def test_wrong_methods_answer_with_the_envelope(api: Api) -> None:
+    answer = api.http.delete("/v1/sim/jobs")
+    assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
+    assert "POST" in answer.headers["Allow"]
+
+
+@pytest.mark.parametrize(
+    ("header", "code"),
+    [
+        (None, "missing_token"),
+        ("Basic abc", "missing_token"),
+        ("Bearer", "missing_token"),
+        ("Bearer   ", "missing_token"),
+        ("Bearer nonsense", "invalid_token"),
+        ("Bearer sk_" + "x" * 46, "invalid_token"),
+        ("Bearer " + unknown_key(), "invalid_token"),
+        ("Bearer \u00e9", "invalid_token"),
+    ],
+)
+@pytest.mark.django_db
+def test_without_a_key_nothing_is_answered(header: str | None, code: str) -> None:
+    headers = {"Authorization": header} if header else {}
+    answer = HttpClient().get("/v1/sim/jobs/123456789012345678", headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (401, code)
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize(("field", "code"), [("revoked_at", "revoked_token"), ("expires_at", "expired_token")])
+def test_keys_that_no_longer_serve(api: Api, key: tuple[ApiKey, str], field: str, code: str) -> None:
+    ApiKey.objects.filter(pk=key[0].pk).update(**{field: timezone.now() - timedelta(seconds=1)})
+    answer = api.get("jobs/123456789012345678")
+    assert (answer.status_code, answer.json()["code"]) == (401, code)
+
+
+def test_a_malformed_key_costs_no_query() -> None:
+    # No database fixture: a query would raise.
+    answer = HttpClient(headers={"authorization": "Bearer sk_short"}).get("/v1/sim/jobs/1")
+    assert answer.json()["code"] == "invalid_token"
+
+
+@pytest.mark.parametrize("tail", ["", "/status", "/result"])
+def test_another_accounts_job_does_not_exist(api: Api, tail: str) -> None:
+    foreign = make_job()
+    answers = [
+        api.get(f"jobs/{job_id}{tail}") for job_id in (foreign.pk, "9" * 18, "x", "1" * 400, "-1", "\u0661" * 18)
+    ]
+    assert {answer.status_code for answer in answers} == {404}
+    assert {answer.json()["code"] for answer in answers} == {"not_found"}
+
+
+def test_answers_tell_how_many_jobs_are_unfinished(api: Api, key: tuple[ApiKey, str]) -> None:
+    job = make_job(key[0].client)
+    make_job(key[0].client)
+    make_job()
+    answer = api.get(f"jobs/{job.pk}")
+    assert (answer.headers["X-Active-Jobs"], answer.headers["X-Max-Active-Jobs"]) == ("2", "200")
+
+
+def test_the_use_of_a_key_is_recorded_once_a_minute(api: Api, key: tuple[ApiKey, str]) -> None:
+    job = make_job(key[0].client)
+    api.get(f"jobs/{job.pk}")
+    first = ApiKey.objects.get(pk=key[0].pk).last_used_at
+    api.get(f"jobs/{job.pk}")
+    assert first is not None
+    assert ApiKey.objects.get(pk=key[0].pk).last_used_at == first
+
+
+def test_only_the_hash_of_a_key_is_kept() -> None:
+    assert "secret" not in {field.name for field in ApiKey._meta.get_fields()}
+
+
+def test_a_key_has_a_checksum(key: tuple[ApiKey, str]) -> None:
+    secret = key[1]
+    assert re.fullmatch(r"sk_[0-9A-Za-z]{46}", secret)
+    assert secret[-6:] == checksum(secret[:-6])
+    assert key[0].last4 == secret[-4:]
+    assert make_key()[1] != secret
+
+
+def test_a_bug_is_answered_with_the_envelope(
+    api: Api, key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.api.views.progress_of", lambda _: 1 / 0)
+    job = make_job(key[0].client)
+    answer = api.get(f"jobs/{job.pk}/status")
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
+    assert "division" not in answer.content.decode()

@@ -1,0 +1,186 @@
+"""`POST jobs` with a JSON body (specification, Job submission request; contract, sections 1 and 3)."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from clients.models import ApiKey
+from jobs.models import Job, JobEvent, Status
+from tests.conftest import Api
+from tests.factories import PROFILE, make_job
+
+BODY: dict[str, Any] = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}}
+
+
+def body_with(path: str, value: Any) -> dict[str, Any]:
+    """Return a valid body in which one dotted path has another value."""
+    body = copy.deepcopy(BODY)
+    *parents, last = path.split(".")
+    place = body
+    for name in parents:
+        place = place.setdefault(name, {})
+    place[last] = value
+    return body
+
+
+def test_an_accepted_job_is_answered_with_its_ceilings_and_links(api: Api) -> None:
+    answer = api.post("jobs", BODY | {"metadata": {"guild": "Ünïcode"}})
+    assert answer.status_code == 200
+    body = answer.json()
+    assert body["success"] is True
+    assert body["runtime"] == {
+        "ceiling": {"maxCredits": 57600, "runtimeSeconds": 1800, "queueSeconds": 1800},
+        "priorityFeeCredits": 0,
+    }
+    assert body["metadata"] == {"guild": "Ünïcode"}
+    assert len(body["id"]) == 18
+    assert list(body["links"]) == ["share"]
+
+
+def test_the_profile_is_kept_exactly_as_it_was_sent(api: Api) -> None:
+    text = '  mage="Å"\r\n\tlevel=80   \n\n'
+    job = Job.objects.get(pk=api.post("jobs", body_with("profile.text", text)).json()["id"])
+    assert job.profile.text == text
+
+
+def test_an_accepted_job_is_announced_and_its_history_begins(api: Api) -> None:
+    job = Job.objects.get(pk=api.post("jobs", BODY).json()["id"])
+    assert job.status == Status.QUEUED
+    moves = JobEvent.objects.filter(job=job).order_by("id").values_list("from_status", "to_status")
+    assert list(moves) == [("", "pending"), ("pending", "queued")]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("surprise", 1),
+        ("build.surprise", 1),
+        ("build.channel", "daily"),
+        ("build.channel", None),
+        ("build.gitBranch", "shadowlands"),
+        ("build", "latest"),
+        ("profile", {}),
+        ("profile.text", 5),
+        ("profile.text", "mage=\0"),
+        ("profile.text", "mage=\ud800"),
+        ("priority", "urgent"),
+        ("priority", ["high"]),
+        ("runtime.maxCredits", "100"),
+        ("runtime.maxCredits", 1.5),
+        ("runtime.maxCredits", True),
+        ("runtime.maxCredits", 0),
+        ("runtime.maxCredits", 57_601),
+        ("runtime.maxCredits", 31),
+        ("runtime.maxCredits", 10**30),
+        ("runtime.maxQueueSeconds", -1),
+        ("runtime.maxQueueSeconds", 86_401),
+        ("artifacts.html", "true"),
+        ("artifacts.html", 1),
+        ("artifacts.json.version", 4),
+        ("artifacts.json.version", "2"),
+        ("artifacts.json.version", 2.0),
+        ("webhook", {}),
+        ("webhook.events", []),
+        ("webhook.events", ["job.started"]),
+        ("metadata", []),
+        ("metadata.number", 1),
+        ("metadata.long", "x" * 501),
+        ("metadata.nul", "\0"),
+    ],
+)
+def test_whatever_has_the_wrong_form_is_refused_with_its_path(api: Api, path: str, value: Any) -> None:
+    answer = api.post("jobs", body_with(path, value))
+    assert answer.status_code == 400
+    assert answer.json()["code"] == "validation_failed"
+    paths = [issue["path"] for issue in answer.json()["meta"]["issues"]]
+    assert any(found.startswith(path) or path.startswith(found) for found in paths)
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {f"k{n}": "" for n in range(21)},
+        {"k" * 65: ""},
+        {"": "empty"},
+        {"\ud800": ""},
+        {f"key-{n}": "é" * 400 for n in range(16)},
+    ],
+    ids=["entries", "key length", "empty key", "surrogate key", "bytes in all"],
+)
+def test_metadata_has_limits(api: Api, metadata: dict[str, str]) -> None:
+    assert api.post("jobs", BODY | {"metadata": metadata}).json()["code"] == "validation_failed"
+
+
+@pytest.mark.parametrize("body", [[], "text", 5, None, {}])
+def test_a_body_of_another_shape_is_refused(api: Api, body: Any) -> None:
+    assert api.post("jobs", json.dumps(body)).json()["code"] == "validation_failed"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b'{"a": NaN}',
+        b'{"a": Infinity}',
+        b'{"a": 1, "a": 2}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"n": ' + b"1" * 5000 + b"}",
+    ],
+)
+def test_what_is_not_json_is_refused(api: Api, body: bytes) -> None:
+    answer = api.post("jobs", body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json")
+
+
+def test_a_refusal_stays_small_whatever_was_sent(api: Api) -> None:
+    answer = api.post("jobs", {f"\ud800{n}" + "x" * 10_000: 1 for n in range(200)})
+    assert answer.json()["code"] == "validation_failed"
+    assert len(answer.json()["meta"]["issues"]) == 100
+    assert len(answer.content) < 100_000
+
+
+def test_bodies_are_bounded(api: Api) -> None:
+    answer = api.post("jobs", b" " * (3 * 1024 * 1024 + 1))
+    assert (answer.status_code, answer.json()["code"]) == (413, "request_too_large")
+
+
+@pytest.mark.parametrize(("size", "status"), [(2 * 1024 * 1024, 200), (2 * 1024 * 1024 + 1, 413)])
+def test_profiles_are_bounded_in_bytes_of_utf8(api: Api, size: int, status: int) -> None:
+    text = PROFILE + "# " + "é" * ((size - len(PROFILE) - 2) // 2)
+    text += "x" * (size - len(text.encode()))
+    answer = api.post("jobs", json.dumps(body_with("profile.text", text), ensure_ascii=False).encode())
+    assert answer.status_code == status
+    assert answer.json().get("code", "profile_too_large") == "profile_too_large"
+
+
+@pytest.mark.parametrize("content_type", ["text/csv", "application/json; charset=latin-1", "multipart/form-data"])
+def test_other_media_types_are_refused(api: Api, content_type: str) -> None:
+    answer = api.http.post("/v1/sim/jobs", b"x", content_type=content_type)
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+
+
+def test_a_webhook_needs_one_configured(api: Api) -> None:
+    answer = api.post("jobs", body_with("webhook.events", ["job.terminal"]))
+    assert (answer.status_code, answer.json()["code"]) == (400, "webhook_not_configured")
+    assert not Job.objects.exists()
+
+
+def test_an_account_has_a_ceiling_of_unfinished_jobs(api: Api, key: tuple[ApiKey, str]) -> None:
+    plan = key[0].client.account.plan
+    plan.max_active_jobs = 1
+    plan.save(update_fields=["max_active_jobs"])
+    make_job(key[0].client)
+    answer = api.post("jobs", BODY)
+    assert (answer.status_code, answer.json()["code"]) == (429, "max_active_jobs_exceeded")
+    assert answer.json()["meta"] == {"reason": "active_jobs", "maxActiveJobs": 1, "activeJobs": 1}
+    assert answer.headers["Retry-After"].isdigit()
+
+
+def test_the_caps_of_a_request_become_the_ceilings(api: Api) -> None:
+    runtime = {"maxCredits": 100, "maxQueueSeconds": 60}
+    answer = api.post("jobs", BODY | {"runtime": runtime})
+    assert answer.json()["runtime"]["ceiling"] == {"maxCredits": 100, "runtimeSeconds": 3, "queueSeconds": 60}

@@ -1,0 +1,43 @@
+"""Fixtures for all tests: callers of the API, and an empty Redis."""
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client as HttpClient
+
+from clients.models import ApiKey
+from simservice.hints import redis
+from tests.factories import make_key
+
+
+@pytest.fixture(autouse=True)
+def _empty_redis() -> None:
+    """Start every test with nothing in this process's Redis database."""
+    redis().flushdb()
+
+
+@pytest.fixture
+def key(db: None) -> tuple[ApiKey, str]:
+    """An API key and its secret, of an account of its own."""
+    return make_key()
+
+
+class Api:
+    """The API as one caller sees it."""
+
+    def __init__(self, secret: str) -> None:
+        self.http = HttpClient(headers={"authorization": f"Bearer {secret}"})
+
+    def get(self, path: str, **kwargs: Any) -> Any:
+        return self.http.get(f"/v1/sim/{path}", **kwargs)
+
+    def post(self, path: str, body: Any) -> Any:
+        text = body if isinstance(body, str | bytes) else json.dumps(body)
+        return self.http.post(f"/v1/sim/{path}", text, content_type="application/json")
+
+
+@pytest.fixture
+def api(key: tuple[ApiKey, str]) -> Api:
+    """The API as the owner of `key` sees it."""
+    return Api(key[1])

@@ -1,0 +1,82 @@
+"""Objects for tests, as the service itself would make them."""
+
+from datetime import timedelta
+from typing import Any
+
+import factory
+from django.utils import timezone
+
+from billing.models import Account, Plan
+from clients.accounts import default_client, open_account
+from clients.keys import create_key
+from clients.models import ApiKey, Client
+from jobs import lifecycle
+from jobs.models import Build, Channel, Job, JobProfile, Priority, Status
+from simservice.ids import new_token, next_id
+
+PROFILE = 'mage="Frosty"\nlevel=80\nspec=frost\nhead=,id=1,ilevel=600\niterations=50\n'
+
+
+class PlanFactory(factory.django.DjangoModelFactory[Plan]):
+    class Meta:
+        model = Plan
+
+    name = factory.Sequence("plan-{}".format)
+
+
+def make_account(**plan: Any) -> Account:
+    """Open an account on a plan of its own."""
+    created = PlanFactory.create(**plan)
+    return open_account(f"account-{created.pk}", plan=created)
+
+
+def make_key(account: Account | None = None, **fields: Any) -> tuple[ApiKey, str]:
+    """Make a key of an account's default client; return it with its secret."""
+    return create_key(default_client(account or make_account()), **fields)
+
+
+class BuildFactory(factory.django.DjangoModelFactory[Build]):
+    class Meta:
+        model = Build
+
+    executable = "/bin/false"
+    git_branch = "midnight"
+    commit = factory.Sequence("{:040x}".format)
+    simc_version = "1120-01"
+    created_at = factory.LazyFunction(timezone.now)
+
+
+def make_job(client: Client | None = None, *, text: str = PROFILE, **fields: Any) -> Job:
+    """Accept a job as a submission would, with any of its fields replaced."""
+    client = client or default_client(make_account())
+    now = timezone.now()
+    defaults: dict[str, Any] = {
+        "account": client.account,
+        "client": client,
+        "priority": Priority.STANDARD,
+        "channel": Channel.LATEST,
+        "git_branch": "midnight",
+        "ceiling_credits": 3200,
+        "ceiling_runtime_seconds": 100,
+        "ceiling_queue_seconds": 1800,
+        "credits_per_second": 32,
+        "vcpus": 1,
+        "status": Status.PENDING,
+        "created_at": now,
+        "updated_at": now,
+        "queue_deadline_at": now + timedelta(seconds=1800),
+        "share_token": new_token(),
+    }
+    job = Job(id=next_id(), **(defaults | fields))
+    lifecycle.accept(job)
+    JobProfile.objects.create(job=job, text=text)
+    return job
+
+
+def make_running_job(**fields: Any) -> Job:
+    """Return a job that a worker has claimed and started."""
+    job = make_job(**fields)
+    assert lifecycle.start_attempt(job, worker="worker-1")
+    assert lifecycle.start_run(job, build=BuildFactory.create()) is not None
+    job.refresh_from_db()
+    return job
