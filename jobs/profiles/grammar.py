@@ -1,0 +1,183 @@
+"""The simulator's profile grammar: text to tokens, split exactly where the simulator's own parser splits.
+
+The rules are those of simulator-cli, 1.1 to 1.4 and 1.8. Nothing here judges a token; whoever judges them needs
+only to know that no spelling reaches the simulator as a different token than the one seen here.
+"""
+
+import codecs
+import io
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+BOM = "\ufeff"
+MAX_TEMPLATES_PER_TOKEN = 10
+"""Occurrences of `$(…)` the simulator expands in one name or value (simulator-cli, 1.4)."""
+MAX_EXPANSION = 4 * 1024 * 1024
+"""Characters one call of `expand_templates` may produce in all. The simulator has no such limit."""
+
+_SEPARATORS = " \t\r\n"
+_SEPARATOR = re.compile(f"[{_SEPARATORS}]")
+_TEMPLATE = "$("
+
+
+class TemplateError(Exception):
+    """A template the simulator would stop at, or one that expands beyond `MAX_EXPANSION`."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class Token(NamedTuple):
+    """One token as written: quotes removed, templates not yet expanded.
+
+    A value of `profileset.NAME+=` is one token again, whatever blanks it holds: `Token(line, value)`.
+    """
+
+    line: int
+    """Line of the text, from 1."""
+    text: str
+
+    @property
+    def name(self) -> str | None:
+        """All before the first `=`, a trailing `+` included; None for a bare token, which names a file."""
+        name, equals, _ = self.text.partition("=")
+        return name if equals else None
+
+    @property
+    def value(self) -> str | None:
+        """All after the first `=`; None for a bare token."""
+        _, equals, value = self.text.partition("=")
+        return value if equals else None
+
+
+class Option(NamedTuple):
+    """One token with its templates expanded. Unlike a token's, its name may hold a `=` that came from a template.
+
+    Where a template makes up the name `input` or the bare token `-`, the simulator takes it for no include;
+    here it reads like one, which is the careful side.
+    """
+
+    line: int
+    name: str | None
+    """None for a bare token."""
+    value: str
+    """For a bare token its whole text: a file's name, or `-` for standard input."""
+
+
+def decode(data: bytes) -> str:
+    """A profile's bytes as text: UTF-8, but each line that is not valid UTF-8 as Latin-1 (simulator-cli, 1.2)."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        # The mark is taken off before the first line is judged, so it survives that line's fallback.
+        mark = BOM if data.startswith(codecs.BOM_UTF8) else ""
+        lines = data.removeprefix(codecs.BOM_UTF8).split(b"\n")
+        return mark + "\n".join(_decode_line(line) for line in lines)
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """The tokens of one profile text in order, one line at a time (simulator-cli, 1.2). Never raises."""
+    for number, line in enumerate(io.StringIO(text.removeprefix(BOM), newline="\n"), start=1):
+        content = line.removesuffix("\n").lstrip(_SEPARATORS)
+        if not content or content.startswith("#"):
+            continue
+        for word in _words(content):
+            yield Token(number, word)
+
+
+def expand_templates(source: Iterable[Token], variables: dict[str, str]) -> Iterator[Option]:
+    """`source` with `$(x)` expanded and its definitions taken out (simulator-cli, 1.4).
+
+    `variables` is read and added to as the tokens come, so that one mapping can serve a text and all it includes.
+    Raises TemplateError where the simulator would stop, and once the total passes `MAX_EXPANSION` characters.
+    """
+    expanded = 0
+    for token in source:
+        option = _expand_token(token, variables)
+        if _TEMPLATE in token.text:
+            expanded += len(option.name or "") + len(option.value)
+            if expanded > MAX_EXPANSION:
+                raise TemplateError(f"Templates expand to more than {MAX_EXPANSION} characters", token.line)
+        if option.name is not None and option.name.startswith("$"):
+            variables[_variable(option, variables)] = option.value
+        else:
+            yield option
+
+
+def profileset_name(name: str) -> tuple[str, bool] | None:
+    """`profileset.NAME` or `profileset.NAME+` as (NAME, whether it appends); None for any other option name.
+
+    A NAME with a dot is not a profileset but an unknown option (simulator-cli, 1.8).
+    """
+    appends = name.endswith("+")
+    prefix, dot, key = name.removesuffix("+").rpartition(".")
+    return (key, appends) if dot and prefix == "profileset" else None
+
+
+def _decode_line(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return line.decode("latin-1")
+
+
+def _words(line: str) -> Iterator[str]:
+    """Split one line. A separator ends a token only right after unquoted text.
+
+    So a word that ends with a closing quote is held, whatever number of separators follow, and the next word is
+    glued to it: the simulator's quirk, and the reason why a split on blanks sees other options than it does.
+    """
+    held: list[str] = []
+    for index, part in enumerate(line.split('"')):
+        if index % 2:  # odd parts stand between quotes; an unclosed quote ends with the line
+            held.append(part)
+            continue
+        *ended, rest = _SEPARATOR.split(part)
+        for word in filter(None, ended):
+            yield "".join([*held, word])
+            held = []
+        held.append(rest)
+    if last := "".join(held):
+        yield last
+
+
+def _expand_token(token: Token, variables: dict[str, str]) -> Option:
+    """The order matters: a bare token may become an option, and names are split off before they are expanded."""
+    if token.name is None:
+        token = token._replace(text=_expand(token.text, token.line, variables))
+    if token.name is None or token.value is None:
+        return Option(token.line, None, token.text)
+    value = _expand(token.value, token.line, variables)
+    if token.name.startswith("$") or token.name == "input":
+        return Option(token.line, token.name, value)
+    return Option(token.line, _expand(token.name, token.line, variables), value)
+
+
+def _variable(option: Option, variables: dict[str, str]) -> str:
+    """The name a definition `$(name)=…` defines."""
+    written = option.name or ""
+    if len(written) < 3 or not written.startswith(_TEMPLATE) or not written.endswith(")"):
+        raise TemplateError(f"Variable syntax error: '{written}'", option.line)
+    return _expand(written[2:-1], option.line, variables)
+
+
+def _expand(text: str, line: int, variables: dict[str, str]) -> str:
+    """Replace from the last occurrence to the first, so that a name may itself be built from templates."""
+    starts: list[int] = []
+    start = text.find(_TEMPLATE)
+    while start >= 0:
+        starts.append(start)
+        if len(starts) > MAX_TEMPLATES_PER_TOKEN:
+            raise TemplateError(f"Nesting depth exceeded (max: {MAX_TEMPLATES_PER_TOKEN})", line)
+        start = text.find(_TEMPLATE, start + len(_TEMPLATE))
+    for start in reversed(starts):
+        end = text.find(")", start)
+        if end < 0:
+            raise TemplateError("Unbalanced parenthesis in template variable", line)
+        name = text[start + len(_TEMPLATE) : end]
+        if name not in variables:
+            raise TemplateError(f"Missing template variable: '{name}'", line)
+        text = text[:start] + variables[name] + text[end + 1 :]
+    return text

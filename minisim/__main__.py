@@ -1,0 +1,140 @@
+"""The program: `python -m minisim name=value …`, exit statuses as in simulator-cli, 3.4."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from minisim import VERSION, VERSION_LINE, html_report, json_report, text_report
+from minisim.command_line import read_arguments
+from minisim.configuration import Configuration
+from minisim.settings import FIGHT_STYLES, Settings
+from minisim.simulation import Outcome, StopFlag, check_profilesets, simulate
+from minisim.values import SimulatorError
+
+VERSION_ONLY = 2
+"""The value of `display_build` that asks for the version line and nothing else."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the simulator; returns the exit status."""
+    _prepare_streams()
+    stop = StopFlag()
+    signal.signal(signal.SIGINT, lambda *_: _interrupt(stop))
+    try:
+        return _run(arguments, stop)
+    except SimulatorError as error:
+        _complain(f"Error: {error}")
+        return 1
+
+
+def _run(arguments: Sequence[str], stop: StopFlag) -> int:
+    configuration = Configuration()
+    try:
+        configuration.apply_all(read_arguments(arguments))
+    finally:
+        # First of all output, and even when the options are wrong.
+        _say(VERSION_LINE if configuration.settings.display_build else f"minisim {VERSION}")
+    if configuration.settings.display_build == VERSION_ONLY:
+        return 0
+    for warning in configuration.warnings:
+        _complain(warning)
+    settings = configuration.settings.completed()
+    configuration.players()
+    _open_output(settings)
+    has_bad_set = not _check(configuration, settings, stop)
+    _announce(settings)
+    outcome = simulate(configuration, settings, stop)
+    _report_cancellation(outcome)
+    _write_reports(outcome, settings)
+    return 1 if has_bad_set or (outcome.is_cancelled and configuration.profilesets) else 0
+
+
+def _prepare_streams() -> None:
+    """Names need not be printable here, and whoever reads the output may have gone."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
+
+
+def _interrupt(stop: StopFlag) -> None:
+    os.write(2, b"minisim: Interrupt!\n")  # a buffered stream must not be entered from a signal handler
+    stop.set()
+
+
+def _check(configuration: Configuration, settings: Settings, stop: StopFlag) -> bool:
+    """Whether all profilesets can run. One that cannot cancels everything: a report of the first batch is all."""
+    try:
+        check_profilesets(configuration, settings)
+    except SimulatorError as error:
+        _complain(f"Error: {error}")
+        stop.set()
+        return False
+    return True
+
+
+def _open_output(settings: Settings) -> None:
+    """Empty the file that takes the text report. Raises SimulatorError when it cannot be written."""
+    if settings.output:
+        try:
+            Path(settings.output).write_bytes(b"")
+        except (OSError, ValueError) as error:
+            raise SimulatorError(f"Unable to open output file '{settings.output}'") from error
+
+
+def _announce(settings: Settings) -> None:
+    _say(
+        f"\nSimulating... ( iterations={settings.iterations}, threads={settings.threads}, "
+        f"target_error={settings.target_error:.3f}, max_time={settings.max_time:.0f}, "
+        f"vary_combat_length={settings.vary_combat_length:.2f}, optimal_raid=1, "
+        f"fight_style={FIGHT_STYLES[settings.fight_style][0]} )\n"
+    )
+
+
+def _report_cancellation(outcome: Outcome) -> None:
+    if outcome.is_cancelled:
+        message = f"Simulation has been canceled after {outcome.baseline.iterations} iterations! (thread=0)"
+        outcome.warnings.append(message)
+        _complain(message)
+
+
+def _write_reports(outcome: Outcome, settings: Settings) -> None:
+    """A report that cannot be written is complained of, and changes nothing else (simulator-cli, 3.4)."""
+    _say("\nGenerating reports...\n")
+    _write("text", settings.output, partial(text_report.render, outcome))
+    for target in settings.json:
+        render = partial(json_report.render, outcome, target)
+        _write(f"JSON report version {target.report_version}", target.path, render)
+    if settings.html:
+        _write("html", settings.html, partial(html_report.render, outcome))
+
+
+def _write(label: str, path: str, render: Callable[[], str]) -> None:
+    """Without a path to standard output."""
+    started = time.perf_counter()
+    try:
+        if path:
+            Path(path).write_text(render(), encoding="utf-8", errors="replace")
+        else:
+            _say(render())
+    except (OSError, ValueError) as error:
+        _complain(f"Unable to write the {label} report to '{path}': {error}")
+        return
+    _say(f"{label} report took {time.perf_counter() - started:.9f}seconds.")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _complain(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

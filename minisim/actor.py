@@ -1,0 +1,129 @@
+"""One actor of a profile: what its lines say, before any of it means anything."""
+
+from dataclasses import dataclass, field
+
+from minisim.values import words
+
+PLAYER_TYPES = words(
+    """
+    deathknight demonhunter druid evoker hunter mage monk paladin priest rogue shaman warlock warrior
+    player_simplified mara rime gunde tariq ardeos helena elarion sylvie vigour aeona xavian
+    """
+)
+"""Options that start a player, in all trees of the simulator (simulator-cli, 1.7)."""
+ENEMY_TYPES = frozenset({"enemy", "tank_dummy", "tmi_boss"})
+PET_TYPES = frozenset({"pet", "guardian"})
+
+SLOTS = {
+    "head": "head",
+    "neck": "neck",
+    "shoulder": "shoulders",
+    "shoulders": "shoulders",
+    "shirt": "shirt",
+    "chest": "chest",
+    "waist": "waist",
+    "leg": "legs",
+    "legs": "legs",
+    "foot": "feet",
+    "feet": "feet",
+    "wrist": "wrists",
+    "wrists": "wrists",
+    "hand": "hands",
+    "hands": "hands",
+    "finger1": "finger1",
+    "ring1": "finger1",
+    "finger2": "finger2",
+    "ring2": "finger2",
+    "trinket1": "trinket1",
+    "trinket2": "trinket2",
+    "back": "back",
+    "main_hand": "main_hand",
+    "weapon": "main_hand",
+    "off_hand": "off_hand",
+    "ranged": "ranged",
+    "tabard": "tabard",
+}
+"""Spellings of a gear option, and the slot each fills."""
+
+_SCALARS = words(
+    """
+    augmentation bugs class_talents class_talents+ covenant default_pet disable_hotfixes flask food hero_talents
+    hero_talents+ id level origin position potion professions race ready_trigger region renown role server skill
+    soulbind source spec spec_talents spec_talents+ talents temporary_enchant thumbnail timeofday world_lag
+    """
+)
+_KEYED = ("apl_variable.", "gems.", "sets.", "legendary.", "weapon_trait.", "blessing.")
+_ACCEPTED_PREFIXES = (
+    *(f"{player}." for player in PLAYER_TYPES),
+    *(
+        "gear_",
+        "enchant_",
+        "initial_resource",
+        "shadowlands.",
+        "dragonflight.",
+        "thewarwithin.",
+        "midnight.",
+        "bfa.",
+    ),
+)
+_NOT_ACTIONS = words(
+    """
+    auto_attack augmentation call_action_list cancel_action cancel_buff flask food invoke_external_buff
+    pool_resource potion retarget_auto_attack run_action_list snapshot_stats use_item use_items variable
+    wait wait_for_cooldown
+    """
+)
+
+
+@dataclass(slots=True)
+class Actor:
+    """An actor and its own options; in each mapping the last value given stands."""
+
+    kind: str
+    name: str
+    options: dict[str, str] = field(default_factory=dict)
+    gear: dict[str, str] = field(default_factory=dict)
+    set_bonuses: tuple[str, ...] = ()
+    action_lists: dict[str, str] = field(default_factory=dict)
+
+    def apply(self, name: str, value: str) -> bool:
+        """Take one option; False when players have none of that name."""
+        if name in SLOTS:
+            self.gear[SLOTS[name]] = value
+        elif name == "set_bonus":
+            self.set_bonuses = (*self.set_bonuses, value)
+        elif name.removesuffix("+") == "actions" or name.startswith("actions."):
+            self._add_actions(name, value)
+        elif name in _SCALARS or name.startswith(_KEYED) or name.startswith(_ACCEPTED_PREFIXES):
+            self.options[name] = value
+        else:
+            return False
+        return True
+
+    def copy(self, name: str) -> "Actor":
+        """An independent actor with the same options under another name."""
+        return Actor(
+            self.kind, name, dict(self.options), dict(self.gear), self.set_bonuses, dict(self.action_lists)
+        )
+
+    @property
+    def is_player(self) -> bool:
+        """Whether this actor fights, and so has results. Enemies and pets only take their options."""
+        return self.kind in PLAYER_TYPES
+
+    def keyed_options(self) -> list[tuple[str, str]]:
+        """Options such as `gems.ruby_power=100`, by name."""
+        return sorted((name, value) for name, value in self.options.items() if name.startswith(_KEYED))
+
+    def actions(self) -> list[str]:
+        """The distinct names of the action lists in order, without those that do nothing by themselves."""
+        names: dict[str, None] = {}
+        for list_name, text in self.action_lists.items():
+            if list_name != "actions.precombat":
+                names |= dict.fromkeys(entry.partition(",")[0] for entry in text.split("/"))
+        return [name for name in names if name and name not in _NOT_ACTIONS]
+
+    def _add_actions(self, name: str, value: str) -> None:
+        list_name = name.removesuffix("+")
+        held = self.action_lists.get(list_name, "") if name.endswith("+") else ""
+        self.action_lists[list_name] = held + value

@@ -1,0 +1,118 @@
+"""The combat model: whole batches of fights at once, event by event.
+
+A fight is two streams of events, casts and passive hits. Haste shortens the time between them; each event may crit;
+each cast may trigger a proc; cooldown windows raise all damage while they last. An array has one row per fight and
+one column per event; events beyond the fight's end are masked.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minisim.sheet import Sheet
+
+Floats = NDArray[np.floating]
+
+CAST_SECONDS = 1.4
+PASSIVE_SECONDS = 2.2
+JITTER = 0.15
+"""The time between two events varies by this fraction either way."""
+PROC_CHANCE = 0.05
+PROC_COEFFICIENT = 3.2
+PASSIVE_COEFFICIENT = 0.45
+WINDOW_PERIOD_SECONDS = 90.0
+WINDOW_SECONDS = 20.0
+WINDOW_BONUS = 0.3
+CLEAVE = 0.6
+"""What each target beyond the first adds."""
+PROC_NAME = "proc"
+MAX_EVENTS_PER_BATCH = 200_000
+"""Bounds memory: a batch of longer fights has fewer rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encounter:
+    """What the fight is, as far as damage goes."""
+
+    targets: int
+    uptime: float
+    """Share of the fight spent attacking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fights:
+    """A batch's results: `damage` by fight; `counts` and `totals` (damage) by ability."""
+
+    damage: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    totals: NDArray[np.float64]
+
+
+class Fighter:
+    """One actor and its private stream of random numbers."""
+
+    def __init__(self, sheet: Sheet, encounter: Encounter, rng: np.random.Generator) -> None:
+        self.sheet = sheet
+        self.abilities = [*sheet.actions, PROC_NAME, sheet.passive]
+        self._rng = rng
+        self._rotation = _rotation(len(sheet.actions))
+        self._coefficients = np.array(list(sheet.actions.values()), dtype=np.float32)
+        secondary = (1 + 0.7 * sheet.mastery) * (1 + sheet.versatility)
+        area = 1 + CLEAVE * (encounter.targets - 1)
+        self._scale = 1.5 * sheet.power * sheet.multiplier * secondary * area * encounter.uptime
+
+    def fight(self, lengths: NDArray[np.float64]) -> Fights:
+        """Fight once for each of `lengths` (seconds)."""
+        casts, actions, procs = self._casts(lengths)
+        passive, hits = self._passive(lengths)
+        known = len(self.sheet.actions)
+        active = actions < known
+        counts = np.bincount(actions[active], minlength=known)
+        totals = np.bincount(actions[active], weights=casts[active], minlength=known)
+        damage = casts.sum(axis=1, dtype=np.float64) + procs.sum(axis=1, dtype=np.float64)
+        return Fights(
+            damage=(damage + passive.sum(axis=1, dtype=np.float64)) * self._scale,
+            counts=np.concatenate([counts, [np.count_nonzero(procs), hits]]).astype(np.float64),
+            totals=np.concatenate([totals, [procs.sum(), passive.sum()]]) * self._scale,
+        )
+
+    def _casts(self, lengths: NDArray[np.float64]) -> tuple[Floats, NDArray[np.intp], Floats]:
+        """Damage of each cast, which action it was (one beyond the last after the end), and proc damage."""
+        hit = self._hits(lengths, CAST_SECONDS)
+        columns = hit.shape[1]
+        start = self._rng.integers(len(self._rotation), size=(len(lengths), 1))
+        actions = self._rotation[(start + np.arange(columns)) % len(self._rotation)]
+        triggered = self._rng.random(hit.shape, dtype=np.float32) < PROC_CHANCE
+        procs = np.where(triggered, hit * np.float32(PROC_COEFFICIENT), np.float32(0))
+        damage = hit * self._coefficients[actions]
+        return damage, np.where(hit > 0, actions, len(self._coefficients)), procs
+
+    def _passive(self, lengths: NDArray[np.float64]) -> tuple[Floats, int]:
+        hit = self._hits(lengths, PASSIVE_SECONDS)
+        return hit * np.float32(PASSIVE_COEFFICIENT), int(np.count_nonzero(hit))
+
+    def _hits(self, lengths: NDArray[np.float64], seconds: float) -> Floats:
+        """Strength of each event of one stream relative to a plain hit; 0 after the end of the fight."""
+        interval = seconds / (1 + self.sheet.haste)
+        columns = int(lengths.max() / (interval * (1 - JITTER))) + 1
+        draws = self._rng.random((3, len(lengths), columns), dtype=np.float32)
+        gaps = np.float32(interval) * (np.float32(1 - JITTER) + np.float32(2 * JITTER) * draws[0])
+        times = np.cumsum(gaps, axis=1)
+        strength = np.float32(0.9) + np.float32(0.2) * draws[1]
+        strength += strength * (draws[2] < self.sheet.crit)
+        strength += strength * (
+            np.float32(WINDOW_BONUS) * (times % np.float32(WINDOW_PERIOD_SECONDS) < WINDOW_SECONDS)
+        )
+        return np.asarray(strength * (times < lengths[:, np.newaxis]))
+
+
+def batch_rows(longest_seconds: float) -> int:
+    """How many fights of that length fit in one batch, at least one."""
+    return max(1, int(MAX_EVENTS_PER_BATCH * CAST_SECONDS / 2 / longest_seconds))
+
+
+def _rotation(actions: int) -> NDArray[np.intp]:
+    """A cycle of casts in which the first actions, which have the longest cooldowns, come round least often."""
+    order = [index for step in range(actions) for index in range(actions - 1 - step, actions)]
+    return np.array(order, dtype=np.intp)

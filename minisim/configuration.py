@@ -1,0 +1,112 @@
+"""Options applied in order: the settings of the run, its actors and its profilesets (simulator-cli, 1.6 to 1.8)."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from jobs.profiles.grammar import Option, Token, profileset_name
+from minisim.actor import ENEMY_TYPES, PET_TYPES, PLAYER_TYPES, Actor
+from minisim.command_line import read_tokens
+from minisim.settings import Settings
+from minisim.values import SimulatorError
+
+_IMPORTS = frozenset({"armory", "guild", "local_json"})
+
+
+class Configuration:
+    """What there is to simulate. `actors` holds enemies and pets too, in the order they were declared."""
+
+    def __init__(self) -> None:
+        self.settings = Settings()
+        self.actors: list[Actor] = []
+        self.profilesets: dict[str, list[str]] = {}
+        self.warnings: list[str] = []
+        self._current: Actor | None = None
+        self._is_profileset = False
+
+    def apply_all(self, options: Iterable[Option]) -> None:
+        """Apply every option. Raises SimulatorError at the first that the simulator would stop at."""
+        for option in options:
+            name = option.name or ""
+            try:
+                self._apply(name, option.value)
+            except SimulatorError as error:
+                raise SimulatorError(f"Option '{name}' with value '{option.value}': {error}") from error
+
+    def players(self) -> list[Actor]:
+        """The actors that fight. Raises SimulatorError when there are none."""
+        players = [actor for actor in self.actors if actor.is_player]
+        if not players:
+            raise SimulatorError("Nothing to sim!")
+        return players
+
+    def variant(self, name: str) -> "Configuration":
+        """This configuration with one profileset applied to its main actor. Raises SimulatorError."""
+        main = self.main_actor()
+        variant = Configuration()
+        variant.settings = replace(self.settings)
+        variant.actors = [actor.copy(actor.name) if actor is main else actor for actor in self.actors]
+        variant._current = variant.actors[self.actors.index(main)]
+        variant._is_profileset = True
+        try:
+            # Each value is one argument of its own, which may name a file.
+            variant.apply_all(read_tokens(Token(0, value) for value in self.profilesets[name]))
+        except SimulatorError as error:
+            raise SimulatorError(f"Profileset '{name}': {error}") from error
+        return variant
+
+    def main_actor(self) -> Actor:
+        """The player profilesets change. Raises SimulatorError when the index names none."""
+        index = self.settings.profileset_main_actor_index
+        if not 0 <= index < len(self.actors) or not self.actors[index].is_player:
+            raise SimulatorError(f"there is no player with index {index} for profilesets to change")
+        return self.actors[index]
+
+    def _apply(self, name: str, value: str) -> None:
+        if name in _IMPORTS:
+            raise SimulatorError("minisim imports no characters")
+        if name in PLAYER_TYPES | ENEMY_TYPES | PET_TYPES or name == "copy":
+            self._start(name, value)
+        elif name == "active":
+            self._activate(value)
+        elif key := profileset_name(name):
+            self._add_profileset(*key, value)
+        elif not (self._current and self._current.apply(name, value)) and not self.settings.apply(name, value):
+            self._warn(name, value)
+
+    def _start(self, kind: str, value: str) -> None:
+        if self._is_profileset:
+            raise SimulatorError("Profilesets cannot define additional actors")
+        if kind in PET_TYPES and not self._current:
+            raise SimulatorError("A pet needs a player before it")
+        self._current = self._copy(value) if kind == "copy" else Actor(kind, value.partition(",")[0])
+        self.actors.append(self._current)
+
+    def _copy(self, value: str) -> Actor:
+        name, _, source_name = value.partition(",")
+        source = self._find(source_name) if source_name else self._current
+        if source is None:
+            raise SimulatorError("Invalid source for profile copy - format copy=target[,source]")
+        return source.copy(name)
+
+    def _activate(self, value: str) -> None:
+        if value == "owner":
+            self._current = next((actor for actor in reversed(self.actors) if actor.is_player), None)
+        else:
+            self._current = None if value in {"none", "0"} else self._find(value)
+
+    def _find(self, name: str) -> Actor | None:
+        return next((actor for actor in self.actors if actor.name == name), None)
+
+    def _add_profileset(self, key: str, appends: bool, value: str) -> None:  # noqa: FBT001 - as profileset_name has it
+        if not key:
+            raise SimulatorError("A profileset needs a name")
+        values = self.profilesets.setdefault(key, [])
+        if not appends:
+            values.clear()
+        if value:
+            values.append(value)
+
+    def _warn(self, name: str, value: str) -> None:
+        if self.settings.strict_parsing:
+            raise SimulatorError("Unknown option")
+        self.warnings.append(f"Warning: Unknown option '{name}' with value '{value}', ignoring")

@@ -1,0 +1,158 @@
+"""The JSON report, in the layout of the real simulator's version 2 (simulator-cli, 4).
+
+Its version 3 differs, as the real one's does today, in `report_version` alone.
+"""
+
+import json
+import time
+from dataclasses import asdict
+from typing import Any
+
+from minisim import GAME_VERSION, VERSION
+from minisim.samples import Samples
+from minisim.settings import FIGHT_STYLES, METRICS, JsonTarget
+from minisim.sheet import Item
+from minisim.simulation import ActorResult, Outcome
+
+_BUILD = int(GAME_VERSION.rpartition(".")[2])
+_DBC = {
+    "Live": {
+        "build_level": _BUILD,
+        "wow_version": GAME_VERSION,
+        "hotfix_date": "2025-09-04",
+        "hotfix_build": _BUILD,
+    },
+    "version_used": "Live",
+}
+
+
+def render(outcome: Outcome, target: JsonTarget) -> str:
+    """The whole report as JSON text. Raises ValueError for a number JSON cannot hold."""
+    indent = 2 if target.pretty_print else None
+    return json.dumps(_report(outcome, target.report_version), indent=indent, allow_nan=False)
+
+
+def _report(outcome: Outcome, report_version: str) -> dict[str, Any]:
+    report = {
+        "simulator": "minisim",
+        "version": f"minisim-{VERSION}",
+        "report_version": report_version,
+        "ptr_enabled": 0,
+        "beta_enabled": 0,
+        "timestamp": int(time.time()),
+        "no_networking": True,
+        "sim": _sim(outcome),
+    }
+    if logs := [{"level": "trivial", "message": message} for message in outcome.warnings]:
+        report["logs"] = logs
+    return report
+
+
+def _sim(outcome: Outcome) -> dict[str, Any]:
+    sim: dict[str, Any] = {
+        "options": _options(outcome),
+        "overrides": {},
+        "players": [_player(actor, outcome) for actor in outcome.baseline.actors],
+        "statistics": _statistics(outcome),
+    }
+    if outcome.profilesets:
+        metric = METRICS[outcome.baseline.settings.primary_metric]
+        sim["profilesets"] = {"metric": metric, "results": [asdict(result) for result in outcome.profilesets]}
+    return sim
+
+
+def _options(outcome: Outcome) -> dict[str, Any]:
+    settings = outcome.baseline.settings
+    return {
+        "iterations": outcome.baseline.iterations,
+        "target_error": settings.target_error,
+        "threads": settings.threads,
+        "seed": settings.seed,
+        "max_time": settings.max_time,
+        "expected_iteration_time": settings.max_time,
+        "vary_combat_length": settings.vary_combat_length,
+        "fixed_time": settings.fixed_time,
+        "fight_style": FIGHT_STYLES[settings.fight_style][0],
+        "desired_targets": settings.desired_targets,
+        "single_actor_batch": False,
+        "deterministic": int(settings.deterministic),
+        "optimal_raid": 1,
+        "confidence": settings.confidence,
+        "confidence_estimator": settings.confidence_estimator,
+        "profileset_metric": settings.primary_metric,
+        "rng": {"name": "PCG64"},
+        "dbc": _DBC,
+    }
+
+
+def _player(result: ActorResult, outcome: Outcome) -> dict[str, Any]:
+    options = result.actor.options
+    return {
+        "name": result.actor.name,
+        "race": options.get("race", "none"),
+        "level": result.sheet.level,
+        "role": options.get("role", "auto"),
+        "specialization": f"{options.get('spec', 'unknown')} {result.actor.kind}".replace("_", " ").title(),
+        "talents": options.get("talents", ""),
+        "party": 1,
+        "dbc": _DBC,
+        "collected_data": {
+            "fight_length": _statistic(outcome.baseline.lengths),
+            "dmg": _damage(result.dps, outcome),
+            "dps": _statistic(result.dps),
+        },
+        "stats": _abilities(result),
+        "gear": {slot: _item(item) for slot, item in result.sheet.gear.items()},
+        "custom": {},
+    }
+
+
+def _item(item: Item) -> dict[str, Any]:
+    ratings = {f"{name}_rating": round(points) for name, points in item.ratings.items() if points}
+    return {"name": item.name, "encoded_item": item.encoded, "ilevel": item.ilevel, **ratings}
+
+
+def _abilities(result: ActorResult) -> list[dict[str, Any]]:
+    totals, fights = result.abilities, result.dps.count
+    return [
+        {"name": name, "num_executes": {"mean": count / fights}, "compound_amount": damage / fights}
+        for name, count, damage in zip(totals.names, totals.counts, totals.damage, strict=True)
+    ]
+
+
+def _statistics(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "elapsed_cpu_seconds": outcome.cpu_seconds,
+        "elapsed_time_seconds": outcome.wall_seconds,
+        "simulation_length": _statistic(outcome.baseline.lengths),
+        "total_events_processed": outcome.events,
+        "raid_dps": _statistic(outcome.baseline.raid_dps),
+        "total_dmg": _damage(outcome.baseline.raid_dps, outcome),
+    }
+
+
+def _statistic(samples: Samples) -> dict[str, float]:
+    lowest, highest = samples.range()
+    return {
+        "sum": samples.mean * samples.count,
+        "count": samples.count,
+        "mean": samples.mean,
+        "min": lowest,
+        "max": highest,
+        "median": samples.quartiles()[1],
+        "variance": samples.std_dev**2,
+        "std_dev": samples.std_dev,
+        "mean_variance": samples.mean_std_dev**2,
+        "mean_std_dev": samples.mean_std_dev,
+    }
+
+
+def _damage(dps: Samples, outcome: Outcome) -> dict[str, float]:
+    damage = dps.values() * outcome.baseline.lengths.values()
+    return {
+        "sum": float(damage.sum()),
+        "count": dps.count,
+        "mean": float(damage.mean()),
+        "min": float(damage.min()),
+        "max": float(damage.max()),
+    }

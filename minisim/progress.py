@@ -1,0 +1,104 @@
+"""The progress lines on standard output, in both of the simulator's forms (simulator-cli, 3.2)."""
+
+import sys
+import time
+from dataclasses import dataclass
+
+BAR_WIDTH = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far one phase is. `mean` and `error` (percent) are given only when a target error is set."""
+
+    done: int
+    total: int
+    estimate: tuple[float, float] | None = None
+
+
+class Progress:
+    """Writes one line per update and flushes it: whoever reads the pipe sees it at once."""
+
+    def __init__(self, *, phases: int, tabular: bool) -> None:
+        self._phases = phases
+        self._tabular = tabular
+        self._number = 0
+        self._base = ""
+        self._label = ""
+        self._width = 0
+        self._phase_started = self._run_started = time.perf_counter()
+
+    def start_phase(self, base: str, label: str = "") -> None:
+        """Begin the next phase: `Baseline`, or `Profileset` with the set's name."""
+        self._number += 1
+        self._base, self._label, self._width = base, label, 0
+        self._phase_started = time.perf_counter()
+
+    def update(self, standing: Standing, *, finished: bool = False) -> None:
+        """Show how far the current phase is; the last update of a phase ends its line."""
+        elapsed = max(time.perf_counter() - self._phase_started, 1e-6)
+        left = 0.0 if finished else elapsed * (standing.total / standing.done - 1)
+        if self._tabular:
+            self._write(self._row(standing, elapsed, left, finished=finished) + "\n")
+            return
+        status = self._status(standing, elapsed, left, finished=finished)
+        padded = status.ljust(self._width)
+        self._width = len(status)
+        head = " ".join(filter(None, (f"Generating {self._base}:", self._label)))
+        self._write(f"{head} {self._number}/{self._phases} {padded}" + ("\n" if finished else "\r"))
+
+    def _status(self, standing: Standing, elapsed: float, left: float, *, finished: bool) -> str:
+        parts = [
+            _bar(1.0 if finished else standing.done / standing.total),
+            f"{standing.done}/{standing.total}",
+            f"{standing.done / elapsed:.3f}",
+        ]
+        if standing.estimate:
+            parts.append("Mean={:.0f} Error={:.3f}%".format(*standing.estimate))
+        parts.append(_elapsed(elapsed) if finished else _remaining(left))
+        if self._phases > 1 and self._number > 1:
+            parts.append(f"({_duration(self._left_in_all(left))})")
+        return " ".join(filter(None, parts))
+
+    def _row(self, standing: Standing, elapsed: float, left: float, *, finished: bool) -> str:
+        cells = [self._base, *filter(None, [self._label]), self._number, self._phases]
+        cells += [standing.done, standing.total, f"{standing.done / elapsed:.3f}"]
+        cells += [f"{number:.3f}" for number in standing.estimate or ()]
+        cells.append(f"{elapsed if finished else left:.3f}")
+        if self._phases > 1 and not finished:
+            cells.append(_duration(self._left_in_all(left)))
+        return "\t".join(map(str, cells))
+
+    def _left_in_all(self, left: float) -> float:
+        """Seconds: the phases still to come are taken to last as long as those before on average."""
+        finished = self._number - 1
+        average = (self._phase_started - self._run_started) / finished if finished else 0.0
+        return left + average * (self._phases - self._number)
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def _bar(fraction: float) -> str:
+    length = round(BAR_WIDTH * min(fraction, 1.0))
+    filled = "=" * (length - 1) + ">" if length else ""
+    return f"[{filled:.<{BAR_WIDTH}}]"
+
+
+def _remaining(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return " ".join(filter(None, (f"{minutes}min" if minutes else "", f"{rest}sec" if rest else "")))
+
+
+def _elapsed(seconds: float) -> str:
+    minutes, rest = divmod(seconds, 60)
+    lead = f"{int(minutes)}min " if minutes else ""
+    return lead + (f"{rest:.3f}" if rest >= 1 else f"{int(rest * 1000)}msec")
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    lead = f"{hours}h, " if hours else ""
+    return lead + (f"{minutes}m, " if minutes else "") + f"{rest}s"

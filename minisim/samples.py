@@ -1,0 +1,50 @@
+"""One measured quantity over many fights."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Samples:
+    """Values collected batch by batch, with their running mean and spread at hand at any time."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mean = 0.0
+        self._squares = 0.0  # sum of squared distances from the mean
+        self._batches: list[NDArray[np.float64]] = []
+
+    def add(self, batch: NDArray[np.float64]) -> None:
+        """Add a batch of one value or more, merging its mean and spread into the running ones."""
+        mean = float(batch.mean())
+        count = self.count + batch.size
+        shift = mean - self.mean
+        self._squares += float(((batch - mean) ** 2).sum()) + shift**2 * self.count * batch.size / count
+        self.mean += shift * batch.size / count
+        self.count = count
+        self._batches.append(batch)
+
+    @property
+    def std_dev(self) -> float:
+        """Of one fight."""
+        return math.sqrt(self._squares / self.count) if self.count else 0.0
+
+    @property
+    def mean_std_dev(self) -> float:
+        """Standard error of the mean."""
+        return self.std_dev / math.sqrt(self.count) if self.count else 0.0
+
+    def values(self) -> NDArray[np.float64]:
+        """All values in the order they came."""
+        return np.concatenate(self._batches) if self._batches else np.zeros(0)
+
+    def quartiles(self) -> tuple[float, float, float]:
+        """First quartile, median, third quartile."""
+        first, median, third = np.percentile(self.values(), (25, 50, 75))
+        return float(first), float(median), float(third)
+
+    def range(self) -> tuple[float, float]:
+        """Lowest and highest value."""
+        values = self.values()
+        return float(values.min()), float(values.max())

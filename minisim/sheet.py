@@ -1,0 +1,213 @@
+"""The character sheet: what an actor's gear, talents and consumables come to in numbers.
+
+The scale is roughly the game's; the amounts are invented. What matters is that they are deterministic and that more
+of anything is never worth less.
+"""
+
+import math
+import re
+import zlib
+from dataclasses import dataclass
+
+from minisim.actor import Actor
+from minisim.values import SimulatorError, to_float, to_int
+
+RATINGS = ("crit", "haste", "mastery", "versatility")
+MAX_ACTIONS = 24
+MAX_POINTS = 1e9
+"""Keeps the numbers finite, whatever a profile says."""
+
+_PRIMARY = frozenset(
+    {"int", "str", "agi", "strint", "stragi", "agiint", "stragiint", "intellect", "strength", "agility"}
+)
+_RATING_NAMES = {"crit": "crit", "haste": "haste", "mast": "mastery", "mastery": "mastery", "vers": "versatility"}
+_CRAFTED_STATS = {"32": "crit", "36": "haste", "40": "versatility", "49": "mastery"}
+_STAT = re.compile(r"([0-9]{1,9})_?([a-z]+)")
+_SLOT_WEIGHTS = {
+    # slot: (share of primary stat, share of ratings)
+    **dict.fromkeys(("head", "chest", "legs"), (1.3, 1.1)),
+    **dict.fromkeys(("shoulders", "waist", "hands", "feet"), (1.0, 0.9)),
+    **dict.fromkeys(("back", "wrists"), (0.75, 0.6)),
+    **dict.fromkeys(("neck", "finger1", "finger2"), (0.0, 1.6)),
+    **dict.fromkeys(("trinket1", "trinket2"), (1.2, 0.8)),
+    **dict.fromkeys(("main_hand", "ranged"), (2.4, 0.9)),
+    "off_hand": (0.8, 0.6),
+}
+_USUAL_ILEVELS = ((60, 200, 235), (70, 390, 450), (80, 610, 684), (999, 240, 290))
+"""Up to a level: the lowest and highest item level usual there."""
+_CONSUMABLES = ("potion", "flask", "food", "augmentation", "temporary_enchant")
+_TALENT_OPTIONS = ("talents", "class_talents", "spec_talents", "hero_talents")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One piece of gear. `ratings` are rating points by name."""
+
+    encoded: str
+    name: str
+    ilevel: int
+    primary: float
+    ratings: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What the combat model needs of one actor. Chances and bonuses are fractions: 0.25 is 25 %."""
+
+    name: str
+    level: int
+    power: float
+    crit: float
+    haste: float
+    mastery: float
+    versatility: float
+    multiplier: float
+    actions: dict[str, float]
+    """Damage coefficient of each action, in the order of priority."""
+    passive: str
+    """What hits by itself between the casts."""
+    gear: dict[str, Item]
+
+
+def sheet_of(actor: Actor) -> Sheet:
+    """Work out one actor's sheet. Raises SimulatorError for a number that is none."""
+    level = min(max(to_int(actor.options.get("level", "80")), 1), 90)
+    gear = {slot: _item(slot, encoded, level) for slot, encoded in actor.gear.items() if encoded}
+    primary = 400 * 1.2 ** (level - 60) * _consumables(actor) + sum(item.primary for item in gear.values())
+    ratings = {rating: sum(item.ratings.get(rating, 0.0) for item in gear.values()) for rating in RATINGS}
+    primary, ratings = _with_overrides(actor, primary, ratings)
+    percent = {rating: points / (35 * 1.16 ** (level - 60)) for rating, points in ratings.items()}
+    return Sheet(
+        name=actor.name,
+        level=level,
+        power=max(primary, 1.0),
+        crit=0.05 + _diminished(percent["crit"]),
+        haste=_diminished(percent["haste"]),
+        mastery=0.08 + _diminished(percent["mastery"]),
+        versatility=_diminished(percent["versatility"]),
+        multiplier=_multiplier(actor),
+        actions=_coefficients(actor),
+        passive="damage_over_time" if actor.options.get("role") == "spell" else "auto_attack",
+        gear=gear,
+    )
+
+
+def _fraction(text: str) -> float:
+    """A number in [0, 1) that is always the same for the same text."""
+    return zlib.crc32(text.encode(errors="surrogatepass")) / 2**32
+
+
+def _diminished(percent: float) -> float:
+    """Rating percent to a fraction: nearly proportional at first, never above 0.6, always rising."""
+    return 0.6 * -math.expm1(-max(percent, 0.0) / 60)
+
+
+def _item(slot: str, encoded: str, level: int) -> Item:
+    name, *parts = encoded.split(",")
+    fields = {key.strip(): value for key, equals, value in (part.partition("=") for part in parts) if equals}
+    ilevel = min(max(_ilevel(fields, level), 1), 2000)
+    primary_share, rating_share = _SLOT_WEIGHTS.get(slot, (0.0, 0.0))
+    primary = 73 * 1.0093 ** (ilevel - 229) * primary_share
+    ratings: dict[str, float] = {}
+    points = 121 * 1.007 ** (ilevel - 229) * rating_share
+    major, minor = _rating_kinds(fields, name)
+    for rating, share in ((major, 0.6), (minor, 0.4)):
+        ratings[rating] = ratings.get(rating, 0.0) + points * share
+    if fields.get("stats"):
+        primary, ratings = _explicit_stats(fields["stats"])
+    for extra in _extras(fields):
+        kind = RATINGS[int(_fraction(extra) * len(RATINGS))]
+        ratings[kind] = ratings.get(kind, 0.0) + (0.4 + _fraction(extra[::-1])) * 12 * 1.16 ** (level - 60)
+    return Item(encoded, name or f"item_{fields.get('id', slot)}", ilevel, primary, ratings)
+
+
+def _ilevel(fields: dict[str, str], level: int) -> int:
+    """The item level written, else one in the range usual for the level, always the same for the same item."""
+    for key in ("ilevel", "ilvl"):
+        if fields.get(key):
+            return to_int(fields[key])
+    low, high = next((low, high) for top, low, high in _USUAL_ILEVELS if level <= top)
+    return low + round((high - low) * _fraction(f"{fields.get('id')}/{fields.get('bonus_id')}"))
+
+
+def _rating_kinds(fields: dict[str, str], name: str) -> tuple[str, str]:
+    """The two ratings an item carries: those written on it, else two that depend on which item it is."""
+    named = [fields.get(key, "") for key in ("main_secondary", "fixed_secondary", "crafted_stats")]
+    words = [word for text in named for word in text.split("/")]
+    kinds = [_CRAFTED_STATS.get(word) or _RATING_NAMES.get(word) for word in words]
+    first = int(_fraction(fields.get("id") or name) * len(RATINGS))
+    fallback = [RATINGS[first], RATINGS[(first + 1) % len(RATINGS)]]
+    major, minor, *_ = [kind for kind in kinds if kind] + fallback
+    return major, minor
+
+
+def _explicit_stats(text: str) -> tuple[float, dict[str, float]]:
+    primary, ratings = 0.0, dict.fromkeys(RATINGS, 0.0)
+    for amount, stat in _STAT.findall(text.lower()):
+        if stat in _PRIMARY:
+            primary += int(amount)
+        elif rating := _RATING_NAMES.get(stat.removesuffix("rtng").removesuffix("rating")):
+            ratings[rating] += int(amount)
+        elif stat == "versatility":
+            ratings["versatility"] += int(amount)
+    return primary, ratings
+
+
+def _extras(fields: dict[str, str]) -> list[str]:
+    """Gems, enchants and the like: every one is worth a little of one rating."""
+    texts = (fields.get(key, "") for key in ("gem_id", "gems", "enchant", "enchant_id", "affixes"))
+    return [word for text in texts for word in text.split("/") if word not in {"", "0", "none"}]
+
+
+def _with_overrides(actor: Actor, primary: float, ratings: dict[str, float]) -> tuple[float, dict[str, float]]:
+    """`gear_haste_rating=` and its like replace what the gear comes to; `enchant_…` adds to it."""
+    ratings = dict(ratings)
+    for name, value in actor.options.items():
+        source, _, stat = name.partition("_")
+        if source not in {"gear", "enchant"}:
+            continue
+        points = min(max(to_float(value), 0.0), MAX_POINTS)
+        rating = stat.removesuffix("_rating")
+        if rating in ratings:
+            ratings[rating] = points + (ratings[rating] if source == "enchant" else 0.0)
+        elif stat in _PRIMARY:
+            primary = points + (primary if source == "enchant" else 0.0)
+    return primary, ratings
+
+
+def _consumables(actor: Actor) -> float:
+    used = [actor.options.get(name, "") for name in _CONSUMABLES]
+    return 1 + sum(0.01 + 0.01 * _fraction(text) for text in used if text not in {"", "disabled", "none"})
+
+
+def _multiplier(actor: Actor) -> float:
+    """Talents, race, specialisation, set bonuses and keyed options: each worth a few percent at most."""
+    options = actor.options
+    factor = 1 + 0.04 * _fraction(actor.kind + options.get("spec", "")) + 0.01 * _fraction(options.get("race", ""))
+    for name in _TALENT_OPTIONS:
+        factor *= 1 + sum(0.03 * _fraction(part) for part in options.get(name, "").split("/")[:100])
+    owned = [bonus for bonus in set(actor.set_bonuses) if bonus.endswith("=1")]
+    factor *= 1 + sum(0.005 + 0.02 * _fraction(bonus) for bonus in owned)
+    return factor * (1 + sum(_keyed_bonus(name, value) for name, value in actor.keyed_options()))
+
+
+def _keyed_bonus(name: str, value: str) -> float:
+    """What an option such as `gems.ruby_power=300` or `weapon_trait.diamond_strike=2` adds: more for more."""
+    scale = 100 if name.startswith("gems.") else 1
+    return (0.01 + 0.02 * _fraction(name)) * math.log1p(max(_number_or_zero(value), 0.0) / scale)
+
+
+def _number_or_zero(text: str) -> float:
+    try:
+        return to_float(text)
+    except SimulatorError:
+        return 0.0
+
+
+def _coefficients(actor: Actor) -> dict[str, float]:
+    """Damage of each action relative to the average; a longer action list uses the power a little better."""
+    names = actor.actions()[:MAX_ACTIONS] or ["strike", "blast", "filler"]
+    raw = {name: 0.5 + 1.3 * _fraction(actor.kind + name) for name in names}
+    average = sum(raw.values()) / len(raw)
+    quality = 1 + 0.02 * math.log(len(raw))
+    return {name: quality * coefficient / average for name, coefficient in raw.items()}

@@ -1,0 +1,276 @@
+"""The run: the baseline, then each profileset as a complete simulation of its own (simulator-cli, 5).
+
+One core does all the work. `threads` is accepted as an upper bound and reported, no more: at the batch sizes that
+keep memory small and progress frequent, much of the time goes between NumPy's calls, where threads wait for one
+another. So a run depends on its seed alone, never on the number of threads.
+"""
+
+import time
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minisim.actor import ENEMY_TYPES, Actor
+from minisim.combat import Encounter, Fighter, batch_rows
+from minisim.configuration import Configuration
+from minisim.progress import Progress, Standing
+from minisim.samples import Samples
+from minisim.settings import FIGHT_STYLES, Settings
+from minisim.sheet import Sheet, sheet_of
+
+UPDATES_PER_PHASE = 100
+MAX_BATCH = 250
+SHORTEST_FIGHT_SECONDS = 1.0
+MOST_PROJECTED = 1e6
+"""How far beyond the target an error may be and still shape the projection."""
+
+
+class StopFlag:
+    """Set once, by SIGINT or an error: whatever runs ends after the batch at hand."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+
+    def set(self) -> None:
+        """Ask for the end."""
+        self.is_set = True
+
+
+@dataclass(slots=True)
+class AbilityTotals:
+    """Sums over all fights of one actor, by ability."""
+
+    names: list[str]
+    counts: NDArray[np.float64]
+    damage: NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class ActorResult:
+    """What was measured of one actor."""
+
+    actor: Actor
+    sheet: Sheet
+    abilities: AbilityTotals
+    dps: Samples = field(default_factory=Samples)
+
+
+@dataclass(slots=True)
+class PhaseResult:
+    """One baseline or profileset. `is_complete` is False when it was stopped before its target."""
+
+    settings: Settings
+    actors: list[ActorResult]
+    lengths: Samples = field(default_factory=Samples)
+    raid_dps: Samples = field(default_factory=Samples)
+    is_complete: bool = False
+
+    @property
+    def iterations(self) -> int:
+        """Fights done."""
+        return self.lengths.count
+
+    def error_percent(self) -> float:
+        """Half the confidence interval of the mean DPS in percent of it; the worst actor counts."""
+        estimator = self.settings.confidence_estimator
+        return max(100 * estimator * actor.dps.mean_std_dev / actor.dps.mean for actor in self.actors)
+
+    def metric(self, main: Actor) -> Samples | None:
+        """The samples profilesets are ranked by; None for what this model does not measure."""
+        name = self.settings.primary_metric
+        if name in {"dps", "prioritydps", "dpse"}:
+            return next(result.dps for result in self.actors if result.actor is main)
+        return {"raid_dps": self.raid_dps, "time": self.lengths}.get(name)
+
+    def events(self) -> int:
+        """Casts, procs and passive hits of all actors in all fights."""
+        return sum(int(actor.abilities.counts.sum()) for actor in self.actors)
+
+
+class Phase:
+    """One simulation: a configuration, its fighters and the fights they have fought."""
+
+    def __init__(self, configuration: Configuration, settings: Settings, *, stream: str = "") -> None:
+        """`stream` keeps a profileset's random numbers apart from every other's under the same seed."""
+        players = configuration.players()
+        encounter = _encounter(configuration, settings)
+        entropy = (settings.seed, zlib.crc32(stream.encode(errors="surrogatepass")), len(stream))
+        seeds = np.random.SeedSequence(entropy).spawn(len(players) + 1)
+        self._rng, *streams = map(np.random.default_rng, seeds)
+        self._settings = settings
+        self._fighters = [
+            Fighter(sheet_of(actor), encounter, rng) for actor, rng in zip(players, streams, strict=True)
+        ]
+        self._result = PhaseResult(
+            settings,
+            [
+                ActorResult(actor, fighter.sheet, _no_totals(fighter))
+                for actor, fighter in zip(players, self._fighters, strict=True)
+            ],
+        )
+
+    def run(self, progress: Progress, stop: StopFlag) -> PhaseResult:
+        """Fight until the iterations are done, the target error is reached or `stop` is set; at least one batch."""
+        result = self._result
+        for lengths in self._batches():
+            self._fight(lengths)
+            is_due = self._passed_interval(len(lengths))
+            standing = self._standing(is_analysis_due=is_due)
+            result.is_complete = standing.done >= standing.total
+            if result.is_complete or stop.is_set:
+                progress.update(standing, finished=True)
+                break
+            if is_due:
+                progress.update(standing)
+        return result
+
+    def _batches(self) -> Iterator[NDArray[np.float64]]:
+        """Fight lengths, batch by batch, to the last iteration allowed."""
+        settings = self._settings
+        longest = settings.max_time * (1 + settings.vary_combat_length)
+        rows = min(batch_rows(longest), MAX_BATCH, self._interval())
+        for first in range(0, settings.iterations, rows):
+            yield self._lengths(np.arange(first, min(first + rows, settings.iterations)))
+
+    def _lengths(self, iterations: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Uniform with a target error, else spreading outwards to alternate sides as the run goes on."""
+        settings = self._settings
+        if settings.target_error > 0:
+            spread = self._rng.uniform(-1, 1, len(iterations))
+        else:
+            spread = np.where(iterations % 2, 1, -1) * iterations / settings.iterations
+        lengths = settings.max_time * (1 + settings.vary_combat_length * spread)
+        return np.maximum(lengths, SHORTEST_FIGHT_SECONDS)
+
+    def _fight(self, lengths: NDArray[np.float64]) -> None:
+        result = self._result
+        raid = np.zeros(len(lengths))
+        for actor, fighter in zip(result.actors, self._fighters, strict=True):
+            fights = fighter.fight(lengths)
+            actor.dps.add(fights.damage / lengths)
+            actor.abilities.counts += fights.counts
+            actor.abilities.damage += fights.totals
+            raid += fights.damage
+        result.raid_dps.add(raid / lengths)
+        result.lengths.add(lengths)
+
+    def _standing(self, *, is_analysis_due: bool) -> Standing:
+        """With a target error the total is a projection, and becomes what is done once the target is met."""
+        settings, done = self._settings, self._result.iterations
+        if settings.target_error <= 0:
+            return Standing(done, settings.iterations)
+        error = self._result.error_percent()
+        is_reached = is_analysis_due and done > 1 and error <= settings.target_error
+        projected = int(done * min(error / settings.target_error, MOST_PROJECTED) ** 2)
+        total = done if is_reached else min(max(projected, done + 1), settings.iterations)
+        return Standing(done, total, (self._result.raid_dps.mean, error))
+
+    def _interval(self) -> int:
+        """Iterations between two looks at the error, or two updates of the display."""
+        settings = self._settings
+        if settings.target_error > 0:
+            return settings.analyze_error_interval
+        return max(1, settings.iterations // UPDATES_PER_PHASE)
+
+    def _passed_interval(self, batch: int) -> bool:
+        done = self._result.iterations
+        return done // self._interval() > (done - batch) // self._interval()
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilesetResult:
+    """One finished profileset, in the metric asked for. `mean_error` is half a confidence interval."""
+
+    name: str
+    mean: float
+    min: float
+    max: float
+    stddev: float
+    mean_stddev: float
+    mean_error: float
+    median: float
+    first_quartile: float
+    third_quartile: float
+    iterations: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Everything a report tells. Times are in seconds."""
+
+    baseline: PhaseResult
+    profilesets: list[ProfilesetResult]
+    warnings: list[str]
+    is_cancelled: bool
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    events: int = 0
+
+
+def check_profilesets(configuration: Configuration, settings: Settings) -> None:
+    """Prepare each profileset once. Raises SimulatorError for the first that could not run."""
+    for name in configuration.profilesets:
+        _prepare(configuration, settings, name)
+
+
+def simulate(configuration: Configuration, settings: Settings, stop: StopFlag) -> Outcome:
+    """Run everything. A profileset that does not finish is left out (simulator-cli, 3.4).
+
+    `settings` are the configuration's, completed.
+    """
+    wall, cpu = time.perf_counter(), time.process_time()
+    progress = Progress(phases=1 + len(configuration.profilesets), tabular=settings.progressbar_type == 1)
+    progress.start_phase("Baseline")
+    baseline = Phase(configuration, settings).run(progress, stop)
+    outcome = Outcome(baseline, [], configuration.warnings, is_cancelled=False, events=baseline.events())
+    for name in configuration.profilesets:
+        if stop.is_set:
+            break
+        progress.start_phase("Profileset", name)
+        variant, phase = _prepare(configuration, settings, name)
+        result = phase.run(progress, stop)
+        outcome.events += result.events()
+        metric = result.metric(variant.main_actor())
+        if result.is_complete and metric:
+            outcome.profilesets.append(_summary(name, metric, result.settings))
+    outcome.is_cancelled = stop.is_set
+    outcome.cpu_seconds, outcome.wall_seconds = time.process_time() - cpu, time.perf_counter() - wall
+    return outcome
+
+
+def _prepare(configuration: Configuration, settings: Settings, name: str) -> tuple[Configuration, Phase]:
+    """Each set stops by its own iterations and target error, if it has any, but shares the run's seed."""
+    variant = configuration.variant(name)
+    own = replace(variant.settings.completed(), seed=settings.seed)
+    return variant, Phase(variant, own, stream=name)
+
+
+def _summary(name: str, metric: Samples, settings: Settings) -> ProfilesetResult:
+    lowest, highest = metric.range()
+    first, median, third = metric.quartiles()
+    return ProfilesetResult(
+        name=name,
+        mean=metric.mean,
+        min=lowest,
+        max=highest,
+        stddev=metric.std_dev,
+        mean_stddev=metric.mean_std_dev,
+        mean_error=metric.mean_std_dev * settings.confidence_estimator,
+        median=median,
+        first_quartile=first,
+        third_quartile=third,
+        iterations=metric.count,
+    )
+
+
+def _encounter(configuration: Configuration, settings: Settings) -> Encounter:
+    _, uptime, targets = FIGHT_STYLES[settings.fight_style]
+    enemies = sum(actor.kind in ENEMY_TYPES for actor in configuration.actors)
+    return Encounter(targets=max(settings.desired_targets, enemies, targets), uptime=uptime)
+
+
+def _no_totals(fighter: Fighter) -> AbilityTotals:
+    return AbilityTotals(fighter.abilities, np.zeros(len(fighter.abilities)), np.zeros(len(fighter.abilities)))
