@@ -1,0 +1,51 @@
+# What a person types. Needs Python 3.11 or newer, and PyPI; everything is installed into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_ROOT_USER_ACTION := ignore
+
+# The checks import the settings, but connect to nothing.
+CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none REDIS_URL=redis://127.0.0.1:1
+
+.PHONY: run test check format lint types imports migrations
+
+# ARGS=--once stops after the demonstration; --port and --data choose where it runs.
+run: .venv/.runtime
+	@$(BIN)/python manage.py local $(ARGS)
+
+test: check
+	$(BIN)/python -m pytest -n auto
+
+check: format lint types imports migrations
+
+format: .venv/.development
+	$(BIN)/ruff format --check .
+
+lint: .venv/.development
+	$(BIN)/ruff check .
+
+types: .venv/.development
+	$(CHECK_SETTINGS) $(BIN)/mypy .
+
+imports: .venv/.development
+	$(BIN)/lint-imports
+
+migrations: .venv/.development
+	$(CHECK_SETTINGS) $(BIN)/python -W 'ignore:Got an error checking:RuntimeWarning' \
+		manage.py makemigrations --check --dry-run
+
+.venv/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo 'Python 3.11 or newer is needed: make PYTHON=python3.12 …'; exit 1; }
+	@echo 'Making .venv'
+	@$(PYTHON) -m venv --clear .venv
+
+.venv/.runtime: requirements.txt constraints.txt | .venv/bin/pip
+	@echo 'Installing requirements.txt'
+	@$(BIN)/pip install --quiet --quiet --requirement requirements.txt --constraint constraints.txt
+	@touch $@
+
+.venv/.development: requirements-dev.txt requirements.txt constraints.txt | .venv/bin/pip
+	@echo 'Installing requirements-dev.txt'
+	@$(BIN)/pip install --quiet --quiet --requirement requirements-dev.txt --constraint constraints.txt
+	@touch .venv/.runtime $@
