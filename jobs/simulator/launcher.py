@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, NoReturn
 
 READY_FD = 3
 CHECK_SECONDS = 1.0
+FIRST_TO_GO_SECONDS = 0.2
 ENTRY_BYTES = 4096
 
 PR_SET_PDEATHSIG = 1
@@ -262,14 +263,24 @@ class Supervisor:
 
     def obey(self, order: bytes) -> None:
         """Interrupt the simulator itself, or kill all; no message means that the worker is gone."""
-        if order != b"interrupt":
+        if order == b"interrupt":
+            self.signal_simulator(signal.SIGINT)
+        else:
             self.kill()
-            return
+
+    def signal_simulator(self, number: int) -> None:
+        """Signal the simulator alone: bubblewrap's own processes must see it end."""
         for task in descendants():
             if task.pid == self.simulator_pid:
-                send_signal(task.pid, signal.SIGINT)
+                send_signal(task.pid, number)
 
     def kill(self) -> None:
+        """Kill all. The simulator goes first, as bubblewrap passes on what it used only if it outlives it."""
+        self.signal_simulator(signal.SIGKILL)
+        deadline = time.monotonic() + FIRST_TO_GO_SECONDS
+        while self.child_pid not in self.ended and time.monotonic() < deadline:
+            time.sleep(0.002)
+            self.ended |= reap()
         self.ended |= kill_descendants()
 
     def check_disk(self) -> None:
@@ -312,6 +323,11 @@ class PathBeneath(ctypes.Structure):
     _fields_ = [("allowed", ctypes.c_uint64), ("parent_fd", ctypes.c_int32)]
 
 
+def landlock_abi() -> int:
+    """The version of Landlock in this kernel; less than 1 without it."""
+    return int(libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_CREATE_RULESET_VERSION))
+
+
 def landlock_rights(abi: int) -> int:
     """All rights over files that a kernel of this Landlock version can take away."""
     highest = REFER >> 1
@@ -336,7 +352,7 @@ def allow_path(ruleset: int, path: str, rights: int) -> None:
 
 def restrict_by_landlock(specification: dict[str, Any]) -> bool:
     """Leave only the named paths, no TCP, no signals outward; False where the kernel has no Landlock."""
-    abi = libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_CREATE_RULESET_VERSION)
+    abi = landlock_abi()
     if abi < 1:
         return False
     rights = landlock_rights(abi)

@@ -1,0 +1,483 @@
+"""Real simulators that misbehave, run with and without bubblewrap: each is contained and leaves nothing behind."""
+
+import dataclasses
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.simulator import launcher
+from jobs.simulator.process import Ended, Limits, Lines, SimulatorNotStarted, SimulatorProcess, resource_limits
+from jobs.simulator.sandbox import PrivateDirectory, Sandbox, UnsafeProduct, bubblewrap_works, open_product
+
+HOSTILE = Path(__file__).with_name("hostile.py")
+PROJECT = Path(__file__).parents[3]
+LIMITS = Limits(
+    cpu_seconds=20,
+    memory_bytes=512 << 20,
+    file_bytes=4 << 20,
+    disk_bytes=8 << 20,
+    processes=30,
+    open_files=64,
+    log_bytes=20_000,
+    output_bytes=2 << 20,
+)
+
+has_landlock = launcher.landlock_abi() > 0
+needs_landlock = pytest.mark.skipif(not has_landlock, reason="this kernel has no Landlock")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a simulator as somebody else")
+
+
+def sandboxes() -> Iterator[Sandbox]:
+    yield Sandbox(None)
+    found = shutil.which("bwrap")
+    if found and bubblewrap_works(Path(found)):
+        yield Sandbox(Path(found))
+
+
+def alive(marker: Path) -> list[str]:
+    """Command lines of living processes that name a path."""
+    lines = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if os.fsencode(marker) in line and process.name != str(os.getpid()):
+            lines.append(line.replace(b"\0", b" ").decode())
+    return lines
+
+
+def eventually(condition: Callable[[], bool], *, seconds: float = 20.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+class Bench:
+    """Runs the stand-in below one directory, whose name then tells its processes from all others."""
+
+    def __init__(self, top: Path, sandbox: Sandbox) -> None:
+        self.top = top
+        self.sandbox = sandbox
+        self.updates: list[tuple[str, str]] = []
+        self.limits = LIMITS
+        self.network = False
+        self.build = top / "build"
+        self.build.mkdir()
+        self.executable = self.build / "simulator"
+        self.executable.write_text(f"#!{sys.executable}\n{HOSTILE.read_text()}")
+        self.executable.chmod(0o755)
+        self.directory = PrivateDirectory.create(top)
+
+    def process(self, *command: object) -> SimulatorProcess:
+        return SimulatorProcess(
+            [str(self.executable), *map(str, command)],
+            directory=self.directory,
+            sandbox=self.sandbox,
+            limits=self.limits,
+            readable=[self.build, Path(sys.prefix), Path(sys.base_prefix)],
+            on_line=lambda stream, text: self.updates.append((stream, text)),
+            network=self.network,
+        )
+
+    def run(self, *command: object, seconds: float = 60.0) -> Ended:
+        with self.process(*command) as process:
+            return process.wait(seconds) or self.fail("the simulator did not end")
+
+    def fail(self, reason: str) -> Ended:
+        raise AssertionError(f"{reason}; it printed {self.updates[-20:]}")
+
+    def limit(self, **changes: int) -> None:
+        self.limits = dataclasses.replace(self.limits, **changes)
+
+    def printed(self, stream: str = "stdout") -> list[str]:
+        return [text for where, text in self.updates if where == stream]
+
+    def heard(self, text: str) -> bool:
+        return eventually(lambda: text in self.printed())
+
+    def log(self, stream: str = "stdout") -> str:
+        return self.directory.log(stream).read_text()
+
+
+@pytest.fixture(params=sandboxes(), ids=lambda sandbox: "bubblewrap" if sandbox.bubblewrap else "plain")
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    """A bench; whatever a test did there, no process and no file of the run is left over afterwards."""
+    bench = Bench(tmp_path, request.param)
+    with bench.directory:
+        yield bench
+    assert alive(tmp_path) == []
+    assert not bench.directory.root.exists()
+
+
+# The end
+
+
+@pytest.mark.parametrize("status", [0, 1, 11, 50])
+def test_exit_status(bench: Bench, status: int) -> None:
+    ended = bench.run("status", status)
+    assert (ended.exit_status, ended.signal, ended.stopped_for) == (status, None, None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGTERM])
+def test_death_by_a_signal(bench: Bench, number: int) -> None:
+    ended = bench.run("die", number)
+    assert (ended.exit_status, ended.signal, ended.stopped_for) == (None, number, None)
+
+
+def test_layers_are_named(bench: Bench) -> None:
+    expected = {"rlimits"}
+    expected |= {"bubblewrap"} if bench.sandbox.bubblewrap else set()
+    expected |= {"landlock"} if has_landlock else set()
+    expected |= {"own_uid"} if os.geteuid() == 0 else set()
+    assert set(bench.run("status", 0).layers) - {"network_namespace"} == expected
+
+
+def test_use_is_measured(bench: Bench) -> None:
+    with bench.process("spin") as process:
+        assert process.wait(1.5) is None
+        ended = process.stop("deadline") or bench.fail("still running")
+    assert 1.5 <= ended.wall_seconds < 15
+    assert 0.2 < ended.cpu_seconds <= ended.wall_seconds + 0.5
+    assert ended.peak_memory_bytes > 5 << 20
+
+
+def test_use_of_a_killed_simulator_is_measured(bench: Bench) -> None:
+    with bench.process("spin") as process:
+        process.wait(1.5)
+        process.kill("cancelled")
+        ended = process.wait(20) or bench.fail("still running")
+    assert ended.signal == signal.SIGKILL
+    assert ended.cpu_seconds > 0.2
+
+
+def test_an_executable_that_cannot_be_started_is_an_error(bench: Bench) -> None:
+    bench.executable.write_text("#!/nowhere/interpreter\n")
+    with pytest.raises(SimulatorNotStarted, match="No such file"), bench.process("status", 0):
+        pass
+
+
+def test_an_executable_outside_of_the_build_is_an_error(bench: Bench) -> None:
+    bench.executable = shutil.copy(bench.executable, bench.top / "elsewhere")
+    with pytest.raises(SimulatorNotStarted, match="elsewhere"), bench.process("status", 0):
+        pass
+
+
+def test_an_input_file_of_the_worker_can_be_read(bench: Bench) -> None:
+    profile = bench.directory.cwd / "input.simc"
+    profile.write_text("warrior=x")
+    profile.chmod(0o600)
+    bench.run("shows", "input.simc")
+    assert bench.printed() == ["warrior=x"]
+
+
+# Output
+
+
+def test_updates_and_lines(bench: Bench) -> None:
+    bench.run("progress")
+    assert bench.printed() == ["version", "0/3", "1/3", "2/3", "3/3", "last words without an end"]
+    assert bench.log() == "version\n3/3\nlast words without an end\n"
+    assert bench.log("stderr") == "a warning\n"
+
+
+def test_bytes_that_are_not_text_and_endless_lines(bench: Bench) -> None:
+    bench.run("noise")
+    first, second, third = bench.printed()
+    assert first == "\ufffd\ufffd caf\xe9"
+    assert set(second) == {"x"}
+    assert len(second) == 8192
+    assert third == "after"
+
+
+def test_log_is_cut_with_a_note(bench: Bench) -> None:
+    bench.limit(log_bytes=4)
+    bench.run("progress")
+    assert bench.log() == "vers\n[cut after 4 bytes]\n"
+
+
+def test_flood_is_stopped(bench: Bench) -> None:
+    ended = bench.run("flood")
+    assert ended.stopped_for == "output_flood"
+    assert ended.signal == signal.SIGKILL
+    assert sum(map(len, bench.printed())) <= LIMITS.output_bytes
+    assert len(bench.log()) < LIMITS.log_bytes + 100
+
+
+def test_a_failing_reader_does_not_stop_the_reading(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    process = bench.process("progress")
+    process.on_line = lambda _stream, _text: 1 / 0
+    with process:
+        assert process.wait(20)
+    assert bench.log().endswith("3/3\nlast words without an end\n")
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_lines_may_be_cut_anywhere(size: int) -> None:
+    updates: list[str] = []
+    shown: list[str] = []
+    lines = Lines(on_update=updates.append, on_line=shown.append)
+    data = "one\r\n\ntw\u00f6\rthree\nfour\r".encode()
+    for start in range(0, len(data), size):
+        lines.feed(data[start : start + size])
+    lines.finish()
+    assert updates == ["one", "tw\u00f6", "three", "four"]
+    assert shown == ["one", "", "three", "four"]
+
+
+# Stopping
+
+
+def test_interrupt_lets_it_write_a_report(bench: Bench) -> None:
+    with bench.process("polite") as process:
+        assert bench.heard("running")
+        ended = process.stop("deadline") or bench.fail("still running")
+    assert (ended.exit_status, ended.stopped_for) == (0, "deadline")
+    assert (bench.directory.cwd / "report.json").read_text() == "{}"
+
+
+def test_interrupt_works_where_the_worker_ignores_it(bench: Bench) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        test_interrupt_lets_it_write_a_report(bench)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_simulator_that_ignores_signals_is_killed_after_the_grace(bench: Bench) -> None:
+    with bench.process("deaf") as process:
+        assert bench.heard("running")
+        process.launcher.terminate()
+        ended = process.stop("cancelled", grace_seconds=0.3) or bench.fail("still running")
+    assert (ended.signal, ended.stopped_for) == (signal.SIGKILL, "cancelled")
+    assert ended.wall_seconds < 15
+
+
+def test_leaving_the_block_kills_it(bench: Bench) -> None:
+    with bench.process("deaf"):
+        assert bench.heard("running")
+        assert alive(bench.top)
+    assert alive(bench.top) == []
+
+
+def test_the_first_reason_counts(bench: Bench) -> None:
+    with bench.process("deaf") as process:
+        process.interrupt("budget")
+        process.kill("cancelled")
+        ended = process.wait(20) or bench.fail("still running")
+    assert ended.stopped_for == "budget"
+
+
+def test_cpu_time_is_limited(bench: Bench) -> None:
+    bench.limit(cpu_seconds=1)
+    assert bench.run("spin").signal == signal.SIGXCPU
+
+
+def test_memory_is_limited(bench: Bench) -> None:
+    ended = bench.run("memory")
+    assert ended.exit_status == 0
+    assert bench.printed()[0].startswith("refused")
+    assert ended.peak_memory_bytes <= LIMITS.memory_bytes
+
+
+# Disk
+
+
+def test_a_file_is_limited(bench: Bench) -> None:
+    bench.run("big_file")
+    assert (bench.directory.cwd / "big").stat().st_size == LIMITS.file_bytes
+
+
+def test_large_files_are_a_flood(bench: Bench) -> None:
+    bench.limit(file_bytes=64 << 20)
+    assert bench.run("big_file").stopped_for == "disk_flood"
+
+
+def test_many_files_are_a_flood(bench: Bench) -> None:
+    bench.limit(disk_bytes=1 << 20)
+    assert bench.run("many_files").stopped_for == "disk_flood"
+
+
+def test_a_deep_closed_tree_is_a_flood_and_is_removed(bench: Bench) -> None:
+    assert bench.run("deep_tree").stopped_for == "disk_flood"
+    bench.directory.remove()
+    assert not bench.directory.root.exists()
+
+
+# Processes
+
+
+def test_fork_bomb(bench: Bench) -> None:
+    with bench.process("bomb") as process:
+        assert bench.heard("bombed")
+        process.kill("cancelled")
+        assert process.wait(30)
+    assert 1 <= bench.printed().count("bombed") < 10 * LIMITS.processes
+    assert bench.run("status", 0).exit_status == 0
+
+
+@needs_root
+def test_as_somebody_else_processes_are_counted_exactly(bench: Bench) -> None:
+    with bench.process("bomb") as process:
+        assert eventually(lambda: bench.printed().count("bombed") == LIMITS.processes)
+        assert process.wait(0.5) is None
+    assert bench.printed().count("bombed") == LIMITS.processes
+
+
+def test_a_daemon_does_not_outlive_its_simulator(bench: Bench) -> None:
+    ended = bench.run("daemon", "marker.txt")
+    assert ended.exit_status == 0
+    assert "daemon" in bench.printed()
+    assert alive(bench.top) == []
+    assert not (bench.directory.cwd / "marker.txt").exists()
+
+
+WORKER = """
+import sys, time
+from pathlib import Path
+from jobs.simulator.process import Limits, SimulatorProcess
+from jobs.simulator.sandbox import PrivateDirectory, Sandbox
+
+top, bubblewrap, executable, behaviour, *rest = sys.argv[1:]
+limits = Limits(cpu_seconds=60, memory_bytes=1 << 30, file_bytes=1 << 20, disk_bytes=1 << 20, processes=30,
+                open_files=64, log_bytes=1000, output_bytes=100000)
+readable = [Path(executable).parent, Path(sys.prefix), Path(sys.base_prefix)]
+with SimulatorProcess([executable, behaviour, *rest], directory=PrivateDirectory(Path(top)), limits=limits,
+                      sandbox=Sandbox(Path(bubblewrap) if bubblewrap else None), readable=readable,
+                      on_line=lambda stream, text: print(text, flush=True)):
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("behaviour", ["deaf", "lasting_daemon", "bomb"])
+def test_all_die_with_the_worker(bench: Bench, behaviour: str) -> None:
+    arguments = [bench.directory.root, bench.sandbox.bubblewrap or "", bench.executable, behaviour]
+    command = [sys.executable, "-c", WORKER, *map(str, arguments)]
+    with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE) as worker:
+        assert worker.stdout
+        assert worker.stdout.readline() in {b"running\n", b"daemon\n", b"bombed\n"}
+        assert len(alive(bench.build)) >= 3
+        worker.kill()
+    assert eventually(lambda: alive(bench.build) == [])
+
+
+def test_all_die_with_the_launcher(bench: Bench) -> None:
+    with bench.process("deaf") as process:
+        assert bench.heard("running")
+        process.launcher.kill()
+        ended = process.wait(20) or bench.fail("still running")
+        assert eventually(lambda: alive(bench.build) == [])
+    assert (ended.exit_status, ended.signal) == (None, None)
+
+
+# Reach
+
+
+def test_environment_is_clean(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DJANGO_SECRET_KEY", "secret")
+    bench.run("environment")
+    names = [line.split("=")[0] for line in bench.printed() if "=" in line]
+    assert names == ["HOME", "LANG", "LC_ALL", "PATH", "TZ", "XDG_CACHE_HOME"]
+    assert f"cwd {bench.directory.cwd}" in bench.printed()
+    assert f"limits 20 {LIMITS.memory_bytes} {LIMITS.file_bytes} 0" in bench.printed()
+
+
+@needs_root
+def test_a_root_worker_runs_it_as_somebody_else(bench: Bench) -> None:
+    bench.run("environment")
+    uid = next(int(line.split()[1]) for line in bench.printed() if line.startswith("uid"))
+    assert 61184 <= uid <= 65519
+    assert bench.directory.cwd.stat().st_uid == 0
+
+
+def test_rights_cannot_be_gained(bench: Bench) -> None:
+    bench.run("gains")
+    assert bench.printed()[0].startswith("root refused")
+    assert bench.printed()[1] == "no_new_privs 1"
+
+
+@needs_landlock
+def test_only_its_own_directory_is_writable(bench: Bench, tmp_path: Path) -> None:
+    places = [bench.build, tmp_path, Path("/tmp"), Path("/dev/shm"), PROJECT, Path("/"), Path("..")]
+    targets = [place / f"written-by-{tmp_path.name}" for place in places]
+    bench.run("writes", *targets, bench.directory.log("stdout"))
+    assert len(bench.printed()) == len(targets) + 1
+    assert all("refused" in line for line in bench.printed())
+    assert (bench.directory.cwd / "inside.txt").read_text() == "allowed"
+    assert not any(target.exists() for target in targets[:-1])
+
+
+@needs_landlock
+def test_others_memory_and_files_cannot_be_read(bench: Bench) -> None:
+    secret = bench.top / "secret"
+    secret.write_text("secret")
+    secret.chmod(0o644)
+    bench.run("looks", os.getpid(), secret)
+    assert len(bench.printed()) == 5
+    assert all("refused" in line for line in bench.printed())
+
+
+@needs_landlock
+def test_others_cannot_be_killed(bench: Bench) -> None:
+    with subprocess.Popen(["/bin/sleep", "60"]) as sibling:
+        bench.run("kills", sibling.pid, os.getpid())
+        assert sibling.poll() is None
+        sibling.kill()
+    *attempts, last = bench.printed()
+    assert len(attempts) == 3
+    assert all("refused" in line for line in attempts)
+    assert last == "survived"
+
+
+@needs_landlock
+def test_network_is_out_of_reach(bench: Bench) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        bench.run("connects", server.getsockname()[1])
+        server.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            server.accept()
+    assert bench.printed()[0].startswith("tcp refused")
+
+
+def test_datagrams_do_not_leave(bench: Bench) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.settimeout(0.3)
+        if not {"network_namespace", "bubblewrap"} & set(bench.run("status", 0).layers):
+            pytest.skip("this machine forbids network namespaces")
+        bench.run("sends", receiver.getsockname()[1])
+        with pytest.raises(TimeoutError):
+            receiver.recv(100)
+
+
+def test_network_can_be_asked_for(bench: Bench) -> None:
+    bench.network = True
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        bench.run("connects", server.getsockname()[1])
+    assert bench.printed()[0].startswith("tcp WORKED")
+
+
+def test_what_is_not_a_report_is_refused(bench: Bench) -> None:
+    bench.run("leaves", "/etc/passwd")
+    for name in ("link.json", "fifo.json", "directory.json"):
+        if os.path.lexists(bench.directory.cwd / name):
+            with pytest.raises(UnsafeProduct):
+                open_product(bench.directory.cwd, name, max_bytes=100)
+    product = open_product(bench.directory.cwd, "good.json", max_bytes=100)
+    assert product
+    with product:
+        assert product.read() == b"{}"
+
+
+def test_others_tasks_are_allowed_for() -> None:
+    assert resource_limits(LIMITS, others=7)["RLIMIT_NPROC"] == (37, 37)
