@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 _LABEL_LENGTH = 200
 
-# The greedy label takes a name for what it is, even one that looks like a counter or a bar: the real bar is
-# the last one on the line, for nothing after it comes from the profile.
+# The real bar is the last one on the line, for nothing after it comes from the profile: a name that looks like
+# a counter or a bar stays part of the label.
 _PHASE = re.compile(
     r"Generating (?P<label>.*) (?P<phase>[0-9]{1,12})/(?P<phases>[0-9]{1,12})"
     r" \[[=>.]+\] (?P<done>[0-9]{1,12})/(?P<total>[0-9]{1,12})(?: [^\[]*)?",
-    re.DOTALL,
 )
 _PARALLEL = re.compile(
     r"Profilesets \([0-9]{1,6}\*[0-9]{1,6}\): (?P<done>[0-9]{1,12})/(?P<total>[0-9]{1,12}) \[[=>.]+\][^\[]*",

@@ -1,5 +1,3 @@
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,7 +67,8 @@ class TestParseUpdate:
             f"Generating Baseline: 1/1 {BAR}",
             f"Baseline: 1/1 {BAR} 1/2 3.0",
             f"Generating Baseline: 1/1 {BAR} {'9' * 5000}/1 3.0",
-            f"Generating Baseline: \u0661/\u0661 {BAR} 1/2 3.0",
+            f"Generating Baseline: 1/{'9' * 5000} {BAR} 1/2 3.0",
+            f"Generating Baseline: \u0661/1 {BAR} 1/2 3.0",
         ],
     )
     def test_other_text_is_no_progress(self, text: str) -> None:
@@ -80,12 +79,10 @@ class TestParseUpdate:
         parse_update(text)
         parse_update(f"Generating {text} 1/2 {BAR} {text}")
 
-    @pytest.mark.parametrize("piece", [" 1/1 [=] 1/1 ", "[", " 1/", "=", " "])
-    def test_a_megabyte_made_to_match_almost_is_read_quickly(self, piece: str) -> None:
-        text = "Generating " + piece * (1_000_000 // len(piece)) + "["
-        started = time.process_time()
-        assert parse_update(text) is None
-        assert time.process_time() - started < 2
+    @pytest.mark.timeout(10)
+    @pytest.mark.parametrize("piece", [" 1/1 [=] 1/1 ", " 1/1 [", "[", " 1/", "1", "=", " "])
+    def test_a_megabyte_that_almost_matches_takes_no_quadratic_time(self, piece: str) -> None:
+        assert parse_update("Generating " + piece * (1_000_000 // len(piece)) + "[") is None
 
 
 class TestProgressMeter:

@@ -1,6 +1,7 @@
 import copy
 import io
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from jobs.simulator.reports import (
 FIXTURES = Path(__file__).parent / "fixtures"
 SINGLE_PASS = {"enabled": False, "reason": "not_requested", "stages": []}
 MAX_BYTES = 1_000_000
+UNSTORABLE = "\x00\ud800"
 FIGURES = ("mean", "mean_stddev", "stddev", "min", "max")
 
 
@@ -97,7 +99,8 @@ class TestSummary:
         assert [ranking["results"][0]["name"], ranking["results"][-1]["name"]] == ["set 201", "set 2"]
 
     def test_profilesets_carry_the_stage_that_measured_them(self) -> None:
-        report = read_report((FIXTURES / "profilesets.json").open("rb"), max_bytes=MAX_BYTES, stage=3)
+        text = (FIXTURES / "profilesets.json").read_bytes()
+        report = read_report(io.BytesIO(text), max_bytes=MAX_BYTES, stage=3)
         assert {profileset.stage for profileset in report.profilesets} == {3}
 
     def test_a_list_of_metrics_gives_the_first_and_leaves_out_what_never_ran(self) -> None:
@@ -135,11 +138,25 @@ class TestSummary:
         assert summary("single", partial=True)["partial"] is True
         assert "partial" not in summary("single")
 
-    def test_texts_fit_jsonb_and_are_cut(self) -> None:
-        document = with_player(name="a\x00\ud800" + "n" * 999, talents="t" * 9999)
+    @pytest.mark.parametrize(("key", "length"), [("name", 300), ("talents", 2000)])
+    def test_texts_fit_jsonb_and_are_cut(self, key: str, length: int) -> None:
+        document = with_player(**{key: UNSTORABLE + "n" * 9999})
         actor = summarise(read(document), metric="dps", multistage=SINGLE_PASS, partial=False)["mainActor"]
-        assert actor["name"] == "a\ufffd\ufffd" + "n" * 297
-        assert len(actor["talents"]) == 2000
+        assert actor[key] == "\ufffd\ufffd" + "n" * (length - 2)
+
+    def test_names_of_items_fit_jsonb_and_are_cut(self) -> None:
+        item = {"name": UNSTORABLE + "n" * 9999}
+        assert read(with_player(gear={"head": item})).players[0].gear[0]["name"] == "\ufffd\ufffd" + "n" * 298
+
+    @pytest.mark.parametrize("talents", [None, 5, {}, [1], [{"name": 5}], [{}]])
+    def test_talents_in_another_form_are_left_out(self, talents: object) -> None:
+        assert read(with_player(talents=talents)).players[0].talents == ""
+
+    def test_two_hundred_actors_are_listed_and_all_counted(self) -> None:
+        document = load("copies")
+        document["sim"]["players"] *= 101
+        actors = summarise(read(document), metric="dps", multistage=SINGLE_PASS, partial=False)["actors"]
+        assert (actors["count"], len(actors["results"])) == (202, 200)
 
     @pytest.mark.parametrize("gear", [None, [], {"head": 1}, {"head": {"name": 5}}, {"elbow": {"name": "x"}}])
     def test_gear_in_another_form_is_left_out(self, gear: object) -> None:
@@ -151,10 +168,23 @@ class TestSummary:
         gear = read(with_player(gear={"head": item})).players[0].gear
         assert gear == ({"slot": "head", "name": "hat", "bonusIds": [1, 2]},)
 
+    @pytest.mark.parametrize("encoded", [None, 5, [], ""])
+    def test_an_item_without_an_encoding_keeps_its_name(self, encoded: object) -> None:
+        gear = read(with_player(gear={"head": {"name": "hat", "encoded_item": encoded}})).players[0].gear
+        assert gear == ({"slot": "head", "name": "hat"},)
+
+    def test_an_item_keeps_forty_bonuses(self) -> None:
+        item = {"name": "hat", "encoded_item": "hat,bonus_id=" + "/".join(["7"] * 99)}
+        assert read(with_player(gear={"head": item})).players[0].gear[0]["bonusIds"] == [7] * 40
+
 
 class TestJudging:
     def test_severe_messages_are_reported(self) -> None:
         assert read(load("single")).errors == ("Action 'frozen_orb' is not available",)
+
+    def test_no_more_than_twenty_messages_of_a_line_or_two_are_kept(self) -> None:
+        logs = [{"level": "severe", "message": "x" * 999}] * 99
+        assert read({**load("single"), "logs": logs}).errors == ("x" * 500,) * 20
 
     def test_messages_of_2020_have_no_grade(self) -> None:
         assert read(load("year_2020")).errors == ()
@@ -210,6 +240,14 @@ class TestJudging:
     def test_a_byte_that_is_not_utf8_spoils_only_its_name(self) -> None:
         text = json.dumps(load("single")).replace("Frost_Mage", "M?ge").encode().replace(b"M?ge", b"M\xe4ge")
         assert read(text).players[0].name == "M\ufffdge"
+
+    def test_what_the_summary_does_not_need_takes_no_memory(self) -> None:
+        text = json.dumps(with_player(buffs=[{"timeline": [0.5] * 1000}] * 100)).encode()
+        tracemalloc.start()
+        read_report(io.BytesIO(text), max_bytes=10 * MAX_BYTES)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 3 * len(text)
 
     def test_exactly_the_cap_is_read(self) -> None:
         text = (FIXTURES / "single.json").read_bytes()
