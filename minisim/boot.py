@@ -1,0 +1,37 @@
+"""Starts the program from its checkout by the names of its modules alone.
+
+In a sandbox the folders around the program can be passed but not listed, and Python's own finder lists a folder
+before it finds anything in it.
+"""
+
+import importlib.util
+import runpy
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class CheckoutFinder:
+    """Finds the modules that minisim imports from the checkout."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return where a module of `minisim` or `jobs` lies, None for every other."""
+        if name.partition(".")[0] not in ("minisim", "jobs"):
+            return None
+        place = ROOT.joinpath(*name.split("."))
+        package = place / "__init__.py"
+        if package.is_file():
+            return importlib.util.spec_from_file_location(name, package, submodule_search_locations=[str(place)])
+        return importlib.util.spec_from_file_location(name, place.with_suffix(".py"))
+
+
+if __name__ == "__main__":
+    sys.meta_path.insert(0, CheckoutFinder)
+    runpy.run_module("minisim", run_name="__main__", alter_sys=True)

@@ -1,0 +1,193 @@
+"""Reading a job: the object, its status, its result, its files, its manifest (contract, section 4)."""
+
+import gzip
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client as HttpClient
+from django.test.utils import CaptureQueriesContext
+
+from clients.models import ApiKey
+from jobs import artifacts, lifecycle
+from jobs.lifecycle import Outcome
+from jobs.models import Artifact, Job, Status
+from jobs.progress import Progress, Publisher, Stage, progress_of
+from tests.conftest import Api
+from tests.factories import make_job, make_running_job
+
+JOB_KEYS = {
+    "id", "status", "priority", "createdAt", "startedAt", "completedAt", "cancelRequestedAt", "errorCode",
+    "statusReason", "simcExitCode", "retentionDays", "metadata", "runtime", "retried", "build", "links",
+}  # fmt: skip
+STATUS_KEYS = {
+    "id", "metadata", "status", "errorCode", "statusReason", "simcExitCode", "queue", "progress", "logEntries",
+    "startedAt", "updatedAt", "retried",
+}  # fmt: skip
+SUMMARY = {"metric": "dps", "mainActor": {"name": "A", "mean": 5.0, "gear": [{"slot": "head"}]}}
+HTML = b"<!doctype html><script>alert(1)</script>" + b"x" * 5000
+
+
+def end(job: Job) -> Artifact:
+    """Complete a running job with one artifact."""
+    artifact = artifacts.store(job, Artifact.Kind.HTML_REPORT, io.BytesIO(HTML))
+    outcome = Outcome(
+        status=Status.COMPLETED, exit_code="0", sim_duration_ms=1200, credits_consumed=64, summary=SUMMARY
+    )
+    assert lifecycle.finish(job, outcome)
+    artifact.save(force_insert=True)
+    return artifact
+
+
+@pytest.fixture
+def running(key: tuple[ApiKey, str]) -> Job:
+    return make_running_job(client=key[0].client, metadata={"a": "b"})
+
+
+def test_a_waiting_job(api: Api, key: tuple[ApiKey, str]) -> None:
+    job = make_job(key[0].client)
+    body = api.get(f"jobs/{job.pk}").json()
+    assert set(body) == JOB_KEYS
+    assert (body["status"], body["startedAt"], body["build"]) == ("pending", None, None)
+    assert body["runtime"]["creditsConsumed"] is None
+    assert set(body["links"]) == {"share"}
+    status = api.get(f"jobs/{job.pk}/status").json()
+    assert set(status) == STATUS_KEYS
+    assert set(status["queue"]) == {"queuedAt", "estimatedStartSeconds", "estimatedStartUpdatedAt"}
+    assert status["progress"] == {"percent": 0, "stage": None}
+
+
+def test_a_running_jobs_progress(api: Api, running: Job) -> None:
+    stage = Stage(current=1, total=1, label="initial", percent=42.5)
+    Publisher(running).publish(Progress(percent=42.5, stage=stage))
+    body = api.get(f"jobs/{running.pk}/status").json()
+    assert body["queue"] is None
+    assert body["progress"] == {
+        "percent": 42.5,
+        "stage": {"current": 1, "total": 1, "label": "initial", "percent": 42.5},
+    }
+
+
+def test_the_progress_of_a_lost_attempt_is_not_shown(api: Api, running: Job) -> None:
+    Publisher(running).publish(Progress(percent=90, stage=None))
+    lifecycle.hand_back(running, reason="lost")
+    lifecycle.start_attempt(running, worker="w2")
+    assert api.get(f"jobs/{running.pk}/status").json()["progress"]["percent"] == 0
+
+
+def test_progress_is_published_at_most_twice_a_second(running: Job) -> None:
+    publisher = Publisher(running)
+    for percent in range(50):
+        publisher.publish(Progress(percent=percent, stage=None))
+    assert progress_of(running).percent == 0
+
+
+def test_a_completed_job(api: Api, running: Job) -> None:
+    artifact = end(running)
+    body = api.get(f"jobs/{running.pk}/result").json()
+    assert set(body) == JOB_KEYS | {"result"}
+    assert (body["status"], body["simcExitCode"], body["metadata"]) == ("completed", "0", {"a": "b"})
+    assert body["runtime"]["creditsConsumed"] == 64
+    assert body["result"]["summary"] == SUMMARY
+    (listed,) = body["result"]["artifacts"]
+    assert set(listed) == {"id", "url", "kind", "mimeType", "stage", "bytes"}
+    assert (listed["id"], listed["bytes"]) == (str(artifact.pk), len(HTML))
+    assert api.get(f"jobs/{running.pk}/status").json()["progress"]["percent"] == 100
+
+
+@pytest.mark.parametrize("make", [make_job, make_running_job])
+def test_there_is_no_result_before_the_end(api: Api, key: tuple[ApiKey, str], make: Callable[..., Job]) -> None:
+    job = make(client=key[0].client)
+    answer = api.get(f"jobs/{job.pk}/result")
+    assert (answer.status_code, answer.json()["code"]) == (409, "result_not_ready")
+    assert answer.json()["meta"] == {"status": job.status}
+
+
+def test_there_is_no_result_without_a_run(api: Api, key: tuple[ApiKey, str]) -> None:
+    job = make_job(key[0].client)
+    lifecycle.finish(job, Outcome(status=Status.FAILED, error_code="queue_timeout"))
+    answer = api.get(f"jobs/{job.pk}/result")
+    assert (answer.status_code, answer.json()["code"]) == (422, "result_unavailable")
+
+
+@pytest.mark.parametrize("tail", ["", "/status"])
+def test_a_read_takes_three_queries(api: Api, running: Job, tail: str) -> None:
+    api.get(f"jobs/{running.pk}{tail}")
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        api.get(f"jobs/{running.pk}{tail}")
+    assert len(queries) == 3
+
+
+def test_an_artifacts_address(api: Api, running: Job) -> None:
+    artifact = end(running)
+    url = api.get(f"artifacts/{artifact.pk}/url").json()["url"]
+    assert url == f"http://testserver/artifacts/{artifact.token}"
+    foreign = end(make_running_job())
+    assert api.get(f"artifacts/{foreign.pk}/url").json()["code"] == "not_found"
+
+
+def fetch(artifact: Artifact, **headers: str) -> tuple[Any, bytes]:
+    """Download an artifact without any credential."""
+    answer: Any = HttpClient().get(f"/artifacts/{artifact.token}", headers=headers)
+    return answer, b"".join(answer.streaming_content) if answer.streaming else answer.content
+
+
+def test_an_html_report_can_do_nothing_on_our_origin(running: Job) -> None:
+    answer, body = fetch(end(running))
+    assert body == HTML
+    assert answer.headers["Content-Security-Policy"] == "sandbox allow-scripts"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+
+
+def test_the_compressed_file_is_sent_as_it_is(running: Job) -> None:
+    answer, body = fetch(end(running), accept_encoding="gzip, br")
+    assert answer.headers["Content-Encoding"] == "gzip"
+    assert "Accept-Encoding" in answer.headers["Vary"]
+    assert gzip.decompress(body) == HTML
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "expected"),
+    [
+        ("bytes=0-9", 206, HTML[:10]),
+        ("bytes=10-", 206, HTML[10:]),
+        ("bytes=-7", 206, HTML[-7:]),
+        ("bytes=5-999999", 206, HTML[5:]),
+        ("bytes=999999-", 416, b""),
+        ("bytes=0-1,5-6", 200, HTML),
+        ("bytes=-", 200, HTML),
+        ("nonsense", 200, HTML),
+    ],
+)
+def test_parts_of_an_artifact(running: Job, asked: str, status: int, expected: bytes) -> None:
+    answer, body = fetch(end(running), range=asked)
+    assert (answer.status_code, body) == (status, expected)
+
+
+def test_an_unchanged_artifact_is_not_sent_again(running: Job) -> None:
+    artifact = end(running)
+    tag = fetch(artifact)[0].headers["ETag"]
+    answer, body = fetch(artifact, if_none_match=tag)
+    assert (answer.status_code, body) == (304, b"")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/artifacts/unknown", "/manifests/unknown"])
+def test_unknown_links(path: str) -> None:
+    answer = HttpClient().get(path)
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+def test_the_manifest_shows_the_result_without_gear(running: Job) -> None:
+    path = f"/manifests/{running.share_token}"
+    assert HttpClient().get(path).status_code == 404
+    end(running)
+    body = HttpClient().get(path).json()
+    assert set(body) == {"version", "job", "build", "result", "artifacts"}
+    assert body["result"]["summary"]["mainActor"] == {"name": "A", "mean": 5.0}
+    assert len(body["artifacts"][0]["sha256"]) == 64

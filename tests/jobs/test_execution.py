@@ -1,0 +1,225 @@
+"""One attempt at a job, with real simulator processes: the built-in one and misbehaving stand-ins."""
+
+import gzip
+import json
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+from django.core.files.storage import default_storage
+from django.utils import timezone
+
+from jobs import builds, execution, lifecycle, queue
+from jobs.management.commands.seedlocal import MINISIM, MINISIM_READS
+from jobs.models import Artifact, Build, Job, Run
+from jobs.progress import progress_of
+from tests.factories import BuildFactory, make_job
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+REPORT = {
+    "version": "1",
+    "report_version": "2.0.0",
+    "sim": {
+        "options": {"iterations": 10},
+        "players": [{"name": "A", "collected_data": {"dps": {"mean": 5, "mean_std_dev": 1}}}],
+    },
+}
+
+
+@pytest.fixture
+def minisim() -> Build:
+    """The built-in simulator, registered as the local stack does it."""
+    return builds.register(
+        MINISIM, git_branch="midnight", commit="minisim", created_at=timezone.now(), readable=MINISIM_READS
+    )
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Build:
+    """A build whose executable is a Python script that a test writes with `behave`."""
+    return BuildFactory.create(
+        executable=str(tmp_path / "simulator"),
+        readable_paths=[str(tmp_path), sys.prefix, sys.base_prefix],
+    )
+
+
+def behave(build: Build, body: str) -> None:
+    """Make a stand-in run some lines of Python."""
+    script = Path(build.executable)
+    script.write_text(f"#!{Path(sys.executable).resolve()}\nimport json, os, signal, sys, time\n{body}\n")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXOTH | stat.S_IROTH)
+
+
+def run(**fields: object) -> Job:
+    """Submit, claim and execute one job; return it as it ended."""
+    make_job(**fields)  # type: ignore[arg-type]
+    job = queue.claim("worker-1")
+    assert job is not None
+    execution.execute(job)
+    return Job.objects.get(pk=job.pk)
+
+
+def content(job: Job, kind: Artifact.Kind) -> bytes:
+    """Return the content of one of a job's artifacts."""
+    artifact = Artifact.objects.get(job=job, kind=kind)
+    with default_storage.open(artifact.storage_name) as stored:
+        return gzip.decompress(stored.read())
+
+
+def test_a_real_profile_completes_with_its_result(minisim: Build) -> None:
+    job = run(html=True)
+    assert (job.status, job.error_code, job.simulator_exit_code) == ("completed", None, "0")
+    assert job.summary is not None
+    assert job.summary["mainActor"]["name"] == "Frosty"
+    assert job.summary["mainActor"]["mean"] > 0
+    assert job.credits_consumed == -(-job.sim_duration_ms // 1000) * 32  # type: ignore[operator]
+    assert progress_of(job).percent == 100
+    assert set(Artifact.objects.filter(job=job).values_list("kind", flat=True)) == {
+        "input",
+        "json_report",
+        "html_report",
+        "stdout_log",
+        "stderr_log",
+    }
+    assert json.loads(content(job, Artifact.Kind.JSON_REPORT))["report_version"] == "2.0.0"
+    assert content(job, Artifact.Kind.INPUT).startswith(b'mage="Frosty"')
+
+
+def test_the_third_report_version_is_made_on_request(minisim: Build) -> None:
+    job = run(json_version=3)
+    assert job.status == "completed"
+    assert json.loads(content(job, Artifact.Kind.JSON_REPORT))["report_version"] == "3.0.0-alpha1"
+
+
+def test_the_services_options_win(minisim: Build) -> None:
+    job = run(text='mage="A"\niterations=20\njson2=elsewhere.json\nthreads=64\noutput=text.txt\n')
+    assert job.status == "completed"
+    assert json.loads(content(job, Artifact.Kind.JSON_REPORT))["sim"]["options"]["threads"] == 1
+
+
+def test_the_run_is_recorded(minisim: Build) -> None:
+    job = run()
+    recorded = Run.objects.get(job=job)
+    assert (recorded.attempt, recorded.stage, recorded.exit_code) == (1, 1, "0")
+    assert recorded.wall_ms == job.sim_duration_ms
+    assert "rlimits" in recorded.sandbox_layers
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "reason"),
+    [
+        ("# nothing here\n", "input_invalid", "Nothing to sim"),
+        ('mage="A"\nmax_time=abc\n', "simulation_error", "max_time"),
+    ],
+)
+def test_the_simulators_own_complaint_is_the_reason(minisim: Build, text: str, code: str, reason: str) -> None:
+    job = run(text=text)
+    assert (job.status, job.error_code) == ("failed", code)
+    assert reason in str(job.status_reason)
+
+
+def test_without_a_build_nothing_runs() -> None:
+    job = run()
+    assert (job.status, job.error_code, job.credits_consumed) == ("failed", "build_unavailable", 0)
+    assert job.started_at is None
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("", "without a readable report"),
+        ("open('report.json', 'w').close()", "without a readable report"),
+        ("open('report.json', 'w').write('{\"sim\": ')", "without a readable report"),
+        # Some layers of the sandbox forbid making these at all.
+        ("try: os.symlink('/etc/passwd', 'report.json')\nexcept OSError: pass", "without a readable report"),
+        ("try: os.mkfifo('report.json')\nexcept OSError: pass", "without a readable report"),
+        ("sys.exit(3)", "status 3"),
+        ("sys.exit(11)", "crashed (11)"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
+    ],
+    ids=["no report", "empty", "truncated", "symlink", "fifo", "status 3", "status 11", "signal"],
+)
+def test_an_end_without_a_good_report_is_a_failure(stand_in: Build, body: str, reason: str) -> None:
+    behave(stand_in, body)
+    job = run()
+    assert (job.status, job.error_code) == ("failed", "execution_failed")
+    assert reason in str(job.status_reason)
+    assert Artifact.objects.filter(job=job, kind="stdout_log").exists()
+
+
+def test_a_flood_of_output_is_stopped(stand_in: Build, settings: object) -> None:
+    settings.SIM_OUTPUT_BYTES = 16 << 20  # type: ignore[attr-defined]
+    behave(stand_in, "line = b'x' * 65536 + b'\\n'\nfor _ in range(16384): sys.stdout.buffer.write(line)")
+    job = run()
+    assert job.error_code == "execution_failed"
+    assert "printed more" in str(job.status_reason)
+    assert Artifact.objects.get(job=job, kind="stdout_log").bytes < 8 << 20
+
+
+def test_a_job_is_stopped_at_its_ceiling_and_billed_no_more(stand_in: Build) -> None:
+    behave(
+        stand_in,
+        "signal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "time.sleep(60)",
+    )
+    job = run(ceiling_credits=32, ceiling_runtime_seconds=1)
+    assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", "max_credits_reached", 32)
+    assert job.sim_duration_ms is not None
+    assert job.sim_duration_ms < 10_000
+
+
+def test_what_was_done_until_the_ceiling_is_kept(minisim: Build) -> None:
+    job = run(text='mage="A"\niterations=10000000\n', ceiling_credits=64, ceiling_runtime_seconds=2)
+    assert job.status == "timed_out"
+    assert job.summary is not None
+    assert job.summary["partial"] is True
+
+
+def test_an_attempt_that_lost_its_job_writes_nothing_and_stops_its_simulator(
+    stand_in: Build, settings: object, tmp_path: Path
+) -> None:
+    settings.HEARTBEAT_SECONDS = 0.1  # type: ignore[attr-defined]
+    behave(stand_in, "time.sleep(60)")
+    make_job()
+    job = queue.claim("worker-1")
+    assert job is not None
+    start_run = lifecycle.start_run
+
+    def taken_away_once_running(job: Job, *, build: Build) -> Run | None:
+        run = start_run(job, build=build)
+        lifecycle.hand_back(Job.objects.get(pk=job.pk), reason="taken")
+        return run
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lifecycle, "start_run", taken_away_once_running)
+        execution.execute(job)
+    assert Job.objects.get(pk=job.pk).status == "queued"
+    assert not Artifact.objects.exists()
+    assert Run.objects.get(job=job).ended_at is None
+
+
+def test_files_of_an_attempt_that_came_too_late_are_removed(minisim: Build) -> None:
+    make_job()
+    job = queue.claim("worker-1")
+    assert job is not None
+    conclude = execution.conclude
+
+    def too_late(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
+        lifecycle.hand_back(Job.objects.get(pk=job.pk), reason="taken")
+        conclude(job, outcome, stored)
+        assert stored
+        assert not any(default_storage.exists(artifact.storage_name) for artifact in stored)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execution, "conclude", too_late)
+        execution.execute(job)
+    assert Job.objects.get(pk=job.pk).status == "queued"
+    assert not Artifact.objects.exists()
+
+
+def test_a_bug_of_ours_ends_the_job_and_costs_nothing(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "outcome_of", lambda *_: 1 / 0)
+    job = run()
+    assert (job.status, job.error_code, job.credits_consumed) == ("failed", "internal", 0)

@@ -1,0 +1,127 @@
+"""The state machine: which moves there are, who wins, and what the database itself refuses."""
+
+import itertools
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+
+from jobs import lifecycle
+from jobs.lifecycle import TRANSITIONS, IllegalTransition, Outcome
+from jobs.models import HELD, TERMINAL, Job, JobEvent, Status
+from tests.factories import BuildFactory, make_job, make_running_job
+
+pytestmark = pytest.mark.django_db
+
+DONE = Outcome(status=Status.COMPLETED, summary={"metric": "dps"}, sim_duration_ms=1500, credits_consumed=64)
+FORBIDDEN = [
+    (before, after)
+    for before, after in itertools.product(Status, Status)
+    if after not in TRANSITIONS.get(before, ())
+]
+
+
+@pytest.mark.parametrize(("before", "after"), FORBIDDEN)
+def test_there_is_no_other_move(before: Status, after: Status) -> None:
+    job = make_job()
+    job.status = before
+    with pytest.raises(IllegalTransition):
+        lifecycle.move(job, to=after)
+
+
+def test_every_move_is_recorded_with_its_attempt() -> None:
+    job = make_job()
+    lifecycle.mark_queued(job)
+    lifecycle.start_attempt(job, worker="w")
+    lifecycle.start_run(job, build=BuildFactory.create())
+    lifecycle.finish(job, DONE)
+    events = JobEvent.objects.filter(job=job).order_by("id")
+    assert list(events.values_list("from_status", "to_status", "attempt")) == [
+        ("", "pending", 0),
+        ("pending", "queued", 0),
+        ("queued", "starting", 1),
+        ("starting", "running", 1),
+        ("running", "completed", 1),
+    ]
+
+
+def test_the_second_of_two_ends_changes_nothing() -> None:
+    job = make_running_job()
+    other = Job.objects.get(pk=job.pk)
+    assert lifecycle.finish(job, DONE)
+    assert not lifecycle.finish(other, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
+    job.refresh_from_db()
+    assert (job.status, job.credits_consumed) == ("completed", 64)
+    assert JobEvent.objects.filter(job=job, to_status__in=TERMINAL).count() == 1
+
+
+def test_an_attempt_that_was_replaced_can_write_nothing() -> None:
+    stale = make_running_job()
+    fresh = Job.objects.get(pk=stale.pk)
+    assert lifecycle.hand_back(fresh, reason="lost")
+    assert lifecycle.start_attempt(fresh, worker="worker-2")
+    assert not lifecycle.renew_lease(stale)
+    assert not lifecycle.finish(stale, DONE)
+    stale.status = Status.STARTING
+    assert lifecycle.start_run(stale, build=BuildFactory.create()) is None
+    assert Job.objects.get(pk=stale.pk).worker == "worker-2"
+
+
+def test_a_job_handed_back_keeps_its_place_and_loses_its_start() -> None:
+    job = make_running_job()
+    lifecycle.hand_back(job, reason="lost")
+    job.refresh_from_db()
+    assert (job.status, job.started_at, job.worker, job.lease_expires_at) == ("queued", None, "", None)
+    assert (job.attempt, job.retried) == (1, False)
+
+
+def test_a_waiting_job_has_no_lease_to_renew() -> None:
+    assert not lifecycle.renew_lease(make_job())
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status not in TERMINAL])
+def test_the_database_lets_nothing_leave_a_terminal_status(status: Status) -> None:
+    job = make_running_job()
+    lifecycle.finish(job, DONE)
+    with pytest.raises(IntegrityError, match="has ended"), transaction.atomic():
+        Job.objects.filter(pk=job.pk).update(status=status)
+
+
+def test_attempts_never_count_down() -> None:
+    job = make_running_job()
+    with pytest.raises(IntegrityError, match="cannot count down"), transaction.atomic():
+        Job.objects.filter(pk=job.pk).update(attempt=0)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "changes"),
+    [
+        ("job_lease_iff_held", {"worker": "somebody"}),
+        ("job_lease_iff_held", {"lease_expires_at": Now()}),
+        ("job_lease_iff_held", {"status": "running", "attempt": 1}),
+        ("job_held_was_claimed", {"status": "running", "worker": "w", "lease_expires_at": Now()}),
+        ("job_ended_iff_terminal", {"status": "failed", "error_code": "internal"}),
+        ("job_ended_iff_terminal", {"completed_at": Now()}),
+        ("job_error_iff_unsuccessful", {"error_code": "internal"}),
+        ("job_error_iff_unsuccessful", {"summary": {}}),
+        ("job_error_iff_unsuccessful", {"status": "failed", "completed_at": Now(), "credits_consumed": 0}),
+        ("job_error_iff_unsuccessful", {"status": "completed", "completed_at": Now(), "credits_consumed": 0}),
+        ("job_status_known|job_error_iff_unsuccessful", {"status": "sleeping"}),
+        ("job_priority_known", {"priority": 3}),
+    ],
+)
+def test_the_database_refuses_rows_that_cannot_be(constraint: str, changes: dict[str, object]) -> None:
+    job = make_job()
+    with pytest.raises(IntegrityError, match=constraint), transaction.atomic():
+        Job.objects.filter(pk=job.pk).update(**changes)
+
+
+def test_a_job_cannot_be_billed_over_its_ceiling() -> None:
+    job = make_running_job(ceiling_credits=100)
+    over = Outcome(status=Status.TIMED_OUT, error_code="max_credits_reached", credits_consumed=101)
+    with pytest.raises(IntegrityError, match="job_billed_within_ceiling"), transaction.atomic():
+        lifecycle.finish(job, over)
+
+
+def test_held_and_terminal_are_apart() -> None:
+    assert not set(HELD) & set(TERMINAL)

@@ -1,0 +1,233 @@
+"""Claims, announcements and the sweep, on real connections where two must meet."""
+
+import random
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connection, transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+
+from jobs import lifecycle, queue, sweep
+from jobs.models import Job, JobEvent, Priority, Status
+from simservice.celery import LANE_QUEUES
+from simservice.hints import redis
+from tests.factories import make_job, make_running_job
+
+
+def hints() -> int:
+    """Return how many hints lie in the lanes."""
+    return sum(int(str(redis().llen(name))) for name in LANE_QUEUES)
+
+
+@pytest.mark.django_db
+def test_jobs_are_claimed_by_priority_and_then_by_submission() -> None:
+    lanes = random.Random(7).choices(Priority.values, k=60)  # noqa: S311
+    jobs = [make_job(priority=lane) for lane in lanes]
+    claimed = [queue.claim("w") for _ in jobs]
+    expected = sorted(jobs, key=lambda job: (job.priority, job.pk))
+    assert [job.pk for job in claimed if job] == [job.pk for job in expected]
+    assert queue.claim("w") is None
+
+
+@pytest.mark.django_db
+def test_a_claim_takes_a_lease_and_counts_the_attempt() -> None:
+    make_job()
+    job = queue.claim("worker-1")
+    assert job is not None
+    job.refresh_from_db()
+    assert (job.status, job.attempt, job.worker) == ("starting", 1, "worker-1")
+    assert job.lease_expires_at is not None
+    assert 10 < (job.lease_expires_at - timezone.now()).total_seconds() <= 15
+
+
+@pytest.mark.django_db
+def test_a_job_past_its_queue_deadline_is_not_started() -> None:
+    make_job(queue_deadline_at=timezone.now() - timedelta(seconds=1))
+    assert queue.claim("w") is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_claims_at_the_same_moment_get_different_jobs() -> None:
+    jobs = {make_job().pk for _ in range(20)}
+    claimed: list[int] = []
+
+    def work() -> None:
+        try:
+            while job := queue.claim("w"):
+                claimed.append(job.pk)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(claimed) == sorted(jobs)
+    assert JobEvent.objects.filter(to_status=Status.STARTING).count() == 20
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_claim_does_not_wait_for_a_locked_job() -> None:
+    first, second = make_job(), make_job()
+    locked, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            Job.objects.select_for_update().get(pk=first.pk)
+            locked.set()
+            release.wait(10)
+        connection.close()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    locked.wait(10)
+    claimed = queue.claim("w")
+    release.set()
+    holder.join()
+    assert claimed is not None
+    assert claimed.pk == second.pk
+
+
+@pytest.mark.django_db
+def test_the_claim_reads_the_partial_index() -> None:
+    waiting = Job.objects.filter(status__in=["pending", "queued"]).order_by("priority", "id")[:1]
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    assert "job_waiting" in waiting.explain()
+
+
+@pytest.mark.django_db
+def test_an_announcement_leaves_a_hint_in_the_jobs_lane() -> None:
+    job = make_job(priority=Priority.HIGH)
+    queue.announce(job)
+    assert redis().llen("sim.high") == 1
+    assert Job.objects.get(pk=job.pk).status == Status.QUEUED
+
+
+@pytest.mark.django_db
+def test_without_a_broker_the_job_stays_pending(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(queue: str) -> None:
+        raise OperationalError
+
+    monkeypatch.setattr(queue, "send_hint", fail)
+    job = make_job()
+    queue.announce(job)
+    assert Job.objects.get(pk=job.pk).status == Status.PENDING
+
+
+@pytest.mark.django_db
+def test_the_sweep_announces_what_was_never_announced() -> None:
+    job = make_job(created_at=timezone.now() - timedelta(minutes=1))
+    fresh = make_job()
+    sweep.sweep()
+    assert Job.objects.get(pk=job.pk).status == Status.QUEUED
+    assert Job.objects.get(pk=fresh.pk).status == Status.PENDING
+
+
+@pytest.mark.django_db
+def test_the_sweep_brings_back_the_hints_of_an_emptied_redis() -> None:
+    for _ in range(10):
+        queue.announce(make_job())
+    redis().flushdb()
+    sweep.sweep()
+    assert hints() == 10
+    sweep.sweep()
+    assert hints() == 10
+
+
+@pytest.mark.django_db
+def test_an_empty_queue_needs_no_hints() -> None:
+    sweep.sweep()
+    assert hints() == 0
+
+
+def lose_lease(job: Job) -> None:
+    """Make a job look as if its worker had stopped renewing."""
+    Job.objects.filter(pk=job.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
+
+
+@pytest.mark.django_db
+def test_a_lost_job_is_queued_again_and_then_retried() -> None:
+    job = make_running_job()
+    lose_lease(job)
+    sweep.sweep()
+    job.refresh_from_db()
+    assert (job.status, job.attempt) == ("queued", 1)
+    again = queue.claim("worker-2")
+    assert again is not None
+    assert (again.pk, again.attempt, again.retried) == (job.pk, 2, True)
+
+
+@pytest.mark.django_db
+def test_a_lost_job_goes_before_later_ones() -> None:
+    lost = make_running_job()
+    make_job()
+    lose_lease(lost)
+    sweep.sweep()
+    claimed = queue.claim("w")
+    assert claimed is not None
+    assert claimed.pk == lost.pk
+
+
+@pytest.mark.django_db
+def test_a_job_lost_three_times_ends() -> None:
+    job = make_running_job()
+    Job.objects.filter(pk=job.pk).update(attempt=3)
+    lose_lease(job)
+    sweep.sweep()
+    job.refresh_from_db()
+    assert (job.status, job.error_code, job.credits_consumed) == ("failed", "execution_interrupted", 0)
+
+
+@pytest.mark.django_db
+def test_a_lease_renewed_in_time_is_left_alone() -> None:
+    job = make_running_job()
+    seen = Job.objects.get(pk=job.pk)
+    assert not lifecycle.hand_back(seen, reason="late", guard=lifecycle.LEASE_EXPIRED)
+    assert sweep.sweep()["recovered"] == 0
+    assert Job.objects.get(pk=job.pk).status == Status.RUNNING
+
+
+@pytest.mark.django_db
+def test_a_job_that_waited_too_long_fails_and_costs_nothing() -> None:
+    job = make_job(queue_deadline_at=timezone.now() - timedelta(seconds=1))
+    sweep.sweep()
+    job.refresh_from_db()
+    assert (job.status, job.error_code, job.credits_consumed) == ("failed", "queue_timeout", 0)
+    assert job.started_at is None
+
+
+@pytest.mark.django_db
+def test_a_retried_job_that_waits_too_long_was_interrupted() -> None:
+    job = make_running_job()
+    lifecycle.hand_back(job, reason="lost")
+    Job.objects.filter(pk=job.pk).update(queue_deadline_at=timezone.now() - timedelta(seconds=1))
+    sweep.sweep()
+    job.refresh_from_db()
+    assert job.error_code == "execution_interrupted"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_sweeps_at_once_recover_each_job_once() -> None:
+    jobs = [make_running_job() for _ in range(10)]
+    for job in jobs:
+        lose_lease(job)
+    counts: list[int] = []
+
+    def work() -> None:
+        try:
+            counts.append(sweep.recover_expired_leases())
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(counts) == 10
+    assert JobEvent.objects.filter(from_status="running", to_status="queued").count() == 10

@@ -1,0 +1,41 @@
+"""Starting without what has no safe default."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+
+
+def start_without(name: str) -> subprocess.CompletedProcess[str]:
+    """Start Django in a process that lacks one setting."""
+    environment = {key: value for key, value in os.environ.items() if key != name}
+    command = [sys.executable, "manage.py", "check"]
+    return subprocess.run(
+        command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("name", ["SECRET_KEY", "DATABASE_URL", "REDIS_URL"])
+def test_a_missing_setting_stops_the_start_with_a_sentence(name: str) -> None:
+    done = start_without(name)
+    assert done.returncode != 0
+    assert f"{name} is not set." in done.stderr
+
+
+def test_every_setting_is_listed_with_its_default() -> None:
+    read = set()
+    for line in (settings.BASE_DIR / "simservice" / "settings.py").read_text().splitlines():
+        for call in ("env.str(", "env.int(", "env.bool(", "env.list(", "required("):
+            if call in line and f'{call}"' in line:
+                read.add(line.split(f'{call}"')[1].split('"')[0])
+    listed = (settings.BASE_DIR / ".env.example").read_text()
+    assert read
+    assert [name for name in sorted(read) if f"\n{name}=" not in listed and f"\n#{name}=" not in listed] == []
+
+
+@pytest.mark.django_db
+def test_the_models_and_the_migrations_agree() -> None:
+    call_command("makemigrations", check=True, dry_run=True)
