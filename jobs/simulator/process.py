@@ -294,7 +294,7 @@ class SimulatorProcess:
         self.worker_end.settimeout(timeout)
         try:
             message = self.worker_end.recv(CHUNK_BYTES)
-        except TimeoutError:
+        except (TimeoutError, BlockingIOError):
             return None
         except ConnectionError:
             message = b""

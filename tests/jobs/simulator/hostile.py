@@ -11,7 +11,8 @@ from pathlib import Path
 
 
 def say(*words: object) -> None:
-    print(*words, flush=True)
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
 
 
 def attempt(what: str, action: object) -> None:
@@ -30,7 +31,9 @@ def environment() -> None:
         say(f"{name}={value}")
     say("cwd", Path.cwd())
     say("uid", os.getuid())
-    say("limits", *(resource.getrlimit(getattr(resource, f"RLIMIT_{n}"))[0] for n in ("CPU", "AS", "FSIZE", "CORE")))
+    say(
+        "limits", *(resource.getrlimit(getattr(resource, f"RLIMIT_{n}"))[0] for n in ("CPU", "AS", "FSIZE", "CORE"))
+    )
 
 
 def status(code: str) -> None:
@@ -47,7 +50,7 @@ def progress() -> None:
         sys.stdout.write(f"{done}/3\r")
         sys.stdout.flush()
     sys.stdout.write("3/3\nlast words without an end")
-    print("a warning", file=sys.stderr)
+    sys.stderr.write("a warning\n")
 
 
 def noise() -> None:
@@ -141,7 +144,7 @@ def writes(*targets: str) -> None:
 
 
 def big_file() -> None:
-    with open("big", "wb") as big:
+    with Path("big").open("wb") as big:
         while True:
             big.write(bytes(1 << 20))
             big.flush()
@@ -156,15 +159,15 @@ def many_files() -> None:
 
 def deep_tree() -> None:
     for _ in range(3000):
-        os.mkdir("d" * 100)
+        Path("d" * 100).mkdir()
         os.chdir("d" * 100)
     Path("bottom").touch(mode=0)
-    os.chmod(".", 0)
+    Path().chmod(0)
 
 
 def looks(worker: str, secret: str) -> None:
     attempt("environ", lambda: Path("/proc", worker, "environ").read_bytes())
-    attempt("memory", lambda: open(f"/proc/{worker}/mem", "rb").read(1))
+    attempt("memory", Path("/proc", worker, "mem").open)
     attempt("init", lambda: Path("/proc/1/environ").read_bytes() and "read")
     attempt("secret", lambda: Path(secret).read_text())
     attempt("shadow", lambda: Path("/etc/shadow").read_text())
@@ -194,7 +197,7 @@ def gains() -> None:
 
 def leaves(secret: str) -> None:
     """Leaves all but a report under the names of reports."""
-    attempt("link", lambda: os.symlink(secret, "link.json"))
+    attempt("link", lambda: Path("link.json").symlink_to(secret))
     attempt("fifo", lambda: os.mkfifo("fifo.json"))
     attempt("hard", lambda: os.link(secret, "hard.json"))
     Path("directory.json").mkdir()

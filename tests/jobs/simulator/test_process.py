@@ -1,5 +1,6 @@
 """Real simulators that misbehave, run with and without bubblewrap: each is contained and leaves nothing behind."""
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -7,9 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -109,6 +113,11 @@ class Bench:
         return self.directory.log(stream).read_text()
 
 
+def signal_launcher(process: SimulatorProcess, number: int) -> None:
+    assert process.launcher
+    process.launcher.send_signal(number)
+
+
 @pytest.fixture(params=sandboxes(), ids=lambda sandbox: "bubblewrap" if sandbox.bubblewrap else "plain")
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     """A bench; whatever a test did there, no process and no file of the run is left over afterwards."""
@@ -167,7 +176,7 @@ def test_an_executable_that_cannot_be_started_is_an_error(bench: Bench) -> None:
 
 
 def test_an_executable_outside_of_the_build_is_an_error(bench: Bench) -> None:
-    bench.executable = shutil.copy(bench.executable, bench.top / "elsewhere")
+    bench.executable = bench.executable.rename(bench.top / "elsewhere")
     with pytest.raises(SimulatorNotStarted, match="elsewhere"), bench.process("status", 0):
         pass
 
@@ -215,7 +224,7 @@ def test_flood_is_stopped(bench: Bench) -> None:
 
 def test_a_failing_reader_does_not_stop_the_reading(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     process = bench.process("progress")
-    process.on_line = lambda _stream, _text: 1 / 0
+    process.on_line = Mock(side_effect=ValueError)
     with process:
         assert process.wait(20)
     assert bench.log().endswith("3/3\nlast words without an end\n")
@@ -257,7 +266,7 @@ def test_interrupt_works_where_the_worker_ignores_it(bench: Bench) -> None:
 def test_a_simulator_that_ignores_signals_is_killed_after_the_grace(bench: Bench) -> None:
     with bench.process("deaf") as process:
         assert bench.heard("running")
-        process.launcher.terminate()
+        signal_launcher(process, signal.SIGTERM)
         ended = process.stop("cancelled", grace_seconds=0.3) or bench.fail("still running")
     assert (ended.signal, ended.stopped_for) == (signal.SIGKILL, "cancelled")
     assert ended.wall_seconds < 15
@@ -317,6 +326,26 @@ def test_a_deep_closed_tree_is_a_flood_and_is_removed(bench: Bench) -> None:
 # Processes
 
 
+def test_the_thread_that_started_it_may_end(bench: Bench) -> None:
+    process = bench.process("polite")
+    starter = threading.Thread(target=process.start)
+    starter.start()
+    starter.join()
+    with contextlib.closing(process):
+        assert process.wait(0.5) is None
+        ended = process.stop("deadline") or bench.fail("still running")
+    assert ended.exit_status == 0
+
+
+def test_runs_side_by_side_do_not_disturb_each_other(bench: Bench) -> None:
+    with bench.process("deaf") as other:
+        assert bench.heard("running")
+        with PrivateDirectory.create(bench.top) as bench.directory:
+            assert bench.run("daemon", "marker.txt").exit_status == 0
+        assert other.wait(0) is None
+        bench.directory = other.directory
+
+
 def test_fork_bomb(bench: Bench) -> None:
     with bench.process("bomb") as process:
         assert bench.heard("bombed")
@@ -374,7 +403,7 @@ def test_all_die_with_the_worker(bench: Bench, behaviour: str) -> None:
 def test_all_die_with_the_launcher(bench: Bench) -> None:
     with bench.process("deaf") as process:
         assert bench.heard("running")
-        process.launcher.kill()
+        signal_launcher(process, signal.SIGKILL)
         ended = process.wait(20) or bench.fail("still running")
         assert eventually(lambda: alive(bench.build) == [])
     assert (ended.exit_status, ended.signal) == (None, None)
@@ -408,7 +437,8 @@ def test_rights_cannot_be_gained(bench: Bench) -> None:
 
 @needs_landlock
 def test_only_its_own_directory_is_writable(bench: Bench, tmp_path: Path) -> None:
-    places = [bench.build, tmp_path, Path("/tmp"), Path("/dev/shm"), PROJECT, Path("/"), Path("..")]
+    shared = [Path(tempfile.gettempdir()), Path("/dev", "shm"), Path("/")]
+    places = [bench.build, tmp_path, PROJECT, Path(".."), *shared]
     targets = [place / f"written-by-{tmp_path.name}" for place in places]
     bench.run("writes", *targets, bench.directory.log("stdout"))
     assert len(bench.printed()) == len(targets) + 1

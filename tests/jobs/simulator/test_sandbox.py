@@ -1,0 +1,302 @@
+"""The private directory, what may be taken out of it, and the choice of layers."""
+
+import os
+import socket
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobs.simulator import launcher, sandbox
+from jobs.simulator.sandbox import (
+    Confinement,
+    LeasedUser,
+    NotRunnable,
+    PrivateDirectory,
+    Sandbox,
+    SandboxUnavailable,
+    UnsafeProduct,
+    closed_to_others,
+    open_product,
+    remove_tree,
+    require_runnable,
+)
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a simulator as somebody else")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# The private directory
+
+
+def test_layout(tmp_path: Path) -> None:
+    directory = PrivateDirectory.create(tmp_path)
+    assert directory.cwd.parent.parent == directory.root
+    assert directory.log("stdout").parent == directory.root
+    assert (mode(directory.root), mode(directory.cwd.parent), mode(directory.cwd)) == (0o711, 0o711, 0o700)
+
+
+def test_layout_does_not_depend_on_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        directory = PrivateDirectory.create(tmp_path)
+    finally:
+        os.umask(before)
+    assert (mode(directory.root), mode(directory.cwd.parent), mode(directory.cwd)) == (0o711, 0o711, 0o700)
+
+
+@needs_root
+def test_hand_over_and_take_back(tmp_path: Path) -> None:
+    directory = PrivateDirectory.create(tmp_path)
+    kept = tmp_path / "kept"
+    kept.touch()
+    (directory.cwd / "link").symlink_to(kept)
+    (directory.cwd / "input").touch()
+    directory.hand_over(61184)
+    assert [path.stat().st_uid for path in (directory.cwd, directory.cwd / "input", kept)] == [61184, 61184, 0]
+    assert directory.cwd.parent.stat().st_uid == 0
+    directory.take_back()
+    assert directory.cwd.stat().st_uid == 0
+
+
+def test_it_is_removed_when_the_block_is_left_and_may_be_gone_already(tmp_path: Path) -> None:
+    with PrivateDirectory.create(tmp_path) as directory:
+        (directory.cwd / "report").touch()
+        directory.remove()
+        assert list(tmp_path.iterdir()) == []
+    with PrivateDirectory.create(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_removal_does_not_follow_links(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir(mode=0o500)
+    (tmp_path / "top").mkdir()
+    (tmp_path / "top" / "link").symlink_to(kept)
+    (tmp_path / "top" / "dangling").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "top" / "fifo")
+    remove_tree(tmp_path / "top")
+    assert list(tmp_path.iterdir()) == [kept]
+    assert mode(kept) == 0o500
+
+
+def test_removal_of_a_tree_deeper_than_any_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    monkeypatch.chdir(top)
+    for _ in range(1500):
+        Path("deeper").mkdir()
+        Path("file").touch()
+        os.chdir("deeper")
+    Path().chmod(0)
+    monkeypatch.undo()
+    remove_tree(top)
+    assert not top.exists()
+
+
+def test_removal_of_closed_directories(tmp_path: Path) -> None:
+    (tmp_path / "top" / "a" / "b").mkdir(parents=True)
+    (tmp_path / "top" / "a" / "b" / "c").touch()
+    for closed in ("top/a/b", "top/a", "top"):
+        (tmp_path / closed).chmod(0)
+    remove_tree(tmp_path / "top")
+    assert list(tmp_path.iterdir()) == []
+
+
+# Products
+
+
+def test_a_product_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_bytes(b"12345")
+    product = open_product(tmp_path, "report.json", max_bytes=5)
+    assert product
+    with product:
+        assert product.read() == b"12345"
+
+
+def test_a_product_that_is_missing(tmp_path: Path) -> None:
+    assert open_product(tmp_path, "report.json", max_bytes=5) is None
+
+
+UNSAFE: dict[str, Callable[[Path], object]] = {
+    "symbolic link": lambda path: path.symlink_to("/etc/passwd"),
+    "dangling link": lambda path: path.symlink_to("nowhere"),
+    "hard link": lambda path: path.hardlink_to(path.parent.parent / "other"),
+    "fifo": os.mkfifo,
+    "directory": Path.mkdir,
+    "socket": lambda path: socket.socket(socket.AF_UNIX).bind(str(path)),
+    "too large": lambda path: path.write_bytes(b"123456"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("make", UNSAFE.values(), ids=UNSAFE)
+def test_an_unsafe_product_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], object]
+) -> None:
+    (tmp_path / "other").touch()
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path / "cwd" / "report.json")
+    with pytest.raises(UnsafeProduct):
+        open_product(tmp_path / "cwd", "report.json", max_bytes=5)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../other", "/etc/passwd", "a/b"])
+def test_a_product_is_named_plainly(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UnsafeProduct):
+        open_product(tmp_path, name, max_bytes=5)
+
+
+# The identity
+
+
+@needs_root
+def test_two_runs_never_share_an_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "FIRST_UID", sandbox.LAST_UID - 2)
+    leases = [lease for _ in range(3) if (lease := LeasedUser.lease())]
+    assert len({lease.uid for lease in leases}) == 3
+    with pytest.raises(SandboxUnavailable):
+        LeasedUser.lease()
+    leases[1].release()
+    leases += [lease for lease in [LeasedUser.lease()] if lease]
+    assert leases[-1].uid == leases[1].uid
+    for lease in leases:
+        lease.release()
+
+
+def test_an_ordinary_user_has_no_identity_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert LeasedUser.lease() is None
+
+
+def test_what_is_closed_to_others_is_found(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    home, build = tmp_path / "home", tmp_path / "home" / "build"
+    build.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(build)
+    opened = closed_to_others([build])
+    home.chmod(0o700)
+    assert closed_to_others([build]) == closed_to_others([tmp_path / "link"]) == home
+    assert opened != home
+
+
+# Layers
+
+
+def confinement(tmp_path: Path, *, network: bool = False, uid: int | None = None) -> Confinement:
+    return Confinement(
+        directory=PrivateDirectory.create(tmp_path),
+        readable=[tmp_path],
+        network=network,
+        uid=uid,
+        resource_limits={},
+        disk_bytes=1,
+    )
+
+
+@pytest.fixture
+def broken_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bubblewrap that is installed and may not create namespaces, as in most containers."""
+    (tmp_path / "bwrap").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def test_without_bubblewrap_the_other_layers_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert Sandbox.for_mode("auto").bubblewrap is None
+
+
+def test_required_and_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SandboxUnavailable, match="Install the package bubblewrap"):
+        Sandbox.for_mode("required")
+
+
+@pytest.mark.usefixtures("broken_bubblewrap")
+def test_a_bubblewrap_that_cannot_work_is_as_good_as_none() -> None:
+    assert Sandbox.for_mode("auto").bubblewrap is None
+    with pytest.raises(SandboxUnavailable, match="cannot create a sandbox"):
+        Sandbox.for_mode("required")
+
+
+def test_the_network_is_shared_only_when_asked_for(tmp_path: Path) -> None:
+    without = sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path))
+    granted = sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path, network=True))
+    assert "--unshare-net" in without
+    assert "--unshare-net" not in granted
+    assert ("/etc/resolv.conf" in without, "/etc/resolv.conf" in granted) == (False, True)
+
+
+def test_capabilities_are_added_only_for_another_identity(tmp_path: Path) -> None:
+    assert "--cap-add" not in sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path))
+    command = sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path, uid=61184))
+    assert "CAP_SETUID" in command
+    assert "--unshare-user" not in command
+
+
+# Executables
+
+
+@pytest.fixture
+def executable(tmp_path: Path) -> Path:
+    path = tmp_path / "simc"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_an_executable_of_the_build_or_the_system_is_runnable(executable: Path) -> None:
+    require_runnable(executable, readable=[executable.parent])
+    require_runnable(Path("/bin/sh"), readable=[])
+
+
+def test_an_executable_outside_of_the_build_is_not_runnable(executable: Path, tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "simc").symlink_to(executable)
+    with pytest.raises(NotRunnable, match=f"leads to {executable}"):
+        require_runnable(tmp_path / "build" / "simc", readable=[tmp_path / "build"])
+
+
+def test_a_plain_file_is_not_runnable(executable: Path) -> None:
+    executable.chmod(0o644)
+    with pytest.raises(NotRunnable, match="not an executable"):
+        require_runnable(executable, readable=[executable.parent])
+
+
+@pytest.mark.parametrize("path", ["simc", "/nowhere/simc", "/usr"])
+def test_what_is_no_executable_at_all_is_not_runnable(path: str) -> None:
+    with pytest.raises(NotRunnable):
+        require_runnable(Path(path), readable=[])
+
+
+# The launcher's parts
+
+
+@pytest.mark.parametrize(("abi", "bits"), [(1, 13), (2, 14), (3, 15), (4, 15), (5, 16), (7, 16)])
+def test_rights_known_to_each_kernel(abi: int, bits: int) -> None:
+    assert launcher.landlock_rights(abi) == (1 << bits) - 1
+
+
+def test_disk_use_counts_entries_and_blocks_but_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "large").write_bytes(bytes(100_000))
+    (tmp_path / "empty").touch()
+    (tmp_path / "link").symlink_to("/usr")
+    assert 110_000 < launcher.disk_use(str(tmp_path), enough=1 << 30) < 130_000
+
+
+def test_the_walk_ends_with_enough(tmp_path: Path) -> None:
+    for number in range(100):
+        (tmp_path / str(number)).touch()
+    assert launcher.disk_use(str(tmp_path), enough=10_000) == 3 * launcher.ENTRY_BYTES
+
+
+def test_disk_use_of_a_directory_that_is_gone(tmp_path: Path) -> None:
+    assert launcher.disk_use(str(tmp_path / "gone"), enough=1) == 0
