@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from minisim.values import words
+from minisim.values import to_float, to_int, words
 
 PLAYER_TYPES = words(
     """
@@ -87,7 +87,7 @@ class Actor:
     action_lists: dict[str, str] = field(default_factory=dict)
 
     def apply(self, name: str, value: str) -> bool:
-        """Take one option; False when players have none of that name."""
+        """Take one option; False when players have none of that name. Raises SimulatorError for a bad number."""
         if name in SLOTS:
             self.gear[SLOTS[name]] = value
         elif name == "set_bonus":
@@ -95,6 +95,7 @@ class Actor:
         elif name.removesuffix("+") == "actions" or name.startswith("actions."):
             self._add_actions(name, value)
         elif name in _SCALARS or name.startswith(_KEYED) or name.startswith(_ACCEPTED_PREFIXES):
+            _check_number(name, value)
             self.options[name] = value
         else:
             return False
@@ -127,3 +128,10 @@ class Actor:
         list_name = name.removesuffix("+")
         held = self.action_lists.get(list_name, "") if name.endswith("+") else ""
         self.action_lists[list_name] = held + value
+
+
+def _check_number(name: str, value: str) -> None:
+    if name == "level":
+        to_int(value)
+    elif name.startswith(("gear_", "enchant_")):
+        to_float(value)

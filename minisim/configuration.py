@@ -47,11 +47,8 @@ class Configuration:
         variant.actors = [actor.copy(actor.name) if actor is main else actor for actor in self.actors]
         variant._current = variant.actors[self.actors.index(main)]
         variant._is_profileset = True
-        try:
-            # Each value is one argument of its own, which may name a file.
-            variant.apply_all(read_tokens(Token(0, value) for value in self.profilesets[name]))
-        except SimulatorError as error:
-            raise SimulatorError(f"Profileset '{name}': {error}") from error
+        # Each value is one argument of its own, which may name a file.
+        variant.apply_all(read_tokens(Token(0, value) for value in self.profilesets[name]))
         return variant
 
     def main_actor(self) -> Actor:
@@ -69,7 +66,7 @@ class Configuration:
         elif name == "active":
             self._activate(value)
         elif key := profileset_name(name):
-            self._add_profileset(*key, value)
+            self._add_profileset(key[0], value, appends=key[1])
         elif not (self._current and self._current.apply(name, value)) and not self.settings.apply(name, value):
             self._warn(name, value)
 
@@ -97,7 +94,7 @@ class Configuration:
     def _find(self, name: str) -> Actor | None:
         return next((actor for actor in self.actors if actor.name == name), None)
 
-    def _add_profileset(self, key: str, appends: bool, value: str) -> None:  # noqa: FBT001 - as profileset_name has it
+    def _add_profileset(self, key: str, value: str, *, appends: bool) -> None:
         if not key:
             raise SimulatorError("A profileset needs a name")
         values = self.profilesets.setdefault(key, [])

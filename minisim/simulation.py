@@ -20,9 +20,11 @@ from minisim.progress import Progress, Standing
 from minisim.samples import Samples
 from minisim.settings import FIGHT_STYLES, Settings
 from minisim.sheet import Sheet, sheet_of
+from minisim.values import SimulatorError
 
 UPDATES_PER_PHASE = 100
-MAX_BATCH = 250
+MIN_BATCH, MAX_BATCH = 25, 250
+"""Fights at once: fewer waste the time between NumPy's calls, more delay progress and an interrupt."""
 SHORTEST_FIGHT_SECONDS = 1.0
 MOST_PROJECTED = 1e6
 """How far beyond the target an error may be and still shape the projection."""
@@ -131,7 +133,7 @@ class Phase:
         """Fight lengths, batch by batch, to the last iteration allowed."""
         settings = self._settings
         longest = settings.max_time * (1 + settings.vary_combat_length)
-        rows = min(batch_rows(longest), MAX_BATCH, self._interval())
+        rows = min(batch_rows(longest), MAX_BATCH, max(MIN_BATCH, self._interval()))
         for first in range(0, settings.iterations, rows):
             yield self._lengths(np.arange(first, min(first + rows, settings.iterations)))
 
@@ -213,7 +215,10 @@ class Outcome:
 def check_profilesets(configuration: Configuration, settings: Settings) -> None:
     """Prepare each profileset once. Raises SimulatorError for the first that could not run."""
     for name in configuration.profilesets:
-        _prepare(configuration, settings, name)
+        try:
+            _prepare(configuration, settings, name)
+        except SimulatorError as error:
+            raise SimulatorError(f"Profileset '{name}': {error}") from error
 
 
 def simulate(configuration: Configuration, settings: Settings, stop: StopFlag) -> Outcome:

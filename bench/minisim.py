@@ -1,0 +1,47 @@
+"""How fast the built-in simulator is on one core: `python bench/minisim.py`, about ten seconds."""
+
+import resource
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+EXECUTABLE = Path(__file__).parents[1] / "minisim" / "minisim"
+ITERATIONS = 100_000
+PROFILESETS = 20_000
+
+
+def seconds(*arguments: str, profile: str = "") -> tuple[float, float]:
+    """Wall and processor seconds of one run in an empty directory."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as directory:
+        command = [str(EXECUTABLE), "-", *arguments]
+        subprocess.run(command, input=profile.encode(), cwd=directory, stdout=subprocess.DEVNULL, check=True)
+    wall = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def large_profile() -> str:
+    """About 2 MB: one actor and many profilesets."""
+    gear = "trinket1=orb,id={0},ilevel=680,bonus_id=1/2/3/4/5/6,gem_id=11/12,enchant_id=13"
+    lines = (f'profileset."Set {number}"+={gear.format(number)}' for number in range(PROFILESETS))
+    return "mage=Ada\n" + "\n".join(lines)
+
+
+def main() -> None:
+    _, start = seconds("display_build=2")
+    _, reading = seconds("display_build=2", profile=large_profile())
+    _, fighting = seconds("frost_mage.simc", f"iterations={ITERATIONS}", "threads=1")
+    wall, _ = seconds("frost_mage_gear.simc", "threads=1")
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    print(f"start                              {start:10.2f} CPU s")
+    print(f"reading {PROFILESETS:,} profilesets         {reading - start:10.2f} CPU s")
+    print(f"300 s fights of one actor          {ITERATIONS / (fighting - start):10,.0f} / CPU s")
+    print(f"the quick start's demonstration    {wall:10.1f} s")
+    print(f"peak resident memory               {peak:10.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The built-in simulator as others see it: an executable, in a directory of its own, with a clean environment."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXECUTABLE = Path(__file__).parents[2] / "minisim" / "minisim"
+MAGE = "mage=Ada level=80 spec=frost main_hand=staff,id=7,ilevel=640 iterations=100 seed=1"
+
+
+@dataclass
+class Finished:
+    """A run that has ended."""
+
+    status: int
+    out: str
+    err: str
+    directory: Path
+
+    @property
+    def report(self) -> dict[str, Any]:
+        report: dict[str, Any] = json.loads((self.directory / "report.json").read_text())
+        return report
+
+    @property
+    def dps(self) -> dict[str, float]:
+        dps: dict[str, float] = self.report["sim"]["players"][0]["collected_data"]["dps"]
+        return dps
+
+
+Run = Callable[..., Finished]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs minisim with the profile on standard input and a JSON report."""
+
+    def call(profile: str, *arguments: str) -> Finished:
+        command: list[str | Path] = [EXECUTABLE, "-", "json2=report.json", *arguments]
+        ended = subprocess.run(
+            command, input=profile.encode(), capture_output=True, cwd=tmp_path, env={}, timeout=60, check=False
+        )
+        return Finished(ended.returncode, ended.stdout.decode(), ended.stderr.decode(), tmp_path)
+
+    return call

@@ -1,0 +1,89 @@
+"""What becomes of the command line: order, includes, unknown names, the executable's surroundings."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.minisim.conftest import EXECUTABLE, MAGE, Run
+
+
+def test_an_argument_is_one_token(run: Run) -> None:
+    assert run(MAGE, "iterations=50 threads=2").dps["count"] == 50
+
+
+def test_the_last_value_wins(run: Run) -> None:
+    assert run(f"{MAGE} iterations=70\niterations=60").dps["count"] == 60
+
+
+def test_options_after_the_profile_win(run: Run) -> None:
+    assert run("iterations=9999 " + MAGE, "iterations=25").report["sim"]["options"]["iterations"] == 25
+
+
+def test_files_are_spliced_in_where_they_are_named(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "more.simc").write_text("iterations=40\nlevel=60")
+    result = run(f"{MAGE} iterations=30\nmore.simc\nlevel=70")
+    assert result.dps["count"] == 40
+    assert result.report["sim"]["players"][0]["level"] == 70
+
+
+def test_bundled_profiles_are_found_by_name(run: Run) -> None:
+    result = run("input=fury_warrior.simc iterations=30")
+    assert result.report["sim"]["players"][0]["specialization"] == "Fury Warrior"
+
+
+def test_a_directory_is_an_empty_file(run: Run) -> None:
+    assert run(f".. {MAGE}").status == 0
+
+
+def test_files_that_include_each_other_end(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "loop.simc").write_text("loop.simc")
+    assert "too deeply" in run("loop.simc").err
+
+
+def test_templates_expand(run: Run) -> None:
+    assert run(f"$(n)=35\n{MAGE}\niterations=$(n)").dps["count"] == 35
+
+
+def test_an_unknown_option_is_warned_of_and_nothing_more(run: Run) -> None:
+    result = run(MAGE, "bogus=1")
+    warning = "Warning: Unknown option 'bogus' with value '1', ignoring"
+    assert (result.status, result.err) == (0, warning + "\n")
+    assert result.report["logs"] == [{"level": "trivial", "message": warning}]
+
+
+def test_strict_parsing_makes_it_fatal_from_there_on(run: Run) -> None:
+    assert run(MAGE, "bogus=1", "strict_parsing=1").status == 0
+    assert run(MAGE, "strict_parsing=1", "bogus=1").status == 1
+
+
+def test_real_profile_lines_raise_no_warning(run: Run) -> None:
+    lines = """source=default\nrace=void_elf\nrole=spell\nposition=back\ntalents=CAE\ncovenant=venthyr
+        soulbind=nadjia\npotion=x_3\nset_bonus=tier_2pc=1\nactions.precombat=flask\nactions+=/frostbolt,if=a>=1
+        default_pet=felguard\ngear_crit_rating=900\nwarlock.pets=1\ngems.ruby_power=3\noptimal_raid=0
+        override.bloodlust=1\nenemy=Boss\npet=cat,Tom\nactive=owner\nlegendary.x=1"""
+    assert run(f"{MAGE}\n{lines}").err == ""
+
+
+@pytest.mark.parametrize("player", ["deathknight", "evoker", "player_simplified", "rime", "xavian"])
+def test_players_of_every_tree(run: Run, player: str) -> None:
+    assert run(f'{player}="A B"\niterations=10').report["sim"]["players"][0]["name"] == "A B"
+
+
+def test_the_current_directory_shadows_nothing(run: Run, tmp_path: Path) -> None:
+    for name in ("numpy.py", "json.py", "minisim.py", "jobs.py"):
+        (tmp_path / name).write_text("raise SystemExit(99)")
+    assert run(MAGE).status == 0
+
+
+def test_the_executable_works_through_a_symbolic_link(tmp_path: Path) -> None:
+    link = tmp_path / "simc"
+    link.symlink_to(EXECUTABLE)
+    ended = subprocess.run([link, "display_build=2"], capture_output=True, cwd="/", env={}, text=True, check=True)
+    assert ended.stdout.startswith("minisim ")
+
+
+def test_an_argument_that_is_not_utf_8_is_latin_1(tmp_path: Path) -> None:
+    command = [bytes(EXECUTABLE), b"mage=Zo\xeb", b"iterations=10"]
+    ended = subprocess.run(command, capture_output=True, cwd=tmp_path, env={}, check=True)
+    assert "Zoë" in ended.stdout.decode()

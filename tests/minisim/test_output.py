@@ -1,0 +1,78 @@
+"""Standard output: what stands where, and the progress lines in both forms (simulator-cli, 3.1 and 3.2)."""
+
+import re
+
+import pytest
+
+from tests.minisim.conftest import MAGE, Run
+
+PROGRESS = re.compile(
+    r"Generating (Baseline|Profileset):( .+)? \d+/\d+ \[=*>?\.*\] \d+/\d+ \d+\.\d{3}"
+    r"( Mean=\d+ Error=\d+\.\d{3}%)?( \d+min)?( \d+sec| [\d.]+(msec)?)?( \(.+s\))? *"
+)
+
+
+def progress_lines(out: str) -> list[str]:
+    return [line for line in re.split(r"[\r\n]", out) if line.startswith("Generating ") and "[" in line]
+
+
+def test_the_version_line_comes_first_and_says_what_this_is(run: Run) -> None:
+    line = run(MAGE).out.splitlines()[0]
+    assert re.match(r"minisim \d+\.\d+\.\d+ for World of Warcraft \d+\.\d+\.\d+\.\d+ Live \(", line)
+    assert "not SimulationCraft" in line
+
+
+def test_even_bad_options_come_after_the_version_line(run: Run) -> None:
+    assert run("nowhere.simc").out.startswith("minisim ")
+
+
+def test_a_probe_needs_no_actor(run: Run) -> None:
+    result = run("", "display_build=2")
+    assert (result.status, result.out.count("\n"), result.err) == (0, 1, "")
+
+
+@pytest.mark.parametrize("options", ["iterations=2000", "iterations=0 target_error=0.3"])
+def test_progress_looks_like_the_real_one(run: Run, options: str) -> None:
+    lines = progress_lines(run(f'{MAGE} {options}\n"profileset.A B"+=level=70\n"profileset.C D"+=level=70').out)
+    assert len(lines) > 8
+    assert all(PROGRESS.fullmatch(line) for line in lines)
+    assert any("Profileset: C D 3/3" in line for line in lines)
+    assert all(("Error=" in line) == ("target_error" in options) for line in lines)
+
+
+def test_each_phase_ends_its_line_when_all_is_done(run: Run) -> None:
+    out = run(f"{MAGE}\nprofileset.a+=level=70").out
+    finals = [line.rpartition("\r")[2] for line in out.splitlines(keepends=True) if "/100 " in line]
+    assert "Baseline: 1/2 [===================>] 100/100" in out
+    assert "Profileset: a 2/2 [===================>] 100/100" in out
+    assert finals
+
+
+def test_tabular_progress(run: Run) -> None:
+    rows = [
+        line.split("\t")
+        for line in run(MAGE, "progressbar_type=1", "target_error=0.1").out.splitlines()
+        if "\t" in line
+    ]
+    assert rows[-1][:5] == ["Baseline", "1", "1", "100", "100"]
+    assert len(rows[-1]) == 9
+
+
+def test_the_text_report_follows(run: Run) -> None:
+    out = run(f"{MAGE}\nprofileset.low+=level=60\nprofileset.high+=main_hand=x,ilevel=700").out
+    order = ["Simulating... ( iterations=100,", "Generating reports...", "DPS Ranking:", "Player: Ada ", "  DPS="]
+    order += [
+        "Profilesets (median Damage per Second):",
+        " : high",
+        " : low",
+        "Baseline Performance:",
+        "report took",
+    ]
+    places = [out.index(part) for part in order]
+    assert places == sorted(places)
+
+
+def test_output_moves_the_text_report_to_a_file(run: Run) -> None:
+    result = run(MAGE, "output=text.txt")
+    assert "DPS Ranking:" not in result.out
+    assert "DPS Ranking:" in (result.directory / "text.txt").read_text()

@@ -1,0 +1,113 @@
+"""When a run ends, and what it depends on (simulator-cli, 5)."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.minisim.conftest import EXECUTABLE, MAGE, Finished, Run
+
+SETS = "profileset.a+=level=79\nprofileset.b+=level=78"
+
+
+def facts(result: Finished) -> Any:
+    """The report without times and machine."""
+    sim = result.report["sim"]
+    del (
+        sim["statistics"]["elapsed_cpu_seconds"],
+        sim["statistics"]["elapsed_time_seconds"],
+        sim["options"]["threads"],
+    )
+    return sim
+
+
+def test_the_same_seed_gives_the_same_report_on_any_number_of_threads(run: Run) -> None:
+    assert facts(run(f"{MAGE}\n{SETS}", "threads=1")) == facts(run(f"{MAGE}\n{SETS}", "threads=4"))
+
+
+def test_another_seed_gives_another_report(run: Run) -> None:
+    assert run(MAGE).dps["mean"] != run(MAGE, "seed=2").dps["mean"]
+
+
+def test_without_a_seed_every_run_differs(run: Run) -> None:
+    assert run(MAGE, "seed=0").dps["mean"] != run(MAGE, "seed=0").dps["mean"]
+
+
+def test_deterministic_needs_no_seed(run: Run) -> None:
+    assert run(MAGE, "seed=0", "deterministic=1").dps == run(MAGE, "seed=0", "deterministic=1").dps
+
+
+def test_iterations_alone_are_exact(run: Run) -> None:
+    result = run(MAGE, "iterations=137")
+    assert (result.dps["count"], result.report["sim"]["options"]["target_error"]) == (137, 0)
+
+
+@pytest.mark.parametrize("target", [2.0, 0.5, 0.2])
+def test_the_target_error_decides(run: Run, target: float) -> None:
+    result = run(MAGE, f"target_error={target}", "iterations=0")
+    error = 196 * result.dps["mean_std_dev"] / result.dps["mean"]
+    assert error <= target
+    assert result.dps["count"] == 100 or error > target * 0.7
+
+
+def test_the_error_is_looked_at_once_an_interval(run: Run) -> None:
+    assert run(MAGE, "iterations=0", "target_error=5", "analyze_error_interval=700").dps["count"] in range(700, 950)
+
+
+def test_iterations_cap_a_target_error(run: Run) -> None:
+    assert run(MAGE, "target_error=0.01", "iterations=230").dps["count"] == 230
+
+
+def test_neither_means_two_tenths_of_a_percent(run: Run) -> None:
+    result = run(MAGE, "iterations=0")
+    assert result.report["sim"]["options"]["target_error"] == 0.2
+    assert 500 < result.dps["count"] < 5000
+
+
+def test_fight_lengths_stay_in_their_range(run: Run) -> None:
+    lengths = run(MAGE, "max_time=200", "vary_combat_length=0.1").report["sim"]["statistics"]["simulation_length"]
+    assert 180 <= lengths["min"] < 185
+    assert 215 < lengths["max"] <= 220
+
+
+def test_a_profileset_has_its_own_iterations(run: Run) -> None:
+    result = run(f"{MAGE}\nprofileset.a+=iterations=60\n{SETS.splitlines()[1]}")
+    iterations = {row["name"]: row["iterations"] for row in result.report["sim"]["profilesets"]["results"]}
+    assert iterations == {"a": 60, "b": 100}
+
+
+def interrupted(profile: str, directory: Path) -> tuple[int, Any]:
+    """Sends SIGINT at the first sign of progress; returns the exit status and the report."""
+    command: list[str | Path] = [EXECUTABLE, *profile.split(), "json2=report.json"]
+    with subprocess.Popen(
+        command, cwd=directory, env={}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+    ) as process:
+        assert process.stdout is not None
+        while b"Generating" not in process.stdout.read(4096):
+            pass
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    return process.returncode, json.loads((directory / "report.json").read_text())
+
+
+def test_an_interrupted_run_reports_what_was_done(tmp_path: Path) -> None:
+    status, report = interrupted(f"{MAGE} iterations=900000", tmp_path)
+    assert status == 0
+    assert 0 < report["sim"]["options"]["iterations"] < 900_000
+    assert "canceled" in report["logs"][0]["message"]
+
+
+def test_with_profilesets_an_interrupt_is_a_failure(tmp_path: Path) -> None:
+    status, report = interrupted(f"{MAGE} iterations=900000 profileset.a+=level=70", tmp_path)
+    assert status == 1
+    assert "profilesets" not in report["sim"]
+
+
+def test_a_run_fits_in_little_address_space(tmp_path: Path) -> None:
+    script = 'ulimit -v 220000; exec "$0" "$@"'
+    command = ["sh", "-c", script, EXECUTABLE, "frost_mage.simc", "iterations=20000", "max_time=900", "html=x.html"]
+    ended = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, check=False)
+    assert ended.returncode == 0
