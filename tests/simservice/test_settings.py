@@ -6,7 +6,6 @@ import sys
 
 import pytest
 from django.conf import settings
-from django.core.management import call_command
 
 
 def start_without(name: str) -> subprocess.CompletedProcess[str]:
@@ -34,8 +33,3 @@ def test_every_setting_is_listed_with_its_default() -> None:
     listed = (settings.BASE_DIR / ".env.example").read_text()
     assert read
     assert [name for name in sorted(read) if f"\n{name}=" not in listed and f"\n#{name}=" not in listed] == []
-
-
-@pytest.mark.django_db
-def test_the_models_and_the_migrations_agree() -> None:
-    call_command("makemigrations", check=True, dry_run=True)

@@ -1,0 +1,72 @@
+"""The promises that only the whole stack can keep: real processes, real servers, real HTTP."""
+
+import random
+import time
+
+import psutil
+import pytest
+import requests
+
+from tests.end_to_end.conftest import LONG, Stack
+
+# One stack serves all of them, so they run on one of the test processes.
+pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
+
+
+def test_a_job_goes_from_submission_to_share_page(stack: Stack) -> None:
+    job_id = stack.submit(artifacts={"html": True}, metadata={"from": "a test"})
+    job = stack.wait_for_end(job_id)
+    assert (job["status"], job["metadata"]) == ("completed", {"from": "a test"})
+    result = stack.call("GET", f"jobs/{job_id}/result")["result"]
+    assert result["summary"]["mainActor"]["mean"] > 0
+    files = {artifact["kind"]: requests.get(artifact["url"], timeout=5) for artifact in result["artifacts"]}
+    assert {kind: answer.status_code for kind, answer in files.items()} == dict.fromkeys(files, 200)
+    assert files["json_report"].json()["sim"]["players"][0]["name"] == "Quick"
+    assert "Quick" in requests.get(job["links"]["share"], timeout=5).text
+
+
+def test_a_killed_worker_loses_nothing(stack: Stack) -> None:
+    job_id = stack.submit(LONG, runtime={"maxCredits": 32 * 8})
+    stack.wait(job_id, lambda job: job["status"] == "running", seconds=20)
+    worker = stack.worker()
+    simulators = [p for p in worker.children(recursive=True) if "minisim" in " ".join(p.cmdline())]
+    assert simulators
+    worker.kill()
+    killed = time.monotonic()
+    assert not psutil.wait_procs(simulators, timeout=5)[1]
+    job = stack.wait(job_id, lambda job: bool(job["retried"]) and job["status"] == "running", seconds=30)
+    assert time.monotonic() - killed < 30
+    job = stack.wait_for_end(job_id, seconds=30)
+    assert (job["status"], job["errorCode"], job["retried"]) == ("timed_out", "max_credits_reached", True)
+    assert job["runtime"]["creditsConsumed"] == 32 * 8
+
+
+def test_an_emptied_redis_loses_nothing(stack: Stack) -> None:
+    blocker = stack.submit(LONG, runtime={"maxCredits": 32 * 2})
+    stack.wait(blocker, lambda job: job["status"] == "running", seconds=20)
+    waiting = [stack.submit() for _ in range(10)]
+    stack.redis().flushall()
+    ends = [stack.wait_for_end(job_id)["status"] for job_id in waiting]
+    assert ends == ["completed"] * 10
+
+
+def test_jobs_start_by_priority_and_then_by_submission(stack: Stack) -> None:
+    blocker = stack.submit(LONG, runtime={"maxCredits": 32 * 6})
+    stack.wait(blocker, lambda job: job["status"] == "running", seconds=20)
+    lanes = random.Random(3).choices(["high", "standard", "background"], k=60)  # noqa: S311
+    submitted = [(lane, stack.submit(priority=lane)) for lane in lanes]
+    assert stack.job(blocker)["status"] == "running"
+    jobs = [stack.wait_for_end(job_id, seconds=120) for _, job_id in submitted]
+    started = [job["id"] for job in sorted(jobs, key=lambda job: job["startedAt"])]
+    order = {"high": 0, "standard": 1, "background": 2}
+    expected = [job_id for _, job_id in sorted(submitted, key=lambda pair: (order[pair[0]], pair[1]))]
+    assert started == expected
+
+
+def test_unknown_and_malformed_requests_leave_nothing(stack: Stack) -> None:
+    url = f"{stack.ready['url']}/v1/sim/jobs"
+    headers = {"Authorization": f"Bearer {stack.ready['apiKey']}", "Content-Type": "application/json"}
+    answers = [
+        requests.post(url, data=body, headers=headers, timeout=5) for body in (b"{", b'{"x": 1}', b"\x00", b"[]")
+    ]
+    assert [answer.status_code for answer in answers] == [400] * 4
