@@ -1,18 +1,10 @@
-"""Plans and accounts in the admin."""
+"""Plans in the admin. Accounts are in `clients.admin`, because opening one makes its first client."""
 
 from django.contrib import admin
 
-from billing.models import Account, Plan
+from billing.models import Plan
 
 
 @admin.register(Plan)
 class PlanAdmin(admin.ModelAdmin):
     list_display = ["name", "credits_per_second", "max_active_jobs", "max_credits_per_job"]
-
-
-@admin.register(Account)
-class AccountAdmin(admin.ModelAdmin):
-    list_display = ["name", "plan", "created_at"]
-    list_select_related = ["plan"]
-    search_fields = ["name"]
-    readonly_fields = ["created_at"]
