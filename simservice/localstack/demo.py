@@ -19,6 +19,7 @@ POLL_SECONDS = 0.5
 LINE_SECONDS = 2.0
 """Without a terminal, at most one line of progress in this time."""
 REQUEST_SECONDS = 30.0
+PATIENCE_SECONDS = 20.0
 BEST_SHOWN = 5
 
 
@@ -57,7 +58,15 @@ class Api:
         return str(self._call("POST", "", json=body)["id"])
 
     def get(self, path: str) -> dict[str, Any]:
-        return self._call("GET", path)
+        """Asks again for some seconds when nobody listens: the web server may be starting again."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return self._call("GET", path)
+            except requests.ConnectionError:
+                if time.monotonic() > deadline:
+                    raise
+            self.wait(POLL_SECONDS)
 
     def follow(self, job_id: str) -> Iterator[dict[str, Any]]:
         """Every status until the terminal one, which comes last."""

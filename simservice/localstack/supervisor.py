@@ -19,6 +19,8 @@ START_SECONDS = 30.0
 GRACE_SECONDS = 10.0
 SHORTEST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 10.0
+LASTING_SECONDS = 10.0
+"""A program that ran this long did not fail at its start: the next delay is the shortest again."""
 POLL_SECONDS = 0.2
 
 # linux/prctl.h
@@ -93,7 +95,7 @@ class _Child:
     def plan_restart(self) -> float:
         """Seconds until the next start: longer each time it dies soon after its start."""
         now = time.monotonic()
-        lasted = now - self.started_at > LONGEST_DELAY_SECONDS
+        lasted = now - self.started_at > LASTING_SECONDS
         doubled = SHORTEST_DELAY_SECONDS if lasted else 2 * self.delay
         self.delay = min(max(doubled, SHORTEST_DELAY_SECONDS), LONGEST_DELAY_SECONDS)
         self.restart_at = now + self.delay

@@ -1,0 +1,57 @@
+"""What the local stack's tests share: programs to supervise, and a way to find what is left of them."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from simservice.localstack.supervisor import Program, Supervisor
+
+
+@pytest.fixture
+def supervisor() -> Iterator[Supervisor]:
+    supervisor = Supervisor()
+    yield supervisor
+    supervisor.stop()
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Callable[[str], Program]:
+    """Makes a program of Python source, which works in the test's own folder and logs to `program.log`."""
+
+    def make(source: str) -> Program:
+        return Program(
+            name="program",
+            command=[sys.executable, "-c", source],
+            folder=tmp_path,
+            log=tmp_path / "program.log",
+            environment=os.environ,
+        )
+
+    return make
+
+
+def processes_in(folder: Path) -> list[psutil.Process]:
+    """Every process that works in `folder` or below, zombies aside."""
+    return [each for each in psutil.process_iter() if _folder_of(each).is_relative_to(folder)]
+
+
+def _folder_of(process: psutil.Process) -> Path:
+    with suppress(psutil.Error, OSError):
+        return Path(process.cwd())
+    return Path("/")
+
+
+def eventually(condition: Callable[[], object], *, seconds: float = 15.0) -> bool:
+    """Whether `condition` comes true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True

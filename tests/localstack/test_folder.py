@@ -1,0 +1,79 @@
+"""A data folder serves one stack at a time and keeps its secrets to its owner."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from simservice.localstack.console import LocalStackError
+from simservice.localstack.folder import LOG_BYTES, DataFolder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> DataFolder:
+    return DataFolder(tmp_path / "data")
+
+
+def test_a_second_stack_on_the_same_folder_is_refused(folder: DataFolder) -> None:
+    with (
+        folder.locked(),
+        pytest.raises(LocalStackError, match="A stack already runs"),
+        DataFolder(folder.path).locked(),
+    ):
+        pass
+
+
+def test_the_folder_is_free_again_after_the_block(folder: DataFolder) -> None:
+    for _ in range(2):
+        with folder.locked():
+            pass
+
+
+def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LocalStackError, match="cannot be used"), DataFolder(tmp_path / "file" / "data").locked():
+        pass
+
+
+def test_secrets_are_made_once_and_kept(folder: DataFolder) -> None:
+    with folder.locked():
+        first = folder.secrets()
+        folder.keep_secrets(first | {"demo": {"user": "demo"}})
+        assert folder.secrets() == first | {"demo": {"user": "demo"}}
+
+
+def test_two_folders_have_different_secrets(folder: DataFolder, tmp_path: Path) -> None:
+    other = DataFolder(tmp_path / "other")
+    with folder.locked(), other.locked():
+        assert not set(folder.secrets().values()) & set(other.secrets().values())
+
+
+def test_secrets_and_environment_are_for_their_owner_only(folder: DataFolder) -> None:
+    with folder.locked():
+        folder.secrets()
+        folder.keep_environment({"SECRET_KEY": "x"})
+    kept = [folder.path / "secrets.json", folder.path / "stack.env"]
+    assert [file.stat().st_mode & 0o777 for file in kept] == [0o600, 0o600]
+
+
+def test_damaged_secrets_are_a_sentence(folder: DataFolder) -> None:
+    with folder.locked():
+        (folder.path / "secrets.json").write_text("{")
+        with pytest.raises(LocalStackError, match="damaged"):
+            folder.secrets()
+
+
+def test_a_shell_reads_the_environment_back(folder: DataFolder) -> None:
+    value = "a b'c\"$d"
+    with folder.locked():
+        folder.keep_environment({"STRANGE": value})
+    script = f'. "{folder.path}/stack.env"; printf %s "$STRANGE"'
+    assert subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True).stdout == value
+
+
+def test_a_long_log_is_put_aside_at_the_next_start(folder: DataFolder) -> None:
+    with folder.locked():
+        log = folder.log("web")
+        log.write_bytes(b"x" * (LOG_BYTES + 1))
+        assert not folder.log("web").exists()
+        assert log.with_suffix(".log.1").exists()
