@@ -70,10 +70,13 @@ def test_players_of_every_tree(run: Run, player: str) -> None:
     assert run(f'{player}="A B"\niterations=10').report["sim"]["players"][0]["name"] == "A B"
 
 
-def test_the_current_directory_shadows_nothing(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("environment", [{}, {"PYTHONPATH": "."}])
+def test_the_current_directory_shadows_nothing(tmp_path: Path, environment: dict[str, str]) -> None:
     for name in ("numpy.py", "json.py", "minisim.py", "jobs.py"):
         (tmp_path / name).write_text("raise SystemExit(99)")
-    assert run(MAGE).status == 0
+    command: list[str | Path] = [EXECUTABLE, "frost_mage.simc", "iterations=10", "json2=report.json"]
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
+    assert ended.returncode == 0
 
 
 def test_the_executable_works_through_a_symbolic_link(tmp_path: Path) -> None:

@@ -79,14 +79,18 @@ def test_a_profileset_has_its_own_iterations(run: Run) -> None:
     assert iterations == {"a": 60, "b": 100}
 
 
-def interrupted(profile: str, directory: Path) -> tuple[int, Any]:
-    """Sends SIGINT at the first sign of progress; returns the exit status and the report."""
+def test_an_absurd_target_error_is_capped_too(run: Run) -> None:
+    assert run(MAGE, "target_error=1e-300").dps["count"] == 100
+
+
+def interrupted(profile: str, directory: Path, *, at: bytes) -> tuple[int, Any]:
+    """Sends SIGINT at the first progress of a phase; returns the exit status and the report."""
     command: list[str | Path] = [EXECUTABLE, *profile.split(), "json2=report.json"]
     with subprocess.Popen(
         command, cwd=directory, env={}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
     ) as process:
         assert process.stdout is not None
-        while b"Generating" not in process.stdout.read(4096):
+        while at not in process.stdout.read(4096):
             pass
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
@@ -94,20 +98,29 @@ def interrupted(profile: str, directory: Path) -> tuple[int, Any]:
 
 
 def test_an_interrupted_run_reports_what_was_done(tmp_path: Path) -> None:
-    status, report = interrupted(f"{MAGE} iterations=900000", tmp_path)
+    status, report = interrupted(f"{MAGE} iterations=900000", tmp_path, at=b"Generating Baseline")
     assert status == 0
     assert 0 < report["sim"]["options"]["iterations"] < 900_000
     assert "canceled" in report["logs"][0]["message"]
 
 
 def test_with_profilesets_an_interrupt_is_a_failure(tmp_path: Path) -> None:
-    status, report = interrupted(f"{MAGE} iterations=900000 profileset.a+=level=70", tmp_path)
+    profile = f"{MAGE} iterations=900000 profileset.a+=level=70"
+    status, report = interrupted(profile, tmp_path, at=b"Generating Baseline")
     assert status == 1
     assert "profilesets" not in report["sim"]
 
 
-def test_a_run_fits_in_little_address_space(tmp_path: Path) -> None:
+def test_an_interrupted_profileset_is_left_out(tmp_path: Path) -> None:
+    profile = f"{MAGE} profileset.done+=level=70 profileset.cut+=iterations=900000"
+    status, report = interrupted(profile, tmp_path, at=b"Profileset: cut")
+    assert status == 1
+    assert [row["name"] for row in report["sim"]["profilesets"]["results"]] == ["done"]
+
+
+@pytest.mark.parametrize("size", ["iterations=50000", "iterations=100 target_error=0.001 max_time=86400"])
+def test_a_run_fits_in_little_address_space(tmp_path: Path, size: str) -> None:
     script = 'ulimit -v 220000; exec "$0" "$@"'
-    command = ["sh", "-c", script, EXECUTABLE, "frost_mage.simc", "iterations=20000", "max_time=900", "html=x.html"]
+    command: list[str | Path] = ["sh", "-c", script, EXECUTABLE, "frost_mage.simc", "html=x.html", *size.split()]
     ended = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, check=False)
     assert ended.returncode == 0
