@@ -1,12 +1,13 @@
-"""How fast the built-in simulator is on one core: `python bench/minisim.py`, about ten seconds."""
+"""How fast the built-in simulator is on one core: `python -m minisim.benchmark`, about ten seconds."""
 
 import resource
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
-EXECUTABLE = Path(__file__).parents[1] / "minisim" / "minisim"
+EXECUTABLE = Path(__file__).parent / "minisim"
 ITERATIONS = 100_000
 PROFILESETS = 20_000
 
@@ -36,11 +37,14 @@ def main() -> None:
     _, fighting = seconds("frost_mage.simc", f"iterations={ITERATIONS}", "threads=1")
     wall, _ = seconds("frost_mage_gear.simc", "threads=1")
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    print(f"start                              {start:10.2f} CPU s")
-    print(f"reading {PROFILESETS:,} profilesets         {reading - start:10.2f} CPU s")
-    print(f"300 s fights of one actor          {ITERATIONS / (fighting - start):10,.0f} / CPU s")
-    print(f"the quick start's demonstration    {wall:10.1f} s")
-    print(f"peak resident memory               {peak:10.0f} MB")
+    rows = {
+        "start": f"{start:.2f} CPU s",
+        f"reading {PROFILESETS:,} profilesets": f"{reading - start:.2f} CPU s",
+        "300 s fights of one actor": f"{ITERATIONS / (fighting - start):,.0f} / CPU s",
+        "the quick start's demonstration": f"{wall:.1f} s",
+        "peak resident memory": f"{peak:.0f} MB",
+    }
+    sys.stdout.writelines(f"{name:<34}{figure:>20}\n" for name, figure in rows.items())
 
 
 if __name__ == "__main__":
