@@ -11,7 +11,7 @@ from typing import Any
 import requests
 
 from simservice.localstack.console import say
-from simservice.localstack.stack import CHECKOUT, Stack
+from simservice.localstack.stack import CHECKOUT, Stack, local_http
 
 PROFILE = CHECKOUT / "minisim" / "profiles" / "frost_mage_gear.simc"
 TERMINAL = {"completed", "failed", "cancelled", "timed_out"}
@@ -48,6 +48,7 @@ class Api:
     url: str
     key: str
     wait: Callable[[float], object]
+    http: requests.Session = field(default_factory=local_http)
 
     @property
     def jobs(self) -> str:
@@ -79,11 +80,10 @@ class Api:
 
     def _call(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self.key}"}
-        response = requests.request(method, self.jobs + path, headers=headers, timeout=REQUEST_SECONDS, **options)
+        address = self.jobs + path
+        response = self.http.request(method, address, headers=headers, timeout=REQUEST_SECONDS, **options)
         if not response.ok:
-            raise requests.HTTPError(
-                f"{method} {response.url} answered {response.status_code}: {response.text[:500]}"
-            )
+            raise requests.HTTPError(f"{method} {address} answered {response.status_code}: {response.text[:500]}")
         answer: dict[str, Any] = response.json()
         return answer
 

@@ -170,15 +170,23 @@ def _wait_until_ready(supervisor: Supervisor, url: str, *, logs: Path) -> None:
     Raises LocalStackError, with the end of every log, when that takes longer than READY_SECONDS.
     """
     deadline = time.monotonic() + READY_SECONDS
-    while not _is_ready(url):
+    http = local_http()
+    while not _is_ready(http, url):
         if time.monotonic() > deadline:
             tails = "\n".join(tail(log) for log in sorted(logs.glob("*.log")))
             raise LocalStackError(f"The service was not ready after {READY_SECONDS:.0f} s.\n{tails}")
         supervisor.watch(0.1)
 
 
-def _is_ready(url: str) -> bool:
+def _is_ready(http: requests.Session, url: str) -> bool:
     try:
-        return requests.get(url, timeout=5).ok
+        return http.get(url, timeout=5).ok
     except requests.RequestException:
         return False
+
+
+def local_http() -> requests.Session:
+    """A session that talks to this machine itself, whatever proxy the environment names."""
+    session = requests.Session()
+    session.trust_env = False
+    return session

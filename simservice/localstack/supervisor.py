@@ -58,7 +58,14 @@ def _prctl(option: int, argument: int) -> None:
 
 def _linked_to_parent(number: signal.Signals) -> Callable[[], None]:
     """For the new process, between fork and exec: the kernel sends it `number` when its parent dies."""
-    return lambda: _prctl(PR_SET_PDEATHSIG, number)
+    parent = os.getpid()
+
+    def link() -> None:
+        _prctl(PR_SET_PDEATHSIG, number)
+        if os.getppid() != parent:
+            os._exit(1)  # the parent died before it could be linked
+
+    return link
 
 
 class _Child:

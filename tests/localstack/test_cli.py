@@ -1,0 +1,145 @@
+"""`manage.py local` as a script meets it: arguments, refusals, and whole stacks that leave nothing behind."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import psutil
+import pytest
+import requests
+
+from simservice.localstack import cli
+from simservice.localstack.folder import DataFolder
+from simservice.localstack.stack import CHECKOUT
+from tests.localstack.conftest import eventually, processes_in
+
+MARKER = "LOCALSTACK_TEST"
+Local = Callable[..., subprocess.Popen[str]]
+
+
+def test_defaults() -> None:
+    arguments = cli.parse_arguments([])
+    assert (arguments.port, arguments.data, arguments.demo, arguments.once) == (
+        8000,
+        CHECKOUT / ".local",
+        True,
+        False,
+    )
+
+
+def test_every_argument() -> None:
+    arguments = cli.parse_arguments(["--port", "0", "--data", "/x", "--no-demo"])
+    assert (arguments.port, arguments.data, arguments.demo) == (0, Path("/x"), False)
+
+
+@pytest.mark.parametrize(
+    "argv", [["--port", "65536"], ["--port", "-1"], ["--port", "web"], ["--once", "--no-demo"], ["x"]]
+)
+def test_refused_arguments(argv: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.parse_arguments(argv)
+
+
+@pytest.fixture
+def data() -> Iterator[Path]:
+    """Outside pytest's own temporary folder, which every new run of pytest closes to PostgreSQL's user."""
+    folder = Path(tempfile.mkdtemp(prefix="simservice-localstack-"))
+    yield folder
+    rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def local() -> Iterator[Local]:
+    """Starts `manage.py local` with its own servers, marked so that whatever comes of it can be found."""
+    started: list[subprocess.Popen[str]] = []
+    given = {"DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DATA_DIR"}
+    environment = {name: value for name, value in os.environ.items() if name not in given}
+
+    def start(*arguments: str, marker: str = "") -> subprocess.Popen[str]:
+        command = [sys.executable, str(CHECKOUT / "manage.py"), "local", *arguments]
+        pipe = subprocess.PIPE
+        started.append(
+            subprocess.Popen(command, env=environment | {MARKER: marker}, stdout=pipe, stderr=pipe, text=True)
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.communicate()
+
+
+def test_a_used_port_is_refused_before_anything_starts(local: Local, data: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        process = local("--data", str(data), "--port", str(listener.getsockname()[1]))
+        output, errors = process.communicate()
+    assert process.returncode == 1
+    assert output == ""
+    assert "cannot be used" in errors
+    assert not (data / "postgres").exists()
+
+
+def test_a_second_stack_on_the_same_folder_is_refused(local: Local, data: Path) -> None:
+    with DataFolder(data).locked():
+        process = local("--data", str(data), "--port", "0")
+        output, errors = process.communicate()
+    assert (process.returncode, output) == (1, "")
+    assert errors.startswith("A stack already runs on")
+
+
+def ready(process: subprocess.Popen[str]) -> dict[str, Any]:
+    assert process.stdout is not None
+    word, _, facts = process.stdout.readline().partition(" ")
+    assert word == "READY", process.communicate()[1]
+    answer: dict[str, Any] = json.loads(facts)
+    return answer
+
+
+def left_of(marker: str, data: Path) -> list[psutil.Process]:
+    """Everything that carries the marker in its environment, and PostgreSQL, which writes over its own."""
+    return [each for each in psutil.process_iter() if is_marked(each, marker)] + processes_in(data)
+
+
+def is_marked(process: psutil.Process, marker: str) -> bool:
+    with suppress(psutil.Error, OSError):
+        return bool(process.environ().get(MARKER) == marker)
+    return False
+
+
+@pytest.mark.slow
+def test_two_stacks_at_once_serve_and_leave_nothing_behind(local: Local, data: Path) -> None:
+    marker = uuid.uuid4().hex
+    folders = [data / "one", data / "two"]
+    stacks = [local("--data", str(each), "--port", "0", "--no-demo", marker=marker) for each in folders]
+    facts = [ready(each) for each in stacks]
+    assert len({each[name] for each in facts for name in ("url", "databaseUrl", "redisUrl", "apiKey")}) == 8
+    for each in facts:
+        assert requests.get(f"{each['url']}/readyz", timeout=10).json()["status"] == "ok"
+    for stack in stacks:
+        stack.send_signal(signal.SIGTERM)
+    assert [(stack.communicate()[0], stack.returncode) for stack in stacks] == [("", 0), ("", 0)]
+    assert left_of(marker, data) == []
+
+
+@pytest.mark.slow
+def test_a_start_after_the_killing_of_everything_keeps_key_and_data(local: Local, data: Path) -> None:
+    marker = uuid.uuid4().hex
+    arguments = ("--data", str(data), "--port", "0", "--no-demo")
+    killed = local(*arguments, marker=marker)
+    before = ready(killed)
+    for process in left_of(marker, data):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    assert eventually(lambda: left_of(marker, data) == [])
+    after = ready(local(*arguments))
+    assert [before[name] for name in ("apiKey", "password")] == [after[name] for name in ("apiKey", "password")]

@@ -1,0 +1,148 @@
+"""The demonstration as its reader sees it, against an HTTP server that gives prepared answers."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from simservice.localstack import demo
+from simservice.localstack.stack import Stack
+from simservice.localstack.supervisor import Supervisor
+
+RUNNING = {"status": "running", "progress": {"percent": 42, "stage": {"label": "initial"}}, "queue": None}
+ACTOR = {
+    "name": "Mage",
+    "mean": 1000.0,
+    "mean_error": 3.0,
+    "profilesets": {"results": [{"name": "Better hat", "mean": 1012.5, "mean_error": 4.0}]},
+}
+
+
+def ended(status: str, *, actor: dict[str, Any] | None) -> dict[str, Any]:
+    return {"status": status, "statusReason": None, "result": {"summary": {"mainActor": actor}}}
+
+
+class Service(ThreadingHTTPServer):
+    """Answers each path with what `answers` holds for it, one after the other, the last one for ever."""
+
+    answers: dict[str, list[dict[str, Any]]]
+    requests: list[tuple[str, str, str | None]]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Service
+
+    def answer(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.requests.append((self.command, self.path, self.headers["Authorization"]))
+        answers = self.server.answers.get(self.path, [])
+        body = json.dumps(answers.pop(0) if len(answers) > 1 else (answers or [{}])[0]).encode()
+        self.send_response(200 if answers else 500)
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = answer  # noqa: N815 (the names that http.server calls)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with Service(("127.0.0.1", 0), Handler) as service:
+        service.answers = {
+            "/v1/sim/jobs": [{"id": "7"}],
+            "/v1/sim/jobs/7/status": [{"status": "queued", "queue": {}}, RUNNING, {"status": "completed"}],
+            "/v1/sim/jobs/7/result": [ended("completed", actor=ACTOR)],
+            "/v1/sim/jobs/7": [{"links": {"share": "http://share/x"}}],
+        }
+        service.requests = []
+        thread = threading.Thread(target=service.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield service
+        service.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def show(service: Service, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
+    monkeypatch.setattr(demo, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(demo, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(demo, "PATIENCE_SECONDS", 0.1)
+    stack = Stack(
+        supervisor=Supervisor(),
+        url=f"http://127.0.0.1:{service.server_port}",
+        api_key="sk_key",
+        user="demo",
+        password="pass",
+        database_url="",
+        redis_url="",
+    )
+    return lambda: demo.show(stack)
+
+
+def test_a_completed_job_is_shown_from_its_start_to_its_share_page(
+    show: Callable[[], bool], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show() is True
+    output = capsys.readouterr().out
+    shown = [
+        "job 7",
+        "queued",
+        " 42 %  initial",
+        "1,000 ± 3",
+        "+1.25 %  Better hat",
+        "http://share/x",
+        "demo / pass",
+    ]
+    assert [each for each in shown if each not in output] == []
+
+
+def test_every_request_carries_the_key(show: Callable[[], bool], service: Service) -> None:
+    show()
+    assert {authorization for _, _, authorization in service.requests} == {"Bearer sk_key"}
+    assert service.requests[0][:2] == ("POST", "/v1/sim/jobs")
+
+
+def test_a_failed_job_is_no_success(
+    show: Callable[[], bool], service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service.answers["/v1/sim/jobs/7/result"] = [ended("failed", actor=None) | {"statusReason": "no such item"}]
+    assert show() is False
+    assert "no such item" in capsys.readouterr().out
+
+
+def test_an_error_of_the_service_is_a_sentence(
+    show: Callable[[], bool], service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del service.answers["/v1/sim/jobs/7/result"]
+    assert show() is False
+    assert "answered 500" in capsys.readouterr().out
+
+
+def test_a_service_that_is_gone_is_a_sentence(
+    show: Callable[[], bool], service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service.server_close()
+    service.shutdown()
+    assert show() is False
+    assert "The demonstration failed" in capsys.readouterr().out
+
+
+def test_another_resource_name(show: Callable[[], bool], service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_RESOURCE", "other")
+    assert show() is False
+    assert service.requests[0][1] == "/v1/other/jobs"
+
+
+def test_a_terminal_gets_one_line_that_fits(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    display = demo.Display(_in_place=True)
+    display.update("x" * 50)
+    display.update("y")
+    assert capsys.readouterr().out == "\r" + "x" * 19 + "\r" + "y".ljust(19)
