@@ -7,14 +7,17 @@ export PIP_ROOT_USER_ACTION := ignore
 # The checks import the settings, but connect to nothing.
 CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none REDIS_URL=redis://127.0.0.1:1
 
-.PHONY: run test check format lint types imports migrations
+.PHONY: run test check bench format lint types imports migrations
 
 # ARGS=--once stops after the demonstration; --port and --data choose where it runs.
 run: .venv/.runtime
 	@$(BIN)/python manage.py local $(ARGS)
 
 test: check
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
+
+bench: .venv/.runtime
+	$(BIN)/python -m minisim.benchmark
 
 check: format lint types imports migrations
 

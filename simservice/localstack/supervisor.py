@@ -77,8 +77,6 @@ class _Child:
         self.start()
 
     def start(self) -> None:
-        self.started_at = time.monotonic()
-        self.restart_at: float | None = None
         with self.program.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.program.command,
@@ -93,6 +91,8 @@ class _Child:
                 extra_groups=None if self.program.user is None else [],
                 preexec_fn=_linked_to_parent(self.program.orphan_signal),
             )
+        self.started_at = time.monotonic()
+        self.restart_at: float | None = None
 
     def send(self, number: signal.Signals) -> None:
         """Signals the whole process group, which outlives its leader while any member is left."""
@@ -165,7 +165,8 @@ class Supervisor:
     def _revive(self, child: _Child) -> None:
         if child.restart_at is not None:
             if time.monotonic() >= child.restart_at:
-                child.start()
+                with suppress(OSError):  # such as no process left on this machine: the next round tries again
+                    child.start()
             return
         status = child.process.poll()
         if status is None:
