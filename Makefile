@@ -17,7 +17,7 @@ test: check
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 bench: .venv/.runtime
-	$(BIN)/python -m minisim.benchmark
+	$(BIN)/python -m bench
 
 check: format lint types imports migrations
 

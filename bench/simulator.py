@@ -1,4 +1,4 @@
-"""How fast the built-in simulator is on one core: `python -m minisim.benchmark`, about ten seconds."""
+"""How fast the built-in simulator is on one core; about ten seconds."""
 
 import resource
 import subprocess
@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-EXECUTABLE = Path(__file__).parent / "minisim"
+EXECUTABLE = Path(__file__).parents[1] / "minisim" / "minisim"
 ITERATIONS = 100_000
 PROFILESETS = 20_000
 

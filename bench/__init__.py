@@ -1,0 +1,1 @@
+"""Benchmarks: figures to compare before and after a change, never tests."""
