@@ -21,9 +21,9 @@ import stat
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 READY_FD = 3
 CHECK_SECONDS = 1.0
@@ -73,35 +73,27 @@ def prctl(option: int, *arguments: int) -> None:
 # Supervising
 
 
-class Task(NamedTuple):
-    """A process as /proc shows it."""
-
-    pid: int
-    state: str
-
-
-def children_by_parent() -> dict[int, list[Task]]:
-    """Every process there is, below its parent's id."""
-    children: dict[int, list[Task]] = {}
+def children_by_parent() -> dict[int, list[int]]:
+    """The ids of all processes there are, below their parent's."""
+    children: dict[int, list[int]] = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
             line = (process / "stat").read_bytes()
         except OSError:
             continue
         # The command's name stands in parentheses and may itself contain any character.
-        state, parent = line[line.rindex(b")") + 1 :].split()[:2]
-        children.setdefault(int(parent), []).append(Task(int(process.name), state.decode()))
+        parent = int(line[line.rindex(b")") + 1 :].split()[1])
+        children.setdefault(parent, []).append(int(process.name))
     return children
 
 
-def descendants() -> Iterator[Task]:
+def descendants() -> list[int]:
     """All processes below this one. Orphans are among them, because this process is a subreaper."""
     children = children_by_parent()
-    pending = [os.getpid()]
-    while pending:
-        for task in children.get(pending.pop(), []):
-            pending.append(task.pid)
-            yield task
+    found = [os.getpid()]
+    for pid in found:
+        found += children.get(pid, [])
+    return found[1:]
 
 
 def send_signal(pid: int, number: int) -> None:
@@ -120,24 +112,24 @@ def reap() -> dict[int, int]:
     return ended
 
 
-def stop_descendants() -> None:
-    """Stop them before killing them: what is stopped cannot fork, so none is born behind the scan's back."""
-    for _ in range(200):
-        moving = [task.pid for task in descendants() if task.state not in "TtZX"]
-        if not moving:
-            return
-        for pid in moving:
-            send_signal(pid, signal.SIGSTOP)
-        time.sleep(0.002)
+def children_remain() -> bool:
+    """Whether there is any child, alive or not yet reaped; unlike a look at /proc this misses none."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def kill_descendants() -> dict[int, int]:
-    """Kill and reap every descendant, also one that left the session; their wait statuses by process id."""
+    """Kill and reap every descendant, also one that left the session; their wait statuses by process id.
+
+    They may fork meanwhile, but never more than their limit allows, as the dead count until they are reaped.
+    """
     ended = reap()
-    while any(True for _ in descendants()):
-        stop_descendants()
-        for task in descendants():
-            send_signal(task.pid, signal.SIGKILL)
+    while children_remain():
+        for pid in descendants():
+            send_signal(pid, signal.SIGKILL)
         time.sleep(0.002)
         ended |= reap()
     return ended
@@ -173,7 +165,7 @@ class Supervisor:
         self.specification = specification
         self.worker = worker
         self.said: dict[str, Any] = {}
-        self.simulator_pid: int | None = None
+        self.simulator_pid = 0
         self.started_at = time.monotonic()
         self.stopped_for: str | None = None
         self.ended: dict[int, int] = {}
@@ -270,9 +262,8 @@ class Supervisor:
 
     def signal_simulator(self, number: int) -> None:
         """Signal the simulator alone: bubblewrap's own processes must see it end."""
-        for task in descendants():
-            if task.pid == self.simulator_pid:
-                send_signal(task.pid, number)
+        if self.simulator_pid in descendants():
+            send_signal(self.simulator_pid, number)
 
     def kill(self) -> None:
         """Kill all. The simulator goes first, as bubblewrap passes on what it used only if it outlives it."""

@@ -89,19 +89,32 @@ def spin() -> None:
 
 
 def bomb() -> None:
-    """Forks from every process, but never more than 2,000 times from one."""
+    """Every process forks as often as it can. All draw on one stock of forks, so none harms the machine."""
+    stock, fill = os.pipe()
+    os.write(fill, bytes(300))
+    os.close(fill)
     refused = 0
-    for _ in range(2000):
+    while refused < 20 and os.read(stock, 1):
         try:
-            if os.fork() == 0:
-                refused = 0
+            os.fork()
         except OSError:
             refused += 1
             time.sleep(0.005)
-        if refused == 20:
-            break
     say("bombed")
-    time.sleep(60)
+    time.sleep(20)
+
+
+def hare() -> None:
+    """Always moving on to a new process, so that a look at the process table comes too late; for ten seconds."""
+    until = time.monotonic() + 10
+    if os.fork() == 0:
+        os.setsid()
+        say("running")
+        while time.monotonic() < until:
+            if os.fork() != 0:
+                os._exit(0)
+        say("escaped")
+    time.sleep(20)
 
 
 def daemon(marker: str) -> None:

@@ -3,6 +3,8 @@
 import os
 import socket
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -300,3 +302,31 @@ def test_the_walk_ends_with_enough(tmp_path: Path) -> None:
 
 def test_disk_use_of_a_directory_that_is_gone(tmp_path: Path) -> None:
     assert launcher.disk_use(str(tmp_path / "gone"), enough=1) == 0
+
+
+ALONE = """
+import os, socket, sys
+sys.path.insert(0, sys.argv[1])
+import launcher
+assert launcher.restrict_by_landlock({"network": False, "readable": ["/"], "writable": []})
+for action in (
+    lambda: socket.create_connection(("127.0.0.1", int(sys.argv[2]))),
+    lambda: socket.create_server(("127.0.0.1", 0)),
+    lambda: os.kill(os.getppid(), 0),
+    lambda: open("/dev/null", "w"),
+):
+    try:
+        action()
+    except PermissionError:
+        print("refused")
+    else:
+        print("WORKED")
+"""
+
+
+@pytest.mark.skipif(launcher.landlock_abi() < 6, reason="this kernel's Landlock covers files only, if it has one")
+def test_landlock_alone_holds_files_network_and_signals(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        command = [sys.executable, "-S", "-c", ALONE, str(sandbox.LAUNCHER.parent), str(server.getsockname()[1])]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert printed.split() == ["refused"] * 4
