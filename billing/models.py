@@ -12,6 +12,8 @@ class Plan(models.Model):
     vcpu_per_job = models.PositiveSmallIntegerField(default=2)
     max_active_jobs = models.PositiveIntegerField(default=200)
     max_credits_per_job = models.PositiveIntegerField(default=57_600)
+    max_variants = models.PositiveIntegerField(default=10_000)
+    allows_build_pin = models.BooleanField(default=False)
     max_queue_seconds = models.PositiveIntegerField(default=86_400)
     default_queue_seconds = models.PositiveIntegerField(default=1_800)
 

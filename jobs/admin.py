@@ -3,8 +3,10 @@
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from jobs import builds
 from jobs.models import Build, Job, JobEvent, Run
 
 
@@ -55,3 +57,12 @@ class JobAdmin(ReadOnly, admin.ModelAdmin):
 class BuildAdmin(ReadOnly, admin.ModelAdmin):
     list_display = ["git_branch", "commit", "simc_version", "wow_version", "created_at", "withdrawn_at"]
     list_filter = ["git_branch"]
+    actions = ["withdraw", "restore"]
+
+    @admin.action(description="Withdraw: no further job runs on it")
+    def withdraw(self, request: HttpRequest, queryset: QuerySet[Build]) -> None:
+        self.message_user(request, f"{builds.withdraw(queryset)} builds withdrawn.")
+
+    @admin.action(description="Restore: jobs may run on it again")
+    def restore(self, request: HttpRequest, queryset: QuerySet[Build]) -> None:
+        self.message_user(request, f"{builds.restore(queryset)} builds restored.")

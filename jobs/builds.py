@@ -1,75 +1,101 @@
-"""Which simulator builds there are, and which one a job runs on."""
+"""Which simulator builds there are, which one a job runs on, and when old ones are forgotten."""
 
-from collections.abc import Sequence
-from datetime import datetime
-from pathlib import Path
+from datetime import datetime, timedelta
+from uuid import UUID
 
-from jobs import runner
-from jobs.models import Build, Job
-from jobs.simulator import command
-from jobs.simulator.process import SimulatorNotStarted
-from jobs.simulator.sandbox import NotRunnable, require_runnable
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
 
-PROBE_SECONDS = 30
+from jobs.models import ACTIVE, Build, Channel, Job, Run
 
-
-class UnusableBuild(Exception):
-    """An executable that cannot serve as a build; the message says why."""
+FORGOTTEN_AT_ONCE = 100
 
 
-def register(
-    executable: Path, *, git_branch: str, commit: str, created_at: datetime, readable: Sequence[Path] = ()
-) -> Build:
-    """Probe an executable and record it as the build of a commit; registering it again updates the record.
-
-    The executable's own folder is readable to it, and what `readable` adds. Raises UnusableBuild when it cannot
-    be run in the sandbox or does not say which version it is.
-    """
-    executable = executable.absolute()
-    paths = sorted({executable.resolve().parent, *(path.resolve() for path in readable)})
-    build = Build(executable=str(executable), readable_paths=[str(path) for path in paths])
-    version = command.parse_version_line(probe(build))
-    if version is None:
-        raise UnusableBuild(f"{executable} ran, but printed no version line.")
-    recorded, _ = Build.objects.update_or_create(
-        git_branch=git_branch,
-        commit=commit,
-        defaults={
-            "executable": build.executable,
-            "readable_paths": build.readable_paths,
-            "simc_version": version.simc_version,
-            "wow_version": version.wow_version or "",
-            "hotfix_date": version.hotfix_date,
-            "created_at": created_at,
-        },
-    )
-    return recorded
-
-
-def probe(build: Build) -> str:
-    """Return what a build prints when asked for its version in the sandbox. Raises UnusableBuild."""
-    printed: list[str] = []
-    try:
-        require_runnable(Path(build.executable), readable=[Path(path) for path in build.readable_paths])
-        with runner.private_directory() as directory:
-            process = runner.simulator(
-                build,
-                command.probe_arguments(),
-                directory=directory,
-                threads=1,
-                seconds=PROBE_SECONDS,
-                on_line=lambda stream, text: printed.append(text) if stream == "stdout" else None,
-            )
-            with process:
-                ended = process.wait(PROBE_SECONDS)
-    except (NotRunnable, SimulatorNotStarted) as error:
-        raise UnusableBuild(str(error)) from error
-    if ended is None:
-        raise UnusableBuild(f"{build.executable} did not answer within {PROBE_SECONDS} s.")
-    return "\n".join(printed)
+def available(git_branch: str) -> QuerySet[Build]:
+    """Return the builds of a branch that have not been withdrawn."""
+    return Build.objects.filter(git_branch=git_branch, withdrawn_at=None)
 
 
 def resolve(job: Job) -> Build | None:
-    """Return the newest available build of the job's branch, or None."""
-    available = Build.objects.filter(git_branch=job.git_branch, withdrawn_at=None)
-    return available.order_by("-created_at").first()
+    """Return the build a job runs on now: its pin if that is still to be had, else its channel's, else None."""
+    pin = job.pinned_build
+    if pin is not None and pin.withdrawn_at is None:
+        return pin
+    return for_channel(Channel(job.channel), job.git_branch, now=timezone.now())
+
+
+def for_channel(channel: Channel, git_branch: str, *, now: datetime) -> Build | None:
+    """Return the build that a channel means at `now` (UTC), or None.
+
+    `latest` is the newest; `nightly` the newest from before today; `weekly` the first of the week that began on
+    Monday, else the newest from before it.
+    """
+    newest_first = available(git_branch).order_by("-created_at")
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if channel == Channel.LATEST:
+        return newest_first.first()
+    if channel == Channel.NIGHTLY:
+        return newest_first.filter(created_at__lt=today).first()
+    monday = today - timedelta(days=today.weekday())
+    first = newest_first.filter(created_at__gte=monday, created_at__lte=now).last()
+    return first or newest_first.filter(created_at__lt=monday).first()
+
+
+def current() -> list[tuple[Channel, Build]]:
+    """Return what each channel means now on each branch, channels without a build left out."""
+    now = timezone.now()
+    meant = [
+        (channel, for_channel(channel, branch, now=now)) for branch in settings.GIT_BRANCHES for channel in Channel
+    ]
+    return [(channel, build) for channel, build in meant if build is not None]
+
+
+def bundled_names(git_branch: str, *, build_id: UUID | None) -> frozenset[str]:
+    """Return the names of bundled profiles that a job on this branch, or on its pinned build, may include."""
+    builds = available(git_branch)
+    if build_id is not None:
+        builds = builds.filter(pk=build_id)
+    return frozenset(name for names in builds.values_list("profiles", flat=True) for name in names)
+
+
+def forget_old() -> int:
+    """Forget builds past their retention; return how many.
+
+    Each branch's newest stays, and so does what an unfinished job runs on or is pinned to. A build that ended jobs
+    still name is withdrawn, so that they can say what they ran on; any other is removed.
+    """
+    old = unwanted(before=timezone.now() - timedelta(days=settings.BUILD_RETENTION_DAYS))
+    return sum(forget(build) for build in old[:FORGOTTEN_AT_ONCE])
+
+
+def unwanted(*, before: datetime) -> QuerySet[Build]:
+    """Return the available builds older than `before` that nobody needs."""
+    newer = Build.objects.filter(
+        git_branch=OuterRef("git_branch"), withdrawn_at=None, created_at__gt=OuterRef("created_at")
+    )
+    wanting = Job.objects.filter(Q(build=OuterRef("pk")) | Q(pinned_build=OuterRef("pk")), status__in=ACTIVE)
+    return Build.objects.filter(Exists(newer), ~Exists(wanting), withdrawn_at=None, created_at__lt=before)
+
+
+def forget(build: Build) -> bool:
+    """Remove one build, or withdraw it when ended jobs name it; False when a job has come to need it meanwhile."""
+    with transaction.atomic():
+        locked = Build.objects.select_for_update().filter(pk=build.pk, withdrawn_at=None).first()
+        if locked is None:
+            return False
+        if Job.objects.filter(build=locked).exists() or Run.objects.filter(build=locked).exists():
+            return bool(Build.objects.filter(pk=locked.pk).update(withdrawn_at=timezone.now()))
+        locked.delete()
+    return True
+
+
+def withdraw(builds: QuerySet[Build]) -> int:
+    """Let no further job run on these builds; jobs that run go on. Return how many were available."""
+    return builds.filter(withdrawn_at=None).update(withdrawn_at=timezone.now())
+
+
+def restore(builds: QuerySet[Build]) -> int:
+    """Make withdrawn builds available again; return how many."""
+    return builds.exclude(withdrawn_at=None).update(withdrawn_at=None)

@@ -12,11 +12,12 @@ from typing import Any, Literal, cast
 from django.db import transaction
 from django.db.models.functions import Now
 
-from jobs import artifacts, builds, lifecycle, runner, verdict
+from jobs import artifacts, builds, lifecycle, runner, verdict, vetting
 from jobs.lease import Lease, LeaseLost
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Build, Job, JobProfile, Run, Status
-from jobs.profiles import grammar
+from jobs.profiles.analysis import analyse, limited
+from jobs.profiles.policy import Rules
 from jobs.progress import Progress, Publisher, Stage
 from jobs.simulator import command, reports
 from jobs.simulator.process import Ended, SimulatorProcess
@@ -26,7 +27,6 @@ from jobs.simulator.sandbox import PrivateDirectory, UnsafeProduct, open_product
 logger = logging.getLogger(__name__)
 
 WATCHED_EVERY_SECONDS = 0.25
-MAX_REPORT_BYTES = 60 << 20
 STDERR_TAIL_BYTES = 16 << 10
 SINGLE_PASS = {"enabled": False, "reason": "disabled_by_option", "stages": []}
 
@@ -70,24 +70,31 @@ def attempt(job: Job, lease: Lease) -> tuple[Outcome, list[Artifact]]:
     build = builds.resolve(job)
     if build is None:
         return BUILD_UNAVAILABLE, []
-    text = JobProfile.objects.get(job=job).text
+    text, profilesets = profile_to_run(job)
     arguments = command.arguments(
         threads=job.vcpus, json_version=cast(Literal[2, 3], job.json_version), html=job.html
     )
     with runner.private_directory() as directory:
-        (directory.cwd / command.PROFILE_NAME).write_text(text, encoding="utf-8", newline="")
-        ended = simulate(job, build, arguments, directory=directory, lease=lease, text=text)
+        runner.prepare(directory, text, build=build)
+        ended = simulate(job, build, arguments, directory=directory, lease=lease, profilesets=profilesets)
         lease.require()
         outcome = outcome_of(job, ended, directory)
         stored = store_products(job, directory, ran=command.input_text(text, arguments))
     return outcome, stored
 
 
+def profile_to_run(job: Job) -> tuple[str, int]:
+    """Return the job's profile held within the platform's limits, and how many profilesets it has."""
+    text = JobProfile.objects.get(job=job).text
+    analysis = analyse(text, rules=Rules(), bounds=vetting.bounds())
+    return limited(text, analysis), len(analysis.profilesets)
+
+
 def simulate(
-    job: Job, build: Build, arguments: list[str], *, directory: PrivateDirectory, lease: Lease, text: str
+    job: Job, build: Build, arguments: list[str], *, directory: PrivateDirectory, lease: Lease, profilesets: int
 ) -> Ended:
     """Run one simulator process to its end and record it. Raises LeaseLost."""
-    watcher = Watcher(job, lease, phases=1 + profileset_count(text))
+    watcher = Watcher(job, lease, phases=1 + profilesets)
     process = runner.simulator(
         build,
         arguments,
@@ -134,12 +141,6 @@ class Watcher:
         return ended
 
 
-def profileset_count(text: str) -> int:
-    """Return how many profilesets a profile names, for the progress only."""
-    names = (token.name for token in grammar.tokens(text))
-    return len({name.removesuffix("+") for name in names if name and name.startswith("profileset.")})
-
-
 def record_end(run: Run, ended: Ended) -> None:
     """Write down how a process ended."""
     Run.objects.filter(pk=run.pk).update(
@@ -178,11 +179,11 @@ def billed(job: Job, wall_ms: int) -> int:
 def read_summary(directory: PrivateDirectory, *, partial: bool) -> dict[str, Any] | None:
     """Return the summary of the report in a private directory, or None when there is none that can be read."""
     try:
-        stream = open_product(directory.cwd, command.REPORT_NAME, max_bytes=MAX_REPORT_BYTES)
+        stream = open_product(directory.cwd, command.REPORT_NAME, max_bytes=runner.MAX_REPORT_BYTES)
         if stream is None:
             return None
         with stream:
-            report = reports.read_report(stream, max_bytes=MAX_REPORT_BYTES)
+            report = reports.read_report(stream, max_bytes=runner.MAX_REPORT_BYTES)
     except (reports.BrokenReport, UnsafeProduct) as error:
         logger.info("no usable report: %s", error)
         return None
@@ -205,7 +206,7 @@ def store_products(job: Job, directory: PrivateDirectory, *, ran: str) -> list[A
     ]
     for kind, name in reports_left:
         try:
-            product = open_product(directory.cwd, name, max_bytes=MAX_REPORT_BYTES)
+            product = open_product(directory.cwd, name, max_bytes=runner.MAX_REPORT_BYTES)
         except UnsafeProduct as error:
             logger.info("job %s: %s not kept: %s", job.pk, kind, error)
             continue

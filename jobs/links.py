@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 
 from jobs.models import Artifact, Job
+from simservice.api.addresses import base_url
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Links:
     @classmethod
     def for_request(cls, request: HttpRequest) -> "Links":
         """Return the links as the caller of `request` should see them."""
-        return cls(settings.PUBLIC_BASE_URL or request.build_absolute_uri("/").rstrip("/"))
+        return cls(base_url(request))
 
     def of(self, job: Job) -> dict[str, str]:
         """Return the share page's address, and the manifest's once the job has ended."""

@@ -51,11 +51,17 @@ class Build(models.Model):
     executable = models.CharField(max_length=1024)
     # What the simulator may read beside the system's own programs and libraries.
     readable_paths = models.JSONField(default=list)
+    repo = models.CharField(max_length=200, blank=True)
     git_branch = models.CharField(max_length=64)
     commit = models.CharField(max_length=64)
     simc_version = models.CharField(max_length=128)
     wow_version = models.CharField(max_length=64, blank=True)
     hotfix_date = models.DateField(null=True, blank=True)
+    # Bundled profiles: the folder they lie in, and the files in it that run, by their path below it.
+    profiles_path = models.CharField(max_length=1024, blank=True)
+    profiles = models.JSONField(default=list)
+    # How the bundled profiles fared, null when none were checked.
+    ci = models.JSONField(null=True)
     created_at = models.DateTimeField()
     withdrawn_at = models.DateTimeField(null=True, blank=True)
 
@@ -85,6 +91,10 @@ class Job(models.Model):
     priority = models.PositiveSmallIntegerField(choices=Priority)
     channel = models.CharField(max_length=8, choices=Channel)
     git_branch = models.CharField(max_length=64)
+    # A pinned build that is gone by the time the job runs leaves the channel to decide.
+    pinned_build = models.ForeignKey(
+        Build, null=True, on_delete=models.SET_NULL, related_name="pinned_jobs", db_index=False
+    )
     html = models.BooleanField(default=False)
     json_version = models.PositiveSmallIntegerField(default=2)
     metadata = models.JSONField(default=dict)
@@ -164,6 +174,8 @@ class Job(models.Model):
             models.Index(fields=["account"], condition=Q(status__in=ACTIVE), name="job_active"),
             # An account's jobs, newest first.
             models.Index(fields=["account", "-id"], name="job_by_account"),
+            # Which builds are still wanted.
+            models.Index(fields=["pinned_build"], condition=Q(pinned_build__isnull=False), name="job_by_pin"),
         ]
 
     def __str__(self) -> str:

@@ -1,7 +1,9 @@
 """Reading jobs: what the API and the pages ask the database."""
 
+from uuid import UUID
+
 from billing.models import Account
-from jobs.models import Artifact, Job
+from jobs.models import Artifact, Build, Job
 from simservice.api.errors import NotFound
 from simservice.ids import parse_id
 
@@ -38,3 +40,15 @@ def find_artifact(account: Account, artifact_id: str) -> Artifact:
     if artifact is None:
         raise NotFound
     return artifact
+
+
+def find_build(build_id: str) -> Build:
+    """Return a build by its id, also one that no further job can run on. Raises NotFound."""
+    try:
+        number = UUID(build_id)
+    except ValueError:
+        raise NotFound from None
+    build = Build.objects.filter(pk=number).first()
+    if build is None:
+        raise NotFound
+    return build

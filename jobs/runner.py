@@ -10,10 +10,12 @@ from pathlib import Path
 from django.conf import settings
 
 from jobs.models import Build
+from jobs.simulator import command
 from jobs.simulator.process import Limits, OnLine, SimulatorProcess
 from jobs.simulator.sandbox import PrivateDirectory, Sandbox, remove_tree
 
 LOG_BYTES = 4 << 20
+MAX_REPORT_BYTES = 60 << 20
 PROCESSES_PER_THREAD = 8
 OPEN_FILES = 128
 # CPU time is only a second line of defence behind the watched wall time, so it is generous.
@@ -58,6 +60,13 @@ def simulator(
         readable=[Path(path) for path in build.readable_paths],
         on_line=on_line,
     )
+
+
+def prepare(directory: PrivateDirectory, text: str, *, build: Build) -> None:
+    """Put a profile into a run's directory, and the build's bundled profiles where the simulator looks for them."""
+    (directory.cwd / command.PROFILE_NAME).write_text(text, encoding="utf-8", newline="")
+    if build.profiles_path:
+        (directory.cwd / "profiles").symlink_to(build.profiles_path)
 
 
 @contextmanager

@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
 
 from billing.models import Account, Plan
 from clients.models import ApiKey
-from jobs import lifecycle, queue
-from jobs.models import ACTIVE, Channel, Job, JobProfile, Priority, Status
+from jobs import lifecycle, queue, vetting
+from jobs.models import ACTIVE, Build, Channel, Job, JobProfile, Priority, Status
+from jobs.profiles.analysis import warnings
 from simservice.api.errors import MaxActiveJobsExceeded, ValidationFailed, WebhookNotConfigured
 from simservice.ids import new_token, next_id
 
@@ -21,6 +24,7 @@ class Submission:
 
     channel: Channel
     git_branch: str
+    build_id: UUID | None
     profile_text: str
     max_credits: int | None
     max_queue_seconds: int | None
@@ -40,22 +44,37 @@ class Ceilings:
     queue_seconds: int
 
 
-def submit(submission: Submission, *, key: ApiKey) -> Job:
+@dataclass(frozen=True, kw_only=True)
+class Accepted:
+    """An accepted job, and what its caller should know about its profile."""
+
+    job: Job
+    warnings: list[dict[str, Any]]
+
+
+def submit(submission: Submission, *, key: ApiKey) -> Accepted:
     """Accept a job for the key's client and announce it to the workers.
 
-    Raises ValidationFailed, WebhookNotConfigured or MaxActiveJobsExceeded; nothing is stored then.
+    The checks come in the contract's order (section 3). Raises one of the errors of `simservice.api.errors`;
+    nothing is stored then.
     """
     account = key.client.account
-    ceilings = ceilings_for(submission, plan=account.plan)
+    plan = account.plan
+    ceilings = ceilings_for(submission, plan=plan)
+    analysis = vetting.vet_profile(
+        submission.profile_text, git_branch=submission.git_branch, build_id=submission.build_id
+    )
+    vetting.require_variants(analysis, plan=plan)
+    pin = vetting.require_pin(submission.build_id, git_branch=submission.git_branch, plan=plan)
     if submission.webhook_events:
         raise WebhookNotConfigured
     with transaction.atomic():
         require_room(account)
-        job = new_job(submission, key=key, ceilings=ceilings)
+        job = new_job(submission, key=key, ceilings=ceilings, pin=pin)
         lifecycle.accept(job)
         JobProfile.objects.create(job=job, text=submission.profile_text)
     queue.announce(job)
-    return job
+    return Accepted(job=job, warnings=warnings(analysis))
 
 
 def ceilings_for(submission: Submission, *, plan: Plan) -> Ceilings:
@@ -96,7 +115,7 @@ def active_jobs(account: Account) -> int:
     return Job.objects.filter(account=account, status__in=ACTIVE).count()
 
 
-def new_job(submission: Submission, *, key: ApiKey, ceilings: Ceilings) -> Job:
+def new_job(submission: Submission, *, key: ApiKey, ceilings: Ceilings, pin: Build | None) -> Job:
     """Return the job a submission becomes, not yet stored."""
     now = timezone.now()
     return Job(
@@ -107,6 +126,7 @@ def new_job(submission: Submission, *, key: ApiKey, ceilings: Ceilings) -> Job:
         priority=submission.priority,
         channel=submission.channel,
         git_branch=submission.git_branch,
+        pinned_build=pin,
         html=submission.html,
         json_version=submission.json_version,
         metadata=dict(submission.metadata),

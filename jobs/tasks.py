@@ -9,7 +9,7 @@ from typing import Any
 from celery.signals import worker_init, worker_shutting_down
 from django.db import DatabaseError
 
-from jobs import execution, queue, runner
+from jobs import builds, execution, queue, runner
 from jobs import sweep as sweeping
 from simservice.celery import app
 
@@ -56,3 +56,11 @@ def sweep() -> None:
         return
     if any(done.values()):
         logger.info("swept: %s", ", ".join(f"{name} {count}" for name, count in done.items() if count))
+
+
+@app.task(name="jobs.tasks.forget_builds")
+def forget_builds() -> None:
+    """Forget builds past their retention."""
+    forgotten = builds.forget_old()
+    if forgotten:
+        logger.info("%s old builds forgotten", forgotten)

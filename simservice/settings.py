@@ -35,6 +35,11 @@ PUBLIC_BASE_URL = env.str("PUBLIC_BASE_URL", default="").rstrip("/")
 
 # Builds: the branch a channel means when the request names none
 GIT_BRANCHES = env.list("GIT_BRANCHES", default=["midnight"])
+BUILD_RETENTION_DAYS = env.int("BUILD_RETENTION_DAYS", default=90)
+
+# What a profile may ask for at most: beyond it a job runs at the limit, with a warning
+MAX_ITERATIONS = env.int("MAX_ITERATIONS", default=250_000)
+MIN_TARGET_ERROR = env.float("MIN_TARGET_ERROR", default=0.01)
 
 # The life of a job
 LEASE_SECONDS = env.int("LEASE_SECONDS", default=15)
@@ -128,6 +133,7 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": SWEEP_SECONDS,
         "options": {"expires": SWEEP_SECONDS * 5},
     },
+    "forget-builds": {"task": "jobs.tasks.forget_builds", "schedule": 3600},
 }
 
 STORAGES = {

@@ -15,6 +15,7 @@ from simservice.api.fields import (
     StrictChoiceField,
     StrictIntegerField,
     StrictSerializer,
+    StrictUUIDField,
     validated,
 )
 
@@ -63,6 +64,7 @@ def is_storable(text: str) -> bool:
 class BuildFields(StrictSerializer):
     channel = StrictChoiceField(choices=Channel.values)
     gitBranch = StrictChoiceField(choices=settings.GIT_BRANCHES, required=False)
+    id = StrictUUIDField(required=False)
 
 
 class ProfileFields(StrictSerializer):
@@ -105,6 +107,7 @@ def read_submission(body: Any) -> Submission:
     return Submission(
         channel=Channel(fields["build"]["channel"]),
         git_branch=fields["build"].get("gitBranch", settings.GIT_BRANCHES[0]),
+        build_id=fields["build"].get("id"),
         profile_text=fields["profile"]["text"],
         max_credits=runtime.get("maxCredits"),
         max_queue_seconds=runtime.get("maxQueueSeconds"),

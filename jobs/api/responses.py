@@ -4,22 +4,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
+from django.utils import timezone
 
 from jobs.links import Links
-from jobs.models import WAITING, Artifact, Build, Job, Priority
+from jobs.models import WAITING, Artifact, Build, Channel, Job, Priority
 from jobs.progress import Progress
+from jobs.submission import Accepted
 from simservice.api.fields import iso, iso_or_none
 
 
-def submission_response(job: Job, links: Links) -> dict[str, Any]:
-    """Return the answer to an accepted submission."""
-    return {
+def submission_response(accepted: Accepted, links: Links) -> dict[str, Any]:
+    """Return the answer to an accepted submission; warnings are left out when there are none."""
+    job = accepted.job
+    answer = {
         "success": True,
         "id": str(job.pk),
         "runtime": {"ceiling": ceiling(job), "priorityFeeCredits": job.priority_fee_credits},
         "links": links.of(job),
         "metadata": job.metadata,
     }
+    return answer | ({"warnings": accepted.warnings} if accepted.warnings else {})
 
 
 def ceiling(job: Job) -> dict[str, int | None]:
@@ -74,7 +78,7 @@ def build_of(job: Job) -> dict[str, Any] | None:
     build: Build | None = job.build
     if build is None:
         return None
-    return {"id": str(build.pk), "channel": job.channel, "commit": build.commit, "ci": None}
+    return {"id": str(build.pk), "channel": job.channel, "commit": build.commit, "ci": build.ci}
 
 
 def status_object(job: Job, progress: Progress) -> dict[str, Any]:
@@ -152,3 +156,32 @@ def without_gear(summary: dict[str, Any] | None) -> dict[str, Any] | None:
         return summary
     shown = {name: value for name, value in summary["mainActor"].items() if name != "gear"}
     return {**summary, "mainActor": shown}
+
+
+def build_list(current: Sequence[tuple[Channel, Build]]) -> dict[str, Any]:
+    """Return what each channel means on each branch."""
+    listed = [{"channel": channel.value, **build_object(build)} for channel, build in current]
+    return {"generatedAt": iso(timezone.now()), "builds": listed}
+
+
+def build_object(build: Build) -> dict[str, Any]:
+    """Return what there is to know about a build."""
+    return {
+        "gitBranch": build.git_branch,
+        "repo": build.repo or None,
+        "commit": build.commit,
+        "simcVersion": build.simc_version,
+        "gameData": game_data(build),
+        "id": str(build.pk),
+        "createdAt": iso(build.created_at),
+        "ci": build.ci,
+        "profiles": {"manifest": build.profiles} if build.profiles_path else None,
+    }
+
+
+def game_data(build: Build) -> dict[str, Any] | None:
+    """Return which game data a build holds, null when its version line did not say."""
+    if not build.wow_version:
+        return None
+    hotfix = build.hotfix_date and build.hotfix_date.isoformat()
+    return {"live": {"version": build.wow_version, "hotfixDate": hotfix}, "ptr": None}

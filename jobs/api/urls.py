@@ -10,6 +10,8 @@ resource = [
     path("jobs/<str:job_id>", views.JobDetail.as_view()),
     path("jobs/<str:job_id>/status", views.JobStatus.as_view()),
     path("jobs/<str:job_id>/result", views.JobResult.as_view()),
+    path("builds", views.BuildList.as_view()),
+    path("builds/<str:build_id>", views.BuildDetail.as_view()),
     path("artifacts/<str:artifact_id>/url", views.ArtifactUrl.as_view()),
 ]
 urlpatterns = [path(f"v1/{settings.API_RESOURCE}/", include(resource))]

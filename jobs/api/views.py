@@ -7,7 +7,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from clients.authentication import Caller
-from jobs import queries, submission
+from jobs import builds, queries, submission
 from jobs.api import responses
 from jobs.api.requests import read_submission
 from jobs.links import Links
@@ -37,8 +37,8 @@ class JobList(JobsAPIView):
     """`POST /v1/{resource}/jobs`"""
 
     def post(self, request: Request) -> Response:
-        job = submission.submit(read_submission(request.data), key=self.caller().key)
-        return Response(responses.submission_response(job, self.links()))
+        accepted = submission.submit(read_submission(request.data), key=self.caller().key)
+        return Response(responses.submission_response(accepted, self.links()))
 
 
 class JobDetail(JobsAPIView):
@@ -75,3 +75,17 @@ class ArtifactUrl(JobsAPIView):
     def get(self, request: Request, artifact_id: str) -> Response:  # noqa: ARG002
         artifact = queries.find_artifact(self.caller().account, artifact_id)
         return Response({"url": self.links().artifact(artifact)})
+
+
+class BuildList(JobsAPIView):
+    """`GET /v1/{resource}/builds`"""
+
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        return Response(responses.build_list(builds.current()))
+
+
+class BuildDetail(JobsAPIView):
+    """`GET /v1/{resource}/builds/{id}`"""
+
+    def get(self, request: Request, build_id: str) -> Response:  # noqa: ARG002
+        return Response(responses.build_object(queries.find_build(build_id)))

@@ -15,6 +15,8 @@ class ApiError(Exception):
     code: str
     message: str
     headers: Mapping[str, str] = {}
+    # Whether `meta` carries the address of the error's explanation, as `docsUrl`.
+    documented = False
 
     def __init__(self, meta: Meta | None = None, *, message: str | None = None) -> None:
         super().__init__(self.code)
@@ -108,6 +110,32 @@ class UnsupportedMediaType(ApiError):
 class ResultUnavailable(ApiError):
     status, code = 422, "result_unavailable"
     message = "The job ended without a run, so there is no result."
+
+
+class ProfileRefused(ApiError):
+    """The profile asks for something that may not run; `blocked` lists the first places (contract, section 1)."""
+
+    status, code = 422, "input_sanitized_rejected"
+    message = "The profile contains directives that may not run."
+    documented = True
+
+
+class TooManyVariants(ApiError):
+    status, code = 422, "too_many_variants"
+    message = "The profile has more variants than the plan allows."
+    documented = True
+
+
+class BuildPinNotAllowed(ApiError):
+    status, code = 422, "build_pin_not_allowed"
+    message = "The account's plan does not allow pinning a build."
+    documented = True
+
+
+class BuildPinUnavailable(ApiError):
+    status, code = 422, "build_pin_unavailable"
+    message = "The pinned build cannot be used."
+    documented = True
 
 
 class MaxActiveJobsExceeded(ApiError):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
+from uuid import UUID
 
 from rest_framework import serializers
 
@@ -49,6 +50,15 @@ class StrictCharField(serializers.CharField):
         if not isinstance(data, str):
             raise serializers.ValidationError("Must be a string.")
         return data
+
+
+class StrictUUIDField(serializers.UUIDField):
+    """A UUID in its usual form, as a JSON string."""
+
+    def to_internal_value(self, data: Any) -> UUID:
+        if not isinstance(data, str) or len(data) != 36:
+            raise serializers.ValidationError("Must be a UUID.")
+        return super().to_internal_value(data)
 
 
 class StrictChoiceField(serializers.ChoiceField):

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
+from simservice.api.addresses import base_url
 from simservice.api.errors import (
     ApiError,
     InternalError,
@@ -35,6 +36,8 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
     error = as_api_error(exc)
     if error.status == InternalError.status:
         logger.error("request %s failed", request.META["REQUEST_ID"], exc_info=exc)
+    if error.documented:
+        error.meta = {**(error.meta or {}), "docsUrl": docs_url(request, error)}
     headers = dict(error.headers)
     if isinstance(exc, exceptions.MethodNotAllowed):
         headers["Allow"] = ", ".join(context["view"].allowed_methods)
@@ -46,3 +49,8 @@ def as_api_error(exc: Exception) -> ApiError:
     if isinstance(exc, ApiError):
         return exc
     return FRAMEWORK_ERRORS.get(type(exc), InternalError)()
+
+
+def docs_url(request: Request, error: ApiError) -> str:
+    """Return the address of an error's explanation."""
+    return f"{base_url(request)}/docs#{error.code}"

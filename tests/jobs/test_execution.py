@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 from django.core.files.storage import default_storage
-from django.utils import timezone
 
-from jobs import builds, execution, lifecycle, queue
-from jobs.management.commands.seedlocal import MINISIM, MINISIM_READS
+from jobs import execution, lifecycle, queue, registration
+from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
 from jobs.progress import progress_of
 from tests.factories import BuildFactory, make_job
@@ -31,9 +30,7 @@ REPORT = {
 @pytest.fixture
 def minisim() -> Build:
     """The built-in simulator, registered as the local stack does it."""
-    return builds.register(
-        MINISIM, git_branch="midnight", commit="minisim", created_at=timezone.now(), readable=MINISIM_READS
-    )
+    return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import json
 import secrets
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,21 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand
 from django.db import transaction
-from django.utils import timezone
 
 from billing.models import Account, Plan
 from clients.accounts import default_client, open_account
 from clients.keys import create_key, find_key
 from clients.models import Membership
-from jobs import builds
+from jobs import registration
 
 DEMO = "demo"
 ROOT = Path(settings.BASE_DIR)
 MINISIM = ROOT / "minisim" / "minisim"
+MINISIM_PROFILES = ROOT / "minisim" / "profiles"
+# A time long past, so that every channel means this build until others are registered.
+MINISIM_ORIGIN = registration.Origin(
+    git_branch=settings.GIT_BRANCHES[0], commit="minisim", created_at=datetime(2026, 1, 1, tzinfo=UTC)
+)
 # Its own code, the tokenizer it shares with the service, and the interpreter with its packages.
 MINISIM_READS = [
     ROOT / "minisim",
@@ -40,13 +45,7 @@ class Command(BaseCommand):
             account = ensure_account()
             password = ensure_user(account, kept.get("password"))
             key = ensure_key(account, kept.get("apiKey"))
-        builds.register(
-            MINISIM,
-            git_branch=settings.GIT_BRANCHES[0],
-            commit="minisim",
-            created_at=timezone.now(),
-            readable=MINISIM_READS,
-        )
+        registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS, profiles=MINISIM_PROFILES)
         answer = {"account": DEMO, "apiKey": key, "user": DEMO, "password": password}
         self.stdout.write(json.dumps(answer))
 

@@ -1,0 +1,266 @@
+"""What a profile may ask of the simulator: the directives that are refused, and why.
+
+The judgement is made on options as the simulator would read them (`grammar`), never on the text's looks, so no
+spelling gets past it. Everything that is not refused here is allowed: real profiles are full of options of
+classes, expansions and forks that nobody has listed. Sections are those of simulator-cli.
+"""
+
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jobs.profiles.grammar import Option, TemplateError, Token, expand_templates, profileset_name
+
+READS = "it reads a file"
+WRITES = "it writes a file"
+NETWORK = "it reaches for the network or for credentials"
+PAGE = "it makes the HTML report load from addresses of its own"
+THREADS = "threads and priority are the service's to set"
+FLOODS = "it floods the output"
+EXHAUSTS = "it can exhaust memory or keep time from passing"
+NO_SIMULATION = "it makes the simulator do something other than simulate"
+STRICT = "it could turn the service's own options into errors"
+
+REFUSED: dict[str, str] = {
+    # Reading files (2a). `input` and bare file names are judged against the bundled profiles instead.
+    "local_json": READS,
+    # Writing files (2b); the last three are of old builds.
+    "json": WRITES,
+    "json2": WRITES,
+    "html": WRITES,
+    "output": WRITES,
+    "debug_seed": WRITES,
+    "reforge_plot_output_file": WRITES,
+    "spell_query_xml_output_file": WRITES,
+    "save_gear": WRITES,
+    "save_talents": WRITES,
+    "save_actions": WRITES,
+    "save_raid_summary": WRITES,
+    "save_prefix": WRITES,
+    "save_suffix": WRITES,
+    "save_talent_str": WRITES,
+    "save_full_profile": WRITES,
+    "tmi_output": WRITES,
+    "json3": WRITES,
+    "xml": WRITES,
+    # What the readers of an HTML report would load (2b).
+    "hosted_html": PAGE,
+    "thumbnail": PAGE,
+    "decorated_tooltips": PAGE,
+    # The network and credentials (2c). `armory` and `guild` are judged by whether credentials came along.
+    "item_db_source": NETWORK,
+    "cache_items": NETWORK,
+    "cache_players": NETWORK,
+    "http_clear_cache": NETWORK,
+    "armory_retries": NETWORK,
+    "default_region": NETWORK,
+    "default_server": NETWORK,
+    "proxy": NETWORK,
+    "apikey": NETWORK,
+    "apitoken": NETWORK,
+    # Threads and priority (2d). `deterministic` stays allowed: it decides numbers, not how many threads.
+    "threads": THREADS,
+    "profileset_work_threads": THREADS,
+    "profileset_init_threads": THREADS,
+    "process_priority": THREADS,
+    "cleanup_threads": THREADS,
+    "strict_work_queue": THREADS,
+    # Output without end (2e).
+    "debug": FLOODS,
+    "debug_each": FLOODS,
+    "debug_scale_factors": FLOODS,
+    "log": FLOODS,
+    "maximize_reporting": FLOODS,
+    "statistics_level": FLOODS,
+    "report_rng": FLOODS,
+    "report_iteration_data": FLOODS,
+    "report_strict_iteration_data": FLOODS,
+    "report_all_variables": FLOODS,
+    "collect_action_sequence": FLOODS,
+    "stat_timelines": FLOODS,
+    "buff_uptime_timeline": FLOODS,
+    "buff_stack_uptime_timeline": FLOODS,
+    # Plots: a whole simulation for every point, and every point in the report (2e).
+    "dps_plot_stat": FLOODS,
+    "dps_plot_points": FLOODS,
+    "dps_plot_step": FLOODS,
+    "dps_plot_iterations": FLOODS,
+    "dps_plot_target_error": FLOODS,
+    "dps_plot_positive": FLOODS,
+    "dps_plot_negative": FLOODS,
+    "dps_plot_debug": FLOODS,
+    "reforge_plot_stat": FLOODS,
+    "reforge_plot_amount": FLOODS,
+    "reforge_plot_step": FLOODS,
+    "reforge_plot_iterations": FLOODS,
+    "reforge_plot_target_error": FLOODS,
+    "reforge_plot_debug": FLOODS,
+    # The event wheel's memory, and an event that is due again at the same instant (2e).
+    "wheel_seconds": EXHAUSTS,
+    "wheel_shift": EXHAUSTS,
+    "wheel_granularity": EXHAUSTS,
+    "regen_periodicity": EXHAUSTS,
+    # Modes in which nothing is simulated (2f).
+    "spell_query": NO_SIMULATION,
+    "spell_query_wrap": NO_SIMULATION,
+    "display_build": NO_SIMULATION,
+    "show_bonus_ids": NO_SIMULATION,
+    "show_hotfixes": NO_SIMULATION,
+    "save": NO_SIMULATION,
+    "save_profiles": NO_SIMULATION,
+    "strict_parsing": STRICT,
+}
+NEEDS_CREDENTIALS = frozenset({"armory", "guild"})
+# Only an item's `source` names a database to ask (2c); a character's own is a remark.
+ITEM_SLOTS = frozenset(
+    "head neck shoulder shoulders back chest shirt tabard wrist wrists hands waist legs feet finger1 finger2 "
+    "trinket1 trinket2 main_hand off_hand ranged relic1 relic2 weapon items".split()
+)
+# The names to which `+=` appends (1.3); everywhere else it makes an option of an unknown name.
+APPENDABLE = frozenset(
+    {"raid_events", "set_bonus", "class_talents", "spec_talents", "hero_talents", "target_level"}
+)
+APPENDABLE_FAMILIES = ("actions", "items")
+
+NOT_BUNDLED = "only the build's own bundled profiles can be included"
+NO_CREDENTIALS = "it needs credentials.bnetClientId and credentials.bnetClientSecret"
+TEMPLATED = "a template may stand in values, but not where it could become another directive"
+NESTED = "a profileset cannot hold another one"
+LOST_NAME = "the simulator would silently drop it: a profileset's name is not empty and holds neither '.' nor '='"
+
+
+class Refusal(NamedTuple):
+    """A directive that may not run: where it stands, what the simulator would read there, and why not."""
+
+    line: int
+    text: str
+    reason: str
+
+
+class Setting(NamedTuple):
+    """An option that may run, as the simulator will read it; `profileset` names the set it belongs to, if any.
+
+    The name is None for a bundled profile that is included by its bare file name. `replaces` tells that the
+    option begins its profileset anew (`profileset.NAME=`) instead of adding to it (`profileset.NAME+=`).
+    """
+
+    line: int
+    name: str | None
+    value: str
+    profileset: str | None = None
+    replaces: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What the judgement depends on beside the text: the bundled profiles' names, and whether credentials came."""
+
+    bundled: AbstractSet[str] = frozenset()
+    has_credentials: bool = False
+
+    def judge(self, tokens: Iterable[Token]) -> Iterator[Setting | Refusal]:
+        """Judge a profile's tokens in order; template definitions are taken in and yield nothing."""
+        variables: dict[str, str] = {}
+        for token in tokens:
+            if "$" in token.text:
+                yield from self._judge_templated(token, variables)
+            else:
+                name, equals, value = token.text.partition("=")
+                yield self._judge_option(Option(token.line, name, value) if equals else bare(token))
+
+    def _judge_templated(self, token: Token, variables: dict[str, str]) -> Iterator[Setting | Refusal]:
+        if could_become_another(token):
+            yield Refusal(token.line, token.text, TEMPLATED)
+            return
+        try:
+            options = list(expand_templates([token], variables))
+        except TemplateError as error:
+            yield Refusal(token.line, token.text, str(error))
+            return
+        for option in options:
+            # What two templates spell together would be expanded once more inside a profileset.
+            yield refuse(option, TEMPLATED) if "$(" in option.value else self._judge_option(option)
+
+    def _judge_option(self, option: Option) -> Setting | Refusal:
+        if option.name is not None and is_profileset(option.name):
+            return self._judge_profileset(option)
+        reason = self._reason(option)
+        return refuse(option, reason) if reason else Setting(option.line, option.name, option.value)
+
+    def _judge_profileset(self, option: Option) -> Setting | Refusal:
+        """Judge the text after `profileset.NAME+=`, which the simulator reads as one token again (1.8)."""
+        found = profileset_name(option.name or "")
+        if found is None or found[0] in ("", "+"):
+            return refuse(option, LOST_NAME)
+        name, adds = found
+        if not option.value:
+            return Setting(option.line, "", "", name, not adds)
+        inner = Token(option.line, option.value)
+        nested = bare(inner) if inner.name is None else Option(option.line, inner.name, inner.value or "")
+        reason = self._nested_reason(nested)
+        return refuse(option, reason) if reason else Setting(option.line, nested.name, nested.value, name, not adds)
+
+    def _nested_reason(self, nested: Option) -> str | None:
+        """Return why an option inside a profileset is refused, or None."""
+        if nested.name is not None and is_profileset(nested.name):
+            return NESTED
+        if nested.name is not None and nested.name.endswith("+") and not appends(nested.name):
+            # `profileset.a=b+=…`: what was meant as the set's name has become an option's.
+            return LOST_NAME
+        return self._reason(nested)
+
+    def _reason(self, option: Option) -> str | None:
+        """Return why a single option is refused, or None. Spelling variants count as the name they resemble."""
+        if option.name is None:
+            return None if option.value in self.bundled else NOT_BUNDLED
+        name = option.name.rstrip("+").lower()
+        if name == "input":
+            return None if option.name == "input" and option.value in self.bundled else NOT_BUNDLED
+        if name in NEEDS_CREDENTIALS:
+            return None if self.has_credentials else NO_CREDENTIALS
+        if name in ITEM_SLOTS and names_a_source(option.value):
+            return NETWORK
+        return REFUSED.get(name)
+
+
+def bare(token: Token) -> Option:
+    """Return the option that a token without `=` is: a file to include."""
+    return Option(token.line, None, token.text)
+
+
+def refuse(option: Option, reason: str) -> Refusal:
+    """Return the refusal of an option, with its text as the simulator reads it."""
+    text = option.value if option.name is None else f"{option.name}={option.value}"
+    return Refusal(option.line, text, reason)
+
+
+def could_become_another(token: Token) -> bool:
+    """Tell whether a template stands where it could become a directive: in a bare token, or in a name."""
+    name, value = token.name, token.value
+    if name is None or value is None:
+        return "$(" in token.text
+    if name.startswith("$(") and name.endswith(")"):
+        return "$" in name[2:]
+    if "$" in name:
+        return True
+    inner = Token(token.line, value)
+    return is_profileset(name) and "$" in (value if inner.name is None else inner.name)
+
+
+def is_profileset(name: str) -> bool:
+    """Tell whether an option is, or by its looks means to be, a profileset's."""
+    return name[:11].lower() == "profileset."
+
+
+def appends(name: str) -> bool:
+    """Tell whether the simulator knows an option whose name ends in `+`."""
+    plain = name.removesuffix("+")
+    return plain in APPENDABLE or plain.partition(".")[0] in APPENDABLE_FAMILIES
+
+
+def names_a_source(item: str) -> bool:
+    """Tell whether an item's options name the database to look it up in."""
+    return "source" in item.lower() and any(
+        part.partition("=")[0].strip().lower() == "source" for part in item.split(",")
+    )

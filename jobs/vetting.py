@@ -1,0 +1,105 @@
+"""Whether a submitted profile may run: the policy, the plan's variants and the build it asks for."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.utils import timezone
+
+from billing.models import Plan
+from jobs import builds
+from jobs.models import Build
+from jobs.profiles.analysis import Analysis, Bounds, analyse
+from jobs.profiles.policy import Refusal, Rules
+from simservice.api.errors import BuildPinNotAllowed, BuildPinUnavailable, ProfileRefused, TooManyVariants
+
+SHOWN_CHARACTERS = 200
+MAX_PIN_AGE_DAYS = 30
+NOTHING_BLOCKED: dict[str, Any] = {"blocked": [], "blockedCount": 0, "blockedTruncated": False}
+NOTHING_TO_SIMULATE = (
+    'There is nothing to simulate: the profile starts no character. It needs a line such as mage="Name".'
+)
+
+
+def bounds() -> Bounds:
+    """Return the platform's limits on what a profile may ask for."""
+    return Bounds(iterations=settings.MAX_ITERATIONS, target_error=settings.MIN_TARGET_ERROR)
+
+
+def vet_profile(text: str, *, git_branch: str, build_id: UUID | None) -> Analysis:
+    """Return what a profile would do. Raises ProfileRefused when it may not run, or would simulate nothing."""
+    rules = Rules(bundled=builds.bundled_names(git_branch, build_id=build_id))
+    analysis = analyse(text, rules=rules, bounds=bounds())
+    if analysis.refused:
+        raise ProfileRefused(refusal_meta(analysis))
+    if not analysis.has_actor:
+        meta = {"reason": "nothing_to_simulate", "message": NOTHING_TO_SIMULATE, **NOTHING_BLOCKED}
+        raise ProfileRefused(meta, message=NOTHING_TO_SIMULATE)
+    return analysis
+
+
+def refusal_meta(analysis: Analysis) -> dict[str, Any]:
+    """Return what a caller is told of refused directives: the first twenty, and how many there are."""
+    first = analysis.refusals[0]
+    more = f" {analysis.refused - 1} more directives are refused." if analysis.refused > 1 else ""
+    return {
+        "reason": "blocked_directives",
+        "message": f"Line {first.line}, {shown(first.text)}: {first.reason}.{more}",
+        "blocked": [blocked(refusal) for refusal in analysis.refusals],
+        "blockedCount": analysis.refused,
+        "blockedTruncated": analysis.refused > len(analysis.refusals),
+    }
+
+
+def blocked(refusal: Refusal) -> dict[str, Any]:
+    """Return one refused directive as the contract lists it."""
+    return {"line": refusal.line, "text": shown(refusal.text)}
+
+
+def shown(text: str) -> str:
+    """Return a directive's text, cut at 200 characters."""
+    return text[:SHOWN_CHARACTERS]
+
+
+def require_variants(analysis: Analysis, *, plan: Plan) -> None:
+    """Raise TooManyVariants when a profile has more variants than the plan allows."""
+    if analysis.variants <= plan.max_variants:
+        return
+    message = f"The profile has {analysis.variants} variants; the plan allows {plan.max_variants}."
+    raise TooManyVariants(
+        {
+            "reason": "too_many_variants",
+            "message": message,
+            "totalVariants": analysis.variants,
+            "maxVariants": plan.max_variants,
+            "upgradeUrl": None,
+            **NOTHING_BLOCKED,
+        },
+        message=message,
+    )
+
+
+def require_pin(build_id: UUID | None, *, git_branch: str, plan: Plan) -> Build | None:
+    """Return the pinned build, None without a pin. Raises BuildPinNotAllowed or BuildPinUnavailable."""
+    if build_id is None:
+        return None
+    if not plan.allows_build_pin:
+        raise BuildPinNotAllowed(pin_meta("plan", BuildPinNotAllowed.message, build_id))
+    oldest = timezone.now() - timedelta(days=MAX_PIN_AGE_DAYS)
+    build = builds.available(git_branch).filter(pk=build_id, created_at__gte=oldest).first()
+    if build is None:
+        message = f"There is no build {build_id} on {git_branch}, or it is over {MAX_PIN_AGE_DAYS} days old."
+        raise BuildPinUnavailable(pin_meta("build", message, build_id), message=message)
+    return build
+
+
+def pin_meta(reason: str, message: str, build_id: UUID) -> dict[str, Any]:
+    """Return what a caller is told of a pin that cannot be used."""
+    return {
+        "reason": reason,
+        "message": message,
+        "buildId": str(build_id),
+        "maxPinAgeDays": MAX_PIN_AGE_DAYS,
+        **NOTHING_BLOCKED,
+    }
