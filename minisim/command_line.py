@@ -54,10 +54,10 @@ def _include(option: Option, options: list[Option], variables: dict[str, str], *
 
 
 def _text_of(option: Option) -> str:
-    """The text of the file an option names: as given, else among the bundled profiles. A directory is empty."""
+    """The text of the file an option names: as given, below `./profiles`, or bundled. A directory is empty."""
     if option.name is None and option.value == "-":
         return decode(sys.stdin.buffer.read())
-    for path in (Path(option.value), PROFILES / option.value):
+    for path in (Path(option.value), Path("profiles", option.value), PROFILES / option.value):
         try:
             return "" if path.is_dir() else decode(path.read_bytes())
         except (OSError, ValueError):

@@ -1,0 +1,175 @@
+"""What a submission is told of its profile and its build (contract, sections 1 and 3)."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from clients.models import ApiKey
+from jobs.models import Job
+from tests.conftest import Api
+from tests.factories import PROFILE, BuildFactory
+
+BLOCKED_KEYS = {"blocked", "blockedCount", "blockedTruncated"}
+
+
+def submit(api: Api, text: str = PROFILE, **build: Any) -> Any:
+    """Submit a profile and return the answer."""
+    return api.post("jobs", {"build": {"channel": "latest", **build}, "profile": {"text": text}})
+
+
+def change_plan(key: ApiKey, **fields: Any) -> None:
+    """Change the plan of a key's account."""
+    plan = key.client.account.plan
+    for name, value in fields.items():
+        setattr(plan, name, value)
+    plan.save(update_fields=list(fields))
+
+
+def test_refused_directives_are_listed_with_their_lines(api: Api) -> None:
+    answer = submit(api, PROFILE + 'html=/tmp/x\n\tthreads=8 h"tm"l=y\n')
+    assert (answer.status_code, answer.json()["code"]) == (422, "input_sanitized_rejected")
+    meta = answer.json()["meta"]
+    assert set(meta) == {"reason", "message", "docsUrl"} | BLOCKED_KEYS
+    assert meta["blocked"] == [
+        {"line": 6, "text": "html=/tmp/x"},
+        {"line": 7, "text": "threads=8"},
+        {"line": 7, "text": "html=y"},
+    ]
+    assert (meta["blockedCount"], meta["blockedTruncated"]) == (3, False)
+    assert "it writes a file" in meta["message"]
+    assert not Job.objects.exists()
+
+
+def test_the_list_of_refused_directives_is_cut(api: Api) -> None:
+    meta = submit(api, PROFILE + f"html={'x' * 500}\n" * 25).json()["meta"]
+    assert (len(meta["blocked"]), meta["blockedCount"], meta["blockedTruncated"]) == (20, 25, True)
+    assert len(meta["blocked"][0]["text"]) == 200
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "# only a remark\n", "iterations=100\nmax_time=300\n"])
+def test_a_profile_without_an_actor_has_nothing_to_simulate(api: Api, text: str) -> None:
+    answer = submit(api, text)
+    assert (answer.status_code, answer.json()["code"]) == (422, "input_sanitized_rejected")
+    assert answer.json()["meta"]["reason"] == "nothing_to_simulate"
+    assert "nothing to simulate" in answer.json()["error"]
+    assert set(answer.json()["meta"]) >= BLOCKED_KEYS
+
+
+def test_numbers_beyond_the_limits_are_warned_of(api: Api) -> None:
+    text = PROFILE + 'iterations=300000\nprofileset."A B"+=target_error=0.001\n'
+    answer = submit(api, text)
+    assert answer.status_code == 200
+    found = {warning["kind"]: warning for warning in answer.json()["warnings"]}
+    assert set(found) == {"iterations_clamped", "target_error_floored"}
+    clamped = found["iterations_clamped"]
+    assert set(clamped) == {"kind", "line", "requested", "applied", "message"}
+    assert (clamped["line"], clamped["requested"], clamped["applied"]) == (6, 300_000, 250_000)
+    assert found["target_error_floored"]["line"] == 7
+
+
+def test_there_are_no_warnings_without_a_reason(api: Api) -> None:
+    assert "warnings" not in submit(api, PROFILE + "iterations=250000\ntarget_error=0.01\n").json()
+
+
+def test_a_plan_limits_variants(api: Api, key: tuple[ApiKey, str]) -> None:
+    change_plan(key[0], max_variants=2)
+    text = PROFILE + "copy=B\nprofileset.x+=level=80\n"
+    assert submit(api, text).status_code == 200
+    answer = submit(api, text + "profileset.y+=level=80\n")
+    assert (answer.status_code, answer.json()["code"]) == (422, "too_many_variants")
+    meta = answer.json()["meta"]
+    assert (meta["totalVariants"], meta["maxVariants"], meta["blocked"]) == (3, 2, [])
+    assert set(meta) == {
+        "reason", "message", "docsUrl", "totalVariants", "maxVariants", "upgradeUrl", *BLOCKED_KEYS,
+    }  # fmt: skip
+
+
+def test_bundled_profiles_can_be_included_and_no_other_file(api: Api) -> None:
+    BuildFactory.create(profiles=["T26_Mage_Frost.simc"], profiles_path="/somewhere")
+    assert submit(api, "T26_Mage_Frost.simc\n").status_code == 200
+    assert submit(api, "input=T26_Mage_Frost.simc\n").status_code == 200
+    assert submit(api, PROFILE + "input=/etc/passwd\n").json()["code"] == "input_sanitized_rejected"
+    assert submit(api, PROFILE + "../T26_Mage_Frost.simc\n").json()["code"] == "input_sanitized_rejected"
+
+
+def test_only_the_pinned_builds_profiles_count(api: Api, key: tuple[ApiKey, str]) -> None:
+    change_plan(key[0], allows_build_pin=True)
+    BuildFactory.create(profiles=["A.simc"])
+    pinned = BuildFactory.create(profiles=["B.simc"])
+    assert submit(api, "B.simc\n", id=str(pinned.pk)).status_code == 200
+    assert submit(api, "A.simc\n", id=str(pinned.pk)).json()["code"] == "input_sanitized_rejected"
+
+
+def test_armory_imports_need_credentials(api: Api) -> None:
+    answer = submit(api, "armory=eu,area52,somebody\n")
+    assert answer.json()["code"] == "input_sanitized_rejected"
+    assert "bnetClientId" in answer.json()["meta"]["message"]
+
+
+def test_a_pin_needs_a_plan_that_allows_it(api: Api) -> None:
+    build = BuildFactory.create()
+    answer = submit(api, id=str(build.pk))
+    assert (answer.status_code, answer.json()["code"]) == (422, "build_pin_not_allowed")
+    assert answer.json()["meta"]["buildId"] == str(build.pk)
+    assert set(answer.json()["meta"]) == {"reason", "message", "docsUrl", "buildId", "maxPinAgeDays", *BLOCKED_KEYS}
+
+
+def test_a_build_can_be_pinned(api: Api, key: tuple[ApiKey, str]) -> None:
+    change_plan(key[0], allows_build_pin=True)
+    build = BuildFactory.create()
+    job = Job.objects.get(pk=submit(api, id=str(build.pk)).json()["id"])
+    assert job.pinned_build == build
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"git_branch": "other"},
+        {"created_at": timezone.now() - timedelta(days=31)},
+        {"withdrawn_at": timezone.now()},
+    ],
+    ids=["another branch", "too old", "withdrawn"],
+)
+def test_a_pin_must_be_to_be_had(api: Api, key: tuple[ApiKey, str], fields: dict[str, Any]) -> None:
+    change_plan(key[0], allows_build_pin=True)
+    build = BuildFactory.create(**fields)
+    for build_id in (build.pk, uuid4()):
+        answer = submit(api, id=str(build_id))
+        assert (answer.status_code, answer.json()["code"]) == (422, "build_pin_unavailable")
+        assert answer.json()["meta"]["maxPinAgeDays"] == 30
+
+
+@pytest.mark.parametrize("build_id", ["x", 5, None, "0" * 32, "urn:uuid:" + "0" * 27])
+def test_a_pin_is_a_uuid(api: Api, build_id: Any) -> None:
+    assert submit(api, id=build_id).json()["code"] == "validation_failed"
+
+
+def test_the_builds_that_channels_mean(api: Api) -> None:
+    old = BuildFactory.create(created_at=timezone.now() - timedelta(days=40), wow_version="11.2.0.63003")
+    new = BuildFactory.create(profiles_path="/p", profiles=["A.simc"], ci={"status": "passed", "failed": []})
+    body = api.get("builds").json()
+    assert {listed["channel"]: listed["id"] for listed in body["builds"]} == {
+        "latest": str(new.pk),
+        "nightly": str(old.pk),
+        "weekly": str(new.pk),
+    }
+    assert set(body["builds"][0]) == {
+        "channel", "gitBranch", "repo", "commit", "simcVersion", "gameData", "id", "createdAt", "ci", "profiles",
+    }  # fmt: skip
+
+
+def test_one_build(api: Api) -> None:
+    build = BuildFactory.create(wow_version="11.2.0.63003", profiles_path="/p", profiles=["A.simc"])
+    body = api.get(f"builds/{build.pk}").json()
+    assert "channel" not in body
+    assert body["gameData"] == {"live": {"version": "11.2.0.63003", "hotfixDate": None}, "ptr": None}
+    assert body["profiles"] == {"manifest": ["A.simc"]}
+
+
+@pytest.mark.parametrize("build_id", ["x", str(uuid4()), "0" * 500])
+def test_an_unknown_build(api: Api, build_id: str) -> None:
+    answer = api.get(f"builds/{build_id}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")

@@ -1,0 +1,115 @@
+"""Which build a channel means, which one a job runs on, and which are forgotten."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client as HttpClient
+from django.utils import timezone
+
+from jobs import builds, lifecycle
+from jobs.lifecycle import Outcome
+from jobs.models import Build, Channel, Job, Status
+from tests.factories import BuildFactory, make_job, make_running_job
+
+pytestmark = pytest.mark.django_db
+# A Wednesday; the week began on Monday the 16th.
+NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
+
+
+def built(day: int, hour: int = 6) -> Build:
+    """Return a build made on a day of that November."""
+    build: Build = BuildFactory.create(created_at=datetime(2026, 11, day, hour, tzinfo=UTC))
+    return build
+
+
+@pytest.mark.parametrize(
+    ("channel", "days", "expected"),
+    [
+        ("latest", [(10, 6), (17, 6), (18, 1)], (18, 1)),
+        ("nightly", [(10, 6), (17, 6), (17, 23), (18, 1)], (17, 23)),
+        ("nightly", [(10, 6), (14, 6), (18, 1)], (14, 6)),
+        ("nightly", [(17, 23), (18, 0)], (17, 23)),
+        ("nightly", [(18, 1)], None),
+        ("weekly", [(10, 6), (15, 23), (16, 0), (17, 6), (18, 1)], (16, 0)),
+        ("weekly", [(9, 6), (14, 6), (15, 23)], (15, 23)),
+        ("weekly", [(2, 6)], (2, 6)),
+        ("weekly", [(17, 6)], (17, 6)),
+        ("latest", [], None),
+        ("weekly", [], None),
+    ],
+)
+def test_what_a_channel_means(channel: str, days: list[tuple[int, int]], expected: tuple[int, int] | None) -> None:
+    for day, hour in days:
+        built(day, hour)
+    found = builds.for_channel(Channel(channel), "midnight", now=NOW)
+    assert (found and (found.created_at.day, found.created_at.hour)) == expected
+
+
+def test_other_branches_and_withdrawn_builds_do_not_count() -> None:
+    BuildFactory.create(git_branch="other")
+    withdrawn = BuildFactory.create()
+    builds.withdraw(Build.objects.filter(pk=withdrawn.pk))
+    assert builds.resolve(make_job()) is None
+    assert builds.restore(Build.objects.all()) == 1
+    assert builds.resolve(make_job()) == withdrawn
+
+
+def test_a_pin_comes_before_the_channel_and_gives_way_when_it_is_gone() -> None:
+    pin, newest = built(2), BuildFactory.create()
+    job = make_job(pinned_build=pin)
+    assert builds.resolve(job) == pin
+    builds.withdraw(Build.objects.filter(pk=pin.pk))
+    assert builds.resolve(Job.objects.get(pk=job.pk)) == newest
+    pin.delete()
+    assert builds.resolve(Job.objects.get(pk=job.pk)) == newest
+
+
+def old_build() -> Build:
+    """Return a build past its retention, beside a newer one of its branch."""
+    BuildFactory.create()
+    build: Build = BuildFactory.create(created_at=timezone.now() - timedelta(days=100))
+    return build
+
+
+def test_an_old_build_that_nobody_used_is_removed() -> None:
+    build = old_build()
+    assert builds.forget_old() == 1
+    assert not Build.objects.filter(pk=build.pk).exists()
+    assert builds.forget_old() == 0
+
+
+def test_a_branchs_newest_build_stays_however_old() -> None:
+    BuildFactory.create(created_at=timezone.now() - timedelta(days=1000))
+    assert builds.forget_old() == 0
+
+
+def test_a_build_stays_while_a_job_uses_it() -> None:
+    build = old_build()
+    pinned = make_job(pinned_build=build)
+    assert builds.forget_old() == 0
+    lifecycle.finish(pinned, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
+    running = make_running_job()
+    Job.objects.filter(pk=running.pk).update(build=build)
+    assert builds.forget_old() == 0
+
+
+def test_a_build_that_ended_jobs_name_is_only_withdrawn() -> None:
+    build = old_build()
+    job = make_running_job()
+    Job.objects.filter(pk=job.pk).update(build=build)
+    lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
+    assert builds.forget_old() == 1
+    build.refresh_from_db()
+    assert build.withdrawn_at is not None
+    assert Job.objects.get(pk=job.pk).build == build
+
+
+def test_operators_withdraw_and_restore_builds() -> None:
+    http = HttpClient()
+    http.force_login(User.objects.create_superuser("operator"))
+    build = BuildFactory.create()
+    for action, available in (("withdraw", False), ("restore", True)):
+        http.post("/admin/jobs/build/", {"action": action, "_selected_action": [str(build.pk)]})
+        build.refresh_from_db()
+        assert (build.withdrawn_at is None) is available
