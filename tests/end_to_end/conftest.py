@@ -19,7 +19,10 @@ from redis import Redis
 
 TERMINAL = {"completed", "failed", "cancelled", "timed_out"}
 QUICK = 'mage="Quick"\nlevel=80\niterations=20\n'
-LONG = 'mage="Long"\nlevel=80\niterations=100000000\n'
+# Minutes of work within the platform's limits: many sets of many fights.
+LONG = 'mage="Long"\nlevel=80\niterations=250000\n' + "".join(
+    f"profileset.{number}+=head=,id={number},ilevel=600\n" for number in range(100)
+)
 
 
 @dataclass(frozen=True)
