@@ -1,6 +1,7 @@
 """`make bench`: every benchmark, one row each."""
 
-from bench import simulator
+from bench import profiles, simulator
 
 if __name__ == "__main__":
     simulator.main()
+    profiles.main()

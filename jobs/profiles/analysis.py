@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.profiles.grammar import tokens
-from jobs.profiles.policy import ITEM_SLOTS, Refusal, Rules, Setting
+from jobs.profiles.policy import ITEM_SLOTS, LIMITED, Refusal, Rules, Setting
 from jobs.profiles.values import read_integer, read_number
 
 # What starts an actor in any known tree (simulator-cli, 1.7). Enemies and pets are nobody's result.
@@ -123,7 +123,7 @@ class _Reader:
         self.result.profilesets[name] = None
         if setting.replaces:
             self.own.pop(name, None)
-        if setting.name in ("iterations", "target_error"):
+        if setting.name in LIMITED:
             self.own.setdefault(name, {})[setting.name] = setting
 
     def _take_base(self, setting: Setting) -> None:
@@ -135,10 +135,11 @@ class _Reader:
             result.main_actor = result.main_actor or setting.value
         elif name == "copy":
             result.copies += 1
-        elif name in ("iterations", "target_error"):
+        elif name in LIMITED:
             self.own.setdefault(None, {})[name] = setting
         elif name == "profileset_metric":
-            result.metric = METRIC_SEPARATORS.split(setting.value.strip().lower())[0] or "dps"
+            named = METRIC_SEPARATORS.split(setting.value.strip().lower())
+            result.metric = next(filter(None, named), "dps")
         elif name in HELD_BACK:
             result.held_back.append(setting)
         elif name in ACTOR_OPTIONS or name.partition(".")[0].rstrip("+") == "actions":

@@ -14,11 +14,12 @@ BOM = "\ufeff"
 MAX_TEMPLATES_PER_TOKEN = 10
 """Occurrences of `$(…)` the simulator expands in one name or value (simulator-cli, 1.4)."""
 MAX_EXPANSION = 4 * 1024 * 1024
-"""Characters one call of `expand_templates` may produce in all. The simulator has no such limit."""
+"""Characters that the templates of one parse may add in all. The simulator has no such limit."""
 
 _SEPARATORS = " \t\r\n"
 _SEPARATOR = re.compile(f"[{_SEPARATORS}]")
 _TEMPLATE = "$("
+_SHOWN_CHARACTERS = 40
 
 
 class TemplateError(Exception):
@@ -93,17 +94,57 @@ def expand_templates(source: Iterable[Token], variables: dict[str, str]) -> Iter
     `variables` is read and added to as the tokens come, so that one mapping can serve a text and all it includes.
     Raises TemplateError where the simulator would stop, and once the total passes `MAX_EXPANSION` characters.
     """
-    expanded = 0
+    templates = Templates(variables)
     for token in source:
-        option = _expand_token(token, variables)
-        if _TEMPLATE in token.text:
-            expanded += len(option.name or "") + len(option.value)
-            if expanded > MAX_EXPANSION:
-                raise TemplateError(f"Templates expand to more than {MAX_EXPANSION} characters", token.line)
-        if option.name is not None and option.name.startswith("$"):
-            variables[_variable(option, variables)] = option.value
-        else:
+        option = templates.expand(token)
+        if option is not None:
             yield option
+
+
+class Templates:
+    """The template variables of one parse, and what their use has cost so far."""
+
+    def __init__(self, variables: dict[str, str]) -> None:
+        self._variables = variables
+        self._produced = 0
+
+    def expand(self, token: Token) -> Option | None:
+        """One token expanded; None for a definition, which is kept. Raises TemplateError.
+
+        The order matters: a bare token may become an option, and names are split off before they are expanded.
+        """
+        if token.name is None:
+            token = token._replace(text=self._expand(token.text, token.line))
+        if token.name is None or token.value is None:
+            return Option(token.line, None, token.text)
+        value = self._expand(token.value, token.line)
+        if token.name.startswith("$"):
+            self._variables[self._variable(token.name, token.line)] = value
+            return None
+        name = token.name if token.name == "input" else self._expand(token.name, token.line)
+        return Option(token.line, name, value)
+
+    def _variable(self, written: str, line: int) -> str:
+        """The name a definition `$(name)=…` defines."""
+        if len(written) < 3 or not written.startswith(_TEMPLATE) or not written.endswith(")"):
+            raise TemplateError(f"Variable syntax error: '{written[:_SHOWN_CHARACTERS]}'", line)
+        return self._expand(written[2:-1], line)
+
+    def _expand(self, text: str, line: int) -> str:
+        """Replace from the last occurrence to the first, so that a name may itself be built from templates."""
+        for start in reversed(_starts(text, line)):
+            end = text.find(")", start)
+            if end < 0:
+                raise TemplateError("Unbalanced parenthesis in template variable", line)
+            name = text[start + len(_TEMPLATE) : end]
+            if name not in self._variables:
+                raise TemplateError(f"Missing template variable: '{name[:_SHOWN_CHARACTERS]}'", line)
+            # Counted before it is done, and for tokens that fail later on too: both would be work for nothing.
+            self._produced += len(self._variables[name])
+            if self._produced > MAX_EXPANSION:
+                raise TemplateError(f"Templates expand to more than {MAX_EXPANSION} characters", line)
+            text = text[:start] + self._variables[name] + text[end + 1 :]
+        return text
 
 
 def profileset_name(name: str) -> tuple[str, bool] | None:
@@ -143,28 +184,8 @@ def _words(line: str) -> Iterator[str]:
         yield last
 
 
-def _expand_token(token: Token, variables: dict[str, str]) -> Option:
-    """The order matters: a bare token may become an option, and names are split off before they are expanded."""
-    if token.name is None:
-        token = token._replace(text=_expand(token.text, token.line, variables))
-    if token.name is None or token.value is None:
-        return Option(token.line, None, token.text)
-    value = _expand(token.value, token.line, variables)
-    if token.name.startswith("$") or token.name == "input":
-        return Option(token.line, token.name, value)
-    return Option(token.line, _expand(token.name, token.line, variables), value)
-
-
-def _variable(option: Option, variables: dict[str, str]) -> str:
-    """The name a definition `$(name)=…` defines."""
-    written = option.name or ""
-    if len(written) < 3 or not written.startswith(_TEMPLATE) or not written.endswith(")"):
-        raise TemplateError(f"Variable syntax error: '{written}'", option.line)
-    return _expand(written[2:-1], option.line, variables)
-
-
-def _expand(text: str, line: int, variables: dict[str, str]) -> str:
-    """Replace from the last occurrence to the first, so that a name may itself be built from templates."""
+def _starts(text: str, line: int) -> list[int]:
+    """Where the templates of one name or value begin."""
     starts: list[int] = []
     start = text.find(_TEMPLATE)
     while start >= 0:
@@ -172,12 +193,4 @@ def _expand(text: str, line: int, variables: dict[str, str]) -> str:
         if len(starts) > MAX_TEMPLATES_PER_TOKEN:
             raise TemplateError(f"Nesting depth exceeded (max: {MAX_TEMPLATES_PER_TOKEN})", line)
         start = text.find(_TEMPLATE, start + len(_TEMPLATE))
-    for start in reversed(starts):
-        end = text.find(")", start)
-        if end < 0:
-            raise TemplateError("Unbalanced parenthesis in template variable", line)
-        name = text[start + len(_TEMPLATE) : end]
-        if name not in variables:
-            raise TemplateError(f"Missing template variable: '{name}'", line)
-        text = text[:start] + variables[name] + text[end + 1 :]
-    return text
+    return starts

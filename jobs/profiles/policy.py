@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jobs.profiles.grammar import Option, TemplateError, Token, expand_templates, profileset_name
+from jobs.profiles.grammar import Option, TemplateError, Templates, Token, profileset_name
 
 READS = "it reads a file"
 WRITES = "it writes a file"
@@ -114,19 +114,24 @@ REFUSED: dict[str, str] = {
 NEEDS_CREDENTIALS = frozenset({"armory", "guild"})
 # Only an item's `source` names a database to ask (2c); a character's own is a remark.
 ITEM_SLOTS = frozenset(
-    "head neck shoulder shoulders back chest shirt tabard wrist wrists hands waist legs feet finger1 finger2 "
-    "trinket1 trinket2 main_hand off_hand ranged relic1 relic2 weapon items".split()
+    "head neck shoulder shoulders back chest shirt tabard wrist wrists hand hands waist leg legs foot feet finger1 "
+    "finger2 ring1 ring2 trinket1 trinket2 main_hand off_hand ranged relic1 relic2 weapon items".split()
 )
+ITEM_OVERRIDE = "override.item_slot."
 # The names to which `+=` appends (1.3); everywhere else it makes an option of an unknown name.
 APPENDABLE = frozenset(
     {"raid_events", "set_bonus", "class_talents", "spec_talents", "hero_talents", "target_level"}
 )
-APPENDABLE_FAMILIES = ("actions", "items")
+APPENDABLE_FAMILIES = ("actions", "apl_variable", "items")
+# Read as numbers whatever follows the digits.
+LIMITED = frozenset({"iterations", "target_error"})
 
 NOT_BUNDLED = "only the build's own bundled profiles can be included"
 NO_CREDENTIALS = "it needs credentials.bnetClientId and credentials.bnetClientSecret"
 TEMPLATED = "a template may stand in values, but not where it could become another directive"
 NESTED = "a profileset cannot hold another one"
+PIECEMEAL = "an item is written in one piece, so that it can be judged"
+OUT_OF_TURN = "a number with '=' in it would win over the platform's limits"
 LOST_NAME = "the simulator would silently drop it: a profileset's name is not empty and holds neither '.' nor '='"
 
 
@@ -161,24 +166,24 @@ class Rules:
 
     def judge(self, tokens: Iterable[Token]) -> Iterator[Setting | Refusal]:
         """Judge a profile's tokens in order; template definitions are taken in and yield nothing."""
-        variables: dict[str, str] = {}
+        templates = Templates({})
         for token in tokens:
             if "$" in token.text:
-                yield from self._judge_templated(token, variables)
+                yield from self._judge_templated(token, templates)
             else:
                 name, equals, value = token.text.partition("=")
                 yield self._judge_option(Option(token.line, name, value) if equals else bare(token))
 
-    def _judge_templated(self, token: Token, variables: dict[str, str]) -> Iterator[Setting | Refusal]:
+    def _judge_templated(self, token: Token, templates: Templates) -> Iterator[Setting | Refusal]:
         if could_become_another(token):
             yield Refusal(token.line, token.text, TEMPLATED)
             return
         try:
-            options = list(expand_templates([token], variables))
+            option = templates.expand(token)
         except TemplateError as error:
             yield Refusal(token.line, token.text, str(error))
             return
-        for option in options:
+        if option is not None:
             # What two templates spell together would be expanded once more inside a profileset.
             yield refuse(option, TEMPLATED) if "$(" in option.value else self._judge_option(option)
 
@@ -208,6 +213,9 @@ class Rules:
         if nested.name is not None and nested.name.endswith("+") and not appends(nested.name):
             # `profileset.a=b+=…`: what was meant as the set's name has become an option's.
             return LOST_NAME
+        if nested.name in LIMITED and "=" in nested.value:
+            # It would not replace the base's own number like any other, but follow behind it (1.8).
+            return OUT_OF_TURN
         return self._reason(nested)
 
     def _reason(self, option: Option) -> str | None:
@@ -219,8 +227,8 @@ class Rules:
             return None if option.name == "input" and option.value in self.bundled else NOT_BUNDLED
         if name in NEEDS_CREDENTIALS:
             return None if self.has_credentials else NO_CREDENTIALS
-        if name in ITEM_SLOTS and names_a_source(option.value):
-            return NETWORK
+        if name in ITEM_SLOTS or name.startswith(ITEM_OVERRIDE):
+            return item_reason(option)
         return REFUSED.get(name)
 
 
@@ -236,16 +244,20 @@ def refuse(option: Option, reason: str) -> Refusal:
 
 
 def could_become_another(token: Token) -> bool:
-    """Tell whether a template stands where it could become a directive: in a bare token, or in a name."""
+    """Tell whether a template stands where it could become a directive: in a bare token, or in a name.
+
+    A dollar sign alone is none, except where a definition would begin: at the start of a name.
+    """
     name, value = token.name, token.value
     if name is None or value is None:
         return "$(" in token.text
-    if name.startswith("$(") and name.endswith(")"):
-        return "$" in name[2:]
-    if "$" in name:
+    if name.startswith("$"):
+        return "$(" in name[1:]
+    if "$(" in name:
         return True
     inner = Token(token.line, value)
-    return is_profileset(name) and "$" in (value if inner.name is None else inner.name)
+    directive = value if inner.name is None else inner.name
+    return is_profileset(name) and ("$(" in directive or directive.startswith("$"))
 
 
 def is_profileset(name: str) -> bool:
@@ -257,6 +269,13 @@ def appends(name: str) -> bool:
     """Tell whether the simulator knows an option whose name ends in `+`."""
     plain = name.removesuffix("+")
     return plain in APPENDABLE or plain.partition(".")[0] in APPENDABLE_FAMILIES
+
+
+def item_reason(option: Option) -> str | None:
+    """Return why an item is refused, or None. Where `+=` works it joins strings, be it in the middle of a word."""
+    if option.name is not None and option.name.endswith("+"):
+        return PIECEMEAL
+    return NETWORK if names_a_source(option.value) else None
 
 
 def names_a_source(item: str) -> bool:

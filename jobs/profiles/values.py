@@ -3,14 +3,14 @@
 import re
 
 _BLANKS = r"[ \t\n\v\f\r]*"
-_INTEGER = re.compile(rf"{_BLANKS}([+-]?[0-9]+)", re.ASCII)
+_INTEGER = re.compile(rf"{_BLANKS}([+-]?)0*([0-9]+)", re.ASCII)
 _DECIMAL = re.compile(rf"{_BLANKS}([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)", re.ASCII)
 _HEXADECIMAL = re.compile(
     rf"{_BLANKS}([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?)", re.ASCII
 )
 _WORD = re.compile(rf"{_BLANKS}([+-]?(?:inf|nan))", re.ASCII | re.IGNORECASE)
 LARGEST_INTEGER = 2**31 - 1
-MAX_DIGITS = 400
+MAX_DIGITS = len(str(LARGEST_INTEGER))
 
 
 def read_integer(text: str) -> int | None:
@@ -18,9 +18,9 @@ def read_integer(text: str) -> int | None:
     if not text:
         return 0
     found = _INTEGER.match(text)
-    if found is None or len(found[1]) > MAX_DIGITS:
+    if found is None or len(found[2]) > MAX_DIGITS:
         return None
-    number = int(found[1])
+    number = int(found[1] + found[2])
     return number if -LARGEST_INTEGER - 1 <= number <= LARGEST_INTEGER else None
 
 

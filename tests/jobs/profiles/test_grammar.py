@@ -1,11 +1,24 @@
 """The tokenizer splits where the simulator splits (simulator-cli, 1.1 to 1.4 and 1.8)."""
 
+import os
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.profiles import grammar
-from jobs.profiles.grammar import Option, TemplateError, Token, decode, expand_templates, profileset_name, tokens
+from jobs.profiles.grammar import (
+    BOM,
+    Option,
+    TemplateError,
+    Templates,
+    Token,
+    decode,
+    expand_templates,
+    profileset_name,
+    tokens,
+)
+from tests.jobs.profiles.reference import Undefined, reference_expansion, reference_tokens
 
 
 def texts(text: str) -> list[str]:
@@ -16,24 +29,56 @@ def expanded(text: str) -> list[tuple[str | None, str]]:
     return [(option.name, option.value) for option in expand_templates(tokens(text), {})]
 
 
-def reference_words(line: str) -> list[str]:
-    """The simulator's splitter told as a machine that reads one character at a time."""
-    words, buffer, is_quoted, has_plain_text = [], "", False, False
-    for character in line:
-        if character == '"':
-            is_quoted, has_plain_text = not is_quoted, False
-        elif is_quoted or character not in " \t\r":
-            buffer += character
-            has_plain_text = not is_quoted
-        elif has_plain_text:
-            words.append(buffer)
-            buffer, has_plain_text = "", False
-    return [*words, buffer] if buffer else words
+# Pieces that mean something to the parser, so that a few of them already make a hard case.
+PIECES = [
+    "a",
+    "b=",
+    "=",
+    '"',
+    " ",
+    "\t",
+    "\r",
+    "\n",
+    "#",
+    "+",
+    ".",
+    "-",
+    "$",
+    "$(",
+    "$(x)",
+    ")",
+    "x",
+    "profileset.",
+    "input=",
+]
+STRANGE_PIECES = [BOM, "é", "\0", "\v", "\f", "\x85", "\xa0", "\u2028", "😀"]
+generated = st.lists(st.sampled_from(PIECES + STRANGE_PIECES), max_size=40).map("".join)
+thoroughly = settings(max_examples=100_000 if os.environ.get("SIMSERVICE_LONG") else 300, deadline=None)
 
 
-@given(st.text(alphabet='ab=" \t\r'))
-def test_splits_any_line_like_the_reference(line: str) -> None:
-    assert texts(line) == reference_words(line.lstrip(" \t\r"))
+@pytest.mark.timeout(1800)
+@thoroughly
+@given(generated)
+def test_reads_any_text_like_the_reference(text: str) -> None:
+    assert list(tokens(text)) == reference_tokens(text)
+
+
+@pytest.mark.timeout(1800)
+@thoroughly
+@given(
+    st.lists(st.sampled_from(["a", "$", "$(", "$(a)", "$(b)", "$(ab)", "(", ")", "=", " "]), max_size=25).map(
+        "".join
+    )
+)
+def test_expands_any_value_like_the_reference(value: str) -> None:
+    variables = {"a": "b", "b": "$(a)", "ab": ""}
+    try:
+        expected = reference_expansion(value, variables)
+    except Undefined:
+        with pytest.raises(TemplateError):
+            Templates(variables).expand(Token(1, f"x={value}"))
+    else:
+        assert Templates(variables).expand(Token(1, f"x={value}")) == Option(1, "x", expected)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +193,20 @@ def test_templates_that_multiply_are_stopped() -> None:
     doubling = "".join(f"$(v{level + 1})={f'$(v{level})' * 10}\n" for level in range(12))
     with pytest.raises(TemplateError, match=str(grammar.MAX_EXPANSION)):
         expanded("$(v0)=x\n" + doubling)
+
+
+def test_templates_that_fail_count_against_the_limit() -> None:
+    templates = Templates({"big": "x" * (grammar.MAX_EXPANSION - 1)})
+    for message in ("Missing template variable", str(grammar.MAX_EXPANSION)):
+        with pytest.raises(TemplateError, match=message):
+            templates.expand(Token(1, "a=$(missing)$(big)"))
+
+
+def test_a_message_quotes_a_long_name_in_part() -> None:
+    for text in (f"a=$({'x' * 1000})", f"${'x' * 1000}=1"):
+        with pytest.raises(TemplateError) as caught:
+            expanded(text)
+        assert len(str(caught.value)) < 100
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,47 @@
+"""The profile grammar once more, as slowly and plainly as it can be told: what the real one is held against."""
+
+from jobs.profiles.grammar import BOM, Token
+
+
+class Undefined(Exception):
+    """A template that the simulator would stop at."""
+
+
+def reference_tokens(text: str) -> list[Token]:
+    """Tokens of a text, read one character at a time (simulator-cli, 1.2)."""
+    found: list[Token] = []
+    for number, line in enumerate(text.removeprefix(BOM).split("\n"), start=1):
+        while line[:1] in {" ", "\t", "\r"}:
+            line = line[1:]
+        if line[:1] != "#":
+            found += [Token(number, word) for word in reference_words(line)]
+    return found
+
+
+def reference_words(line: str) -> list[str]:
+    """The simulator's splitter told as a machine with three states of memory."""
+    words, buffer, is_quoted, has_plain_text = [], "", False, False
+    for character in line:
+        if character == '"':
+            is_quoted, has_plain_text = not is_quoted, False
+        elif is_quoted or character not in " \t\r":
+            buffer += character
+            has_plain_text = not is_quoted
+        elif has_plain_text:
+            words.append(buffer)
+            buffer, has_plain_text = "", False
+    return [*words, buffer] if buffer else words
+
+
+def reference_expansion(text: str, variables: dict[str, str], *, depth: int = 1, begin: int = 0) -> str:
+    """`text` with its templates replaced, each after all that stand to its right (simulator-cli, 1.4)."""
+    if depth > 10 and "$(" in text[begin:]:
+        raise Undefined
+    start = text.find("$(", begin)
+    if start < 0:
+        return text
+    text = reference_expansion(text, variables, depth=depth + 1, begin=start + 2)
+    end = text.find(")", start)
+    if end < 0 or text[start + 2 : end] not in variables:
+        raise Undefined
+    return text[:start] + variables[text[start + 2 : end]] + text[end + 1 :]

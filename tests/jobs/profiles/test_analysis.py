@@ -1,0 +1,271 @@
+"""What a profile would make the simulator do: actors, variants, and numbers held within the platform's limits."""
+
+import time
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.profiles.analysis import LISTED_WARNINGS, Analysis, Bounds, analyse, limited, warnings
+from jobs.profiles.policy import Rules
+
+BOUNDS = Bounds(iterations=250_000, target_error=0.01)
+BUNDLED = Rules(bundled=frozenset({"mage.simc"}), has_credentials=True)
+
+
+def analysed(text: str) -> Analysis:
+    return analyse(text, rules=BUNDLED, bounds=BOUNDS)
+
+
+def clamps(text: str) -> list[tuple[str, int, object, float, str | None]]:
+    return [
+        (clamp.name, clamp.line, clamp.requested, clamp.applied, clamp.profileset)
+        for clamp in analysed(text).clamps
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "actors", "copies", "variants"),
+    [
+        ("", 0, 0, 0),
+        ("mage=a", 1, 0, 0),
+        ("mage=a\nwarrior=b\nplayer_simplified=c", 3, 0, 2),
+        ("mage=a copy=b copy=c,a", 1, 2, 2),
+        ("mage=a enemy=b enemy=c tank_dummy=d pet=wolf guardian=e", 1, 0, 0),
+        ("MAGE=a Mage=b death_knight=c", 0, 0, 0),
+        ("armory=eu,somewhere,a,b,c,spec=frost,cache=1", 3, 0, 2),
+        ("armory=eu", 1, 0, 0),
+        ("mage.simc\ninput=mage.simc mage=a", 1, 0, 2),
+        ('name="x" mage=a', 0, 0, 0),
+        ("# mage=a", 0, 0, 0),
+    ],
+)
+def test_actors_and_copies(text: str, actors: int, copies: int, variants: int) -> None:
+    found = analysed(text)
+    assert (found.actors, found.copies, found.variants) == (actors, copies, variants)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("profileset.a=level=1", ["a"]),
+        ("profileset.a+=level=1 profileset.a+=race=orc", ["a"]),
+        ("profileset.a=level=1 profileset.a+=race=orc profileset.a=level=2", ["a"]),
+        ("profileset.b+=level=1 profileset.a+=level=1", ["b", "a"]),
+        ("profileset.a+=", ["a"]),
+        ("profileset.a=", ["a"]),
+        ("profileset.a=level=1 profileset.A=level=1", ["a", "A"]),
+        ('profileset."a b"+=level=1\n"profileset.a b+=level=2"\nprofile"set.a b"+=x=1', ["a b"]),
+        ("profileset.a++=level=1 profileset.a+=level=1", ["a+", "a"]),
+        ("profileset.Ä+=level=1 profileset.Ä+=level=1", ["Ä"]),
+        ('profileset." "+=level=1', [" "]),
+    ],
+)
+def test_profilesets_are_counted_as_they_are_built(text: str, names: list[str]) -> None:
+    found = analysed(f"mage=a\n{text}")
+    assert list(found.profilesets) == names
+    assert found.variants == len(names)
+
+
+def test_profilesets_copies_and_actors_add_up() -> None:
+    text = "mage=a\nwarrior=b\ncopy=c\nprofileset.d+=level=1\nprofileset.e+=level=1\nprofileset.e+=race=orc"
+    assert analysed(text).variants == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "has_actor"),
+    [
+        ("mage=a", True),
+        ("mage.simc", True),
+        ("tinker=a\nspec=pistols", True),
+        ("tinker=a\nhead=,id=5", True),
+        ("tinker=a\nring1=,id=5", True),
+        ("tinker=a\nactions+=/shoot", True),
+        ("tinker=a\nactions.precombat=wait", True),
+        ("tinker=a", False),
+        ("enemy=a\niterations=100", False),
+        ("profileset.a+=spec=frost", False),
+        ("actionsx=1", False),
+        ("# mage=a", False),
+        ("", False),
+    ],
+)
+def test_whether_there_is_anything_to_simulate(text: str, has_actor: bool) -> None:  # noqa: FBT001
+    assert analysed(text).has_actor is has_actor
+
+
+def test_the_main_actor_is_the_first() -> None:
+    assert analysed('enemy=e\nmage="A B"\nwarrior=b').main_actor == "A B"
+    assert analysed("enemy=e").main_actor is None
+
+
+@pytest.mark.parametrize(
+    ("text", "metric"),
+    [
+        ("", "dps"),
+        ("profileset_metric=hps", "hps"),
+        ("profileset_metric=HPS/dps", "hps"),
+        ("profileset_metric=/:,dtps:dps", "dtps"),
+        ("profileset_metric=", "dps"),
+        ("profileset_metric=dps profileset_metric=deaths,dps", "deaths"),
+        ("profileset.a+=profileset_metric=hps", "dps"),
+    ],
+)
+def test_metric(text: str, metric: str) -> None:
+    assert analysed(text).metric == metric
+
+
+def test_what_multistage_holds_back() -> None:
+    found = analysed("calculate_scale_factors=1 iterations=5\nreport_details=0\nprofileset.a+=report_details=1")
+    assert [(setting.line, setting.name) for setting in found.held_back] == [
+        (1, "calculate_scale_factors"),
+        (2, "report_details"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("iterations=250000 target_error=0.01", []),
+        ("iterations=1e9 target_error=0", []),
+        ("iterations=-1 target_error=-0.5", []),
+        ("iterations=99999999999999 target_error=x", []),
+        ("iterations= target_error=", []),
+        ("ITERATIONS=900000 iterations+=900000", []),
+        ("iterations=250001", [("iterations", 1, 250_001, 250_000, None)]),
+        ('\n"iterations= +0900000,000"', [("iterations", 2, 900_000, 250_000, None)]),
+        (f"iterations={'0' * 500}900000", [("iterations", 1, 900_000, 250_000, None)]),
+        ("iterations=900000\niterations=5", []),
+        ("iterations=5\niterations=900000", [("iterations", 2, 900_000, 250_000, None)]),
+        ("$(n)=900000\niterations=$(n)", [("iterations", 2, 900_000, 250_000, None)]),
+        ("target_error=.005", [("target_error", 1, 0.005, 0.01, None)]),
+        ("target_error=0x1p-9junk", [("target_error", 1, 2.0**-9, 0.01, None)]),
+        ("target_error=nan", [("target_error", 1, "nan", 0.01, None)]),
+        ("target_error=inf", []),
+        ("profileset.a+=iterations=900000", [("iterations", 1, 900_000, 250_000, "a")]),
+        ('\nprofileset."a b"+=target_error=1e-5', [("target_error", 2, 1e-5, 0.01, "a b")]),
+        ("profileset.a+=iterations=900000 profileset.a+=iterations=5", []),
+        ("profileset.a+=iterations=900000 profileset.a=level=1", []),
+        ("profileset.a=iterations=900000 profileset.a=", []),
+        ("profileset.a+=iterations=900000 profileset.b=level=1", [("iterations", 1, 900_000, 250_000, "a")]),
+        ("iterations=900000 profileset.a+=iterations=5", [("iterations", 1, 900_000, 250_000, None)]),
+    ],
+)
+def test_numbers_beyond_the_limits(text: str, expected: list[object]) -> None:
+    assert clamps(text) == expected
+
+
+def test_warnings_say_where_and_what() -> None:
+    first, second = warnings(analysed("iterations=900000\nprofileset.a+=target_error=nan"))
+    assert first == {
+        "kind": "iterations_clamped",
+        "line": 1,
+        "requested": 900_000,
+        "applied": 250_000,
+        "message": "iterations=900000 is beyond the platform's limit; the job runs at 250000.",
+    }
+    assert (second["kind"], second["line"], second["requested"]) == ("target_error_floored", 2, "nan")
+    assert "for one profileset" in second["message"]
+
+
+def test_warnings_are_listed_up_to_a_number_and_all_applied() -> None:
+    text = "\n".join(f"profileset.{number}+=iterations=900000" for number in range(LISTED_WARNINGS + 1))
+    found = analysed(text)
+    assert len(warnings(found)) == LISTED_WARNINGS
+    assert analysed(limited(text, found)).clamps == []
+
+
+def test_a_profile_within_the_limits_runs_as_it_is() -> None:
+    text = "mage=a\niterations=100"
+    assert limited(text, analysed(text)) is text
+
+
+LIMITED_PIECES = st.sampled_from(
+    [
+        "mage=a",
+        "iterations=900000",
+        "iterations=5",
+        "target_error=nan",
+        'profileset."a b"+=iterations=900000',
+        'profileset."a b"=target_error=0.001',
+        'profileset."a\t#"+=target_error=0.001',
+        'profileset."$ é"+=iterations=0900000',
+        "profileset.a++=iterations=900000",
+        "profileset.c=",
+        'name="open',
+        "# note",
+        "\n",
+    ]
+)
+
+
+@given(st.lists(st.tuples(LIMITED_PIECES, st.sampled_from([" ", "\n", "\r\n"]))))
+def test_a_limited_profile_has_nothing_left_to_limit(pieces: list[tuple[str, str]]) -> None:
+    text = "".join(piece + separator for piece, separator in pieces)
+    before = analysed(text)
+    after = analysed(limited(text, before))
+    assert after.clamps == []
+    assert (after.refused, after.variants, after.profilesets) == (
+        before.refused,
+        before.variants,
+        before.profilesets,
+    )
+
+
+def test_refusals_are_listed_up_to_a_number_and_all_counted() -> None:
+    found = analysed("html=x\n" * 50)
+    assert ([refusal.line for refusal in found.refusals], found.refused) == (list(range(1, 21)), 50)
+
+
+MEGABYTES = 2_000_000
+BIG = "$(big)=" + "b" * 1_000_000 + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("", 0),
+        ("# only\n  # comments\r\n", 0),
+        ("\0", 1),
+        ("mage=\0\n\0html=1", 0),
+        ('mage="open', 0),
+        ("$(a)=$(a)\n" * 200_000, 200_000),
+        ("$(a)=1\n" + "$(a)=$(a)$(a)\n" * 100_000, 99_979),
+        (BIG + "$(more)=$(big)$(big)\n" + ("x=" + "$(more)" * 10 + "\n") * 10_000, 9_999 + 1),
+        (BIG + "x=$(none)$(big)\n" * 10_000, 10_000),
+        ("a=b " * 200_000, 0),
+        ("a " * 200_000, 200_000),
+        ("$(" * (MEGABYTES // 2), 1),
+        ("x=" + "$(" * (MEGABYTES // 2), 1),
+        ('"' * MEGABYTES, 0),
+        ('" ' * (MEGABYTES // 2), 1),
+        ('"a" ' * (MEGABYTES // 4), 1),
+        ("iterations=" + "9" * MEGABYTES, 0),
+        ("target_error=." + "0" * MEGABYTES + "1", 0),
+        ("head=" + "," * MEGABYTES + "source", 1),
+        ("\n" * MEGABYTES, 0),
+        ("html" + "+" * MEGABYTES + "=1", 1),
+    ],
+    ids=lambda value: repr(value[:12]) if isinstance(value, str) else None,
+)
+def test_bad_input_is_answered_in_bounded_time(text: str, refused: int) -> None:
+    started = time.perf_counter()
+    found = analysed(text)
+    assert time.perf_counter() - started < 10
+    assert found.refused == refused
+    assert all(len(refusal.reason) < 200 for refusal in found.refusals)
+
+
+def test_a_large_profile_takes_little_memory() -> None:
+    sets = "".join(
+        f'profileset."Set number {n}"+=trinket1=orb,id={n},{"bonus_id=1/2/3," * 4}\n' for n in range(20_000)
+    )
+    tracemalloc.start()
+    try:
+        found = analysed("mage=a\n" + sets)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.variants == 20_000
+    assert peak < 50_000_000

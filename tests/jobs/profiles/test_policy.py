@@ -1,0 +1,301 @@
+"""No spelling the simulator understands gets a harmful directive past the policy, and harmless text passes."""
+
+import pytest
+
+from jobs.profiles import policy
+from jobs.profiles.grammar import decode, tokens
+from jobs.profiles.policy import Refusal, Rules, Setting
+
+BUNDLED = frozenset({"mage.simc"})
+
+# By the sections of simulator-cli, and written out here: a name that is lost from the table must be missed.
+FORBIDDEN = """
+local_json json json2 json3 xml html output debug_seed reforge_plot_output_file spell_query_xml_output_file save
+save_gear save_talents save_actions save_profiles save_raid_summary save_prefix save_suffix save_talent_str
+save_full_profile tmi_output hosted_html thumbnail decorated_tooltips
+
+armory guild item_db_source cache_items cache_players http_clear_cache armory_retries default_region default_server
+proxy apikey apitoken
+
+threads profileset_work_threads profileset_init_threads process_priority cleanup_threads strict_work_queue
+
+debug debug_each debug_scale_factors log maximize_reporting statistics_level report_rng report_iteration_data
+report_strict_iteration_data report_all_variables collect_action_sequence stat_timelines buff_uptime_timeline
+buff_stack_uptime_timeline dps_plot_stat dps_plot_points dps_plot_step dps_plot_iterations dps_plot_target_error
+dps_plot_positive dps_plot_negative dps_plot_debug reforge_plot_stat reforge_plot_amount reforge_plot_step
+reforge_plot_iterations reforge_plot_target_error reforge_plot_debug wheel_seconds wheel_shift wheel_granularity
+regen_periodicity
+
+spell_query spell_query_wrap display_build show_bonus_ids show_hotfixes strict_parsing input
+""".split()
+
+# HEAD and TAIL are the halves of a name. What they spell stands on the last line, and nothing else is refused.
+SPELLINGS = [
+    "HEADTAIL=1",
+    "HEADTAIL=",
+    "HEADTAIL==1",
+    '"HEADTAIL=1"',
+    '"HEADTAIL"=1',
+    'HEAD"TAIL"=1',
+    '"HEAD""TAIL"=1',
+    'HEAD""TAIL=1',
+    'HEADTAIL"="1',
+    'HEADTAIL="1',
+    'HEADTAIL="1 2"',
+    '"HEADTAIL=1',
+    '"HEAD" \t TAIL=1',
+    '"HEADTAIL" =1',
+    '"" HEADTAIL=1',
+    "level=80 HEADTAIL=1",
+    "level=80 race=orc HEADTAIL=1 role=spell",
+    "level=80\tHEADTAIL=1",
+    "level=80\rHEADTAIL=1",
+    "\r\n \t\rHEADTAIL=1",
+    "\ufeffHEADTAIL=1",
+    "\ufeff \r\tHEADTAIL=1",
+    "# note\n\n\nHEADTAIL=1",
+    "# note\r\nHEADTAIL=1\r",
+    'name="open\nHEADTAIL=1',
+    "race=\x85orc\u2028elf\n\x0blevel=80\n\nHEADTAIL=1",
+    '"#" level=80\nHEADTAIL=1',
+    "HEADTAIL+=1",
+    "HEADTAIL+++=1",
+    "HEADTAIL=a=b",
+    "$(x)=1\nHEADTAIL=$(x)",
+    "$(x)=\nHEAD$(x)TAIL=1",
+    "$(x)=HEADTAIL\nlevel=80\n\n$(x)=1 HEADTAIL=1",
+    "profileset.A=HEADTAIL=1",
+    "profileset.A+=HEADTAIL=1",
+    "profileset.A+=HEADTAIL+=1",
+    '"profileset.A B+=HEADTAIL=1"',
+    'profileset."A B"+=HEADTAIL=1',
+    'profile"set.A"+="HEADTAIL=1"',
+    'profileset."A" +=HEADTAIL=1',
+    "level=80\n\tprofileset.A+=level=70 profileset.A+=HEADTAIL=1",
+    "profileset.A+=profileset.B+=HEADTAIL=1",
+    "profileset.A+=profileset.B+=profileset.C+=HEADTAIL=1",
+    "$(x)=1\nprofileset.A+=HEADTAIL=$(x)",
+    "$(x)=\nprofileset.A+=HEAD$(x)TAIL=1",
+]
+
+
+def judged(text: str, **rules: bool) -> list[Setting | Refusal]:
+    return list(Rules(bundled=BUNDLED, **rules).judge(tokens(text)))
+
+
+def refused(text: str, **rules: bool) -> list[Refusal]:
+    return [found for found in judged(text, **rules) if isinstance(found, Refusal)]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_forbidden_name_is_refused_in_any_spelling(spelling: str) -> None:
+    last = spelling.count("\n") + 1
+    for name in FORBIDDEN:
+        for written in (name, name.upper(), name.title()):
+            text = spelling.replace("HEAD", written[:2]).replace("TAIL", written[2:])
+            assert {found.line for found in refused(text)} == {last}, text
+
+
+def test_a_line_that_is_not_utf_8_is_judged_like_any_other() -> None:
+    for name in FORBIDDEN:
+        text = decode(f"race=\xe9lf\nname=\xe9 {name}=1".encode("latin-1"))
+        assert [found.line for found in refused(text)] == [2]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        # Files to include: bare words, and what looks like a bundled name without being one.
+        ("-", 1),
+        ('"-"', 1),
+        ("profileset.a+=-", 1),
+        ("/etc/passwd", 1),
+        ("level=80\n..", 2),
+        ("x.simc", 1),
+        ("./mage.simc", 1),
+        ("../mage.simc", 1),
+        ("/mage.simc", 1),
+        ("MAGE.SIMC", 1),
+        ("mage", 1),
+        ('"mage.simc "', 1),
+        ('"mage.simc" x', 1),
+        ("input=./mage.simc", 1),
+        ("input=-", 1),
+        ("input=", 1),
+        ("INPUT=mage.simc", 1),
+        ("input+=mage.simc", 1),
+        ("input==mage.simc", 1),
+        ("profileset.a+=input=/etc/passwd", 1),
+        ("profileset.a+=x.simc", 1),
+        ("profileset.a=mage.simc/../x.simc", 1),
+        ("iterations=5 # a note", 1),
+        ("level=80\x0bhtml=/x\n\x0c", 2),
+        ("\ufeff\ufeff", 1),
+        ("level=80\n\ufeff# a=1", 2),
+        # Templates that could become a directive.
+        ("$(x)=html=/x\n$(x)", 2),
+        ("$(x)=mage.simc\n$(x)", 2),
+        ("$(x)=-\n$(x)", 2),
+        ("$(x)=/etc/passwd\ninput=$(x)", 2),
+        ("$(x)=/etc/passwd\nprofileset.a+=input=$(x)", 2),
+        ("$(x)=tml\nh$(x)=/x", 2),
+        ("$(x)=html\n$(x)y=/x", 2),
+        ("$(x)=html=/x\nprofileset.a+=$(x)", 2),
+        ("$(x)=html\nprofileset.a+=$(x)=/x", 2),
+        ("$(x)=profileset.a\n$(x)+=html=/x", 2),
+        ("$(x)=a+=html=/x\nprofileset.$(x)", 2),
+        ("$(x)=a\nprofileset.$(x)+=level=80", 2),
+        ("profileset.a+=$(x)=1", 1),
+        ("profileset.a+=$x", 1),
+        ("$(y)=x\n$($(y))=1", 2),
+        ("$(d)=$\nname=$(d)\nname=$(d)(x)", 3),
+        ("$(d)=$\nprofileset.a+=name=$(d)(x)", 2),
+        ("name=$(nothing)", 1),
+        ("name=$(open", 1),
+        ("$x=1", 1),
+        ("$=1", 1),
+        ("$(x=1", 1),
+        ("$(x)=$(x)", 1),
+        ("$(a)=1\nname=" + "$(a)" * 11, 2),
+        # Item databases, in each slot, and in the override of a slot.
+        *((f"level=80\n{slot}=,id=1,source=wowhead", 2) for slot in sorted(policy.ITEM_SLOTS)),
+        *((f"{slot}=,id=1,source=local", 1) for slot in "leg foot hand ring1 ring2 shoulder wrist".split()),
+        ("head=hood,id=1, SOURCE =wowhead", 1),
+        ("head=hood,source", 1),
+        ('head="hood,id=1,sou"rce=wowhead', 1),
+        ("$(x)=source\nhead=hood,$(x)=wowhead", 2),
+        ("$(x)=rce=wowhead\nhead=hood,sou$(x)", 2),
+        ("profileset.a+=head=hood,source=wowhead", 1),
+        ("profileset.a+=ring2=,source=wowhead", 1),
+        ("override.item_slot.head=hood,source=wowhead", 1),
+        ("override.item_slot.Ring=hood,source=wowhead", 1),
+        ("override.item_slot.head=hood,id=1,sou\noverride.item_slot.head+=rce=wowhead", 2),
+        ("items=head=hood,sou\nitems+=rce=wowhead", 2),
+        ("profileset.a+=override.item_slot.head=,source=wowhead", 1),
+        # Profilesets that the simulator would not build as they are written.
+        ("profileset.=level=80", 1),
+        ("profileset.+=level=80", 1),
+        ("profileset.++=level=80", 1),
+        ("profileset.1.5+=level=80", 1),
+        ("profileset.a.b=", 1),
+        ("Profileset.a+=level=80", 1),
+        ("profileset.a=b+=level=80", 1),
+        ("profileset.a+=profileset.b+=level=80", 1),
+        ("profileset.a+=PROFILESET.b+=html=/x", 1),
+        ("profileset.a", 1),
+        ("profileset.a+=iterations=99999999=", 1),
+        ("profileset.a+=target_error=0.0001=", 1),
+    ],
+)
+def test_a_nasty_case_is_refused_where_it_stands(text: str, line: int) -> None:
+    assert {found.line for found in refused(text)} == {line}
+
+
+ADDON_EXPORT = """\
+# Ilyra - Frost - 2026-03-01 20:15 - EU/Somewhere
+# SimC Addon 12.0.0-01
+# WoW 12.0.0.61000, TOC 120000
+# Requires SimulationCraft 1200-01 or newer
+
+mage="Ilyra"
+level=90
+race=void_elf
+region=eu
+server=somewhere
+role=spell
+professions=tailoring=100/enchanting=87
+spec=frost
+# loot_spec=fire
+loot_spec=frost
+
+talents=CAEAAAAAAAAAAAAAAAAAAAAAAYGmZmZMzMzYmZmZbMzMDAA+/==
+# Saved Loadout: Two targets
+# talents=CAEAAAAAAAAAAAAAAAAAAAAAAYGmZm
+
+# Hood of the Long Winter (639)
+head=,id=212093,enchant_id=7538,gem_id=213743/213467,bonus_id=10356/10370/1540,crafted_stats=36/49
+neck=,id=225577,bonus_id=10390/6652,crafting_quality=5
+finger1=,id=228411,gem_id=228638/228639,context=11
+main_hand=,id=222566,enchant_id=7463,bonus_id=10421/9633/8902
+
+### Gear from Bags
+#
+# Somebody's Old Hat (610)
+# head=,id=211002,source=wowhead,bonus_id=1
+# html=/x
+
+### Additional Character Info
+#
+# upgrade_currencies=c:2914:30/c:2915:55
+# slot_high_watermarks=0:639:639/1:623:623
+
+# Checksum: 5f0c2a1e
+""".replace("\n", "\r\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\ufeff",
+        "# html=/x\n \t#threads=2\r\n#",
+        ADDON_EXPORT,
+        "tinker=Someone\nwarpcharm=2\nexpansion13.option=1\nnew_option+=1",
+        "actions=frostbolt,if=buff.brain_freeze.up&!(cooldown.orb.remains<=3|active_enemies>=2)",
+        'actions.cds+="/use_item,name=old hat,if=target.time_to_die>30"',
+        "actions+=/variable,name=html,value=1 actions.json=/wait,sec=1",
+        "actions+=/log,if=$|x|$y&price=5$",
+        'name=Pay$ na$me=1 profileset."Gold $5"+=name=a$b',
+        "$(who)=Ilyra\nmage=$(who)\nprofileset.a+=name=$(who)",
+        "profileset.a+=actions+=/x profileset.a+=actions.b+=/x profileset.a+=apl_variable.c+=1",
+        "profileset.a+=raid_events+=/adds,count=3 profileset.a+=class_talents+=/1:1 profileset.a+=target_level+=3",
+        'profileset."A B"= profileset.Ä+=trinket1=,id=5 profileset.b++=level=80',
+        "profileset.a=iterations=1000 profileset.a+=target_error=0.5",
+        "calculate_scale_factors=1 scale_only=int,crit scale_delta_multiplier=2 center_scale_delta=1 scale_over=x",
+        "report_details=0 dps_plot_stats=crit deterministic=1 single_actor_batch=1",
+        "iterations=10000 target_error=0.1 max_time=300 fight_style=DungeonSlice desired_targets=5",
+        "enemy=One enemy=Two pet=wolf,a copy=b,a active=owner party=a",
+        "source=wowhead origin=https://example.org/a?b=c comment=source",
+        "raid_events=/adds,source=x head=resource,id=1,sources=2",
+        "override.item_slot.trinket1=orb,id=7 override.bloodlust=1 override.spell_data=spell.1.x=2",
+        'name="A B"html=/x x="y" html=/x',
+        "htm=1 html5=1 xhtml=1 html.x=1 thread=1 thumb.nail=1 savegear=1",
+        "=x ==y",
+        '"" "',
+        "input=mage.simc mage.simc profileset.a+=input=mage.simc",
+    ],
+)
+def test_a_harmless_text_passes(text: str) -> None:
+    assert refused(text) == []
+
+
+def test_characters_are_downloaded_only_with_credentials() -> None:
+    for name in ("armory", "guild"):
+        text = f"{name}=eu,somewhere,ilyra"
+        assert refused(text) == [Refusal(1, text, policy.NO_CREDENTIALS)]
+        assert judged(text, has_credentials=True) == [Setting(1, name, "eu,somewhere,ilyra")]
+
+
+def test_an_option_is_told_as_the_simulator_reads_it() -> None:
+    text = '$(n)=80\nmage="A B"\nlevel=$(n) \nmage.simc\nprofileset."C D"=level=$(n) profileset."C D"+='
+    assert judged(text) == [
+        Setting(2, "mage", "A B"),
+        Setting(3, "level", "80"),
+        Setting(4, None, "mage.simc"),
+        Setting(5, "level", "80", "C D", replaces=True),
+        Setting(5, "", "", "C D"),
+    ]
+
+
+def test_a_refusal_says_what_and_why() -> None:
+    text = 'h"tm"l=/x\n"save prefix"=1 threads=2\nx.simc'
+    assert refused(text) == [
+        Refusal(1, "html=/x", policy.WRITES),
+        Refusal(2, "threads=2", policy.THREADS),
+        Refusal(3, "x.simc", policy.NOT_BUNDLED),
+    ]
+
+
+def test_every_refusal_is_told() -> None:
+    text = "name=$(missing) $(x) html=/x\n" * 3
+    assert [found.line for found in refused(text)] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
