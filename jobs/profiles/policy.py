@@ -257,7 +257,7 @@ def could_become_another(token: Token) -> bool:
         return True
     inner = Token(token.line, value)
     directive = value if inner.name is None else inner.name
-    return is_profileset(name) and ("$(" in directive or directive.startswith("$"))
+    return is_profileset(name) and "$(" in directive
 
 
 def is_profileset(name: str) -> bool:
