@@ -16,7 +16,7 @@ import psycopg
 import pytest
 import redis
 
-from simservice.localstack.postgres import start_postgres
+from simservice.localstack.postgres import PostgresServer, start_postgres
 from simservice.localstack.redis_server import start_redis
 from simservice.localstack.supervisor import Supervisor
 from tests.localstack.conftest import eventually, processes_in
@@ -77,17 +77,24 @@ def test_a_locale_that_the_machine_lacks_is_no_obstacle(
     assert os.environ["LC_ALL"] == "xx_YY.UTF-8"
 
 
-def test_a_data_folder_that_was_never_finished_is_made_anew(start: Start, folder: Path) -> None:
-    (folder / "data.partial").mkdir()
-    (folder / "data.partial" / "PG_VERSION").write_text("18\n")
-    assert folder_of(start())
+def test_a_data_folder_that_was_never_finished_is_made_anew(
+    start: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(server: PostgresServer) -> None:
+        (server.pgdata / "PG_VERSION").write_text("18\n")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken, pytest.raises(KeyboardInterrupt):
+        broken.setattr(PostgresServer, "ensure_pgdata_inited", interrupted)
+        start()
+    assert folder_of(start()) == str(folder / "data")
 
 
 def run_elsewhere(folder: Path) -> subprocess.Popen[str]:
     """PostgreSQL in `folder` under a supervisor of its own process; returns once it answers."""
     script = f"""
 from pathlib import Path
-from simservice.localstack.postgres import start_postgres
+from simservice.localstack.postgres import PostgresServer, start_postgres
 from simservice.localstack.supervisor import Supervisor
 supervisor = Supervisor()
 folder = Path({str(folder)!r})
