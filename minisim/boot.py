@@ -20,7 +20,9 @@ class CheckoutFinder:
 
     @staticmethod
     def find_spec(
-        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None  # noqa: ARG004
+        name: str,
+        path: Sequence[str] | None = None,  # noqa: ARG004
+        target: ModuleType | None = None,  # noqa: ARG004
     ) -> ModuleSpec | None:
         """Return where a module of `minisim` or `jobs` lies, None for every other."""
         if name.partition(".")[0] not in ("minisim", "jobs"):
