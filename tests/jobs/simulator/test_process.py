@@ -324,7 +324,8 @@ def test_large_files_are_a_flood(bench: Bench) -> None:
 
 def test_many_files_are_a_flood(bench: Bench) -> None:
     bench.limit(disk_bytes=1 << 20)
-    assert bench.run("many_files").stopped_for == "disk_flood"
+    ended = bench.run("many_files")
+    assert (ended.signal, ended.stopped_for) == (signal.SIGKILL, "disk_flood")
 
 
 def test_a_deep_closed_tree_is_a_flood_and_is_removed(bench: Bench) -> None:
@@ -444,6 +445,7 @@ def test_a_root_worker_runs_it_as_somebody_else(bench: Bench) -> None:
     bench.run("environment")
     uid = next(int(line.split()[1]) for line in bench.printed() if line.startswith("uid"))
     assert 61184 <= uid <= 65519
+    assert "groups" in [line.strip() for line in bench.printed()]
     assert bench.directory.cwd.stat().st_uid == 0
 
 

@@ -1,6 +1,7 @@
 """The private directory, what may be taken out of it, and the choice of layers."""
 
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -241,6 +242,18 @@ def test_capabilities_are_added_only_for_another_identity(tmp_path: Path) -> Non
     command = sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path, uid=61184))
     assert "CAP_SETUID" in command
     assert "--unshare-user" not in command
+
+
+BUBBLEWRAP = Path(shutil.which("bwrap") or "/nowhere/bwrap")
+
+
+@pytest.mark.skipif(not sandbox.bubblewrap_works(BUBBLEWRAP), reason="bubblewrap is absent or cannot work here")
+def test_bubblewrap_alone_leaves_one_directory_writable(tmp_path: Path) -> None:
+    places = f"/here /dev/here /dev/shm/here {tmp_path}/here ../here here"
+    script = f"for place in {places}; do touch $place && echo $place; done"
+    command = sandbox.bubblewrap_command(BUBBLEWRAP, confinement(tmp_path))
+    done = subprocess.run([*command, "--", "/bin/sh", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["here"]
 
 
 # Executables
