@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import environ  # type: ignore[import-untyped]
+import environ
 import psutil
 import psycopg
 import pytest
