@@ -440,7 +440,16 @@ def test_environment_is_clean(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> 
     assert f"limits 20 {LIMITS.memory_bytes} {LIMITS.file_bytes} 0" in bench.printed()
 
 
+@pytest.fixture
+def extra_group() -> Iterator[None]:
+    before = os.getgroups()
+    os.setgroups([*before, 4])
+    yield
+    os.setgroups(before)
+
+
 @needs_root
+@pytest.mark.usefixtures("extra_group")
 def test_a_root_worker_runs_it_as_somebody_else(bench: Bench) -> None:
     bench.run("environment")
     uid = next(int(line.split()[1]) for line in bench.printed() if line.startswith("uid"))
@@ -529,5 +538,6 @@ def test_what_is_not_a_report_is_refused(bench: Bench) -> None:
         assert product.read() == b"{}"
 
 
-def test_others_tasks_are_allowed_for() -> None:
-    assert resource_limits(LIMITS, others=7)["RLIMIT_NPROC"] == (37, 37)
+def test_others_tasks_are_allowed_for_and_cores_are_not() -> None:
+    limits = resource_limits(LIMITS, others=7)
+    assert (limits["RLIMIT_NPROC"], limits["RLIMIT_CORE"]) == ((37, 37), (0, 0))
