@@ -458,6 +458,28 @@ def test_a_root_worker_runs_it_as_somebody_else(bench: Bench) -> None:
     assert bench.directory.cwd.stat().st_uid == 0
 
 
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """A directory that every user can reach, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        yield Path(place)
+
+
+def test_a_build_that_all_can_reach(open_place: Path, bench: Bench) -> None:
+    bench.build = open_place / "builds" / "one"
+    bench.build.mkdir(parents=True)
+    bench.executable = bench.build / "simulator"
+    bench.executable.write_text("#!/bin/sh\necho ran > report; cat report")
+    bench.executable.chmod(0o755)
+    with PrivateDirectory.create(open_place) as directory:
+        ran = bench.process()
+        ran.directory, ran.readable = directory, [bench.build]
+        with ran:
+            ended = ran.wait(20) or bench.fail("still running")
+    assert (ended.exit_status, bench.printed()[0]) == (0, "ran")
+
+
 def test_rights_cannot_be_gained(bench: Bench) -> None:
     bench.run("gains")
     assert bench.printed()[0].startswith("root refused")
