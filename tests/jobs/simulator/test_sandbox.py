@@ -1,5 +1,6 @@
 """The private directory, what may be taken out of it, and the choice of layers."""
 
+import itertools
 import os
 import shutil
 import socket
@@ -240,7 +241,9 @@ def test_the_network_is_shared_only_when_asked_for(tmp_path: Path) -> None:
 def test_capabilities_are_added_only_for_another_identity(tmp_path: Path) -> None:
     assert "--cap-add" not in sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path))
     command = sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path, uid=61184))
-    assert "CAP_SETUID" in command
+    granted = [after for before, after in itertools.pairwise(command) if before == "--cap-add"]
+    assert granted[:2] == ["CAP_SETUID", "CAP_SETGID"]
+    assert command[command.index("--cap-drop") + 1] == "ALL"
     assert "--unshare-user" not in command
 
 
