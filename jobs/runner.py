@@ -3,7 +3,7 @@
 import os
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -87,4 +87,6 @@ def remove_leftovers() -> None:
     for folder in own_folder().parent.glob(f"{socket.gethostname()}.*"):
         pid = folder.suffix.removeprefix(".")
         if not pid.isdigit() or not Path("/proc", pid).exists():
-            remove_tree(folder)
+            # A worker killed just now may still be cleared up after; the next start finds what is left.
+            with suppress(OSError):
+                remove_tree(folder)

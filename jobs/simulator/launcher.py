@@ -407,7 +407,6 @@ def give_up_rights(specification: dict[str, Any]) -> list[str]:
     """Apply every layer that this machine offers; their names."""
     layers = []
     os.umask(0o077)
-    os.chdir(specification["cwd"])
     Path("/proc/self/oom_score_adj").write_text("1000")
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     if specification["leave_network"] and leave_network():
@@ -420,6 +419,7 @@ def give_up_rights(specification: dict[str, Any]) -> list[str]:
             raise PermissionError(f"{closed} is closed to other users, and the kernel has no Landlock")
         become_user(specification["uid"], keep_search=bool(closed))
         layers.append("own_uid")
+    os.chdir(specification["cwd"])
     # After the change of identity, which clears it.
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     limit_resources(specification["limits"])

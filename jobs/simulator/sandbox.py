@@ -345,13 +345,15 @@ def bubblewrap_command(executable: Path, confinement: Confinement) -> list[str]:
         *system_binds(),
         *binds([*SYSTEM_SETTINGS, *settings, "/sys/devices/system/cpu"]),
         *("--proc", "/proc", "--dev", "/dev"),
+        *open_parents([*readable, cwd]),
         *binds(readable),
-        *("--bind", cwd, cwd, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", cwd),
+        *("--bind", cwd, cwd, "--remount-ro", "/dev", "--remount-ro", "/"),
     ]
 
 
 def capabilities(confinement: Confinement) -> Iterator[str]:
     """Options that leave the launcher, inside, the rights it needs to change identity."""
+    yield from ("--cap-drop", "ALL")
     names = ["CAP_SETUID", "CAP_SETGID"]
     if confinement.closed:
         names.append("CAP_DAC_READ_SEARCH")
@@ -366,6 +368,13 @@ def system_binds() -> Iterator[str]:
             yield from ("--symlink", str(path.readlink()), str(path))
         elif path.exists():
             yield from ("--ro-bind", str(path), str(path))
+
+
+def open_parents(paths: Iterable[str]) -> Iterator[str]:
+    """Options that make the directories above paths passable; bubblewrap would make them for root alone."""
+    parents = {parent for path in map(Path, paths) for parent in path.parents}
+    for parent in sorted(parents):
+        yield from ("--perms", "0755", "--dir", str(parent))
 
 
 def binds(paths: Iterable[str]) -> Iterator[str]:

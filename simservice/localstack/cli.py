@@ -27,7 +27,9 @@ def main(argv: Sequence[str]) -> int:
         signal.signal(number, _request_stop)
     try:
         with running(DataFolder(arguments.data), port=arguments.port or free_port()) as stack:
-            return _serve(stack, with_demo=arguments.demo, once=arguments.once)
+            if arguments.once:
+                return 0 if demo.show(stack) else 1
+            _serve(stack, arguments.data, with_demo=arguments.demo)
     except LocalStackError as error:
         tell(str(error))
         return 1
@@ -61,11 +63,11 @@ def _request_stop(*_: object) -> NoReturn:
     raise StopRequested
 
 
-def _serve(stack: Stack, *, with_demo: bool, once: bool) -> int:
+def _serve(stack: Stack, data: Path, *, with_demo: bool) -> NoReturn:
+    """Serves until a signal ends it."""
     if with_demo:
-        completed = demo.show(stack)
-        if once:
-            return 0 if completed else 1
+        demo.show(stack)
+        tell(f"Serving until Ctrl-C; the logs are in {data}/logs")
     else:
         say(ready_line(stack))
     while True:

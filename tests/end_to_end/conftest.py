@@ -1,5 +1,6 @@
 """The whole stack as `manage.py local` starts it, and a caller of its API."""
 
+import contextlib
 import json
 import os
 import signal
@@ -64,12 +65,21 @@ class Stack:
 
     def worker(self) -> psutil.Process:
         """Return the simulation worker's process."""
-        below = psutil.Process(self.process.pid).children(recursive=True)
-        (worker,) = [p for p in below if "sim.high,sim.standard,sim.background" in p.cmdline()]
+        (worker,) = below(psutil.Process(self.process.pid), "sim.high,sim.standard,sim.background")
         return worker
 
     def redis(self) -> "Redis":
         return Redis.from_url(self.ready["redisUrl"])
+
+
+def below(process: psutil.Process, words: str) -> list[psutil.Process]:
+    """Return the live descendants of a process whose command lines hold some words."""
+    found = []
+    for child in process.children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if words in " ".join(child.cmdline()):
+                found.append(child)
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import psutil
 import pytest
 import requests
 
-from tests.end_to_end.conftest import LONG, Stack
+from tests.end_to_end.conftest import LONG, Stack, below
 
 # One stack serves all of them, so they run on one of the test processes.
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
@@ -29,7 +29,7 @@ def test_a_killed_worker_loses_nothing(stack: Stack) -> None:
     job_id = stack.submit(LONG, runtime={"maxCredits": 32 * 8})
     stack.wait(job_id, lambda job: job["status"] == "running", seconds=20)
     worker = stack.worker()
-    simulators = [p for p in worker.children(recursive=True) if "minisim" in " ".join(p.cmdline())]
+    simulators = below(worker, "minisim")
     assert simulators
     worker.kill()
     killed = time.monotonic()

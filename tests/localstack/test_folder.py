@@ -38,6 +38,7 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
 def test_secrets_are_made_once_and_kept(folder: DataFolder) -> None:
     with folder.locked():
         first = folder.secrets()
+        assert folder.secrets() == first
         folder.keep_secrets(first | {"demo": {"user": "demo"}})
         assert folder.secrets() == first | {"demo": {"user": "demo"}}
 

@@ -31,6 +31,7 @@ def environment() -> None:
         say(f"{name}={value}")
     say("cwd", Path.cwd())
     say("uid", os.getuid())
+    say("groups", *os.getgroups())
     say(
         "limits", *(resource.getrlimit(getattr(resource, f"RLIMIT_{n}"))[0] for n in ("CPU", "AS", "FSIZE", "CORE"))
     )

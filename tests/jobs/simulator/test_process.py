@@ -324,7 +324,8 @@ def test_large_files_are_a_flood(bench: Bench) -> None:
 
 def test_many_files_are_a_flood(bench: Bench) -> None:
     bench.limit(disk_bytes=1 << 20)
-    assert bench.run("many_files").stopped_for == "disk_flood"
+    ended = bench.run("many_files")
+    assert (ended.signal, ended.stopped_for) == (signal.SIGKILL, "disk_flood")
 
 
 def test_a_deep_closed_tree_is_a_flood_and_is_removed(bench: Bench) -> None:
@@ -439,12 +440,44 @@ def test_environment_is_clean(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> 
     assert f"limits 20 {LIMITS.memory_bytes} {LIMITS.file_bytes} 0" in bench.printed()
 
 
+@pytest.fixture
+def extra_group() -> Iterator[None]:
+    before = os.getgroups()
+    os.setgroups([*before, 4])
+    yield
+    os.setgroups(before)
+
+
 @needs_root
+@pytest.mark.usefixtures("extra_group")
 def test_a_root_worker_runs_it_as_somebody_else(bench: Bench) -> None:
     bench.run("environment")
     uid = next(int(line.split()[1]) for line in bench.printed() if line.startswith("uid"))
     assert 61184 <= uid <= 65519
+    assert "groups" in [line.strip() for line in bench.printed()]
     assert bench.directory.cwd.stat().st_uid == 0
+
+
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """A directory that every user can reach, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        yield Path(place)
+
+
+def test_a_build_that_all_can_reach(open_place: Path, bench: Bench) -> None:
+    bench.build = open_place / "builds" / "one"
+    bench.build.mkdir(parents=True)
+    bench.executable = bench.build / "simulator"
+    bench.executable.write_text("#!/bin/sh\necho ran > report; cat report")
+    bench.executable.chmod(0o755)
+    with PrivateDirectory.create(open_place) as directory:
+        ran = bench.process()
+        ran.directory, ran.readable = directory, [bench.build]
+        with ran:
+            ended = ran.wait(20) or bench.fail("still running")
+    assert (ended.exit_status, bench.printed()[0]) == (0, "ran")
 
 
 def test_rights_cannot_be_gained(bench: Bench) -> None:
@@ -527,5 +560,6 @@ def test_what_is_not_a_report_is_refused(bench: Bench) -> None:
         assert product.read() == b"{}"
 
 
-def test_others_tasks_are_allowed_for() -> None:
-    assert resource_limits(LIMITS, others=7)["RLIMIT_NPROC"] == (37, 37)
+def test_others_tasks_are_allowed_for_and_cores_are_not() -> None:
+    limits = resource_limits(LIMITS, others=7)
+    assert (limits["RLIMIT_NPROC"], limits["RLIMIT_CORE"]) == ((37, 37), (0, 0))

@@ -1,6 +1,8 @@
 """The private directory, what may be taken out of it, and the choice of layers."""
 
+import itertools
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -239,8 +241,23 @@ def test_the_network_is_shared_only_when_asked_for(tmp_path: Path) -> None:
 def test_capabilities_are_added_only_for_another_identity(tmp_path: Path) -> None:
     assert "--cap-add" not in sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path))
     command = sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path, uid=61184))
-    assert "CAP_SETUID" in command
+    granted = [after for before, after in itertools.pairwise(command) if before == "--cap-add"]
+    assert granted[:2] == ["CAP_SETUID", "CAP_SETGID"]
+    assert command[command.index("--cap-drop") + 1] == "ALL"
     assert "--unshare-user" not in command
+
+
+BUBBLEWRAP = Path(shutil.which("bwrap") or "/nowhere/bwrap")
+
+
+@pytest.mark.skipif(not sandbox.bubblewrap_works(BUBBLEWRAP), reason="bubblewrap is absent or cannot work here")
+def test_bubblewrap_alone_leaves_one_directory_writable(tmp_path: Path) -> None:
+    granted = confinement(tmp_path)
+    places = f"/here /dev/here /dev/shm/here {tmp_path}/here ../here here"
+    script = f"cd {granted.directory.cwd}; for place in {places}; do touch $place && echo $place; done"
+    command = sandbox.bubblewrap_command(BUBBLEWRAP, granted)
+    done = subprocess.run([*command, "--", "/bin/sh", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["here"]
 
 
 # Executables
