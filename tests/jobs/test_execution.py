@@ -82,6 +82,7 @@ def test_a_real_profile_completes_with_its_result(minisim: Build) -> None:
     }
     assert json.loads(content(job, Artifact.Kind.JSON_REPORT))["report_version"] == "2.0.0"
     assert content(job, Artifact.Kind.INPUT).startswith(b'mage="Frosty"')
+    assert content(job, Artifact.Kind.STDERR_LOG) == b""
 
 
 def test_the_third_report_version_is_made_on_request(minisim: Build) -> None:
