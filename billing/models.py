@@ -21,6 +21,7 @@ class Plan(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(credits_per_second__gt=0), name="plan_rate_positive"),
             models.CheckConstraint(condition=Q(vcpu_per_job__gt=0), name="plan_vcpu_positive"),
+            models.CheckConstraint(condition=Q(max_credits_per_job__gt=0), name="plan_credits_positive"),
             models.CheckConstraint(
                 condition=Q(default_queue_seconds__lte=F("max_queue_seconds")),
                 name="plan_queue_default_le_max",

@@ -7,14 +7,12 @@ from django.http import HttpRequest
 from billing.models import Account
 from clients.accounts import open_account
 from clients.models import ApiKey, Client, Membership
+from simservice.facts import ReadOnly
 
 
-class ClientInline(admin.TabularInline):
+class ClientInline(ReadOnly, admin.TabularInline):
     model = Client
     extra = 0
-    fields = ["name", "is_default", "created_at"]
-    readonly_fields = ["is_default", "created_at"]
-    can_delete = False
 
 
 class MembershipInline(admin.TabularInline):

@@ -6,5 +6,5 @@ from dashboard import views
 
 urlpatterns = [
     path("", views.home, name="home"),
-    path("share/<str:token>", views.share, name="share"),
+    path("share/<token:token>", views.share, name="share"),
 ]

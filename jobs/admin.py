@@ -1,26 +1,12 @@
 """Jobs and builds as operators see them: facts to read, never to edit."""
 
-from typing import Any
-
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from jobs import builds
 from jobs.models import Build, Job, JobEvent, Run
-
-
-class ReadOnly:
-    """An admin page on which nothing is added, changed or deleted."""
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+from simservice.facts import ReadOnly
 
 
 class RunInline(ReadOnly, admin.TabularInline):

@@ -5,7 +5,7 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import IO, BinaryIO, cast
 
 from django.core.files import File
 from django.core.files.storage import default_storage
@@ -76,18 +76,22 @@ def discard(artifacts: list[Artifact]) -> None:
         default_storage.delete(artifact.storage_name)
 
 
-def chunks(artifact: Artifact, *, compressed: bool, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-    """Yield an artifact's content from byte `start` up to `stop`, or the compressed file as it is.
+def open_stored(artifact: Artifact) -> IO[bytes]:
+    """Open an artifact's compressed file. Raises FileNotFoundError when the storage has it no more."""
+    return cast(IO[bytes], default_storage.open(artifact.storage_name))
 
-    Raises FileNotFoundError when the storage has it no more.
-    """
-    with default_storage.open(artifact.storage_name) as stored:
-        if compressed:
-            yield from iter(lambda: stored.read(CHUNK_BYTES), b"")
-            return
-        with gzip.GzipFile(fileobj=stored) as content:
-            content.seek(start)
-            left = (artifact.bytes if stop is None else stop) - start
-            while left > 0 and (data := content.read(min(CHUNK_BYTES, left))):
-                left -= len(data)
-                yield data
+
+def compressed_chunks(stored: IO[bytes]) -> Iterator[bytes]:
+    """Yield a compressed file as it is, and close it."""
+    with stored:
+        yield from iter(lambda: stored.read(CHUNK_BYTES), b"")
+
+
+def chunks(stored: IO[bytes], *, start: int, stop: int) -> Iterator[bytes]:
+    """Yield the content of a compressed file from byte `start` up to `stop`, and close it."""
+    with stored, gzip.GzipFile(fileobj=stored) as content:
+        content.seek(start)
+        left = stop - start
+        while left > 0 and (data := content.read(min(CHUNK_BYTES, left))):
+            left -= len(data)
+            yield data

@@ -1,16 +1,15 @@
 """The public download of an artifact: streamed, resumable, and never able to act as a page of this site."""
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO
 
-from django.http import (
-    HttpRequest,
-    HttpResponse,
-    HttpResponseNotModified,
-    JsonResponse,
-    StreamingHttpResponse,
-)
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
+from django.utils.http import parse_etags
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
 from jobs import artifacts, queries
@@ -19,30 +18,41 @@ from jobs.links import Links
 from jobs.models import Artifact
 from simservice.api.errors import NotFound, error_response
 
-RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z")
+RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z", re.ASCII)
+GZIP = re.compile(r"(?:^|,)\s*gzip\s*(?:;\s*q=(?P<weight>[0-9.]+)\s*)?(?:,|$)", re.IGNORECASE)
 SAFE_HEADERS = {
     "Content-Security-Policy": "sandbox allow-scripts",
     "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
     "Referrer-Policy": "no-referrer",
-    "Accept-Ranges": "bytes",
     "Cache-Control": "private, max-age=3600",
 }
 
 
+@dataclass(frozen=True)
+class Part:
+    """Bytes of an artifact, from `start` up to `stop`."""
+
+    start: int
+    stop: int
+
+
+@csrf_exempt
 @require_safe
 def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
     """Answer with an artifact's content; whoever has the address may read it (contract, sections 2 and 6)."""
     found = Artifact.objects.filter(token=token).first()
-    if found is None:
-        return error_response(NotFound(), request)
-    response = respond(request, found)
+    try:
+        response = error_response(NotFound(), request) if found is None else respond(request, found)
+    except FileNotFoundError:
+        response = error_response(NotFound(), request)
     for name, value in SAFE_HEADERS.items():
         response[name] = value
-    response["ETag"] = etag(found)
     patch_vary_headers(response, ["Accept-Encoding"])
     return response
 
 
+@csrf_exempt
 @require_safe
 def manifest(request: HttpRequest, token: str) -> JsonResponse:
     """Answer with an ended job's manifest, the latest attempt's (contract, section 4)."""
@@ -52,51 +62,75 @@ def manifest(request: HttpRequest, token: str) -> JsonResponse:
     return JsonResponse(responses.manifest(job, queries.artifacts_of(job), Links.for_request(request)))
 
 
-def etag(found: Artifact) -> str:
-    """Return the content's own hash as its entity tag."""
-    return f'"{found.sha256}"'
-
-
 def respond(request: HttpRequest, found: Artifact) -> HttpResponseBase:
-    """Choose between nothing new, a part, the compressed file as it is, and the content."""
-    if etag(found) in request.headers.get("If-None-Match", ""):
-        return HttpResponseNotModified()
-    if "Range" in request.headers:
-        return respond_part(request.headers["Range"], found)
-    compressed = "gzip" in request.headers.get("Accept-Encoding", "")
-    response = stream(found, compressed=compressed)
-    if compressed:
+    """Choose between nothing new, a part, the compressed file as it is, and the content.
+
+    Raises FileNotFoundError when the storage has the artifact no more.
+    """
+    part = asked_part(request, found)
+    compressed = part is None and accepts_gzip(request)
+    tag = f'"{found.sha256}-gzip"' if compressed else f'"{found.sha256}"'
+    response: HttpResponseBase
+    if is_known(request, tag):
+        response = HttpResponseNotModified()
+    elif compressed:
+        response = send(request, found, None)
         response["Content-Encoding"] = "gzip"
+    elif part is not None and part.start >= part.stop:
+        response = HttpResponse(status=416, headers={"Content-Range": f"bytes */{found.bytes}"})
     else:
-        response["Content-Length"] = str(found.bytes)
+        response = send(request, found, part or Part(0, found.bytes))
+        if part is not None:
+            response.status_code = 206
+            response["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{found.bytes}"
+    response["ETag"] = tag
     return response
 
 
-def respond_part(header: str, found: Artifact) -> HttpResponseBase:
-    """Answer a request for one range of bytes; several ranges, or nonsense, get the whole content."""
-    asked = RANGE.match(header)
-    if asked is None or asked.groups() == ("", ""):
-        response = stream(found, compressed=False)
-        response["Content-Length"] = str(found.bytes)
-        return response
-    start, stop = bounds(*asked.groups(), size=found.bytes)
-    if start >= stop:
-        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{found.bytes}"})
-    response = stream(found, compressed=False, start=start, stop=stop)
-    response.status_code = 206
-    response["Content-Range"] = f"bytes {start}-{stop - 1}/{found.bytes}"
-    response["Content-Length"] = str(stop - start)
-    return response
+def is_known(request: HttpRequest, tag: str) -> bool:
+    """Tell whether the caller has this very representation already."""
+    known = parse_etags(request.headers.get("If-None-Match", ""))
+    return "*" in known or tag in [one.removeprefix("W/") for one in known]
 
 
-def bounds(first: str, last: str, *, size: int) -> tuple[int, int]:
-    """Return the half-open range of bytes that a range header's two numbers mean."""
+def accepts_gzip(request: HttpRequest) -> bool:
+    """Tell whether the caller takes a compressed answer."""
+    found = GZIP.search(request.headers.get("Accept-Encoding", ""))
+    return found is not None and (found["weight"] or "1").strip("0.") != ""
+
+
+def asked_part(request: HttpRequest, found: Artifact) -> Part | None:
+    """Return the one range of bytes that is asked for; None for the whole, also when the range makes no sense.
+
+    A part past the end is empty. With `If-Range`, the part is meant only of the content that the caller knows.
+    """
+    asked = RANGE.match(request.headers.get("Range", ""))
+    if asked is None or request.headers.get("If-Range", f'"{found.sha256}"') != f'"{found.sha256}"':
+        return None
+    first, last = asked.groups()
     if not first:
-        return max(0, size - int(last)), size
-    return int(first), min(int(last) + 1 if last else size, size)
+        return Part(max(0, found.bytes - int(last)), found.bytes) if last else None
+    if last and int(last) < int(first):
+        return None
+    return Part(int(first), min(int(last) + 1 if last else found.bytes, found.bytes))
 
 
-def stream(found: Artifact, *, compressed: bool, start: int = 0, stop: int | None = None) -> StreamingHttpResponse:
-    """Return a response that reads the artifact as it is sent."""
-    parts = artifacts.chunks(found, compressed=compressed, start=start, stop=stop)
-    return StreamingHttpResponse(parts, content_type=found.mime_type)
+def content(stored: IO[bytes], part: Part | None) -> Iterator[bytes]:
+    """Return what to send of a compressed file: a part of its content, or the file as it is."""
+    if part is None:
+        return artifacts.compressed_chunks(stored)
+    return artifacts.chunks(stored, start=part.start, stop=part.stop)
+
+
+def send(request: HttpRequest, found: Artifact, part: Part | None) -> HttpResponseBase:
+    """Return a response that reads a part of the artifact, or its compressed file, as it is sent."""
+    stored = artifacts.open_stored(found)
+    if request.method == "HEAD":
+        stored.close()
+        response: HttpResponseBase = HttpResponse(content_type=found.mime_type)
+    else:
+        response = StreamingHttpResponse(content(stored, part), content_type=found.mime_type)
+    if part is not None:
+        response["Content-Length"] = str(part.stop - part.start)
+        response["Accept-Ranges"] = "bytes"
+    return response

@@ -7,8 +7,11 @@ it is told at the next step, stops its simulator and leaves.
 import io
 import logging
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Literal, cast
 
+from django.db import Error as DatabaseError
 from django.db import transaction
 from django.db.models.functions import Now
 
@@ -28,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 WATCHED_EVERY_SECONDS = 0.25
 STDERR_TAIL_BYTES = 16 << 10
+REPORTS = {Artifact.Kind.JSON_REPORT: command.REPORT_NAME, Artifact.Kind.HTML_REPORT: command.HTML_NAME}
+LOGS = {Artifact.Kind.STDOUT_LOG: "stdout", Artifact.Kind.STDERR_LOG: "stderr"}
 SINGLE_PASS = {"enabled": False, "reason": "disabled_by_option", "stages": []}
 
 BUILD_UNAVAILABLE = Outcome(
@@ -42,34 +47,43 @@ INTERNAL = Outcome(
 
 def execute(job: Job) -> None:
     """Work a claimed job to its end, or stop quietly when it is taken away."""
+    stored: list[Artifact] = []
     with Lease(job) as lease:
         try:
-            outcome, stored = attempt(job, lease)
+            outcome = attempt(job, lease, stored)
+            lease.insist(lambda: conclude(job, outcome, stored))
         except LeaseLost:
             logger.warning("job %s attempt %s was taken away", job.pk, job.attempt)
-            return
+            artifacts.discard(stored)
+        except DatabaseError:
+            # The lease runs out, and the sweep gives the job to another attempt.
+            logger.exception("job %s attempt %s is given up: the database does not answer", job.pk, job.attempt)
+            artifacts.discard(stored)
         except Exception:
             logger.exception("job %s attempt %s failed on our side", job.pk, job.attempt)
-            outcome, stored = INTERNAL, []
-        conclude(job, outcome, stored)
+            artifacts.discard(stored)
+            lease.insist(lambda: conclude(job, INTERNAL, []))
 
 
 def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
-    """End the job together with the rows of its artifacts; without the lease, leave nothing behind."""
+    """End the job together with the rows of its artifacts; without the job, leave nothing behind.
+
+    Safe to repeat: an end that was committed although the answer was lost is recognised by its artifacts.
+    """
     with transaction.atomic():
         ended = lifecycle.finish(job, outcome)
         if ended:
             Artifact.objects.bulk_create(stored)
-    if not ended:
+    if not ended and not Artifact.objects.filter(pk__in=[artifact.pk for artifact in stored]).exists():
         artifacts.discard(stored)
-    logger.info("job %s attempt %s: %s", job.pk, job.attempt, outcome.status if ended else "taken away")
+    logger.info("job %s attempt %s: %s", job.pk, job.attempt, outcome.status if ended else "ended elsewhere")
 
 
-def attempt(job: Job, lease: Lease) -> tuple[Outcome, list[Artifact]]:
-    """Run the simulator and return how the job ends, with the artifacts it leaves. Raises LeaseLost."""
+def attempt(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
+    """Run the simulator and return how the job ends; what it leaves is put into `stored`. Raises LeaseLost."""
     build = builds.resolve(job)
     if build is None:
-        return BUILD_UNAVAILABLE, []
+        return BUILD_UNAVAILABLE
     text, profilesets = profile_to_run(job)
     arguments = command.arguments(
         threads=job.vcpus, json_version=cast(Literal[2, 3], job.json_version), html=job.html
@@ -79,8 +93,9 @@ def attempt(job: Job, lease: Lease) -> tuple[Outcome, list[Artifact]]:
         ended = simulate(job, build, arguments, directory=directory, lease=lease, profilesets=profilesets)
         lease.require()
         outcome = outcome_of(job, ended, directory)
-        stored = store_products(job, directory, ran=command.input_text(text, arguments))
-    return outcome, stored
+        # Taken in one by one, so that the caller knows of those stored before one fails.
+        stored.extend(products(job, directory, ran=command.input_text(text, arguments)))
+    return outcome
 
 
 def profile_to_run(job: Job) -> tuple[str, int]:
@@ -109,7 +124,7 @@ def simulate(
         if run is None:
             raise LeaseLost(job.pk)
         ended = watcher.watch(process, until=started + job.ceiling_runtime_seconds)
-    record_end(run, ended)
+    lease.insist(lambda: record_end(run, ended))
     return ended
 
 
@@ -159,10 +174,8 @@ def outcome_of(job: Job, ended: Ended, directory: PrivateDirectory) -> Outcome:
     summary = read_summary(directory, partial=ended.stopped_for is not None)
     judged = verdict.judge(job, ended, summary=summary, complaint=complaint_in(directory))
     wall_ms = round(ended.wall_seconds * 1000)
-    return Outcome(
-        status=judged.status,
-        error_code=judged.error_code,
-        reason=judged.reason,
+    return replace(
+        judged,
         exit_code=verdict.exit_code(ended),
         sim_duration_ms=wall_ms,
         credits_consumed=billed(job, wall_ms),
@@ -197,14 +210,10 @@ def complaint_in(directory: PrivateDirectory) -> str | None:
         return reports.failure_message(log.read().decode(errors="replace"))
 
 
-def store_products(job: Job, directory: PrivateDirectory, *, ran: str) -> list[Artifact]:
-    """Store everything worth keeping of a run and return the rows, not yet saved."""
-    stored = [artifacts.store(job, Artifact.Kind.INPUT, io.BytesIO(ran.encode()))]
-    reports_left = [
-        (Artifact.Kind.JSON_REPORT, command.REPORT_NAME),
-        (Artifact.Kind.HTML_REPORT, command.HTML_NAME),
-    ]
-    for kind, name in reports_left:
+def products(job: Job, directory: PrivateDirectory, *, ran: str) -> Iterator[Artifact]:
+    """Store everything worth keeping of a run, one by one, and yield the rows, not yet saved."""
+    yield artifacts.store(job, Artifact.Kind.INPUT, io.BytesIO(ran.encode()))
+    for kind, name in REPORTS.items():
         try:
             product = open_product(directory.cwd, name, max_bytes=runner.MAX_REPORT_BYTES)
         except UnsafeProduct as error:
@@ -212,8 +221,7 @@ def store_products(job: Job, directory: PrivateDirectory, *, ran: str) -> list[A
             continue
         if product is not None:
             with product:
-                stored.append(artifacts.store(job, kind, product))
-    for kind, stream in ((Artifact.Kind.STDOUT_LOG, "stdout"), (Artifact.Kind.STDERR_LOG, "stderr")):
+                yield artifacts.store(job, kind, product)
+    for kind, stream in LOGS.items():
         with directory.log(stream).open("rb") as log:
-            stored.append(artifacts.store(job, kind, log))
-    return stored
+            yield artifacts.store(job, kind, log)

@@ -3,16 +3,22 @@
 import logging
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import Error as DatabaseError
+from django.db import close_old_connections, connection
 
 from jobs import lifecycle
 from jobs.models import Job
 
 logger = logging.getLogger(__name__)
+
+
+T = TypeVar("T")
+RETRIED_EVERY_SECONDS = 0.5
 
 
 class LeaseLost(Exception):
@@ -46,6 +52,21 @@ class Lease:
         if self.lost.is_set():
             raise LeaseLost(self.job.pk)
 
+    def insist(self, write: Callable[[], T]) -> T:
+        """Do a write again until the database takes it; it must be safe to repeat. Raises LeaseLost.
+
+        A database that restarts while a simulator runs costs a moment, not the run.
+        """
+        while True:
+            close_old_connections()
+            try:
+                return write()
+            except DatabaseError:
+                logger.warning("job %s waits for the database", self.job.pk)
+                connection.close()
+            if self.lost.wait(RETRIED_EVERY_SECONDS):
+                raise LeaseLost(self.job.pk)
+
     def _keep(self) -> None:
         expires = time.monotonic() + settings.LEASE_SECONDS
         try:
@@ -63,6 +84,8 @@ class Lease:
             self.lost.set()
         except DatabaseError:
             logger.warning("the lease of job %s was not renewed: the database does not answer", self.job.pk)
+            # A dead connection stays dead; the next renewal makes a new one.
+            connection.close()
             if time.monotonic() > expires:
                 self.lost.set()
         return expires

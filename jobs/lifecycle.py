@@ -13,9 +13,9 @@ from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from jobs.models import Build, Job, JobEvent, Run, Status
+from jobs.models import HELD, TERMINAL, Build, Job, JobEvent, Run, Status
 
-ENDS = frozenset({Status.COMPLETED, Status.FAILED, Status.TIMED_OUT, Status.CANCELLED})
+ENDS = frozenset(TERMINAL)
 TRANSITIONS: dict[str, frozenset[Status]] = {
     Status.PENDING: frozenset({Status.QUEUED, Status.STARTING, Status.FAILED, Status.CANCELLED}),
     Status.QUEUED: frozenset({Status.STARTING, Status.FAILED, Status.CANCELLED}),
@@ -73,7 +73,7 @@ def move(job: Job, *, to: Status, reason: str = "", guard: Q = ANY, **changes: A
 def accept(job: Job) -> None:
     """Insert a new job, and the first event of its history. Call inside the submission's transaction."""
     job.save(force_insert=True)
-    JobEvent.objects.create(job=job, at=job.created_at, to_status=job.status, attempt=0)
+    JobEvent.objects.create(job=job, at=Now(), to_status=job.status, attempt=0)
 
 
 def mark_queued(job: Job) -> bool:
@@ -100,7 +100,7 @@ def lease_end() -> Any:
 
 def renew_lease(job: Job) -> bool:
     """Keep the job for another lease; False when it is no longer this attempt's."""
-    held = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=(Status.STARTING, Status.RUNNING))
+    held = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=HELD)
     return bool(held.update(lease_expires_at=lease_end()))
 
 
@@ -125,6 +125,12 @@ def hand_back(job: Job, *, reason: str, guard: Q = ANY) -> bool:
         build=None,
         **RELEASED,
     )
+
+
+def end_lost_runs(job: Job) -> None:
+    """Record that the processes of an attempt that was lost are over; how long they ran nobody knows."""
+    lost = Run.objects.filter(job_id=job.pk, attempt=job.attempt, ended_at=None)
+    lost.update(ended_at=Now(), stopped_for="lost")
 
 
 def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:

@@ -83,7 +83,7 @@ class Job(models.Model):
     """One simulation job, from its acceptance to its end. The profile's text is a row of its own."""
 
     id = models.BigIntegerField(primary_key=True, editable=False)
-    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="jobs")
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="jobs", db_index=False)
     client = models.ForeignKey(Client, on_delete=models.PROTECT, related_name="jobs")
     api_key = models.ForeignKey(ApiKey, null=True, on_delete=models.SET_NULL, related_name="jobs")
 
@@ -183,8 +183,8 @@ class Job(models.Model):
 
     @property
     def retried(self) -> bool:
-        """Whether the platform lost at least one attempt (contract, section 5)."""
-        return self.attempt > 1
+        """Whether the platform lost at least one attempt and tries again (contract, section 5)."""
+        return self.attempt > 1 or (self.attempt == 1 and self.status in WAITING)
 
     @property
     def is_terminal(self) -> bool:
@@ -211,6 +211,7 @@ class Run(models.Model):
     build = models.ForeignKey(Build, on_delete=models.PROTECT, related_name="runs")
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
+    # Null while it runs, and for good when it was lost.
     wall_ms = models.PositiveBigIntegerField(null=True)
     cpu_ms = models.PositiveBigIntegerField(null=True)
     peak_memory_bytes = models.PositiveBigIntegerField(null=True)
@@ -222,8 +223,7 @@ class Run(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["job", "attempt", "stage", "shard"], name="run_unique"),
             models.CheckConstraint(
-                condition=Q(ended_at=None, wall_ms=None) | Q(ended_at__isnull=False, wall_ms__isnull=False),
-                name="run_ended_has_duration",
+                condition=Q(wall_ms=None) | Q(ended_at__isnull=False), name="run_with_duration_has_ended"
             ),
         ]
 
@@ -234,7 +234,7 @@ class Run(models.Model):
 class JobEvent(models.Model):
     """One move of a job from one status to another: written with the move, never changed."""
 
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events", db_index=False)
     at = models.DateTimeField()
     from_status = models.CharField(max_length=9, blank=True)
     to_status = models.CharField(max_length=9, choices=Status)

@@ -42,17 +42,27 @@ def claim(worker: str) -> Job | None:
 
 
 def announce(job: Job) -> None:
-    """Tell the workers that a pending job waits. A lost announcement is made again by the sweep."""
+    """Tell the workers that a pending job waits. A lost announcement is made again by the sweep.
+
+    The job is marked before the hint wakes anybody: a claim passes over a row that is being written.
+    """
+    queue = LANES[Priority(job.priority)]
     try:
-        send_hint(LANES[Priority(job.priority)])
+        enough = hints_in(queue) >= HINTS_PER_LANE
+        lifecycle.mark_queued(job)
+        if not enough:
+            send_hint(queue)
     except (OperationalError, RedisError):
         logger.warning("job %s not announced: the broker does not answer", job.pk)
-        return
-    lifecycle.mark_queued(job)
+
+
+def hints_in(queue: str) -> int:
+    """Return how many hints wait in a lane. Raises RedisError."""
+    return int(str(redis().llen(queue)))
 
 
 def send_hint(queue: str) -> None:
-    """Put one hint into a lane."""
+    """Put one hint into a lane. Raises OperationalError."""
     app.send_task("jobs.tasks.simulate", queue=queue)
 
 
@@ -73,7 +83,7 @@ def replenish_hints() -> int:
     sent = 0
     for priority, queue in LANES.items():
         waiting = Job.objects.filter(status__in=WAITING, priority=priority)[:HINTS_PER_LANE].count()
-        missing = waiting - redis().llen(queue) if waiting else 0
+        missing = waiting - hints_in(queue) if waiting else 0
         for _ in range(missing):
             send_hint(queue)
         sent += max(missing, 0)

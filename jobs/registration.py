@@ -44,7 +44,7 @@ def register(
     in the sandbox or does not say which version it is.
     """
     build = Build(
-        executable=str(executable.absolute()),
+        executable=str(executable.resolve()),
         readable_paths=readable_paths(executable, readable, profiles),
         profiles_path="" if profiles is None else str(profiles.resolve()),
     )
@@ -69,9 +69,9 @@ def register(
 
 def readable_paths(executable: Path, readable: Iterable[Path], profiles: Path | None) -> list[str]:
     """Return all that a build may read beside the system's own files."""
-    paths = {executable.resolve().parent, *(path.resolve() for path in readable)}
-    if profiles is not None:
-        paths.add(profiles.resolve())
+    given = [*readable, *([profiles] if profiles is not None else [])]
+    # As they are named and as they are: a program may know itself by either.
+    paths = {executable.resolve().parent, *(path.absolute() for path in given), *(path.resolve() for path in given)}
     return sorted(map(str, paths))
 
 

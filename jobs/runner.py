@@ -84,9 +84,10 @@ def own_folder() -> Path:
 
 def remove_leftovers() -> None:
     """Remove the run directories of processes of this machine that live no more."""
-    for folder in own_folder().parent.glob(f"{socket.gethostname()}.*"):
-        pid = folder.suffix.removeprefix(".")
-        if not pid.isdigit() or not Path("/proc", pid).exists():
+    host = f"{socket.gethostname()}."
+    for folder in own_folder().parent.glob(f"{host}*"):
+        pid = folder.name.removeprefix(host)
+        if pid.isdigit() and not Path("/proc", pid).exists():
             # A worker killed just now may still be cleared up after; the next start finds what is left.
             with suppress(OSError):
                 remove_tree(folder)

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from billing.models import Account, Plan
 from clients.models import ApiKey
@@ -85,8 +85,8 @@ def ceilings_for(submission: Submission, *, plan: Plan) -> Ceilings:
     budget = submission.max_credits or plan.max_credits_per_job
     queue_seconds = submission.max_queue_seconds or plan.default_queue_seconds
     issues = [
-        *out_of_bounds("runtime.maxCredits", budget, least=plan.credits_per_second, most=plan.max_credits_per_job),
-        *out_of_bounds("runtime.maxQueueSeconds", queue_seconds, least=1, most=plan.max_queue_seconds),
+        *out_of_bounds("runtime.maxCredits", budget, most=plan.max_credits_per_job),
+        *out_of_bounds("runtime.maxQueueSeconds", queue_seconds, most=plan.max_queue_seconds),
     ]
     if issues:
         raise ValidationFailed(issues)
@@ -94,11 +94,11 @@ def ceilings_for(submission: Submission, *, plan: Plan) -> Ceilings:
     return Ceilings(credits=budget, runtime_seconds=runtime_seconds, queue_seconds=queue_seconds)
 
 
-def out_of_bounds(path: str, value: int, *, least: int, most: int) -> list[dict[str, str]]:
+def out_of_bounds(path: str, value: int, *, most: int) -> list[dict[str, str]]:
     """Return the issue of a number outside the account's limits, or nothing."""
-    if least <= value <= most:
+    if 1 <= value <= most:
         return []
-    return [{"path": path, "message": f"Must be from {least} to {most}, the account's limits."}]
+    return [{"path": path, "message": f"Must be from 1 to {most}, the account's limit."}]
 
 
 def require_room(account: Account) -> None:
@@ -117,7 +117,6 @@ def active_jobs(account: Account) -> int:
 
 def new_job(submission: Submission, *, key: ApiKey, ceilings: Ceilings, pin: Build | None) -> Job:
     """Return the job a submission becomes, not yet stored."""
-    now = timezone.now()
     return Job(
         id=next_id(),
         account=key.client.account,
@@ -137,8 +136,9 @@ def new_job(submission: Submission, *, key: ApiKey, ceilings: Ceilings, pin: Bui
         credits_per_second=key.client.account.plan.credits_per_second,
         vcpus=key.client.account.plan.vcpu_per_job,
         status=Status.PENDING,
-        created_at=now,
-        updated_at=now,
-        queue_deadline_at=now + timedelta(seconds=ceilings.queue_seconds),
+        # The database's clock decides, as it does in the claim and in the sweep.
+        created_at=Now(),
+        updated_at=Now(),
+        queue_deadline_at=Now() + timedelta(seconds=ceilings.queue_seconds),
         share_token=new_token(),
     )

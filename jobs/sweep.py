@@ -6,6 +6,7 @@ Each part works in bounded batches through guarded moves, so two sweeps at once 
 import logging
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
@@ -34,11 +35,16 @@ def recover_expired_leases() -> int:
 
 
 def recover(job: Job) -> bool:
-    """Retry one lost job, three attempts in all (contract, section 5)."""
-    if job.attempt < settings.MAX_ATTEMPTS:
-        reason = f"{job.worker} stopped renewing its lease"
-        return lifecycle.hand_back(job, reason=reason, guard=lifecycle.LEASE_EXPIRED)
-    return lifecycle.finish(job, interrupted(job), guard=lifecycle.LEASE_EXPIRED)
+    """Retry one lost job, or end it once its attempts are spent (contract, section 5)."""
+    with transaction.atomic():
+        if job.attempt < settings.MAX_ATTEMPTS:
+            reason = f"{job.worker} stopped renewing its lease"
+            recovered = lifecycle.hand_back(job, reason=reason, guard=lifecycle.LEASE_EXPIRED)
+        else:
+            recovered = lifecycle.finish(job, interrupted(job), guard=lifecycle.LEASE_EXPIRED)
+        if recovered:
+            lifecycle.end_lost_runs(job)
+    return recovered
 
 
 def interrupted(job: Job) -> Outcome:
@@ -46,14 +52,14 @@ def interrupted(job: Job) -> Outcome:
     return Outcome(
         status=Status.FAILED,
         error_code="execution_interrupted",
-        reason=f"The platform lost the run {job.attempt} times. It is safe to submit the job again.",
+        reason=f"The platform lost the run; attempts made: {job.attempt}. It is safe to submit the job again.",
     )
 
 
 def end_overdue_waits() -> int:
     """End jobs that waited longer than their queue ceiling."""
-    overdue = Job.objects.filter(status__in=WAITING, queue_deadline_at__lt=Now())
-    return sum(lifecycle.finish(job, overdue_end(job)) for job in overdue.order_by("id")[: queue.SWEEP_BATCH])
+    overdue = Job.objects.filter(status__in=WAITING, queue_deadline_at__lt=Now()).order_by("queue_deadline_at")
+    return sum(lifecycle.finish(job, overdue_end(job)) for job in overdue[: queue.SWEEP_BATCH])
 
 
 def overdue_end(job: Job) -> Outcome:

@@ -7,10 +7,12 @@ import threading
 from typing import Any
 
 from celery.signals import worker_init, worker_shutting_down
-from django.db import DatabaseError
+from django.db import Error as DatabaseError
 
 from jobs import builds, execution, queue, runner
 from jobs import sweep as sweeping
+from jobs.simulator.sandbox import SandboxUnavailable
+from simservice import presence
 from simservice.celery import app
 
 logger = logging.getLogger(__name__)
@@ -19,9 +21,17 @@ stopping = threading.Event()
 
 
 @worker_init.connect
-def prepare(**_: Any) -> None:
-    """Refuse to start where the sandbox that the deployment demands does not work; clear what a crash left."""
-    runner.sandbox()
+def prepare(sender: Any, **_: Any) -> None:
+    """Refuse to simulate where the sandbox that the deployment demands does not work; clear what a crash left.
+
+    Celery logs and forgets every exception here but an exit.
+    """
+    if not sender.hostname.startswith(presence.SIMULATION):
+        return
+    try:
+        runner.sandbox()
+    except SandboxUnavailable as error:
+        raise SystemExit(str(error)) from error
     runner.remove_leftovers()
 
 

@@ -5,6 +5,6 @@ from django.urls import path
 from jobs import downloads
 
 urlpatterns = [
-    path("artifacts/<str:token>", downloads.artifact, name="artifact"),
-    path("manifests/<str:token>", downloads.manifest, name="manifest"),
+    path("artifacts/<token:token>", downloads.artifact, name="artifact"),
+    path("manifests/<token:token>", downloads.manifest, name="manifest"),
 ]

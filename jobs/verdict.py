@@ -5,9 +5,9 @@ The exit status alone proves nothing: the simulator ends with 0 when it could no
 """
 
 import signal
-from dataclasses import dataclass
 from typing import Any
 
+from jobs.lifecycle import Outcome
 from jobs.models import Job, Status
 from jobs.simulator.process import Ended
 
@@ -21,19 +21,13 @@ CRASH_STATUS = 11
 NOTHING_TO_SIMULATE = "nothing to sim"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """A terminal status with its code and its reason in words."""
+def judge(job: Job, ended: Ended, *, summary: dict[str, Any] | None, complaint: str | None) -> Outcome:
+    """Judge an ended process by its end, its report's summary and its own last error message.
 
-    status: Status
-    error_code: str | None = None
-    reason: str | None = None
-
-
-def judge(job: Job, ended: Ended, *, summary: dict[str, Any] | None, complaint: str | None) -> Verdict:
-    """Judge an ended process by its end, its report's summary and its own last error message."""
+    The outcome has its status, code and reason; what was used is for the caller to add.
+    """
     if ended.stopped_for == CEILING:
-        return Verdict(
+        return Outcome(
             status=Status.TIMED_OUT,
             error_code="max_credits_reached",
             reason=f"The job reached its ceiling of {job.ceiling_credits} credits and was stopped.",
@@ -46,19 +40,19 @@ def judge(job: Job, ended: Ended, *, summary: dict[str, Any] | None, complaint: 
         return refused(complaint) if complaint else crashed(f"The simulator ended with status {exit_code(ended)}.")
     if summary is None:
         return crashed("The simulator ended without a readable report.")
-    return Verdict(status=Status.COMPLETED)
+    return Outcome(status=Status.COMPLETED)
 
 
-def crashed(reason: str) -> Verdict:
+def crashed(reason: str) -> Outcome:
     """Return the verdict on a simulator that did not end as a program should."""
-    return Verdict(status=Status.FAILED, error_code="execution_failed", reason=reason)
+    return Outcome(status=Status.FAILED, error_code="execution_failed", reason=reason)
 
 
-def refused(complaint: str) -> Verdict:
+def refused(complaint: str) -> Outcome:
     """Return the verdict on a simulator that refused its input, in its own words."""
     nothing = NOTHING_TO_SIMULATE in complaint.lower()
     code = "input_invalid" if nothing else "simulation_error"
-    return Verdict(status=Status.FAILED, error_code=code, reason=complaint)
+    return Outcome(status=Status.FAILED, error_code=code, reason=complaint)
 
 
 def exit_code(ended: Ended) -> str:

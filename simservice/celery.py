@@ -1,7 +1,6 @@
-"""The Celery application and the two kinds of task this project has.
+"""The Celery application: lanes of hints for the simulation workers, and a queue for keeping the house.
 
-`hint_task` and `control_task` are the only decorators used: a hint wakes a simulation worker, a control task
-keeps the house. Both may be lost or repeated without harm.
+Every message may be lost or repeated without harm, so none is acknowledged late, retried or kept.
 """
 
 import os

@@ -32,6 +32,6 @@ def database_answers() -> bool:
 def redis_and_workers() -> dict[str, bool]:
     """Tell whether Redis answers and knows of a live simulation worker."""
     try:
-        return {"redis": True, "worker": bool(presence.alive("sim@"))}
+        return {"redis": True, "worker": bool(presence.simulation_workers())}
     except RedisError:
         return {"redis": False, "worker": False}

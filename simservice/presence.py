@@ -10,6 +10,8 @@ from simservice.hints import redis
 logger = logging.getLogger(__name__)
 
 KEY = "workers"
+SIMULATION = "sim@"
+"""How the names of simulation workers begin (Procfile)."""
 ALIVE_SECONDS = 10
 
 
@@ -25,10 +27,10 @@ def report(worker: str) -> None:
         logger.warning("presence of %s not recorded: Redis does not answer", worker)
 
 
-def alive(prefix: str) -> list[str]:
-    """Return the names of the workers that begin with `prefix` and were heard of in the last ten seconds.
+def simulation_workers() -> list[str]:
+    """Return the names of the simulation workers that were heard of in the last ten seconds.
 
     Raises RedisError when Redis does not answer.
     """
     names = (str(name) for name in redis().zrangebyscore(KEY, time.time() - ALIVE_SECONDS, "+inf"))
-    return [name for name in names if name.startswith(prefix)]
+    return [name for name in names if name.startswith(SIMULATION)]

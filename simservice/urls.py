@@ -3,10 +3,13 @@
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import include, path
+from django.urls import include, path, register_converter
 
 from simservice import health
 from simservice.api.errors import ApiError, InternalError, NotFound, ValidationFailed, error_response
+from simservice.ids import TokenConverter
+
+register_converter(TokenConverter, "token")
 
 urlpatterns = [
     path("", include("jobs.api.urls")),
@@ -18,9 +21,12 @@ urlpatterns = [
 ]
 
 
+FOR_PROGRAMS = ("/v1/", "/artifacts/", "/manifests/")
+
+
 def answer(request: HttpRequest, error: ApiError) -> HttpResponse:
-    """Answer an error outside any view: the envelope below /v1/, a page elsewhere."""
-    if request.path.startswith("/v1/"):
+    """Answer an error outside any view: the envelope for programs, a page for people."""
+    if request.path.startswith(FOR_PROGRAMS) or request.path == "/v1":
         return error_response(error, request)
     return render(request, "error.html", {"error": error}, status=error.status)
 

@@ -1,6 +1,7 @@
 """What the API says about a job, in the contract's words (contract, sections 3 and 4)."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
@@ -108,12 +109,7 @@ def queue_of(job: Job) -> dict[str, Any] | None:
 
 def progress_object(progress: Progress) -> dict[str, Any]:
     """Return how far a job is, in percent."""
-    stage = progress.stage
-    return {
-        "percent": progress.percent,
-        "stage": stage
-        and {"current": stage.current, "total": stage.total, "label": stage.label, "percent": stage.percent},
-    }
+    return asdict(progress)
 
 
 def result_object(job: Job, artifacts: Sequence[Artifact], links: Links) -> dict[str, Any]:

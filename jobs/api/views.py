@@ -12,7 +12,10 @@ from jobs.api import responses
 from jobs.api.requests import read_submission
 from jobs.links import Links
 from jobs.progress import progress_of
-from simservice.api.errors import ResultNotReady, ResultUnavailable
+from simservice.api.errors import ResultNotReady, ResultUnavailable, ValidationFailed
+
+# Taking the header without keeping its promise would be worse than refusing it.
+NO_IDEMPOTENCY = "This service does not support idempotency keys yet; send the request without one."
 
 
 class JobsAPIView(APIView):
@@ -37,6 +40,8 @@ class JobList(JobsAPIView):
     """`POST /v1/{resource}/jobs`"""
 
     def post(self, request: Request) -> Response:
+        if "Idempotency-Key" in request.headers:
+            raise ValidationFailed([{"path": "idempotency-key", "message": NO_IDEMPOTENCY}])
         accepted = submission.submit(read_submission(request.data), key=self.caller().key)
         return Response(responses.submission_response(accepted, self.links()))
 

@@ -87,11 +87,6 @@ class ResultNotReady(ApiError):
     message = "The job has not ended yet."
 
 
-class ArtifactExpired(ApiError):
-    status, code = 410, "artifact_expired"
-    message = "The artifact is past its retention and has been removed."
-
-
 class RequestTooLarge(ApiError):
     status, code = 413, "request_too_large"
     message = "The request body is over 3 MB."

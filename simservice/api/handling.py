@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -13,6 +14,7 @@ from simservice.api.addresses import base_url
 from simservice.api.errors import (
     ApiError,
     InternalError,
+    InvalidJson,
     MethodNotAllowed,
     NotFound,
     UnsupportedMediaType,
@@ -25,7 +27,8 @@ FRAMEWORK_ERRORS: dict[type[Exception], type[ApiError]] = {
     exceptions.MethodNotAllowed: MethodNotAllowed,
     exceptions.UnsupportedMediaType: UnsupportedMediaType,
     exceptions.NotFound: NotFound,
-    exceptions.NotAcceptable: NotFound,
+    exceptions.ParseError: InvalidJson,
+    Http404: NotFound,
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from billing.models import Account, Plan
@@ -45,7 +45,10 @@ class Command(BaseCommand):
             account = ensure_account()
             password = ensure_user(account, kept.get("password"))
             key = ensure_key(account, kept.get("apiKey"))
-        registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS, profiles=MINISIM_PROFILES)
+        try:
+            registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS, profiles=MINISIM_PROFILES)
+        except registration.UnusableBuild as error:
+            raise CommandError(str(error)) from error
         answer = {"account": DEMO, "apiKey": key, "user": DEMO, "password": password}
         self.stdout.write(json.dumps(answer))
 
