@@ -1,6 +1,7 @@
 """The hosted page of a job, in each of its states (specification, `links.share`)."""
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client as HttpClient
 
 from jobs import lifecycle
@@ -55,10 +56,31 @@ def test_a_baseline_of_zero_breaks_nothing() -> None:
     assert "Completed" in page(job)
 
 
-def test_an_unknown_link_is_a_page_that_says_so() -> None:
-    answer = HttpClient().get("/share/unknown")
+@pytest.mark.parametrize("token", ["unknown", "%00", "x" * 22, "x" * 5000])
+def test_an_unknown_link_is_a_page_that_says_so(token: str) -> None:
+    answer = HttpClient().get(f"/share/{token}")
     assert answer.status_code == 404
     assert "text/html" in answer.headers["Content-Type"]
+
+
+def test_pages_are_only_to_be_read() -> None:
+    job = make_job()
+    assert HttpClient(enforce_csrf_checks=True).post(f"/share/{job.share_token}").status_code == 405
+
+
+def test_a_browser_can_log_in_to_the_admin() -> None:
+    User.objects.create_superuser("operator", password="right")
+    browser = HttpClient(enforce_csrf_checks=True)
+    form = browser.get("/admin/login/")
+    # A browser told to send no referrer says its origin is null, and is refused.
+    assert form.headers["Referrer-Policy"] == "same-origin"
+    fields = {
+        "username": "operator",
+        "password": "right",
+        "csrfmiddlewaretoken": browser.cookies["csrftoken"].value,
+    }
+    answer = browser.post("/admin/login/?next=/admin/", fields, headers={"origin": "http://testserver"})
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/admin/")
 
 
 def test_the_front_page() -> None:

@@ -5,11 +5,14 @@ import json
 import stat
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from django.core.files.storage import default_storage
+from django.db import OperationalError
+from pytest_django import Settings
 
-from jobs import execution, lifecycle, queue, registration
+from jobs import artifacts, execution, lifecycle, queue, registration
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
 from jobs.progress import progress_of
@@ -147,8 +150,8 @@ def test_an_end_without_a_good_report_is_a_failure(stand_in: Build, body: str, r
     assert Artifact.objects.filter(job=job, kind="stdout_log").exists()
 
 
-def test_a_flood_of_output_is_stopped(stand_in: Build, settings: object) -> None:
-    settings.SIM_OUTPUT_BYTES = 16 << 20  # type: ignore[attr-defined]
+def test_a_flood_of_output_is_stopped(stand_in: Build, settings: Settings) -> None:
+    settings.SIM_OUTPUT_BYTES = 16 << 20
     behave(stand_in, "line = b'x' * 65536 + b'\\n'\nfor _ in range(16384): sys.stdout.buffer.write(line)")
     job = run()
     assert job.error_code == "execution_failed"
@@ -176,9 +179,9 @@ def test_what_was_done_until_the_ceiling_is_kept(minisim: Build) -> None:
 
 
 def test_an_attempt_that_lost_its_job_writes_nothing_and_stops_its_simulator(
-    stand_in: Build, settings: object, tmp_path: Path
+    stand_in: Build, settings: Settings, tmp_path: Path
 ) -> None:
-    settings.HEARTBEAT_SECONDS = 0.1  # type: ignore[attr-defined]
+    settings.HEARTBEAT_SECONDS = 0.1
     behave(stand_in, "time.sleep(60)")
     make_job()
     job = queue.claim("worker-1")
@@ -215,6 +218,52 @@ def test_files_of_an_attempt_that_came_too_late_are_removed(minisim: Build) -> N
         execution.execute(job)
     assert Job.objects.get(pk=job.pk).status == "queued"
     assert not Artifact.objects.exists()
+
+
+def test_a_database_that_breaks_in_the_middle_leaves_the_job_to_the_sweep(
+    minisim: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(job: Job, *, build: Build) -> Run | None:
+        raise OperationalError
+
+    monkeypatch.setattr(lifecycle, "start_run", broken)
+    job = run()
+    assert (job.status, job.error_code) == ("starting", None)
+
+
+def test_an_end_that_was_committed_unheard_keeps_its_artifacts(
+    minisim: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conclude, unheard = execution.conclude, iter([OperationalError()])
+
+    def committed_unheard(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
+        status = job.status
+        conclude(job, outcome, stored)
+        for error in unheard:
+            job.status = status
+            raise error
+
+    monkeypatch.setattr(execution, "conclude", committed_unheard)
+    job = run()
+    assert job.status == "completed"
+    assert content(job, Artifact.Kind.JSON_REPORT)
+
+
+def test_a_failed_upload_leaves_no_file_behind(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = artifacts.store
+    kept: list[Artifact] = []
+
+    def fails_at_the_third(job: Job, kind: Artifact.Kind, content: BinaryIO) -> Artifact:
+        if len(kept) == 2:
+            raise OSError
+        kept.append(store(job, kind, content))
+        return kept[-1]
+
+    monkeypatch.setattr(artifacts, "store", fails_at_the_third)
+    job = run()
+    assert job.error_code == "internal"
+    assert len(kept) == 2
+    assert not any(default_storage.exists(artifact.storage_name) for artifact in kept)
 
 
 def test_a_bug_of_ours_ends_the_job_and_costs_nothing(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:

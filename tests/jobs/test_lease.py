@@ -1,9 +1,12 @@
 """The thread that keeps a claimed job."""
 
 import threading
+import time
 
 import pytest
+from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
+from pytest_django import Settings
 
 from jobs import lifecycle
 from jobs.lease import Lease, LeaseLost
@@ -14,8 +17,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-def _fast(settings: object) -> None:
-    settings.HEARTBEAT_SECONDS = 0.05  # type: ignore[attr-defined]
+def _fast(settings: Settings) -> None:
+    settings.HEARTBEAT_SECONDS = 0.05
 
 
 def test_a_lease_is_renewed_while_the_work_goes_on() -> None:
@@ -35,6 +38,76 @@ def test_the_loss_of_the_job_is_noticed() -> None:
         assert lease.lost.wait(5)
         with pytest.raises(LeaseLost):
             lease.require()
+
+
+def test_a_database_that_comes_back_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = make_running_job()
+    renew, failures = lifecycle.renew_lease, iter([InterfaceError(), OperationalError()])
+
+    def sometimes(job: Job) -> bool:
+        for error in failures:
+            raise error
+        return renew(job)
+
+    monkeypatch.setattr(lifecycle, "renew_lease", sometimes)
+    Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now())
+    with Lease(job) as lease:
+        assert not lease.lost.wait(0.5)
+    renewed = Job.objects.get(pk=job.pk).lease_expires_at
+    assert renewed is not None
+    assert renewed > timezone.now()
+
+
+def test_a_connection_that_died_is_replaced() -> None:
+    job = make_running_job()
+    with Lease(job) as lease:
+        time.sleep(0.2)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now())
+        assert not lease.lost.wait(0.5)
+    renewed = Job.objects.get(pk=job.pk).lease_expires_at
+    assert renewed is not None
+    assert renewed > timezone.now()
+
+
+def test_a_lease_that_cannot_be_renewed_ends_by_the_clock(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    settings.LEASE_SECONDS = 0.3
+
+    def never(job: Job) -> bool:
+        raise OperationalError
+
+    monkeypatch.setattr(lifecycle, "renew_lease", never)
+    with Lease(make_running_job()) as lease:
+        assert not lease.lost.wait(0.2)
+        assert lease.lost.wait(5)
+
+
+def test_a_write_is_repeated_until_the_database_takes_it() -> None:
+    failures = iter([OperationalError(), InterfaceError()])
+
+    def write() -> str:
+        for error in failures:
+            raise error
+        return "written"
+
+    with Lease(make_running_job()) as lease:
+        assert lease.insist(write) == "written"
+
+
+def test_a_write_is_given_up_with_the_lease() -> None:
+    def write() -> None:
+        raise OperationalError
+
+    with Lease(make_running_job()) as lease:
+        lease.lost.set()
+        with pytest.raises(LeaseLost):
+            lease.insist(write)
 
 
 def test_no_thread_outlives_the_block() -> None:

@@ -2,19 +2,29 @@
 
 import random
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 from django.db import connection, transaction
 from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
 
 from jobs import lifecycle, queue, sweep
 from jobs.models import Job, JobEvent, Priority, Status
+from jobs.submission import active_jobs
 from simservice.celery import LANE_QUEUES
 from simservice.hints import redis
 from tests.factories import make_job, make_running_job
+
+ENDED_JOBS = """
+    INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
+        'id', job.id + n, 'share_token', n::text, 'status', 'failed', 'error_code', 'internal',
+        'completed_at', now(), 'credits_consumed', 0))).*
+    FROM jobs_job AS job, generate_series(1, 3000) AS n
+"""
 
 
 def hints() -> int:
@@ -93,11 +103,28 @@ def test_a_claim_does_not_wait_for_a_locked_job() -> None:
 
 
 @pytest.mark.django_db
-def test_the_claim_reads_the_partial_index() -> None:
-    waiting = Job.objects.filter(status__in=["pending", "queued"]).order_by("priority", "id")[:1]
+@pytest.mark.parametrize(
+    ("action", "index"),
+    [
+        (lambda: queue.claim("w"), "job_waiting"),
+        (sweep.recover_expired_leases, "job_held"),
+        (sweep.end_overdue_waits, "job_deadline"),
+        (queue.announce_pending, "job_unannounced"),
+        (lambda: active_jobs(Job.objects.earliest("id").account), "job_active"),
+    ],
+)
+def test_what_is_asked_all_the_time_reads_a_partial_index(action: Callable[[], object], index: str) -> None:
+    make_job()
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")
-    assert "job_waiting" in waiting.explain()
+        # A history, so that reading all of it is no choice.
+        cursor.execute(ENDED_JOBS)
+        cursor.execute("ANALYZE jobs_job")
+    with CaptureQueriesContext(connection) as queries:
+        action()
+    asked = [query["sql"] for query in queries if 'FROM "jobs_job"' in query["sql"] and "status" in query["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute("EXPLAIN " + asked[-1])
+        assert index in str(cursor.fetchall())
 
 
 @pytest.mark.django_db
@@ -109,11 +136,20 @@ def test_an_announcement_leaves_a_hint_in_the_jobs_lane() -> None:
 
 
 @pytest.mark.django_db
-def test_without_a_broker_the_job_stays_pending(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(queue: str) -> None:
-        raise OperationalError
+def test_a_lane_full_of_hints_takes_no_more() -> None:
+    redis().rpush("sim.standard", *["hint"] * queue.HINTS_PER_LANE)
+    job = make_job()
+    queue.announce(job)
+    assert hints() == queue.HINTS_PER_LANE
+    assert Job.objects.get(pk=job.pk).status == Status.QUEUED
 
-    monkeypatch.setattr(queue, "send_hint", fail)
+
+@pytest.mark.django_db
+def test_without_a_broker_the_job_stays_pending(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(queue: str) -> int:
+        raise RedisError
+
+    monkeypatch.setattr(queue, "hints_in", fail)
     job = make_job()
     queue.announce(job)
     assert Job.objects.get(pk=job.pk).status == Status.PENDING
@@ -156,7 +192,8 @@ def test_a_lost_job_is_queued_again_and_then_retried() -> None:
     lose_lease(job)
     sweep.sweep()
     job.refresh_from_db()
-    assert (job.status, job.attempt) == ("queued", 1)
+    assert (job.status, job.attempt, job.retried) == ("queued", 1, True)
+    assert [(run.wall_ms, run.stopped_for, bool(run.ended_at)) for run in job.runs.all()] == [(None, "lost", True)]
     again = queue.claim("worker-2")
     assert again is not None
     assert (again.pk, again.attempt, again.retried) == (job.pk, 2, True)
@@ -186,8 +223,8 @@ def test_a_job_lost_three_times_ends() -> None:
 @pytest.mark.django_db
 def test_a_lease_renewed_in_time_is_left_alone() -> None:
     job = make_running_job()
-    seen = Job.objects.get(pk=job.pk)
-    assert not lifecycle.hand_back(seen, reason="late", guard=lifecycle.LEASE_EXPIRED)
+    # The sweep saw the lease expired, and the worker renewed it before the sweep wrote.
+    assert not sweep.recover(Job.objects.get(pk=job.pk))
     assert sweep.sweep()["recovered"] == 0
     assert Job.objects.get(pk=job.pk).status == Status.RUNNING
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from pytest_django import Settings
 
 from jobs import execution, queue, registration
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_PROFILES, MINISIM_READS
@@ -106,8 +107,8 @@ def test_a_job_can_include_a_bundled_profile(with_profiles: Build, text: str) ->
     assert (ended.status, ended.status_reason) == ("completed", None)
 
 
-def test_a_job_runs_within_the_platforms_limits(with_profiles: Build, settings: object) -> None:
-    settings.MAX_ITERATIONS = 30  # type: ignore[attr-defined]
+def test_a_job_runs_within_the_platforms_limits(with_profiles: Build, settings: Settings) -> None:
+    settings.MAX_ITERATIONS = 30
     make_job(text='mage=A\niterations=50\nprofileset."B C"+=iterations=40\n')
     job = queue.claim("w")
     assert job is not None

@@ -1,6 +1,7 @@
 """Starting without what has no safe default."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -33,3 +34,13 @@ def test_every_setting_is_listed_with_its_default() -> None:
     listed = (settings.BASE_DIR / ".env.example").read_text()
     assert read
     assert [name for name in sorted(read) if f"\n{name}=" not in listed and f"\n#{name}=" not in listed] == []
+
+
+LISTED = re.compile(r"^#([A-Z_]+)=(\S+)$", re.MULTILINE)
+
+
+@pytest.mark.parametrize(("name", "default"), LISTED.findall((settings.BASE_DIR / ".env.example").read_text()))
+def test_a_listed_default_is_the_real_one(name: str, default: str) -> None:
+    real = getattr(settings, name, None)
+    if isinstance(real, int | float | str) and not isinstance(real, bool):
+        assert default == str(real)

@@ -1,11 +1,13 @@
 """What every answer of the API has: the request id, the error envelope, the headers (contract, section 1)."""
 
+import hashlib
 import re
 from datetime import timedelta
 
 import pytest
 from django.test import Client as HttpClient
 from django.utils import timezone
+from pytest_django import Settings
 
 from clients.keys import ALPHABET, PREFIX, checksum
 from clients.models import ApiKey
@@ -21,7 +23,7 @@ def unknown_key() -> str:
     return body + checksum(body)
 
 
-@pytest.mark.parametrize("path", ["/v1/sim/nowhere", "/v1/other/jobs", "/v1/sim/jobs/", "/v1/"])
+@pytest.mark.parametrize("path", ["/v1", "/v1/sim/nowhere", "/v1/other/jobs", "/v1/sim/jobs/", "/v1/"])
 def test_unknown_addresses_answer_with_the_envelope(api: Api, path: str) -> None:
     answer = api.http.get(path, headers={"X-Request-Id": "req_mine"})
     assert answer.status_code == 404
@@ -98,8 +100,28 @@ def test_the_use_of_a_key_is_recorded_once_a_minute(api: Api, key: tuple[ApiKey,
     assert ApiKey.objects.get(pk=key[0].pk).last_used_at == first
 
 
-def test_only_the_hash_of_a_key_is_kept() -> None:
-    assert "secret" not in {field.name for field in ApiKey._meta.get_fields()}
+def test_only_the_hash_of_a_key_is_kept(key: tuple[ApiKey, str]) -> None:
+    row = ApiKey.objects.filter(pk=key[0].pk).values().get()
+    assert key[1][5:15] not in str(row)
+    assert row["sha256"] == hashlib.sha256(key[1].encode()).hexdigest()
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/xml", "application/vnd.x+json", "nonsense"])
+def test_answers_are_json_whatever_is_accepted(api: Api, key: tuple[ApiKey, str], accept: str) -> None:
+    job = make_job(key[0].client)
+    answer = api.http.get(f"/v1/sim/jobs/{job.pk}?format=xml", headers={"accept": accept})
+    assert (answer.status_code, answer.json()["id"]) == (200, str(job.pk))
+
+
+def test_options_are_no_method_of_ours(api: Api) -> None:
+    assert api.http.options("/v1/sim/jobs").json()["code"] == "method_not_allowed"
+
+
+def test_links_begin_with_the_public_address(api: Api, key: tuple[ApiKey, str], settings: Settings) -> None:
+    settings.PUBLIC_BASE_URL = "https://sims.example"
+    job = make_job(key[0].client)
+    share = api.get(f"jobs/{job.pk}").json()["links"]["share"]
+    assert share == f"https://sims.example/share/{job.share_token}"
 
 
 def test_a_key_has_a_checksum(key: tuple[ApiKey, str]) -> None:

@@ -161,6 +161,7 @@ def test_the_compressed_file_is_sent_as_it_is(running: Job) -> None:
         ("bytes=999999-", 416, b""),
         ("bytes=0-1,5-6", 200, HTML),
         ("bytes=-", 200, HTML),
+        ("bytes=5-2", 200, HTML),
         ("nonsense", 200, HTML),
     ],
 )
@@ -176,8 +177,47 @@ def test_an_unchanged_artifact_is_not_sent_again(running: Job) -> None:
     assert (answer.status_code, body) == (304, b"")
 
 
+def test_each_representation_has_a_tag_of_its_own(running: Job) -> None:
+    artifact = end(running)
+    plain, packed = fetch(artifact)[0], fetch(artifact, accept_encoding="gzip")[0]
+    assert plain.headers["ETag"] != packed.headers["ETag"]
+    assert plain.headers["Accept-Ranges"] == "bytes"
+    assert "Accept-Ranges" not in packed.headers
+    assert fetch(artifact, accept_encoding="gzip", if_none_match=plain.headers["ETag"])[0].status_code == 200
+    assert fetch(artifact, accept_encoding="gzip, br", if_none_match=packed.headers["ETag"])[0].status_code == 304
+    assert fetch(artifact, if_none_match="*")[0].status_code == 304
+
+
+@pytest.mark.parametrize("accepted", ["gzip;q=0", "gzip; q=0.0", "br", "xgzip", "identity"])
+def test_nobody_gets_a_compressed_file_unasked(running: Job, accepted: str) -> None:
+    answer, body = fetch(end(running), accept_encoding=accepted)
+    assert body == HTML
+    assert "Content-Encoding" not in answer.headers
+
+
+def test_a_part_of_other_content_is_not_mixed_in(running: Job) -> None:
+    artifact = end(running)
+    assert fetch(artifact, range="bytes=0-1", if_range='"other"')[0].status_code == 200
+    assert fetch(artifact, range="bytes=0-1", if_range=f'"{artifact.sha256}"')[0].status_code == 206
+
+
+def test_the_head_of_an_artifact_reads_nothing(running: Job) -> None:
+    answer: Any = HttpClient().head(f"/artifacts/{end(running).token}")
+    assert (answer.status_code, answer.streaming, answer.headers["Content-Length"]) == (200, False, str(len(HTML)))
+
+
+def test_a_file_that_the_storage_lost_is_not_found(running: Job) -> None:
+    artifact = end(running)
+    artifacts.discard([artifact])
+    answer, _ = fetch(artifact)
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
 @pytest.mark.django_db
-@pytest.mark.parametrize("path", ["/artifacts/unknown", "/manifests/unknown"])
+@pytest.mark.parametrize(
+    "path",
+    ["/artifacts/unknown", "/manifests/unknown", "/artifacts/%00", "/manifests/%00", "/artifacts/" + "x" * 22],
+)
 def test_unknown_links(path: str) -> None:
     answer = HttpClient().get(path)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
