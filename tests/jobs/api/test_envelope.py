@@ -67,9 +67,10 @@ def test_keys_that_no_longer_serve(api: Api, key: tuple[ApiKey, str], field: str
     assert (answer.status_code, answer.json()["code"]) == (401, code)
 
 
-def test_a_malformed_key_costs_no_query() -> None:
+@pytest.mark.parametrize("key", ["sk_short", "sk_" + "x" * 46, unknown_key()[:-1] + "_"])
+def test_a_malformed_key_costs_no_query(key: str) -> None:
     # No database fixture: a query would raise.
-    answer = HttpClient(headers={"authorization": "Bearer sk_short"}).get("/v1/sim/jobs/1")
+    answer = HttpClient(headers={"authorization": f"Bearer {key}"}).get("/v1/sim/jobs/1")
     assert answer.json()["code"] == "invalid_token"
 
 

@@ -16,7 +16,7 @@ from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, Status
 from jobs.progress import Progress, Publisher, Stage, progress_of
 from tests.conftest import Api
-from tests.factories import make_job, make_running_job
+from tests.factories import BuildFactory, make_job, make_running_job
 
 JOB_KEYS = {
     "id", "status", "priority", "createdAt", "startedAt", "completedAt", "cancelRequestedAt", "errorCode",
@@ -74,6 +74,7 @@ def test_the_progress_of_a_lost_attempt_is_not_shown(api: Api, running: Job) -> 
     Publisher(running).publish(Progress(percent=90, stage=None))
     lifecycle.hand_back(running, reason="lost")
     lifecycle.start_attempt(running, worker="w2")
+    lifecycle.start_run(running, build=BuildFactory.create())
     assert api.get(f"jobs/{running.pk}/status").json()["progress"]["percent"] == 0
 
 
