@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import heartbeat_sent, setup_logging
+from celery.signals import heartbeat_sent, setup_logging, worker_ready
 from kombu import Exchange, Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
@@ -34,3 +34,11 @@ def report_presence(sender: Any, **_: Any) -> None:
     from simservice import presence
 
     presence.report(sender.eventer.hostname)
+
+
+@worker_ready.connect
+def report_readiness(sender: Any, **_: Any) -> None:
+    """Tell Redis as soon as the worker listens, rather than with its first heartbeat."""
+    from simservice import presence
+
+    presence.report(sender.hostname)

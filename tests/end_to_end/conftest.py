@@ -86,7 +86,9 @@ def below(process: psutil.Process, words: str) -> list[psutil.Process]:
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack with one simulation slot, in a folder of its own."""
     own = ("DATABASE_URL", "REDIS_URL", "DATA_DIR", "SECRET_KEY")
-    environment = {name: value for name, value in os.environ.items() if name not in own} | {"SIM_SLOTS": "1"}
+    # Short leases, so that the loss of a worker does not have to be waited for.
+    chosen = {"SIM_SLOTS": "1", "LEASE_SECONDS": "6", "HEARTBEAT_SECONDS": "2"}
+    environment = {name: value for name, value in os.environ.items() if name not in own} | chosen
     data = tmp_path_factory.mktemp("stack")
     command = [sys.executable, "manage.py", "local", "--port", "0", "--data", str(data), "--no-demo"]
     process = subprocess.Popen(

@@ -26,7 +26,7 @@ def test_a_job_goes_from_submission_to_share_page(stack: Stack) -> None:
 
 
 def test_a_killed_worker_loses_nothing(stack: Stack) -> None:
-    job_id = stack.submit(LONG, runtime={"maxCredits": 32 * 8})
+    job_id = stack.submit(LONG, runtime={"maxCredits": 32 * 4})
     stack.wait(job_id, lambda job: job["status"] == "running", seconds=20)
     worker = stack.worker()
     simulators = below(worker, "minisim")
@@ -38,7 +38,7 @@ def test_a_killed_worker_loses_nothing(stack: Stack) -> None:
     assert time.monotonic() - killed < 30
     job = stack.wait_for_end(job_id, seconds=30)
     assert (job["status"], job["errorCode"], job["retried"]) == ("timed_out", "max_credits_reached", True)
-    assert job["runtime"]["creditsConsumed"] == 32 * 8
+    assert job["runtime"]["creditsConsumed"] == 32 * 4
 
 
 def test_an_emptied_redis_loses_nothing(stack: Stack) -> None:
@@ -51,7 +51,7 @@ def test_an_emptied_redis_loses_nothing(stack: Stack) -> None:
 
 
 def test_jobs_start_by_priority_and_then_by_submission(stack: Stack) -> None:
-    blocker = stack.submit(LONG, runtime={"maxCredits": 32 * 6})
+    blocker = stack.submit(LONG, runtime={"maxCredits": 32 * 4})
     stack.wait(blocker, lambda job: job["status"] == "running", seconds=20)
     lanes = random.Random(3).choices(["high", "standard", "background"], k=60)  # noqa: S311
     submitted = [(lane, stack.submit(priority=lane)) for lane in lanes]
