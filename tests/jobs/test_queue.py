@@ -17,6 +17,7 @@ from jobs.models import Job, JobEvent, Priority, Status
 from jobs.submission import active_jobs
 from simservice.celery import LANE_QUEUES
 from simservice.hints import redis
+from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
 
 ENDED_JOBS = """
@@ -65,17 +66,10 @@ def test_claims_at_the_same_moment_get_different_jobs() -> None:
     claimed: list[int] = []
 
     def work() -> None:
-        try:
-            while job := queue.claim("w"):
-                claimed.append(job.pk)
-        finally:
-            connection.close()
+        while job := queue.claim("w"):
+            claimed.append(job.pk)
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(6, work)
     assert sorted(claimed) == sorted(jobs)
     assert JobEvent.objects.filter(to_status=Status.STARTING).count() == 20
 
@@ -254,17 +248,6 @@ def test_two_sweeps_at_once_recover_each_job_once() -> None:
     for job in jobs:
         lose_lease(job)
     counts: list[int] = []
-
-    def work() -> None:
-        try:
-            counts.append(sweep.recover_expired_leases())
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(3, lambda: counts.append(sweep.recover_expired_leases()))
     assert sum(counts) == 10
     assert JobEvent.objects.filter(from_status="running", to_status="queued").count() == 10

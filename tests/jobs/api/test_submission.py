@@ -2,17 +2,16 @@
 
 import copy
 import json
-import threading
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from clients.models import ApiKey
 from jobs.api.requests import read_submission
 from jobs.models import Job, JobEvent, Status
 from jobs.submission import submit
 from simservice.api.errors import MaxActiveJobsExceeded
+from tests.concurrency import at_once
 from tests.conftest import Api
 from tests.factories import PROFILE, make_account, make_job, make_key
 
@@ -195,14 +194,8 @@ def test_two_submissions_at_once_do_not_pass_the_ceiling_together(transactional_
             outcomes.append(True)
         except MaxActiveJobsExceeded:
             outcomes.append(False)
-        finally:
-            connection.close()
 
-    threads = [threading.Thread(target=submit_once) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(8, submit_once)
     assert sorted(outcomes) == [False] * 5 + [True] * 3
     assert Job.objects.count() == 3
 
