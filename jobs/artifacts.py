@@ -71,9 +71,15 @@ def storage_name(job: Job, kind: Artifact.Kind) -> str:
 
 
 def discard(artifacts: list[Artifact]) -> None:
-    """Remove the files of artifacts whose rows were never saved."""
+    """Remove the files of those artifacts whose rows were never saved; a file that a row names stays.
+
+    The database is asked, because a commit whose answer was lost may have saved them after all.
+    """
+    ids = [artifact.pk for artifact in artifacts]
+    saved = set(Artifact.objects.filter(pk__in=ids).values_list("pk", flat=True))
     for artifact in artifacts:
-        default_storage.delete(artifact.storage_name)
+        if artifact.pk not in saved:
+            default_storage.delete(artifact.storage_name)
 
 
 def open_stored(artifact: Artifact) -> IO[bytes]:

@@ -80,7 +80,7 @@ def unwanted(*, before: datetime) -> QuerySet[Build]:
 
 
 def forget(build: Build) -> bool:
-    """Remove one build, or withdraw it when ended jobs name it; False when a job has come to need it meanwhile."""
+    """Remove one build, or only withdraw it when jobs name it; False when somebody else was first."""
     with transaction.atomic():
         locked = Build.objects.select_for_update().filter(pk=build.pk, withdrawn_at=None).first()
         if locked is None:

@@ -47,34 +47,41 @@ INTERNAL = Outcome(
 
 def execute(job: Job) -> None:
     """Work a claimed job to its end, or stop quietly when it is taken away."""
-    stored: list[Artifact] = []
     with Lease(job) as lease:
         try:
-            outcome = attempt(job, lease, stored)
-            lease.insist(lambda: conclude(job, outcome, stored))
+            end(job, lease)
         except LeaseLost:
             logger.warning("job %s attempt %s was taken away", job.pk, job.attempt)
-            artifacts.discard(stored)
         except DatabaseError:
             # The lease runs out, and the sweep gives the job to another attempt.
             logger.exception("job %s attempt %s is given up: the database does not answer", job.pk, job.attempt)
-            artifacts.discard(stored)
-        except Exception:
-            logger.exception("job %s attempt %s failed on our side", job.pk, job.attempt)
-            artifacts.discard(stored)
-            lease.insist(lambda: conclude(job, INTERNAL, []))
+
+
+def end(job: Job, lease: Lease) -> None:
+    """Run the attempt and end the job as it went, or as our own error. Raises LeaseLost or a database error."""
+    stored: list[Artifact] = []
+    try:
+        outcome = attempt(job, lease, stored)
+        lease.insist(lambda: conclude(job, outcome, stored))
+    except (LeaseLost, DatabaseError):
+        artifacts.discard(stored)
+        raise
+    except Exception:
+        logger.exception("job %s attempt %s failed on our side", job.pk, job.attempt)
+        artifacts.discard(stored)
+        lease.insist(lambda: conclude(job, INTERNAL, []))
 
 
 def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
     """End the job together with the rows of its artifacts; without the job, leave nothing behind.
 
-    Safe to repeat: an end that was committed although the answer was lost is recognised by its artifacts.
+    Safe to repeat after an end that was committed although the answer was lost.
     """
     with transaction.atomic():
         ended = lifecycle.finish(job, outcome)
         if ended:
             Artifact.objects.bulk_create(stored)
-    if not ended and not Artifact.objects.filter(pk__in=[artifact.pk for artifact in stored]).exists():
+    if not ended:
         artifacts.discard(stored)
     logger.info("job %s attempt %s: %s", job.pk, job.attempt, outcome.status if ended else "ended elsewhere")
 

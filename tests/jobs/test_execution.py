@@ -13,6 +13,7 @@ from django.db import OperationalError
 from pytest_django import Settings
 
 from jobs import artifacts, execution, lifecycle, queue, registration
+from jobs.lease import LeaseLost
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
 from jobs.progress import progress_of
@@ -242,6 +243,22 @@ def test_an_end_that_was_committed_unheard_keeps_its_artifacts(
         for error in unheard:
             job.status = status
             raise error
+
+    monkeypatch.setattr(execution, "conclude", committed_unheard)
+    job = run()
+    assert job.status == "completed"
+    assert content(job, Artifact.Kind.JSON_REPORT)
+
+
+def test_a_lease_found_lost_after_an_unheard_commit_deletes_nothing(
+    minisim: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conclude = execution.conclude
+
+    def committed_unheard(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
+        conclude(job, outcome, stored)
+        # The renewal finds the job ended, which to a lease is the same as taken away.
+        raise LeaseLost
 
     monkeypatch.setattr(execution, "conclude", committed_unheard)
     job = run()
