@@ -95,7 +95,11 @@ class Job(models.Model):
     pinned_build = models.ForeignKey(
         Build, null=True, on_delete=models.SET_NULL, related_name="pinned_jobs", db_index=False
     )
+    multi_stage = models.BooleanField(default=False)
     html = models.BooleanField(default=False)
+    csv = models.BooleanField(default=False)
+    # Whether game credentials came along; they themselves are never in the database.
+    has_credentials = models.BooleanField(default=False)
     json_version = models.PositiveSmallIntegerField(default=2)
     metadata = models.JSONField(default=dict)
 

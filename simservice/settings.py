@@ -21,6 +21,14 @@ def required(name: str, purpose: str) -> str:
     return value
 
 
+def one_of(name: str, *values: str) -> str:
+    """Return a setting that has few values, the first being the default; refuse to start with any other."""
+    value: str = env.str(name, default=values[0])
+    if value not in values:
+        raise ImproperlyConfigured(f"{name} is {value!r}; it must be one of: {', '.join(values)}.")
+    return value
+
+
 # The deployment
 DEBUG = env.bool("DEBUG", default=False)
 SECRET_KEY = required("SECRET_KEY", "the key that signs sessions and links: any long random text")
@@ -31,6 +39,7 @@ DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / ".local"))).resolve()
 # What changes the contract (contract, section 0)
 API_RESOURCE = env.str("API_RESOURCE", default="sim")
 SERVICE_BRAND = env.str("SERVICE_BRAND", default="Service")
+API_VARIANT = one_of("API_VARIANT", "C", "R")
 PUBLIC_BASE_URL = env.str("PUBLIC_BASE_URL", default="").rstrip("/")
 
 # Builds: the branch a channel means when the request names none

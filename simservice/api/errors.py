@@ -17,6 +17,8 @@ class ApiError(Exception):
     headers: Mapping[str, str] = {}
     # Whether `meta` carries the address of the error's explanation, as `docsUrl`.
     documented = False
+    # The keys of `meta` that stand at the top level of the envelope too, where `meta` has them.
+    raised_keys: tuple[str, ...] = ()
 
     def __init__(self, meta: Meta | None = None, *, message: str | None = None) -> None:
         super().__init__(self.code)
@@ -38,6 +40,11 @@ class ValidationFailed(ApiError):
 class InvalidJson(ApiError):
     status, code = 400, "invalid_json"
     message = "The body is not valid JSON."
+
+
+class InvalidCursor(ApiError):
+    status, code = 400, "invalid_cursor"
+    message = "The cursor was not issued by this service for this account; start again without one."
 
 
 class WebhookNotConfigured(ApiError):
@@ -72,6 +79,20 @@ class ExpiredToken(Unauthorized):
     message = "This API key has expired."
 
 
+class InsufficientCredits(ApiError):
+    """The account cannot reserve what the job may cost; `meta` says what it can afford (contract, section 1)."""
+
+    status, code = 402, "insufficient_credits_liability"
+    message = "The account's credits do not cover what the job may cost."
+    documented = True
+    raised_keys = ("priorityFeeCredits",)
+
+
+class InactiveEntitlement(ApiError):
+    status, code = 402, "inactive_entitlement"
+    message = "The account is suspended and cannot submit jobs."
+
+
 class NotFound(ApiError):
     status, code = 404, "not_found"
     message = "There is nothing here."
@@ -87,6 +108,22 @@ class ResultNotReady(ApiError):
     message = "The job has not ended yet."
 
 
+class IdempotencyKeyReuse(ApiError):
+    status, code = 409, "idempotency_key_reuse"
+    message = "The idempotency key was used for a different request before."
+    documented = True
+
+
+class JobNotCancellable(ApiError):
+    status, code = 409, "job_not_cancellable"
+    message = "The job has ended already."
+
+
+class ArtifactExpired(ApiError):
+    status, code = 410, "artifact_expired"
+    message = "The artifact was removed at the end of the retention period."
+
+
 class RequestTooLarge(ApiError):
     status, code = 413, "request_too_large"
     message = "The request body is over 3 MB."
@@ -99,7 +136,7 @@ class ProfileTooLarge(ApiError):
 
 class UnsupportedMediaType(ApiError):
     status, code = 415, "unsupported_media_type"
-    message = "Send Content-Type: application/json."
+    message = "Send Content-Type: application/json, or text/plain for a bare profile."
 
 
 class ResultUnavailable(ApiError):
@@ -139,14 +176,43 @@ class MaxActiveJobsExceeded(ApiError):
     headers = {"Retry-After": "10"}
 
 
+class RateLimitExceeded(ApiError):
+    status, code = 429, "rate_limit_exceeded"
+    message = "Too many requests; try again after the time in Retry-After."
+
+
 class InternalError(ApiError):
     status, code = 500, "internal_error"
     message = "Something went wrong on our side. Quote the request id if it persists."
 
 
+class Unavailable(ApiError):
+    """The service cannot take the request now; the same request may succeed later."""
+
+    status = 503
+    headers = {"Retry-After": "10"}
+
+
+class QueueUnavailable(Unavailable):
+    code = "queue_unavailable"
+    message = "The queue takes no jobs at the moment."
+
+
+class SecretStoreUnavailable(Unavailable):
+    code = "secret_store_unavailable"
+    message = "Game credentials cannot be kept at the moment, so the job was not accepted."
+
+
+class ApiMaintenance(Unavailable):
+    code = "api_maintenance"
+    message = "The service is being maintained."
+
+
 def envelope(error: ApiError, request_id: str) -> dict[str, Any]:
     """Return the body that every error has."""
-    return {"error": error.message, "code": error.code, "meta": error.meta, "requestId": request_id}
+    body = {"error": error.message, "code": error.code, "meta": error.meta, "requestId": request_id}
+    raised = {key: error.meta[key] for key in error.raised_keys if error.meta and key in error.meta}
+    return body | raised
 
 
 def error_response(error: ApiError, request: HttpRequest) -> JsonResponse:
