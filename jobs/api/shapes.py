@@ -3,7 +3,7 @@
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from jobs.models import Artifact, Channel, Status
-from simservice.api.shapes import Count, Date, Id, Percent, Time, Url, Uuid
+from simservice.api.shapes import Count, Date, Id, Percent, Rule, Time, Url, Uuid
 
 PriorityName = Literal["high", "standard", "background"]
 ErrorCode = Literal[
@@ -20,9 +20,9 @@ ErrorCode = Literal[
     "internal",
 ]
 StageLabel = Literal["initial", "intermediate", "final"]
-Credits = Annotated[int, {"minimum": 0}, "Credits"]
-Seconds = Annotated[int, {"minimum": 0}, "Seconds"]
-Milliseconds = Annotated[int, {"minimum": 0}, "Milliseconds"]
+Credits = Annotated[int, Rule(minimum=0), "Credits"]
+Seconds = Annotated[int, Rule(minimum=0), "Seconds"]
+Milliseconds = Annotated[int, Rule(minimum=0), "Milliseconds"]
 Metadata = Annotated[dict[str, str], "What the submission carried, unchanged"]
 ExitCode = Annotated[str | None, "The simulator's exit status, or the signal that ended it"]
 
@@ -144,7 +144,7 @@ class ListedJob(TypedDict):
 class Page(TypedDict):
     """Where in a list an answer is."""
 
-    limit: Annotated[int, {"minimum": 1, "maximum": 100}]
+    limit: Annotated[int, Rule(minimum=1, maximum=100)]
     hasMore: bool
     nextCursor: Annotated[str | None, "Send it as `cursor` for the next page"]
     since: Annotated[Time, "Jobs from before are no longer kept"]
@@ -168,8 +168,8 @@ class Queue(TypedDict):
 class Stage(TypedDict):
     """The stage a job is in."""
 
-    current: Annotated[int, {"minimum": 1}]
-    total: Annotated[int, {"minimum": 1}]
+    current: Annotated[int, Rule(minimum=1)]
+    total: Annotated[int, Rule(minimum=1)]
     label: StageLabel
     percent: Percent
 
@@ -200,7 +200,7 @@ class JobStatus(TypedDict):
     simcExitCode: ExitCode
     queue: Annotated[Queue | None, "Null once the job has started"]
     progress: Progress
-    logEntries: Annotated[list[LogEntry] | None, {"maxItems": 200}, "Null unless asked for and running"]
+    logEntries: Annotated[list[LogEntry] | None, Rule(maxItems=200), "Null unless asked for and running"]
     startedAt: Time | None
     updatedAt: Time
     retried: bool
@@ -233,14 +233,14 @@ class ProfilesetFigures(Figures):
     """The result of one profileset."""
 
     name: str
-    stage: Annotated[int, "The last stage it ran in", {"minimum": 1}]
+    stage: Annotated[int, "The last stage it ran in", Rule(minimum=1)]
 
 
 class Profilesets(TypedDict):
     """The profilesets' results, best first."""
 
     count: Annotated[Count, "How many there are; the list may be shorter"]
-    results: Annotated[list[ProfilesetFigures], {"maxItems": 200}]
+    results: Annotated[list[ProfilesetFigures], Rule(maxItems=200)]
 
 
 class Item(TypedDict):
@@ -268,13 +268,13 @@ class Actors(TypedDict):
     """The results of several actors."""
 
     count: Annotated[Count, "How many there are; the list may be shorter"]
-    results: Annotated[list[ActorFigures], {"maxItems": 200}]
+    results: Annotated[list[ActorFigures], Rule(maxItems=200)]
 
 
 class StageSummary(TypedDict):
     """A stage that ran, and how many profilesets it ended with and removed."""
 
-    stage: Annotated[int, {"minimum": 1}]
+    stage: Annotated[int, Rule(minimum=1)]
     label: StageLabel
     profilesets: Count
     culled: Count
@@ -303,7 +303,7 @@ class ArtifactFile(TypedDict):
     """A file that a job produced."""
 
     kind: Artifact.Kind
-    stage: Annotated[int | None, {"minimum": 1}]
+    stage: Annotated[int | None, Rule(minimum=1)]
     url: Annotated[Url, "A download address that needs no key"]
     mimeType: str
     bytes: Count
@@ -407,7 +407,7 @@ class Period(TypedDict):
     start: Time
     end: Time
     simsRun: Count
-    avgRuntimeSeconds: Annotated[float | None, {"minimum": 0}, "Null when no job has run"]
+    avgRuntimeSeconds: Annotated[float | None, Rule(minimum=0), "Null when no job has run"]
     readsUsed: Count
     readsLimit: Count
     readsCapResetAt: Time | None
@@ -472,7 +472,7 @@ class ManifestResult(TypedDict):
 class ManifestArtifact(ArtifactFile):
     """A file that a job produced, with what its content can be checked against."""
 
-    sha256: Annotated[str, {"pattern": "^[0-9a-f]{64}$"}]
+    sha256: Annotated[str, Rule(pattern="^[0-9a-f]{64}$")]
 
 
 class Manifest(TypedDict):
