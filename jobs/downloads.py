@@ -41,7 +41,7 @@ class Part:
 @require_safe
 def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
     """Answer with an artifact's content; whoever has the address may read it (contract, sections 2 and 6)."""
-    found = Artifact.objects.filter(token=token).first()
+    found = queries.find_download(token)
     try:
         response = error_response(NotFound(), request) if found is None else respond(request, found)
     except FileNotFoundError:

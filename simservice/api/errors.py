@@ -35,6 +35,7 @@ class ValidationFailed(ApiError):
 
     def __init__(self, issues: list[dict[str, str]]) -> None:
         super().__init__({"issues": issues})
+        self.issues = issues
 
 
 class InvalidJson(ApiError):

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from django.core.exceptions import SuspiciousOperation
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.request import Request
@@ -18,6 +19,7 @@ from simservice.api.errors import (
     MethodNotAllowed,
     NotFound,
     UnsupportedMediaType,
+    ValidationFailed,
     envelope,
 )
 
@@ -51,6 +53,8 @@ def as_api_error(exc: Exception) -> ApiError:
     """Return the member of the family that stands for an exception."""
     if isinstance(exc, ApiError):
         return exc
+    if isinstance(exc, SuspiciousOperation):
+        return ValidationFailed([{"path": "", "message": "The request is malformed."}])
     return FRAMEWORK_ERRORS.get(type(exc), InternalError)()
 
 
