@@ -1,16 +1,11 @@
 """A running job's progress: a hint in Redis, written at most twice a second, gone when Redis is emptied."""
 
 import json
-import logging
 import time
 from dataclasses import asdict, dataclass
 
-from redis.exceptions import RedisError
-
 from jobs.models import Job, Status
-from simservice.hints import redis
-
-logger = logging.getLogger(__name__)
+from simservice.hints import ask, redis
 
 PUBLISHED_EVERY_SECONDS = 0.5
 KEPT_SECONDS = 600
@@ -47,10 +42,8 @@ class Publisher:
         if now < self.next_at:
             return
         self.next_at = now + PUBLISHED_EVERY_SECONDS
-        try:
-            redis().set(self.key, json.dumps(asdict(progress)), ex=KEPT_SECONDS)
-        except RedisError:
-            logger.debug("progress not stored: Redis does not answer")
+        text = json.dumps(asdict(progress))
+        ask(lambda: redis().set(self.key, text, ex=KEPT_SECONDS), otherwise=None)
 
 
 def key_of(job: Job) -> str:
@@ -64,10 +57,7 @@ def progress_of(job: Job) -> Progress:
         return Progress(percent=100, stage=None)
     if job.status != Status.RUNNING:
         return Progress(percent=0, stage=None)
-    try:
-        stored = redis().get(key_of(job))
-    except RedisError:
-        stored = None
+    stored = ask(lambda: redis().get(key_of(job)), otherwise=None)
     if stored is None:
         return Progress(percent=0, stage=None)
     fields = json.loads(str(stored))
