@@ -39,6 +39,8 @@ class JobsAPIView(APIView):
 class JobList(JobsAPIView):
     """`POST /v1/{resource}/jobs`"""
 
+    submission_methods = ("POST",)
+
     def post(self, request: Request) -> Response:
         if "Idempotency-Key" in request.headers:
             raise ValidationFailed([{"path": "idempotency-key", "message": NO_IDEMPOTENCY}])
