@@ -8,6 +8,7 @@ from django.urls import include, path, register_converter
 from simservice import health
 from simservice.api.errors import ApiError, InternalError, NotFound, ValidationFailed, error_response
 from simservice.ids import TokenConverter
+from simservice.metrics import metrics
 
 register_converter(TokenConverter, "token")
 
@@ -18,6 +19,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
+    path("metrics", metrics),
 ]
 
 

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client as HttpClient
 
 from clients.models import ApiKey
-from simservice.hints import redis
+from simservice.hints import outage, redis
 from tests.factories import make_key
 
 
@@ -15,6 +15,7 @@ from tests.factories import make_key
 def _empty_redis() -> None:
     """Start every test with nothing in this process's Redis database."""
     redis().flushdb()
+    outage.over()
 
 
 @pytest.fixture

@@ -46,6 +46,7 @@ class JobsAPIView(APIView):
 class JobList(JobsAPIView):
     """`POST /v1/{resource}/jobs` and `GET /v1/{resource}/jobs`"""
 
+    submission_methods = ("POST",)
     parser_classes = [StrictJSONParser, PlainTextParser]
 
     def post(self, request: Request) -> HttpResponse:
