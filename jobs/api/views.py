@@ -8,11 +8,12 @@ from rest_framework.views import APIView
 
 from clients.authentication import Caller
 from jobs import builds, queries, submission
-from jobs.api import responses
+from jobs.api import operations, responses
 from jobs.api.requests import read_submission
 from jobs.links import Links
 from jobs.progress import progress_of
 from simservice.api.errors import ResultNotReady, ResultUnavailable, ValidationFailed
+from simservice.api.operations import documented
 
 # Taking the header without keeping its promise would be worse than refusing it.
 NO_IDEMPOTENCY = "This service does not support idempotency keys yet; send the request without one."
@@ -39,6 +40,7 @@ class JobsAPIView(APIView):
 class JobList(JobsAPIView):
     """`POST /v1/{resource}/jobs`"""
 
+    @documented(operations.SUBMIT_JOB)
     def post(self, request: Request) -> Response:
         if "Idempotency-Key" in request.headers:
             raise ValidationFailed([{"path": "idempotency-key", "message": NO_IDEMPOTENCY}])
@@ -49,6 +51,7 @@ class JobList(JobsAPIView):
 class JobDetail(JobsAPIView):
     """`GET /v1/{resource}/jobs/{id}`"""
 
+    @documented(operations.GET_JOB)
     def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
         job = queries.find_job(self.caller().account, job_id)
         return Response(responses.job_object(job, self.links()))
@@ -57,6 +60,7 @@ class JobDetail(JobsAPIView):
 class JobStatus(JobsAPIView):
     """`GET /v1/{resource}/jobs/{id}/status`"""
 
+    @documented(operations.GET_JOB_STATUS)
     def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
         job = queries.find_job(self.caller().account, job_id)
         return Response(responses.status_object(job, progress_of(job)))
@@ -65,6 +69,7 @@ class JobStatus(JobsAPIView):
 class JobResult(JobsAPIView):
     """`GET /v1/{resource}/jobs/{id}/result`"""
 
+    @documented(operations.GET_JOB_RESULT)
     def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
         job = queries.find_job(self.caller().account, job_id, with_summary=True)
         if not job.is_terminal:
@@ -77,6 +82,7 @@ class JobResult(JobsAPIView):
 class ArtifactUrl(JobsAPIView):
     """`GET /v1/{resource}/artifacts/{id}/url`"""
 
+    @documented(operations.GET_ARTIFACT_URL)
     def get(self, request: Request, artifact_id: str) -> Response:  # noqa: ARG002
         artifact = queries.find_artifact(self.caller().account, artifact_id)
         return Response({"url": self.links().artifact(artifact)})
@@ -85,6 +91,7 @@ class ArtifactUrl(JobsAPIView):
 class BuildList(JobsAPIView):
     """`GET /v1/{resource}/builds`"""
 
+    @documented(operations.LIST_BUILDS)
     def get(self, request: Request) -> Response:  # noqa: ARG002
         return Response(responses.build_list(builds.current()))
 
@@ -92,5 +99,6 @@ class BuildList(JobsAPIView):
 class BuildDetail(JobsAPIView):
     """`GET /v1/{resource}/builds/{id}`"""
 
+    @documented(operations.GET_BUILD)
     def get(self, request: Request, build_id: str) -> Response:  # noqa: ARG002
         return Response(responses.build_object(queries.find_build(build_id)))
