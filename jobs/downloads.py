@@ -13,10 +13,11 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
 from jobs import artifacts, queries
-from jobs.api import responses
+from jobs.api import operations, responses
 from jobs.links import Links
 from jobs.models import Artifact
 from simservice.api.errors import NotFound, error_response
+from simservice.api.operations import documented
 
 RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z", re.ASCII)
 GZIP = re.compile(r"(?:^|,)\s*gzip\s*(?:;\s*q=(?P<weight>[0-9.]+)\s*)?(?:,|$)", re.IGNORECASE)
@@ -37,6 +38,7 @@ class Part:
     stop: int
 
 
+@documented(operations.DOWNLOAD_ARTIFACT)
 @csrf_exempt
 @require_safe
 def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
@@ -52,6 +54,7 @@ def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
     return response
 
 
+@documented(operations.GET_MANIFEST)
 @csrf_exempt
 @require_safe
 def manifest(request: HttpRequest, token: str) -> JsonResponse:

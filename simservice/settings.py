@@ -80,6 +80,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "rest_framework",
+    "drf_spectacular",
     "simservice",
     "billing",
     "clients",
@@ -176,6 +177,18 @@ REST_FRAMEWORK = {
     "URL_FORMAT_OVERRIDE": None,
     "EXCEPTION_HANDLER": "simservice.api.handling.exception_handler",
     "UNAUTHENTICATED_USER": None,
+    "DEFAULT_SCHEMA_CLASS": "simservice.api.openapi.DocumentedSchema",
+}
+SPECTACULAR_SETTINGS = {
+    "OAS_VERSION": "3.1.0",
+    "TITLE": f"{SERVICE_BRAND} API",
+    "DESCRIPTION": "Takes character simulation jobs, runs them and keeps their results.",
+    "VERSION": "v1",
+    "SERVERS": [{"url": PUBLIC_BASE_URL or "/"}],
+    # Choices stay where they are used, and say nothing beyond themselves.
+    "POSTPROCESSING_HOOKS": [],
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "SORT_OPERATIONS": False,
 }
 # Bodies are bounded by the parser, which answers with the contract's own error.
 DATA_UPLOAD_MAX_MEMORY_SIZE = None

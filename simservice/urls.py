@@ -7,6 +7,7 @@ from django.urls import include, path, register_converter
 
 from simservice import health
 from simservice.api.errors import ApiError, InternalError, NotFound, ValidationFailed, error_response
+from simservice.api.views import openapi_document
 from simservice.ids import TokenConverter
 from simservice.metrics import metrics
 
@@ -17,6 +18,7 @@ urlpatterns = [
     path("", include("jobs.urls")),
     path("", include("dashboard.urls")),
     path("admin/", admin.site.urls),
+    path("v1/openapi.json", openapi_document, name="openapi"),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", metrics),

@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.validators import RegexValidator
 from django.http import QueryDict
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -34,10 +35,21 @@ MAX_METADATA_KEY = 64
 MAX_METADATA_VALUE = 500
 MAX_METADATA_BYTES = 12 * 1024
 MAX_CREDENTIAL = 256
+# A text that PostgreSQL can keep, as the documentation says it.
+STORABLE = r"^[^\u0000]*$"
 PRIORITIES = {priority.name.lower(): priority for priority in Priority}
 CAPS = frozenset({"maxCredits", "maxRuntimeSeconds"})
 
 
+@extend_schema_field(
+    {
+        "type": "object",
+        "maxProperties": MAX_METADATA_ENTRIES,
+        "propertyNames": {"minLength": 1, "maxLength": MAX_METADATA_KEY, "pattern": STORABLE},
+        "additionalProperties": {"type": "string", "maxLength": MAX_METADATA_VALUE, "pattern": STORABLE},
+        "description": f"Echoed unchanged; at most {MAX_METADATA_BYTES} bytes as JSON",
+    }
+)
 class MetadataField(serializers.Field[dict[str, str], Any, Any, Any]):
     """An opaque map of short strings, echoed unchanged."""
 

@@ -12,6 +12,7 @@ from clients.models import Client
 from jobs import retention, usage, variants
 from jobs.api import shapes
 from jobs.cancellation import Cancellation
+from jobs.progress import LogEntry
 from jobs.links import Links
 from jobs.models import WAITING, Artifact, Build, Channel, Job, Priority, Status
 from jobs.progress import Progress
@@ -109,7 +110,7 @@ def build_of(job: Job) -> shapes.JobBuild | None:
     return {"id": str(build.pk), "channel": Channel(job.channel), "commit": build.commit, "ci": build.ci}
 
 
-def status_object(job: Job, progress: Progress) -> shapes.JobStatus:
+def status_object(job: Job, progress: Progress, log_entries: Sequence[LogEntry] | None) -> shapes.JobStatus:
     """Return the body of `GET jobs/{id}/status`."""
     return {
         "id": str(job.pk),
@@ -280,4 +281,16 @@ def plan_limits(plan: Plan) -> shapes.PlanLimits:
         "maxSimcVariants": plan.max_variants,
         "pool": plan.pool,
         "priorityFeeCredits": {"high": plan.high_priority_fee_credits},
+    }
+
+
+def cancellation(done: Cancellation) -> shapes.Cancellation:
+    """Return the answer to a cancel: whether the job was still waiting or is being stopped."""
+    if done.requested_at is None:
+        return {"success": True, "id": str(done.job_id), "status": "cancelled"}
+    return {
+        "success": True,
+        "id": str(done.job_id),
+        "status": "cancel_requested",
+        "cancelRequestedAt": iso(done.requested_at),
     }

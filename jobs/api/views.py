@@ -12,12 +12,13 @@ from rest_framework.views import APIView
 from clients import rate_limits
 from clients.authentication import Caller
 from jobs import builds, cancellation, queries, submission, usage
-from jobs.api import responses
+from jobs.api import operations, responses
 from jobs.api.requests import read_submission
 from jobs.links import Links
 from jobs.progress import log_entries_of, progress_of
 from jobs.submission import Accepted
 from simservice.api.errors import ResultNotReady, ResultUnavailable, ValidationFailed
+from simservice.api.operations import documented
 from simservice.api.pagination import make_cursor, read_cursor, read_limit
 from simservice.api.parsers import PlainTextParser, StrictJSONParser
 from simservice.api.query import single_values
@@ -49,6 +50,7 @@ class JobList(JobsAPIView):
     submission_methods = ("POST",)
     parser_classes = [StrictJSONParser, PlainTextParser]
 
+    @documented(operations.SUBMIT_JOB)
     def post(self, request: Request) -> HttpResponse:
         answer = submission.submit(
             read_submission(request),
@@ -66,6 +68,7 @@ class JobList(JobsAPIView):
         answer = responses.submission_response(accepted, self.links())
         return bytes(JSONRenderer().render(answer)).decode()
 
+    @documented(operations.LIST_JOBS)
     def get(self, request: Request) -> Response:
         asked = single_values(request.query_params, known=("limit", "cursor"))
         account, limit = self.caller().account, read_limit(asked.get("limit"))
@@ -89,6 +92,7 @@ def idempotency_key(request: Request) -> str | None:
 class JobDetail(JobsAPIView):
     """`GET /v1/{resource}/jobs/{id}`"""
 
+    @documented(operations.GET_JOB)
     def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
         job = queries.find_job(self.caller().account, job_id)
         return Response(responses.job_object(job, self.links()))
@@ -97,6 +101,7 @@ class JobDetail(JobsAPIView):
 class JobStatus(JobsAPIView):
     """`GET /v1/{resource}/jobs/{id}/status`: polled, so all that changes while a job waits or runs is in Redis."""
 
+    @documented(operations.GET_JOB_STATUS)
     def get(self, request: Request, job_id: str) -> Response:
         asked = single_values(request.query_params, known=("include",))
         if asked.get("include", "logEntries") != "logEntries":
@@ -109,6 +114,7 @@ class JobStatus(JobsAPIView):
 class JobProfile(JobsAPIView):
     """`GET /v1/{resource}/jobs/{id}/profile`"""
 
+    @documented(operations.GET_JOB_PROFILE)
     def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
         return Response({"text": queries.profile_of(self.caller().account, job_id)})
 
@@ -116,14 +122,16 @@ class JobProfile(JobsAPIView):
 class JobCancel(JobsAPIView):
     """`POST /v1/{resource}/jobs/{id}/cancel`"""
 
+    @documented(operations.CANCEL_JOB)
     def post(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
         job = queries.find_job(self.caller().account, job_id)
-        return Response(responses.cancellation(job, cancellation.cancel(job)))
+        return Response(responses.cancellation(cancellation.cancel(job)))
 
 
 class JobResult(JobsAPIView):
     """`GET /v1/{resource}/jobs/{id}/result`"""
 
+    @documented(operations.GET_JOB_RESULT)
     def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
         job = queries.find_job(self.caller().account, job_id, with_summary=True)
         if not job.is_terminal:
@@ -136,6 +144,7 @@ class JobResult(JobsAPIView):
 class ArtifactUrl(JobsAPIView):
     """`GET /v1/{resource}/artifacts/{id}/url`"""
 
+    @documented(operations.GET_ARTIFACT_URL)
     def get(self, request: Request, artifact_id: str) -> Response:  # noqa: ARG002
         artifact = queries.find_artifact(self.caller().account, artifact_id)
         return Response({"url": self.links().artifact(artifact)})
@@ -144,6 +153,7 @@ class ArtifactUrl(JobsAPIView):
 class BuildList(JobsAPIView):
     """`GET /v1/{resource}/builds`"""
 
+    @documented(operations.LIST_BUILDS)
     def get(self, request: Request) -> Response:  # noqa: ARG002
         return Response(responses.build_list(builds.current()))
 
@@ -151,6 +161,7 @@ class BuildList(JobsAPIView):
 class BuildDetail(JobsAPIView):
     """`GET /v1/{resource}/builds/{id}`"""
 
+    @documented(operations.GET_BUILD)
     def get(self, request: Request, build_id: str) -> Response:  # noqa: ARG002
         return Response(responses.build_object(queries.find_build(build_id)))
 
@@ -158,6 +169,7 @@ class BuildDetail(JobsAPIView):
 class Usage(JobsAPIView):
     """`GET /v1/{resource}/usage`"""
 
+    @documented(operations.GET_USAGE)
     def get(self, request: Request) -> Response:  # noqa: ARG002
         caller = self.caller()
         period, snapshot = usage.this_month(caller.account), usage.snapshot(caller.account)
