@@ -5,13 +5,16 @@ from django.http import HttpRequest, JsonResponse
 from redis.exceptions import RedisError
 
 from simservice import presence
+from simservice.api.methods import read_only
 
 
+@read_only
 def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     """Answer 200 as long as the process answers at all."""
     return JsonResponse({"status": "ok"})
 
 
+@read_only
 def readyz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     """Answer 200 when the database, Redis and at least one simulation worker answer, else 503 and what does not."""
     parts = {"database": database_answers(), **redis_and_workers()}
