@@ -8,14 +8,12 @@ from django.conf import settings
 from django.utils import timezone
 
 from billing.models import Plan
-from clients.models import Client
 from jobs import retention, usage, variants
 from jobs.api import shapes
 from jobs.cancellation import Cancellation
-from jobs.progress import LogEntry
 from jobs.links import Links
 from jobs.models import WAITING, Artifact, Build, Channel, Job, Priority, Status
-from jobs.progress import Progress
+from jobs.progress import LogEntry, Progress
 from jobs.submission import Accepted
 from simservice.api.fields import iso, iso_or_none
 
