@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from billing.models import Account, Plan
 from clients.models import ApiKey
-from jobs import lifecycle, queue, vetting
+from jobs import forecast, lifecycle, queue, vetting
 from jobs.models import ACTIVE, Build, Channel, Job, JobProfile, Priority, Status
 from jobs.profiles.analysis import warnings
 from simservice.api.errors import MaxActiveJobsExceeded, ValidationFailed, WebhookNotConfigured
@@ -58,6 +58,7 @@ def submit(submission: Submission, *, key: ApiKey) -> Accepted:
     The checks come in the contract's order (section 3). Raises one of the errors of `simservice.api.errors`;
     nothing is stored then.
     """
+    forecast.require_open_queue()
     account = key.client.account
     plan = account.plan
     ceilings = ceilings_for(submission, plan=plan)

@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
+from jobs.forecast import estimated_start
 from jobs.links import Links
 from jobs.models import WAITING, Artifact, Build, Channel, Job, Priority
 from jobs.progress import Progress
@@ -104,7 +105,12 @@ def queue_of(job: Job) -> dict[str, Any] | None:
     """Return the job's wait, null once it started."""
     if job.status not in WAITING:
         return None
-    return {"queuedAt": iso(job.created_at), "estimatedStartSeconds": None, "estimatedStartUpdatedAt": None}
+    estimate = estimated_start(job)
+    return {
+        "queuedAt": iso(job.created_at),
+        "estimatedStartSeconds": estimate and estimate.seconds,
+        "estimatedStartUpdatedAt": estimate and iso(estimate.updated_at),
+    }
 
 
 def progress_object(progress: Progress) -> dict[str, Any]:
