@@ -142,7 +142,7 @@ def named_in(schema: Schema) -> Iterator[str]:
     """Yield the objects that a schema names."""
     if "$ref" in schema:
         yield name_of(schema)
-    for member in [*schema.get("anyOf", []), schema.get("items", {})]:
+    for member in [*schema.get("anyOf", []), *([schema["items"]] if "items" in schema else [])]:
         yield from named_in(member)
 
 
