@@ -31,3 +31,7 @@ class Links:
     def artifact(self, artifact: Artifact) -> str:
         """Return the address an artifact can be downloaded from without a credential."""
         return self.base + reverse("artifact", args=[artifact.token])
+
+    def docs(self, anchor: str) -> str:
+        """Return the address of a place on the documentation's page."""
+        return f"{self.base}/docs#{anchor}"

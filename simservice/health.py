@@ -4,10 +4,10 @@ from typing import Literal, TypedDict
 
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, JsonResponse
-from django.views.decorators.http import require_safe
 from redis.exceptions import RedisError
 
 from simservice import presence
+from simservice.api.methods import read_only
 from simservice.api.operations import Answer, Operation, documented
 
 
@@ -53,14 +53,14 @@ READYZ = Operation(
 
 
 @documented(HEALTHZ)
-@require_safe
+@read_only
 def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     """Answer 200 as long as the process answers at all."""
     return JsonResponse({"status": "ok"})
 
 
 @documented(READYZ)
-@require_safe
+@read_only
 def readyz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     """Answer 200 when the database, Redis and at least one simulation worker answer, else 503 and what does not."""
     parts = {"database": database_answers(), **redis_and_workers()}

@@ -35,6 +35,11 @@ def make_key(account: Account | None = None, **fields: Any) -> tuple[ApiKey, str
     return create_key(default_client(account or make_account()), **fields)
 
 
+def make_client(account: Account, name: str = "bot") -> Client:
+    """Make a client beside an account's default one."""
+    return Client.objects.create(account=account, name=name)
+
+
 class BuildFactory(factory.django.DjangoModelFactory[Build]):
     class Meta:
         model = Build

@@ -7,10 +7,13 @@ from typing import cast
 from django.conf import settings
 from django.utils import timezone
 
+from billing.models import Plan
+from jobs import retention, usage, variants
 from jobs.api import shapes
+from jobs.cancellation import Cancellation
 from jobs.links import Links
 from jobs.models import WAITING, Artifact, Build, Channel, Job, Priority, Status
-from jobs.progress import Progress
+from jobs.progress import LogEntry, Progress
 from jobs.submission import Accepted
 from simservice.api.fields import iso, iso_or_none
 
@@ -22,7 +25,7 @@ PRIORITY_NAMES: dict[int, shapes.PriorityName] = {
 
 
 def submission_response(accepted: Accepted, links: Links) -> shapes.Submitted:
-    """Return the answer to an accepted submission; warnings are left out when there are none."""
+    """Return the answer to an accepted submission; warnings and deprecations are left out when there are none."""
     job = accepted.job
     answer: shapes.Submitted = {
         "success": True,
@@ -33,13 +36,22 @@ def submission_response(accepted: Accepted, links: Links) -> shapes.Submitted:
     }
     if accepted.warnings:
         answer["warnings"] = cast(list[shapes.Warning], accepted.warnings)
+    if accepted.deprecated_fields:
+        answer["deprecations"] = [deprecation(field, links) for field in accepted.deprecated_fields]
     return answer
 
 
+def deprecation(field: str, links: Links) -> shapes.Deprecation:
+    """Return what a caller should know about a field that will go."""
+    instead = f"runtime.{variants.current().cap_field}"
+    message = f"{field} is read for the sake of older callers; send {instead} instead."
+    return {"field": field, "message": message, "docsUrl": links.docs("deprecations")}
+
+
 def ceiling(job: Job) -> shapes.Ceiling:
-    """Return what the job may use."""
+    """Return what the job may use, as the deployment's variant tells it."""
     return {
-        "maxCredits": job.ceiling_credits,
+        "maxCredits": job.ceiling_credits if variants.current().tells_credit_ceiling else None,
         "runtimeSeconds": job.ceiling_runtime_seconds,
         "queueSeconds": job.ceiling_queue_seconds,
     }
@@ -96,7 +108,7 @@ def build_of(job: Job) -> shapes.JobBuild | None:
     return {"id": str(build.pk), "channel": Channel(job.channel), "commit": build.commit, "ci": build.ci}
 
 
-def status_object(job: Job, progress: Progress) -> shapes.JobStatus:
+def status_object(job: Job, progress: Progress, log_entries: Sequence[LogEntry] | None) -> shapes.JobStatus:
     """Return the body of `GET jobs/{id}/status`."""
     return {
         "id": str(job.pk),
@@ -198,3 +210,85 @@ def game_data(build: Build) -> shapes.GameData | None:
         return None
     hotfix = build.hotfix_date.isoformat() if build.hotfix_date else None
     return {"live": {"version": build.wow_version, "hotfixDate": hotfix}, "ptr": None}
+
+
+def job_list(jobs: Sequence[Job], *, limit: int, next_cursor: str | None, links: Links) -> shapes.JobList:
+    """Return a page of an account's jobs."""
+    page: shapes.Page = {
+        "limit": limit,
+        "hasMore": next_cursor is not None,
+        "nextCursor": next_cursor,
+        "since": iso(retention.window_start()),
+    }
+    return {"jobs": [listed_job(job, links) for job in jobs], "page": page}
+
+
+def listed_job(job: Job, links: Links) -> shapes.ListedJob:
+    """Return a job as the list shows it."""
+    return {
+        "id": str(job.pk),
+        "status": Status(job.status),
+        "createdAt": iso(job.created_at),
+        "completedAt": iso_or_none(job.completed_at),
+        "errorCode": error_code(job),
+        "metadata": job.metadata,
+        "buildId": job.build_id and str(job.build_id),
+        "links": links.of(job),
+    }
+
+
+def usage_object(
+    period: usage.Period, snapshot: usage.Snapshot, *, plan: Plan, reads: Window | None
+) -> shapes.Usage:
+    """Return the body of `GET usage`; `reads` is None while nobody knows how many there were."""
+    limits = plan_limits(plan)
+    return {
+        "period": {
+            "start": iso(period.start),
+            "end": iso(period.end),
+            "simsRun": period.sims_run,
+            "avgRuntimeSeconds": period.average_runtime_seconds,
+            "readsUsed": reads.used if reads else None,
+            "readsLimit": plan.reads_per_minute,
+            "readsCapResetAt": iso(reads.reset_at) if reads else None,
+        },
+        "snapshot": {
+            "activeJobs": snapshot.active,
+            "queuedJobs": snapshot.waiting,
+            "runningJobs": snapshot.held,
+        },
+        "plan": limits,
+        "limits": limits,
+    }
+
+
+def plan_limits(plan: Plan) -> shapes.PlanLimits:
+    """Return what a plan allows, with the defaults of the deployment's variant."""
+    variant = variants.current()
+    default_seconds = variant.default_runtime_for(plan)
+    return {
+        "maxActiveJobs": plan.max_active_jobs,
+        "maxCreditsPerJob": plan.max_credits_per_job,
+        "defaultCreditsPerJob": default_seconds and default_seconds * plan.credits_per_second,
+        "maxRuntimeSeconds": plan.max_runtime_seconds,
+        "defaultRuntimeSeconds": default_seconds,
+        "maxQueueSeconds": plan.max_queue_seconds,
+        "defaultQueueSeconds": variant.default_queue_for(plan),
+        "creditsPerSecond": plan.credits_per_second,
+        "vcpuPerJob": plan.vcpu_per_job,
+        "maxSimcVariants": plan.max_variants,
+        "pool": plan.pool,
+        "priorityFeeCredits": {"high": plan.high_priority_fee_credits},
+    }
+
+
+def cancellation(done: Cancellation) -> shapes.Cancellation:
+    """Return the answer to a cancel: whether the job was still waiting or is being stopped."""
+    if done.requested_at is None:
+        return {"success": True, "id": str(done.job_id), "status": "cancelled"}
+    return {
+        "success": True,
+        "id": str(done.job_id),
+        "status": "cancel_requested",
+        "cancelRequestedAt": iso(done.requested_at),
+    }

@@ -408,7 +408,7 @@ class Period(TypedDict):
     end: Time
     simsRun: Count
     avgRuntimeSeconds: Annotated[float | None, Rule(minimum=0), "Null when no job has run"]
-    readsUsed: Count
+    readsUsed: Annotated[Count | None, "Null while the counter cannot be read"]
     readsLimit: Count
     readsCapResetAt: Time | None
 
