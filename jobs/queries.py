@@ -48,7 +48,7 @@ def find_shared(token: str) -> Job | None:
 
 
 def artifacts_of(job: Job) -> list[Artifact]:
-    """Return the artifacts of the attempt that counts, the latest, in the order they were stored; none once expired."""
+    """Return the artifacts of the attempt that counts, the latest, as they were stored; none once expired."""
     if not retention.is_kept(job):
         return []
     return list(Artifact.objects.filter(job=job, attempt=job.attempt).order_by("id"))

@@ -91,7 +91,8 @@ def submit(
     if submission.credentials is not None:
         credentials.store(job_id, submission.credentials, seconds=credentials_kept_seconds(vetted.ceilings))
     with transaction.atomic():
-        account = Account.objects.select_for_update().get(pk=key.client.account_id)
+        # Rows that refer to the account, such as a settlement's, may still be written meanwhile.
+        account = Account.objects.select_for_update(no_key=True).get(pk=key.client.account_id)
         # Whoever sent the same key at the same moment may have been first.
         if (body := known.answer()) is not None:
             return Answer(body=body, replayed=True)
@@ -151,10 +152,10 @@ def ceilings_for(submission: Submission, *, plan: Plan) -> Ceilings:
     variant, rate = variants.current(), plan.credits_per_second
     seconds = submission.max_runtime_seconds or variant.default_runtime_for(plan)
     cap = submission.max_credits or (seconds and seconds * rate)
-    credits = cap or plan.max_credits_per_job
+    ceiling = cap or plan.max_credits_per_job
     return Ceilings(
-        credits=credits,
-        runtime_seconds=credits // rate,
+        credits=ceiling,
+        runtime_seconds=ceiling // rate,
         queue_seconds=submission.max_queue_seconds or variant.default_queue_for(plan),
         capped=bool(cap),
     )

@@ -119,11 +119,16 @@ def status_object(job: Job, progress: Progress, log_entries: Sequence[LogEntry] 
         "simcExitCode": job.simulator_exit_code,
         "queue": queue_of(job),
         "progress": progress_object(progress),
-        "logEntries": None,
+        "logEntries": None if log_entries is None else [log_entry(entry) for entry in log_entries],
         "startedAt": iso_or_none(job.started_at),
         "updatedAt": iso(job.updated_at),
         "retried": job.retried,
     }
+
+
+def log_entry(entry: LogEntry) -> shapes.LogEntry:
+    """Return one line that the simulator printed."""
+    return {"source": entry.source, "message": entry.message, "ts": entry.ts}
 
 
 def queue_of(job: Job) -> shapes.Queue | None:

@@ -38,7 +38,7 @@ class PlainTextParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002
     ) -> str:
-        """Return the text. Raises RequestTooLarge, UnsupportedMediaType, or ValidationFailed when it is not UTF-8."""
+        """Return the text. Raises RequestTooLarge, UnsupportedMediaType or, when it is not UTF-8, ValidationFailed."""
         refuse_other_charsets(media_type or "")
         try:
             return read_bounded(stream).decode("utf-8")

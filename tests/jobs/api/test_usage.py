@@ -1,4 +1,4 @@
-"""`GET usage`: limits, what is unfinished, and what ran this month (specification, Endpoints; contract, section 4)."""
+"""`GET usage`: limits, what is unfinished, what ran this month (specification, Endpoints; contract, section 4)."""
 
 from datetime import UTC, timedelta
 from typing import Any
@@ -24,8 +24,8 @@ def usage(api: Api) -> Any:
     return api.get("usage").json()
 
 
-def complete(job: Job, *, sim_duration_ms: int, credits: int) -> None:
-    outcome = Outcome(**COMPLETED, sim_duration_ms=sim_duration_ms, credits_consumed=credits)
+def complete(job: Job, *, sim_duration_ms: int, billed: int) -> None:
+    outcome = Outcome(**COMPLETED, sim_duration_ms=sim_duration_ms, credits_consumed=billed)
     assert lifecycle.finish(job, outcome)
 
 
@@ -66,15 +66,15 @@ def test_unfinished_jobs_are_counted_as_they_are(api: Api, key: tuple[ApiKey, st
     make_job(client)
     make_running_job(client=client)
     make_running_job(client=client)
-    complete(make_running_job(client=client), sim_duration_ms=1, credits=32)
+    complete(make_running_job(client=client), sim_duration_ms=1, billed=32)
     make_job()
     assert usage(api)["snapshot"] == {"activeJobs": 3, "queuedJobs": 1, "runningJobs": 2}
 
 
 def test_what_ran_this_month_is_counted(api: Api, key: tuple[ApiKey, str]) -> None:
     client = key[0].client
-    complete(make_running_job(client=client), sim_duration_ms=1500, credits=64)
-    complete(make_running_job(client=client), sim_duration_ms=2500, credits=96)
+    complete(make_running_job(client=client), sim_duration_ms=1500, billed=64)
+    complete(make_running_job(client=client), sim_duration_ms=2500, billed=96)
     never_ran = Outcome(status=Status.FAILED, error_code="queue_timeout")
     assert lifecycle.finish(make_job(client), never_ran)
     period = usage(api)["period"]
@@ -85,9 +85,9 @@ def test_what_ran_this_month_is_counted(api: Api, key: tuple[ApiKey, str]) -> No
 
 
 def test_other_months_and_accounts_do_not_count(api: Api, key: tuple[ApiKey, str]) -> None:
-    complete(make_running_job(client=key[0].client), sim_duration_ms=1500, credits=64)
+    complete(make_running_job(client=key[0].client), sim_duration_ms=1500, billed=64)
     DailyUsage.objects.update(day=timezone.now().astimezone(UTC).date().replace(day=1) - timedelta(days=1))
-    complete(make_running_job(), sim_duration_ms=1500, credits=64)
+    complete(make_running_job(), sim_duration_ms=1500, billed=64)
     period = usage(api)["period"]
     assert (period["simsRun"], period["avgRuntimeSeconds"]) == (0, None)
 
@@ -112,7 +112,7 @@ def test_a_days_row_is_by_client_and_build(key: tuple[ApiKey, str]) -> None:
         make_running_job(client=make_client(key[0].client.account)),
     )
     for job in (first, second):
-        complete(job, sim_duration_ms=1000, credits=32)
+        complete(job, sim_duration_ms=1000, billed=32)
     rows = DailyUsage.objects.order_by("client_id").values_list("client_id", "build_id", "jobs", "runs", "credits")
     assert list(rows) == [(job.client_id, job.build_id, 1, 1, 32) for job in (first, second)]
 
