@@ -20,6 +20,20 @@ METADATA = {"character": "Example"}
 LINKS: shapes.Links = {"share": f"{HOST}/share/{TOKEN}", "manifest": f"{HOST}/manifests/{TOKEN}"}
 CHECKS: shapes.Checks = {"status": "passed", "failed": []}
 
+CREDENTIAL = "0123456789abcdef"
+QUERY: dict[str, Any] = {
+    "channel": "latest",
+    "gitBranch": "midnight",
+    "buildId": BUILD_ID,
+    "priority": "standard",
+    "multiStage": False,
+    **CAP,
+    "maxQueueSeconds": 600,
+    "webhookEvents": ["job.terminal"],
+    "artifactsHtml": True,
+    "artifactsCsv": True,
+    "artifactsJsonVersion": 2,
+}
 SUBMISSION_SMALL: dict[str, Any] = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}}
 SUBMISSION_FULL: dict[str, Any] = {
     "build": {"channel": "weekly", "gitBranch": "midnight"},

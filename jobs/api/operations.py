@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from jobs.api import examples, shapes
-from jobs.api.requests import MAX_PROFILE_BYTES, SubmissionFields
+from jobs.api.requests import HEADERS, MAX_CREDENTIAL, MAX_PROFILE_BYTES, PARAMETERS, SubmissionFields
 from simservice.api import errors
 from simservice.api.operations import Answer, Body, Header, Link, Operation, Parameter
 from simservice.api.shapes import Count, Id, Rule, Uuid
@@ -47,7 +47,68 @@ ACTIVE = [
     Header(name="X-Active-Jobs", shape=Count, description="The account's unfinished jobs."),
     Header(name="X-Max-Active-Jobs", shape=Count, description="How many unfinished jobs the account may have."),
 ]
+RATE = [
+    Header(name="X-RateLimit-Limit", shape=Count, description="Submissions that the account may make a minute."),
+    Header(name="X-RateLimit-Remaining", shape=Count, description="How many of them are left."),
+    Header(name="X-RateLimit-Reset", shape=Count, description="When one more is left, in Unix seconds."),
+]
+REPLAYED = Header(
+    name="X-Idempotent-Replay",
+    shape=Literal["true"],
+    description="There when the answer is an earlier one's.",
+    always=False,
+)
+IDEMPOTENCY_KEY = Parameter(
+    name="idempotency-key",
+    location="header",
+    # Whoever transports a header strips the spaces around it.
+    shape=Annotated[str, Rule(pattern="^[!-~]([ -~]{0,253}[!-~])?$", maxLength=255)],
+    description="A word of your own for this request: sent again with it, the request is answered again and runs "
+    "once. Each API key has its own.",
+    example="order-4711",
+)
 PlainProfile = Annotated[str, Rule(maxLength=MAX_PROFILE_BYTES), "The profile, at most 2 MB of UTF-8"]
+
+
+def form_field(place: str) -> Any:
+    """Return the field at a dotted place of the JSON form, None where this deployment has none."""
+    found: Any = SubmissionFields()
+    for name in place.split("."):
+        found = found and found.fields.get(name)
+    return found
+
+
+def query_parameters() -> list[Parameter]:
+    """Return the query parameters of the plain-text form: each stands for a field of the JSON form."""
+    known = {name: (place, form_field(place)) for name, (place, _) in PARAMETERS.items()}
+    return [
+        Parameter(
+            name=name,
+            location="query",
+            shape=field,
+            description=f"Plain text only: `{place}`",
+            example=examples.QUERY[name],
+            # A list is written with commas.
+            style={"style": "form", "explode": False} if name == "webhookEvents" else {},
+        )
+        for name, (place, field) in known.items()
+        if field is not None
+    ]
+
+
+def credential_headers() -> list[Parameter]:
+    """Return the headers of the plain-text form that carry game credentials, both or neither."""
+    word = Annotated[str, Rule(pattern="^[!-~]+$", maxLength=MAX_CREDENTIAL)]
+    return [
+        Parameter(
+            name=name,
+            location="header",
+            shape=word,
+            description=f"Plain text only: `{place}`",
+            example=examples.CREDENTIAL,
+        )
+        for name, place in HEADERS.items()
+    ]
 
 
 def to_jobs(expression: str) -> dict[str, Link]:
@@ -62,6 +123,7 @@ SUBMIT_JOB = Operation(
     summary="Submit a job",
     description="The profile comes as JSON together with everything else, or alone as plain text. The query "
     "parameters and the `X-Bnet-` headers belong to the plain-text form, whose `channel` is required.",
+    parameters=[IDEMPOTENCY_KEY, *query_parameters(), *credential_headers()],
     bodies={
         "application/json": Body(
             shape=SubmissionFields,
@@ -74,7 +136,7 @@ SUBMIT_JOB = Operation(
             description="The job is accepted, or was by an earlier request with the same idempotency key",
             shape=shapes.Submitted,
             example=examples.SUBMITTED,
-            headers=[*ACTIVE],
+            headers=[*ACTIVE, *RATE, REPLAYED],
             links=to_jobs("$response.body#/id"),
         )
     },

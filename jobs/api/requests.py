@@ -91,17 +91,21 @@ def credential_field() -> StrictCharField:
 
 
 class BuildFields(StrictSerializer):
+    """Which build of the simulator runs the job."""
+
     channel = StrictChoiceField(choices=Channel.values)
     gitBranch = StrictChoiceField(choices=settings.GIT_BRANCHES, required=False)
     id = StrictUUIDField(required=False)
 
 
 class ProfileFields(StrictSerializer):
+    """What is simulated."""
+
     text = StrictCharField(allow_blank=True)
 
 
 class RuntimeFields(StrictSerializer):
-    """How the job may run; which cap fields there are is the variant's to say."""
+    """How the job may run."""
 
     multiStage = StrictBooleanField(default=False)
     maxCredits = StrictIntegerField(min_value=1, required=False)
@@ -120,25 +124,35 @@ class RuntimeFields(StrictSerializer):
 
 
 class CredentialsFields(StrictSerializer):
+    """The game platform's API client, for this job only; never kept."""
+
     bnetClientId = credential_field()
     bnetClientSecret = credential_field()
 
 
 class WebhookFields(StrictSerializer):
+    """What to be told of."""
+
     events = serializers.ListField(child=StrictChoiceField(choices=["job.terminal"]), allow_empty=False)
 
 
 class JsonReportFields(StrictSerializer):
+    """The JSON report, which every job has."""
+
     version = StrictChoiceField(choices=[2, 3], default=2)
 
 
 class ArtifactFields(StrictSerializer):
+    """Which reports the job should leave."""
+
     html = StrictBooleanField(default=False)
     csv = StrictBooleanField(default=False)
     json = JsonReportFields(required=False)
 
 
 class SubmissionFields(StrictSerializer):
+    """A request for a job."""
+
     build = BuildFields()
     profile = ProfileFields()
     runtime = RuntimeFields(required=False)

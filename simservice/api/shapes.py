@@ -4,7 +4,7 @@ A shape is a TypedDict: what builds an answer is checked against it, and the Ope
 What `Annotated` adds is for the document alone: a text describes, a Rule holds keywords of JSON Schema.
 """
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 
 class Rule:
@@ -31,3 +31,4 @@ class Error(TypedDict):
     code: Annotated[str, "Stable, for programs"]
     meta: Annotated[FreeObject | None, "What the code's description says, or null"]
     requestId: Annotated[str, Rule(pattern="^req_[0-9a-f]{32}$"), "The same as in the X-Request-Id header"]
+    priorityFeeCredits: NotRequired[Annotated[int, "There when a high-priority submission cannot be paid"]]
