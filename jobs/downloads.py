@@ -11,11 +11,12 @@ from django.utils.cache import patch_vary_headers
 from django.utils.http import parse_etags
 
 from jobs import artifacts, queries
-from jobs.api import responses
+from jobs.api import operations, responses
 from jobs.links import Links
 from jobs.models import Artifact
 from simservice.api.errors import NotFound, error_response
 from simservice.api.methods import read_only
+from simservice.api.operations import documented
 
 RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z", re.ASCII)
 GZIP = re.compile(r"(?:^|,)\s*gzip\s*(?:;\s*q=(?P<weight>[0-9.]+)\s*)?(?:,|$)", re.IGNORECASE)
@@ -36,10 +37,11 @@ class Part:
     stop: int
 
 
+@documented(operations.DOWNLOAD_ARTIFACT)
 @read_only
 def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
     """Answer with an artifact's content; whoever has the address may read it (contract, sections 2 and 6)."""
-    found = Artifact.objects.filter(token=token).first()
+    found = queries.find_download(token)
     try:
         response = error_response(NotFound(), request) if found is None else respond(request, found)
     except FileNotFoundError:
@@ -50,6 +52,7 @@ def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
     return response
 
 
+@documented(operations.GET_MANIFEST)
 @read_only
 def manifest(request: HttpRequest, token: str) -> JsonResponse:
     """Answer with an ended job's manifest, the latest attempt's (contract, section 4)."""

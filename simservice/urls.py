@@ -8,7 +8,9 @@ from django.urls import include, path, register_converter
 from simservice import health
 from simservice.api.errors import ApiError, InternalError, NotFound, error_response
 from simservice.api.handling import malformed
+from simservice.api.views import openapi_document
 from simservice.ids import TokenConverter
+from simservice.metrics import metrics
 
 register_converter(TokenConverter, "token")
 
@@ -17,8 +19,10 @@ urlpatterns = [
     path("", include("jobs.urls")),
     path("", include("dashboard.urls")),
     path("admin/", admin.site.urls),
+    path("v1/openapi.json", openapi_document, name="openapi"),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
+    path("metrics", metrics),
 ]
 
 
