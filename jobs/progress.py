@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import cast
+from typing import Literal, cast
 
 from jobs.models import Job, Status
 from simservice.hints import ask, redis
@@ -41,7 +41,7 @@ class Progress:
 class LogEntry:
     """One line that the simulator printed to `stdout` or `stderr`; `ts` is when, in milliseconds since 1970."""
 
-    source: str
+    source: Literal["stdout", "stderr"]
     message: str
     ts: int
 
@@ -157,6 +157,6 @@ def log_entries_of(job: Job) -> list[LogEntry]:
     """Return the last lines, 200 at most, that a running job's simulator printed; none when Redis has none."""
     if job.status != Status.RUNNING:
         return []
-    found = ask(lambda: redis().lrange(log_key_of(job), -LISTED_ENTRIES, -1), otherwise=[])
-    stored = cast(list[str], found)
+    nothing: list[str] = []
+    stored = ask(lambda: cast(list[str], redis().lrange(log_key_of(job), -LISTED_ENTRIES, -1)), otherwise=nothing)
     return [LogEntry(source=source, message=message, ts=ts) for source, message, ts in map(json.loads, stored)]

@@ -35,8 +35,9 @@ def newest_jobs(account: Account, *, before: int | None, limit: int) -> list[Job
 def profile_of(account: Account, job_id: str) -> str:
     """Return the profile text of one of the account's jobs. Raises NotFound. One query."""
     number = parse_id(job_id)
-    text = JobProfile.objects.filter(job=number, job__account=account).values_list("text", flat=True).first()
-    if number is None or text is None:
+    own = JobProfile.objects.filter(job__account=account)
+    text = own.filter(pk=number).values_list("text", flat=True).first() if number is not None else None
+    if text is None:
         raise NotFound
     return text
 
@@ -57,8 +58,8 @@ def artifacts_of(job: Job) -> list[Artifact]:
 def find_artifact(account: Account, artifact_id: str) -> Artifact:
     """Return an artifact of one of the account's jobs. Raises NotFound, or ArtifactExpired after retention."""
     number = parse_id(artifact_id)
-    found = Artifact.objects.select_related("job").defer("job__summary").filter(pk=number, job__account=account)
-    artifact = found.first() if number is not None else None
+    found = Artifact.objects.select_related("job").defer("job__summary").filter(job__account=account)
+    artifact = found.filter(pk=number).first() if number is not None else None
     if artifact is None:
         raise NotFound
     if not retention.is_kept(artifact.job):

@@ -151,7 +151,7 @@ class SubmissionFields(StrictSerializer):
 
 def read_submission(request: Request) -> Submission:
     """Return the request a call stands for, in whichever form. Raises ProfileTooLarge or ValidationFailed."""
-    body = request.data
+    body: Any = request.data
     if is_plain_text(request.content_type):
         # An empty body reaches no parser.
         return from_text(body if isinstance(body, str) else "", request.query_params, request.headers)

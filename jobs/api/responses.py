@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import cast
 
 from django.conf import settings
 from django.utils import timezone
 
 from billing.models import Plan
+from clients.rate_limits import Window
 from jobs import retention, usage, variants
 from jobs.api import shapes
 from jobs.cancellation import Cancellation
@@ -237,7 +239,7 @@ def listed_job(job: Job, links: Links) -> shapes.ListedJob:
         "completedAt": iso_or_none(job.completed_at),
         "errorCode": error_code(job),
         "metadata": job.metadata,
-        "buildId": job.build_id and str(job.build_id),
+        "buildId": str(job.build_id) if job.build_id else None,
         "links": links.of(job),
     }
 
@@ -255,7 +257,7 @@ def usage_object(
             "avgRuntimeSeconds": period.average_runtime_seconds,
             "readsUsed": reads.used if reads else None,
             "readsLimit": plan.reads_per_minute,
-            "readsCapResetAt": iso(reads.reset_at) if reads else None,
+            "readsCapResetAt": iso(datetime.fromtimestamp(reads.reset_at, UTC)) if reads else None,
         },
         "snapshot": {
             "activeJobs": snapshot.active,

@@ -37,8 +37,8 @@ class PlainTextParser(BaseParser):
         stream: IO[bytes],
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002
-    ) -> str:
-        """Return the text. Raises RequestTooLarge, UnsupportedMediaType or, when it is not UTF-8, ValidationFailed."""
+    ) -> Any:
+        """Return the text. Raises RequestTooLarge, UnsupportedMediaType, or ValidationFailed if not UTF-8."""
         refuse_other_charsets(media_type or "")
         try:
             return read_bounded(stream).decode("utf-8")

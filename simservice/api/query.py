@@ -17,4 +17,4 @@ def single_values(query: QueryDict, *, known: Container[str]) -> dict[str, str]:
             issues.append({"path": name, "message": "Give it only once."})
     if issues:
         raise ValidationFailed(issues)
-    return query.dict()
+    return {name: str(query[name]) for name in query}
