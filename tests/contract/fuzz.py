@@ -1,13 +1,10 @@
 """Schemathesis against a running stack: `python -m tests.contract.fuzz CASES` tries both variants with many cases."""
 
-import json
 import os
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psycopg
 
