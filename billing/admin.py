@@ -43,17 +43,24 @@ class EntryAdmin(ReadOnly, admin.ModelAdmin):
     show_full_result_count = False
 
 
-class CreditsForm(ActionForm):
-    """What the actions on accounts need to know; it stands beside the choice of the action."""
+class Booking(forms.Form):
+    """What an operator must write for credits to be moved."""
 
-    credits = forms.IntegerField(required=False, help_text="For a correction, negative to take away.")
-    reason = forms.CharField(required=False, max_length=ledger.MAX_REASON)
+    credits = forms.IntegerField()
+    reason = forms.CharField(max_length=ledger.MAX_REASON)
+
+
+class BookingFields(ActionForm):
+    """The same as it stands beside the choice of an action; other actions leave it empty."""
+
+    credits = forms.CharField(required=False, help_text="For a correction, negative to take away.")
+    reason = forms.CharField(required=False)
 
 
 class CreditsActions(admin.ModelAdmin):
     """The actions on accounts that move credits, each with a written reason, and an account's balances."""
 
-    action_form = CreditsForm
+    action_form = BookingFields
     actions = ["grant_credits", "correct_credits"]
 
     @admin.display(description="available, purchased and reserved credits")
@@ -71,10 +78,10 @@ class CreditsActions(admin.ModelAdmin):
 
     def book(self, request: HttpRequest, accounts: QuerySet[Account], door: Callable[..., object]) -> None:
         """Pass what the operator wrote to a door of the ledger, for each account, and tell how it went."""
-        form = CreditsForm(request.POST)
-        del form.fields["action"]
-        if not form.is_valid() or form.cleaned_data["credits"] is None:
-            self.message_user(request, "Write a number of credits and a reason.", messages.ERROR)
+        form = Booking(request.POST)
+        if not form.is_valid():
+            wanted = f"Write a whole number of credits and a reason of at most {ledger.MAX_REASON} characters."
+            self.message_user(request, wanted, messages.ERROR)
             return
         amount, reason = form.cleaned_data["credits"], form.cleaned_data["reason"]
         for account in accounts:
