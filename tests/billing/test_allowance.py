@@ -3,11 +3,13 @@
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from django.conf import settings
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from billing import ledger, tasks
 from billing.models import Account, Grant
+from simservice.celery import app
 from tests.billing.books import expire_now, state
 from tests.factories import make_account
 
@@ -62,6 +64,12 @@ def test_the_task_books_what_expired() -> None:
     expire_now(ledger.grant(account, 5, reason="a test"))
     tasks.expire_grants()
     assert Grant.objects.get().remaining == 0
+
+
+def test_both_tasks_are_on_the_timetable() -> None:
+    app.loader.import_default_modules()
+    timetable = {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
+    assert {"billing.tasks.expire_grants", "billing.tasks.grant_allowances"} <= timetable <= set(app.tasks)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from billing import ledger
 from billing.models import Hold
 from jobs import lifecycle, sweep
 from jobs.lifecycle import Outcome
+from jobs.management.commands.seedlocal import DEMO_CREDITS, ensure_account, ensure_credits
 from jobs.models import Job, Status
 from tests.conftest import Api
 from tests.factories import make_job, make_running_job
@@ -83,3 +84,10 @@ def test_an_end_over_the_ceiling_settles_nothing() -> None:
         lifecycle.finish(
             job, Outcome(status=Status.TIMED_OUT, error_code="execution_timeout", credits_consumed=9999)
         )
+
+
+def test_the_demo_account_gets_its_credits_once() -> None:
+    account = ensure_account()
+    ensure_credits(account)
+    ensure_credits(account)
+    assert ledger.available(account) == DEMO_CREDITS
