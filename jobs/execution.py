@@ -21,15 +21,13 @@ from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Build, Job, JobProfile, Run, Status
 from jobs.profiles.analysis import analyse, limited
 from jobs.profiles.policy import Rules
-from jobs.progress import Progress, Publisher, Stage
 from jobs.simulator import command, reports
-from jobs.simulator.process import Ended, SimulatorProcess
-from jobs.simulator.progress import ProgressMeter
+from jobs.simulator.process import Ended
 from jobs.simulator.sandbox import PrivateDirectory, UnsafeProduct, open_product
+from jobs.watching import Watcher
 
 logger = logging.getLogger(__name__)
 
-WATCHED_EVERY_SECONDS = 0.25
 STDERR_TAIL_BYTES = 16 << 10
 REPORTS = {Artifact.Kind.JSON_REPORT: command.REPORT_NAME, Artifact.Kind.HTML_REPORT: command.HTML_NAME}
 LOGS = {Artifact.Kind.STDOUT_LOG: "stdout", Artifact.Kind.STDERR_LOG: "stderr"}
@@ -97,6 +95,9 @@ def attempt(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
     )
     with runner.private_directory() as directory:
         runner.prepare(directory, text, build=build)
+        lease.look_for_cancel()
+        if lease.cancelled.is_set():
+            return lifecycle.CANCELLED
         ended = simulate(job, build, arguments, directory=directory, lease=lease, profilesets=profilesets)
         lease.require()
         outcome = outcome_of(job, ended, directory)
@@ -124,43 +125,16 @@ def simulate(
         threads=job.vcpus,
         seconds=job.ceiling_runtime_seconds,
         on_line=watcher.on_line,
+        on_line_end=watcher.on_line_end,
     )
     with process:
         started = time.monotonic()
         run = lifecycle.start_run(job, build=build)
         if run is None:
             raise LeaseLost(job.pk)
-        ended = watcher.watch(process, until=started + job.ceiling_runtime_seconds)
+        ended = watcher.watch(process, started=started)
     lease.insist(lambda: record_end(run, ended))
     return ended
-
-
-class Watcher:
-    """Follows one simulator process: its progress, its deadline and the job's lease."""
-
-    def __init__(self, job: Job, lease: Lease, *, phases: int) -> None:
-        self.lease = lease
-        self.meter = ProgressMeter(expected_phases=phases)
-        self.publisher = Publisher(job)
-
-    def on_line(self, stream: str, text: str) -> None:
-        """Take one update of the simulator's output."""
-        if stream == "stdout":
-            self.meter.feed(text)
-            percent = self.meter.percent
-            stage = Stage(current=1, total=1, label="initial", percent=percent)
-            self.publisher.publish(Progress(percent=percent, stage=stage))
-
-    def watch(self, process: SimulatorProcess, *, until: float) -> Ended:
-        """Wait for the end, and bring it about at the deadline (monotonic seconds). Raises LeaseLost."""
-        while (ended := process.wait(WATCHED_EVERY_SECONDS)) is None:
-            self.lease.require()
-            if time.monotonic() >= until:
-                ended = process.stop(verdict.CEILING)
-                break
-        if ended is None:
-            raise RuntimeError("the simulator could not be stopped")
-        return ended
 
 
 def record_end(run: Run, ended: Ended) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 
 from billing import ledger
+from jobs import usage
 from jobs.models import HELD, TERMINAL, Build, Job, JobEvent, Run, Status
 
 ENDS = frozenset(TERMINAL)
@@ -27,6 +28,7 @@ TRANSITIONS: dict[str, frozenset[Status]] = {
 RELEASED = {"worker": "", "lease_expires_at": None}
 ANY = Q()
 LEASE_EXPIRED = Q(lease_expires_at__lt=Now())
+CANCEL_REQUESTED = Q(cancel_requested_at__isnull=False)
 
 
 class IllegalTransition(Exception):
@@ -44,6 +46,19 @@ class Outcome:
     sim_duration_ms: int | None = None
     credits_consumed: int = 0
     summary: dict[str, Any] | None = None
+
+
+# The end of a job that its owner cancelled while no simulator ran.
+CANCELLED = Outcome(
+    status=Status.CANCELLED,
+    error_code="user_cancelled",
+    reason="The job was cancelled before it ran. Nothing is billed.",
+)
+CANCELLED_LOST = Outcome(
+    status=Status.CANCELLED,
+    error_code="user_cancelled",
+    reason="The job was cancelled, and the platform lost the run before it was stopped. Nothing is billed.",
+)
 
 
 def move(job: Job, *, to: Status, reason: str = "", guard: Q = ANY, **changes: Any) -> bool:
@@ -106,6 +121,17 @@ def renew_lease(job: Job) -> bool:
     return bool(held.update(lease_expires_at=lease_end()))
 
 
+def request_cancel(job: Job) -> bool:
+    """Ask whoever holds the job to end it; the time of the first request stays. False when nobody holds it now."""
+    held = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=HELD)
+    return bool(held.update(cancel_requested_at=Coalesce("cancel_requested_at", Now()), updated_at=Now()))
+
+
+def cancel_requested(job: Job) -> bool:
+    """Tell whether the job's cancel was asked for. One query."""
+    return Job.objects.filter(CANCEL_REQUESTED, pk=job.pk).exists()
+
+
 def start_run(job: Job, *, build: Build) -> Run | None:
     """Record the attempt's first simulator process and move the job to running; None when the job was lost."""
     with transaction.atomic():
@@ -115,18 +141,22 @@ def start_run(job: Job, *, build: Build) -> Run | None:
 
 
 def hand_back(job: Job, *, reason: str, guard: Q = ANY) -> bool:
-    """Put a lost job back into the queue, at its original place and with a new waiting time."""
+    """Put a lost job back into the queue, at its original place and with a new waiting time.
+
+    A job whose cancel was asked for is ended instead: it must not run again.
+    """
     deadline = Now() + timedelta(seconds=job.ceiling_queue_seconds)
-    return move(
+    returned = move(
         job,
         to=Status.QUEUED,
         reason=reason,
-        guard=guard,
+        guard=guard & ~CANCEL_REQUESTED,
         queue_deadline_at=deadline,
         started_at=None,
         build=None,
         **RELEASED,
     )
+    return returned or finish(job, CANCELLED_LOST, guard=guard & CANCEL_REQUESTED)
 
 
 def end_lost_runs(job: Job) -> None:
@@ -136,7 +166,7 @@ def end_lost_runs(job: Job) -> None:
 
 
 def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
-    """End the job and settle its credits; False when it is no longer this attempt's.
+    """End the job, settle its credits and count its use; False when it is no longer this attempt's.
 
     The given instance stays as it was read, so that an end whose transaction failed can be tried again.
     """
@@ -157,4 +187,5 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
         )
         if ended:
             ledger.settle(job.pk, spent=outcome.credits_consumed)
+            usage.record(job)
     return ended

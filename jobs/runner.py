@@ -11,7 +11,7 @@ from django.conf import settings
 
 from jobs.models import Build
 from jobs.simulator import command
-from jobs.simulator.process import Limits, OnLine, SimulatorProcess
+from jobs.simulator.process import Limits, OnLine, OnLineEnd, SimulatorProcess, unheard
 from jobs.simulator.sandbox import PrivateDirectory, Sandbox, remove_tree
 
 LOG_BYTES = 4 << 20
@@ -50,6 +50,7 @@ def simulator(
     threads: int,
     seconds: int,
     on_line: OnLine,
+    on_line_end: OnLineEnd = unheard,
 ) -> SimulatorProcess:
     """Return a build's process, ready to be started in a private directory."""
     return SimulatorProcess(
@@ -59,6 +60,7 @@ def simulator(
         limits=limits(threads=threads, seconds=seconds),
         readable=[Path(path) for path in build.readable_paths],
         on_line=on_line,
+        on_line_end=on_line_end,
     )
 
 

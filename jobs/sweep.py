@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from jobs import lifecycle, queue
+from jobs import forecast, lifecycle, queue
 from jobs.lifecycle import Outcome
 from jobs.models import HELD, WAITING, Job, Status
 
@@ -25,6 +25,7 @@ def sweep() -> dict[str, int]:
         done |= {"announced": queue.announce_pending(), "hinted": queue.replenish_hints()}
     except (OperationalError, RedisError):
         logger.warning("nothing announced: the broker does not answer")
+    forecast.publish()
     return done
 
 
@@ -37,7 +38,7 @@ def recover_expired_leases() -> int:
 def recover(job: Job) -> bool:
     """Retry one lost job, or end it once its attempts are spent (contract, section 5)."""
     with transaction.atomic():
-        if job.attempt < settings.MAX_ATTEMPTS:
+        if job.attempt < settings.MAX_ATTEMPTS or job.cancel_requested_at:
             reason = f"{job.worker} stopped renewing its lease"
             recovered = lifecycle.hand_back(job, reason=reason, guard=lifecycle.LEASE_EXPIRED)
         else:

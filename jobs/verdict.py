@@ -12,6 +12,7 @@ from jobs.models import Job, Status
 from jobs.simulator.process import Ended
 
 CEILING = "ceiling"
+CANCELLED = "cancelled"
 FLOODS = {
     "output_flood": "The simulator printed more than it may and was stopped.",
     "disk_flood": "The simulator wrote more than it may and was stopped.",
@@ -26,6 +27,12 @@ def judge(job: Job, ended: Ended, *, summary: dict[str, Any] | None, complaint: 
 
     The outcome has its status, code and reason; what was used is for the caller to add.
     """
+    if ended.stopped_for == CANCELLED:
+        return Outcome(
+            status=Status.CANCELLED,
+            error_code="user_cancelled",
+            reason="The job was cancelled while it ran. What ran until then is billed.",
+        )
     if ended.stopped_for == CEILING:
         return Outcome(
             status=Status.TIMED_OUT,
