@@ -4,6 +4,7 @@ Every move is one UPDATE that names the status and the attempt it expects, and w
 transaction. Whoever comes second updates no row, is told so, and stops quietly.
 """
 
+from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 
+from billing import ledger
 from jobs.models import HELD, TERMINAL, Build, Job, JobEvent, Run, Status
 
 ENDS = frozenset(TERMINAL)
@@ -163,18 +165,25 @@ def end_lost_runs(job: Job) -> None:
 
 
 def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
-    """End the job; False when it is no longer this attempt's."""
-    return move(
-        job,
-        to=outcome.status,
-        reason=outcome.reason or "",
-        guard=guard,
-        error_code=outcome.error_code,
-        status_reason=outcome.reason and outcome.reason[:500],
-        simulator_exit_code=outcome.exit_code,
-        sim_duration_ms=outcome.sim_duration_ms,
-        credits_consumed=outcome.credits_consumed,
-        summary=outcome.summary,
-        completed_at=Now(),
-        **RELEASED,
-    )
+    """End the job and settle its credits; False when it is no longer this attempt's.
+
+    The given instance stays as it was read, so that an end whose transaction failed can be tried again.
+    """
+    with transaction.atomic():
+        ended = move(
+            copy(job),
+            to=outcome.status,
+            reason=outcome.reason or "",
+            guard=guard,
+            error_code=outcome.error_code,
+            status_reason=outcome.reason and outcome.reason[:500],
+            simulator_exit_code=outcome.exit_code,
+            sim_duration_ms=outcome.sim_duration_ms,
+            credits_consumed=outcome.credits_consumed,
+            summary=outcome.summary,
+            completed_at=Now(),
+            **RELEASED,
+        )
+        if ended:
+            ledger.settle(job.pk, spent=outcome.credits_consumed)
+    return ended

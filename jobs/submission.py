@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models.functions import Now
 
+from billing import ledger
 from billing.models import Account, Plan
 from clients.models import ApiKey
 from jobs import lifecycle, queue, vetting
@@ -73,6 +74,7 @@ def submit(submission: Submission, *, key: ApiKey) -> Accepted:
         job = new_job(submission, key=key, ceilings=ceilings, pin=pin)
         lifecycle.accept(job)
         JobProfile.objects.create(job=job, text=submission.profile_text)
+        ledger.hold(account, ceilings.credits, job_id=job.pk)
     queue.announce(job)
     return Accepted(job=job, warnings=warnings(analysis))
 
@@ -103,7 +105,8 @@ def out_of_bounds(path: str, value: int, *, most: int) -> list[dict[str, str]]:
 
 def require_room(account: Account) -> None:
     """Lock the account and raise MaxActiveJobsExceeded when it has as many unfinished jobs as it may."""
-    Account.objects.select_for_update().get(pk=account.pk)
+    # Rows that refer to the account, such as a settlement's, may still be written meanwhile.
+    Account.objects.select_for_update(no_key=True).get(pk=account.pk)
     active = active_jobs(account)
     limit = account.plan.max_active_jobs
     if active >= limit:

@@ -142,6 +142,8 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": SWEEP_SECONDS,
         "options": {"expires": SWEEP_SECONDS * 5},
     },
+    "expire-grants": {"task": "billing.tasks.expire_grants", "schedule": 60, "options": {"expires": 300}},
+    "grant-allowances": {"task": "billing.tasks.grant_allowances", "schedule": 60, "options": {"expires": 300}},
     "forget-builds": {"task": "jobs.tasks.forget_builds", "schedule": 3600},
 }
 

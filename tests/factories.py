@@ -6,6 +6,7 @@ from typing import Any
 import factory
 from django.utils import timezone
 
+from billing import ledger
 from billing.models import Account, Plan
 from clients.accounts import default_client, open_account
 from clients.keys import create_key
@@ -15,6 +16,7 @@ from jobs.models import Build, Channel, Job, JobProfile, Priority, Status
 from simservice.ids import new_token, next_id
 
 PROFILE = 'mage="Frosty"\nlevel=80\nspec=frost\nhead=,id=1,ilevel=600\niterations=50\n'
+AMPLE = 10**9
 
 
 class PlanFactory(factory.django.DjangoModelFactory[Plan]):
@@ -24,10 +26,13 @@ class PlanFactory(factory.django.DjangoModelFactory[Plan]):
     name = factory.Sequence("plan-{}".format)
 
 
-def make_account(**plan: Any) -> Account:
-    """Open an account on a plan of its own."""
+def make_account(*, credits: int = AMPLE, **plan: Any) -> Account:  # noqa: A002
+    """Open an account on a plan of its own, with purchased credits."""
     created = PlanFactory.create(**plan)
-    return open_account(f"account-{created.pk}", plan=created)
+    account = open_account(f"account-{created.pk}", plan=created)
+    if credits:
+        ledger.purchase(account, credits, reason="for a test")
+    return account
 
 
 def make_key(account: Account | None = None, **fields: Any) -> tuple[ApiKey, str]:
@@ -70,6 +75,9 @@ def make_job(client: Client | None = None, *, text: str = PROFILE, **fields: Any
     job = Job(id=next_id(), **(defaults | fields))
     lifecycle.accept(job)
     JobProfile.objects.create(job=job, text=text)
+    reserved = job.ceiling_credits + job.priority_fee_credits
+    ledger.purchase(job.account, reserved, reason="for a test")
+    ledger.hold(job.account, reserved, job_id=job.pk)
     return job
 
 
