@@ -50,6 +50,11 @@ class Plan(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def max_runtime_seconds(self) -> int:
+        """The longest simulator time that a job's credits can buy."""
+        return self.max_credits_per_job // self.credits_per_second
+
 
 class Account(models.Model):
     """A customer: the one who pays."""

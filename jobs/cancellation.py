@@ -4,19 +4,15 @@ A waiting job ends at once. One that a worker holds is marked in the database, w
 its next renewal of the lease, and hinted at in Redis, where it finds the hint within a second or two.
 """
 
-import logging
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
-from redis.exceptions import RedisError
 
 from jobs import lifecycle
 from jobs.models import HELD, WAITING, Job, Status
 from simservice.api.errors import JobNotCancellable
-from simservice.hints import redis
-
-logger = logging.getLogger(__name__)
+from simservice.hints import ask, redis
 
 # By then the lease has been renewed many times over.
 HINTED_SECONDS = 120
@@ -52,18 +48,12 @@ def cancel(job: Job) -> Cancellation:
 
 def hint(job: Job) -> None:
     """Tell the worker that holds the job to look into the database."""
-    try:
-        redis().set(key_of(job), 1, ex=HINTED_SECONDS)
-    except RedisError:
-        logger.debug("cancel of job %s not hinted at: Redis does not answer", job.pk)
+    ask(lambda: redis().set(key_of(job), 1, ex=HINTED_SECONDS), otherwise=None)
 
 
 def is_hinted(job: Job) -> bool:
     """Tell whether Redis knows of a cancel; False when it does not answer."""
-    try:
-        return bool(redis().exists(key_of(job)))
-    except RedisError:
-        return False
+    return bool(ask(lambda: redis().exists(key_of(job)), otherwise=0))
 
 
 def key_of(job: Job) -> str:

@@ -15,6 +15,7 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 
 from billing import ledger
+from jobs import usage
 from jobs.models import HELD, TERMINAL, Build, Job, JobEvent, Run, Status
 
 ENDS = frozenset(TERMINAL)
@@ -165,7 +166,7 @@ def end_lost_runs(job: Job) -> None:
 
 
 def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
-    """End the job and settle its credits; False when it is no longer this attempt's.
+    """End the job, settle its credits and count its use; False when it is no longer this attempt's.
 
     The given instance stays as it was read, so that an end whose transaction failed can be tried again.
     """
@@ -186,4 +187,5 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
         )
         if ended:
             ledger.settle(job.pk, spent=outcome.credits_consumed)
+            usage.record(job)
     return ended

@@ -166,8 +166,13 @@ class Job(models.Model):
             ),
         ]
         indexes = [
-            # The claim, and the position in the queue.
-            models.Index(fields=["priority", "id"], condition=Q(status__in=WAITING), name="job_waiting"),
+            # The claim; and the forecast, which reads all of it and nothing else.
+            models.Index(
+                fields=["priority", "id"],
+                include=["vcpus"],
+                condition=Q(status__in=WAITING),
+                name="job_waiting",
+            ),
             # Overdue waits.
             models.Index(fields=["queue_deadline_at"], condition=Q(status__in=WAITING), name="job_deadline"),
             # What the sweep still has to announce.
@@ -284,6 +289,32 @@ class Artifact(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.job_id}"
+
+
+class DailyUsage(models.Model):
+    """What an account's jobs that ended on one day (UTC) used, by client and build."""
+
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
+    client = models.ForeignKey(Client, on_delete=models.CASCADE, related_name="+", db_index=False)
+    # Null for jobs that ended before a build was chosen.
+    build = models.ForeignKey(Build, null=True, on_delete=models.SET_NULL, related_name="+")
+    day = models.DateField()
+    jobs = models.PositiveIntegerField()
+    # Jobs of these for which a simulator ran.
+    runs = models.PositiveIntegerField()
+    sim_ms = models.PositiveBigIntegerField()
+    credits = models.PositiveBigIntegerField()
+
+    class Meta:
+        constraints = [
+            # In the order in which an account's days are read.
+            models.UniqueConstraint(
+                fields=["account", "day", "client", "build"], name="daily_usage_unique", nulls_distinct=False
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.account_id} on {self.day}"
 
 
 class IdempotencyKey(models.Model):

@@ -4,19 +4,14 @@ Both are hints in Redis, written at most twice a second, gone when Redis is empt
 """
 
 import json
-import logging
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import cast
-
-from redis.exceptions import RedisError
+from typing import Literal, cast
 
 from jobs.models import Job, Status
-from simservice.hints import redis
-
-logger = logging.getLogger(__name__)
+from simservice.hints import ask, redis
 
 PUBLISHED_EVERY_SECONDS = 0.5
 KEPT_SECONDS = 600
@@ -46,7 +41,7 @@ class Progress:
 class LogEntry:
     """One line that the simulator printed to `stdout` or `stderr`; `ts` is when, in milliseconds since 1970."""
 
-    source: str
+    source: Literal["stdout", "stderr"]
     message: str
     ts: int
 
@@ -106,10 +101,7 @@ class Publisher:
         if now < self.next_at:
             return
         self.next_at = now + PUBLISHED_EVERY_SECONDS
-        try:
-            self._store(progress)
-        except RedisError:
-            logger.debug("progress not stored: Redis does not answer")
+        ask(lambda: self._store(progress), otherwise=None)
 
     def _store(self, progress: Progress) -> None:
         """Put the lines behind those stored before, in the place of those that were open then."""
@@ -154,10 +146,7 @@ def progress_of(job: Job) -> Progress:
         return Progress(percent=100, stage=None)
     if job.status != Status.RUNNING:
         return Progress(percent=0, stage=None)
-    try:
-        stored = redis().get(key_of(job))
-    except RedisError:
-        stored = None
+    stored = ask(lambda: redis().get(key_of(job)), otherwise=None)
     if stored is None:
         return Progress(percent=0, stage=None)
     fields = json.loads(str(stored))
@@ -168,8 +157,6 @@ def log_entries_of(job: Job) -> list[LogEntry]:
     """Return the last lines, 200 at most, that a running job's simulator printed; none when Redis has none."""
     if job.status != Status.RUNNING:
         return []
-    try:
-        stored = cast(list[str], redis().lrange(log_key_of(job), -LISTED_ENTRIES, -1))
-    except RedisError:
-        return []
+    nothing: list[str] = []
+    stored = ask(lambda: cast(list[str], redis().lrange(log_key_of(job), -LISTED_ENTRIES, -1)), otherwise=nothing)
     return [LogEntry(source=source, message=message, ts=ts) for source, message, ts in map(json.loads, stored)]

@@ -11,12 +11,11 @@ from datetime import timedelta
 from django.db import transaction
 from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
-from redis.exceptions import RedisError
 
 from jobs import lifecycle
 from jobs.models import WAITING, Job, Priority, Status
 from simservice.celery import LANE_QUEUES, app
-from simservice.hints import redis
+from simservice.hints import ask, redis
 
 logger = logging.getLogger(__name__)
 
@@ -47,12 +46,14 @@ def announce(job: Job) -> None:
     The job is marked before the hint wakes anybody: a claim passes over a row that is being written.
     """
     queue = LANES[Priority(job.priority)]
+    hints = ask(lambda: hints_in(queue), otherwise=None)
+    if hints is None:
+        return
+    lifecycle.mark_queued(job)
     try:
-        enough = hints_in(queue) >= HINTS_PER_LANE
-        lifecycle.mark_queued(job)
-        if not enough:
+        if hints < HINTS_PER_LANE:
             send_hint(queue)
-    except (OperationalError, RedisError):
+    except OperationalError:
         logger.warning("job %s not announced: the broker does not answer", job.pk)
 
 

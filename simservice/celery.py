@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import heartbeat_sent, setup_logging, worker_ready
+from celery.signals import celeryd_after_setup, heartbeat_sent, setup_logging, worker_ready
 from kombu import Exchange, Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
@@ -20,6 +20,7 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.task_queues = [
     Queue(name, Exchange(""), routing_key=name) for name in (*LANE_QUEUES, "webhooks", "control")
 ]
+app.conf.slots = 1
 app.autodiscover_tasks()
 
 
@@ -28,12 +29,18 @@ def keep_django_logging(**_: Any) -> None:
     """Leave logging as Django's settings made it."""
 
 
+@celeryd_after_setup.connect
+def remember_slots(instance: Any, **_: Any) -> None:
+    """Note how many tasks this worker does at a time, which its heartbeats do not know."""
+    app.conf.slots = instance.concurrency
+
+
 @heartbeat_sent.connect
 def report_presence(sender: Any, **_: Any) -> None:
     """Tell Redis that this worker lives, with every heartbeat Celery sends (every two seconds)."""
     from simservice import presence
 
-    presence.report(sender.eventer.hostname)
+    presence.report(sender.eventer.hostname, slots=app.conf.slots)
 
 
 @worker_ready.connect
@@ -41,4 +48,4 @@ def report_readiness(sender: Any, **_: Any) -> None:
     """Tell Redis as soon as the worker listens, rather than with its first heartbeat."""
     from simservice import presence
 
-    presence.report(sender.hostname)
+    presence.report(sender.hostname, slots=app.conf.slots)

@@ -63,6 +63,12 @@ SIM_MEMORY_BYTES = env.int("SIM_MEMORY_BYTES", default=4 << 30)
 SIM_DISK_BYTES = env.int("SIM_DISK_BYTES", default=512 << 20)
 SIM_OUTPUT_BYTES = env.int("SIM_OUTPUT_BYTES", default=256 << 20)
 
+# Staying up: how many jobs may wait (0: any number), the seconds of an announced maintenance (0: none), and who
+# may read /metrics (empty: nobody)
+MAX_QUEUE_LENGTH = env.int("MAX_QUEUE_LENGTH", default=100_000)
+MAINTENANCE_SECONDS = env.int("MAINTENANCE_SECONDS", default=0)
+METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
+
 ROOT_URLCONF = "simservice.urls"
 WSGI_APPLICATION = "simservice.wsgi.application"
 APPEND_SLASH = False
@@ -74,6 +80,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "rest_framework",
+    "drf_spectacular",
     "simservice",
     "billing",
     "clients",
@@ -81,7 +88,9 @@ INSTALLED_APPS = [
     "dashboard",
 ]
 MIDDLEWARE = [
+    "simservice.metrics.MetricsMiddleware",
     "simservice.api.middleware.RequestIdMiddleware",
+    "simservice.api.middleware.MaintenanceMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -162,6 +171,7 @@ WHITENOISE_USE_FINDERS = True
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["clients.authentication.KeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_THROTTLE_CLASSES": ["clients.rate_limits.RateLimits"],
     "DEFAULT_PARSER_CLASSES": ["simservice.api.parsers.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "simservice.api.negotiation.JsonOnly",
@@ -169,6 +179,18 @@ REST_FRAMEWORK = {
     "URL_FORMAT_OVERRIDE": None,
     "EXCEPTION_HANDLER": "simservice.api.handling.exception_handler",
     "UNAUTHENTICATED_USER": None,
+    "DEFAULT_SCHEMA_CLASS": "simservice.api.openapi.DocumentedSchema",
+}
+SPECTACULAR_SETTINGS = {
+    "OAS_VERSION": "3.1.0",
+    "TITLE": f"{SERVICE_BRAND} API",
+    "DESCRIPTION": "Takes character simulation jobs, runs them and keeps their results.",
+    "VERSION": "v1",
+    "SERVERS": [{"url": PUBLIC_BASE_URL or "/"}],
+    # Choices stay where they are used, and say nothing beyond themselves.
+    "POSTPROCESSING_HOOKS": [],
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "SORT_OPERATIONS": False,
 }
 # Bodies are bounded by the parser, which answers with the contract's own error.
 DATA_UPLOAD_MAX_MEMORY_SIZE = None

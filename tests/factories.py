@@ -40,6 +40,11 @@ def make_key(account: Account | None = None, **fields: Any) -> tuple[ApiKey, str
     return create_key(default_client(account or make_account()), **fields)
 
 
+def make_client(account: Account, name: str = "bot") -> Client:
+    """Make a client beside an account's default one."""
+    return Client.objects.create(account=account, name=name)
+
+
 class BuildFactory(factory.django.DjangoModelFactory[Build]):
     class Meta:
         model = Build
@@ -56,6 +61,7 @@ def make_job(client: Client | None = None, *, text: str = PROFILE, **fields: Any
     client = client or default_client(make_account())
     now = timezone.now()
     defaults: dict[str, Any] = {
+        "id": next_id(),
         "account": client.account,
         "client": client,
         "priority": Priority.STANDARD,
@@ -72,7 +78,7 @@ def make_job(client: Client | None = None, *, text: str = PROFILE, **fields: Any
         "queue_deadline_at": now + timedelta(seconds=1800),
         "share_token": new_token(),
     }
-    job = Job(id=next_id(), **(defaults | fields))
+    job = Job(**(defaults | fields))
     lifecycle.accept(job)
     JobProfile.objects.create(job=job, text=text)
     reserved = job.ceiling_credits + job.priority_fee_credits

@@ -20,9 +20,13 @@ class ApiError(Exception):
     # The keys of `meta` that stand at the top level of the envelope too, where `meta` has them.
     raised_keys: tuple[str, ...] = ()
 
-    def __init__(self, meta: Meta | None = None, *, message: str | None = None) -> None:
+    def __init__(
+        self, meta: Meta | None = None, *, message: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(self.code)
         self.meta = meta
+        # Those of the class, and what this one answer adds or replaces.
+        self.headers = {**self.headers, **(headers or {})}
         if message is not None:
             self.message = message
 
@@ -35,6 +39,7 @@ class ValidationFailed(ApiError):
 
     def __init__(self, issues: list[dict[str, str]]) -> None:
         super().__init__({"issues": issues})
+        self.issues = issues
 
 
 class InvalidJson(ApiError):

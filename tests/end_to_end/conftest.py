@@ -82,14 +82,11 @@ def below(process: psutil.Process, words: str) -> list[psutil.Process]:
     return found
 
 
-@pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack with one simulation slot, in a folder of its own."""
+@contextlib.contextmanager
+def running_stack(data: Path, **chosen: str) -> Iterator[Stack]:
+    """Start a stack with its data in a folder and its settings in the environment, and stop it in the end."""
     own = ("DATABASE_URL", "REDIS_URL", "DATA_DIR", "SECRET_KEY")
-    # Short leases, so that the loss of a worker does not have to be waited for.
-    chosen = {"SIM_SLOTS": "1", "LEASE_SECONDS": "6", "HEARTBEAT_SECONDS": "2"}
     environment = {name: value for name, value in os.environ.items() if name not in own} | chosen
-    data = tmp_path_factory.mktemp("stack")
     command = [sys.executable, "manage.py", "local", "--port", "0", "--data", str(data), "--no-demo"]
     process = subprocess.Popen(
         command, cwd=Path(settings.BASE_DIR), env=environment, stdout=subprocess.PIPE, text=True
@@ -97,7 +94,19 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line.startswith("READY "), line
-    yield Stack(process, json.loads(line.removeprefix("READY ")))
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
-    process.stdout.close()
+    try:
+        yield Stack(process, json.loads(line.removeprefix("READY ")))
+    finally:
+        process.send_signal(signal.SIGTERM)
+        status = process.wait(30)
+        process.stdout.close()
+    assert status == 0
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack with one simulation slot, in a folder of its own."""
+    # Short leases, so that the loss of a worker does not have to be waited for.
+    chosen = {"SIM_SLOTS": "1", "LEASE_SECONDS": "6", "HEARTBEAT_SECONDS": "2"}
+    with running_stack(tmp_path_factory.mktemp("stack"), **chosen) as started:
+        yield started

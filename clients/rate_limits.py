@@ -1,0 +1,123 @@
+"""How many requests a caller may make a minute: submissions for each account, reads for each key.
+
+Counted in Redis over the last sixty seconds. While Redis does not answer nothing is counted and nobody is refused.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from django.conf import settings
+from limits import RateLimitItemPerMinute
+from limits.storage import RedisStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+
+from clients.authentication import Caller
+from simservice.api.errors import RateLimitExceeded
+from simservice.api.middleware import RATE_LIMIT_HEADERS
+from simservice.hints import ask
+from simservice.metrics import RATE_LIMITED
+
+if TYPE_CHECKING:
+    # At run time the module of views loads this one.
+    from rest_framework.views import APIView
+
+TIMEOUT_SECONDS = 0.5
+
+
+class Limit(NamedTuple):
+    """What is counted, for whom, and how many are allowed a minute."""
+
+    kind: str
+    who: int
+    item: RateLimitItemPerMinute
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """What a limit has counted in the last minute, and from when it allows one request more.
+
+    `reset_at` is in Unix seconds; it is `wait_seconds` from now, rounded up.
+    """
+
+    used: int
+    limit: int
+    reset_at: int
+    wait_seconds: int
+
+    def headers(self) -> dict[str, str]:
+        """Return the window as response headers (contract, section 1)."""
+        return {
+            "X-RateLimit-Limit": str(self.limit),
+            "X-RateLimit-Remaining": str(self.limit - self.used),
+            "X-RateLimit-Reset": str(self.reset_at),
+        }
+
+
+class RateLimits(BaseThrottle):
+    """Counts each authenticated request, right after its authentication and before its body is read.
+
+    A view names the methods that submit jobs in `submission_methods`; every other request is a read.
+    """
+
+    def allow_request(self, request: Request, view: "APIView") -> bool:
+        """Return True, or raise RateLimitExceeded."""
+        caller = request.user
+        if isinstance(caller, Caller):
+            submits = request.method in getattr(view, "submission_methods", ())
+            spend(request, submission_limit(caller) if submits else read_limit(caller))
+        return True
+
+
+def submission_limit(caller: Caller) -> Limit:
+    """Return the limit of the submissions of all the account's keys together."""
+    return Limit("submissions", caller.account.pk, RateLimitItemPerMinute(caller.plan.submissions_per_minute))
+
+
+def read_limit(caller: Caller) -> Limit:
+    """Return the limit of the key's other requests."""
+    return Limit("reads", caller.key.pk, RateLimitItemPerMinute(caller.plan.reads_per_minute))
+
+
+def spend(request: Request, limit: Limit) -> None:
+    """Count a request, and leave the window for the response's headers. Raises RateLimitExceeded."""
+    allowed = ask(lambda: limiter().hit(limit.item, limit.kind, str(limit.who)), otherwise=None)
+    window = window_of(limit) if allowed is not None else None
+    if window is None:
+        return
+    request.META[RATE_LIMIT_HEADERS] = window.headers()
+    if not allowed:
+        RATE_LIMITED.labels(limit.kind).inc()
+        raise RateLimitExceeded({"scope": "developer"}, headers={"Retry-After": str(window.wait_seconds)})
+
+
+def reads(caller: Caller) -> Window | None:
+    """Return what the caller's key has read in the last minute; None when Redis does not answer."""
+    return window_of(read_limit(caller))
+
+
+def window_of(limit: Limit) -> Window | None:
+    """Return what a limit has counted, or None when Redis does not answer."""
+    stats = ask(lambda: limiter().get_window_stats(limit.item, limit.kind, str(limit.who)), otherwise=None)
+    if stats is None:
+        return None
+    now = time.time()
+    return Window(
+        used=limit.item.amount - stats.remaining,
+        limit=limit.item.amount,
+        reset_at=max(math.ceil(stats.reset_time), math.floor(now) + 1),
+        wait_seconds=max(math.ceil(stats.reset_time - now), 1),
+    )
+
+
+@cache
+def limiter() -> SlidingWindowCounterRateLimiter:
+    """Return the process's counter. It waits for Redis less long than others do: every request asks it."""
+    storage = RedisStorage(
+        settings.REDIS_URL, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS
+    )
+    return SlidingWindowCounterRateLimiter(storage)

@@ -1,0 +1,138 @@
+"""Requests a minute: who shares a count, what a refusal says, and what happens without Redis."""
+
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.conf import settings
+from django.test import Client as HttpClient
+from limits import RateLimitItem
+from limits.strategies import SlidingWindowCounterRateLimiter
+
+from clients import rate_limits
+from clients.authentication import Caller
+from clients.models import ApiKey
+from simservice import hints
+from simservice.metrics import REGISTRY
+from tests.conftest import Api
+from tests.factories import make_account, make_key
+
+HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+
+
+def caller(**plan: Any) -> Api:
+    """A caller of an account of its own."""
+    return Api(make_key(make_account(**plan))[1])
+
+
+def refused(kind: str) -> float:
+    return REGISTRY.get_sample_value("simservice_rate_limited_total", {"kind": kind}) or 0
+
+
+@pytest.mark.django_db
+def test_a_read_too_many_is_refused_with_the_time_to_wait() -> None:
+    api, before = caller(reads_per_minute=3), refused("reads")
+    assert [api.get("jobs/1").status_code for _ in range(4)] == [404, 404, 404, 429]
+    answer = api.get("jobs/1")
+    assert (answer.json()["code"], answer.json()["meta"]) == ("rate_limit_exceeded", {"scope": "developer"})
+    assert 1 <= int(answer["Retry-After"]) <= 60
+    assert refused("reads") - before == 2
+
+
+@pytest.mark.django_db
+def test_every_authenticated_answer_tells_the_limit() -> None:
+    api, now = caller(reads_per_minute=2, submissions_per_minute=1), int(time.time())
+    answers = [api.get("builds"), api.get("jobs/1"), api.get("builds"), api.post("jobs", {}), api.post("jobs", {})]
+    assert [answer.status_code for answer in answers] == [200, 404, 429, 400, 429]
+    assert [tuple(answer[name] for name in HEADERS[:2]) for answer in answers] == [
+        ("2", "1"),
+        ("2", "0"),
+        ("2", "0"),
+        ("1", "0"),
+        ("1", "0"),
+    ]
+    assert all(now < int(answer["X-RateLimit-Reset"]) <= now + 62 for answer in answers)
+
+
+@pytest.mark.django_db
+def test_after_the_time_to_wait_a_request_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RateLimitItem, "get_expiry", lambda _: 1)
+    api = caller(reads_per_minute=2)
+    answers = [api.get("builds") for _ in range(3)]
+    assert answers[-1].status_code == 429
+    time.sleep(int(answers[-1]["Retry-After"]))
+    assert api.get("builds").status_code == 200
+
+
+@pytest.mark.django_db
+def test_reads_are_counted_by_key_and_submissions_by_account() -> None:
+    account = make_account(reads_per_minute=1, submissions_per_minute=1)
+    one, other = Api(make_key(account)[1]), Api(make_key(account)[1])
+    assert [api.get("builds").status_code for api in (one, other, one)] == [200, 200, 429]
+    assert [api.post("jobs", {}).status_code for api in (one, other)] == [400, 429]
+
+
+@pytest.mark.django_db
+def test_another_account_has_its_own_count() -> None:
+    one, other = caller(submissions_per_minute=1), caller(submissions_per_minute=1)
+    assert [api.post("jobs", {}).status_code for api in (one, other, one)] == [400, 400, 429]
+
+
+@pytest.mark.django_db
+def test_a_refused_submission_is_not_read() -> None:
+    api = caller(submissions_per_minute=1)
+    assert [api.post("jobs", "{not json").json()["code"] for _ in range(2)] == [
+        "invalid_json",
+        "rate_limit_exceeded",
+    ]
+
+
+@pytest.mark.django_db
+def test_a_stranger_is_not_counted() -> None:
+    answer = HttpClient().get("/v1/sim/builds")
+    assert answer.status_code == 401
+    assert not any(name in answer for name in HEADERS)
+
+
+@pytest.mark.django_db
+def test_the_usage_of_reads(key: tuple[ApiKey, str], api: Api) -> None:
+    for _ in range(3):
+        api.get("builds")
+    window = rate_limits.reads(Caller(key[0]))
+    assert window is not None
+    assert (window.used, window.limit) == (3, 6000)
+
+
+@pytest.fixture
+def hanging_redis(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Put a server in Redis's place that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = urlsplit(settings.REDIS_URL)._replace(netloc=f"127.0.0.1:{server.getsockname()[1]}").geturl()
+        monkeypatch.setattr(settings, "REDIS_URL", url)
+        forget_connections()
+        yield
+    monkeypatch.undo()
+    forget_connections()
+
+
+def forget_connections() -> None:
+    hints.redis.cache_clear()
+    rate_limits.limiter.cache_clear()
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("hanging_redis")
+def test_without_redis_nobody_is_refused_and_nobody_waits(key: tuple[ApiKey, str]) -> None:
+    api, begun = Api(key[1]), time.monotonic()
+    answers = [api.get("builds") for _ in range(50)]
+    assert {answer.status_code for answer in answers} == {200}
+    assert not any(name in answer for name in HEADERS for answer in answers)
+    assert time.monotonic() - begun < 4
+    assert rate_limits.reads(Caller(key[0])) is None
+
+
+def test_the_counter_is_the_sliding_one() -> None:
+    assert isinstance(rate_limits.limiter(), SlidingWindowCounterRateLimiter)

@@ -1,0 +1,86 @@
+"""What the document cannot say of the API, for schemathesis: what makes a submission whole, and what is refused
+for reasons that lie in the data and not in their form."""
+
+import json
+from typing import Any
+from zlib import crc32
+
+import schemathesis
+from schemathesis import Case, HookContext, Response
+from schemathesis.core.failures import Failure
+from schemathesis.openapi.checks import RejectedPositiveData
+
+# Requests of the right form may meet these.
+REFUSALS = {
+    "webhook_not_configured",
+    "invalid_cursor",
+    "insufficient_credits_liability",
+    "inactive_entitlement",
+    "idempotency_key_reuse",
+    "job_not_cancellable",
+    "result_not_ready",
+    "result_unavailable",
+    "input_sanitized_rejected",
+    "too_many_variants",
+    "build_pin_not_allowed",
+    "build_pin_unavailable",
+    "max_active_jobs_exceeded",
+    "rate_limit_exceeded",
+}
+# Limits that no schema can hold: the plan's, and the size of the metadata as a whole.
+LIMITS = ("the account's limit", "bytes of JSON in all", "only one of the two caps")
+PROFILES = (
+    'mage="One"\nlevel=80\niterations=5\n',
+    'mage="Two"\nlevel=80\niterations=5\nprofileset."a"+=head=,id=1,ilevel=600\n',
+    'warrior="Three"\nlevel=80\niterations=5\ntarget_error=0.000001\n',
+)
+CREDENTIALS = {"X-Bnet-Client-Id", "X-Bnet-Client-Secret"}
+
+
+@schemathesis.hook.apply_to(operation_id="submitJob")
+def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
+    """Make a submission whole: each form has its own parameters, and every other profile can be simulated."""
+    if case.media_type == "text/plain":
+        case.query.setdefault("channel", "latest")
+        if not CREDENTIALS <= set(case.headers):
+            drop_credentials(case)
+    elif case.media_type == "application/json":
+        case.query.clear()
+        drop_credentials(case)
+    put_profile(case)
+
+
+def drop_credentials(case: Case) -> None:
+    """Take away what would be half a pair, or belongs to the other form."""
+    for name in CREDENTIALS:
+        case.headers.pop(name, None)
+
+
+def put_profile(case: Case) -> None:
+    """Put a profile that runs in the place of every other short text."""
+    if isinstance(case.body, str):
+        case.body = runnable(case.body)
+    elif isinstance(case.body, dict) and isinstance(case.body.get("profile"), dict):
+        profile = case.body["profile"]
+        if isinstance(profile.get("text"), str):
+            profile["text"] = runnable(profile["text"])
+
+
+def runnable(text: str) -> str:
+    """Return a small profile for half of all texts; the text itself decides, so that a case can be repeated."""
+    drawn = crc32(text.encode())
+    return text if drawn % 2 else PROFILES[drawn // 2 % len(PROFILES)]
+
+
+@schemathesis.hook
+def filter_failure(context: HookContext, failure: Failure, case: Case, response: Response) -> bool:
+    """Drop the complaint that data of the right form were refused, when the refusal is one of the domain's."""
+    return not (isinstance(failure, RejectedPositiveData) and is_domain_refusal(response))
+
+
+def is_domain_refusal(response: Response) -> bool:
+    """Tell whether a refusal has other reasons than the form of the request."""
+    body = json.loads(response.content)
+    if body["code"] != "validation_failed":
+        return body["code"] in REFUSALS
+    return all(any(limit in issue["message"] for limit in LIMITS) for issue in body["meta"]["issues"])
