@@ -16,6 +16,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from jobs import artifacts, builds, lifecycle, runner, verdict, vetting
+from jobs.budget import Budget
 from jobs.lease import Lease, LeaseLost
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Build, Job, JobProfile, Run, Status
@@ -98,9 +99,11 @@ def attempt(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
         lease.look_for_cancel()
         if lease.cancelled.is_set():
             return lifecycle.CANCELLED
-        ended = simulate(job, build, arguments, directory=directory, lease=lease, profilesets=profilesets)
+        budget = Budget.of(job)
+        watcher = Watcher(job, lease, budget, phases=1 + profilesets)
+        ended = simulate(job, build, arguments, directory=directory, watcher=watcher)
         lease.require()
-        outcome = outcome_of(job, ended, directory)
+        outcome = outcome_of(job, ended, directory, budget)
         # Taken in one by one, so that the caller knows of those stored before one fails.
         stored.extend(products(job, directory, ran=command.input_text(text, arguments)))
     return outcome
@@ -114,10 +117,9 @@ def profile_to_run(job: Job) -> tuple[str, int]:
 
 
 def simulate(
-    job: Job, build: Build, arguments: list[str], *, directory: PrivateDirectory, lease: Lease, profilesets: int
+    job: Job, build: Build, arguments: list[str], *, directory: PrivateDirectory, watcher: Watcher
 ) -> Ended:
     """Run one simulator process to its end and record it. Raises LeaseLost."""
-    watcher = Watcher(job, lease, phases=1 + profilesets)
     process = runner.simulator(
         build,
         arguments,
@@ -133,7 +135,7 @@ def simulate(
         if run is None:
             raise LeaseLost(job.pk)
         ended = watcher.watch(process, started=started)
-    lease.insist(lambda: record_end(run, ended))
+    watcher.lease.insist(lambda: record_end(run, ended))
     return ended
 
 
@@ -150,24 +152,20 @@ def record_end(run: Run, ended: Ended) -> None:
     )
 
 
-def outcome_of(job: Job, ended: Ended, directory: PrivateDirectory) -> Outcome:
+def outcome_of(job: Job, ended: Ended, directory: PrivateDirectory, budget: Budget) -> Outcome:
     """Judge an ended process by its end and what it left in its directory."""
     summary = read_summary(directory, partial=ended.stopped_for is not None)
     judged = verdict.judge(job, ended, summary=summary, complaint=complaint_in(directory))
     wall_ms = round(ended.wall_seconds * 1000)
+    # A job stopped at its cap is billed the cap, also when that is no whole number of seconds.
+    charge = job.ceiling_credits if ended.stopped_for == verdict.CEILING else budget.charge(wall_ms)
     return replace(
         judged,
         exit_code=verdict.exit_code(ended),
         sim_duration_ms=wall_ms,
-        credits_consumed=billed(job, wall_ms),
+        credits_consumed=charge + job.priority_fee_credits,
         summary=summary,
     )
-
-
-def billed(job: Job, wall_ms: int) -> int:
-    """Return the credits for simulator time: seconds rounded up once, never over the ceiling (contract, 7)."""
-    seconds = -(-wall_ms // 1000)
-    return min(seconds * job.credits_per_second, job.ceiling_credits) + job.priority_fee_credits
 
 
 def read_summary(directory: PrivateDirectory, *, partial: bool) -> dict[str, Any] | None:
