@@ -14,6 +14,7 @@ from jobs.budget import Budget
 from jobs.lease import Lease
 from jobs.models import Job
 from jobs.progress import Progress, Publisher, Stage
+from jobs.scrubbing import Scrubber
 from jobs.simulator.process import Ended, SimulatorProcess
 from jobs.simulator.progress import ProgressMeter
 
@@ -33,12 +34,12 @@ class Watcher:
     Whatever may be slow is done by an attendant, a thread beside it: what hangs there delays no deadline.
     """
 
-    def __init__(self, job: Job, lease: Lease, budget: Budget, *, phases: int) -> None:
+    def __init__(self, job: Job, lease: Lease, budget: Budget, *, phases: int, scrubber: Scrubber) -> None:
         self.job = job
         self.lease = lease
         self.budget = budget
         self.meter = ProgressMeter(expected_phases=phases)
-        self.publisher = Publisher(job)
+        self.publisher = Publisher(job, scrub=scrubber.text)
         self.started = 0.0
         self.next_hint_at = 0.0
 
