@@ -2,6 +2,7 @@
 for reasons that lie in the data and not in their form."""
 
 import json
+import os
 from typing import Any
 from zlib import crc32
 
@@ -37,17 +38,48 @@ PROFILES = (
 CREDENTIALS = {"X-Bnet-Client-Id", "X-Bnet-Client-Secret"}
 
 
-@schemathesis.hook.apply_to(operation_id="submitJob")
+@schemathesis.hook
 def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
-    """Make a submission whole: each form has its own parameters, and every other profile can be simulated."""
+    """Give a request what belongs together, or what there is."""
+    if prepare := PREPARATIONS.get(case.operation.definition.raw["operationId"]):
+        prepare(case)
+
+
+def make_whole(case: Case) -> None:
+    """Give each form of a submission its own parameters, and every other one a profile that can be simulated."""
     if case.media_type == "text/plain":
         case.query.setdefault("channel", "latest")
-        if not CREDENTIALS <= set(case.headers):
+        if not set(case.headers) >= CREDENTIALS:
             drop_credentials(case)
     elif case.media_type == "application/json":
         case.query.clear()
         drop_credentials(case)
     put_profile(case)
+
+
+def put_token(case: Case) -> None:
+    """Ask for a file that there is, every other time."""
+    if is_chosen(str(case.path_parameters.get("token"))):
+        case.path_parameters["token"] = os.environ[f"TOKEN_{case.operation.definition.raw['operationId']}"]
+
+
+def drop_cursor(case: Case) -> None:
+    """Ask for the first page, every other time: made-up cursors are all refused."""
+    if is_chosen(str(case.query.get("cursor"))):
+        case.query.pop("cursor", None)
+
+
+def is_chosen(drawn: str) -> bool:
+    """Choose half of all texts, the same ones each time, so that a case can be repeated."""
+    return crc32(drawn.encode("utf-8", "replace")) % 2 == 0
+
+
+PREPARATIONS = {
+    "submitJob": make_whole,
+    "listJobs": drop_cursor,
+    "downloadArtifact": put_token,
+    "getManifest": put_token,
+}
 
 
 def drop_credentials(case: Case) -> None:
@@ -67,9 +99,14 @@ def put_profile(case: Case) -> None:
 
 
 def runnable(text: str) -> str:
-    """Return a small profile for half of all texts; the text itself decides, so that a case can be repeated."""
-    drawn = crc32(text.encode())
-    return text if drawn % 2 else PROFILES[drawn // 2 % len(PROFILES)]
+    """Return a small profile for half of all texts."""
+    return PROFILES[len(text) % len(PROFILES)] if is_chosen(text) else text
+
+
+@schemathesis.deserializer("text/csv", "text/html")
+def as_text(context: Any, response: Response) -> str:
+    """Return a report that is no JSON as what it is."""
+    return response.content.decode(errors="replace")
 
 
 @schemathesis.hook
