@@ -166,8 +166,13 @@ class Job(models.Model):
             ),
         ]
         indexes = [
-            # The claim, and the position in the queue.
-            models.Index(fields=["priority", "id"], condition=Q(status__in=WAITING), name="job_waiting"),
+            # The claim; and the forecast, which reads all of it and nothing else.
+            models.Index(
+                fields=["priority", "id"],
+                include=["vcpus"],
+                condition=Q(status__in=WAITING),
+                name="job_waiting",
+            ),
             # Overdue waits.
             models.Index(fields=["queue_deadline_at"], condition=Q(status__in=WAITING), name="job_deadline"),
             # What the sweep still has to announce.

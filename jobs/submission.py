@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from billing import ledger
 from billing.models import Account, Plan
 from clients.models import ApiKey
-from jobs import budget, credentials, idempotency, lifecycle, queue, variants, vetting
+from jobs import budget, credentials, forecast, idempotency, lifecycle, queue, variants, vetting
 from jobs.models import ACTIVE, WAITING, Build, Job, JobProfile, Priority, Status
 from jobs.profiles.analysis import Analysis, warnings
 from jobs.request import Submission
@@ -85,6 +85,7 @@ def submit(
     known = idempotency.Known(key, idempotency_key, submission)
     if (body := known.answer()) is not None:
         return Answer(body=body, replayed=True)
+    forecast.require_open_queue()
     vetted = vet(submission, key=key)
     job_id = next_id()
     # Redis has no part in the transaction, so the secrets come first: a job never waits without its own.

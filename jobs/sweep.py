@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from jobs import lifecycle, queue
+from jobs import forecast, lifecycle, queue
 from jobs.lifecycle import Outcome
 from jobs.models import HELD, WAITING, Job, Status
 
@@ -25,6 +25,7 @@ def sweep() -> dict[str, int]:
         done |= {"announced": queue.announce_pending(), "hinted": queue.replenish_hints()}
     except (OperationalError, RedisError):
         logger.warning("nothing announced: the broker does not answer")
+    forecast.publish()
     return done
 
 

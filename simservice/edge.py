@@ -5,12 +5,9 @@ from typing import Any
 
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.http.response import HttpResponseBase
-from django.utils.http import parse_header_parameters
 from gunicorn.http.errors import ParseException
 
 from simservice.api.parsers import MAX_BODY_BYTES
-
-UNREADABLE = "application/octet-stream"
 
 
 class Body:
@@ -33,25 +30,14 @@ class Body:
 
 
 class Request(WSGIRequest):
-    """A request whose query is UTF-8 and whose Content-Type breaks nothing; the parsers judge the body's charset.
+    """A request whose query is UTF-8, whatever charset it declares for its body; the parsers judge that one.
 
-    Django alone would read the query in the charset that is declared for the body, and fail on the odder ones.
+    Django alone would read the query in that charset too, and fail on one that is unreadable or no charset of text.
     """
 
     def _set_content_type_params(self, meta: dict[str, Any]) -> None:
-        if not is_readable(meta.get("CONTENT_TYPE", "")):
-            meta["CONTENT_TYPE"] = UNREADABLE
         self.content_type = meta.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
         self.content_params = {}
-
-
-def is_readable(content_type: str) -> bool:
-    """Tell whether a Content-Type's parameters can be told apart at all."""
-    try:
-        parse_header_parameters(content_type)
-    except (ValueError, LookupError):
-        return False
-    return True
 
 
 class Handler(WSGIHandler):

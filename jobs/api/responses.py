@@ -13,6 +13,7 @@ from clients.rate_limits import Window
 from jobs import retention, usage, variants
 from jobs.api import shapes
 from jobs.cancellation import Cancellation
+from jobs.forecast import estimated_start
 from jobs.links import Links
 from jobs.models import WAITING, Artifact, Build, Channel, Job, Priority, Status
 from jobs.progress import LogEntry, Progress
@@ -137,7 +138,12 @@ def queue_of(job: Job) -> shapes.Queue | None:
     """Return the job's wait, null once it started."""
     if job.status not in WAITING:
         return None
-    return {"queuedAt": iso(job.created_at), "estimatedStartSeconds": None, "estimatedStartUpdatedAt": None}
+    estimate = estimated_start(job)
+    return {
+        "queuedAt": iso(job.created_at),
+        "estimatedStartSeconds": estimate and estimate.seconds,
+        "estimatedStartUpdatedAt": estimate and iso(estimate.updated_at),
+    }
 
 
 def progress_object(progress: Progress) -> shapes.Progress:

@@ -101,7 +101,7 @@ def test_another_charset_is_refused(api: Api) -> None:
 
 
 def test_an_empty_body_has_nothing_to_simulate(api: Api) -> None:
-    answer = api.post_text("channel=latest", "")
+    answer = api.post("jobs?channel=latest", "", CONTENT_TYPE="text/plain")
     assert (answer.status_code, answer.json()["meta"]["reason"]) == (422, "nothing_to_simulate")
 
 

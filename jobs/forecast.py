@@ -1,0 +1,224 @@
+"""When a waiting job will start: the sweep publishes a snapshot of the queue, and every estimate is made from it.
+
+The snapshot is a hint in Redis. An estimate asks the database nothing, and is None while there is no snapshot.
+"""
+
+import json
+import math
+import time
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.db import connection
+from django.utils import timezone
+
+from jobs.models import HELD, WAITING, Job, Priority, Run
+from simservice import presence
+from simservice.api.errors import QueueUnavailable
+from simservice.hints import ask, redis
+
+KEY = "queue:snapshot"
+KEPT_SECONDS = 10
+MEASURED_RUNS = 200
+MAX_MARKS = 1000
+
+# Each lane's last job and every so many others, with the jobs and the seconds of work up to and with each.
+MARKS = """
+    SELECT priority, id, position, work FROM (
+        SELECT priority, id, row_number() OVER line AS position, count(*) OVER () AS total,
+            sum(coalesce((%s::float8[])[vcpus], %s)) OVER line AS work,
+            lead(priority) OVER line IS DISTINCT FROM priority AS ends_lane
+        FROM jobs_job WHERE status IN ('pending', 'queued')
+        WINDOW line AS (ORDER BY priority, id ROWS UNBOUNDED PRECEDING)
+    ) AS waiting WHERE ends_lane OR position %% ((total - 1) / %s + 1) = 0
+    ORDER BY position
+"""
+
+
+class Mark(NamedTuple):
+    """A waiting job whose place is known: how many jobs, and seconds of work, there are up to and with it."""
+
+    priority: int
+    job_id: int
+    position: int
+    work_seconds: float
+
+
+class Ahead(NamedTuple):
+    """What comes before a job: so many jobs, and seconds of work."""
+
+    jobs: int
+    work_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """In how many seconds a job is expected to start, as seen at `updated_at`."""
+
+    seconds: int
+    updated_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """The queue at one moment (`taken_at`, Unix seconds). Work is in seconds of one slot.
+
+    `marks` are in the queue's order: every waiting job up to a thousand, and a sample of more. `run_seconds` has
+    the mean run of each plan width, in vCPUs; it is empty until a run was measured.
+    """
+
+    taken_at: float
+    waiting: Mapping[str, int]
+    marks: list[Mark]
+    running: int
+    running_work_seconds: float
+    slots: int
+    run_seconds: Mapping[str, float]
+    oldest_wait_seconds: float
+
+    def estimate(self, job: Job) -> Estimate | None:
+        """Return when a waiting job will start; None when no worker lives or no run was ever measured."""
+        seconds = self.seconds_until(self.ahead_of(job))
+        if seconds is None:
+            return None
+        return Estimate(seconds=seconds, updated_at=datetime.fromtimestamp(self.taken_at, UTC))
+
+    def seconds_until(self, ahead: Ahead) -> int | None:
+        """Return how long all slots together take for what is running and for what is ahead."""
+        if not self.slots:
+            return None
+        if ahead.jobs < self.slots - self.running:
+            return 0
+        if not self.run_seconds:
+            return None
+        return math.ceil((self.running_work_seconds + ahead.work_seconds) / self.slots)
+
+    def ahead_of(self, job: Job) -> Ahead:
+        """Return what starts before a job. Between two marks a job's id tells its place, about."""
+        place = bisect_left(self.marks, (job.priority, job.pk))
+        before = self.marks[place - 1] if place else Mark(-1, 0, 0, 0.0)
+        after = self.marks[place] if place < len(self.marks) else None
+        if after is None or after.priority != job.priority:
+            # Submitted after the snapshot was taken.
+            return Ahead(before.position, before.work_seconds)
+        between = after.position - before.position - 1
+        passed = (job.pk - before.job_id) / (after.job_id - before.job_id)
+        share = passed if before.priority == job.priority else 0.5
+        jobs = round(between * share)
+        work = (after.work_seconds - before.work_seconds) * jobs / (between + 1)
+        return Ahead(before.position + jobs, before.work_seconds + work)
+
+
+def estimated_start(job: Job) -> Estimate | None:
+    """Return when a waiting job is expected to start, or None when that is unknown. No database query."""
+    snapshot = current()
+    return snapshot.estimate(job) if snapshot else None
+
+
+def require_open_queue() -> None:
+    """Raise QueueUnavailable when as many jobs wait as may. What is not known does not stop a submission."""
+    snapshot = current() if settings.MAX_QUEUE_LENGTH else None
+    if snapshot and sum(snapshot.waiting.values()) >= settings.MAX_QUEUE_LENGTH:
+        raise QueueUnavailable({"reason": "queue_full", "queueHealth": "full"})
+
+
+def current() -> Snapshot | None:
+    """Return the last published snapshot, or None when there is none."""
+    stored = ask(lambda: redis().get(KEY), otherwise=None)
+    return None if stored is None else read(str(stored))
+
+
+@lru_cache(maxsize=1)
+def read(text: str) -> Snapshot:
+    """Return the snapshot that a text stands for; all who ask between two sweeps get the same."""
+    fields: dict[str, Any] = json.loads(text)
+    return Snapshot(**fields | {"marks": [Mark(*mark) for mark in fields["marks"]]})
+
+
+def publish() -> None:
+    """Take a snapshot and leave it in Redis for a few rounds of the sweep."""
+    slots = ask(lambda: presence.slots_of(presence.simulation_workers()), otherwise=None)
+    if slots is None:
+        return
+    text = json.dumps(asdict(take(slots=slots)))
+    kept = max(KEPT_SECONDS, settings.SWEEP_SECONDS * 5)
+    ask(lambda: redis().set(KEY, text, ex=kept), otherwise=None)
+
+
+def take(*, slots: int) -> Snapshot:
+    """Look at the queue, with so many live slots. Four queries."""
+    run_seconds = measured_run_seconds()
+    running = remaining_seconds(run_seconds)
+    marks = read_marks(run_seconds)
+    return Snapshot(
+        taken_at=time.time(),
+        waiting=lengths(marks),
+        marks=marks,
+        running=len(running),
+        running_work_seconds=sum(running),
+        slots=slots,
+        run_seconds=run_seconds,
+        oldest_wait_seconds=oldest_wait_seconds(),
+    )
+
+
+def measured_run_seconds() -> dict[str, float]:
+    """Return the mean simulator seconds of a recent attempt, by the job's vCPUs."""
+    runs = Run.objects.filter(wall_ms__isnull=False).order_by("-id")[:MEASURED_RUNS]
+    attempts: dict[tuple[int, int, int], float] = defaultdict(float)
+    for vcpus, job_id, attempt, wall_ms in runs.values_list("job__vcpus", "job_id", "attempt", "wall_ms"):
+        attempts[vcpus, job_id, attempt] += (wall_ms or 0) / 1000
+    widths = {vcpus for vcpus, _, _ in attempts}
+    return {str(width): fmean(s for key, s in attempts.items() if key[0] == width) for width in sorted(widths)}
+
+
+def expected_seconds(run_seconds: Mapping[str, float], vcpus: int) -> float:
+    """Return how long a job of a width runs: as others of it did, else as all did, 0 when none did."""
+    return run_seconds.get(str(vcpus), overall(run_seconds))
+
+
+def overall(run_seconds: Mapping[str, float]) -> float:
+    """Return the mean over all widths, 0 when nothing was measured."""
+    return fmean(run_seconds.values()) if run_seconds else 0.0
+
+
+def remaining_seconds(run_seconds: Mapping[str, float]) -> list[float]:
+    """Return, for each job that a worker holds, how much longer it is expected to run."""
+    now = timezone.now()
+    held = Job.objects.filter(status__in=HELD).values_list("vcpus", "started_at")
+    elapsed = ((vcpus, (now - (started_at or now)).total_seconds()) for vcpus, started_at in held)
+    return [max(expected_seconds(run_seconds, vcpus) - seconds, 0.0) for vcpus, seconds in elapsed]
+
+
+def read_marks(run_seconds: Mapping[str, float]) -> list[Mark]:
+    """Return the queue's marks. One scan of the index on waiting jobs."""
+    widest = max(map(int, run_seconds), default=0)
+    by_width = [expected_seconds(run_seconds, width) for width in range(1, widest + 1)]
+    with connection.cursor() as cursor:
+        cursor.execute(MARKS, [by_width, overall(run_seconds), MAX_MARKS])
+        return [Mark(*row) for row in cursor.fetchall()]
+
+
+def lengths(marks: list[Mark]) -> dict[str, int]:
+    """Return how many jobs wait in each lane."""
+    last = {mark.priority: mark.position for mark in marks}
+    counts, before = {}, 0
+    for priority in Priority:
+        upto = last.get(priority, before)
+        counts[priority.name.lower()], before = upto - before, upto
+    return counts
+
+
+def oldest_wait_seconds() -> float:
+    """Return how long the job that was submitted first has waited, 0 when none waits. One query."""
+    lanes = [Job.objects.filter(status__in=WAITING, priority=priority) for priority in Priority]
+    heads = [lane.order_by("id").values_list("created_at", flat=True)[:1] for lane in lanes]
+    submitted = list(heads[0].union(*heads[1:], all=True))
+    return (timezone.now() - min(submitted)).total_seconds() if submitted else 0.0

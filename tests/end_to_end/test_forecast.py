@@ -1,0 +1,33 @@
+"""That the real processes tell when a job will start, and that it comes nearer."""
+
+import time
+from itertools import pairwise
+
+import pytest
+
+from tests.end_to_end.conftest import Stack
+
+pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
+
+SECONDS = 'mage="Seconds"\nlevel=80\niterations=250000\nmax_time=300\n'
+
+
+def estimates(stack: Stack, job_id: str) -> list[int]:
+    """Poll a waiting job until it starts; return the estimates it was told, repetitions left out."""
+    told: list[int] = []
+    while queue := stack.call("GET", f"jobs/{job_id}/status")["queue"]:
+        seconds = queue["estimatedStartSeconds"]
+        if seconds is not None and told[-1:] != [seconds]:
+            told.append(seconds)
+        time.sleep(0.2)
+    return told
+
+
+def test_the_estimate_falls_while_the_queue_drains(stack: Stack) -> None:
+    stack.wait_for_end(stack.submit(SECONDS, runtime={"maxCredits": 32 * 3}))
+    ids = [stack.submit(SECONDS, runtime={"maxCredits": 32 * 3}) for _ in range(5)]
+    told = estimates(stack, ids[-1])
+    assert len(told) >= 3
+    # What starts or ends between two looks shifts an estimate by its share of one run.
+    assert all(later <= sooner + 1 for sooner, later in pairwise(told))
+    assert told[-1] < told[0] / 2

@@ -1,0 +1,244 @@
+"""When a waiting job will start, from a snapshot of the real queue."""
+
+import json
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from jobs import forecast, lifecycle, queue, sweep
+from jobs.forecast import Mark, estimated_start
+from jobs.lifecycle import Outcome
+from jobs.models import Job, Priority, Run, Status
+from simservice import presence
+from simservice.api.errors import QueueUnavailable
+from simservice.hints import redis
+from tests.conftest import Api
+from tests.factories import PROFILE, make_job, make_running_job
+
+COPIES = """
+    INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
+        'id', job.id + n, 'share_token', n::text, 'priority', n %% 3))).*
+    FROM jobs_job AS job, generate_series(1, %s) AS n WHERE job.id = %s
+"""
+
+
+def end(job: Job) -> None:
+    """End a held job."""
+    assert lifecycle.finish(job, Outcome(status=Status.FAILED, error_code="internal"))
+
+
+def measure(seconds: float, **fields: Any) -> None:
+    """Leave one measured run behind, and nothing running."""
+    job = make_running_job(**fields)
+    Run.objects.filter(job=job).update(wall_ms=int(seconds * 1000), ended_at=timezone.now())
+    end(job)
+
+
+def seconds_until(job: Job) -> int | None:
+    """Take a fresh snapshot and return the job's estimate."""
+    forecast.publish()
+    estimate = estimated_start(job)
+    return estimate.seconds if estimate else None
+
+
+@pytest.fixture
+def _one_slot(db: None) -> None:
+    """One live slot, and runs that took ten seconds."""
+    presence.report("sim@here", slots=1)
+    measure(10)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot")
+def test_jobs_wait_for_those_before_them_by_priority_and_then_by_submission() -> None:
+    lanes = (Priority.BACKGROUND, Priority.STANDARD, Priority.HIGH, Priority.STANDARD)
+    jobs = [make_job(priority=lane) for lane in lanes]
+    assert [seconds_until(job) for job in jobs] == [30, 10, 0, 20]
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot")
+def test_the_estimate_falls_to_zero_as_the_queue_drains() -> None:
+    jobs = [make_job() for _ in range(6)]
+    last, estimates = jobs[-1], []
+    for _ in jobs:
+        estimates.append(seconds_until(last))
+        claimed = queue.claim("w")
+        assert claimed
+        if claimed.pk != last.pk:
+            end(claimed)
+    assert estimates == [50, 40, 30, 20, 10, 0]
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot")
+def test_what_runs_counts_with_what_is_left_of_it() -> None:
+    running, waiting = make_running_job(), make_job()
+    assert seconds_until(waiting) == 10
+    Job.objects.filter(pk=running.pk).update(started_at=timezone.now() - timedelta(seconds=7))
+    assert seconds_until(waiting) == 3
+    Job.objects.filter(pk=running.pk).update(started_at=timezone.now() - timedelta(seconds=70))
+    assert seconds_until(waiting) == 0
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot")
+def test_more_slots_work_faster() -> None:
+    jobs = [make_job() for _ in range(8)]
+    presence.report("sim@there", slots=3)
+    assert [seconds_until(job) for job in jobs[3:]] == [0, 10, 13, 15, 18]
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot")
+def test_widths_are_measured_apart() -> None:
+    measure(40, vcpus=4)
+    jobs = [make_job(vcpus=width) for width in (1, 4, 2, 1)]
+    # Nobody measured two vCPUs: the mean of all widths stands in.
+    assert [seconds_until(job) for job in jobs] == [0, 10, 50, 75]
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot")
+def test_a_job_newer_than_the_snapshot_comes_after_all_in_it() -> None:
+    for priority in Priority:
+        make_job(priority=priority)
+    forecast.publish()
+    estimates = [estimated_start(make_job(priority=priority)) for priority in Priority]
+    assert [estimate and estimate.seconds for estimate in estimates] == [10, 20, 30]
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot")
+def test_an_estimate_asks_the_database_nothing() -> None:
+    job = make_job()
+    forecast.publish()
+    with CaptureQueriesContext(connection) as queries:
+        estimate = estimated_start(job)
+    assert estimate is not None
+    assert len(queries) == 0
+    assert abs(time.time() - estimate.updated_at.timestamp()) < 5
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot")
+def test_with_redis_emptied_nothing_is_known() -> None:
+    job = make_job()
+    assert seconds_until(job) == 0
+    redis().flushdb()
+    assert estimated_start(job) is None
+
+
+@pytest.mark.django_db
+def test_without_a_live_worker_nothing_is_known() -> None:
+    measure(10)
+    presence.report("webhooks@here", slots=4)
+    assert seconds_until(make_job()) is None
+
+
+@pytest.mark.django_db
+def test_without_a_measured_run_only_a_free_slot_is_known() -> None:
+    presence.report("sim@here", slots=1)
+    first, second = make_job(), make_job()
+    assert (seconds_until(first), seconds_until(second)) == (0, None)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot")
+def test_the_sweep_publishes_and_the_status_tells(api: Api) -> None:
+    answer = api.post("jobs", {"build": {"channel": "latest"}, "profile": {"text": PROFILE}})
+    path = f"jobs/{answer.json()['id']}/status"
+    assert api.get(path).json()["queue"]["estimatedStartSeconds"] is None
+    sweep.sweep()
+    told = api.get(path).json()["queue"]
+    assert told["estimatedStartSeconds"] == 0
+    assert told["estimatedStartUpdatedAt"] >= told["queuedAt"]
+    assert 0 < redis().ttl(forecast.KEY) <= 10
+
+
+@pytest.mark.django_db
+def test_a_snapshot_counts_the_lanes_and_the_oldest_wait() -> None:
+    make_job(priority=Priority.BACKGROUND, created_at=timezone.now() - timedelta(minutes=2))
+    make_job(priority=Priority.BACKGROUND)
+    make_job(priority=Priority.HIGH)
+    make_running_job()
+    snapshot = forecast.take(slots=3)
+    assert snapshot.waiting == {"high": 1, "standard": 0, "background": 2}
+    assert (snapshot.running, snapshot.slots) == (1, 3)
+    assert 119 < snapshot.oldest_wait_seconds < 130
+
+
+@pytest.mark.django_db
+def test_a_queue_of_nothing() -> None:
+    snapshot = forecast.take(slots=1)
+    assert (snapshot.marks, set(snapshot.waiting.values()), snapshot.oldest_wait_seconds) == ([], {0}, 0)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot")
+@pytest.mark.parametrize("length", [999, 30_000])
+def test_places_in_a_long_queue_are_found_from_few_marks(length: int) -> None:
+    job = make_job()
+    with connection.cursor() as cursor:
+        cursor.execute(COPIES, [length, job.pk])
+    snapshot = forecast.take(slots=1)
+    assert len(snapshot.marks) <= forecast.MAX_MARKS + len(Priority)
+    in_order = list(Job.objects.filter(status=Status.PENDING).order_by("priority", "id"))
+    off = [abs(snapshot.ahead_of(job).jobs - place) for place, job in enumerate(in_order)]
+    assert max(off) <= length // forecast.MAX_MARKS
+    seconds = snapshot.seconds_until(snapshot.ahead_of(in_order[-1]))
+    assert seconds == length * 10
+
+
+@pytest.mark.django_db
+def test_marks_are_read_from_the_index_alone() -> None:
+    job = make_job()
+    with connection.cursor() as cursor:
+        cursor.execute(COPIES, [20_000, job.pk])
+        cursor.execute("ANALYZE jobs_job")
+        # Only a vacuumed table makes it the cheapest way, and a test's transaction cannot vacuum.
+        cursor.execute("SET LOCAL enable_sort = off")
+        cursor.execute("EXPLAIN " + forecast.MARKS, [[1.0], 1.0, 1000])
+        assert "Index Only Scan using job_waiting" in str(cursor.fetchall())
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("limit", "refused"), [(3, True), (4, False), (0, False)])
+def test_a_full_queue_takes_no_more(settings: Any, limit: int, refused: bool) -> None:  # noqa: FBT001
+    settings.MAX_QUEUE_LENGTH = limit
+    for priority in Priority:
+        make_job(priority=priority)
+    forecast.require_open_queue()
+    forecast.publish()
+    if not refused:
+        return forecast.require_open_queue()
+    with pytest.raises(QueueUnavailable) as error:
+        forecast.require_open_queue()
+    assert error.value.meta == {"reason": "queue_full", "queueHealth": "full"}
+    return None
+
+
+@pytest.mark.django_db
+def test_a_submission_to_a_full_queue_is_answered_with_503(settings: Any, api: Api) -> None:
+    settings.MAX_QUEUE_LENGTH = 1
+    make_job()
+    forecast.publish()
+    answer = api.post("jobs", {"build": {"channel": "latest"}, "profile": {"text": PROFILE}})
+    assert (answer.status_code, answer.json()["code"], answer["Retry-After"]) == (503, "queue_unavailable", "10")
+    assert Job.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_a_snapshot_survives_its_way_through_redis() -> None:
+    make_job()
+    presence.report("sim@here", slots=2)
+    forecast.publish()
+    snapshot = forecast.current()
+    assert snapshot is not None
+    assert isinstance(snapshot.marks[0], Mark)
+    assert json.loads(str(redis().get(forecast.KEY)))["slots"] == 2
