@@ -195,8 +195,11 @@ def as_boolean(text: str) -> bool | str:
 
 
 def as_integer(text: str) -> int | str:
-    """Return a decimal integer of sensible length, or the text for the form's own complaint."""
-    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
+    """Return a decimal integer, or the text for the form's own complaint.
+
+    As long as a whole address may be: what is too large is refused by the account's limit, not for its form.
+    """
+    return int(text) if re.fullmatch(r"-?[0-9]{1,4000}", text) else text
 
 
 def as_list(text: str) -> list[str]:

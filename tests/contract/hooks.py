@@ -89,11 +89,12 @@ def drop_credentials(case: Case) -> None:
 
 
 def put_profile(case: Case) -> None:
-    """Put a profile that runs in the place of every other short text."""
-    if isinstance(case.body, str):
-        case.body = runnable(case.body)
-    elif isinstance(case.body, dict) and isinstance(case.body.get("profile"), dict):
-        profile = case.body["profile"]
+    """Put a profile that runs in the place of every other text."""
+    body: Any = case.body
+    if isinstance(body, str):
+        case.body = runnable(body)
+    elif isinstance(body, dict) and isinstance(body.get("profile"), dict):
+        profile = body["profile"]
         if isinstance(profile.get("text"), str):
             profile["text"] = runnable(profile["text"])
 
