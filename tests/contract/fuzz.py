@@ -40,23 +40,25 @@ def fuzz(stack: Stack, *, examples: int) -> Report:
         *(str(SCHEMATHESIS), "--config-file", str(CONFIGURATION)),
         *("run", f"{stack.ready['url']}/v1/openapi.json", "--no-color", "--max-examples", str(examples)),
     ]
-    environment = os.environ | tokens(stack) | {"API_KEY": stack.ready["apiKey"], "PYTHONPATH": str(ROOT)}
+    environment = os.environ | known(stack) | {"API_KEY": stack.ready["apiKey"], "PYTHONPATH": str(ROOT)}
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     text = ran.stdout + ran.stderr
     generated = re.search(r"([0-9]+) generated", text)
     return Report(cases=int(generated[1]) if generated else 0, failed=ran.returncode != 0, text=text)
 
 
-def tokens(stack: Stack) -> dict[str, str]:
-    """Run one job, and return the tokens of what it left as the hooks want them."""
+def known(stack: Stack) -> dict[str, str]:
+    """Run one job, and return where it and what it left can be found, as the hooks want it."""
     job_id = stack.submit(artifacts={"csv": True})
     stack.wait_for_end(job_id)
     result = stack.call("GET", f"jobs/{job_id}/result")
-    addresses = {
-        "TOKEN_getManifest": result["links"]["manifest"],
-        "TOKEN_downloadArtifact": result["result"]["artifacts"][0]["url"],
+    artifact = result["result"]["artifacts"][0]
+    return {
+        "KNOWN_getJobResult": job_id,
+        "KNOWN_getArtifactUrl": artifact["id"],
+        "KNOWN_downloadArtifact": artifact["url"].rpartition("/")[2],
+        "KNOWN_getManifest": result["links"]["manifest"].rpartition("/")[2],
     }
-    return {name: address.rpartition("/")[2] for name, address in addresses.items()}
 
 
 def main(examples: int) -> int:

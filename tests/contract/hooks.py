@@ -41,8 +41,13 @@ CREDENTIALS = {"X-Bnet-Client-Id", "X-Bnet-Client-Secret"}
 @schemathesis.hook
 def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
     """Give a request what belongs together, or what there is."""
-    if prepare := PREPARATIONS.get(case.operation.definition.raw["operationId"]):
+    if prepare := PREPARATIONS.get(operation_id(case)):
         prepare(case)
+
+
+def operation_id(case: Case) -> str:
+    """Return the name of a case's operation."""
+    return str(case.operation.definition.raw["operationId"])
 
 
 def make_whole(case: Case) -> None:
@@ -57,10 +62,11 @@ def make_whole(case: Case) -> None:
     put_profile(case)
 
 
-def put_token(case: Case) -> None:
-    """Ask for a file that there is, every other time."""
-    if is_chosen(str(case.path_parameters.get("token"))):
-        case.path_parameters["token"] = os.environ[f"TOKEN_{case.operation.definition.raw['operationId']}"]
+def put_known(case: Case) -> None:
+    """Ask for what there is, every other time."""
+    for name, drawn in case.path_parameters.items():
+        if is_chosen(str(drawn)):
+            case.path_parameters[name] = os.environ[f"KNOWN_{operation_id(case)}"]
 
 
 def drop_cursor(case: Case) -> None:
@@ -77,8 +83,10 @@ def is_chosen(drawn: str) -> bool:
 PREPARATIONS = {
     "submitJob": make_whole,
     "listJobs": drop_cursor,
-    "downloadArtifact": put_token,
-    "getManifest": put_token,
+    "getJobResult": put_known,
+    "getArtifactUrl": put_known,
+    "downloadArtifact": put_known,
+    "getManifest": put_known,
 }
 
 
