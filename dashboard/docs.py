@@ -1,6 +1,7 @@
 """The readable page of the API, made from the same OpenAPI document that programs read."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
 from simservice.api.addresses import base_url
@@ -25,6 +28,9 @@ LIMITS = {
     "pattern": "matches {}",
     "default": "default {}",
 }
+
+
+CODE = re.compile("`([^`]+)`")
 
 
 @require_safe
@@ -61,7 +67,7 @@ def operation(method: str, path: str, found: Schema) -> dict[str, Any]:
         "method": method.upper(),
         "path": path,
         "summary": found["summary"],
-        "description": found.get("description", ""),
+        "description": prose(found.get("description", "")),
         "public": not found.get("security"),
         "parameters": [parameter(one) for one in found.get("parameters", [])],
         "bodies": list(contents(found.get("requestBody", {}))),
@@ -72,9 +78,8 @@ def operation(method: str, path: str, found: Schema) -> dict[str, Any]:
 
 def parameter(found: Schema) -> dict[str, Any]:
     """Return one parameter as a row."""
-    return {**row(found["name"], found["schema"], required=found["required"]), "place": found["in"]} | {
-        "description": found["description"]
-    }
+    own = {"place": found["in"], "description": prose(found["description"])}
+    return row(found["name"], found["schema"], required=found["required"]) | own
 
 
 def answer(status: str, found: Schema) -> dict[str, Any]:
@@ -101,7 +106,7 @@ def shape(name: str, schema: Schema) -> dict[str, Any]:
     """Return one of the document's objects as a table."""
     needed = schema.get("required", [])
     rows = [row(field, found, required=field in needed) for field, found in schema.get("properties", {}).items()]
-    return {"name": name, "description": schema.get("description", ""), "rows": rows}
+    return {"name": name, "description": prose(schema.get("description", "")), "rows": rows}
 
 
 def row(name: str, schema: Schema, *, required: bool) -> dict[str, Any]:
@@ -111,10 +116,15 @@ def row(name: str, schema: Schema, *, required: bool) -> dict[str, Any]:
         "name": name,
         "required": required,
         "deprecated": schema.get("deprecated", False),
-        "description": schema.get("description", ""),
+        "description": prose(schema.get("description", "")),
         "notes": ", ".join(notes),
         **type_of(schema),
     }
+
+
+def prose(text: str) -> SafeString:
+    """Return a description as HTML, with what stands in backticks as code."""
+    return mark_safe(CODE.sub(r"<code>\1</code>", escape(text)))  # noqa: S308 - all of it has just been escaped
 
 
 def type_of(schema: Schema) -> dict[str, str]:
