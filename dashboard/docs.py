@@ -49,9 +49,10 @@ def docs(request: HttpRequest) -> HttpResponse:
 def tags(whole: Schema) -> list[dict[str, Any]]:
     """Return the operations by their tag, in the document's order."""
     listed = [
-        operation(method, path, found)
+        operation(method, path, methods[method])
         for path, methods in whole["paths"].items()
-        for method, found in methods.items()
+        # What makes something is told before what lists it.
+        for method in sorted(methods, reverse=True)
     ]
     order = list(dict.fromkeys(one["tag"] for one in listed))
     ordered = sorted(listed, key=lambda one: order.index(one["tag"]))
@@ -78,7 +79,11 @@ def operation(method: str, path: str, found: Schema) -> dict[str, Any]:
 
 def parameter(found: Schema) -> dict[str, Any]:
     """Return one parameter as a row."""
-    own = {"place": found["in"], "description": prose(found["description"])}
+    own = {
+        "place": found["in"],
+        "description": prose(found["description"]),
+        "deprecated": found.get("deprecated", False),
+    }
     return row(found["name"], found["schema"], required=found["required"]) | own
 
 
@@ -111,7 +116,7 @@ def shape(name: str, schema: Schema) -> dict[str, Any]:
 
 def row(name: str, schema: Schema, *, required: bool) -> dict[str, Any]:
     """Return one field as a row."""
-    notes = [words.format(schema[keyword]) for keyword, words in LIMITS.items() if keyword in schema]
+    notes = [words.format(plain(schema[keyword])) for keyword, words in LIMITS.items() if keyword in schema]
     return {
         "name": name,
         "required": required,
@@ -120,6 +125,11 @@ def row(name: str, schema: Schema, *, required: bool) -> dict[str, Any]:
         "notes": ", ".join(notes),
         **type_of(schema),
     }
+
+
+def plain(value: Any) -> str:
+    """Return a keyword's value as JSON has it, without quotes."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def prose(text: str) -> SafeString:

@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.validators import RegexValidator
 from django.http import QueryDict
-from drf_spectacular.utils import extend_schema_field
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -104,6 +104,7 @@ class ProfileFields(StrictSerializer):
     text = StrictCharField(allow_blank=True)
 
 
+@extend_schema_serializer(deprecate_fields=[variants.current().deprecated_cap_field])
 class RuntimeFields(StrictSerializer):
     """How the job may run."""
 
