@@ -104,7 +104,7 @@ class ProfileFields(StrictSerializer):
     text = StrictCharField(allow_blank=True)
 
 
-@extend_schema_serializer(deprecate_fields=[variants.current().deprecated_cap_field])
+@extend_schema_serializer(deprecate_fields=[name for name in [variants.current().deprecated_cap_field] if name])
 class RuntimeFields(StrictSerializer):
     """How the job may run."""
 
