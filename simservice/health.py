@@ -28,13 +28,13 @@ class Readiness(TypedDict):
 
 HEALTHZ = Operation(
     id="getHealth",
-    tag="Operation",
+    tag="Health",
     summary="Ask whether the process lives",
     answers={200: Answer(description="It does", shape=Alive, example={"status": "ok"})},
 )
 READYZ = Operation(
     id="getReadiness",
-    tag="Operation",
+    tag="Health",
     summary="Ask whether the service can do its work",
     description="It needs the database, Redis and at least one simulation worker.",
     answers={

@@ -192,6 +192,7 @@ SPECTACULAR_SETTINGS = {
     "SERVERS": [{"url": PUBLIC_BASE_URL or "/"}],
     # Choices stay where they are used, and say nothing beyond themselves.
     "POSTPROCESSING_HOOKS": [],
+    "ENFORCE_NON_BLANK_FIELDS": True,
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "SORT_OPERATIONS": False,
 }
