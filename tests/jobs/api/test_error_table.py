@@ -46,9 +46,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(
-    key: tuple[ApiKey, str], api: Api, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> Scene:
+def scene(key: tuple[ApiKey, str], api: Api, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Scene:
     return Scene(key=key[0], api=api, settings=settings, monkeypatch=monkeypatch)
 
 
