@@ -83,7 +83,7 @@ class Server:
 def processor_seconds() -> float:
     """Return the processor time that the servers have used: they are this process's descendants."""
     times = [process.cpu_times() for process in psutil.Process().children(recursive=True)]
-    return sum(each.user + each.system for each in times)
+    return float(sum(each.user + each.system for each in times))
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def fill(model: type[models.Model], values: dict[str, str]) -> None:
     fields = meta.concrete_fields
     defaults = [field.get_default() for field in fields if field.column not in values]
     columns = ", ".join(f'"{field.column}"' for field in fields)
-    expressions = ", ".join(values.get(field.column, "{}") for field in fields)
+    expressions = ", ".join(values.get(str(field.column), "{}") for field in fields)
     statement = f"INSERT INTO {meta.db_table} ({columns}) SELECT {expressions} {SERIES}"
     with connection.cursor() as cursor:
         cursor.execute(statement.replace("%", "%%").replace("{}", "%s"), defaults)

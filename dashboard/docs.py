@@ -8,11 +8,11 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from simservice.api.addresses import base_url
 from simservice.api.examples import envelope_of, family
 from simservice.api.jsonschema import Schema
+from simservice.api.methods import read_only
 from simservice.api.openapi import document
 
 # What a schema's keywords say, in words.
@@ -27,7 +27,7 @@ LIMITS = {
 }
 
 
-@require_safe
+@read_only
 def docs(request: HttpRequest) -> HttpResponse:
     """Show the whole API on one page."""
     whole = document()

@@ -160,6 +160,14 @@ def test_odd_credentials(web: WebServer, headers: list[bytes], code: str) -> Non
     assert (answer.status, answer.code()) == (401, code)
 
 
+@pytest.mark.parametrize(
+    "query", [b"a=1&" * 1001, b"limit=%00", b"limit=%ff", b"cursor=\x22", b"%zz", b"limit=1;x"]
+)
+def test_odd_queries(web: WebServer, bearer: bytes, query: bytes) -> None:
+    answer = web.send(request(JOBS + b"?" + query, bearer))
+    assert (answer.status, answer.code()[:7]) == (400, "validat" if b"cursor" not in query else "invalid")
+
+
 def test_two_credentials_are_none(web: WebServer, bearer: bytes) -> None:
     assert web.send(request(JOB, bearer)).code() == "not_found"
     assert web.send(request(JOB, bearer, bearer)).code() == "invalid_token"
