@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from django.conf import settings
@@ -246,7 +246,9 @@ def from_text(text: str, query: QueryDict, headers: Mapping[str, str]) -> Submis
     for name, place in HEADERS.items():
         if name in headers:
             put(body, place, headers[name])
-    return normalised(validated(SubmissionFields(data=body)))
+    with parameters_named():
+        fields = validated(SubmissionFields(data=body))
+    return normalised(fields)
 
 
 def put(body: dict[str, Any], place: str, value: Any) -> None:
@@ -257,14 +259,17 @@ def put(body: dict[str, Any], place: str, value: Any) -> None:
     body[last] = value
 
 
+def named_as_sent(request: Request) -> AbstractContextManager[None]:
+    """Let what a block refuses name what the caller wrote, in whichever form."""
+    return parameters_named() if is_plain_text(request.content_type) else nullcontext()
+
+
 @contextmanager
-def named_as_sent(request: Request) -> Iterator[None]:
-    """Let what the block refuses name what the caller wrote: a parameter, and not its place in the JSON form."""
+def parameters_named() -> Iterator[None]:
+    """Let what the block refuses name the plain-text form's parameters and not their places in the JSON form."""
     try:
         yield
     except ValidationFailed as error:
-        if not is_plain_text(request.content_type):
-            raise
         raise ValidationFailed([issue | {"path": plain_name(issue["path"])} for issue in error.issues]) from None
 
 

@@ -55,9 +55,10 @@ class JobList(JobsAPIView):
 
     @documented(operations.SUBMIT_JOB)
     def post(self, request: Request) -> HttpResponse:
+        asked = read_submission(request)
         with named_as_sent(request):
             answer = submission.submit(
-                read_submission(request),
+                asked,
                 key=self.caller().key,
                 idempotency_key=idempotency_key(request),
                 render=self.render_accepted,
