@@ -11,11 +11,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
-from django.views.decorators.http import require_safe
 
 from simservice.api.addresses import base_url
 from simservice.api.examples import envelope_of, family
 from simservice.api.jsonschema import Schema
+from simservice.api.methods import read_only
 from simservice.api.openapi import document
 
 # What a schema's keywords say, in words.
@@ -28,12 +28,10 @@ LIMITS = {
     "pattern": "matches {}",
     "default": "default {}",
 }
-
-
 CODE = re.compile("`([^`]+)`")
 
 
-@require_safe
+@read_only
 def docs(request: HttpRequest) -> HttpResponse:
     """Show the whole API on one page."""
     whole = document()

@@ -36,6 +36,9 @@ ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[:
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / ".local"))).resolve()
 
+# Encrypts the game credentials that wait in Redis with their jobs
+CREDENTIALS_KEY = env.str("CREDENTIALS_KEY", default="") or SECRET_KEY
+
 # What changes the contract (contract, section 0)
 API_RESOURCE = env.str("API_RESOURCE", default="sim")
 SERVICE_BRAND = env.str("SERVICE_BRAND", default="Service")
