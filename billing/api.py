@@ -56,7 +56,7 @@ GET_CREDITS = Operation(
     id="getCredits",
     tag="Account",
     summary="Read the account's credits",
-    description="What can be spent is `purchased` and all that `remaining` says of the grants; `reserved` is in neither.",
+    description="What can be spent is `purchased` and each `remaining`; `reserved` is in neither.",
     answers={200: Answer(description="The credits", shape=Credits, example=EXAMPLE)},
 )
 
