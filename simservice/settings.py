@@ -125,6 +125,7 @@ DATABASES: dict[str, dict[str, Any]] = {
 }
 DATABASES["default"].setdefault("OPTIONS", {}).update(
     application_name="simservice",
+    connect_timeout=5,
     options="-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s",
 )
 DATABASES["default"].update(CONN_MAX_AGE=60, CONN_HEALTH_CHECKS=True)
