@@ -16,6 +16,7 @@ register_converter(TokenConverter, "token")
 
 urlpatterns = [
     path("", include("jobs.api.urls")),
+    path("", include("billing.urls")),
     path("", include("jobs.urls")),
     path("", include("dashboard.urls")),
     path("admin/", admin.site.urls),

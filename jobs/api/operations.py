@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
+from jobs import variants
 from jobs.api import examples, shapes
 from jobs.api.requests import HEADERS, MAX_CREDENTIAL, MAX_PROFILE_BYTES, PARAMETERS, SubmissionFields
 from simservice.api import errors
@@ -88,12 +89,18 @@ def query_parameters() -> list[Parameter]:
             shape=field,
             description=f"Plain text only: `{place}`",
             example=examples.QUERY[name],
-            # A list is written with commas.
-            style={"style": "form", "explode": False} if name == "webhookEvents" else {},
+            style=style_of(name),
         )
         for name, (place, field) in known.items()
         if field is not None
     ]
+
+
+def style_of(name: str) -> dict[str, Any]:
+    """Return how a query parameter is written, and whether it should be at all."""
+    if name == "webhookEvents":
+        return {"style": "form", "explode": False}
+    return {"deprecated": True} if name == variants.current().deprecated_cap_field else {}
 
 
 def credential_headers() -> list[Parameter]:

@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.validators import RegexValidator
 from django.http import QueryDict
-from drf_spectacular.utils import extend_schema_field
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -104,6 +104,7 @@ class ProfileFields(StrictSerializer):
     text = StrictCharField(allow_blank=True)
 
 
+@extend_schema_serializer(deprecate_fields=[name for name in [variants.current().deprecated_cap_field] if name])
 class RuntimeFields(StrictSerializer):
     """How the job may run."""
 
@@ -195,8 +196,11 @@ def as_boolean(text: str) -> bool | str:
 
 
 def as_integer(text: str) -> int | str:
-    """Return a decimal integer of sensible length, or the text for the form's own complaint."""
-    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
+    """Return a decimal integer, or the text for the form's own complaint.
+
+    As long as a whole address may be: what is too large is refused by the account's limit, not for its form.
+    """
+    return int(text) if re.fullmatch(r"-?[0-9]{1,4000}", text) else text
 
 
 def as_list(text: str) -> list[str]:

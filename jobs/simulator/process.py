@@ -191,7 +191,8 @@ class SimulatorProcess:
             self.close()
             raise SimulatorNotStarted(f"{message.get('failed', 'the launcher ended')}{self._last_words()}")
         bubblewrap = ["bubblewrap"] if self.sandbox.bubblewrap else []
-        self.layers = [*bubblewrap, *message["started"]]
+        network = ["network_open"] if self.network else []
+        self.layers = [*bubblewrap, *message["started"], *network]
 
     def wait(self, timeout: float | None) -> Ended | None:
         """How it ended, or None if it still runs after ``timeout`` seconds.

@@ -111,6 +111,8 @@ class DocumentedSchema(AutoSchema):
 
     def _map_serializer_field(self, field: Any, direction: Any, bypass_extensions: bool = False) -> Any:  # noqa: FBT001, FBT002
         schema = super()._map_serializer_field(field, direction, bypass_extensions)
+        if isinstance(field, serializers.ListField) and not field.allow_empty:
+            schema = {**schema, "minItems": 1}
         # A mark for a later step of the framework's that is not taken.
         return {name: value for name, value in schema.items() if name != "x-spec-enum-id"}
 

@@ -11,7 +11,6 @@ OPENAPI = Operation(
     id="getOpenApi",
     tag="Public",
     summary="Read this document",
-    description="Needs no key.",
     answers={200: Answer(description="The document", shape=FreeObject, example={"openapi": "3.1.0"})},
 )
 

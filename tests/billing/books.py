@@ -1,5 +1,6 @@
 """Looking at the book, and moving its clock, for tests."""
 
+import os
 from datetime import timedelta
 
 from django.db.models.functions import Now
@@ -7,6 +8,8 @@ from django.db.models.functions import Now
 from billing import ledger
 from billing.models import Account, Grant
 
+# Whether the tests take the time that they need to be thorough.
+LONG = bool(os.environ.get("SIMSERVICE_LONG"))
 HOUR = timedelta(hours=1)
 
 
