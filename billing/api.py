@@ -40,6 +40,9 @@ class Payer(Protocol):
 class CreditsView(APIView):
     """`GET /v1/{resource}/credits`"""
 
+    # The framework would name OPTIONS in `Allow`, which no endpoint answers.
+    http_method_names = ["get", "head"]
+
     def get(self, request: Request) -> Response:
         account = cast(Payer, request.user).account
         return Response(credits_object(ledger.balances(account)))
