@@ -7,7 +7,10 @@ export PIP_ROOT_USER_ACTION := ignore
 # The checks import the settings, but connect to nothing.
 CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none REDIS_URL=redis://127.0.0.1:1
 
-.PHONY: run test check bench format lint types imports migrations
+# The committed document is the one of a deployment that changes nothing of the contract.
+DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
+
+.PHONY: run test fuzz check bench format lint types imports migrations document openapi
 
 # ARGS=--once stops after the demonstration; --port and --data choose where it runs.
 run: .venv/.runtime
@@ -16,10 +19,15 @@ run: .venv/.runtime
 test: check
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
+# Thousands of made-up requests against both variants; `make test` has a few hundred.
+FUZZ_EXAMPLES ?= 120
+fuzz: .venv/.development
+	$(BIN)/python -m tests.contract.fuzz $(FUZZ_EXAMPLES)
+
 bench: .venv/.runtime
 	$(BIN)/python -m bench
 
-check: format lint types imports migrations
+check: format lint types imports migrations document
 
 format: .venv/.development
 	$(BIN)/ruff format --check .
@@ -36,6 +44,12 @@ imports: .venv/.development
 migrations: .venv/.development
 	$(CHECK_SETTINGS) $(BIN)/python -W 'ignore:Got an error checking:RuntimeWarning' \
 		manage.py makemigrations --check --dry-run
+
+document: .venv/.development
+	$(CHECK_SETTINGS) $(DEFAULT_CONTRACT) $(BIN)/python manage.py openapi --check
+
+openapi: .venv/.development
+	$(CHECK_SETTINGS) $(DEFAULT_CONTRACT) $(BIN)/python manage.py openapi
 
 .venv/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

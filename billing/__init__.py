@@ -1,1 +1,1 @@
-"""Who pays: plans and accounts."""
+"""Who pays, and with what: plans, accounts and the book of their credits."""

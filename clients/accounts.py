@@ -2,15 +2,17 @@
 
 from django.db import transaction
 
+from billing import ledger
 from billing.models import Account, Plan
 from clients.models import DEFAULT_CLIENT, Client
 
 
 @transaction.atomic
 def open_account(name: str, *, plan: Plan) -> Account:
-    """Create an account on `plan` together with its default client."""
+    """Create an account on `plan` together with its default client and the current month's allowance."""
     account = Account.objects.create(name=name, plan=plan)
     Client.objects.create(account=account, name=DEFAULT_CLIENT, is_default=True)
+    ledger.grant_allowance(account)
     return account
 
 

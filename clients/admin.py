@@ -4,6 +4,7 @@ from django.contrib import admin
 from django.forms import ModelForm
 from django.http import HttpRequest
 
+from billing.admin import CreditsActions
 from billing.models import Account
 from clients.accounts import open_account
 from clients.models import ApiKey, Client, Membership
@@ -21,11 +22,11 @@ class MembershipInline(admin.TabularInline):
 
 
 @admin.register(Account)
-class AccountAdmin(admin.ModelAdmin):
-    list_display = ["name", "plan", "created_at"]
+class AccountAdmin(CreditsActions):
+    list_display = ["name", "plan", "created_at", "suspended_at"]
     list_select_related = ["plan"]
     search_fields = ["name"]
-    readonly_fields = ["created_at"]
+    readonly_fields = ["created_at", "credits"]
     inlines = [ClientInline, MembershipInline]
 
     def save_model(self, request: HttpRequest, obj: Account, form: ModelForm, change: bool) -> None:  # noqa: FBT001

@@ -4,13 +4,12 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_safe
 
 from jobs import queries
 from jobs.links import Links
 from jobs.models import WAITING, Artifact, Job, Status
 from jobs.progress import progress_of
+from simservice.api.methods import read_only
 
 HEADINGS = {
     Status.PENDING: "Waiting for its turn",
@@ -32,14 +31,13 @@ ARTIFACT_NAMES = {
 }
 
 
-@require_safe
+@read_only
 def home(request: HttpRequest) -> HttpResponse:
     """Say what this is and where its doors are."""
     return render(request, "home.html")
 
 
-@csrf_exempt
-@require_safe
+@read_only
 def share(request: HttpRequest, token: str) -> HttpResponse:
     """Show one job as it is now to whoever has its link (specification, `links.share`)."""
     job = queries.find_shared(token)

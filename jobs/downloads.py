@@ -9,14 +9,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, Json
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 from django.utils.http import parse_etags
-from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_safe
 
 from jobs import artifacts, queries
-from jobs.api import responses
+from jobs.api import operations, responses
 from jobs.links import Links
 from jobs.models import Artifact
 from simservice.api.errors import NotFound, error_response
+from simservice.api.methods import read_only
+from simservice.api.operations import documented
 
 RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z", re.ASCII)
 GZIP = re.compile(r"(?:^|,)\s*gzip\s*(?:;\s*q=(?P<weight>[0-9.]+)\s*)?(?:,|$)", re.IGNORECASE)
@@ -37,11 +37,11 @@ class Part:
     stop: int
 
 
-@csrf_exempt
-@require_safe
+@documented(operations.DOWNLOAD_ARTIFACT)
+@read_only
 def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
     """Answer with an artifact's content; whoever has the address may read it (contract, sections 2 and 6)."""
-    found = Artifact.objects.filter(token=token).first()
+    found = queries.find_download(token)
     try:
         response = error_response(NotFound(), request) if found is None else respond(request, found)
     except FileNotFoundError:
@@ -52,8 +52,8 @@ def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
     return response
 
 
-@csrf_exempt
-@require_safe
+@documented(operations.GET_MANIFEST)
+@read_only
 def manifest(request: HttpRequest, token: str) -> JsonResponse:
     """Answer with an ended job's manifest, the latest attempt's (contract, section 4)."""
     job = queries.find_shared(token)

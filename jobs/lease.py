@@ -28,12 +28,14 @@ class LeaseLost(Exception):
 class Lease:
     """Renews a job's lease every few seconds until the block it guards is left.
 
-    `lost` is set when the job was taken away, or when it could not be renewed for as long as a lease lasts.
+    `lost` is set when the job was taken away, or when it could not be renewed for as long as a lease lasts;
+    `cancelled` when a renewal finds that the job's cancel was asked for.
     """
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.lost = threading.Event()
+        self.cancelled = threading.Event()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._keep, name=f"lease-{job.pk}", daemon=True)
 
@@ -51,6 +53,11 @@ class Lease:
         """Raise LeaseLost when the job was taken away."""
         if self.lost.is_set():
             raise LeaseLost(self.job.pk)
+
+    def look_for_cancel(self) -> None:
+        """Set `cancelled` when the database says so. Raises a database error."""
+        if not self.cancelled.is_set() and lifecycle.cancel_requested(self.job):
+            self.cancelled.set()
 
     def insist(self, write: Callable[[], T]) -> T:
         """Do a write again until the database takes it; it must be safe to repeat. Raises LeaseLost.
@@ -80,8 +87,10 @@ class Lease:
         asked = time.monotonic()
         try:
             if lifecycle.renew_lease(self.job):
-                return asked + float(settings.LEASE_SECONDS)
-            self.lost.set()
+                expires = asked + float(settings.LEASE_SECONDS)
+                self.look_for_cancel()
+            else:
+                self.lost.set()
         except DatabaseError:
             logger.warning("the lease of job %s was not renewed: the database does not answer", self.job.pk)
             # A dead connection stays dead; the next renewal makes a new one.

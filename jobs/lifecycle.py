@@ -4,15 +4,19 @@ Every move is one UPDATE that names the status and the attempt it expects, and w
 transaction. Whoever comes second updates no row, is told so, and stops quietly.
 """
 
+from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 
+from billing import ledger
+from jobs import credentials, usage
 from jobs.models import HELD, TERMINAL, Build, Job, JobEvent, Run, Status
 
 ENDS = frozenset(TERMINAL)
@@ -25,6 +29,7 @@ TRANSITIONS: dict[str, frozenset[Status]] = {
 RELEASED = {"worker": "", "lease_expires_at": None}
 ANY = Q()
 LEASE_EXPIRED = Q(lease_expires_at__lt=Now())
+CANCEL_REQUESTED = Q(cancel_requested_at__isnull=False)
 
 
 class IllegalTransition(Exception):
@@ -42,6 +47,19 @@ class Outcome:
     sim_duration_ms: int | None = None
     credits_consumed: int = 0
     summary: dict[str, Any] | None = None
+
+
+# The end of a job that its owner cancelled while no simulator ran.
+CANCELLED = Outcome(
+    status=Status.CANCELLED,
+    error_code="user_cancelled",
+    reason="The job was cancelled before it ran. Nothing is billed.",
+)
+CANCELLED_LOST = Outcome(
+    status=Status.CANCELLED,
+    error_code="user_cancelled",
+    reason="The job was cancelled, and the platform lost the run before it was stopped. Nothing is billed.",
+)
 
 
 def move(job: Job, *, to: Status, reason: str = "", guard: Q = ANY, **changes: Any) -> bool:
@@ -104,6 +122,17 @@ def renew_lease(job: Job) -> bool:
     return bool(held.update(lease_expires_at=lease_end()))
 
 
+def request_cancel(job: Job) -> bool:
+    """Ask whoever holds the job to end it; the time of the first request stays. False when nobody holds it now."""
+    held = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=HELD)
+    return bool(held.update(cancel_requested_at=Coalesce("cancel_requested_at", Now()), updated_at=Now()))
+
+
+def cancel_requested(job: Job) -> bool:
+    """Tell whether the job's cancel was asked for. One query."""
+    return Job.objects.filter(CANCEL_REQUESTED, pk=job.pk).exists()
+
+
 def start_run(job: Job, *, build: Build) -> Run | None:
     """Record the attempt's first simulator process and move the job to running; None when the job was lost."""
     with transaction.atomic():
@@ -113,18 +142,22 @@ def start_run(job: Job, *, build: Build) -> Run | None:
 
 
 def hand_back(job: Job, *, reason: str, guard: Q = ANY) -> bool:
-    """Put a lost job back into the queue, at its original place and with a new waiting time."""
+    """Put a lost job back into the queue, at its original place and with a new waiting time.
+
+    A job whose cancel was asked for is ended instead: it must not run again.
+    """
     deadline = Now() + timedelta(seconds=job.ceiling_queue_seconds)
-    return move(
+    returned = move(
         job,
         to=Status.QUEUED,
         reason=reason,
-        guard=guard,
+        guard=guard & ~CANCEL_REQUESTED,
         queue_deadline_at=deadline,
         started_at=None,
         build=None,
         **RELEASED,
     )
+    return returned or finish(job, CANCELLED_LOST, guard=guard & CANCEL_REQUESTED)
 
 
 def end_lost_runs(job: Job) -> None:
@@ -134,18 +167,28 @@ def end_lost_runs(job: Job) -> None:
 
 
 def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
-    """End the job; False when it is no longer this attempt's."""
-    return move(
-        job,
-        to=outcome.status,
-        reason=outcome.reason or "",
-        guard=guard,
-        error_code=outcome.error_code,
-        status_reason=outcome.reason and outcome.reason[:500],
-        simulator_exit_code=outcome.exit_code,
-        sim_duration_ms=outcome.sim_duration_ms,
-        credits_consumed=outcome.credits_consumed,
-        summary=outcome.summary,
-        completed_at=Now(),
-        **RELEASED,
-    )
+    """End the job, settle its credits and count its use; False when it is no longer this attempt's.
+
+    The given instance stays as it was read, so that an end whose transaction failed can be tried again.
+    """
+    with transaction.atomic():
+        ended = move(
+            copy(job),
+            to=outcome.status,
+            reason=outcome.reason or "",
+            guard=guard,
+            error_code=outcome.error_code,
+            status_reason=outcome.reason and outcome.reason[:500],
+            simulator_exit_code=outcome.exit_code,
+            sim_duration_ms=outcome.sim_duration_ms,
+            credits_consumed=outcome.credits_consumed,
+            summary=outcome.summary,
+            completed_at=Now(),
+            **RELEASED,
+        )
+        if ended:
+            ledger.settle(job.pk, spent=outcome.credits_consumed)
+            usage.record(job)
+            if job.has_credentials:
+                transaction.on_commit(partial(credentials.forget, job.pk))
+    return ended

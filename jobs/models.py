@@ -291,6 +291,32 @@ class Artifact(models.Model):
         return f"{self.kind} of {self.job_id}"
 
 
+class DailyUsage(models.Model):
+    """What an account's jobs that ended on one day (UTC) used, by client and build."""
+
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
+    client = models.ForeignKey(Client, on_delete=models.CASCADE, related_name="+", db_index=False)
+    # Null for jobs that ended before a build was chosen.
+    build = models.ForeignKey(Build, null=True, on_delete=models.SET_NULL, related_name="+")
+    day = models.DateField()
+    jobs = models.PositiveIntegerField()
+    # Jobs of these for which a simulator ran.
+    runs = models.PositiveIntegerField()
+    sim_ms = models.PositiveBigIntegerField()
+    credits = models.PositiveBigIntegerField()
+
+    class Meta:
+        constraints = [
+            # In the order in which an account's days are read.
+            models.UniqueConstraint(
+                fields=["account", "day", "client", "build"], name="daily_usage_unique", nulls_distinct=False
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.account_id} on {self.day}"
+
+
 class IdempotencyKey(models.Model):
     """A submission's key and the answer it got, word for word (contract, section 3)."""
 

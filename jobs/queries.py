@@ -3,9 +3,10 @@
 from uuid import UUID
 
 from billing.models import Account
-from jobs.models import Artifact, Build, Job
-from simservice.api.errors import NotFound
-from simservice.ids import parse_id
+from jobs import retention
+from jobs.models import Artifact, Build, Job, JobProfile
+from simservice.api.errors import ArtifactExpired, NotFound
+from simservice.ids import first_id_of, parse_id
 
 
 def find_job(account: Account, job_id: str, *, with_summary: bool = False) -> Job:
@@ -23,23 +24,53 @@ def find_job(account: Account, job_id: str, *, with_summary: bool = False) -> Jo
     return job
 
 
+def newest_jobs(account: Account, *, before: int | None, limit: int) -> list[Job]:
+    """Return the account's newest kept jobs, those with ids below `before` if given. One query on an index."""
+    jobs = Job.objects.filter(account=account, id__gte=first_id_of(retention.window_start()))
+    if before is not None:
+        jobs = jobs.filter(id__lt=before)
+    return list(jobs.defer("summary").order_by("-id")[:limit])
+
+
+def profile_of(account: Account, job_id: str) -> str:
+    """Return the profile text of one of the account's jobs. Raises NotFound. One query."""
+    number = parse_id(job_id)
+    own = JobProfile.objects.filter(job__account=account)
+    text = own.filter(pk=number).values_list("text", flat=True).first() if number is not None else None
+    if text is None:
+        raise NotFound
+    return text
+
+
 def find_shared(token: str) -> Job | None:
-    """Return the job of a share link with its build, or None."""
-    return Job.objects.select_related("build").filter(share_token=token).first()
+    """Return the job of a share link with its build, None when there is none or it is no longer kept."""
+    job = Job.objects.select_related("build").filter(share_token=token).first()
+    return job if job is not None and retention.is_kept(job) else None
 
 
 def artifacts_of(job: Job) -> list[Artifact]:
-    """Return the artifacts of the attempt that counts, the latest, in the order they were stored."""
+    """Return the artifacts of the attempt that counts, the latest, as they were stored; none once expired."""
+    if not retention.is_kept(job):
+        return []
     return list(Artifact.objects.filter(job=job, attempt=job.attempt).order_by("id"))
 
 
 def find_artifact(account: Account, artifact_id: str) -> Artifact:
-    """Return an artifact of one of the account's jobs. Raises NotFound."""
+    """Return an artifact of one of the account's jobs. Raises NotFound, or ArtifactExpired after retention."""
     number = parse_id(artifact_id)
-    artifact = Artifact.objects.filter(pk=number, job__account=account).first() if number is not None else None
+    found = Artifact.objects.select_related("job").defer("job__summary").filter(job__account=account)
+    artifact = found.filter(pk=number).first() if number is not None else None
     if artifact is None:
         raise NotFound
+    if not retention.is_kept(artifact.job):
+        raise ArtifactExpired
     return artifact
+
+
+def find_download(token: str) -> Artifact | None:
+    """Return the artifact of a download link, None when there is none or it is no longer kept."""
+    artifact = Artifact.objects.select_related("job").defer("job__summary").filter(token=token).first()
+    return artifact if artifact is not None and retention.is_kept(artifact.job) else None
 
 
 def find_build(build_id: str) -> Build:

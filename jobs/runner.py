@@ -9,9 +9,10 @@ from pathlib import Path
 
 from django.conf import settings
 
+from jobs.credentials import GameCredentials
 from jobs.models import Build
 from jobs.simulator import command
-from jobs.simulator.process import Limits, OnLine, SimulatorProcess
+from jobs.simulator.process import Limits, OnLine, OnLineEnd, SimulatorProcess, unheard
 from jobs.simulator.sandbox import PrivateDirectory, Sandbox, remove_tree
 
 LOG_BYTES = 4 << 20
@@ -50,6 +51,8 @@ def simulator(
     threads: int,
     seconds: int,
     on_line: OnLine,
+    on_line_end: OnLineEnd = unheard,
+    network: bool = False,
 ) -> SimulatorProcess:
     """Return a build's process, ready to be started in a private directory."""
     return SimulatorProcess(
@@ -59,14 +62,25 @@ def simulator(
         limits=limits(threads=threads, seconds=seconds),
         readable=[Path(path) for path in build.readable_paths],
         on_line=on_line,
+        on_line_end=on_line_end,
+        network=network,
     )
 
 
-def prepare(directory: PrivateDirectory, text: str, *, build: Build) -> None:
-    """Put a profile into a run's directory, and the build's bundled profiles where the simulator looks for them."""
+def prepare(
+    directory: PrivateDirectory, text: str, *, build: Build, credentials: GameCredentials | None = None
+) -> None:
+    """Put a profile into a run's directory, and what the simulator looks for there by itself.
+
+    That is the build's bundled profiles, and the file of game credentials (simulator-cli, 2a).
+    """
     (directory.cwd / command.PROFILE_NAME).write_text(text, encoding="utf-8", newline="")
     if build.profiles_path:
         (directory.cwd / "profiles").symlink_to(build.profiles_path)
+    if credentials is not None:
+        file = directory.cwd / command.CREDENTIALS_NAME
+        file.touch(mode=0o600, exist_ok=False)
+        file.write_text(f"{credentials.client_id}:{credentials.client_secret}\n", encoding="ascii")
 
 
 @contextmanager

@@ -1,112 +1,213 @@
 """From a request to an accepted job, in one transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 from django.db import transaction
 from django.db.models.functions import Now
 
+from billing import ledger
 from billing.models import Account, Plan
 from clients.models import ApiKey
-from jobs import forecast, lifecycle, queue, vetting
-from jobs.models import ACTIVE, Build, Channel, Job, JobProfile, Priority, Status
-from jobs.profiles.analysis import warnings
-from simservice.api.errors import MaxActiveJobsExceeded, ValidationFailed, WebhookNotConfigured
+from jobs import budget, credentials, forecast, idempotency, lifecycle, queue, variants, vetting
+from jobs.models import ACTIVE, WAITING, Build, Job, JobProfile, Priority, Status
+from jobs.profiles.analysis import Analysis, warnings
+from jobs.request import Submission
+from simservice.api.errors import (
+    ApiError,
+    InactiveEntitlement,
+    InsufficientCredits,
+    MaxActiveJobsExceeded,
+    ValidationFailed,
+    WebhookNotConfigured,
+)
 from simservice.ids import new_token, next_id
 
 
 @dataclass(frozen=True, kw_only=True)
-class Submission:
-    """What a caller asks for, whichever form it came in. Times in seconds."""
-
-    channel: Channel
-    git_branch: str
-    build_id: UUID | None
-    profile_text: str
-    max_credits: int | None
-    max_queue_seconds: int | None
-    priority: Priority
-    metadata: Mapping[str, str]
-    html: bool
-    json_version: int
-    webhook_events: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Ceilings:
-    """What a job may use: credits, simulator seconds they buy, and seconds in the queue."""
+    """What a job may use: credits, simulator seconds they buy, and seconds in the queue.
+
+    `capped` tells whether the caller, or the variant, set the cap: then all of it is reserved at submission.
+    """
 
     credits: int
     runtime_seconds: int
     queue_seconds: int
+    capped: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Accepted:
-    """An accepted job, and what its caller should know about its profile."""
+    """An accepted job, and what its caller should know about the request."""
 
     job: Job
     warnings: list[dict[str, Any]]
+    deprecated_fields: list[str]
 
 
-def submit(submission: Submission, *, key: ApiKey) -> Accepted:
-    """Accept a job for the key's client and announce it to the workers.
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The body of the answer to a submission, and the job it made; None when the answer was given before."""
 
-    The checks come in the contract's order (section 3). Raises one of the errors of `simservice.api.errors`;
-    nothing is stored then.
+    body: str
+    job: Job | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vetted:
+    """A request that passed every check that needs no lock."""
+
+    submission: Submission
+    key: ApiKey
+    ceilings: Ceilings
+    analysis: Analysis
+    pin: Build | None
+
+    @property
+    def plan(self) -> Plan:
+        return self.key.client.account.plan
+
+
+def submit(
+    submission: Submission,
+    *,
+    key: ApiKey,
+    idempotency_key: str | None = None,
+    render: Callable[[Accepted], str],
+) -> Answer:
+    """Accept a job for the key's client and announce it to the workers; `render` writes the answer's body.
+
+    With an idempotency key that was used before, return the body it got then. The checks come in the contract's
+    order (section 3). Raises one of the errors of `simservice.api.errors`; nothing is stored then.
     """
+    known = idempotency.Known(key, idempotency_key, submission)
+    if (body := known.answer()) is not None:
+        return Answer(body=body, job=None)
     forecast.require_open_queue()
-    account = key.client.account
-    plan = account.plan
+    vetted = vet(submission, key=key)
+    job_id = next_id()
+    with credentials_kept(vetted, job_id=job_id):
+        answer = store(vetted, known, job_id=job_id, render=render)
+    if answer.job is None:
+        forget_credentials(vetted, job_id=job_id)
+    else:
+        queue.announce(answer.job)
+    return answer
+
+
+def vet(submission: Submission, *, key: ApiKey) -> Vetted:
+    """Return the request with what its checks found out. Raises one of the errors of `simservice.api.errors`."""
+    plan = key.client.account.plan
     ceilings = ceilings_for(submission, plan=plan)
-    analysis = vetting.vet_profile(
-        submission.profile_text, git_branch=submission.git_branch, build_id=submission.build_id
-    )
+    analysis = vetting.vet_profile(submission)
     vetting.require_variants(analysis, plan=plan)
     pin = vetting.require_pin(submission.build_id, git_branch=submission.git_branch, plan=plan)
     if submission.webhook_events:
         raise WebhookNotConfigured
-    with transaction.atomic():
-        require_room(account)
-        job = new_job(submission, key=key, ceilings=ceilings, pin=pin)
-        lifecycle.accept(job)
-        JobProfile.objects.create(job=job, text=submission.profile_text)
-    queue.announce(job)
-    return Accepted(job=job, warnings=warnings(analysis))
+    return Vetted(submission=submission, key=key, ceilings=ceilings, analysis=analysis, pin=pin)
+
+
+@contextmanager
+def credentials_kept(vetted: Vetted, *, job_id: int) -> Iterator[None]:
+    """Keep the secrets of the job that the block stores, and forget them when it refuses to.
+
+    Redis has no part in the transaction, so they come first: a job never waits without its own.
+    """
+    ceilings, given = vetted.ceilings, vetted.submission.credentials
+    if given is not None:
+        credentials.store(job_id, given, seconds=ceilings.queue_seconds + ceilings.runtime_seconds)
+    try:
+        yield
+    except ApiError:
+        forget_credentials(vetted, job_id=job_id)
+        raise
+
+
+def forget_credentials(vetted: Vetted, *, job_id: int) -> None:
+    """Remove the secrets of a job that was not stored."""
+    if vetted.submission.credentials is not None:
+        credentials.forget(job_id)
+
+
+@transaction.atomic
+def store(vetted: Vetted, known: idempotency.Known, *, job_id: int, render: Callable[[Accepted], str]) -> Answer:
+    """Store the job and the answer to its submission, unless the idempotency key has one by now."""
+    # Rows that refer to the account, such as a settlement's, may still be written meanwhile.
+    account = Account.objects.select_for_update(no_key=True).get(pk=vetted.key.client.account_id)
+    # Whoever sent the same key at the same moment may have been first.
+    if (body := known.answer()) is not None:
+        return Answer(body=body, job=None)
+    accepted = accept(vetted, account=account, job_id=job_id)
+    body = render(accepted)
+    known.remember(accepted.job, body)
+    return Answer(body=body, job=accepted.job)
+
+
+def accept(vetted: Vetted, *, account: Account, job_id: int) -> Accepted:
+    """Store the job, its profile and its reservation. Call in a transaction that holds the account's lock.
+
+    Raises MaxActiveJobsExceeded, InactiveEntitlement or InsufficientCredits.
+    """
+    require_room(account, plan=vetted.plan)
+    if account.suspended_at is not None:
+        raise InactiveEntitlement
+    job = new_job(vetted, job_id=job_id, fee=priority_fee(vetted.submission.priority, plan=vetted.plan))
+    reserve(job, account=account, plan=vetted.plan)
+    lifecycle.accept(job)
+    JobProfile.objects.create(job=job, text=vetted.submission.profile_text)
+    return Accepted(
+        job=job, warnings=warnings(vetted.analysis), deprecated_fields=deprecated_fields(vetted.submission)
+    )
+
+
+def deprecated_fields(submission: Submission) -> list[str]:
+    """Return the fields of the request that are read for the sake of older callers only."""
+    deprecated = variants.current().deprecated_cap_field
+    used = deprecated == "maxRuntimeSeconds" and submission.max_runtime_seconds is not None
+    return [f"runtime.{deprecated}"] if used else []
 
 
 def ceilings_for(submission: Submission, *, plan: Plan) -> Ceilings:
-    """Return what the job may use: what the request asks for, else the plan's values.
+    """Return what the job may use: what the request asks for, else the variant's and the plan's values.
 
-    Raises ValidationFailed naming every field that is over the plan's limit (contract, section 3).
+    Raises ValidationFailed naming every field that is over the account's limit (contract, section 3).
     """
-    budget = submission.max_credits or plan.max_credits_per_job
-    queue_seconds = submission.max_queue_seconds or plan.default_queue_seconds
+    refuse_over_limit(
+        ("runtime.maxCredits", submission.max_credits, plan.max_credits_per_job),
+        ("runtime.maxRuntimeSeconds", submission.max_runtime_seconds, plan.max_runtime_seconds),
+        ("runtime.maxQueueSeconds", submission.max_queue_seconds, plan.max_queue_seconds),
+    )
+    variant, rate = variants.current(), plan.credits_per_second
+    seconds = submission.max_runtime_seconds or variant.default_runtime_for(plan)
+    cap = submission.max_credits or (seconds and seconds * rate)
+    ceiling = cap or plan.max_credits_per_job
+    return Ceilings(
+        credits=ceiling,
+        runtime_seconds=ceiling // rate,
+        queue_seconds=submission.max_queue_seconds or variant.default_queue_for(plan),
+        capped=bool(cap),
+    )
+
+
+def refuse_over_limit(*asked: tuple[str, int | None, int]) -> None:
+    """Raise ValidationFailed for each (path, value, limit) whose value is over the account's limit."""
     issues = [
-        *out_of_bounds("runtime.maxCredits", budget, most=plan.max_credits_per_job),
-        *out_of_bounds("runtime.maxQueueSeconds", queue_seconds, most=plan.max_queue_seconds),
+        {"path": path, "message": f"Must be at most {most}, the account's limit."}
+        for path, value, most in asked
+        if value is not None and value > most
     ]
     if issues:
         raise ValidationFailed(issues)
-    runtime_seconds = budget // plan.credits_per_second
-    return Ceilings(credits=budget, runtime_seconds=runtime_seconds, queue_seconds=queue_seconds)
 
 
-def out_of_bounds(path: str, value: int, *, most: int) -> list[dict[str, str]]:
-    """Return the issue of a number outside the account's limits, or nothing."""
-    if 1 <= value <= most:
-        return []
-    return [{"path": path, "message": f"Must be from 1 to {most}, the account's limit."}]
-
-
-def require_room(account: Account) -> None:
-    """Lock the account and raise MaxActiveJobsExceeded when it has as many unfinished jobs as it may."""
-    Account.objects.select_for_update().get(pk=account.pk)
+def require_room(account: Account, *, plan: Plan) -> None:
+    """Raise MaxActiveJobsExceeded when a locked account has as many unfinished jobs as it may."""
     active = active_jobs(account)
-    limit = account.plan.max_active_jobs
+    limit = plan.max_active_jobs
     if active >= limit:
         raise MaxActiveJobsExceeded({"reason": "active_jobs", "maxActiveJobs": limit, "activeJobs": active})
 
@@ -116,26 +217,66 @@ def active_jobs(account: Account) -> int:
     return Job.objects.filter(account=account, status__in=ACTIVE).count()
 
 
-def new_job(submission: Submission, *, key: ApiKey, ceilings: Ceilings, pin: Build | None) -> Job:
+def priority_fee(priority: Priority, *, plan: Plan) -> int:
+    """Return the fee of a submission now: due only when a waiting job would be overtaken (contract, section 7)."""
+    if priority != Priority.HIGH:
+        return 0
+    overtakes = Job.objects.filter(status__in=WAITING, priority__gt=priority).exists()
+    return plan.high_priority_fee_credits if overtakes else 0
+
+
+def reserve(job: Job, *, account: Account, plan: Plan) -> None:
+    """Hold what the job may cost, or its first slice, together with its fee. Raises InsufficientCredits."""
+    try:
+        ledger.hold(account, reserved_at_submission(job), job_id=job.pk)
+    except ledger.InsufficientCredits as shortage:
+        raise InsufficientCredits(shortage_meta(job, available=shortage.available, plan=plan)) from None
+
+
+def reserved_at_submission(job: Job) -> int:
+    """Return what is held before a job may wait: all of its cap, else the first slice, and its fee."""
+    cost = budget.first_slice(job) if job.max_credits is None else job.max_credits
+    return cost + job.priority_fee_credits
+
+
+def shortage_meta(job: Job, *, available: int, plan: Plan) -> dict[str, Any]:
+    """Return what a caller is told of a shortage: the job's ceiling, and the largest cap there are credits for."""
+    affordable = min(max(0, available - job.priority_fee_credits), plan.max_credits_per_job)
+    meta = {
+        "reason": "insufficient_credits",
+        "ceilingMaxCredits": job.ceiling_credits,
+        "maxAffordableCredits": affordable,
+        "ceilingRuntimeSeconds": job.ceiling_runtime_seconds,
+        "maxAffordableRuntimeSeconds": affordable // job.credits_per_second,
+    }
+    return meta | ({"priorityFeeCredits": job.priority_fee_credits} if job.priority == Priority.HIGH else {})
+
+
+def new_job(vetted: Vetted, *, job_id: int, fee: int) -> Job:
     """Return the job a submission becomes, not yet stored."""
+    submission, key, ceilings = vetted.submission, vetted.key, vetted.ceilings
     return Job(
-        id=next_id(),
+        id=job_id,
         account=key.client.account,
         client=key.client,
         api_key=key,
         priority=submission.priority,
         channel=submission.channel,
         git_branch=submission.git_branch,
-        pinned_build=pin,
+        pinned_build=vetted.pin,
+        multi_stage=submission.multi_stage,
         html=submission.html,
+        csv=submission.csv,
+        has_credentials=submission.credentials is not None,
         json_version=submission.json_version,
         metadata=dict(submission.metadata),
-        max_credits=submission.max_credits,
+        max_credits=ceilings.credits if ceilings.capped else None,
         ceiling_credits=ceilings.credits,
         ceiling_runtime_seconds=ceilings.runtime_seconds,
         ceiling_queue_seconds=ceilings.queue_seconds,
-        credits_per_second=key.client.account.plan.credits_per_second,
-        vcpus=key.client.account.plan.vcpu_per_job,
+        priority_fee_credits=fee,
+        credits_per_second=vetted.plan.credits_per_second,
+        vcpus=vetted.plan.vcpu_per_job,
         status=Status.PENDING,
         # The database's clock decides, as it does in the claim and in the sweep.
         created_at=Now(),

@@ -38,7 +38,7 @@ def recover_expired_leases() -> int:
 def recover(job: Job) -> bool:
     """Retry one lost job, or end it once its attempts are spent (contract, section 5)."""
     with transaction.atomic():
-        if job.attempt < settings.MAX_ATTEMPTS:
+        if job.attempt < settings.MAX_ATTEMPTS or job.cancel_requested_at:
             reason = f"{job.worker} stopped renewing its lease"
             recovered = lifecycle.hand_back(job, reason=reason, guard=lifecycle.LEASE_EXPIRED)
         else:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from billing.models import Plan
+
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
@@ -27,6 +29,14 @@ class Variant:
     csv_has_every_actor: bool
     # Whether the webhook's payload carries the job's errorCode.
     webhook_has_error_code: bool
+
+    def default_runtime_for(self, plan: Plan) -> int | None:
+        """Return the cap of a request that names none, within the plan's, or None."""
+        return self.default_runtime_seconds and min(self.default_runtime_seconds, plan.max_runtime_seconds)
+
+    def default_queue_for(self, plan: Plan) -> int:
+        """Return the queue wait of a request that names none, within the plan's."""
+        return min(self.default_queue_seconds or plan.default_queue_seconds, plan.max_queue_seconds)
 
 
 VARIANTS = {

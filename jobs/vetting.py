@@ -12,6 +12,7 @@ from jobs import builds
 from jobs.models import Build
 from jobs.profiles.analysis import Analysis, Bounds, analyse
 from jobs.profiles.policy import Refusal, Rules
+from jobs.request import Submission
 from simservice.api.errors import BuildPinNotAllowed, BuildPinUnavailable, ProfileRefused, TooManyVariants
 
 SHOWN_CHARACTERS = 200
@@ -27,10 +28,13 @@ def bounds() -> Bounds:
     return Bounds(iterations=settings.MAX_ITERATIONS, target_error=settings.MIN_TARGET_ERROR)
 
 
-def vet_profile(text: str, *, git_branch: str, build_id: UUID | None) -> Analysis:
+def vet_profile(submission: Submission) -> Analysis:
     """Return what a profile would do. Raises ProfileRefused when it may not run, or would simulate nothing."""
-    rules = Rules(bundled=builds.bundled_names(git_branch, build_id=build_id))
-    analysis = analyse(text, rules=rules, bounds=bounds())
+    rules = Rules(
+        bundled=builds.bundled_names(submission.git_branch, build_id=submission.build_id),
+        has_credentials=submission.credentials is not None,
+    )
+    analysis = analyse(submission.profile_text, rules=rules, bounds=bounds())
     if analysis.refused:
         raise ProfileRefused(refusal_meta(analysis))
     if not analysis.has_actor:

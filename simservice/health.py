@@ -1,6 +1,7 @@
 """Whether the process lives, and whether the service can do its work."""
 
 from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Literal, TypedDict
 
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -8,6 +9,8 @@ from django.http import HttpRequest, JsonResponse
 from redis.exceptions import RedisError
 
 from simservice import presence
+from simservice.api.methods import read_only
+from simservice.api.operations import Answer, Operation, documented
 
 ANSWERED_WITHIN_SECONDS = 2.5
 
@@ -15,11 +18,56 @@ ANSWERED_WITHIN_SECONDS = 2.5
 askers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="readiness")
 
 
+class Alive(TypedDict):
+    """The process answers."""
+
+    status: Literal["ok"]
+
+
+class Readiness(TypedDict):
+    """Whether the service can do its work, and what of it answers."""
+
+    status: Literal["ok", "unavailable"]
+    database: bool
+    redis: bool
+    worker: bool
+
+
+HEALTHZ = Operation(
+    id="getHealth",
+    tag="Health",
+    summary="Ask whether the process lives",
+    answers={200: Answer(description="It does", shape=Alive, example={"status": "ok"})},
+)
+READYZ = Operation(
+    id="getReadiness",
+    tag="Health",
+    summary="Ask whether the service can do its work",
+    description="It needs the database, Redis and at least one simulation worker.",
+    answers={
+        200: Answer(
+            description="It can",
+            shape=Readiness,
+            example={"status": "ok", "database": True, "redis": True, "worker": True},
+        ),
+        503: Answer(
+            description="It cannot",
+            shape=Readiness,
+            example={"status": "unavailable", "database": True, "redis": True, "worker": False},
+        ),
+    },
+)
+
+
+@documented(HEALTHZ)
+@read_only
 def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     """Answer 200 as long as the process answers at all."""
     return JsonResponse({"status": "ok"})
 
 
+@documented(READYZ)
+@read_only
 def readyz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     """Answer 200 when the database, Redis and at least one simulation worker answer, else 503 and what does not."""
     parts = answers()

@@ -1,6 +1,7 @@
 """Identifiers: time-ordered numbers for rows a caller sees, random tokens for links."""
 
 import secrets
+from datetime import datetime
 
 from django.db import connection
 
@@ -19,6 +20,11 @@ def next_id() -> int:
         cursor.execute(NEXT_ID)
         (value,) = cursor.fetchone()
     return int(value)
+
+
+def first_id_of(moment: datetime) -> int:
+    """Return the lowest id that could have been made at or after a moment."""
+    return int(moment.timestamp() * 1000) * 100_000
 
 
 def parse_id(text: str) -> int | None:

@@ -36,6 +36,9 @@ ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[:
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / ".local"))).resolve()
 
+# Encrypts the game credentials that wait in Redis with their jobs
+CREDENTIALS_KEY = env.str("CREDENTIALS_KEY", default="") or SECRET_KEY
+
 # What changes the contract (contract, section 0)
 API_RESOURCE = env.str("API_RESOURCE", default="sim")
 SERVICE_BRAND = env.str("SERVICE_BRAND", default="Service")
@@ -80,6 +83,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "rest_framework",
+    "drf_spectacular",
     "simservice",
     "billing",
     "clients",
@@ -151,6 +155,8 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": SWEEP_SECONDS,
         "options": {"expires": SWEEP_SECONDS * 5},
     },
+    "expire-grants": {"task": "billing.tasks.expire_grants", "schedule": 60, "options": {"expires": 300}},
+    "grant-allowances": {"task": "billing.tasks.grant_allowances", "schedule": 60, "options": {"expires": 300}},
     "forget-builds": {"task": "jobs.tasks.forget_builds", "schedule": 3600},
 }
 
@@ -177,6 +183,19 @@ REST_FRAMEWORK = {
     "URL_FORMAT_OVERRIDE": None,
     "EXCEPTION_HANDLER": "simservice.api.handling.exception_handler",
     "UNAUTHENTICATED_USER": None,
+    "DEFAULT_SCHEMA_CLASS": "simservice.api.openapi.DocumentedSchema",
+}
+SPECTACULAR_SETTINGS = {
+    "OAS_VERSION": "3.1.0",
+    "TITLE": f"{SERVICE_BRAND} API",
+    "DESCRIPTION": "Takes character simulation jobs, runs them and keeps their results.",
+    "VERSION": "v1",
+    "SERVERS": [{"url": PUBLIC_BASE_URL or "/"}],
+    # Choices stay where they are used, and say nothing beyond themselves.
+    "POSTPROCESSING_HOOKS": [],
+    "ENFORCE_NON_BLANK_FIELDS": True,
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "SORT_OPERATIONS": False,
 }
 # Bodies are bounded by the parser, which answers with the contract's own error.
 DATA_UPLOAD_MAX_MEMORY_SIZE = None

@@ -6,7 +6,9 @@ from django.shortcuts import render
 from django.urls import include, path, register_converter
 
 from simservice import health
-from simservice.api.errors import ApiError, InternalError, NotFound, ValidationFailed, error_response
+from simservice.api.errors import ApiError, InternalError, NotFound, error_response
+from simservice.api.handling import malformed
+from simservice.api.views import openapi_document
 from simservice.ids import TokenConverter
 from simservice.metrics import metrics
 
@@ -14,9 +16,11 @@ register_converter(TokenConverter, "token")
 
 urlpatterns = [
     path("", include("jobs.api.urls")),
+    path("", include("billing.urls")),
     path("", include("jobs.urls")),
     path("", include("dashboard.urls")),
     path("admin/", admin.site.urls),
+    path("v1/openapi.json", openapi_document, name="openapi"),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", metrics),
@@ -28,14 +32,15 @@ FOR_PROGRAMS = ("/v1/", "/artifacts/", "/manifests/")
 
 def answer(request: HttpRequest, error: ApiError) -> HttpResponse:
     """Answer an error outside any view: the envelope for programs, a page for people."""
-    if request.path.startswith(FOR_PROGRAMS) or request.path == "/v1":
+    path = "/" + request.path.lstrip("/")
+    if path.startswith(FOR_PROGRAMS) or path == "/v1":
         return error_response(error, request)
     return render(request, "error.html", {"error": error}, status=error.status)
 
 
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
     """Answer a request that Django refused to look at."""
-    return answer(request, ValidationFailed([{"path": "", "message": "The request is malformed."}]))
+    return answer(request, malformed())
 
 
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001

@@ -2,8 +2,11 @@
 
 import os
 
-from django.core.wsgi import get_wsgi_application
+import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
+django.setup(set_prefix=False)
 
-application = get_wsgi_application()
+from simservice.edge import Handler  # noqa: E402 - the framework reads its settings on import
+
+application = Handler()

@@ -33,9 +33,13 @@ class Api:
     def get(self, path: str, **kwargs: Any) -> Any:
         return self.http.get(f"/v1/sim/{path}", **kwargs)
 
-    def post(self, path: str, body: Any) -> Any:
+    def post(self, path: str, body: Any = None, **kwargs: Any) -> Any:
         text = body if isinstance(body, str | bytes) else json.dumps(body)
-        return self.http.post(f"/v1/sim/{path}", text, content_type="application/json")
+        return self.http.post(f"/v1/sim/{path}", text, **{"content_type": "application/json"} | kwargs)
+
+    def post_text(self, query: str, text: str | bytes, **headers: str) -> Any:
+        """Submit a profile in the plain-text form."""
+        return self.post(f"jobs?{query}", text, content_type="text/plain", headers=headers)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Any
 import factory
 from django.utils import timezone
 
+from billing import ledger
 from billing.models import Account, Plan
 from clients.accounts import default_client, open_account
 from clients.keys import create_key
@@ -15,6 +16,7 @@ from jobs.models import Build, Channel, Job, JobProfile, Priority, Status
 from simservice.ids import new_token, next_id
 
 PROFILE = 'mage="Frosty"\nlevel=80\nspec=frost\nhead=,id=1,ilevel=600\niterations=50\n'
+AMPLE = 10**9
 
 
 class PlanFactory(factory.django.DjangoModelFactory[Plan]):
@@ -24,15 +26,23 @@ class PlanFactory(factory.django.DjangoModelFactory[Plan]):
     name = factory.Sequence("plan-{}".format)
 
 
-def make_account(**plan: Any) -> Account:
-    """Open an account on a plan of its own."""
+def make_account(*, credits: int = AMPLE, **plan: Any) -> Account:  # noqa: A002
+    """Open an account on a plan of its own, with purchased credits."""
     created = PlanFactory.create(**plan)
-    return open_account(f"account-{created.pk}", plan=created)
+    account = open_account(f"account-{created.pk}", plan=created)
+    if credits:
+        ledger.purchase(account, credits, reason="for a test")
+    return account
 
 
 def make_key(account: Account | None = None, **fields: Any) -> tuple[ApiKey, str]:
     """Make a key of an account's default client; return it with its secret."""
     return create_key(default_client(account or make_account()), **fields)
+
+
+def make_client(account: Account, name: str = "bot") -> Client:
+    """Make a client beside an account's default one."""
+    return Client.objects.create(account=account, name=name)
 
 
 class BuildFactory(factory.django.DjangoModelFactory[Build]):
@@ -46,11 +56,17 @@ class BuildFactory(factory.django.DjangoModelFactory[Build]):
     created_at = factory.LazyFunction(timezone.now)
 
 
-def make_job(client: Client | None = None, *, text: str = PROFILE, **fields: Any) -> Job:
-    """Accept a job as a submission would, with any of its fields replaced."""
+def make_job(
+    client: Client | None = None, *, text: str = PROFILE, held_credits: int | None = None, **fields: Any
+) -> Job:
+    """Accept a job as a submission would, with any of its fields replaced.
+
+    Its whole ceiling is held, or `held_credits`, and its fee in either case.
+    """
     client = client or default_client(make_account())
     now = timezone.now()
     defaults: dict[str, Any] = {
+        "id": next_id(),
         "account": client.account,
         "client": client,
         "priority": Priority.STANDARD,
@@ -67,9 +83,13 @@ def make_job(client: Client | None = None, *, text: str = PROFILE, **fields: Any
         "queue_deadline_at": now + timedelta(seconds=1800),
         "share_token": new_token(),
     }
-    job = Job(id=next_id(), **(defaults | fields))
+    job = Job(**(defaults | fields))
     lifecycle.accept(job)
     JobProfile.objects.create(job=job, text=text)
+    cost = job.ceiling_credits if held_credits is None else held_credits
+    reserved = cost + job.priority_fee_credits
+    ledger.purchase(job.account, reserved, reason="for a test")
+    ledger.hold(job.account, reserved, job_id=job.pk)
     return job
 
 

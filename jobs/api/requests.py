@@ -1,14 +1,23 @@
-"""The body of a submission, checked to its last key (specification, Resources; contract, section 3)."""
+"""A submission in either of its forms, checked to its last key (specification, Resources; contract, section 3)."""
 
 import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings
+from django.core.validators import RegexValidator
+from django.http import QueryDict
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
+from rest_framework.request import Request
 
+from jobs import variants
+from jobs.credentials import GameCredentials
 from jobs.models import Channel, Priority
-from jobs.submission import Submission
-from simservice.api.errors import ProfileTooLarge
+from jobs.request import Submission
+from simservice.api.errors import ProfileTooLarge, ValidationFailed
 from simservice.api.fields import (
     StrictBooleanField,
     StrictCharField,
@@ -18,15 +27,30 @@ from simservice.api.fields import (
     StrictUUIDField,
     validated,
 )
+from simservice.api.parsers import is_plain_text
+from simservice.api.query import single_values
 
 MAX_PROFILE_BYTES = 2 * 1024 * 1024
 MAX_METADATA_ENTRIES = 20
 MAX_METADATA_KEY = 64
 MAX_METADATA_VALUE = 500
 MAX_METADATA_BYTES = 12 * 1024
+MAX_CREDENTIAL = 256
+# A text that PostgreSQL can keep, as the documentation says it.
+STORABLE = r"^[^\u0000]*$"
 PRIORITIES = {priority.name.lower(): priority for priority in Priority}
+CAPS = frozenset({"maxCredits", "maxRuntimeSeconds"})
 
 
+@extend_schema_field(
+    {
+        "type": "object",
+        "maxProperties": MAX_METADATA_ENTRIES,
+        "propertyNames": {"minLength": 1, "maxLength": MAX_METADATA_KEY, "pattern": STORABLE},
+        "additionalProperties": {"type": "string", "maxLength": MAX_METADATA_VALUE, "pattern": STORABLE},
+        "description": f"Echoed unchanged; at most {MAX_METADATA_BYTES} bytes as JSON",
+    }
+)
 class MetadataField(serializers.Field[dict[str, str], Any, Any, Any]):
     """An opaque map of short strings, echoed unchanged."""
 
@@ -61,62 +85,102 @@ def is_storable(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
+def credential_field() -> StrictCharField:
+    """Return a field that fits into the simulator's own file of credentials: one word, one line."""
+    word = RegexValidator(r"\A[\x21-\x7e]*\Z", "Must be printable ASCII without spaces.")
+    return StrictCharField(max_length=MAX_CREDENTIAL, validators=[word])
+
+
 class BuildFields(StrictSerializer):
+    """Which build of the simulator runs the job."""
+
     channel = StrictChoiceField(choices=Channel.values)
     gitBranch = StrictChoiceField(choices=settings.GIT_BRANCHES, required=False)
     id = StrictUUIDField(required=False)
 
 
 class ProfileFields(StrictSerializer):
+    """What is simulated."""
+
     text = StrictCharField(allow_blank=True)
 
 
+@extend_schema_serializer(deprecate_fields=[name for name in [variants.current().deprecated_cap_field] if name])
 class RuntimeFields(StrictSerializer):
+    """How the job may run."""
+
+    multiStage = StrictBooleanField(default=False)
     maxCredits = StrictIntegerField(min_value=1, required=False)
+    maxRuntimeSeconds = StrictIntegerField(min_value=1, required=False)
     maxQueueSeconds = StrictIntegerField(min_value=1, required=False)
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        variant = variants.current()
+        caps = {variant.cap_field, variant.deprecated_cap_field}
+        return {name: field for name, field in super().get_fields().items() if name not in CAPS or name in caps}
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs.keys() >= CAPS:
+            raise serializers.ValidationError(dict.fromkeys(sorted(CAPS), "Give only one of the two caps."))
+        return attrs
+
+
+class CredentialsFields(StrictSerializer):
+    """The game platform's API client, for this job only; never kept."""
+
+    bnetClientId = credential_field()
+    bnetClientSecret = credential_field()
 
 
 class WebhookFields(StrictSerializer):
+    """What to be told of."""
+
     events = serializers.ListField(child=StrictChoiceField(choices=["job.terminal"]), allow_empty=False)
 
 
 class JsonReportFields(StrictSerializer):
+    """The JSON report, which every job has."""
+
     version = StrictChoiceField(choices=[2, 3], default=2)
 
 
 class ArtifactFields(StrictSerializer):
+    """Which reports the job should leave."""
+
     html = StrictBooleanField(default=False)
+    csv = StrictBooleanField(default=False)
     json = JsonReportFields(required=False)
 
 
 class SubmissionFields(StrictSerializer):
+    """A request for a job."""
+
     build = BuildFields()
     profile = ProfileFields()
     runtime = RuntimeFields(required=False)
     priority = StrictChoiceField(choices=list(PRIORITIES), default="standard")
     metadata = MetadataField(default=dict)
+    credentials = CredentialsFields(required=False)
     webhook = WebhookFields(required=False)
     artifacts = ArtifactFields(required=False)
 
 
-def read_submission(body: Any) -> Submission:
+def read_submission(request: Request) -> Submission:
+    """Return the request a call stands for, in whichever form. Raises ProfileTooLarge or ValidationFailed."""
+    body: Any = request.data
+    if is_plain_text(request.content_type):
+        # An empty body reaches no parser.
+        return from_text(body if isinstance(body, str) else "", request.query_params, request.headers)
+    if request.query_params:
+        message = "Query parameters belong to the plain-text form."
+        raise ValidationFailed([{"path": name, "message": message} for name in request.query_params])
+    return from_json(body)
+
+
+def from_json(body: Any) -> Submission:
     """Return the request a JSON body stands for. Raises ProfileTooLarge or ValidationFailed."""
     refuse_large_profile(body)
-    fields = validated(SubmissionFields(data=body))
-    runtime, artifacts = fields.get("runtime", {}), fields.get("artifacts", {})
-    return Submission(
-        channel=Channel(fields["build"]["channel"]),
-        git_branch=fields["build"].get("gitBranch", settings.GIT_BRANCHES[0]),
-        build_id=fields["build"].get("id"),
-        profile_text=fields["profile"]["text"],
-        max_credits=runtime.get("maxCredits"),
-        max_queue_seconds=runtime.get("maxQueueSeconds"),
-        priority=PRIORITIES[fields["priority"]],
-        metadata=fields["metadata"],
-        html=artifacts.get("html", False),
-        json_version=artifacts.get("json", {}).get("version", 2),
-        webhook_events=tuple(fields.get("webhook", {}).get("events", ())),
-    )
+    return normalised(validated(SubmissionFields(data=body)))
 
 
 def refuse_large_profile(body: Any) -> None:
@@ -125,3 +189,113 @@ def refuse_large_profile(body: Any) -> None:
     text = profile.get("text") if isinstance(profile, dict) else None
     if isinstance(text, str) and len(text.encode("utf-8", "surrogatepass")) > MAX_PROFILE_BYTES:
         raise ProfileTooLarge
+
+
+def as_boolean(text: str) -> bool | str:
+    """Return a literal boolean, or the text for the form's own complaint."""
+    return {"true": True, "false": False}.get(text, text)
+
+
+def as_integer(text: str) -> int | str:
+    """Return a decimal integer, or the text for the form's own complaint.
+
+    As long as a whole address may be: what is too large is refused by the account's limit, not for its form.
+    """
+    return int(text) if re.fullmatch(r"-?[0-9]{1,4000}", text) else text
+
+
+def as_list(text: str) -> list[str]:
+    """Return the parts of a comma-separated text."""
+    return text.split(",")
+
+
+# Where each query parameter of the plain-text form stands in the JSON form, and how it is read.
+PARAMETERS: dict[str, tuple[str, Any]] = {
+    "channel": ("build.channel", str),
+    "gitBranch": ("build.gitBranch", str),
+    "buildId": ("build.id", str),
+    "priority": ("priority", str),
+    "multiStage": ("runtime.multiStage", as_boolean),
+    "maxCredits": ("runtime.maxCredits", as_integer),
+    "maxRuntimeSeconds": ("runtime.maxRuntimeSeconds", as_integer),
+    "maxQueueSeconds": ("runtime.maxQueueSeconds", as_integer),
+    "webhookEvents": ("webhook.events", as_list),
+    "artifactsHtml": ("artifacts.html", as_boolean),
+    "artifactsCsv": ("artifacts.csv", as_boolean),
+    "artifactsJsonVersion": ("artifacts.json.version", as_integer),
+}
+HEADERS = {
+    "X-Bnet-Client-Id": "credentials.bnetClientId",
+    "X-Bnet-Client-Secret": "credentials.bnetClientSecret",
+}
+# What the plain-text form calls the places of the JSON form.
+PLAIN_NAMES = (
+    {place: name for name, (place, _) in PARAMETERS.items()}
+    | {place: name for name, place in HEADERS.items()}
+    | {"profile.text": "body"}
+)
+
+
+def from_text(text: str, query: QueryDict, headers: Mapping[str, str]) -> Submission:
+    """Return the request a plain text, its query and its headers stand for. Raises as `from_json` does."""
+    body: dict[str, Any] = {"build": {}, "profile": {"text": text}}
+    refuse_large_profile(body)
+    for name, value in single_values(query, known=PARAMETERS).items():
+        place, read = PARAMETERS[name]
+        put(body, place, read(value))
+    for name, place in HEADERS.items():
+        if name in headers:
+            put(body, place, headers[name])
+    return normalised(validated(SubmissionFields(data=body)))
+
+
+def put(body: dict[str, Any], place: str, value: Any) -> None:
+    """Set the value at a dotted place of nested objects, which are made as needed."""
+    *parents, last = place.split(".")
+    for parent in parents:
+        body = body.setdefault(parent, {})
+    body[last] = value
+
+
+@contextmanager
+def named_as_sent(request: Request) -> Iterator[None]:
+    """Let what the block refuses name what the caller wrote: a parameter, and not its place in the JSON form."""
+    try:
+        yield
+    except ValidationFailed as error:
+        if not is_plain_text(request.content_type):
+            raise
+        raise ValidationFailed([issue | {"path": plain_name(issue["path"])} for issue in error.issues]) from None
+
+
+def plain_name(path: str) -> str:
+    """Return what the plain-text form calls a path of the JSON form."""
+    return PLAIN_NAMES.get(path.partition("[")[0], path)
+
+
+def normalised(fields: Mapping[str, Any]) -> Submission:
+    """Return the one request that both forms become before any rule looks at it."""
+    build, runtime, artifacts = fields["build"], fields.get("runtime", {}), fields.get("artifacts", {})
+    return Submission(
+        channel=Channel(build["channel"]),
+        git_branch=build.get("gitBranch", settings.GIT_BRANCHES[0]),
+        build_id=build.get("id"),
+        profile_text=fields["profile"]["text"],
+        multi_stage=runtime.get("multiStage", False),
+        max_credits=runtime.get("maxCredits"),
+        max_runtime_seconds=runtime.get("maxRuntimeSeconds"),
+        max_queue_seconds=runtime.get("maxQueueSeconds"),
+        priority=PRIORITIES[fields["priority"]],
+        metadata=fields["metadata"],
+        credentials=credentials_of(fields),
+        html=artifacts.get("html", False),
+        csv=artifacts.get("csv", False),
+        json_version=artifacts.get("json", {}).get("version", 2),
+        webhook_events=tuple(sorted(set(fields.get("webhook", {}).get("events", ())))),
+    )
+
+
+def credentials_of(fields: Mapping[str, Any]) -> GameCredentials | None:
+    """Return the game credentials that came along, or None."""
+    given = fields.get("credentials")
+    return given and GameCredentials(client_id=given["bnetClientId"], client_secret=given["bnetClientSecret"])

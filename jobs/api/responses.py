@@ -2,52 +2,75 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from datetime import UTC, datetime
+from typing import cast
 
 from django.conf import settings
 from django.utils import timezone
 
+from billing.models import Plan
+from clients.rate_limits import Window
+from jobs import retention, usage, variants
+from jobs.api import shapes
+from jobs.cancellation import Cancellation
 from jobs.forecast import estimated_start
 from jobs.links import Links
-from jobs.models import WAITING, Artifact, Build, Channel, Job, Priority
-from jobs.progress import Progress
+from jobs.models import WAITING, Artifact, Build, Channel, Job, Priority, Status
+from jobs.progress import LogEntry, Progress
 from jobs.submission import Accepted
 from simservice.api.fields import iso, iso_or_none
 
+PRIORITY_NAMES: dict[int, shapes.PriorityName] = {
+    Priority.HIGH: "high",
+    Priority.STANDARD: "standard",
+    Priority.BACKGROUND: "background",
+}
 
-def submission_response(accepted: Accepted, links: Links) -> dict[str, Any]:
-    """Return the answer to an accepted submission; warnings are left out when there are none."""
+
+def submission_response(accepted: Accepted, links: Links) -> shapes.Submitted:
+    """Return the answer to an accepted submission; warnings and deprecations are left out when there are none."""
     job = accepted.job
-    answer = {
+    answer: shapes.Submitted = {
         "success": True,
         "id": str(job.pk),
         "runtime": {"ceiling": ceiling(job), "priorityFeeCredits": job.priority_fee_credits},
         "links": links.of(job),
         "metadata": job.metadata,
     }
-    return answer | ({"warnings": accepted.warnings} if accepted.warnings else {})
+    if accepted.warnings:
+        answer["warnings"] = cast(list[shapes.Warning], accepted.warnings)
+    if accepted.deprecated_fields:
+        answer["deprecations"] = [deprecation(field, links) for field in accepted.deprecated_fields]
+    return answer
 
 
-def ceiling(job: Job) -> dict[str, int | None]:
-    """Return what the job may use."""
+def deprecation(field: str, links: Links) -> shapes.Deprecation:
+    """Return what a caller should know about a field that will go."""
+    instead = f"runtime.{variants.current().cap_field}"
+    message = f"{field} is read for the sake of older callers; send {instead} instead."
+    return {"field": field, "message": message, "docsUrl": links.docs("deprecations")}
+
+
+def ceiling(job: Job) -> shapes.Ceiling:
+    """Return what the job may use, as the deployment's variant tells it."""
     return {
-        "maxCredits": job.ceiling_credits,
+        "maxCredits": job.ceiling_credits if variants.current().tells_credit_ceiling else None,
         "runtimeSeconds": job.ceiling_runtime_seconds,
         "queueSeconds": job.ceiling_queue_seconds,
     }
 
 
-def job_object(job: Job, links: Links) -> dict[str, Any]:
+def job_object(job: Job, links: Links) -> shapes.Job:
     """Return the job object of `GET jobs/{id}`."""
     return {
         "id": str(job.pk),
-        "status": job.status,
-        "priority": Priority(job.priority).name.lower(),
+        "status": Status(job.status),
+        "priority": PRIORITY_NAMES[job.priority],
         "createdAt": iso(job.created_at),
         "startedAt": iso_or_none(job.started_at),
         "completedAt": iso_or_none(job.completed_at),
         "cancelRequestedAt": iso_or_none(job.cancel_requested_at),
-        "errorCode": job.error_code,
+        "errorCode": error_code(job),
         "statusReason": job.status_reason,
         "simcExitCode": job.simulator_exit_code,
         "retentionDays": settings.RETENTION_DAYS,
@@ -59,7 +82,12 @@ def job_object(job: Job, links: Links) -> dict[str, Any]:
     }
 
 
-def runtime(job: Job) -> dict[str, Any]:
+def error_code(job: Job) -> shapes.ErrorCode | None:
+    """Return why a job did not complete, for programs."""
+    return cast(shapes.ErrorCode | None, job.error_code)
+
+
+def runtime(job: Job) -> shapes.Runtime:
     """Return what the job used, and what it may use. Durations in milliseconds; null while unknown."""
     total = None
     if job.started_at and job.completed_at:
@@ -75,59 +103,66 @@ def runtime(job: Job) -> dict[str, Any]:
     }
 
 
-def build_of(job: Job) -> dict[str, Any] | None:
+def build_of(job: Job) -> shapes.JobBuild | None:
     """Return the build a job ran on, null until one did."""
     build: Build | None = job.build
     if build is None:
         return None
-    return {"id": str(build.pk), "channel": job.channel, "commit": build.commit, "ci": build.ci}
+    return {"id": str(build.pk), "channel": Channel(job.channel), "commit": build.commit, "ci": build.ci}
 
 
-def status_object(job: Job, progress: Progress) -> dict[str, Any]:
+def status_object(job: Job, progress: Progress, log_entries: Sequence[LogEntry] | None) -> shapes.JobStatus:
     """Return the body of `GET jobs/{id}/status`."""
     return {
         "id": str(job.pk),
         "metadata": job.metadata,
-        "status": job.status,
-        "errorCode": job.error_code,
+        "status": Status(job.status),
+        "errorCode": error_code(job),
         "statusReason": job.status_reason,
         "simcExitCode": job.simulator_exit_code,
         "queue": queue_of(job),
         "progress": progress_object(progress),
-        "logEntries": None,
+        "logEntries": None if log_entries is None else [log_entry(entry) for entry in log_entries],
         "startedAt": iso_or_none(job.started_at),
         "updatedAt": iso(job.updated_at),
         "retried": job.retried,
     }
 
 
-def queue_of(job: Job) -> dict[str, Any] | None:
+def log_entry(entry: LogEntry) -> shapes.LogEntry:
+    """Return one line that the simulator printed."""
+    return {"source": entry.source, "message": entry.message, "ts": entry.ts}
+
+
+def queue_of(job: Job) -> shapes.Queue | None:
     """Return the job's wait, null once it started."""
     if job.status not in WAITING:
         return None
     estimate = estimated_start(job)
     return {
         "queuedAt": iso(job.created_at),
-        "estimatedStartSeconds": estimate and estimate.seconds,
-        "estimatedStartUpdatedAt": estimate and iso(estimate.updated_at),
+        "estimatedStartSeconds": estimate.seconds if estimate else None,
+        "estimatedStartUpdatedAt": iso(estimate.updated_at) if estimate else None,
     }
 
 
-def progress_object(progress: Progress) -> dict[str, Any]:
+def progress_object(progress: Progress) -> shapes.Progress:
     """Return how far a job is, in percent."""
-    return asdict(progress)
+    return cast(shapes.Progress, asdict(progress))
 
 
-def result_object(job: Job, artifacts: Sequence[Artifact], links: Links) -> dict[str, Any]:
+def result_object(job: Job, artifacts: Sequence[Artifact], links: Links) -> shapes.JobResult:
     """Return the body of `GET jobs/{id}/result`."""
-    listed = [{"id": str(artifact.pk), **artifact_object(artifact, links)} for artifact in artifacts]
+    listed: list[shapes.ResultArtifact] = [
+        {"id": str(artifact.pk), **artifact_object(artifact, links)} for artifact in artifacts
+    ]
     return {**job_object(job, links), "result": {"summary": job.summary, "artifacts": listed}}
 
 
-def artifact_object(artifact: Artifact, links: Links) -> dict[str, Any]:
+def artifact_object(artifact: Artifact, links: Links) -> shapes.ArtifactFile:
     """Return what the result and the manifest say of an artifact alike."""
     return {
-        "kind": artifact.kind,
+        "kind": Artifact.Kind(artifact.kind),
         "stage": artifact.stage,
         "url": links.artifact(artifact),
         "mimeType": artifact.mime_type,
@@ -135,13 +170,13 @@ def artifact_object(artifact: Artifact, links: Links) -> dict[str, Any]:
     }
 
 
-def manifest(job: Job, artifacts: Sequence[Artifact], links: Links) -> dict[str, Any]:
+def manifest(job: Job, artifacts: Sequence[Artifact], links: Links) -> shapes.Manifest:
     """Return the public manifest of an ended job: what the result says, without the character's gear."""
     return {
         "version": "v1",
         "job": {
             "id": str(job.pk),
-            "status": job.status,
+            "status": Status(job.status),
             "createdAt": iso(job.created_at),
             "startedAt": iso_or_none(job.started_at),
             "completedAt": iso_or_none(job.completed_at),
@@ -152,21 +187,22 @@ def manifest(job: Job, artifacts: Sequence[Artifact], links: Links) -> dict[str,
     }
 
 
-def without_gear(summary: dict[str, Any] | None) -> dict[str, Any] | None:
+def without_gear(summary: shapes.Summary | None) -> shapes.Summary | None:
     """Return the summary as strangers may see it."""
-    if not summary or not summary.get("mainActor"):
+    if summary is None or summary["mainActor"] is None:
         return summary
-    shown = {name: value for name, value in summary["mainActor"].items() if name != "gear"}
+    shown = summary["mainActor"].copy()
+    shown.pop("gear", None)
     return {**summary, "mainActor": shown}
 
 
-def build_list(current: Sequence[tuple[Channel, Build]]) -> dict[str, Any]:
+def build_list(current: Sequence[tuple[Channel, Build]]) -> shapes.BuildList:
     """Return what each channel means on each branch."""
-    listed = [{"channel": channel.value, **build_object(build)} for channel, build in current]
+    listed: list[shapes.ChannelBuild] = [{"channel": channel, **build_object(build)} for channel, build in current]
     return {"generatedAt": iso(timezone.now()), "builds": listed}
 
 
-def build_object(build: Build) -> dict[str, Any]:
+def build_object(build: Build) -> shapes.Build:
     """Return what there is to know about a build."""
     return {
         "gitBranch": build.git_branch,
@@ -181,9 +217,91 @@ def build_object(build: Build) -> dict[str, Any]:
     }
 
 
-def game_data(build: Build) -> dict[str, Any] | None:
+def game_data(build: Build) -> shapes.GameData | None:
     """Return which game data a build holds, null when its version line did not say."""
     if not build.wow_version:
         return None
-    hotfix = build.hotfix_date and build.hotfix_date.isoformat()
+    hotfix = build.hotfix_date.isoformat() if build.hotfix_date else None
     return {"live": {"version": build.wow_version, "hotfixDate": hotfix}, "ptr": None}
+
+
+def job_list(jobs: Sequence[Job], *, limit: int, next_cursor: str | None, links: Links) -> shapes.JobList:
+    """Return a page of an account's jobs."""
+    page: shapes.Page = {
+        "limit": limit,
+        "hasMore": next_cursor is not None,
+        "nextCursor": next_cursor,
+        "since": iso(retention.window_start()),
+    }
+    return {"jobs": [listed_job(job, links) for job in jobs], "page": page}
+
+
+def listed_job(job: Job, links: Links) -> shapes.ListedJob:
+    """Return a job as the list shows it."""
+    return {
+        "id": str(job.pk),
+        "status": Status(job.status),
+        "createdAt": iso(job.created_at),
+        "completedAt": iso_or_none(job.completed_at),
+        "errorCode": error_code(job),
+        "metadata": job.metadata,
+        "buildId": str(job.build_id) if job.build_id else None,
+        "links": links.of(job),
+    }
+
+
+def usage_object(
+    period: usage.Period, snapshot: usage.Snapshot, *, plan: Plan, reads: Window | None
+) -> shapes.Usage:
+    """Return the body of `GET usage`; `reads` is None while nobody knows how many there were."""
+    limits = plan_limits(plan)
+    return {
+        "period": {
+            "start": iso(period.start),
+            "end": iso(period.end),
+            "simsRun": period.sims_run,
+            "avgRuntimeSeconds": period.average_runtime_seconds,
+            "readsUsed": reads.used if reads else None,
+            "readsLimit": plan.reads_per_minute,
+            "readsCapResetAt": iso(datetime.fromtimestamp(reads.reset_at, UTC)) if reads else None,
+        },
+        "snapshot": {
+            "activeJobs": snapshot.active,
+            "queuedJobs": snapshot.waiting,
+            "runningJobs": snapshot.held,
+        },
+        "plan": limits,
+        "limits": limits,
+    }
+
+
+def plan_limits(plan: Plan) -> shapes.PlanLimits:
+    """Return what a plan allows, with the defaults of the deployment's variant."""
+    variant = variants.current()
+    default_seconds = variant.default_runtime_for(plan)
+    return {
+        "maxActiveJobs": plan.max_active_jobs,
+        "maxCreditsPerJob": plan.max_credits_per_job,
+        "defaultCreditsPerJob": default_seconds and default_seconds * plan.credits_per_second,
+        "maxRuntimeSeconds": plan.max_runtime_seconds,
+        "defaultRuntimeSeconds": default_seconds,
+        "maxQueueSeconds": plan.max_queue_seconds,
+        "defaultQueueSeconds": variant.default_queue_for(plan),
+        "creditsPerSecond": plan.credits_per_second,
+        "vcpuPerJob": plan.vcpu_per_job,
+        "maxSimcVariants": plan.max_variants,
+        "pool": plan.pool,
+        "priorityFeeCredits": {"high": plan.high_priority_fee_credits},
+    }
+
+
+def cancellation(done: Cancellation) -> shapes.Cancellation:
+    """Return the answer to a cancel: whether the job was still waiting or is being stopped."""
+    if done.requested_at is None:
+        return {"success": True, "id": str(done.job_id), "status": "cancelled"}
+    return {
+        "success": True,
+        "id": str(done.job_id),
+        "status": "cancel_requested",
+        "cancelRequestedAt": iso(done.requested_at),
+    }

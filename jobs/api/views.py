@@ -1,25 +1,36 @@
-"""The API's endpoints for jobs and artifacts."""
+"""The API's endpoints for jobs, builds, artifacts and usage."""
 
+import re
 from typing import Any, cast
 
+from django.http import HttpResponse
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from clients import rate_limits
 from clients.authentication import Caller
-from jobs import builds, queries, submission
-from jobs.api import responses
-from jobs.api.requests import read_submission
+from jobs import builds, cancellation, queries, submission, usage
+from jobs.api import operations, responses
+from jobs.api.requests import named_as_sent, read_submission
 from jobs.links import Links
-from jobs.progress import progress_of
+from jobs.progress import log_entries_of, progress_of
+from jobs.submission import Accepted
 from simservice.api.errors import ResultNotReady, ResultUnavailable, ValidationFailed
+from simservice.api.operations import documented
+from simservice.api.pagination import make_cursor, read_cursor, read_limit
+from simservice.api.parsers import PlainTextParser, StrictJSONParser
+from simservice.api.query import single_values
 
-# Taking the header without keeping its promise would be worse than refusing it.
-NO_IDEMPOTENCY = "This service does not support idempotency keys yet; send the request without one."
+IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}\Z")
 
 
 class JobsAPIView(APIView):
     """An endpoint that knows its caller and tells how many of the account's jobs are unfinished."""
+
+    # The framework would name OPTIONS in `Allow`, which no endpoint answers.
+    http_method_names = [name for name in APIView.http_method_names if name != "options"]
 
     def caller(self) -> Caller:
         return cast(Caller, self.request.user)
@@ -37,36 +48,94 @@ class JobsAPIView(APIView):
 
 
 class JobList(JobsAPIView):
-    """`POST /v1/{resource}/jobs`"""
+    """`POST /v1/{resource}/jobs` and `GET /v1/{resource}/jobs`"""
 
     submission_methods = ("POST",)
+    parser_classes = [StrictJSONParser, PlainTextParser]
 
-    def post(self, request: Request) -> Response:
-        if "Idempotency-Key" in request.headers:
-            raise ValidationFailed([{"path": "idempotency-key", "message": NO_IDEMPOTENCY}])
-        accepted = submission.submit(read_submission(request.data), key=self.caller().key)
-        return Response(responses.submission_response(accepted, self.links()))
+    @documented(operations.SUBMIT_JOB)
+    def post(self, request: Request) -> HttpResponse:
+        with named_as_sent(request):
+            answer = submission.submit(
+                read_submission(request),
+                key=self.caller().key,
+                idempotency_key=idempotency_key(request),
+                render=self.render_accepted,
+            )
+        response = HttpResponse(answer.body, content_type="application/json")
+        if answer.job is None:
+            response["X-Idempotent-Replay"] = "true"
+        return response
+
+    def render_accepted(self, accepted: Accepted) -> str:
+        """Return the answer's body: kept with the idempotency key, and sent again as it is."""
+        answer = responses.submission_response(accepted, self.links())
+        return bytes(JSONRenderer().render(answer)).decode()
+
+    @documented(operations.LIST_JOBS)
+    def get(self, request: Request) -> Response:
+        asked = single_values(request.query_params, known=("limit", "cursor"))
+        account, limit = self.caller().account, read_limit(asked.get("limit"))
+        before = read_cursor(asked["cursor"], account_id=account.pk) if "cursor" in asked else None
+        jobs = queries.newest_jobs(account, before=before, limit=limit + 1)
+        page = jobs[:limit]
+        more = len(jobs) > limit
+        cursor = make_cursor(account_id=account.pk, last_id=page[-1].pk) if more else None
+        return Response(responses.job_list(page, limit=limit, next_cursor=cursor, links=self.links()))
+
+
+def idempotency_key(request: Request) -> str | None:
+    """Return the submission's idempotency key, or None. Raises ValidationFailed (contract, section 3)."""
+    key: str | None = request.headers.get("Idempotency-Key")
+    if key is not None and not IDEMPOTENCY_KEY.match(key):
+        message = "Must have 1 to 255 printable ASCII characters."
+        raise ValidationFailed([{"path": "idempotency-key", "message": message}])
+    return key
 
 
 class JobDetail(JobsAPIView):
     """`GET /v1/{resource}/jobs/{id}`"""
 
+    @documented(operations.GET_JOB)
     def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
         job = queries.find_job(self.caller().account, job_id)
         return Response(responses.job_object(job, self.links()))
 
 
 class JobStatus(JobsAPIView):
-    """`GET /v1/{resource}/jobs/{id}/status`"""
+    """`GET /v1/{resource}/jobs/{id}/status`: polled, so all that changes while a job waits or runs is in Redis."""
 
-    def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
+    @documented(operations.GET_JOB_STATUS)
+    def get(self, request: Request, job_id: str) -> Response:
+        asked = single_values(request.query_params, known=("include",))
+        if asked.get("include", "logEntries") != "logEntries":
+            raise ValidationFailed([{"path": "include", "message": "Must be: logEntries."}])
         job = queries.find_job(self.caller().account, job_id)
-        return Response(responses.status_object(job, progress_of(job)))
+        entries = log_entries_of(job) if "include" in asked else None
+        return Response(responses.status_object(job, progress_of(job), entries))
+
+
+class JobProfile(JobsAPIView):
+    """`GET /v1/{resource}/jobs/{id}/profile`"""
+
+    @documented(operations.GET_JOB_PROFILE)
+    def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
+        return Response({"text": queries.profile_of(self.caller().account, job_id)})
+
+
+class JobCancel(JobsAPIView):
+    """`POST /v1/{resource}/jobs/{id}/cancel`"""
+
+    @documented(operations.CANCEL_JOB)
+    def post(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
+        job = queries.find_job(self.caller().account, job_id)
+        return Response(responses.cancellation(cancellation.cancel(job)))
 
 
 class JobResult(JobsAPIView):
     """`GET /v1/{resource}/jobs/{id}/result`"""
 
+    @documented(operations.GET_JOB_RESULT)
     def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
         job = queries.find_job(self.caller().account, job_id, with_summary=True)
         if not job.is_terminal:
@@ -79,6 +148,7 @@ class JobResult(JobsAPIView):
 class ArtifactUrl(JobsAPIView):
     """`GET /v1/{resource}/artifacts/{id}/url`"""
 
+    @documented(operations.GET_ARTIFACT_URL)
     def get(self, request: Request, artifact_id: str) -> Response:  # noqa: ARG002
         artifact = queries.find_artifact(self.caller().account, artifact_id)
         return Response({"url": self.links().artifact(artifact)})
@@ -87,6 +157,7 @@ class ArtifactUrl(JobsAPIView):
 class BuildList(JobsAPIView):
     """`GET /v1/{resource}/builds`"""
 
+    @documented(operations.LIST_BUILDS)
     def get(self, request: Request) -> Response:  # noqa: ARG002
         return Response(responses.build_list(builds.current()))
 
@@ -94,5 +165,17 @@ class BuildList(JobsAPIView):
 class BuildDetail(JobsAPIView):
     """`GET /v1/{resource}/builds/{id}`"""
 
+    @documented(operations.GET_BUILD)
     def get(self, request: Request, build_id: str) -> Response:  # noqa: ARG002
         return Response(responses.build_object(queries.find_build(build_id)))
+
+
+class Usage(JobsAPIView):
+    """`GET /v1/{resource}/usage`"""
+
+    @documented(operations.GET_USAGE)
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        caller = self.caller()
+        period, snapshot = usage.this_month(caller.account), usage.snapshot(caller.account)
+        reads = rate_limits.reads(caller)
+        return Response(responses.usage_object(period, snapshot, plan=caller.plan, reads=reads))

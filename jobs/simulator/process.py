@@ -23,6 +23,11 @@ START_SECONDS = 30.0
 END_SECONDS = 15.0
 
 OnLine = Callable[[str, str], None]
+OnLineEnd = Callable[[str], None]
+
+
+def unheard(_stream: str) -> None:
+    """Take what nobody listens to."""
 
 
 class SimulatorNotStarted(Exception):
@@ -134,7 +139,8 @@ class SimulatorProcess:
     """A simulator in the sandbox. Use it as a context manager: leaving it kills and reaps whatever is left.
 
     ``on_line(stream, text)`` receives every update of ``stdout`` and ``stderr`` in threads of its own, as it
-    comes; what it raises is logged once and otherwise ignored. The logs lie in the private directory.
+    comes, and ``on_line_end(stream)`` hears that the last update was not redrawn; what they raise is logged once
+    and otherwise ignored. The logs lie in the private directory.
     """
 
     def __init__(
@@ -146,6 +152,7 @@ class SimulatorProcess:
         limits: Limits,
         readable: Sequence[Path],
         on_line: OnLine,
+        on_line_end: OnLineEnd = unheard,
         network: bool = False,
     ) -> None:
         self.command = command
@@ -154,6 +161,7 @@ class SimulatorProcess:
         self.limits = limits
         self.readable = readable
         self.on_line = on_line
+        self.on_line_end = on_line_end
         self.network = network
         self.stopped_for: str | None = None
         self.layers: list[str] = []
@@ -183,7 +191,8 @@ class SimulatorProcess:
             self.close()
             raise SimulatorNotStarted(f"{message.get('failed', 'the launcher ended')}{self._last_words()}")
         bubblewrap = ["bubblewrap"] if self.sandbox.bubblewrap else []
-        self.layers = [*bubblewrap, *message["started"]]
+        network = ["network_open"] if self.network else []
+        self.layers = [*bubblewrap, *message["started"], *network]
 
     def wait(self, timeout: float | None) -> Ended | None:
         """How it ended, or None if it still runs after ``timeout`` seconds.
@@ -266,7 +275,13 @@ class SimulatorProcess:
         """Read a stream to its end, whatever is printed, so that the simulator never waits for a reader."""
         log = Log(self.directory.log(stream), most_bytes=self.limits.log_bytes)
         update = Quietly(functools.partial(self.on_line, stream))
-        lines = Lines(on_update=update, on_line=log.write)
+        line_end = Quietly(self.on_line_end)
+
+        def show(line: str) -> None:
+            log.write(line)
+            line_end(stream)
+
+        lines = Lines(on_update=update, on_line=show)
         with pipe, contextlib.closing(log):
             while data := pipe.read(CHUNK_BYTES):
                 if not self._is_flood(len(data)):

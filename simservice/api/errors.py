@@ -43,6 +43,7 @@ class ValidationFailed(ApiError):
 
     def __init__(self, issues: list[dict[str, str]]) -> None:
         super().__init__({"issues": issues})
+        self.issues = issues
 
 
 class InvalidJson(ApiError):

@@ -97,7 +97,8 @@ def issues(errors: Any, path: str = "") -> Iterator[dict[str, str]]:
     """Flatten the framework's nested errors into `{path, message}` rows."""
     if isinstance(errors, Mapping):
         for key, value in errors.items():
-            yield from issues(value, joined(path, str(key)))
+            # The framework names the places of a list by their numbers.
+            yield from issues(value, f"{path}[{key}]" if isinstance(key, int) else joined(path, str(key)))
     elif isinstance(errors, list):
         for index, value in enumerate(errors):
             yield from issues(value, path if isinstance(value, str) else f"{path}[{index}]")

@@ -4,7 +4,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from django.http import Http404
+from django.core.exceptions import BadRequest, SuspiciousOperation
+from django.http import Http404, UnreadablePostError
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -20,6 +21,7 @@ from simservice.api.errors import (
     MethodNotAllowed,
     NotFound,
     UnsupportedMediaType,
+    ValidationFailed,
     envelope,
 )
 
@@ -32,6 +34,8 @@ FRAMEWORK_ERRORS: dict[type[Exception], type[ApiError]] = {
     exceptions.ParseError: InvalidJson,
     Http404: NotFound,
 }
+# What Django raises itself for requests that it does not want to read, or cannot read to their end.
+MALFORMED = (BadRequest, SuspiciousOperation, UnreadablePostError)
 
 
 def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
@@ -55,9 +59,16 @@ def as_api_error(exc: Exception) -> ApiError:
     """Return the member of the family that stands for an exception."""
     if isinstance(exc, ApiError):
         return exc
+    if isinstance(exc, MALFORMED):
+        return malformed()
     if isinstance(exc, DATABASE_AWAY):
         return DatabaseUnavailable()
     return FRAMEWORK_ERRORS.get(type(exc), InternalError)()
+
+
+def malformed() -> ValidationFailed:
+    """Return the error of a request that is broken as a whole rather than at one place."""
+    return ValidationFailed([{"path": "", "message": "The request is malformed."}])
 
 
 def docs_url(request: Request, error: ApiError) -> str:

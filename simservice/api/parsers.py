@@ -1,4 +1,4 @@
-"""Reading JSON bodies: bounded, and as strict as JSON is."""
+"""Reading bodies: bounded, JSON as strict as JSON is, and plain text as it came."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import IO, Any
 
 from rest_framework.parsers import BaseParser
 
-from simservice.api.errors import InvalidJson, RequestTooLarge, UnsupportedMediaType
+from simservice.api.errors import InvalidJson, RequestTooLarge, UnsupportedMediaType, ValidationFailed
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 
@@ -25,6 +25,31 @@ class StrictJSONParser(BaseParser):
         """Return the parsed body. Raises InvalidJson, RequestTooLarge or UnsupportedMediaType."""
         refuse_other_charsets(media_type or "")
         return parse_json(read_bounded(stream))
+
+
+class PlainTextParser(BaseParser):
+    """A text in UTF-8, at most 3 MB."""
+
+    media_type = "text/plain"
+
+    def parse(
+        self,
+        stream: IO[bytes],
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002
+    ) -> Any:
+        """Return the text. Raises RequestTooLarge, UnsupportedMediaType, or ValidationFailed if not UTF-8."""
+        refuse_other_charsets(media_type or "")
+        try:
+            return read_bounded(stream).decode("utf-8")
+        except UnicodeDecodeError as error:
+            message = f"Must be UTF-8; byte {error.start} is not."
+            raise ValidationFailed([{"path": "body", "message": message}]) from None
+
+
+def is_plain_text(content_type: str) -> bool:
+    """Tell whether a content type is that of the plain-text form."""
+    return content_type.partition(";")[0].strip().lower() == PlainTextParser.media_type
 
 
 def refuse_other_charsets(media_type: str) -> None:

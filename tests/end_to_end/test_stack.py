@@ -7,7 +7,7 @@ import psutil
 import pytest
 import requests
 
-from tests.end_to_end.conftest import LONG, Stack, below
+from tests.stack import LONG, Stack, below
 
 # One stack serves all of them, so they run on one of the test processes.
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]

@@ -1,9 +1,6 @@
 """One attempt at a job, with real simulator processes: the built-in one and misbehaving stand-ins."""
 
-import gzip
 import json
-import stat
-import sys
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,56 +14,16 @@ from jobs.lease import LeaseLost
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
 from jobs.progress import progress_of
-from tests.factories import BuildFactory, make_job
+from tests.factories import make_job
+from tests.jobs.simulators import content, make_stand_in, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-REPORT = {
-    "version": "1",
-    "report_version": "2.0.0",
-    "sim": {
-        "options": {"iterations": 10},
-        "players": [{"name": "A", "collected_data": {"dps": {"mean": 5, "mean_std_dev": 1}}}],
-    },
-}
 
 
 @pytest.fixture
 def minisim() -> Build:
     """The built-in simulator, registered as the local stack does it."""
     return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
-
-
-@pytest.fixture
-def stand_in(tmp_path: Path) -> Build:
-    """A build whose executable is a Python script that a test writes with `behave`."""
-    return BuildFactory.create(
-        executable=str(tmp_path / "simulator"),
-        readable_paths=[str(tmp_path), sys.prefix, sys.base_prefix],
-    )
-
-
-def behave(build: Build, body: str) -> None:
-    """Make a stand-in run some lines of Python."""
-    script = Path(build.executable)
-    script.write_text(f"#!{Path(sys.executable).resolve()}\nimport json, os, signal, sys, time\n{body}\n")
-    script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXOTH | stat.S_IROTH)
-
-
-def run(**fields: object) -> Job:
-    """Submit, claim and execute one job; return it as it ended."""
-    make_job(**fields)  # type: ignore[arg-type]
-    job = queue.claim("worker-1")
-    assert job is not None
-    execution.execute(job)
-    return Job.objects.get(pk=job.pk)
-
-
-def content(job: Job, kind: Artifact.Kind) -> bytes:
-    """Return the content of one of a job's artifacts."""
-    artifact = Artifact.objects.get(job=job, kind=kind)
-    with default_storage.open(artifact.storage_name) as stored:
-        return gzip.decompress(stored.read())
 
 
 def test_a_real_profile_completes_with_its_result(minisim: Build) -> None:
@@ -143,26 +100,26 @@ def test_without_a_build_nothing_runs() -> None:
     ],
     ids=["no report", "empty", "truncated", "symlink", "fifo", "status 3", "status 11", "signal"],
 )
-def test_an_end_without_a_good_report_is_a_failure(stand_in: Build, body: str, reason: str) -> None:
-    behave(stand_in, body)
+def test_an_end_without_a_good_report_is_a_failure(tmp_path: Path, body: str, reason: str) -> None:
+    make_stand_in(tmp_path, body)
     job = run()
     assert (job.status, job.error_code) == ("failed", "execution_failed")
     assert reason in str(job.status_reason)
     assert Artifact.objects.filter(job=job, kind="stdout_log").exists()
 
 
-def test_a_flood_of_output_is_stopped(stand_in: Build, settings: Settings) -> None:
+def test_a_flood_of_output_is_stopped(tmp_path: Path, settings: Settings) -> None:
     settings.SIM_OUTPUT_BYTES = 16 << 20
-    behave(stand_in, "line = b'x' * 65536 + b'\\n'\nfor _ in range(16384): sys.stdout.buffer.write(line)")
+    make_stand_in(tmp_path, "line = b'x' * 65536 + b'\\n'\nfor _ in range(16384): sys.stdout.buffer.write(line)")
     job = run()
     assert job.error_code == "execution_failed"
     assert "printed more" in str(job.status_reason)
     assert Artifact.objects.get(job=job, kind="stdout_log").bytes < 8 << 20
 
 
-def test_a_job_is_stopped_at_its_ceiling_and_billed_no_more(stand_in: Build) -> None:
-    behave(
-        stand_in,
+def test_a_job_is_stopped_at_its_ceiling_and_billed_no_more(tmp_path: Path) -> None:
+    make_stand_in(
+        tmp_path,
         "signal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "time.sleep(60)",
     )
@@ -180,10 +137,10 @@ def test_what_was_done_until_the_ceiling_is_kept(minisim: Build) -> None:
 
 
 def test_an_attempt_that_lost_its_job_writes_nothing_and_stops_its_simulator(
-    stand_in: Build, settings: Settings, tmp_path: Path
+    tmp_path: Path, settings: Settings
 ) -> None:
     settings.HEARTBEAT_SECONDS = 0.1
-    behave(stand_in, "time.sleep(60)")
+    make_stand_in(tmp_path, "time.sleep(60)")
     make_job()
     job = queue.claim("worker-1")
     assert job is not None

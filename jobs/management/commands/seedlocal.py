@@ -12,6 +12,7 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
+from billing import ledger
 from billing.models import Account, Plan
 from clients.accounts import default_client, open_account
 from clients.keys import create_key, find_key
@@ -19,6 +20,8 @@ from clients.models import Membership
 from jobs import registration
 
 DEMO = "demo"
+DEMO_CREDITS = 10_000_000
+DEMO_REASON = "Demonstration"
 ROOT = Path(settings.BASE_DIR)
 MINISIM = ROOT / "minisim" / "minisim"
 MINISIM_PROFILES = ROOT / "minisim" / "profiles"
@@ -43,6 +46,7 @@ class Command(BaseCommand):
         kept: dict[str, str] = json.loads(sys.stdin.read() or "{}")
         with transaction.atomic():
             account = ensure_account()
+            ensure_credits(account)
             password = ensure_user(account, kept.get("password"))
             key = ensure_key(account, kept.get("apiKey"))
         try:
@@ -57,6 +61,12 @@ def ensure_account() -> Account:
     """Return the demo account, opened on the first start."""
     plan, _ = Plan.objects.get_or_create(name="standard")
     return Account.objects.filter(name=DEMO).first() or open_account(DEMO, plan=plan)
+
+
+def ensure_credits(account: Account) -> None:
+    """Grant the demo account its credits, once."""
+    if not account.grants.filter(reason=DEMO_REASON).exists():
+        ledger.grant(account, DEMO_CREDITS, reason=DEMO_REASON)
 
 
 def ensure_user(account: Account, password: str | None) -> str:

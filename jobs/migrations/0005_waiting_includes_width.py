@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
     dependencies = [
         ('billing', '0002_plan_limits_and_suspension'),
         ('clients', '0001_initial'),
-        ('jobs', '0003_requested_products'),
+        ('jobs', '0004_daily_usage'),
     ]
 
     operations = [

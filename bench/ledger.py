@@ -1,0 +1,95 @@
+"""How fast credits are set aside and settled, one pair for each job, on a PostgreSQL of its own; about ten seconds.
+
+The server writes to disk before it answers, as in production.
+"""
+
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from itertools import count
+from pathlib import Path
+
+from simservice.localstack.postgres import start_postgres
+from simservice.localstack.supervisor import Supervisor
+
+THREADS = 8
+SECONDS = 4.0
+ACCOUNTS = 50
+
+
+def pairs(accounts: int) -> tuple[float, float]:
+    """Hold and settle in several threads; return pairs a second and the milliseconds of the slowest hundredth."""
+    from billing import ledger
+    from billing.models import Account
+
+    payers = list(Account.objects.order_by("pk")[:accounts])
+    taken: list[float] = []
+    end = time.perf_counter() + SECONDS
+
+    def work() -> None:
+        from django.db import connection
+
+        while (started := time.perf_counter()) < end:
+            job_id = next(JOBS)
+            ledger.hold(payers[job_id % accounts], 3200, job_id=job_id)
+            ledger.settle(job_id, spent=64)
+            taken.append(time.perf_counter() - started)
+        connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return len(taken) / SECONDS, statistics.quantiles(taken, n=100)[98] * 1000
+
+
+JOBS = count(1)
+
+
+def open_accounts() -> None:
+    """Make accounts, each with a grant too small for one hold and much that was purchased."""
+    from billing import ledger
+    from billing.models import Account, Plan
+
+    plan = Plan.objects.create(name="bench")
+    for number in range(ACCOUNTS):
+        account = Account.objects.create(name=f"bench-{number}", plan=plan)
+        ledger.grant(account, 1_000, reason="bench")
+        ledger.purchase(account, 10**11, reason="bench")
+
+
+def measure() -> dict[str, str]:
+    """Set Django up on the database that the environment names, and return the rows."""
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", verbosity=0)
+    open_accounts()
+    rows = {}
+    for accounts, name in ((1, "one account"), (ACCOUNTS, f"{ACCOUNTS} accounts")):
+        rate, slowest = pairs(accounts)
+        rows[f"hold and settle, {name}"] = f"{rate:.0f} / s, p99 {slowest:.0f} ms"
+    return rows
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        supervisor = Supervisor()
+        try:
+            folder = Path(directory)
+            url = start_postgres(supervisor, folder / "postgres", log=folder / "postgres.log")
+            os.environ |= {"DATABASE_URL": url, "REDIS_URL": "redis://127.0.0.1:1", "SECRET_KEY": "bench"}
+            os.environ["DJANGO_SETTINGS_MODULE"] = "simservice.settings"
+            rows = measure()
+        finally:
+            supervisor.stop()
+    sys.stdout.writelines(f"{name:<34}{figure:>20}\n" for name, figure in rows.items())
+
+
+if __name__ == "__main__":
+    main()

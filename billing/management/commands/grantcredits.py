@@ -1,0 +1,42 @@
+"""`grantcredits ACCOUNT N [--reason R] [--days N]`: give an account credits."""
+
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from billing import ledger
+from billing.models import Account
+
+
+class Command(BaseCommand):
+    help = "Grants an account credits, for good or for some days, and prints the grant's id."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("account", help="the account's name")
+        parser.add_argument("credits", type=int, help="how many")
+        parser.add_argument("--reason", default="Granted by an operator", help="(default: %(default)s)")
+        parser.add_argument("--days", type=int, help="days until what is left of them expires (default: never)")
+
+    def handle(
+        self,
+        *args: Any,
+        account: str,
+        credits: int,  # noqa: A002 - the word that the usage line shows
+        reason: str,
+        days: int | None,
+        **options: Any,
+    ) -> None:
+        found = Account.objects.filter(name=account).first()
+        if found is None:
+            raise CommandError(f"There is no account {account!r}.")
+        if days is not None and not 1 <= days <= 36_500:
+            raise CommandError("--days must be from 1 to 36500.")
+        expires_at = timezone.now() + timedelta(days=days) if days else None
+        try:
+            granted = ledger.grant(found, credits, reason=reason, expires_at=expires_at)
+        except ledger.Refused as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(str(granted.pk))

@@ -1,0 +1,8 @@
+"""The address of the credits. The resource's segment is a setting."""
+
+from django.conf import settings
+from django.urls import path
+
+from billing import api
+
+urlpatterns = [path(f"v1/{settings.API_RESOURCE}/credits", api.CreditsView.as_view())]

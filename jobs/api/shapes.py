@@ -1,0 +1,485 @@
+"""The forms of JSON that the API answers with about jobs, builds and usage (contract, sections 3 and 4)."""
+
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+from jobs.models import Artifact, Channel, Status
+from simservice.api.shapes import Count, Date, Id, Percent, Rule, Time, Url, Uuid
+
+PriorityName = Literal["high", "standard", "background"]
+ErrorCode = Literal[
+    "queue_timeout",
+    "user_cancelled",
+    "execution_timeout",
+    "max_credits_reached",
+    "insufficient_credits",
+    "simulation_error",
+    "execution_failed",
+    "input_invalid",
+    "build_unavailable",
+    "execution_interrupted",
+    "internal",
+]
+StageLabel = Literal["initial", "intermediate", "final"]
+Credits = Annotated[int, Rule(minimum=0), "Credits"]
+Seconds = Annotated[int, Rule(minimum=0), "Seconds"]
+Milliseconds = Annotated[int, Rule(minimum=0), "Milliseconds"]
+Metadata = Annotated[dict[str, str], "What the submission carried, unchanged"]
+ExitCode = Annotated[str | None, "The simulator's exit status, or the signal that ended it"]
+
+
+class Links(TypedDict):
+    """Public addresses of a job; they need no key and answer 404 after the retention period."""
+
+    share: Annotated[Url, "A page that shows the job as it is"]
+    manifest: NotRequired[Annotated[Url, "The result as a document; there once the job has ended"]]
+
+
+class Ceiling(TypedDict):
+    """What a job may use."""
+
+    maxCredits: Annotated[Credits | None, "Null where the deployment caps the runtime instead"]
+    runtimeSeconds: Seconds | None
+    queueSeconds: Annotated[Seconds | None, "A job that waits longer ends with queue_timeout"]
+
+
+class SubmittedRuntime(TypedDict):
+    """What an accepted job may use, and what its priority costs."""
+
+    ceiling: Ceiling
+    priorityFeeCredits: Annotated[Credits, "0 when waived"]
+
+
+class Warning(TypedDict):  # noqa: A001 - the contract's name for it
+    """A number of the profile that was beyond the platform's limits, and the one that runs instead."""
+
+    kind: Literal["iterations_clamped", "target_error_floored"]
+    line: Annotated[Count, "The profile's line, from 1"]
+    requested: int | float | str
+    applied: int | float
+    message: str
+
+
+class Deprecation(TypedDict):
+    """A field of the request that still works, but will not for ever."""
+
+    field: str
+    message: str
+    docsUrl: Url
+
+
+class Submitted(TypedDict):
+    """An accepted submission."""
+
+    success: Literal[True]
+    id: Id
+    runtime: SubmittedRuntime
+    links: Links
+    metadata: Metadata
+    warnings: NotRequired[Annotated[list[Warning], "Left out when there are none"]]
+    deprecations: NotRequired[Annotated[list[Deprecation], "Left out when there are none"]]
+
+
+class Runtime(TypedDict):
+    """What a job used and may use."""
+
+    simDurationMs: Annotated[Milliseconds | None, "Wall time of the simulator; null while unknown"]
+    totalDurationMs: Annotated[Milliseconds | None, "From start to end; null while unknown"]
+    creditsConsumed: Annotated[Credits | None, "Null until the job has ended"]
+    priorityFeeCredits: Credits
+    creditsPerSecond: Credits
+    vcpus: Count
+    ceiling: Ceiling
+
+
+class Checks(TypedDict):
+    """How the profiles that come with a build fared."""
+
+    status: Literal["passed", "failed"]
+    failed: Annotated[list[str], "The profiles that did not run"]
+
+
+class JobBuild(TypedDict):
+    """The build a job ran on."""
+
+    id: Uuid
+    channel: Channel
+    commit: str
+    ci: Checks | None
+
+
+class Job(TypedDict):
+    """Everything about a job but its result."""
+
+    id: Id
+    status: Status
+    priority: PriorityName
+    createdAt: Time
+    startedAt: Time | None
+    completedAt: Time | None
+    cancelRequestedAt: Time | None
+    errorCode: Annotated[ErrorCode | None, "Why it did not complete, for programs"]
+    statusReason: Annotated[str | None, "Why it did not complete, in words"]
+    simcExitCode: ExitCode
+    retentionDays: Count
+    metadata: Metadata
+    runtime: Runtime
+    retried: Annotated[bool, "Whether an attempt was lost and the job started again"]
+    build: Annotated[JobBuild | None, "Null until one ran"]
+    links: Links
+
+
+class ListedJob(TypedDict):
+    """A job in a list."""
+
+    id: Id
+    status: Status
+    createdAt: Time
+    completedAt: Time | None
+    errorCode: ErrorCode | None
+    metadata: Metadata
+    buildId: Uuid | None
+    links: Links
+
+
+class Page(TypedDict):
+    """Where in a list an answer is."""
+
+    limit: Annotated[int, Rule(minimum=1, maximum=100)]
+    hasMore: bool
+    nextCursor: Annotated[str | None, "Send it as `cursor` for the next page"]
+    since: Annotated[Time, "Jobs from before are no longer kept"]
+
+
+class JobList(TypedDict):
+    """A page of jobs, newest first."""
+
+    jobs: list[ListedJob]
+    page: Page
+
+
+class Queue(TypedDict):
+    """A job's wait."""
+
+    queuedAt: Time
+    estimatedStartSeconds: Annotated[Seconds | None, "Expected seconds to the start; null when unknown"]
+    estimatedStartUpdatedAt: Time | None
+
+
+class Stage(TypedDict):
+    """The stage a job is in."""
+
+    current: Annotated[int, Rule(minimum=1)]
+    total: Annotated[int, Rule(minimum=1)]
+    label: StageLabel
+    percent: Percent
+
+
+class Progress(TypedDict):
+    """How far a job is, in percent."""
+
+    percent: Percent
+    stage: Stage | None
+
+
+class LogEntry(TypedDict):
+    """A line the simulator printed."""
+
+    source: Literal["stdout", "stderr"]
+    message: str
+    ts: Annotated[int, "Milliseconds since 1970"]
+
+
+class JobStatus(TypedDict):
+    """How a job is doing; cheap, made to be polled."""
+
+    id: Id
+    metadata: Metadata
+    status: Status
+    errorCode: ErrorCode | None
+    statusReason: str | None
+    simcExitCode: ExitCode
+    queue: Annotated[Queue | None, "Null once the job has started"]
+    progress: Progress
+    logEntries: Annotated[list[LogEntry] | None, Rule(maxItems=200), "Null unless asked for and running"]
+    startedAt: Time | None
+    updatedAt: Time
+    retried: bool
+
+
+class Profile(TypedDict):
+    """A job's profile."""
+
+    text: Annotated[str, "Exactly what was submitted"]
+
+
+class Figures(TypedDict):
+    """One metric over all iterations. The names are the simulator's own."""
+
+    mean: float
+    mean_error: Annotated[float, "1.96 times mean_stddev: half of the 95 % interval"]
+    mean_stddev: Annotated[float, "The standard error of the mean"]
+    stddev: float
+    min: float
+    max: float
+
+
+class ActorFigures(Figures):
+    """The result of one actor."""
+
+    name: str
+
+
+class ProfilesetFigures(Figures):
+    """The result of one profileset."""
+
+    name: str
+    stage: Annotated[int, "The last stage it ran in", Rule(minimum=1)]
+
+
+class Profilesets(TypedDict):
+    """The profilesets' results, best first."""
+
+    count: Annotated[Count, "How many there are; the list may be shorter"]
+    results: Annotated[list[ProfilesetFigures], Rule(maxItems=200)]
+
+
+class Item(TypedDict):
+    """A piece of gear."""
+
+    slot: str
+    name: str
+    id: NotRequired[int]
+    ilevel: NotRequired[int]
+    bonusIds: NotRequired[list[int]]
+    gemIds: NotRequired[list[int]]
+    enchantId: NotRequired[int]
+
+
+class MainActor(Figures):
+    """The result of the actor that the profile is about."""
+
+    name: str
+    profilesets: NotRequired[Profilesets]
+    talents: NotRequired[str]
+    gear: NotRequired[list[Item]]
+
+
+class Actors(TypedDict):
+    """The results of several actors."""
+
+    count: Annotated[Count, "How many there are; the list may be shorter"]
+    results: Annotated[list[ActorFigures], Rule(maxItems=200)]
+
+
+class StageSummary(TypedDict):
+    """A stage that ran, and how many profilesets it ended with and removed."""
+
+    stage: Annotated[int, Rule(minimum=1)]
+    label: StageLabel
+    profilesets: Count
+    culled: Count
+
+
+class MultiStage(TypedDict):
+    """Whether the job ran in stages, why not if it was asked to, and its stages."""
+
+    enabled: bool
+    reason: str | None
+    stages: list[StageSummary]
+
+
+class Summary(TypedDict):
+    """What the simulator found."""
+
+    metric: Literal["dps", "raid_dps"]
+    mainActor: Annotated[MainActor | None, "Null for several actors of which none is the headline"]
+    multiStage: MultiStage
+    actors: NotRequired[Annotated[Actors, "There when the profile has more than one actor"]]
+    iterations: NotRequired[Annotated[Count, "Iterations done; there for a single pass only"]]
+    partial: NotRequired[Annotated[Literal[True], "There when the run was stopped early"]]
+
+
+class ArtifactFile(TypedDict):
+    """A file that a job produced."""
+
+    kind: Artifact.Kind
+    stage: Annotated[int | None, Rule(minimum=1)]
+    url: Annotated[Url, "A download address that needs no key"]
+    mimeType: str
+    bytes: Count
+
+
+class ResultArtifact(ArtifactFile):
+    """A file that a job produced, as its owner sees it."""
+
+    id: Id
+
+
+class Result(TypedDict):
+    """What a job found and produced."""
+
+    summary: Annotated[Summary | None, "Null when the simulator left no report"]
+    artifacts: list[ResultArtifact]
+
+
+class JobResult(Job):
+    """An ended job and its result."""
+
+    result: Result
+
+
+class Cancelled(TypedDict):
+    """The job had not started and is cancelled."""
+
+    success: Literal[True]
+    id: Id
+    status: Literal["cancelled"]
+
+
+class CancelRequested(TypedDict):
+    """The job runs and is being stopped."""
+
+    success: Literal[True]
+    id: Id
+    status: Literal["cancel_requested"]
+    cancelRequestedAt: Time
+
+
+Cancellation = Cancelled | CancelRequested
+
+
+class ArtifactUrl(TypedDict):
+    """Where an artifact can be downloaded without a key."""
+
+    url: Url
+
+
+class GameVersion(TypedDict):
+    """A version of the game's data."""
+
+    version: str
+    hotfixDate: Date | None
+
+
+class GameData(TypedDict):
+    """The game data a build holds."""
+
+    live: GameVersion
+    ptr: GameVersion | None
+
+
+class BundledProfiles(TypedDict):
+    """The profiles that come with a build and that a job may include."""
+
+    manifest: list[str]
+
+
+class Build(TypedDict):
+    """A build of the simulator."""
+
+    gitBranch: str
+    repo: str | None
+    commit: str
+    simcVersion: str
+    gameData: GameData | None
+    id: Uuid
+    createdAt: Time
+    ci: Annotated[Checks | None, "Null when no bundled profile was checked"]
+    profiles: BundledProfiles | None
+
+
+class ChannelBuild(Build):
+    """What a channel means now."""
+
+    channel: Channel
+
+
+class BuildList(TypedDict):
+    """What each channel means now, on each branch."""
+
+    generatedAt: Time
+    builds: list[ChannelBuild]
+
+
+class Period(TypedDict):
+    """What the account has used, and when the counters start again."""
+
+    start: Time
+    end: Time
+    simsRun: Count
+    avgRuntimeSeconds: Annotated[float | None, Rule(minimum=0), "Null when no job has run"]
+    readsUsed: Annotated[Count | None, "Null while the counter cannot be read"]
+    readsLimit: Count
+    readsCapResetAt: Time | None
+
+
+class Snapshot(TypedDict):
+    """The account's unfinished jobs at this moment."""
+
+    activeJobs: Count
+    queuedJobs: Count
+    runningJobs: Count
+
+
+class PriorityFees(TypedDict):
+    """What a priority costs above the standard rate."""
+
+    high: Credits
+
+
+class PlanLimits(TypedDict):
+    """What the account's plan allows."""
+
+    maxActiveJobs: Count
+    maxCreditsPerJob: Credits
+    defaultCreditsPerJob: Annotated[Credits | None, "Null: a job without a cap may use the maximum"]
+    maxRuntimeSeconds: Seconds
+    defaultRuntimeSeconds: Seconds | None
+    maxQueueSeconds: Seconds
+    defaultQueueSeconds: Seconds
+    creditsPerSecond: Credits
+    vcpuPerJob: Count
+    maxSimcVariants: Count
+    pool: str
+    priorityFeeCredits: PriorityFees
+
+
+class Usage(TypedDict):
+    """What the account has used and may use."""
+
+    period: Period
+    snapshot: Snapshot
+    plan: PlanLimits
+    limits: Annotated[PlanLimits, "The same as `plan`"]
+
+
+class ManifestJob(TypedDict):
+    """A job as strangers may see it."""
+
+    id: Id
+    status: Status
+    createdAt: Time
+    startedAt: Time | None
+    completedAt: Time | None
+
+
+class ManifestResult(TypedDict):
+    """A result as strangers may see it: without gear."""
+
+    summary: Summary | None
+
+
+class ManifestArtifact(ArtifactFile):
+    """A file that a job produced, with what its content can be checked against."""
+
+    sha256: Annotated[str, Rule(pattern="^[0-9a-f]{64}$")]
+
+
+class Manifest(TypedDict):
+    """An ended job's public document."""
+
+    version: Literal["v1"]
+    job: ManifestJob
+    build: JobBuild | None
+    result: ManifestResult
+    artifacts: list[ManifestArtifact]

@@ -1,0 +1,61 @@
+"""Cancelling a job, whatever state it is in (contract, section 4: cancel).
+
+A waiting job ends at once. One that a worker holds is marked in the database, where the worker finds the mark with
+its next renewal of the lease, and hinted at in Redis, where it finds the hint within a second or two.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from jobs import lifecycle
+from jobs.models import HELD, WAITING, Job, Status
+from simservice.api.errors import JobNotCancellable
+from simservice.hints import ask, redis
+
+# By then the lease has been renewed many times over.
+HINTED_SECONDS = 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cancellation:
+    """What a cancel did: `requested_at` is None when it ended a job that had not started."""
+
+    job_id: int
+    requested_at: datetime | None
+
+
+def cancel(job: Job) -> Cancellation:
+    """End a waiting job, or have a running one stopped; a repeated call answers as the first did.
+
+    The row is locked while it is decided, so claims, ends and hand-backs come before or after. Raises
+    JobNotCancellable when the job has ended in another way.
+    """
+    with transaction.atomic():
+        found = Job.objects.select_for_update().get(pk=job.pk)
+        if found.status in WAITING:
+            lifecycle.finish(found, lifecycle.CANCELLED)
+        elif found.status in HELD:
+            lifecycle.request_cancel(found)
+            found.refresh_from_db(fields=["cancel_requested_at"])
+        elif found.status != Status.CANCELLED:
+            raise JobNotCancellable({"id": str(found.pk), "status": found.status})
+    if found.status in HELD:
+        hint(found)
+    return Cancellation(job_id=found.pk, requested_at=found.cancel_requested_at)
+
+
+def hint(job: Job) -> None:
+    """Tell the worker that holds the job to look into the database."""
+    ask(lambda: redis().set(key_of(job), 1, ex=HINTED_SECONDS), otherwise=None)
+
+
+def is_hinted(job: Job) -> bool:
+    """Tell whether Redis knows of a cancel; False when it does not answer."""
+    return bool(ask(lambda: redis().exists(key_of(job)), otherwise=0))
+
+
+def key_of(job: Job) -> str:
+    """Return the Redis key of the hint."""
+    return f"cancel:{job.pk}"

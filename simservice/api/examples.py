@@ -1,0 +1,111 @@
+"""One example of every error, for the documentation: what `meta` holds is told here (contract, section 1)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from simservice.api import errors
+from simservice.api.errors import ApiError
+
+REQUEST_ID = "req_5f0c1d2e3a4b5968778695a4b3c2d1e0"
+JOB_ID = "176352841234500042"
+HOST = "https://sim.example.com"
+NOTHING_BLOCKED: dict[str, Any] = {"blocked": [], "blockedCount": 0, "blockedTruncated": False}
+TOO_MANY_VARIANTS = "The profile has 12000 variants; the plan allows 10000."
+REFUSED = "Line 7, save=/tmp/x: files cannot be written."
+PIN = {
+    "buildId": "0b8f6a52-6f3b-4a7e-9d55-2f3f6c1b7a10",
+    "maxPinAgeDays": 30,
+    **NOTHING_BLOCKED,
+}
+
+
+def docs_url(code: str) -> str:
+    """Return the address of a code's explanation."""
+    return f"{HOST}/docs#{code}"
+
+
+EXAMPLES: list[ApiError] = [
+    errors.ValidationFailed([{"path": "build.channel", "message": "Must be one of: nightly, weekly, latest."}]),
+    errors.InsufficientCredits(
+        {
+            "reason": "insufficient_credits",
+            "ceilingMaxCredits": 57600,
+            "maxAffordableCredits": 3200,
+            "ceilingRuntimeSeconds": 1800,
+            "maxAffordableRuntimeSeconds": 100,
+            "priorityFeeCredits": 320,
+            "docsUrl": docs_url("insufficient_credits_liability"),
+        }
+    ),
+    errors.ResultNotReady({"status": "running"}),
+    errors.IdempotencyKeyReuse(
+        {
+            "reason": "different_request",
+            "originalJobId": JOB_ID,
+            "docsUrl": docs_url("idempotency_key_reuse"),
+        }
+    ),
+    errors.JobNotCancellable({"id": JOB_ID, "status": "completed"}),
+    errors.ResultUnavailable({"status": "cancelled"}),
+    errors.ProfileRefused(
+        {
+            "reason": "blocked_directives",
+            "message": REFUSED,
+            "docsUrl": docs_url("input_sanitized_rejected"),
+            "blocked": [{"line": 7, "text": "save=/tmp/x"}],
+            "blockedCount": 1,
+            "blockedTruncated": False,
+        }
+    ),
+    errors.TooManyVariants(
+        {
+            "reason": "too_many_variants",
+            "message": TOO_MANY_VARIANTS,
+            "docsUrl": docs_url("too_many_variants"),
+            "totalVariants": 12000,
+            "maxVariants": 10000,
+            "upgradeUrl": None,
+            **NOTHING_BLOCKED,
+        },
+        message=TOO_MANY_VARIANTS,
+    ),
+    errors.BuildPinNotAllowed(
+        {
+            "reason": "plan",
+            "message": errors.BuildPinNotAllowed.message,
+            "docsUrl": docs_url("build_pin_not_allowed"),
+            **PIN,
+        }
+    ),
+    errors.BuildPinUnavailable(
+        {
+            "reason": "build",
+            "message": errors.BuildPinUnavailable.message,
+            "docsUrl": docs_url("build_pin_unavailable"),
+            **PIN,
+        }
+    ),
+    errors.MaxActiveJobsExceeded({"reason": "active_jobs", "maxActiveJobs": 200, "activeJobs": 200}),
+    errors.RateLimitExceeded({"scope": "developer"}),
+    errors.QueueUnavailable({"reason": "queue", "queueHealth": "unavailable"}),
+    errors.SecretStoreUnavailable({"reason": "secret_store"}),
+    errors.ApiMaintenance({"retryAfterSeconds": 600}),
+]
+
+
+def family(member: type[ApiError] = ApiError) -> Iterator[type[ApiError]]:
+    """Yield every error that has a code, in the order of their definition."""
+    for child in member.__subclasses__():
+        if child.__dict__.get("code"):
+            yield child
+        yield from family(child)
+
+
+def example_of(error: type[ApiError]) -> ApiError:
+    """Return an example of an error; those that carry no `meta` need none of their own."""
+    return next((example for example in EXAMPLES if type(example) is error), None) or error()
+
+
+def envelope_of(error: type[ApiError]) -> dict[str, Any]:
+    """Return the example's envelope."""
+    return errors.envelope(example_of(error), REQUEST_ID)

@@ -1,0 +1,31 @@
+"""Plain views that only answer reads."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.views.decorators.csrf import csrf_exempt
+
+from simservice.api.errors import MethodNotAllowed, error_response
+
+View = Callable[..., HttpResponseBase]
+
+
+def read_only(view: View) -> View:
+    """Let `view` answer GET and HEAD, and the envelope any other method.
+
+    Nothing can be changed this way, so no form protection comes before it with an answer of its own.
+    """
+
+    @csrf_exempt
+    @wraps(view)
+    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if request.method in ("GET", "HEAD"):
+            return view(request, *args, **kwargs)
+        response = error_response(MethodNotAllowed(), request)
+        response["Allow"] = "GET, HEAD"
+        return response
+
+    return wrapped

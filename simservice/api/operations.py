@@ -1,0 +1,104 @@
+"""What the OpenAPI document says of an operation, stated beside the view that answers it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from simservice.api.errors import ApiError
+from simservice.api.shapes import Count
+
+View = TypeVar("View", bound=Callable[..., Any])
+JSON = ("application/json",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """A part of the address, the query or the headers. `shape` is a type, as in a TypedDict, or a field."""
+
+    name: str
+    location: str
+    shape: Any
+    description: str
+    example: Any
+    required: bool = False
+    # Further keywords, such as how a list is written.
+    style: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """A header of an answer."""
+
+    name: str
+    shape: Any
+    description: str
+    # Whether it is there every time.
+    always: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """Another operation that takes its parameters from an answer, by runtime expressions of OpenAPI."""
+
+    operation: str
+    parameters: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Body:
+    """One form of the request's body: a serializer's class or a type."""
+
+    shape: Any
+    examples: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """One answer that is no error. Without a shape it has no body."""
+
+    description: str
+    shape: Any = None
+    example: Any = None
+    media_types: Sequence[str] = JSON
+    headers: Sequence[Header] = ()
+    links: Mapping[str, Link] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One method of one address. `errors` are those that only some operations have."""
+
+    id: str
+    tag: str
+    summary: str
+    description: str = ""
+    parameters: Sequence[Parameter] = ()
+    bodies: Mapping[str, Body] = field(default_factory=dict)
+    answers: Mapping[int, Answer]
+    errors: Sequence[type[ApiError]] = ()
+
+
+REQUEST_ID = Header(name="X-Request-Id", shape=str, description="Names the request; quote it to ask for help.")
+RETRY_AFTER = Header(name="Retry-After", shape=Count, description="Seconds to wait before the next try.")
+AUTHENTICATE = Header(name="WWW-Authenticate", shape=str, description="The scheme to authenticate with: Bearer.")
+# What answers of a status carry beside the request id (contract, section 1).
+STATUS_HEADERS: Mapping[int, Sequence[Header]] = {401: [AUTHENTICATE], 429: [RETRY_AFTER], 503: [RETRY_AFTER]}
+
+
+def documented(operation: Operation) -> Callable[[View], View]:
+    """Say of a view, or of the method of one, what the document says of it."""
+
+    def mark(view: View) -> View:
+        setattr(view, ATTRIBUTE, operation)
+        return view
+
+    return mark
+
+
+ATTRIBUTE = "operation"
+
+
+def operation_of(view: Any) -> Operation | None:
+    """Return what was said of a view, None when nothing was."""
+    found: Operation | None = getattr(view, ATTRIBUTE, None)
+    return found

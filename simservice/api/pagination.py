@@ -1,0 +1,34 @@
+"""Pages by key: a cursor names the last row a caller has seen, and cannot be forged."""
+
+from django.core import signing
+
+from simservice.api.errors import InvalidCursor, ValidationFailed
+
+SIGNER = signing.Signer(sep=".", salt="simservice.api.pagination")
+DEFAULT_LIMIT = 25
+MAX_LIMIT = 100
+
+
+def make_cursor(*, account_id: int, last_id: int) -> str:
+    """Return a cursor for the rows after `last_id` of this account's list."""
+    return SIGNER.sign_object([account_id, last_id])
+
+
+def read_cursor(cursor: str, *, account_id: int) -> int:
+    """Return the id a cursor names. Raises InvalidCursor for any that was not made for this account."""
+    try:
+        owner, last_id = SIGNER.unsign_object(cursor)
+    except signing.BadSignature:
+        raise InvalidCursor from None
+    if owner != account_id:
+        raise InvalidCursor
+    return int(last_id)
+
+
+def read_limit(text: str | None) -> int:
+    """Return how many rows a page may have. Raises ValidationFailed."""
+    if text is None:
+        return DEFAULT_LIMIT
+    if text.isascii() and text.isdigit() and len(text) <= 3 and 1 <= int(text) <= MAX_LIMIT:
+        return int(text)
+    raise ValidationFailed([{"path": "limit", "message": f"Must be an integer from 1 to {MAX_LIMIT}."}])

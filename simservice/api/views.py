@@ -1,0 +1,23 @@
+"""The API's own description, served."""
+
+from django.http import HttpRequest, HttpResponse
+
+from simservice.api.methods import read_only
+from simservice.api.openapi import document_text
+from simservice.api.operations import Answer, Operation, documented
+from simservice.api.shapes import FreeObject
+
+OPENAPI = Operation(
+    id="getOpenApi",
+    tag="Public",
+    summary="Read this document",
+    answers={200: Answer(description="The document", shape=FreeObject, example={"openapi": "3.1.0"})},
+)
+
+
+@documented(OPENAPI)
+@read_only
+def openapi_document(request: HttpRequest) -> HttpResponse:  # noqa: ARG001
+    """Answer with the OpenAPI document of this deployment."""
+    headers = {"Cache-Control": "public, max-age=300"}
+    return HttpResponse(document_text(), content_type="application/json", headers=headers)

@@ -1,0 +1,58 @@
+"""Django as a WSGI application that no request can break before its views see it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
+from django.http.response import HttpResponseBase
+from gunicorn.http.errors import ParseException
+
+from simservice.api.parsers import MAX_BODY_BYTES
+
+
+class Body:
+    """A request's body as the server reads it. What is wrong with its chunks is an OSError, as a lost client is."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def read(self, size: int) -> bytes:
+        return self._checked(self.stream.read, size)
+
+    def readline(self, size: int) -> bytes:
+        return self._checked(self.stream.readline, size)
+
+    def _checked(self, read: Callable[[int], bytes], size: int) -> bytes:
+        try:
+            return read(size)
+        except ParseException as error:
+            raise OSError(str(error)) from error
+
+
+class Request(WSGIRequest):
+    """A request whose query is UTF-8, whatever charset it declares for its body; the parsers judge that one.
+
+    Django alone would read the query in that charset too, and fail on one that is unreadable or no charset of text.
+    """
+
+    def _set_content_type_params(self, meta: dict[str, Any]) -> None:
+        self.content_type = meta.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
+        self.content_params = {}
+
+
+class Handler(WSGIHandler):
+    """Django, which never reads more of a body than the limit and one byte, whoever sends it and wherever to."""
+
+    request_class = Request
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> HttpResponseBase:
+        environ["wsgi.input"] = Body(environ["wsgi.input"])
+        if is_chunked(environ) or int(environ.get("CONTENT_LENGTH") or 0) > MAX_BODY_BYTES:
+            # Django reads as much as this says; the stream itself ends where the body does.
+            environ["CONTENT_LENGTH"] = str(MAX_BODY_BYTES + 1)
+        return super().__call__(environ, start_response)
+
+
+def is_chunked(environ: Mapping[str, Any]) -> bool:
+    """Tell whether a body comes without its length; the server has refused every other transfer coding."""
+    return "HTTP_TRANSFER_ENCODING" in environ

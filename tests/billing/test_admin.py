@@ -1,0 +1,96 @@
+"""What operators see of the credits, and what they can do about them."""
+
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.contrib.messages import get_messages
+from django.test import Client as HttpClient
+
+from billing import ledger
+from billing.models import Account, Entry
+from tests.billing.books import state
+from tests.factories import make_account
+
+pytestmark = pytest.mark.django_db
+ACCOUNTS = "/admin/billing/account/"
+
+
+@pytest.fixture
+def operator() -> HttpClient:
+    http = HttpClient()
+    http.force_login(User.objects.create_superuser("operator"))
+    return http
+
+
+def act(operator: HttpClient, action: str, *accounts: Account, **fields: Any) -> list[str]:
+    """Do an action on accounts and return what the operator is told."""
+    selected = [account.pk for account in accounts]
+    answer = operator.post(ACCOUNTS, {"action": action, "_selected_action": selected, **fields})
+    assert answer.status_code == 302
+    return [str(message) for message in get_messages(answer.wsgi_request)]
+
+
+def test_credits_are_granted_with_a_written_reason(operator: HttpClient) -> None:
+    first, second = make_account(credits=0), make_account(credits=5)
+    told = act(operator, "grant_credits", first, second, credits=70, reason="Sorry")
+    assert sorted(told) == sorted(f"{account}: 70 credits booked." for account in (first, second))
+    assert (state(first), state(second)) == ((0, 0, [70]), (5, 0, [70]))
+    assert first.grants.get().reason == "Sorry"
+    assert LogEntry.objects.get(object_id=str(first.pk)).change_message == "70 credits: Sorry"
+
+
+def test_credits_are_corrected_with_a_written_reason(operator: HttpClient) -> None:
+    account = make_account(credits=100)
+    act(operator, "correct_credits", account, credits=-30, reason="Paid twice")
+    assert state(account) == (70, 0, [])
+    assert Entry.objects.get(target="outside").reason == "Paid twice"
+
+
+@pytest.mark.parametrize(
+    ("action", "fields", "told"),
+    [
+        ("grant_credits", {"credits": 5}, "reason"),
+        ("grant_credits", {"credits": -5, "reason": "x"}, "must be from 1"),
+        ("grant_credits", {"credits": 1.5, "reason": "x"}, "whole number of credits"),
+        ("grant_credits", {"credits": 5, "reason": "x" * 201}, "at most 200"),
+        ("grant_credits", {"reason": "x"}, "whole number of credits"),
+        ("correct_credits", {"credits": -101, "reason": "x"}, "Only 100 credits"),
+        ("correct_credits", {"credits": 0, "reason": "x"}, "must be from 1"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_booked_is_refused_with_a_sentence(
+    operator: HttpClient, action: str, fields: dict[str, Any], told: str
+) -> None:
+    account = make_account(credits=100)
+    (message,) = act(operator, action, account, **fields)
+    assert told in message
+    assert state(account) == (100, 0, [])
+
+
+def test_the_book_can_be_read_but_not_written(operator: HttpClient) -> None:
+    account = make_account(credits=100)
+    granted = ledger.grant(account, 5, reason="Welcome")
+    ledger.hold(account, 10, job_id=1)
+    for name, pk in {"entry": Entry.objects.earliest("id").pk, "grant": granted.pk, "hold": 1}.items():
+        place = f"/admin/billing/{name}/"
+        assert operator.get(place).status_code == 200
+        assert operator.get(f"{place}{pk}/change/").status_code == 200
+        assert operator.post(f"{place}{pk}/change/", {"credits": 1}).status_code == 403
+        assert operator.post(f"{place}{pk}/delete/", {"post": "yes"}).status_code == 403
+        assert operator.get(f"{place}add/").status_code == 403
+
+
+def test_an_account_shows_its_credits_and_can_be_suspended(operator: HttpClient) -> None:
+    account = make_account(credits=100)
+    ledger.hold(account, 10, job_id=1)
+    page = f"{ACCOUNTS}{account.pk}/change/"
+    assert "90 available, 90 of them purchased; 10 reserved" in operator.get(page).content.decode()
+    rows = {f"{inline}-{form}_FORMS": "0" for inline in ("clients", "memberships") for form in ("TOTAL", "INITIAL")}
+    suspension = {"suspended_at_0": "2026-11-20", "suspended_at_1": "10:00:00"}
+    saved = operator.post(page, {"name": account.name, "plan": account.plan.pk, **suspension, **rows})
+    assert saved.status_code == 302
+    account.refresh_from_db()
+    assert account.suspended_at is not None

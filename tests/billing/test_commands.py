@@ -1,0 +1,114 @@
+"""`manage.py grantcredits` and `manage.py verifyledger`."""
+
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from billing import ledger
+from billing.models import Balance, Grant
+from jobs import lifecycle
+from jobs.lifecycle import Outcome
+from jobs.models import Job, Status
+from tests.factories import make_account, make_job, make_running_job
+
+pytestmark = pytest.mark.django_db
+CANCELLED = Outcome(status=Status.CANCELLED, error_code="user_cancelled")
+
+
+def run(*arguments: str) -> str:
+    """Run a command and return what it prints."""
+    out = StringIO()
+    call_command(*arguments, stdout=out)
+    return out.getvalue().strip()
+
+
+def test_credits_are_granted_for_good_or_for_some_days() -> None:
+    account = make_account(credits=0)
+    assert run("grantcredits", account.name, "50", "--reason", "Sorry") == str(account.grants.get().pk)
+    run("grantcredits", account.name, "70", "--days", "3")
+    soon, never = ledger.balances(account).grants
+    assert (never.reason, never.remaining, never.expires_at) == ("Sorry", 50, None)
+    assert soon.expires_at is not None
+    assert timedelta(days=2) < soon.expires_at - timezone.now() < timedelta(days=3)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["nobody", "5"], ["{account}", "0"], ["{account}", "5", "--days", "0"], ["{account}", "5", "--reason", " "]],
+    ids=str,
+)
+def test_what_cannot_be_granted_is_refused_with_a_sentence(arguments: list[str]) -> None:
+    account = make_account()
+    with pytest.raises(CommandError, match=r"\.$"):
+        run("grantcredits", *(argument.format(account=account.name) for argument in arguments))
+    assert not Grant.objects.exists()
+
+
+def test_a_right_book_is_said_to_be_right() -> None:
+    make_running_job()
+    lifecycle.finish(make_running_job(), CANCELLED)
+    assert run("verifyledger") == "The book is right."
+
+
+def test_every_discrepancy_is_listed_and_the_exit_status_tells() -> None:
+    first, second = make_account().pk, make_account().pk
+    Balance.objects.filter(pk__in=[first, second]).update(purchased=1)
+    out = StringIO()
+    with pytest.raises(CommandError, match="2 discrepancies") as failed:
+        call_command("verifyledger", stdout=out)
+    assert failed.value.returncode == 1
+    assert [line.split(":")[0] for line in sorted(out.getvalue().splitlines())] == [
+        f"purchased credits of account {pk}" for pk in sorted([first, second])
+    ]
+
+
+def disagreement() -> str:
+    """Return the one thing that `verifyledger` finds."""
+    out = StringIO()
+    with pytest.raises(CommandError, match="1 discrepancies"):
+        call_command("verifyledger", stdout=out)
+    return out.getvalue().strip()
+
+
+def test_a_job_that_ended_with_an_open_hold_is_found() -> None:
+    job = make_job()
+    ended = {"error_code": "internal", "credits_consumed": 0, "completed_at": timezone.now()}
+    Job.objects.filter(pk=job.pk).update(status=Status.FAILED, **ended)
+    assert disagreement() == f"job {job.pk} has ended and its hold is open"
+
+
+def test_a_waiting_job_whose_hold_is_resolved_is_found() -> None:
+    job = make_job()
+    ledger.release(job.pk)
+    assert disagreement() == f"job {job.pk} has not ended and its hold is resolved"
+
+
+def test_a_job_that_paid_something_else_is_found() -> None:
+    job = make_running_job()
+    lifecycle.finish(job, CANCELLED)
+    Job.objects.filter(pk=job.pk).update(credits_consumed=5)
+    assert disagreement() == f"job {job.pk} says it cost 5 and paid 0"
+
+
+def test_a_waiting_job_without_a_hold_is_found() -> None:
+    job = make_running_job()
+    lifecycle.finish(job, CANCELLED)
+    copied = Job.objects.get(pk=job.pk)
+    copied.pk, copied.share_token, copied.status = job.pk + 1, "x" * 22, Status.QUEUED
+    copied.completed_at = copied.credits_consumed = copied.error_code = None
+    copied.save(force_insert=True)
+    assert disagreement() == f"job {copied.pk} has not ended and has no hold"
+
+
+def test_an_open_hold_without_a_job_is_found() -> None:
+    ledger.hold(make_account(), 5, job_id=77)
+    assert disagreement() == "the open hold of job 77 has no job"
+
+
+def test_a_job_paid_by_another_account_is_found() -> None:
+    job = make_job()
+    Job.objects.filter(pk=job.pk).update(account=make_account())
+    assert disagreement() == f"job {job.pk} was paid by another account"

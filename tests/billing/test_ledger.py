@@ -1,0 +1,240 @@
+"""The book's doors: what is spent first, what goes back where, and what is refused with nothing written."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db import connection, transaction
+from django.db.models import ProtectedError
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from billing import ledger
+from billing.ledger import HoldError, InsufficientCredits, Refused
+from billing.models import Account, Entry, Grant, Hold
+from tests.billing.books import expire_now, state
+from tests.factories import make_account
+
+pytestmark = pytest.mark.django_db
+SOON = timedelta(days=1)
+LATER = timedelta(days=9)
+
+
+@pytest.fixture
+def account() -> Account:
+    """An account without credits."""
+    return make_account(credits=0)
+
+
+def give(account: Account, credits: int, expires_in: timedelta | None = None) -> Grant:  # noqa: A002
+    """Grant credits that expire after some time."""
+    expires_at = timezone.now() + expires_in if expires_in else None
+    return ledger.grant(account, credits, reason="a test", expires_at=expires_at)
+
+
+def test_an_account_starts_with_nothing(account: Account) -> None:
+    assert state(account) == (0, 0, [])
+    assert ledger.available(account) == 0
+
+
+def test_grants_are_listed_and_spent_by_expiry_and_before_purchased_credits(account: Account) -> None:
+    ledger.purchase(account, 100, reason="paid")
+    never, later, soon = give(account, 10), give(account, 10, LATER), give(account, 10, SOON)
+    assert [grant.id for grant in ledger.balances(account).grants] == [soon.pk, later.pk, never.pk]
+    ledger.hold(account, 35, job_id=1)
+    assert state(account) == (95, 35, [])
+    ledger.settle(1, spent=15)
+    assert state(account) == (100, 0, [5, 10])
+
+
+def test_a_grant_that_never_expires_is_spent_after_those_that_do(account: Account) -> None:
+    give(account, 10)
+    give(account, 10, SOON)
+    ledger.hold(account, 10, job_id=1)
+    assert [grant.expires_at for grant in ledger.balances(account).grants] == [None]
+
+
+def test_an_extension_takes_from_what_is_free_and_goes_back_there(account: Account) -> None:
+    give(account, 10, LATER)
+    ledger.purchase(account, 10, reason="paid")
+    ledger.hold(account, 8, job_id=1)
+    ledger.extend(1, 7)
+    assert state(account) == (5, 15, [])
+    ledger.settle(1, spent=3)
+    assert state(account) == (10, 0, [7])
+
+
+def test_the_part_that_expires_first_is_spent_first_even_when_it_was_held_last(account: Account) -> None:
+    later = give(account, 10, LATER)
+    ledger.hold(account, 10, job_id=1)
+    give(account, 10, SOON)
+    ledger.extend(1, 10)
+    ledger.settle(1, spent=10)
+    assert [grant.id for grant in ledger.balances(account).grants] == [later.pk]
+
+
+def test_what_expired_while_it_was_held_is_forfeited_and_booked_so(account: Account) -> None:
+    grant = give(account, 10, SOON)
+    ledger.purchase(account, 10, reason="paid")
+    ledger.hold(account, 15, job_id=1)
+    expire_now(grant)
+    ledger.settle(1, spent=4)
+    assert state(account) == (10, 0, [])
+    moves = Entry.objects.filter(grant=grant, source="held").values_list("target", "credits")
+    assert sorted(moves) == [("expired", 6), ("spent", 4)]
+
+
+def test_an_expired_grant_cannot_be_spent_before_the_sweep_has_seen_it(account: Account) -> None:
+    expire_now(give(account, 10, SOON))
+    assert ledger.available(account) == 0
+    with pytest.raises(InsufficientCredits):
+        ledger.hold(account, 1, job_id=1)
+
+
+def test_the_sweep_books_what_expired_once_and_in_batches(account: Account) -> None:
+    expired = [give(account, 10, SOON) for _ in range(3)]
+    give(account, 5, SOON)
+    for grant in expired:
+        expire_now(grant)
+    assert [ledger.expire_grants(2) for _ in range(3)] == [2, 1, 0]
+    assert state(account) == (0, 0, [5])
+    assert Entry.objects.filter(target="expired").count() == 3
+
+
+def test_a_job_that_did_not_start_gives_everything_back(account: Account) -> None:
+    give(account, 10, SOON)
+    ledger.purchase(account, 10, reason="paid")
+    ledger.hold(account, 20, job_id=1)
+    ledger.release(1)
+    assert state(account) == (10, 0, [10])
+
+
+def test_a_shortage_says_what_there_is_and_writes_nothing(account: Account) -> None:
+    give(account, 10, SOON)
+    ledger.purchase(account, 20, reason="paid")
+    with pytest.raises(InsufficientCredits) as shortage:
+        ledger.hold(account, 31, job_id=1)
+    assert shortage.value.available == 30
+    assert state(account) == (20, 0, [10])
+    assert not Hold.objects.exists()
+
+
+def test_a_failed_extension_leaves_the_hold_as_it_was(account: Account) -> None:
+    ledger.purchase(account, 20, reason="paid")
+    ledger.hold(account, 15, job_id=1)
+    with pytest.raises(InsufficientCredits) as shortage:
+        ledger.extend(1, 6)
+    assert shortage.value.available == 5
+    assert Hold.objects.get(pk=1).credits == 15
+
+
+def test_a_shortage_does_not_spoil_the_callers_transaction(account: Account) -> None:
+    with transaction.atomic():
+        with pytest.raises(InsufficientCredits):
+            ledger.hold(account, 1, job_id=1)
+        ledger.purchase(account, 5, reason="paid")
+    assert state(account) == (5, 0, [])
+
+
+def test_a_hold_is_resolved_once(account: Account) -> None:
+    ledger.purchase(account, 20, reason="paid")
+    ledger.hold(account, 20, job_id=1)
+    ledger.settle(1, spent=5)
+    with pytest.raises(HoldError, match="has been resolved"):
+        ledger.settle(1, spent=5)
+    with pytest.raises(HoldError, match="has been resolved"):
+        ledger.extend(1, 1)
+    assert state(account) == (15, 0, [])
+
+
+@pytest.mark.parametrize("spent", [-1, 21])
+def test_no_more_is_spent_than_is_held(account: Account, spent: int) -> None:
+    ledger.purchase(account, 100, reason="paid")
+    ledger.hold(account, 20, job_id=1)
+    with pytest.raises(HoldError, match="cannot be spent"):
+        ledger.settle(1, spent=spent)
+    assert state(account) == (80, 20, [])
+
+
+@pytest.mark.parametrize("door", ["settle", "extend", "release"])
+def test_a_job_without_a_hold_is_a_bug(door: str) -> None:
+    doors: dict[str, Callable[[], None]] = {
+        "settle": lambda: ledger.settle(7, spent=0),
+        "extend": lambda: ledger.extend(7, 1),
+        "release": lambda: ledger.release(7),
+    }
+    with pytest.raises(HoldError, match="job 7 has no hold"):
+        doors[door]()
+
+
+def test_a_correction_adds_purchased_credits_and_takes_in_reverse_order(account: Account) -> None:
+    soon = give(account, 10, SOON)
+    give(account, 10)
+    ledger.correct(account, 5, reason="a lost payment")
+    assert state(account) == (5, 0, [10, 10])
+    ledger.correct(account, -17, reason="granted twice")
+    assert [(grant.id, grant.remaining) for grant in ledger.balances(account).grants] == [(soon.pk, 8)]
+    assert set(Entry.objects.filter(target="outside").values_list("reason", flat=True)) == {"granted twice"}
+
+
+def test_a_correction_that_would_go_negative_is_refused(account: Account) -> None:
+    ledger.purchase(account, 10, reason="paid")
+    ledger.hold(account, 4, job_id=1)
+    with pytest.raises(InsufficientCredits, match=r"Only 6 credits are available\."):
+        ledger.correct(account, -7, reason="too much")
+    assert state(account) == (6, 4, [])
+
+
+@pytest.mark.parametrize("amount", [0, -5, 1.5, True, 10**12 + 1, 10**30], ids=str)
+@pytest.mark.parametrize("door", ["grant", "purchase", "correct", "hold", "extend"])
+def test_amounts_nobody_can_mean_are_refused_with_a_sentence(account: Account, door: str, amount: int) -> None:
+    doors: dict[str, Callable[[], object]] = {
+        "grant": lambda: ledger.grant(account, amount, reason="a test"),
+        "purchase": lambda: ledger.purchase(account, amount, reason="a test"),
+        "correct": lambda: ledger.correct(account, amount if amount != -5 else 0, reason="a test"),
+        "hold": lambda: ledger.hold(account, amount, job_id=1),
+        "extend": lambda: ledger.extend(1, amount),
+    }
+    with pytest.raises(Refused, match=r"\.$"):
+        doors[door]()
+    assert not Entry.objects.exists()
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "x" * 201], ids=["empty", "blank", "long"])
+def test_credits_come_and_go_with_a_reason(account: Account, reason: str) -> None:
+    for door in (ledger.grant, ledger.purchase, ledger.correct):
+        with pytest.raises(Refused, match="reason"):
+            door(account, 5, reason=reason)
+    assert not Entry.objects.exists()
+
+
+def test_a_grant_that_expired_already_is_refused(account: Account) -> None:
+    with pytest.raises(Refused, match="future"):
+        ledger.grant(account, 5, reason="late", expires_at=timezone.now() - SOON)
+    assert not Grant.objects.exists()
+
+
+def test_an_account_with_credits_cannot_be_deleted(account: Account) -> None:
+    ledger.purchase(account, 5, reason="paid")
+    ledger.hold(account, 5, job_id=1)
+    account.clients.all().delete()
+    with pytest.raises(ProtectedError):
+        account.delete()
+
+
+def statements(door: Callable[[], object]) -> int:
+    """Return how many statements a call makes, those of its savepoint left out."""
+    with CaptureQueriesContext(connection) as queries:
+        door()
+    return sum("SAVEPOINT" not in query["sql"] for query in queries)
+
+
+@pytest.mark.parametrize("grants", [0, 1, 20])
+def test_holds_cost_few_queries_however_many_grants_they_come_from(account: Account, grants: int) -> None:
+    for day in range(grants):
+        give(account, 10, SOON + timedelta(days=day))
+    ledger.purchase(account, 10, reason="paid")
+    assert statements(lambda: ledger.hold(account, 10 * grants + 5, job_id=1)) <= 6
+    assert statements(lambda: ledger.extend(1, 5)) <= 7
+    assert statements(lambda: ledger.settle(1, spent=3)) <= 7
+    assert statements(lambda: ledger.balances(account)) == 1

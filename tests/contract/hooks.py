@@ -1,0 +1,132 @@
+"""What the document cannot say of the API, for schemathesis: what makes a submission whole, and what is refused
+for reasons that lie in the data and not in their form."""
+
+import json
+import os
+from typing import Any
+from zlib import crc32
+
+import schemathesis
+from schemathesis import Case, HookContext, Response
+from schemathesis.core.failures import Failure
+from schemathesis.openapi.checks import RejectedPositiveData
+
+# Requests of the right form may meet these.
+REFUSALS = {
+    "webhook_not_configured",
+    "invalid_cursor",
+    "insufficient_credits_liability",
+    "inactive_entitlement",
+    "idempotency_key_reuse",
+    "job_not_cancellable",
+    "result_not_ready",
+    "result_unavailable",
+    "input_sanitized_rejected",
+    "too_many_variants",
+    "build_pin_not_allowed",
+    "build_pin_unavailable",
+    "max_active_jobs_exceeded",
+    "rate_limit_exceeded",
+}
+# Limits that no schema can hold: the plan's, and the size of the metadata as a whole.
+LIMITS = ("the account's limit", "bytes of JSON in all", "only one of the two caps")
+PROFILES = (
+    'mage="One"\nlevel=80\niterations=5\n',
+    'mage="Two"\nlevel=80\niterations=5\nprofileset."a"+=head=,id=1,ilevel=600\n',
+    'warrior="Three"\nlevel=80\niterations=5\ntarget_error=0.000001\n',
+)
+CREDENTIALS = {"X-Bnet-Client-Id", "X-Bnet-Client-Secret"}
+
+
+@schemathesis.hook
+def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
+    """Give a request what belongs together, or what there is."""
+    if prepare := PREPARATIONS.get(operation_id(case)):
+        prepare(case)
+
+
+def operation_id(case: Case) -> str:
+    """Return the name of a case's operation."""
+    return str(case.operation.definition.raw["operationId"])
+
+
+def make_whole(case: Case) -> None:
+    """Give each form of a submission its own parameters, and every other one a profile that can be simulated."""
+    if case.media_type == "text/plain":
+        case.query.setdefault("channel", "latest")
+        if not set(case.headers) >= CREDENTIALS:
+            drop_credentials(case)
+    elif case.media_type == "application/json":
+        case.query.clear()
+        drop_credentials(case)
+    put_profile(case)
+
+
+def put_known(case: Case) -> None:
+    """Ask for what there is, every other time."""
+    for name, drawn in case.path_parameters.items():
+        if is_chosen(str(drawn)):
+            case.path_parameters[name] = os.environ[f"KNOWN_{operation_id(case)}"]
+
+
+def drop_cursor(case: Case) -> None:
+    """Ask for the first page, every other time: made-up cursors are all refused."""
+    if is_chosen(str(case.query.get("cursor"))):
+        case.query.pop("cursor", None)
+
+
+def is_chosen(drawn: str) -> bool:
+    """Choose half of all texts, the same ones each time, so that a case can be repeated."""
+    return crc32(drawn.encode("utf-8", "replace")) % 2 == 0
+
+
+PREPARATIONS = {
+    "submitJob": make_whole,
+    "listJobs": drop_cursor,
+    "getJobResult": put_known,
+    "getArtifactUrl": put_known,
+    "downloadArtifact": put_known,
+    "getManifest": put_known,
+}
+
+
+def drop_credentials(case: Case) -> None:
+    """Take away what would be half a pair, or belongs to the other form."""
+    for name in CREDENTIALS:
+        case.headers.pop(name, None)
+
+
+def put_profile(case: Case) -> None:
+    """Put a profile that runs in the place of every other text."""
+    body: Any = case.body
+    if isinstance(body, str):
+        case.body = runnable(body)
+    elif isinstance(body, dict) and isinstance(body.get("profile"), dict):
+        profile = body["profile"]
+        if isinstance(profile.get("text"), str):
+            profile["text"] = runnable(profile["text"])
+
+
+def runnable(text: str) -> str:
+    """Return a small profile for half of all texts."""
+    return PROFILES[len(text) % len(PROFILES)] if is_chosen(text) else text
+
+
+@schemathesis.deserializer("text/csv", "text/html")
+def as_text(context: Any, response: Response) -> str:
+    """Return a report that is no JSON as what it is."""
+    return response.content.decode(errors="replace")
+
+
+@schemathesis.hook
+def filter_failure(context: HookContext, failure: Failure, case: Case, response: Response) -> bool:
+    """Drop the complaint that data of the right form were refused, when the refusal is one of the domain's."""
+    return not (isinstance(failure, RejectedPositiveData) and is_domain_refusal(response))
+
+
+def is_domain_refusal(response: Response) -> bool:
+    """Tell whether a refusal has other reasons than the form of the request."""
+    body = json.loads(response.content)
+    if body["code"] != "validation_failed":
+        return body["code"] in REFUSALS
+    return all(any(limit in issue["message"] for limit in LIMITS) for issue in body["meta"]["issues"])

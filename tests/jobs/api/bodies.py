@@ -1,0 +1,26 @@
+"""Requests for tests of submissions."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.factories import PROFILE
+
+BODY: dict[str, Any] = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}}
+
+
+def body_with(path: str, value: Any) -> dict[str, Any]:
+    """Return a valid body in which one dotted path has another value."""
+    body = copy.deepcopy(BODY)
+    *parents, last = path.split(".")
+    place = body
+    for name in parents:
+        place = place.setdefault(name, {})
+    place[last] = value
+    return body
+
+
+def only_in(variant: str) -> pytest.MarkDecorator:
+    """Return the mark of a test that one variant alone can pass."""
+    return pytest.mark.parametrize("variant", [variant], indirect=True)

@@ -1,0 +1,122 @@
+"""The `idempotency-key` header (contract, section 3)."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from billing.models import Hold
+from clients.models import ApiKey
+from jobs.api.requests import from_json
+from jobs.models import Build, IdempotencyKey, Job
+from jobs.request import fingerprint
+from tests.concurrency import at_once
+from tests.conftest import Api
+from tests.factories import PROFILE, make_account, make_key
+from tests.jobs.api.bodies import BODY, body_with
+
+KEY = {"idempotency-key": "order 66"}
+
+
+def post(api: Api, body: dict[str, Any] = BODY, key: str = "order 66") -> Any:
+    return api.post("jobs", body, headers={"idempotency-key": key})
+
+
+def test_the_same_request_gets_the_same_answer(api: Api) -> None:
+    first, again = post(api), post(api)
+    assert first.content == again.content
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert "X-Idempotent-Replay" not in first.headers
+    assert again.headers["X-Idempotent-Replay"] == "true"
+    assert again.headers["Content-Type"] == "application/json"
+    assert Job.objects.count() == Hold.objects.count() == 1
+
+
+def test_the_same_job_in_either_form_is_the_same_request(api: Api) -> None:
+    first = post(api, BODY | {"runtime": {"maxRuntimeSeconds": 10}, "priority": "standard"})
+    again = api.post_text("maxRuntimeSeconds=10&channel=latest&gitBranch=midnight", PROFILE, **KEY)
+    assert first.content == again.content
+
+
+def test_metadata_makes_no_other_request(api: Api) -> None:
+    assert post(api).content == post(api, BODY | {"metadata": {"try": "2"}}).content
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("build.channel", "weekly"),
+        ("build.id", "6d6a3c5e-0a4f-4a50-8d6e-2f0c7b5f7a11"),
+        ("profile.text", PROFILE + "\n"),
+        ("priority", "high"),
+        ("priority", "background"),
+        ("runtime.maxRuntimeSeconds", 10),
+        ("runtime.maxQueueSeconds", 10),
+        ("runtime.multiStage", True),
+        ("artifacts.html", True),
+        ("artifacts.csv", True),
+        ("artifacts.json.version", 3),
+        ("webhook.events", ["job.terminal"]),
+        ("credentials", {"bnetClientId": "a", "bnetClientSecret": "b"}),
+    ],
+)
+def test_another_request_with_the_key_conflicts(api: Api, path: str, value: Any) -> None:
+    job_id = post(api).json()["id"]
+    answer = post(api, body_with(path, value))
+    assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_key_reuse")
+    meta = answer.json()["meta"]
+    assert set(meta) == {"reason", "originalJobId", "docsUrl"}
+    assert meta["originalJobId"] == job_id
+    assert Job.objects.count() == 1
+
+
+def test_another_secret_is_another_request() -> None:
+    def print_of(secret: str) -> str:
+        return fingerprint(from_json(body_with("credentials", {"bnetClientId": "a", "bnetClientSecret": secret})))
+
+    assert print_of("b") == print_of("b") != print_of("c")
+
+
+def test_a_fingerprint_stays_as_it_was() -> None:
+    # Keys are kept for as long as their jobs, so another release must find the same.
+    assert fingerprint(from_json(BODY)).startswith("3dc46f44bbd2a811")
+
+
+def test_keys_belong_to_an_api_key(api: Api) -> None:
+    other = Api(make_key()[1])
+    assert post(api).json()["id"] != post(other).json()["id"]
+
+
+def test_a_known_request_is_answered_whatever_has_changed_since(api: Api, key: tuple[ApiKey, str]) -> None:
+    first = post(api)
+    plan = key[0].client.account.plan
+    plan.max_active_jobs, plan.max_variants, plan.max_queue_seconds, plan.default_queue_seconds = 0, 0, 1, 1
+    plan.save()
+    Build.objects.all().delete()
+    assert post(api).content == first.content
+
+
+def test_a_refused_request_leaves_its_key_free(api: Api) -> None:
+    assert post(api, body_with("profile.text", "html=/tmp/x")).status_code == 422
+    assert post(api).status_code == 200
+
+
+@pytest.mark.parametrize("sent", ["", "x" * 256, "né", "tab\there"], ids=["empty", "long", "accent", "tab"])
+def test_a_key_has_1_to_255_printable_ascii_characters(api: Api, sent: str) -> None:
+    answer = post(api, key=sent)
+    assert answer.json()["meta"]["issues"][0]["path"] == "idempotency-key"
+    assert not Job.objects.exists()
+
+
+def test_the_longest_key_is_kept_whole(api: Api) -> None:
+    assert post(api, key="x" * 255).status_code == 200
+    assert IdempotencyKey.objects.get().key == "x" * 255
+
+
+def test_of_many_at_once_one_creates_the_job(transactional_db: None) -> None:
+    secret = make_key(make_account())[1]
+    answers: list[Any] = []
+    at_once(12, lambda: answers.append(post(Api(secret), copy.deepcopy(BODY))))
+    assert len({answer.content for answer in answers}) == 1
+    assert sorted("X-Idempotent-Replay" in answer.headers for answer in answers) == [False] + [True] * 11
+    assert Job.objects.count() == Hold.objects.count() == IdempotencyKey.objects.count() == 1

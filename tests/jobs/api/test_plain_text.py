@@ -1,0 +1,127 @@
+"""`POST jobs` with the profile as the body (specification, Plain-text submission; contract, section 3)."""
+
+from typing import Any
+
+import pytest
+
+from jobs.models import Job
+from tests.conftest import Api
+from tests.factories import PROFILE
+from tests.jobs.api.bodies import only_in
+
+CREDENTIALS = {"X-Bnet-Client-Id": "an-id", "X-Bnet-Client-Secret": "a-secret"}
+
+
+def issues(answer: Any) -> list[str]:
+    """Return the paths that a refusal names."""
+    assert (answer.status_code, answer.json()["code"]) == (400, "validation_failed")
+    return [issue["path"] for issue in answer.json()["meta"]["issues"]]
+
+
+def test_a_profile_and_a_channel_are_enough(api: Api) -> None:
+    text = PROFILE + "# Ünïcode \r\n"
+    answer = api.post_text("channel=latest", text.encode())
+    assert answer.status_code == 200
+    assert Job.objects.get(pk=answer.json()["id"]).profile.text == text
+
+
+def test_each_field_has_a_parameter(api: Api) -> None:
+    query = (
+        "channel=weekly&gitBranch=midnight&priority=background&multiStage=true&maxRuntimeSeconds=10"
+        "&maxQueueSeconds=60&artifactsHtml=true&artifactsCsv=true&artifactsJsonVersion=3"
+    )
+    assert api.post_text(query, PROFILE, **CREDENTIALS).status_code == 200
+    job = Job.objects.get()
+    assert (job.channel, job.git_branch, job.get_priority_display()) == ("weekly", "midnight", "Background")
+    assert (job.multi_stage, job.html, job.csv, job.has_credentials) == (True, True, True, True)
+    assert (job.ceiling_runtime_seconds, job.ceiling_queue_seconds, job.json_version) == (10, 60, 3)
+    assert job.metadata == {}
+
+
+@only_in("C")
+def test_the_cap_in_credits_has_a_parameter(api: Api) -> None:
+    assert api.post_text("channel=latest&maxCredits=64", PROFILE).status_code == 200
+    assert Job.objects.get().max_credits == 64
+
+
+@only_in("R")
+def test_the_other_variants_cap_is_unknown(api: Api) -> None:
+    assert issues(api.post_text("channel=latest&maxCredits=64", PROFILE)) == ["maxCredits"]
+
+
+@pytest.mark.parametrize("charset", ["text/plain", "text/plain; charset=utf-8", 'Text/Plain; charset="UTF-8"'])
+def test_utf8_may_be_declared(api: Api, charset: str) -> None:
+    assert api.post("jobs?channel=latest", PROFILE, content_type=charset).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("", "channel"),
+        ("channel=", "channel"),
+        ("channel=daily", "channel"),
+        ("channel=latest&channel=latest", "channel"),
+        ("channel=latest&surprise=1", "surprise"),
+        ("channel=latest&metadata=x", "metadata"),
+        ("channel=latest&build.channel=latest", "build.channel"),
+        ("channel=latest&multiStage=True", "multiStage"),
+        ("channel=latest&multiStage=1", "multiStage"),
+        ("channel=latest&artifactsHtml=", "artifactsHtml"),
+        ("channel=latest&maxQueueSeconds=ten", "maxQueueSeconds"),
+        ("channel=latest&maxQueueSeconds=1e3", "maxQueueSeconds"),
+        ("channel=latest&maxQueueSeconds=0", "maxQueueSeconds"),
+        ("channel=latest&maxQueueSeconds=99999999999999999999999", "maxQueueSeconds"),
+        ("channel=latest&artifactsJsonVersion=4", "artifactsJsonVersion"),
+        ("channel=latest&buildId=none", "buildId"),
+        ("channel=latest&webhookEvents=", "webhookEvents"),
+        ("channel=latest&webhookEvents=job.terminal,job.started", "webhookEvents"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_by_its_own_name(api: Api, query: str, path: str) -> None:
+    assert issues(api.post_text(query, PROFILE)) == [path]
+    assert not Job.objects.exists()
+
+
+def test_credentials_come_in_pairs_of_headers(api: Api) -> None:
+    answer = api.post_text("channel=latest", PROFILE, **{"X-Bnet-Client-Id": "an-id"})
+    assert issues(answer) == ["X-Bnet-Client-Secret"]
+
+
+def test_a_body_that_is_not_utf8_is_refused(api: Api) -> None:
+    assert issues(api.post_text("channel=latest", b"mage=\xff\n")) == ["body"]
+
+
+def test_a_nul_character_is_refused(api: Api) -> None:
+    assert issues(api.post_text("channel=latest", PROFILE + "\0")) == ["body"]
+
+
+def test_another_charset_is_refused(api: Api) -> None:
+    answer = api.post("jobs?channel=latest", PROFILE, content_type="text/plain; charset=latin-1")
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+
+
+def test_an_empty_body_has_nothing_to_simulate(api: Api) -> None:
+    answer = api.post("jobs?channel=latest", "", CONTENT_TYPE="text/plain")
+    assert (answer.status_code, answer.json()["meta"]["reason"]) == (422, "nothing_to_simulate")
+
+
+@pytest.mark.parametrize(
+    ("size", "code"), [(2 * 1024 * 1024 + 1, "profile_too_large"), (3 << 20 | 1, "request_too_large")]
+)
+def test_texts_are_bounded(api: Api, size: int, code: str) -> None:
+    answer = api.post_text("channel=latest", PROFILE.ljust(size, "#"))
+    assert (answer.status_code, answer.json()["code"]) == (413, code)
+
+
+def test_a_profile_of_exactly_two_megabytes_is_accepted(api: Api) -> None:
+    assert api.post_text("channel=latest", (PROFILE + "# ").ljust(2 * 1024 * 1024, "x")).status_code == 200
+
+
+def test_the_json_form_takes_no_parameters(api: Api) -> None:
+    answer = api.post("jobs?channel=latest", {"build": {"channel": "latest"}, "profile": {"text": PROFILE}})
+    assert issues(answer) == ["channel"]
+
+
+def test_more_parameters_than_anybody_has_are_refused(api: Api) -> None:
+    answer = api.post_text("&".join(f"p{n}=1" for n in range(1500)), PROFILE)
+    assert (answer.status_code, answer.json()["code"]) == (400, "validation_failed")

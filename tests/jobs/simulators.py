@@ -1,0 +1,95 @@
+"""Simulators for tests of execution: stand-ins that a test writes itself, and the jobs that run on them."""
+
+import gzip
+import stat
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.core.files.storage import default_storage
+from django.db import connection
+
+from clients.models import Client
+from jobs import execution, queue
+from jobs.models import Artifact, Build, Job
+from tests.factories import BuildFactory, make_job
+
+REPORT = {
+    "version": "1",
+    "report_version": "2.0.0",
+    "sim": {
+        "options": {"iterations": 10},
+        "players": [{"name": "A", "collected_data": {"dps": {"mean": 5, "mean_std_dev": 1}}}],
+    },
+}
+# Lines of a stand-in: leave a good report, and run until it is asked to stop.
+LEAVE_REPORT = f"open('report.json', 'w').write(json.dumps({REPORT!r}))"
+RUN_UNTIL_ASKED = f"""
+def stop(*_):
+    {LEAVE_REPORT}
+    sys.exit(0)
+signal.signal(signal.SIGINT, stop)
+print("running", flush=True)
+time.sleep(60)
+"""
+
+
+def make_stand_in(folder: Path, body: str) -> Build:
+    """Register a build whose executable, in a folder of the test's, runs some lines of Python."""
+    script = folder / "simulator"
+    script.write_text(f"#!{Path(sys.executable).resolve()}\nimport json, os, signal, sys, time\n{body}\n")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXOTH | stat.S_IROTH)
+    readable = [str(folder), sys.prefix, sys.base_prefix]
+    return BuildFactory.create(executable=str(script), readable_paths=readable)
+
+
+def claim() -> Job:
+    """Claim the waiting job."""
+    job = queue.claim("worker-1")
+    assert job is not None
+    return job
+
+
+def run(client: Client | None = None, **fields: Any) -> Job:
+    """Submit, claim and execute one job; return it as it ended."""
+    make_job(client, **fields)
+    job = claim()
+    execution.execute(job)
+    return Job.objects.get(pk=job.pk)
+
+
+def run_beside(action: Callable[[Job], object], **fields: Any) -> Job:
+    """Execute one job and, once its simulator runs, do something to it from another thread."""
+    make_job(**fields)
+    job = claim()
+
+    def act() -> None:
+        try:
+            wait_until(lambda: Job.objects.get(pk=job.pk).status == "running")
+            action(Job.objects.get(pk=job.pk))
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    execution.execute(job)
+    thread.join()
+    return Job.objects.get(pk=job.pk)
+
+
+def wait_until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
+    """Return once a condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def content(job: Job, kind: Artifact.Kind) -> bytes:
+    """Return the content of one of a job's artifacts."""
+    artifact = Artifact.objects.get(job=job, kind=kind)
+    with default_storage.open(artifact.storage_name) as stored:
+        return gzip.decompress(stored.read())

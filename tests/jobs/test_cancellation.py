@@ -1,0 +1,210 @@
+"""Cancel in every state: once, again, at the same moment as something else, and with the worker or Redis away."""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+from redis.exceptions import RedisError
+
+from jobs import cancellation, execution, lifecycle, queue, sweep
+from jobs.cancellation import Cancellation, cancel
+from jobs.lifecycle import Outcome
+from jobs.models import TERMINAL, Artifact, Job, JobEvent, Run, Status
+from simservice.api.errors import JobNotCancellable
+from tests.concurrency import at_once
+from tests.factories import make_job, make_running_job
+from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, claim, make_stand_in, run_beside
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+DONE = Outcome(status=Status.COMPLETED, summary={"metric": "dps"}, sim_duration_ms=1500, credits_consumed=64)
+
+
+def fresh(job: Job) -> Job:
+    """Return the job as the database has it."""
+    return Job.objects.get(pk=job.pk)
+
+
+def lose_lease(job: Job) -> None:
+    """Let a job's lease run out."""
+    Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+
+
+@pytest.mark.parametrize("status", [Status.PENDING, Status.QUEUED])
+def test_a_waiting_job_ends_at_once(status: Status) -> None:
+    job = make_job(status=status)
+    assert cancel(job) == Cancellation(job_id=job.pk, requested_at=None)
+    ended = fresh(job)
+    assert (ended.status, ended.error_code, ended.credits_consumed) == ("cancelled", "user_cancelled", 0)
+    assert "Nothing is billed" in str(ended.status_reason)
+    assert queue.claim("w") is None
+
+
+@pytest.mark.parametrize("status", [Status.STARTING, Status.RUNNING])
+def test_a_held_job_is_marked_and_keeps_its_status(status: Status) -> None:
+    job = make_running_job()
+    Job.objects.filter(pk=job.pk).update(status=status)
+    answer = cancel(job)
+    marked = fresh(job)
+    assert marked.status == status
+    assert answer.requested_at == marked.cancel_requested_at is not None
+    assert cancellation.is_hinted(job)
+
+
+def test_repeated_calls_answer_as_the_first() -> None:
+    waiting, running = make_job(), make_running_job()
+    answers = [cancel(waiting), cancel(running)]
+    assert [cancel(waiting), cancel(running)] == answers
+    lifecycle.finish(fresh(running), lifecycle.CANCELLED)
+    assert [cancel(waiting), cancel(running)] == answers
+
+
+def test_a_job_that_ended_in_another_way_cannot_be_cancelled() -> None:
+    job = make_running_job()
+    cancel(job)
+    lifecycle.finish(job, DONE)
+    with pytest.raises(JobNotCancellable) as raised:
+        cancel(job)
+    assert raised.value.meta == {"id": str(job.pk), "status": "completed"}
+
+
+def test_redis_away_hinders_no_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away() -> None:
+        raise RedisError
+
+    monkeypatch.setattr(cancellation, "redis", away)
+    job = make_running_job()
+    assert cancel(job).requested_at
+    assert not cancellation.is_hinted(job)
+
+
+def test_a_hundred_cancels_at_once_are_one() -> None:
+    jobs = [make_job(), make_running_job()]
+    answers: list[Cancellation] = []
+    for job in jobs:
+        at_once(25, lambda job=job: answers.append(cancel(job)))  # type: ignore[misc]
+    assert len(set(answers)) == 2
+    assert JobEvent.objects.filter(job=jobs[0], to_status=Status.CANCELLED).count() == 1
+
+
+def claimed(job: Job) -> None:
+    queue.claim("w")
+
+
+def completed(job: Job) -> None:
+    lifecycle.finish(fresh(job), DONE)
+
+
+def recovered(job: Job) -> None:
+    sweep.recover_expired_leases()
+
+
+@pytest.mark.parametrize(
+    ("other", "make"),
+    [(claimed, make_job), (completed, make_running_job), (recovered, make_running_job)],
+    ids=["claim", "completion", "hand-back"],
+)
+def test_a_cancel_that_races_leaves_one_end(other: Callable[[Job], None], make: Callable[[], Job]) -> None:
+    for _ in range(20):
+        job = make()
+        if other is recovered:
+            lose_lease(job)
+        actions = [lambda job=job: other(job), lambda job=job: quietly_cancel(job)]
+        at_once(2, lambda actions=actions: actions.pop()())  # type: ignore[misc]
+        ended = fresh(job)
+        assert ended.is_terminal or ended.cancel_requested_at
+        assert not (ended.status == "queued" and ended.cancel_requested_at)
+        assert JobEvent.objects.filter(job=job, to_status__in=TERMINAL).count() == int(ended.is_terminal)
+        Job.objects.filter(pk=job.pk).delete()
+
+
+def quietly_cancel(job: Job) -> None:
+    """Cancel, or be told that it is too late."""
+    try:
+        cancel(job)
+    except JobNotCancellable:
+        assert fresh(job).status == "completed"
+
+
+@pytest.mark.parametrize("most", [2, 1], ids=["attempts left", "attempts spent"])
+def test_a_cancelled_job_whose_worker_is_lost_is_not_run_again(most: int, settings: Settings) -> None:
+    settings.MAX_ATTEMPTS = most
+    job = make_running_job()
+    cancel(job)
+    lose_lease(job)
+    assert sweep.recover_expired_leases() == 1
+    ended = fresh(job)
+    assert (ended.status, ended.error_code, ended.credits_consumed) == ("cancelled", "user_cancelled", 0)
+
+
+def test_a_mark_that_came_after_the_look_is_heeded() -> None:
+    job = make_running_job()
+    lose_lease(job)
+    looked = fresh(job)
+    cancel(job)
+    assert sweep.recover(looked)
+    assert fresh(job).status == "cancelled"
+
+
+def test_a_job_cancelled_before_its_process_started_runs_nothing(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, LEAVE_REPORT)
+    make_job()
+    job = claim()
+    cancel(job)
+    execution.execute(job)
+    ended = fresh(job)
+    assert (ended.status, ended.error_code, ended.credits_consumed) == ("cancelled", "user_cancelled", 0)
+    assert not Run.objects.exists()
+
+
+def test_a_running_job_is_stopped_keeps_what_was_done_and_is_billed_for_it(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    job = run_beside(cancel)
+    assert (job.status, job.error_code) == ("cancelled", "user_cancelled")
+    assert job.summary is not None
+    assert job.summary["partial"] is True
+    assert job.sim_duration_ms is not None
+    assert 0 < job.sim_duration_ms < 10_000
+    assert job.credits_consumed == -(-job.sim_duration_ms // 1000) * 32
+    assert Artifact.objects.filter(job=job, kind="json_report").exists()
+    assert Run.objects.get(job=job).stopped_for == "cancelled"
+
+
+def test_the_renewed_lease_brings_the_cancel_when_redis_was_emptied(tmp_path: Path, settings: Settings) -> None:
+    settings.HEARTBEAT_SECONDS = 0.2
+
+    def unhinted(job: Job) -> None:
+        lifecycle.request_cancel(job)
+
+    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    assert run_beside(unhinted).status == "cancelled"
+
+
+def test_the_hint_brings_the_cancel_long_before_the_next_renewal(tmp_path: Path, settings: Settings) -> None:
+    settings.HEARTBEAT_SECONDS, settings.LEASE_SECONDS = 60, 90
+    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    job = run_beside(cancel)
+    assert job.status == "cancelled"
+    assert job.sim_duration_ms is not None
+    assert job.sim_duration_ms < 10_000
+
+
+def test_a_hint_without_a_mark_stops_nothing(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, f"time.sleep(2.5)\n{LEAVE_REPORT}")
+    assert run_beside(cancellation.hint).status == "completed"
+
+
+def test_a_simulator_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, "signal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)")
+    job = run_beside(cancel)
+    assert (job.status, job.simulator_exit_code, job.summary) == ("cancelled", "SIGKILL", None)
+
+
+def test_no_thread_outlives_the_attempt(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    job = run_beside(cancel)
+    assert f"attendant-{job.pk}" not in {thread.name for thread in threading.enumerate()}

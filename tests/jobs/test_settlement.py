@@ -1,0 +1,93 @@
+"""Credits and the ends of jobs: settled with the terminal status, or not at all."""
+
+import pytest
+from django.db import IntegrityError, OperationalError
+from django.db.models.functions import Now
+
+from billing import ledger
+from billing.models import Hold
+from jobs import lifecycle, sweep
+from jobs.lifecycle import Outcome
+from jobs.management.commands.seedlocal import DEMO_CREDITS, ensure_account, ensure_credits
+from jobs.models import Job, Status
+from tests.conftest import Api
+from tests.factories import make_job, make_running_job
+
+pytestmark = pytest.mark.django_db
+DONE = Outcome(status=Status.COMPLETED, summary={"metric": "dps"}, sim_duration_ms=1500, credits_consumed=64)
+PROFILE = 'mage="A"\nspec=frost\n'
+
+
+def held(job: Job) -> tuple[int, int | None]:
+    """Return what was held for a job and what of it was spent, and prove the book."""
+    assert list(ledger.verify()) == []
+    hold = Hold.objects.get(pk=job.pk)
+    return hold.credits, hold.spent
+
+
+def test_a_submission_reserves_what_the_job_may_use(api: Api) -> None:
+    body = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}, "runtime": {"maxCredits": 640}}
+    job = Job.objects.get(pk=api.post("jobs", body).json()["id"])
+    assert held(job) == (640, None)
+    assert ledger.balances(job.account).reserved == 640
+
+
+def test_the_end_pays_what_was_used_and_gives_the_rest_back() -> None:
+    job = make_running_job()
+    before = ledger.available(job.account)
+    assert lifecycle.finish(job, DONE)
+    assert held(job) == (3200, 64)
+    assert ledger.available(job.account) == before + 3200 - 64
+
+
+def test_a_wait_that_ran_out_costs_nothing() -> None:
+    job = make_job()
+    Job.objects.update(queue_deadline_at=Now())
+    assert sweep.end_overdue_waits() == 1
+    assert held(job) == (3200, 0)
+
+
+def test_a_job_lost_for_the_last_time_costs_nothing() -> None:
+    job = make_running_job()
+    Job.objects.update(lease_expires_at=Now(), attempt=3)
+    assert sweep.recover_expired_leases() == 1
+    assert held(job) == (3200, 0)
+
+
+def test_a_job_handed_back_keeps_its_hold() -> None:
+    job = make_running_job()
+    lifecycle.hand_back(job, reason="lost")
+    assert held(job) == (3200, None)
+
+
+def test_the_second_of_two_ends_pays_nothing() -> None:
+    job = make_running_job()
+    assert lifecycle.finish(job, DONE)
+    assert not lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
+    assert held(job) == (3200, 64)
+
+
+def test_an_end_that_cannot_be_settled_is_no_end_and_can_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = make_running_job()
+    with monkeypatch.context() as broken:
+        broken.setattr(ledger, "post", lambda *_: (_ for _ in ()).throw(OperationalError))
+        with pytest.raises(OperationalError):
+            lifecycle.finish(job, DONE)
+    assert (Job.objects.get(pk=job.pk).status, held(job)) == ("running", (3200, None))
+    assert lifecycle.finish(job, DONE)
+    assert held(job) == (3200, 64)
+
+
+def test_an_end_over_the_ceiling_settles_nothing() -> None:
+    job = make_running_job()
+    with pytest.raises(IntegrityError, match="job_billed_within_ceiling"):
+        lifecycle.finish(
+            job, Outcome(status=Status.TIMED_OUT, error_code="execution_timeout", credits_consumed=9999)
+        )
+
+
+def test_the_demo_account_gets_its_credits_once() -> None:
+    account = ensure_account()
+    ensure_credits(account)
+    ensure_credits(account)
+    assert ledger.available(account) == DEMO_CREDITS

@@ -1,0 +1,76 @@
+"""The shapes as JSON Schema."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+import pytest
+
+from simservice.api.jsonschema import Register, Schema, schema_of
+from simservice.api.shapes import Rule
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+class Inner(TypedDict):
+    """Something inside."""
+
+    many: list[int]
+
+
+class Outer(TypedDict):
+    """Something."""
+
+    inner: Inner | None
+    perhaps: NotRequired[Annotated[str | None, Rule(maxLength=3), "Short"]]
+
+
+def into(components: Schema) -> Register:
+    """Return a registration that keeps the components in a mapping."""
+
+    def register(name: str, shape: type, make: Any) -> Schema:
+        components[name] = make()
+        return {"$ref": name}
+
+    return register
+
+
+@pytest.mark.parametrize(
+    ("hint", "schema"),
+    [
+        (int, {"type": "integer"}),
+        (Any, {}),
+        (str | None, {"type": ["string", "null"]}),
+        (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+        (Literal[True], {"type": "boolean", "enum": [True]}),
+        (Colour | None, {"type": ["string", "null"], "enum": ["red", None]}),
+        (dict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
+        (list[str] | int, {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "integer"}]}),
+        (Annotated[int, Rule(minimum=1), "One"], {"type": "integer", "minimum": 1, "description": "One"}),
+    ],
+    ids=["plain", "any", "or null", "literal", "true", "enum", "map", "union", "annotated"],
+)
+def test_types_become_schemas(hint: Any, schema: Schema) -> None:
+    assert schema_of(hint, into({})) == schema
+
+
+def test_a_typed_dict_becomes_a_closed_component() -> None:
+    components: Schema = {}
+    assert schema_of(Outer, into(components)) == {"$ref": "Outer"}
+    assert components["Inner"]["required"] == ["many"]
+    assert components["Outer"] == {
+        "type": "object",
+        "description": "Something.",
+        "properties": {
+            "inner": {"anyOf": [{"$ref": "Inner"}, {"type": "null"}]},
+            "perhaps": {"type": ["string", "null"], "maxLength": 3, "description": "Short"},
+        },
+        "required": ["inner"],
+        "additionalProperties": False,
+    }
+
+
+def test_what_has_no_form_in_json_is_refused() -> None:
+    with pytest.raises(TypeError, match="set"):
+        schema_of(set[int], into({}))

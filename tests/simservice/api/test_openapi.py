@@ -1,0 +1,113 @@
+"""The OpenAPI document: complete, true to its own schemas, and the same as the committed one."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from drf_spectacular.drainage import GENERATOR_STATS
+from jsonschema import Draft202012Validator, FormatChecker
+
+from simservice.api.examples import envelope_of, example_of, family
+from simservice.api.openapi import document
+
+COMMAND = [sys.executable, "manage.py", "openapi", "--check"]
+
+
+def operations() -> Iterator[Any]:
+    for methods in document()["paths"].values():
+        yield from methods.values()
+
+
+def contents(operation: Any) -> Iterator[Any]:
+    """Yield the bodies of a request and of its answers, each with its schema and examples."""
+    for part in [operation.get("requestBody", {}), *operation["responses"].values()]:
+        yield from part.get("content", {}).values()
+
+
+def examples_of(content: Any) -> list[Any]:
+    """Return the values of a body's examples, references followed."""
+    known = document()["components"]["examples"]
+    named = content.get("examples", {}).values()
+    values = [known[example["$ref"].split("/")[-1]] if "$ref" in example else example for example in named]
+    return [example["value"] for example in values] + ([content["example"]] if "example" in content else [])
+
+
+def validate(value: Any, schema: Any) -> None:
+    whole = {**schema, "components": document()["components"]}
+    Draft202012Validator(whole, format_checker=FormatChecker()).validate(json.loads(json.dumps(value)))
+
+
+def test_it_is_made_without_a_complaint() -> None:
+    assert document()["openapi"].startswith("3.1")
+    assert not GENERATOR_STATS
+
+
+def test_every_body_has_examples_that_fit_its_schema() -> None:
+    for operation in operations():
+        assert any(contents(operation)), operation["operationId"]
+        for content in contents(operation):
+            assert examples_of(content), operation["operationId"]
+            for example in examples_of(content):
+                validate(example, content["schema"])
+
+
+def test_every_parameter_has_an_example_that_fits_its_schema() -> None:
+    for operation in operations():
+        for parameter in operation.get("parameters", []):
+            validate(parameter["example"], parameter["schema"])
+
+
+def test_every_error_has_an_example() -> None:
+    codes = {error.code for error in family()}
+    assert set(document()["components"]["examples"]) == codes
+    used = {code for one in operations() for body in contents(one) for code in body.get("examples", {})}
+    # The document lists no methods that an address does not take.
+    assert codes - used == {"method_not_allowed"}
+
+
+@pytest.mark.parametrize("error", list(family()), ids=lambda error: error.code)
+def test_examples_of_documented_errors_say_where(error: Any) -> None:
+    envelope = envelope_of(error)
+    assert envelope["error"] == example_of(error).message
+    assert not error.documented or envelope["meta"]["docsUrl"].endswith(f"/docs#{error.code}")
+
+
+def test_links_lead_to_operations_and_their_parameters() -> None:
+    parameters = {one["operationId"]: {p["name"] for p in one.get("parameters", [])} for one in operations()}
+    answers = [answer for one in operations() for answer in one["responses"].values()]
+    links = [link for answer in answers for link in answer.get("links", {}).values()]
+    assert links
+    assert all(link["parameters"].keys() <= parameters[link["operationId"]] for link in links)
+
+
+def test_only_public_operations_need_no_key() -> None:
+    public = {one["operationId"] for one in operations() if not one.get("security")}
+    assert public == {"downloadArtifact", "getManifest", "getHealth", "getReadiness", "getOpenApi"}
+
+
+def test_it_is_served_to_everybody() -> None:
+    answer = Client().get("/v1/openapi.json")
+    assert (answer.status_code, answer["Content-Type"]) == (200, "application/json")
+    assert answer.json() == json.loads(json.dumps(document()))
+    assert "public" in answer["Cache-Control"]
+
+
+def check(**chosen: str) -> subprocess.CompletedProcess[str]:
+    """Compare the committed document with the one of a deployment that chose so."""
+    environment = {**os.environ, **chosen}
+    return subprocess.run(COMMAND, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True)
+
+
+def test_the_committed_document_is_the_default_one() -> None:
+    assert check(API_VARIANT="C").returncode == 0
+
+
+def test_another_deployment_has_another_document() -> None:
+    refused = check(API_VARIANT="R", API_RESOURCE="other")
+    assert (refused.returncode, "make openapi" in refused.stderr) == (1, True)

@@ -1,0 +1,360 @@
+"""What the real web server answers to what no well-meaning client sends: the envelope, never HTML or a 500."""
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+from django.core.management import call_command
+from pytest_django import DjangoDbBlocker
+
+from simservice.api.parsers import MAX_BODY_BYTES
+from simservice.webserver import refusal
+from tests.factories import make_key
+from tests.web_server import REQUEST_ID, Answer, WebServer, read_answer, request, web_server
+
+# One server serves all of them, so they run on one of the test processes.
+pytestmark = [pytest.mark.django_db, pytest.mark.xdist_group("web"), pytest.mark.timeout(180)]
+
+JOBS = b"/v1/sim/jobs"
+JOB = JOBS + b"/123456789012345678"
+JSON = b"Content-Type: application/json"
+CHUNKED = b"Transfer-Encoding: chunked"
+
+
+def shortened(value: object) -> str:
+    """Return a test's name for a parameter."""
+    return str(value)[:40]
+
+
+@pytest.fixture(scope="module")
+def web(
+    django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WebServer]:
+    """The web server, and nothing else of the stack but its database and Redis."""
+    with web_server(tmp_path_factory.mktemp("web") / "web.log") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def bearer(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[bytes]:
+    """The credential of an account that the server's own connections see."""
+    with django_db_blocker.unblock():
+        yield f"Authorization: Bearer {make_key()[1]}".encode()
+        call_command("flush", interactive=False, inhibit_post_migrate=True, verbosity=0)
+
+
+def test_it_answers(web: WebServer) -> None:
+    assert web.send(request(b"/healthz")).json() == {"status": "ok"}
+
+
+NOT_HTTP = {
+    "no-line": b"\r\n\r\nx\r\n\r\n",
+    "words": b"hello\r\n\r\n",
+    "lower-case-method": b"get /v1/sim/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "method-of-odd-characters": b"G@T /v1/sim/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "version-9": b"GET /v1/sim/jobs HTTP/9.9\r\nHost: localhost\r\n\r\n",
+    "version-unknown": b"GET /v1/sim/jobs SPDY/1\r\nHost: localhost\r\n\r\n",
+    "no-version": b"GET /v1/sim/jobs\r\nHost: localhost\r\n\r\n",
+    "space-in-target": request(b"/v1/sim/jo bs"),
+    "nul-in-target": request(b"/v1/sim/\x00"),
+    "bytes-in-target": request(b"/v1/sim/\xff\xfe"),
+    "bare-line-feeds": b"GET /v1/sim/jobs HTTP/1.1\nHost: localhost\n\n",
+    "tls": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200) + b"\r\n\r\n",
+    "header-without-colon": request(JOBS, b"Nonsense"),
+    "header-without-name": request(JOBS, b": x"),
+    "header-name-with-space": request(JOBS, b"X Y: z"),
+    "space-before-colon": request(JOBS, b"Authorization : x"),
+    "header-name-not-ascii": request(JOBS, b"X-\xc3\xa9: z"),
+    "nul-in-header": request(JOBS, b"X-Y: a\x00b"),
+    "folded-header": request(JOBS, b"X-Y: a", b" b"),
+    "two-hosts": request(JOBS, b"Host: other"),
+    "two-content-types": request(JOBS, JSON, JSON, method=b"POST"),
+    "length-is-a-word": request(JOBS, b"Content-Length: many", method=b"POST"),
+    "length-negative": request(JOBS, b"Content-Length: -1", method=b"POST"),
+    "length-superscript": request(JOBS, b"Content-Length: \xb2", method=b"POST"),
+    "length-astronomical": request(JOBS, b"Content-Length: " + b"9" * 5000, method=b"POST"),
+    "two-lengths": request(JOBS, b"Content-Length: 1", b"Content-Length: 2", method=b"POST"),
+    "length-and-chunks": request(JOBS, b"Content-Length: 1", CHUNKED, method=b"POST"),
+    "unknown-coding": request(JOBS, b"Transfer-Encoding: magic", method=b"POST"),
+    "coding-without-chunks": request(JOBS, b"Transfer-Encoding: gzip", method=b"POST"),
+    "chunked-twice": request(JOBS, b"Transfer-Encoding: chunked, chunked", method=b"POST"),
+    "chunks-in-http-1.0": b"POST /v1/sim/jobs HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "unknown-expectation": request(JOBS, b"Expect: miracles"),
+    "script-name": request(JOBS, b"SCRIPT_NAME: /elsewhere"),
+}
+
+
+@pytest.mark.parametrize("sent", NOT_HTTP.values(), ids=NOT_HTTP)
+def test_what_is_not_http_is_refused_with_the_envelope(web: WebServer, sent: bytes) -> None:
+    answer = web.send(sent, and_close=True)
+    assert (answer.status, answer.code()) == (400, "validation_failed")
+    assert answer.json()["meta"]["issues"][0].keys() == {"path", "message"}
+
+
+TOO_LARGE = {
+    "line": request(b"/" + b"x" * 9000),
+    "query": request(JOBS + b"?" + b"a=1&" * 3000),
+    "path": request(b"/v1/" + b"x" * 8000),
+    "header": request(JOBS, b"X-Y: " + b"x" * 9000),
+    "header-name": request(JOBS, b"X" * 9000 + b": y"),
+    "headers": request(JOBS, *[b"X-%d: y" % number for number in range(200)]),
+}
+
+
+@pytest.mark.parametrize("sent", TOO_LARGE.values(), ids=TOO_LARGE)
+def test_heads_over_the_servers_limits_are_too_large(web: WebServer, sent: bytes) -> None:
+    answer = web.send(sent)
+    assert (answer.status, answer.code()) == (413, "request_too_large")
+
+
+def test_a_bug_of_the_server_is_answered_as_one() -> None:
+    assert refusal(ValueError("of ours")).code == "internal_error"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [
+        (request(b"/v1/%00"), 404, "not_found"),
+        (request(JOBS + b"/%00%0a"), 401, "missing_token"),
+        (request(b"/v1/%zz%"), 404, "not_found"),
+        (request(b"/v1/%ff%fe"), 404, "not_found"),
+        (request(b"//v1/sim/jobs"), 404, "not_found"),
+        (request(b"///v1/sim/jobs"), 404, "not_found"),
+        (request(b"/v1//sim/jobs"), 404, "not_found"),
+        (request(JOBS + b"/"), 404, "not_found"),
+        (request(b"/v1/sim/../sim/jobs"), 404, "not_found"),
+        (request(b"/v1/" + b"x" * 4000), 404, "not_found"),
+        (request(b"/artifacts/%00"), 404, "not_found"),
+        (request(b"/artifacts/" + b"x" * 22), 404, "not_found"),
+        (request(b"/manifests/%c3%28"), 404, "not_found"),
+        (request(b"http://localhost/v1/nowhere"), 404, "not_found"),
+        (request(b"/artifacts/" + b"x" * 22, method=b"DELETE"), 405, "method_not_allowed"),
+        (request(b"/manifests/" + b"x" * 22, method=b"FOO"), 405, "method_not_allowed"),
+        (request(JOB, method=b"TRACE"), 401, "missing_token"),
+        (b"GET /v1/nowhere HTTP/1.1\r\nHost: evil.example\r\n\r\n", 400, "validation_failed"),
+        (b"GET /v1/nowhere HTTP/1.1\r\nHost: a b\xff\r\n\r\n", 400, "validation_failed"),
+        (b"GET /v1/nowhere HTTP/1.1\r\n\r\n", 404, "not_found"),
+        (b"GET /v1/nowhere HTTP/1.0\r\nHost: localhost\r\n\r\n", 404, "not_found"),
+    ],
+    ids=shortened,
+)
+def test_odd_addresses_and_hosts(web: WebServer, sent: bytes, status: int, code: str) -> None:
+    answer = web.send(sent)
+    assert (answer.status, answer.code()) == (status, code)
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ([b"Authorization: Bearer \xc3\xa9"], "invalid_token"),
+        ([b"Authorization: \xff"], "missing_token"),
+        ([b"Authorization: Bearer a", b"Authorization: Bearer b"], "invalid_token"),
+        ([b"Authorization: Bearer " + b"x" * 8000], "invalid_token"),
+        ([b"Authorization:"], "missing_token"),
+    ],
+    ids=shortened,
+)
+def test_odd_credentials(web: WebServer, headers: list[bytes], code: str) -> None:
+    answer = web.send(request(JOB, *headers))
+    assert (answer.status, answer.code()) == (401, code)
+
+
+@pytest.mark.parametrize(
+    "query", [b"a=1&" * 1001, b"limit=%00", b"limit=%ff", b"cursor=\x22", b"%zz", b"limit=1;x"]
+)
+def test_odd_queries(web: WebServer, bearer: bytes, query: bytes) -> None:
+    answer = web.send(request(JOBS + b"?" + query, bearer))
+    assert (answer.status, answer.code()[:7]) == (400, "validat" if b"cursor" not in query else "invalid")
+
+
+def test_two_credentials_are_none(web: WebServer, bearer: bytes) -> None:
+    assert web.send(request(JOB, bearer)).code() == "not_found"
+    assert web.send(request(JOB, bearer, bearer)).code() == "invalid_token"
+
+
+def posted(web: WebServer, bearer: bytes, body: bytes, *headers: bytes, and_close: bool = False) -> Answer:
+    """Send a body to the submission endpoint, without its length unless a header tells it."""
+    return web.send(request(JOBS, bearer, *headers, method=b"POST"), body, and_close=and_close)
+
+
+def with_length(body: bytes) -> bytes:
+    return b"Content-Length: %d" % len(body)
+
+
+MEDIA_TYPES = [
+    b"text/html",
+    b"multipart/form-data; boundary=x",
+    b"multipart/form-data",
+    b"application/x-www-form-urlencoded",
+    b"application/x-www-form-urlencoded; charset=utf-16",
+    b"application/jsonx",
+    b"application",
+    b"/",
+    b";;;",
+    b"\xff\xfe",
+    b"x/" + b"y" * 8000,
+    b"application/json; charset=latin-1",
+    b"application/json; charset=base64",
+    b"application/json; charset*=nonsense''x",
+    b"application/json; charset*=idna''%ff",
+]
+
+
+@pytest.mark.parametrize("media_type", MEDIA_TYPES, ids=shortened)
+def test_other_media_types(web: WebServer, bearer: bytes, media_type: bytes) -> None:
+    body = b"_method=GET&_content=%7B%7D"
+    answer = posted(web, bearer, body, b"Content-Type: " + media_type, with_length(body))
+    assert (answer.status, answer.code()) == (415, "unsupported_media_type")
+
+
+@pytest.mark.parametrize("media_type", MEDIA_TYPES, ids=shortened)
+def test_a_request_without_a_body_may_say_any_type(web: WebServer, bearer: bytes, media_type: bytes) -> None:
+    answer = web.send(request(JOB + b"?a=%ff&b=1", bearer, b"Content-Type: " + media_type))
+    assert (answer.status, answer.code()) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [b"Accept: text/html"],
+        [b"Accept: \xff;q=x"],
+        [b"X-HTTP-Method-Override: DELETE"],
+        [b"X-Forwarded-Proto: gopher"],
+        [b"X-Forwarded-Host: \xff"],
+        [b"Cookie: sessionid=\xff; csrftoken=x"],
+        [b"Range: bytes=0-"],
+        [b"If-None-Match: *"],
+        [b"Upgrade: h2c", b"Connection: Upgrade, HTTP2-Settings", b"HTTP2-Settings: AAMAAABkAAQAAP__"],
+        [b"Expect: 100-continue"],
+        [b"X_Y: z"],
+        [b"X-Y: " + b"x" * 8000],
+        [b"X-Y: \xff\xfe"],
+    ],
+    ids=shortened,
+)
+def test_odd_headers_change_nothing(web: WebServer, bearer: bytes, headers: list[bytes]) -> None:
+    answer = web.send(request(JOB + b"?format=html&_method=DELETE", bearer, *headers))
+    assert (answer.status, answer.code()) == (404, "not_found")
+
+
+def test_a_head_request_has_the_headers_alone(web: WebServer, bearer: bytes) -> None:
+    sent = request(JOB, bearer, b"Connection: close", method=b"HEAD")
+    with web.connection() as connection:
+        connection.sendall(sent)
+        text = connection.makefile("rb").read()
+    head, _, rest = text.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 404 ")
+    assert REQUEST_ID.search(head.decode())
+    assert rest == b""
+
+
+@pytest.mark.parametrize("method", [b"PUT", b"DELETE", b"TRACE", b"FOO", b"OPTIONS"], ids=shortened)
+def test_methods_that_are_none_of_ours(web: WebServer, bearer: bytes, method: bytes) -> None:
+    answer = web.send(request(JOB, bearer, method=method))
+    assert (answer.status, answer.code(), answer.headers["Allow"]) == (405, "method_not_allowed", "GET, HEAD")
+
+
+def chunks(body: bytes, size: int = 1 << 16) -> bytes:
+    """Return a body in chunks."""
+    parts = [body[start : start + size] for start in range(0, len(body), size)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+
+
+def submission(padding: int = 0) -> bytes:
+    """Return a submission that fails for its channel alone, padded with spaces to a number of bytes."""
+    return json.dumps({"build": {"channel": "no such"}, "profile": {"text": ""}}).encode().ljust(padding)
+
+
+@pytest.mark.parametrize("size", [1, 100, 1 << 20], ids=shortened)
+def test_chunked_bodies_are_read(web: WebServer, bearer: bytes, size: int) -> None:
+    answer = posted(web, bearer, chunks(submission(), size), JSON, CHUNKED)
+    assert (answer.status, answer.code()) == (400, "validation_failed")
+    assert [issue["path"] for issue in answer.json()["meta"]["issues"]] == ["build.channel"]
+
+
+def test_a_chunked_body_leaves_the_connection_usable(web: WebServer, bearer: bytes) -> None:
+    first = request(JOBS, bearer, JSON, CHUNKED, method=b"POST") + chunks(submission())
+    with web.connection() as connection:
+        connection.sendall(first)
+        assert read_answer(connection).code() == "validation_failed"
+        connection.sendall(request(b"/healthz"))
+        assert read_answer(connection).status == 200
+
+
+@pytest.mark.parametrize(
+    ("over", "status", "code"), [(0, 400, "validation_failed"), (1, 413, "request_too_large")], ids=shortened
+)
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunks"])
+def test_bodies_up_to_the_limit(
+    web: WebServer, bearer: bytes, over: int, status: int, code: str, *, chunked: bool
+) -> None:
+    body = submission(MAX_BODY_BYTES + over)
+    if chunked:
+        answer = posted(web, bearer, chunks(body), JSON, CHUNKED)
+    else:
+        answer = posted(web, bearer, body, JSON, with_length(body))
+    assert (answer.status, answer.code()) == (status, code)
+
+
+@pytest.mark.parametrize("framing", [CHUNKED, b"Content-Length: 9000000000000"], ids=["chunks", "length"])
+def test_a_body_without_end_is_refused_while_it_comes(web: WebServer, bearer: bytes, framing: bytes) -> None:
+    start = b"8fffffff\r\n" if framing == CHUNKED else b""
+    answer = posted(web, bearer, start + bytes(MAX_BODY_BYTES + 4096), JSON, framing)
+    assert (answer.status, answer.code()) == (413, "request_too_large")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"zz\r\n{}\r\n0\r\n\r\n",
+        b"-2\r\n{}\r\n0\r\n\r\n",
+        b"\r\n\r\n",
+        b"2\r\n{}0\r\n\r\n",
+        b"2;\x00\r\n{}\r\n0\r\n\r\n",
+        b"2\r\n{}\r\n0\r\nContent-Length: 9\r\n\r\n",
+        b"f" * 9000,
+        b"2\r\n{",
+        b"2\r\n{}\r\n",
+        b"",
+    ],
+    ids=shortened,
+)
+def test_malformed_chunks(web: WebServer, bearer: bytes, body: bytes) -> None:
+    answer = posted(web, bearer, body, JSON, CHUNKED, and_close=True)
+    assert (answer.status, answer.code()) == (400, "validation_failed")
+
+
+def test_a_body_shorter_than_it_says(web: WebServer, bearer: bytes) -> None:
+    answer = posted(web, bearer, b'{"build"', JSON, b"Content-Length: 100", and_close=True)
+    assert (answer.status, answer.code()) == (400, "invalid_json")
+
+
+def test_a_client_that_waits_to_be_asked_for_its_body(web: WebServer, bearer: bytes) -> None:
+    body = submission()
+    head = request(JOBS, bearer, JSON, with_length(body), b"Expect: 100-continue", method=b"POST")
+    with web.connection() as connection:
+        connection.sendall(head)
+        assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(body)
+        assert read_answer(connection).code() == "validation_failed"
+
+
+def test_clients_that_hang_up_leave_no_trace(web: WebServer, bearer: bytes) -> None:
+    logged = web.log.stat().st_size
+    for framing in (CHUNKED, b"Content-Length: 100"):
+        with web.connection() as connection:
+            connection.sendall(request(JOBS, bearer, JSON, framing, method=b"POST") + b"5\r\n")
+    with web.connection() as connection:
+        connection.sendall(b"GET /v1")
+    # The server reads them on threads of its own.
+    time.sleep(0.5)
+    assert web.send(request(b"/healthz")).status == 200
+    assert b"Traceback" not in web.log.read_bytes()[logged:]
+
+
+def test_a_form_over_the_limit_is_not_read_on(web: WebServer) -> None:
+    form = b"Content-Type: application/x-www-form-urlencoded"
+    cookie = b"Cookie: csrftoken=" + b"a" * 32
+    sent = request(b"/admin/login/", form, cookie, b"Content-Length: 9000000000000", method=b"POST")
+    assert web.send(sent, b"a" * (MAX_BODY_BYTES + 4096)).status == 403

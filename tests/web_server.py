@@ -1,0 +1,114 @@
+"""The real web server, as the Procfile starts it, on the tests' own database; and requests byte by byte."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPResponse
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from honcho.environ import parse_procfile
+
+from simservice.localstack.redis_server import free_port
+from simservice.localstack.supervisor import shell
+
+REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back for a request."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def code(self) -> str:
+        """Return the code of the envelope, having looked at all of it."""
+        assert self.headers["Content-Type"] == "application/json"
+        body = self.json()
+        assert {"error", "code", "meta", "requestId"} <= set(body)
+        assert REQUEST_ID.fullmatch(body["requestId"])
+        assert self.headers["X-Request-Id"] == body["requestId"]
+        return str(body["code"])
+
+
+@dataclass(frozen=True)
+class WebServer:
+    """A running gunicorn."""
+
+    port: int
+    log: Path
+
+    @contextmanager
+    def connection(self) -> Iterator[socket.socket]:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as connection:
+            yield connection
+
+    def send(self, *parts: bytes, and_close: bool = False) -> Answer:
+        """Send bytes on a connection of their own and return the answer to the first request in them."""
+        with self.connection() as connection:
+            for part in parts:
+                connection.sendall(part)
+            if and_close:
+                connection.shutdown(socket.SHUT_WR)
+            return read_answer(connection)
+
+
+def read_answer(connection: socket.socket) -> Answer:
+    """Return the next final answer on a connection."""
+    response = HTTPResponse(connection)
+    response.begin()
+    return Answer(response.status, dict(response.headers.items()), response.read())
+
+
+def request(target: bytes, *headers: bytes, method: bytes = b"GET", body: bytes = b"") -> bytes:
+    """Return a request's bytes: a line, a host, what else is given, and nothing corrected."""
+    return b"\r\n".join([method + b" " + target + b" HTTP/1.1", b"Host: localhost", *headers, b"", body])
+
+
+@contextmanager
+def web_server(log: Path) -> Iterator[WebServer]:
+    """Start the Procfile's web process on the tests' database, on a free port; end it with the block."""
+    port = free_port()
+    database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{settings.DATABASES['default']['NAME']}")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "DATABASE_URL": database.geturl(), "PORT": str(port), "PATH": path}
+    line = parse_procfile((settings.BASE_DIR / "Procfile").read_text()).processes["web"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            shell(line), cwd=settings.BASE_DIR, env=environment, stdout=output, stderr=subprocess.STDOUT
+        )
+    try:
+        wait_until_listening(port, process)
+        yield WebServer(port, log)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
+def wait_until_listening(port: int, process: "subprocess.Popen[bytes]") -> None:
+    """Return when something listens on `port`."""
+    deadline = time.monotonic() + 30
+    while True:
+        assert process.poll() is None, "the web server ended at once"
+        assert time.monotonic() < deadline
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
