@@ -1,6 +1,6 @@
 """`GET /v1/{resource}/credits`: what an account has (contract, section 4)."""
 
-from typing import Protocol, TypedDict, cast
+from typing import Annotated, Protocol, TypedDict, cast
 
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -10,24 +10,26 @@ from billing import ledger
 from billing.ledger import Balances, OpenGrant
 from billing.models import Account
 from simservice.api.fields import iso_or_none
+from simservice.api.operations import Answer, Operation, documented
+from simservice.api.shapes import Count, Id, Time
 
 
 class GrantObject(TypedDict):
-    """A grant of which something is left; `expiresAt` is null when it never expires."""
+    """A grant of which something is left."""
 
-    id: str
+    id: Id
     reason: str
-    remaining: int
-    original: int
-    expiresAt: str | None
+    remaining: Count
+    original: Count
+    expiresAt: Annotated[Time | None, "Null when it never expires"]
 
 
 class Credits(TypedDict):
-    """What can be spent is `purchased` and all that remains of the grants; `reserved` is in neither."""
+    """What an account has. What can be spent is `purchased` and all that remains of the grants."""
 
-    purchased: int
-    reserved: int
-    grants: list[GrantObject]
+    purchased: Count
+    reserved: Annotated[Count, "Held for jobs that have not ended"]
+    grants: Annotated[list[GrantObject], "In the order in which they are spent: soonest expiry first"]
 
 
 class Payer(Protocol):
@@ -37,9 +39,35 @@ class Payer(Protocol):
     def account(self) -> Account: ...
 
 
+EXAMPLE: Credits = {
+    "purchased": 100_000,
+    "reserved": 3_200,
+    "grants": [
+        {
+            "id": "176352841234500007",
+            "reason": "welcome",
+            "remaining": 6_400,
+            "original": 10_000,
+            "expiresAt": "2026-12-31T00:00:00.000Z",
+        }
+    ],
+}
+GET_CREDITS = Operation(
+    id="getCredits",
+    tag="Account",
+    summary="Read the account's credits",
+    description="What can be spent is `purchased` and each `remaining`; `reserved` is in neither.",
+    answers={200: Answer(description="The credits", shape=Credits, example=EXAMPLE)},
+)
+
+
 class CreditsView(APIView):
     """`GET /v1/{resource}/credits`"""
 
+    # The framework would name OPTIONS in `Allow`, which no endpoint answers.
+    http_method_names = ["get", "head"]
+
+    @documented(GET_CREDITS)
     def get(self, request: Request) -> Response:
         account = cast(Payer, request.user).account
         return Response(credits_object(ledger.balances(account)))

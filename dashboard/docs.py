@@ -28,8 +28,6 @@ LIMITS = {
     "pattern": "matches {}",
     "default": "default {}",
 }
-
-
 CODE = re.compile("`([^`]+)`")
 
 

@@ -148,13 +148,11 @@ SUBMIT_JOB = Operation(
         )
     },
     errors=[
-        errors.ValidationFailed,
         errors.InvalidJson,
         errors.WebhookNotConfigured,
         errors.InsufficientCredits,
         errors.InactiveEntitlement,
         errors.IdempotencyKeyReuse,
-        errors.RequestTooLarge,
         errors.ProfileTooLarge,
         errors.UnsupportedMediaType,
         errors.ProfileRefused,
@@ -184,7 +182,7 @@ LIST_JOBS = Operation(
             },
         )
     },
-    errors=[errors.ValidationFailed, errors.InvalidCursor],
+    errors=[errors.InvalidCursor],
 )
 GET_JOB = Operation(
     id="getJob",
@@ -207,7 +205,7 @@ GET_JOB_STATUS = Operation(
             description="How the job is doing", shape=shapes.JobStatus, example=examples.STATUS, headers=ACTIVE
         )
     },
-    errors=[errors.ValidationFailed, errors.NotFound],
+    errors=[errors.NotFound],
 )
 GET_JOB_PROFILE = Operation(
     id="getJobProfile",
@@ -322,7 +320,7 @@ GET_MANIFEST = Operation(
     description="Needs no key; `links.manifest` of a job has the address.",
     parameters=[TOKEN],
     answers={200: Answer(description="The manifest", shape=shapes.Manifest, example=examples.MANIFEST)},
-    errors=[errors.NotFound, errors.InternalError],
+    errors=[errors.NotFound],
 )
 DOWNLOAD_ARTIFACT = Operation(
     id="downloadArtifact",
@@ -343,5 +341,5 @@ DOWNLOAD_ARTIFACT = Operation(
         304: Answer(description="Nothing new"),
         416: Answer(description="There is no such part"),
     },
-    errors=[errors.NotFound, errors.InternalError],
+    errors=[errors.NotFound],
 )

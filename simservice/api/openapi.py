@@ -32,14 +32,15 @@ from simservice.api.operations import (
     operation_of,
 )
 
-# What any operation that needs a key may answer.
+# What any operation may answer; the server itself refuses addresses and headers that are too long.
+ANY: Sequence[type[ApiError]] = (errors.ValidationFailed, errors.RequestTooLarge, errors.InternalError)
+# What any operation that needs a key may answer besides.
 KEYED: Sequence[type[ApiError]] = (
     errors.MissingToken,
     errors.InvalidToken,
     errors.RevokedToken,
     errors.ExpiredToken,
     errors.RateLimitExceeded,
-    errors.InternalError,
     errors.ApiMaintenance,
 )
 STATUS_WORDS = {
@@ -90,7 +91,7 @@ class DocumentedSchema(AutoSchema):
             "requestBody": self.request_body(operation.bodies),
             "responses": {
                 **{str(status): self.answer(answer) for status, answer in operation.answers.items()},
-                **self.refusals([*operation.errors, *common]),
+                **self.refusals([*operation.errors, *ANY, *common]),
             },
         }
         return {name: part for name, part in parts.items() if part}
