@@ -25,7 +25,7 @@ class GrantObject(TypedDict):
 
 
 class Credits(TypedDict):
-    """What can be spent is `purchased` and all that remains of the grants; `reserved` is in neither."""
+    """What an account has. What can be spent is `purchased` and all that remains of the grants."""
 
     purchased: Count
     reserved: Annotated[Count, "Held for jobs that have not ended"]
@@ -63,6 +63,9 @@ GET_CREDITS = Operation(
 
 class CreditsView(APIView):
     """`GET /v1/{resource}/credits`"""
+
+    # The framework would name OPTIONS in `Allow`, which no endpoint answers.
+    http_method_names = ["get", "head"]
 
     @documented(GET_CREDITS)
     def get(self, request: Request) -> Response:

@@ -196,7 +196,7 @@ def outcome_of(job: Job, ended: Ended, outputs: Outputs, budget: Budget) -> Outc
     judged = verdict.judge(job, ended, summary=summary, complaint=outputs.complaint())
     wall_ms = round(ended.wall_seconds * 1000)
     # A job stopped at its cap is billed the cap, also when that is no whole number of seconds.
-    charge = job.ceiling_credits if ended.stopped_for == verdict.CEILING else budget.charge(wall_ms)
+    charge = budget.held_credits if ended.stopped_for == verdict.CEILING else budget.charge(wall_ms)
     return replace(
         judged,
         exit_code=verdict.exit_code(ended),

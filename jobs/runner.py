@@ -17,6 +17,8 @@ from jobs.simulator.sandbox import PrivateDirectory, Sandbox, remove_tree
 
 LOG_BYTES = 4 << 20
 MAX_REPORT_BYTES = 60 << 20
+# A cap may be passed by so much, and by no more when the worker is late or suspended.
+OVERTIME_SECONDS = 2.0
 PROCESSES_PER_THREAD = 8
 OPEN_FILES = 128
 # CPU time is only a second line of defence behind the watched wall time, so it is generous.
@@ -32,6 +34,7 @@ def sandbox() -> Sandbox:
 def limits(*, threads: int, seconds: int) -> Limits:
     """Return what one simulator may use that works on `threads` threads for at most `seconds`."""
     return Limits(
+        wall_seconds=seconds + OVERTIME_SECONDS,
         cpu_seconds=threads * seconds + CPU_SPARE_SECONDS,
         memory_bytes=settings.SIM_MEMORY_BYTES,
         file_bytes=settings.SIM_DISK_BYTES,

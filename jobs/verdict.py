@@ -13,9 +13,11 @@ from jobs.models import Job, Status
 from jobs.simulator.process import Ended
 
 CEILING = "ceiling"
+# The launcher's word where the worker came too late to stop a job at its ceiling.
+OVERTIME = "overtime"
 CREDITS = "credits"
 CANCELLED = "cancelled"
-STOPS = (CEILING, CREDITS, CANCELLED)
+STOPS = (CEILING, OVERTIME, CREDITS, CANCELLED)
 FLOODS = {
     "output_flood": "The simulator printed more than it may and was stopped.",
     "disk_flood": "The simulator wrote more than it may and was stopped.",

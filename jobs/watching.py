@@ -1,5 +1,6 @@
 """Watching one simulator process: its progress, its budget, the job's lease and its cancel."""
 
+import contextlib
 import logging
 import threading
 import time
@@ -61,7 +62,9 @@ class Watcher:
     def watch(self, process: SimulatorProcess, *, started: float) -> Ended:
         """Wait for the end, and bring it about when it is time; `started` is monotonic. Raises LeaseLost."""
         self.started = started
-        with Attendant([self.publish, self.look_for_cancel, self.extend_budget], name=f"attendant-{self.job.pk}"):
+        duties = [self.publish, self.look_for_cancel, self.extend_budget]
+        # The process is gone before the attendant is waited for, which may hang.
+        with Attendant(duties, name=f"attendant-{self.job.pk}"), contextlib.closing(process):
             while (ended := process.wait(WATCHED_EVERY_SECONDS)) is None:
                 self.lease.require()
                 if ended := self._stop_when_due(process):

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from django.conf import settings
@@ -236,10 +237,7 @@ PLAIN_NAMES = (
 
 
 def from_text(text: str, query: QueryDict, headers: Mapping[str, str]) -> Submission:
-    """Return the request a plain-text body, its query and its headers stand for.
-
-    Raises ProfileTooLarge or ValidationFailed, which names what the caller wrote and not its place in JSON.
-    """
+    """Return the request a plain text, its query and its headers stand for. Raises as `from_json` does."""
     body: dict[str, Any] = {"build": {}, "profile": {"text": text}}
     refuse_large_profile(body)
     for name, value in single_values(query, known=PARAMETERS).items():
@@ -248,10 +246,8 @@ def from_text(text: str, query: QueryDict, headers: Mapping[str, str]) -> Submis
     for name, place in HEADERS.items():
         if name in headers:
             put(body, place, headers[name])
-    try:
+    with parameters_named():
         fields = validated(SubmissionFields(data=body))
-    except ValidationFailed as error:
-        raise ValidationFailed([issue | {"path": plain_name(issue["path"])} for issue in error.issues]) from None
     return normalised(fields)
 
 
@@ -261,6 +257,20 @@ def put(body: dict[str, Any], place: str, value: Any) -> None:
     for parent in parents:
         body = body.setdefault(parent, {})
     body[last] = value
+
+
+def named_as_sent(request: Request) -> AbstractContextManager[None]:
+    """Let what a block refuses name what the caller wrote, in whichever form."""
+    return parameters_named() if is_plain_text(request.content_type) else nullcontext()
+
+
+@contextmanager
+def parameters_named() -> Iterator[None]:
+    """Let what the block refuses name the plain-text form's parameters and not their places in the JSON form."""
+    try:
+        yield
+    except ValidationFailed as error:
+        raise ValidationFailed([issue | {"path": plain_name(issue["path"])} for issue in error.issues]) from None
 
 
 def plain_name(path: str) -> str:

@@ -5,8 +5,7 @@ from django.db import transaction
 
 from billing import ledger
 from billing.ledger import HoldError, InsufficientCredits
-from billing.models import Entry, Grant, Hold
-from jobs.submission import require_room
+from billing.models import Account, Entry, Grant, Hold
 from tests.billing.books import LONG, expire_now, state
 from tests.concurrency import at_once
 from tests.factories import make_account
@@ -88,7 +87,7 @@ def test_submissions_and_settlements_of_one_account_do_not_wait_crosswise() -> N
         for _ in range(20):
             job_id = next(ids)
             with transaction.atomic():
-                require_room(account)
+                Account.objects.select_for_update(no_key=True).get(pk=account.pk)
                 ledger.hold(account, 10, job_id=job_id)
             ledger.settle(job_id, spent=1)
 

@@ -1,13 +1,16 @@
 """The promises that only the whole stack can keep: real processes, real servers, real HTTP."""
 
 import random
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
+import psycopg
 import pytest
 import requests
 
-from tests.stack import LONG, Stack, below
+from tests.stack import LONG, QUICK, Stack, below
 
 # One stack serves all of them, so they run on one of the test processes.
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
@@ -51,11 +54,11 @@ def test_an_emptied_redis_loses_nothing(stack: Stack) -> None:
 
 
 def test_jobs_start_by_priority_and_then_by_submission(stack: Stack) -> None:
-    blocker = stack.submit(LONG, runtime={"maxCredits": 32 * 4})
+    blocker = stack.submit(LONG)
     stack.wait(blocker, lambda job: job["status"] == "running", seconds=20)
     lanes = random.Random(3).choices(["high", "standard", "background"], k=60)  # noqa: S311
     submitted = [(lane, stack.submit(priority=lane)) for lane in lanes]
-    assert stack.job(blocker)["status"] == "running"
+    assert stack.call("POST", f"jobs/{blocker}/cancel")["status"] == "cancel_requested"
     jobs = [stack.wait_for_end(job_id, seconds=120) for _, job_id in submitted]
     started = [job["id"] for job in sorted(jobs, key=lambda job: job["startedAt"])]
     order = {"high": 0, "standard": 1, "background": 2}
@@ -70,3 +73,30 @@ def test_unknown_and_malformed_requests_leave_nothing(stack: Stack) -> None:
         requests.post(url, data=body, headers=headers, timeout=5) for body in (b"{", b'{"x": 1}', b"\x00", b"[]")
     ]
     assert [answer.status_code for answer in answers] == [400] * 4
+
+
+BURST = """
+    WITH burst AS (SELECT id FROM jobs_job WHERE metadata->>'burst' = 'yes')
+    SELECT (SELECT count(*) FROM burst),
+        (SELECT count(*) FROM billing_hold WHERE job_id IN (SELECT id FROM burst)),
+        (SELECT count(*) FROM billing_hold WHERE job_id NOT IN (SELECT id FROM jobs_job))
+"""
+
+
+def test_fifty_identical_submissions_at_once_are_one_job(stack: Stack) -> None:
+    headers = {"Authorization": f"Bearer {stack.ready['apiKey']}", "Idempotency-Key": "fifty at once"}
+    body = {"build": {"channel": "latest"}, "profile": {"text": QUICK}, "metadata": {"burst": "yes"}}
+    start = threading.Barrier(50)
+
+    def submit(_: int) -> requests.Response:
+        start.wait(30)
+        return requests.post(f"{stack.ready['url']}/v1/sim/jobs", json=body, headers=headers, timeout=60)
+
+    with ThreadPoolExecutor(50) as pool:
+        answers = list(pool.map(submit, range(50)))
+    assert [answer.status_code for answer in answers] == [200] * 50
+    assert len({answer.content for answer in answers}) == 1
+    assert sum("X-Idempotent-Replay" not in answer.headers for answer in answers) == 1
+    with psycopg.connect(stack.ready["databaseUrl"]) as database:
+        assert database.execute(BURST).fetchone() == (1, 1, 0)
+    assert stack.wait_for_end(answers[0].json()["id"])["status"] == "completed"

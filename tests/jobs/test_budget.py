@@ -13,7 +13,7 @@ from billing import ledger
 from billing.models import Hold
 from clients.accounts import default_client
 from clients.models import Client
-from jobs import budget
+from jobs import budget, watching
 from jobs.budget import Budget
 from jobs.models import Job
 from tests.factories import make_account, make_job
@@ -173,3 +173,14 @@ def test_a_simulator_that_does_not_listen_passes_its_cap_by_two_seconds_at_most(
     assert job.sim_duration_ms is not None
     assert job.sim_duration_ms <= 3000
     assert time.monotonic() - began < 20
+
+
+def test_a_watcher_that_comes_too_late_lets_no_job_run_past_its_cap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "WATCHED_EVERY_SECONDS", 30)
+    make_stand_in(tmp_path, "time.sleep(60)")
+    job = run(ceiling_credits=32, ceiling_runtime_seconds=1)
+    assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", "max_credits_reached", 32)
+    assert job.sim_duration_ms is not None
+    assert 3000 <= job.sim_duration_ms < 4000

@@ -10,11 +10,12 @@ import pytest
 from django.test import Client as HttpClient
 from django.utils import timezone
 from pytest_django import Settings
+from redis import Redis
 
 from billing import ledger
 from billing.models import Account
 from clients.models import ApiKey
-from jobs import artifacts, builds, forecast, lifecycle
+from jobs import artifacts, builds, credentials, forecast, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, Status
 from simservice.api.examples import family
@@ -209,7 +210,7 @@ def full(scene: Scene) -> Any:
 
 @case("secret_store_unavailable")
 def no_secret_store(scene: Scene) -> Any:
-    scene.settings.REDIS_URL = "redis://127.0.0.1:1"
+    scene.monkeypatch.setattr(credentials, "redis", lambda: Redis.from_url("redis://127.0.0.1:1"))
     return scene.submit(body_with("credentials", {"bnetClientId": "a", "bnetClientSecret": "b"}))
 
 
