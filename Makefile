@@ -10,7 +10,7 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 # The committed document is the one of a deployment that changes nothing of the contract.
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
-.PHONY: run test check bench format lint types imports migrations document openapi
+.PHONY: run test fuzz check bench format lint types imports migrations document openapi
 
 # ARGS=--once stops after the demonstration; --port and --data choose where it runs.
 run: .venv/.runtime
@@ -18,6 +18,11 @@ run: .venv/.runtime
 
 test: check
 	$(BIN)/python -m pytest -n auto --dist loadgroup
+
+# Thousands of made-up requests against both variants; `make test` has a few hundred.
+FUZZ_EXAMPLES ?= 120
+fuzz: .venv/.development
+	$(BIN)/python -m tests.contract.fuzz $(FUZZ_EXAMPLES)
 
 bench: .venv/.runtime
 	$(BIN)/python -m bench

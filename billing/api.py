@@ -15,42 +15,21 @@ from simservice.api.shapes import Count, Id, Time
 
 
 class GrantObject(TypedDict):
-    """Credits given for a reason, of which something is left."""
+    """A grant of which something is left."""
 
     id: Id
     reason: str
     remaining: Count
     original: Count
-    expiresAt: Annotated[Time | None, "Null when they never expire"]
+    expiresAt: Annotated[Time | None, "Null when it never expires"]
 
 
 class Credits(TypedDict):
     """What an account has. What can be spent is `purchased` and all that remains of the grants."""
 
     purchased: Count
-    reserved: Annotated[Count, "Set aside for unfinished jobs, and in neither of the others"]
-    grants: Annotated[list[GrantObject], "Soonest expiry first, which is the order of spending"]
-
-
-EXAMPLE: Credits = {
-    "purchased": 100000,
-    "reserved": 3200,
-    "grants": [
-        {
-            "id": "179517468891800017",
-            "reason": "Monthly allowance",
-            "remaining": 48000,
-            "original": 50000,
-            "expiresAt": "2026-12-01T00:00:00.000Z",
-        }
-    ],
-}
-GET_CREDITS = Operation(
-    id="getCredits",
-    tag="Account",
-    summary="Read the account's credits",
-    answers={200: Answer(description="What the account has", shape=Credits, example=EXAMPLE)},
-)
+    reserved: Annotated[Count, "Held for jobs that have not ended"]
+    grants: Annotated[list[GrantObject], "In the order in which they are spent: soonest expiry first"]
 
 
 class Payer(Protocol):
@@ -58,6 +37,28 @@ class Payer(Protocol):
 
     @property
     def account(self) -> Account: ...
+
+
+EXAMPLE: Credits = {
+    "purchased": 100_000,
+    "reserved": 3_200,
+    "grants": [
+        {
+            "id": "176352841234500007",
+            "reason": "welcome",
+            "remaining": 6_400,
+            "original": 10_000,
+            "expiresAt": "2026-12-31T00:00:00.000Z",
+        }
+    ],
+}
+GET_CREDITS = Operation(
+    id="getCredits",
+    tag="Account",
+    summary="Read the account's credits",
+    description="What can be spent is `purchased` and each `remaining`; `reserved` is in neither.",
+    answers={200: Answer(description="The credits", shape=Credits, example=EXAMPLE)},
+)
 
 
 class CreditsView(APIView):

@@ -1,6 +1,7 @@
 """The readable page of the API, made from the same OpenAPI document that programs read."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
@@ -8,11 +9,13 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
 
 from simservice.api.addresses import base_url
 from simservice.api.examples import envelope_of, family
 from simservice.api.jsonschema import Schema
+from simservice.api.methods import read_only
 from simservice.api.openapi import document
 
 # What a schema's keywords say, in words.
@@ -25,9 +28,10 @@ LIMITS = {
     "pattern": "matches {}",
     "default": "default {}",
 }
+CODE = re.compile("`([^`]+)`")
 
 
-@require_safe
+@read_only
 def docs(request: HttpRequest) -> HttpResponse:
     """Show the whole API on one page."""
     whole = document()
@@ -43,9 +47,10 @@ def docs(request: HttpRequest) -> HttpResponse:
 def tags(whole: Schema) -> list[dict[str, Any]]:
     """Return the operations by their tag, in the document's order."""
     listed = [
-        operation(method, path, found)
+        operation(method, path, methods[method])
         for path, methods in whole["paths"].items()
-        for method, found in methods.items()
+        # What makes something is told before what lists it.
+        for method in sorted(methods, reverse=True)
     ]
     order = list(dict.fromkeys(one["tag"] for one in listed))
     ordered = sorted(listed, key=lambda one: order.index(one["tag"]))
@@ -61,7 +66,7 @@ def operation(method: str, path: str, found: Schema) -> dict[str, Any]:
         "method": method.upper(),
         "path": path,
         "summary": found["summary"],
-        "description": found.get("description", ""),
+        "description": prose(found.get("description", "")),
         "public": not found.get("security"),
         "parameters": [parameter(one) for one in found.get("parameters", [])],
         "bodies": list(contents(found.get("requestBody", {}))),
@@ -72,9 +77,12 @@ def operation(method: str, path: str, found: Schema) -> dict[str, Any]:
 
 def parameter(found: Schema) -> dict[str, Any]:
     """Return one parameter as a row."""
-    return {**row(found["name"], found["schema"], required=found["required"]), "place": found["in"]} | {
-        "description": found["description"]
+    own = {
+        "place": found["in"],
+        "description": prose(found["description"]),
+        "deprecated": found.get("deprecated", False),
     }
+    return row(found["name"], found["schema"], required=found["required"]) | own
 
 
 def answer(status: str, found: Schema) -> dict[str, Any]:
@@ -101,20 +109,30 @@ def shape(name: str, schema: Schema) -> dict[str, Any]:
     """Return one of the document's objects as a table."""
     needed = schema.get("required", [])
     rows = [row(field, found, required=field in needed) for field, found in schema.get("properties", {}).items()]
-    return {"name": name, "description": schema.get("description", ""), "rows": rows}
+    return {"name": name, "description": prose(schema.get("description", "")), "rows": rows}
 
 
 def row(name: str, schema: Schema, *, required: bool) -> dict[str, Any]:
     """Return one field as a row."""
-    notes = [words.format(schema[keyword]) for keyword, words in LIMITS.items() if keyword in schema]
+    notes = [words.format(plain(schema[keyword])) for keyword, words in LIMITS.items() if keyword in schema]
     return {
         "name": name,
         "required": required,
         "deprecated": schema.get("deprecated", False),
-        "description": schema.get("description", ""),
+        "description": prose(schema.get("description", "")),
         "notes": ", ".join(notes),
         **type_of(schema),
     }
+
+
+def plain(value: Any) -> str:
+    """Return a keyword's value as JSON has it, without quotes."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def prose(text: str) -> SafeString:
+    """Return a description as HTML, with what stands in backticks as code."""
+    return mark_safe(CODE.sub(r"<code>\1</code>", escape(text)))  # noqa: S308 - all of it has just been escaped
 
 
 def type_of(schema: Schema) -> dict[str, str]:

@@ -4,10 +4,8 @@ Everything that is written is fenced by the attempt's number, so an attempt that
 it is told at the next step, stops its simulator and leaves.
 """
 
-import io
 import logging
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -15,28 +13,40 @@ from django.db import Error as DatabaseError
 from django.db import transaction
 from django.db.models.functions import Now
 
-from jobs import artifacts, builds, lifecycle, runner, verdict, vetting
+from jobs import artifacts, builds, credentials, lifecycle, runner, verdict, vetting
+from jobs.budget import Budget
+from jobs.credentials import GameCredentials
 from jobs.lease import Lease, LeaseLost
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Build, Job, JobProfile, Run, Status
+from jobs.outputs import Outputs
 from jobs.profiles.analysis import analyse, limited
 from jobs.profiles.policy import Rules
+from jobs.scrubbing import scrubber_of
 from jobs.simulator import command, reports
 from jobs.simulator.process import Ended
-from jobs.simulator.sandbox import PrivateDirectory, UnsafeProduct, open_product
+from jobs.simulator.reports import Report
+from jobs.simulator.sandbox import PrivateDirectory
 from jobs.watching import Watcher
+from simservice.api.errors import SecretStoreUnavailable
 
 logger = logging.getLogger(__name__)
 
-STDERR_TAIL_BYTES = 16 << 10
-REPORTS = {Artifact.Kind.JSON_REPORT: command.REPORT_NAME, Artifact.Kind.HTML_REPORT: command.HTML_NAME}
-LOGS = {Artifact.Kind.STDOUT_LOG: "stdout", Artifact.Kind.STDERR_LOG: "stderr"}
+REDIS_TRIES = 10
+REDIS_TRIED_EVERY_SECONDS = 1.0
 SINGLE_PASS = {"enabled": False, "reason": "disabled_by_option", "stages": []}
 
 BUILD_UNAVAILABLE = Outcome(
     status=Status.FAILED,
     error_code="build_unavailable",
     reason="No build serves the channel and branch that the job asks for.",
+)
+# Neither the input's fault nor a loss that another attempt could make good.
+CREDENTIALS_LOST = Outcome(
+    status=Status.FAILED,
+    error_code="execution_failed",
+    reason="The game credentials that came with the job were lost before it ran. Nothing is billed; "
+    "submit the job again, with its credentials.",
 )
 INTERNAL = Outcome(
     status=Status.FAILED, error_code="internal", reason="An error of ours ended the job. Nothing is billed."
@@ -89,35 +99,64 @@ def attempt(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
     build = builds.resolve(job)
     if build is None:
         return BUILD_UNAVAILABLE
+    secrets = fetch_credentials(job, lease) if job.has_credentials else None
+    if job.has_credentials and secrets is None:
+        return CREDENTIALS_LOST
     text, profilesets = profile_to_run(job)
-    arguments = command.arguments(
-        threads=job.vcpus, json_version=cast(Literal[2, 3], job.json_version), html=job.html
-    )
+    arguments = arguments_of(job)
+    scrubber = scrubber_of(secrets)
     with runner.private_directory() as directory:
-        runner.prepare(directory, text, build=build)
+        runner.prepare(directory, text, build=build, credentials=secrets)
         lease.look_for_cancel()
         if lease.cancelled.is_set():
             return lifecycle.CANCELLED
-        ended = simulate(job, build, arguments, directory=directory, lease=lease, profilesets=profilesets)
+        watcher = Watcher(job, lease, Budget.of(job), phases=1 + profilesets, scrubber=scrubber)
+        ended = simulate(job, build, arguments, directory=directory, watcher=watcher)
         lease.require()
-        outcome = outcome_of(job, ended, directory)
+        outputs = Outputs(job, directory, scrubber)
+        outcome = outcome_of(job, ended, outputs, watcher.budget)
         # Taken in one by one, so that the caller knows of those stored before one fails.
-        stored.extend(products(job, directory, ran=command.input_text(text, arguments)))
+        stored.extend(outputs.store(ran=command.input_text(text, arguments)))
     return outcome
+
+
+def fetch_credentials(job: Job, lease: Lease) -> GameCredentials | None:
+    """Return the game credentials that came with the job, None when they are lost. Raises LeaseLost.
+
+    A Redis that does not answer is waited for, since it may still have them.
+    """
+    for _ in range(REDIS_TRIES):
+        try:
+            seconds = job.ceiling_queue_seconds + job.ceiling_runtime_seconds
+            return credentials.fetch(job.pk, seconds=seconds)
+        except SecretStoreUnavailable:
+            logger.warning("job %s waits for Redis to have its credentials", job.pk)
+        if lease.lost.wait(REDIS_TRIED_EVERY_SECONDS):
+            raise LeaseLost(job.pk)
+    return None
 
 
 def profile_to_run(job: Job) -> tuple[str, int]:
     """Return the job's profile held within the platform's limits, and how many profilesets it has."""
     text = JobProfile.objects.get(job=job).text
-    analysis = analyse(text, rules=Rules(), bounds=vetting.bounds())
+    analysis = analyse(text, rules=Rules(has_credentials=job.has_credentials), bounds=vetting.bounds())
     return limited(text, analysis), len(analysis.profilesets)
 
 
+def arguments_of(job: Job) -> list[str]:
+    """Return the simulator's arguments for a job."""
+    return command.arguments(
+        threads=job.vcpus,
+        json_version=cast(Literal[2, 3], job.json_version),
+        html=job.html,
+        has_credentials=job.has_credentials,
+    )
+
+
 def simulate(
-    job: Job, build: Build, arguments: list[str], *, directory: PrivateDirectory, lease: Lease, profilesets: int
+    job: Job, build: Build, arguments: list[str], *, directory: PrivateDirectory, watcher: Watcher
 ) -> Ended:
     """Run one simulator process to its end and record it. Raises LeaseLost."""
-    watcher = Watcher(job, lease, phases=1 + profilesets)
     process = runner.simulator(
         build,
         arguments,
@@ -126,6 +165,7 @@ def simulate(
         seconds=job.ceiling_runtime_seconds,
         on_line=watcher.on_line,
         on_line_end=watcher.on_line_end,
+        network=job.has_credentials,
     )
     with process:
         started = time.monotonic()
@@ -133,7 +173,7 @@ def simulate(
         if run is None:
             raise LeaseLost(job.pk)
         ended = watcher.watch(process, started=started)
-    lease.insist(lambda: record_end(run, ended))
+    watcher.lease.insist(lambda: record_end(run, ended))
     return ended
 
 
@@ -150,59 +190,24 @@ def record_end(run: Run, ended: Ended) -> None:
     )
 
 
-def outcome_of(job: Job, ended: Ended, directory: PrivateDirectory) -> Outcome:
-    """Judge an ended process by its end and what it left in its directory."""
-    summary = read_summary(directory, partial=ended.stopped_for is not None)
-    judged = verdict.judge(job, ended, summary=summary, complaint=complaint_in(directory))
+def outcome_of(job: Job, ended: Ended, outputs: Outputs, budget: Budget) -> Outcome:
+    """Judge an ended process by its end and what it left."""
+    summary = summary_of(outputs.report, partial=ended.stopped_for is not None)
+    judged = verdict.judge(job, ended, summary=summary, complaint=outputs.complaint())
     wall_ms = round(ended.wall_seconds * 1000)
+    # A job stopped at its cap is billed the cap, also when that is no whole number of seconds.
+    charge = budget.held_credits if ended.stopped_for == verdict.CEILING else budget.charge(wall_ms)
     return replace(
         judged,
         exit_code=verdict.exit_code(ended),
         sim_duration_ms=wall_ms,
-        credits_consumed=billed(job, wall_ms),
+        credits_consumed=charge + job.priority_fee_credits,
         summary=summary,
     )
 
 
-def billed(job: Job, wall_ms: int) -> int:
-    """Return the credits for simulator time: seconds rounded up once, never over the ceiling (contract, 7)."""
-    seconds = -(-wall_ms // 1000)
-    return min(seconds * job.credits_per_second, job.ceiling_credits) + job.priority_fee_credits
-
-
-def read_summary(directory: PrivateDirectory, *, partial: bool) -> dict[str, Any] | None:
-    """Return the summary of the report in a private directory, or None when there is none that can be read."""
-    try:
-        stream = open_product(directory.cwd, command.REPORT_NAME, max_bytes=runner.MAX_REPORT_BYTES)
-        if stream is None:
-            return None
-        with stream:
-            report = reports.read_report(stream, max_bytes=runner.MAX_REPORT_BYTES)
-    except (reports.BrokenReport, UnsafeProduct) as error:
-        logger.info("no usable report: %s", error)
+def summary_of(report: Report | None, *, partial: bool) -> dict[str, Any] | None:
+    """Return the summary of a report, None without one."""
+    if report is None:
         return None
     return reports.summarise(report, metric="dps", multistage=SINGLE_PASS, partial=partial)
-
-
-def complaint_in(directory: PrivateDirectory) -> str | None:
-    """Return the simulator's own last error message."""
-    with directory.log("stderr").open("rb") as log:
-        log.seek(max(0, log.seek(0, io.SEEK_END) - STDERR_TAIL_BYTES))
-        return reports.failure_message(log.read().decode(errors="replace"))
-
-
-def products(job: Job, directory: PrivateDirectory, *, ran: str) -> Iterator[Artifact]:
-    """Store everything worth keeping of a run, one by one, and yield the rows, not yet saved."""
-    yield artifacts.store(job, Artifact.Kind.INPUT, io.BytesIO(ran.encode()))
-    for kind, name in REPORTS.items():
-        try:
-            product = open_product(directory.cwd, name, max_bytes=runner.MAX_REPORT_BYTES)
-        except UnsafeProduct as error:
-            logger.info("job %s: %s not kept: %s", job.pk, kind, error)
-            continue
-        if product is not None:
-            with product:
-                yield artifacts.store(job, kind, product)
-    for kind, stream in LOGS.items():
-        with directory.log(stream).open("rb") as log:
-            yield artifacts.store(job, kind, log)

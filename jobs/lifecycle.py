@@ -7,6 +7,7 @@ transaction. Whoever comes second updates no row, is told so, and stops quietly.
 from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -15,7 +16,7 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 
 from billing import ledger
-from jobs import usage
+from jobs import credentials, usage
 from jobs.models import HELD, TERMINAL, Build, Job, JobEvent, Run, Status
 
 ENDS = frozenset(TERMINAL)
@@ -188,4 +189,6 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
         if ended:
             ledger.settle(job.pk, spent=outcome.credits_consumed)
             usage.record(job)
+            if job.has_credentials:
+                transaction.on_commit(partial(credentials.forget, job.pk))
     return ended

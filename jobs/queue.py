@@ -9,6 +9,7 @@ import logging
 from datetime import timedelta
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
 
@@ -67,10 +68,14 @@ def send_hint(queue: str) -> None:
     app.send_task("jobs.tasks.simulate", queue=queue)
 
 
+def unannounced() -> QuerySet[Job]:
+    """Return the pending jobs whose announcement was lost."""
+    return Job.objects.filter(status=Status.PENDING, created_at__lt=Now() - ANNOUNCED_WITHIN)
+
+
 def announce_pending() -> int:
     """Announce pending jobs whose announcement was lost; return how many."""
-    lost = Job.objects.filter(status=Status.PENDING, created_at__lt=Now() - ANNOUNCED_WITHIN)
-    jobs = list(lost.order_by("id")[:SWEEP_BATCH])
+    jobs = list(unannounced().order_by("id")[:SWEEP_BATCH])
     for job in jobs:
         announce(job)
     return len(jobs)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from jobs.credentials import GameCredentials
 from jobs.models import Build
 from jobs.simulator import command
 from jobs.simulator.process import Limits, OnLine, OnLineEnd, SimulatorProcess, unheard
@@ -16,6 +17,8 @@ from jobs.simulator.sandbox import PrivateDirectory, Sandbox, remove_tree
 
 LOG_BYTES = 4 << 20
 MAX_REPORT_BYTES = 60 << 20
+# A cap may be passed by so much, and by no more when the worker is late or suspended.
+OVERTIME_SECONDS = 2.0
 PROCESSES_PER_THREAD = 8
 OPEN_FILES = 128
 # CPU time is only a second line of defence behind the watched wall time, so it is generous.
@@ -31,6 +34,7 @@ def sandbox() -> Sandbox:
 def limits(*, threads: int, seconds: int) -> Limits:
     """Return what one simulator may use that works on `threads` threads for at most `seconds`."""
     return Limits(
+        wall_seconds=seconds + OVERTIME_SECONDS,
         cpu_seconds=threads * seconds + CPU_SPARE_SECONDS,
         memory_bytes=settings.SIM_MEMORY_BYTES,
         file_bytes=settings.SIM_DISK_BYTES,
@@ -51,6 +55,7 @@ def simulator(
     seconds: int,
     on_line: OnLine,
     on_line_end: OnLineEnd = unheard,
+    network: bool = False,
 ) -> SimulatorProcess:
     """Return a build's process, ready to be started in a private directory."""
     return SimulatorProcess(
@@ -61,14 +66,24 @@ def simulator(
         readable=[Path(path) for path in build.readable_paths],
         on_line=on_line,
         on_line_end=on_line_end,
+        network=network,
     )
 
 
-def prepare(directory: PrivateDirectory, text: str, *, build: Build) -> None:
-    """Put a profile into a run's directory, and the build's bundled profiles where the simulator looks for them."""
+def prepare(
+    directory: PrivateDirectory, text: str, *, build: Build, credentials: GameCredentials | None = None
+) -> None:
+    """Put a profile into a run's directory, and what the simulator looks for there by itself.
+
+    That is the build's bundled profiles, and the file of game credentials (simulator-cli, 2a).
+    """
     (directory.cwd / command.PROFILE_NAME).write_text(text, encoding="utf-8", newline="")
     if build.profiles_path:
         (directory.cwd / "profiles").symlink_to(build.profiles_path)
+    if credentials is not None:
+        file = directory.cwd / command.CREDENTIALS_NAME
+        file.touch(mode=0o600, exist_ok=False)
+        file.write_text(f"{credentials.client_id}:{credentials.client_secret}\n", encoding="ascii")
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """From a request to an accepted job, in one transaction."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -16,6 +17,7 @@ from jobs.models import ACTIVE, WAITING, Build, Job, JobProfile, Priority, Statu
 from jobs.profiles.analysis import Analysis, warnings
 from jobs.request import Submission
 from simservice.api.errors import (
+    ApiError,
     InactiveEntitlement,
     InsufficientCredits,
     MaxActiveJobsExceeded,
@@ -49,10 +51,10 @@ class Accepted:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The body of the answer to a submission, and whether it was given before."""
+    """The body of the answer to a submission, and the job it made; None when the answer was given before."""
 
     body: str
-    replayed: bool = False
+    job: Job | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,24 +86,17 @@ def submit(
     """
     known = idempotency.Known(key, idempotency_key, submission)
     if (body := known.answer()) is not None:
-        return Answer(body=body, replayed=True)
+        return Answer(body=body, job=None)
     forecast.require_open_queue()
     vetted = vet(submission, key=key)
     job_id = next_id()
-    # Redis has no part in the transaction, so the secrets come first: a job never waits without its own.
-    if submission.credentials is not None:
-        credentials.store(job_id, submission.credentials, seconds=credentials_kept_seconds(vetted.ceilings))
-    with transaction.atomic():
-        # Rows that refer to the account, such as a settlement's, may still be written meanwhile.
-        account = Account.objects.select_for_update(no_key=True).get(pk=key.client.account_id)
-        # Whoever sent the same key at the same moment may have been first.
-        if (body := known.answer()) is not None:
-            return Answer(body=body, replayed=True)
-        accepted = accept(vetted, account=account, job_id=job_id)
-        body = render(accepted)
-        known.remember(accepted.job, body)
-    queue.announce(accepted.job)
-    return Answer(body=body)
+    with credentials_kept(vetted, job_id=job_id):
+        answer = store(vetted, known, job_id=job_id, render=render)
+    if answer.job is None:
+        forget_credentials(vetted, job_id=job_id)
+    else:
+        queue.announce(answer.job)
+    return answer
 
 
 def vet(submission: Submission, *, key: ApiKey) -> Vetted:
@@ -114,6 +109,42 @@ def vet(submission: Submission, *, key: ApiKey) -> Vetted:
     if submission.webhook_events:
         raise WebhookNotConfigured
     return Vetted(submission=submission, key=key, ceilings=ceilings, analysis=analysis, pin=pin)
+
+
+@contextmanager
+def credentials_kept(vetted: Vetted, *, job_id: int) -> Iterator[None]:
+    """Keep the secrets of the job that the block stores, and forget them when it refuses to.
+
+    Redis has no part in the transaction, so they come first: a job never waits without its own.
+    """
+    ceilings, given = vetted.ceilings, vetted.submission.credentials
+    if given is not None:
+        credentials.store(job_id, given, seconds=ceilings.queue_seconds + ceilings.runtime_seconds)
+    try:
+        yield
+    except ApiError:
+        forget_credentials(vetted, job_id=job_id)
+        raise
+
+
+def forget_credentials(vetted: Vetted, *, job_id: int) -> None:
+    """Remove the secrets of a job that was not stored."""
+    if vetted.submission.credentials is not None:
+        credentials.forget(job_id)
+
+
+@transaction.atomic
+def store(vetted: Vetted, known: idempotency.Known, *, job_id: int, render: Callable[[Accepted], str]) -> Answer:
+    """Store the job and the answer to its submission, unless the idempotency key has one by now."""
+    # Rows that refer to the account, such as a settlement's, may still be written meanwhile.
+    account = Account.objects.select_for_update(no_key=True).get(pk=vetted.key.client.account_id)
+    # Whoever sent the same key at the same moment may have been first.
+    if (body := known.answer()) is not None:
+        return Answer(body=body, job=None)
+    accepted = accept(vetted, account=account, job_id=job_id)
+    body = render(accepted)
+    known.remember(accepted.job, body)
+    return Answer(body=body, job=accepted.job)
 
 
 def accept(vetted: Vetted, *, account: Account, job_id: int) -> Accepted:
@@ -171,11 +202,6 @@ def refuse_over_limit(*asked: tuple[str, int | None, int]) -> None:
     ]
     if issues:
         raise ValidationFailed(issues)
-
-
-def credentials_kept_seconds(ceilings: Ceilings) -> int:
-    """Return for how long a job may need its secrets."""
-    return ceilings.queue_seconds + ceilings.runtime_seconds
 
 
 def require_room(account: Account, *, plan: Plan) -> None:

@@ -7,12 +7,17 @@ The exit status alone proves nothing: the simulator ends with 0 when it could no
 import signal
 from typing import Any
 
+from jobs import variants
 from jobs.lifecycle import Outcome
 from jobs.models import Job, Status
 from jobs.simulator.process import Ended
 
 CEILING = "ceiling"
+# The launcher's word where the worker came too late to stop a job at its ceiling.
+OVERTIME = "overtime"
+CREDITS = "credits"
 CANCELLED = "cancelled"
+STOPS = (CEILING, OVERTIME, CREDITS, CANCELLED)
 FLOODS = {
     "output_flood": "The simulator printed more than it may and was stopped.",
     "disk_flood": "The simulator wrote more than it may and was stopped.",
@@ -27,18 +32,8 @@ def judge(job: Job, ended: Ended, *, summary: dict[str, Any] | None, complaint: 
 
     The outcome has its status, code and reason; what was used is for the caller to add.
     """
-    if ended.stopped_for == CANCELLED:
-        return Outcome(
-            status=Status.CANCELLED,
-            error_code="user_cancelled",
-            reason="The job was cancelled while it ran. What ran until then is billed.",
-        )
-    if ended.stopped_for == CEILING:
-        return Outcome(
-            status=Status.TIMED_OUT,
-            error_code="max_credits_reached",
-            reason=f"The job reached its ceiling of {job.ceiling_credits} credits and was stopped.",
-        )
+    if ended.stopped_for in STOPS:
+        return stopped(job, ended.stopped_for)
     if ended.stopped_for in FLOODS:
         return crashed(FLOODS[ended.stopped_for])
     if ended.exit_status is None or ended.exit_status == CRASH_STATUS:
@@ -48,6 +43,21 @@ def judge(job: Job, ended: Ended, *, summary: dict[str, Any] | None, complaint: 
     if summary is None:
         return crashed("The simulator ended without a readable report.")
     return Outcome(status=Status.COMPLETED)
+
+
+def stopped(job: Job, why: str) -> Outcome:
+    """Return the verdict on a simulator that we stopped: cancelled, or at the end of what it may spend."""
+    if why == CANCELLED:
+        reason = "The job was cancelled while it ran. What ran until then is billed."
+        return Outcome(status=Status.CANCELLED, error_code="user_cancelled", reason=reason)
+    if why == CREDITS:
+        reason = "The account had no credits left to reserve for the job, which was stopped. What ran is billed."
+        return Outcome(status=Status.FAILED, error_code="insufficient_credits", reason=reason)
+    variant = variants.current()
+    in_credits = variant.tells_credit_ceiling
+    cap = f"{job.ceiling_credits} credits" if in_credits else f"{job.ceiling_runtime_seconds} s of running"
+    reason = f"The job reached its cap of {cap} and was stopped."
+    return Outcome(status=Status.TIMED_OUT, error_code=variant.cap_reached, reason=reason)
 
 
 def crashed(reason: str) -> Outcome:

@@ -1,17 +1,21 @@
-"""Watching one simulator process: its progress, its deadline, the job's lease and its cancel."""
+"""Watching one simulator process: its progress, its budget, the job's lease and its cancel."""
 
+import contextlib
 import logging
 import threading
 import time
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
 from django.db import connection
 
 from jobs import cancellation, verdict
+from jobs.budget import Budget
 from jobs.lease import Lease
 from jobs.models import Job
 from jobs.progress import Progress, Publisher, Stage
+from jobs.scrubbing import Scrubber
 from jobs.simulator.process import Ended, SimulatorProcess
 from jobs.simulator.progress import ProgressMeter
 
@@ -25,43 +29,61 @@ CAP_GRACE_SECONDS = 1.5
 CANCEL_GRACE_SECONDS = 3.0
 
 
-class Attendant:
-    """A thread beside a watched process for whatever may be slow: what hangs there delays no deadline."""
+class Watcher:
+    """Follows one simulator process to its end, or brings that about.
 
-    def __init__(self, job: Job, lease: Lease, *, publisher: Publisher, meter: ProgressMeter) -> None:
+    Whatever may be slow is done by an attendant, a thread beside it: what hangs there delays no deadline.
+    """
+
+    def __init__(self, job: Job, lease: Lease, budget: Budget, *, phases: int, scrubber: Scrubber) -> None:
         self.job = job
         self.lease = lease
-        self.publisher = publisher
-        self.meter = meter
+        self.budget = budget
+        self.meter = ProgressMeter(expected_phases=phases)
+        self.publisher = Publisher(job, scrub=scrubber.text)
+        self.started = 0.0
         self.next_hint_at = 0.0
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._attend, name=f"attendant-{job.pk}", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+    @property
+    def ran_seconds(self) -> float:
+        """Return how long the process has run."""
+        return time.monotonic() - self.started
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._done.set()
-        self._thread.join()
+    def on_line(self, stream: str, text: str) -> None:
+        """Take one update of the simulator's output."""
+        self.publisher.log.update(stream, text)
+        if stream == "stdout":
+            self.meter.feed(text)
 
-    def _attend(self) -> None:
-        try:
-            while not self._done.wait(ATTENDED_EVERY_SECONDS):
-                self._attend_once()
-        finally:
-            connection.close()
+    def on_line_end(self, stream: str) -> None:
+        """Hear that the last update of a stream was not redrawn."""
+        self.publisher.log.end_line(stream)
 
-    def _attend_once(self) -> None:
-        """Do each duty; one that fails is tried again at its next turn."""
-        for duty in (self.publish, self.look_for_cancel):
-            try:
-                duty()
-            except Exception:
-                logger.exception("job %s: %s failed and is tried again", self.job.pk, duty.__name__)
-                connection.close()
+    def watch(self, process: SimulatorProcess, *, started: float) -> Ended:
+        """Wait for the end, and bring it about when it is time; `started` is monotonic. Raises LeaseLost."""
+        self.started = started
+        duties = [self.publish, self.look_for_cancel, self.extend_budget]
+        # The process is gone before the attendant is waited for, which may hang.
+        with Attendant(duties, name=f"attendant-{self.job.pk}"), contextlib.closing(process):
+            while (ended := process.wait(WATCHED_EVERY_SECONDS)) is None:
+                self.lease.require()
+                if ended := self._stop_when_due(process):
+                    break
+        return ended
+
+    def _stop_when_due(self, process: SimulatorProcess) -> Ended | None:
+        """Stop a process that is cancelled or has used up what it may; None when it may run on."""
+        if self.lease.cancelled.is_set():
+            reason, grace = verdict.CANCELLED, CANCEL_GRACE_SECONDS
+        elif self.ran_seconds >= self.budget.seconds:
+            reason = verdict.CEILING if self.budget.is_whole else verdict.CREDITS
+            grace = CAP_GRACE_SECONDS
+        else:
+            return None
+        ended = process.stop(reason, grace_seconds=grace)
+        if ended is None:
+            raise RuntimeError("the simulator could not be stopped")
+        return ended
 
     def publish(self) -> None:
         """Show how far the job is."""
@@ -76,44 +98,41 @@ class Attendant:
             if cancellation.is_hinted(self.job):
                 self.lease.look_for_cancel()
 
+    def extend_budget(self) -> None:
+        """Hold more credits when what is held runs short."""
+        self.budget.extend_when_due(ran_seconds=self.ran_seconds)
 
-class Watcher:
-    """Follows one simulator process to its end, or brings that about."""
 
-    def __init__(self, job: Job, lease: Lease, *, phases: int) -> None:
-        self.job = job
-        self.lease = lease
-        self.meter = ProgressMeter(expected_phases=phases)
-        self.publisher = Publisher(job)
+class Attendant:
+    """A thread that does some duties again and again until the block it guards is left."""
 
-    def on_line(self, stream: str, text: str) -> None:
-        """Take one update of the simulator's output."""
-        self.publisher.log.update(stream, text)
-        if stream == "stdout":
-            self.meter.feed(text)
+    def __init__(self, duties: Sequence[Callable[[], None]], *, name: str) -> None:
+        self.duties = duties
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._attend, name=name, daemon=True)
 
-    def on_line_end(self, stream: str) -> None:
-        """Hear that the last update of a stream was not redrawn."""
-        self.publisher.log.end_line(stream)
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
 
-    def watch(self, process: SimulatorProcess, *, started: float) -> Ended:
-        """Wait for the end, and bring it about when it is time; `started` is monotonic. Raises LeaseLost."""
-        with Attendant(self.job, self.lease, publisher=self.publisher, meter=self.meter):
-            while (ended := process.wait(WATCHED_EVERY_SECONDS)) is None:
-                self.lease.require()
-                if ended := self._stop_when_due(process, ran=time.monotonic() - started):
-                    break
-        return ended
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
 
-    def _stop_when_due(self, process: SimulatorProcess, *, ran: float) -> Ended | None:
-        """Stop a process that is cancelled or has run for `ran` seconds, its most; None when it may run on."""
-        if self.lease.cancelled.is_set():
-            reason, grace = verdict.CANCELLED, CANCEL_GRACE_SECONDS
-        elif ran >= self.job.ceiling_runtime_seconds:
-            reason, grace = verdict.CEILING, CAP_GRACE_SECONDS
-        else:
-            return None
-        ended = process.stop(reason, grace_seconds=grace)
-        if ended is None:
-            raise RuntimeError("the simulator could not be stopped")
-        return ended
+    def _attend(self) -> None:
+        try:
+            while not self._done.wait(ATTENDED_EVERY_SECONDS):
+                for duty in self.duties:
+                    self._try(duty)
+        finally:
+            connection.close()
+
+    def _try(self, duty: Callable[[], None]) -> None:
+        """Do a duty; one that fails is done again at its next turn."""
+        try:
+            duty()
+        except Exception:
+            logger.exception("%s: a duty failed and is tried again", self._thread.name)
+            connection.close()

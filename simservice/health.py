@@ -1,14 +1,21 @@
 """Whether the process lives, and whether the service can do its work."""
 
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Literal, TypedDict
 
-from django.db import DatabaseError, connection
+from django.db import Error as DatabaseError
+from django.db import connection
 from django.http import HttpRequest, JsonResponse
 from redis.exceptions import RedisError
 
 from simservice import presence
 from simservice.api.methods import read_only
 from simservice.api.operations import Answer, Operation, documented
+
+ANSWERED_WITHIN_SECONDS = 2.5
+
+# A part that hangs must not hold the answer; connections give up by themselves after a few seconds.
+askers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="readiness")
 
 
 class Alive(TypedDict):
@@ -28,13 +35,13 @@ class Readiness(TypedDict):
 
 HEALTHZ = Operation(
     id="getHealth",
-    tag="Operation",
+    tag="Health",
     summary="Ask whether the process lives",
     answers={200: Answer(description="It does", shape=Alive, example={"status": "ok"})},
 )
 READYZ = Operation(
     id="getReadiness",
-    tag="Operation",
+    tag="Health",
     summary="Ask whether the service can do its work",
     description="It needs the database, Redis and at least one simulation worker.",
     answers={
@@ -63,19 +70,33 @@ def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
 @read_only
 def readyz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     """Answer 200 when the database, Redis and at least one simulation worker answer, else 503 and what does not."""
-    parts = {"database": database_answers(), **redis_and_workers()}
+    parts = answers()
     ready = all(parts.values())
     return JsonResponse({"status": "ok" if ready else "unavailable", **parts}, status=200 if ready else 503)
 
 
-def database_answers() -> bool:
-    """Tell whether PostgreSQL answers."""
+def answers() -> dict[str, bool]:
+    """Ask all parts at once; one that takes longer than two and a half seconds does not answer."""
+    parts = {"database": False, "redis": False, "worker": False}
+    asked = [askers.submit(ask) for ask in (database_answers, redis_and_workers)]
+    done, late = wait(asked, timeout=ANSWERED_WITHIN_SECONDS)
+    for question in late:
+        question.cancel()
+    for question in done:
+        parts |= question.result()
+    return parts
+
+
+def database_answers() -> dict[str, bool]:
+    """Tell whether PostgreSQL answers on a new connection."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
     except DatabaseError:
-        return False
-    return True
+        return {"database": False}
+    finally:
+        connection.close()
+    return {"database": True}
 
 
 def redis_and_workers() -> dict[str, bool]:

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from simservice.api.errors import NotFound, error_response
+from simservice.api.methods import read_only
 
 REGISTRY = CollectorRegistry()
 
@@ -53,6 +54,7 @@ def route_of(request: HttpRequest) -> str:
     return request.resolver_match.route if request.resolver_match else "none"
 
 
+@read_only
 def metrics(request: HttpRequest) -> HttpResponse:
     """Answer Prometheus when it sends `METRICS_TOKEN`; for everybody else there is nothing here."""
     sent = request.headers.get("Authorization", "").encode()

@@ -36,6 +36,9 @@ ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[:
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / ".local"))).resolve()
 
+# Encrypts the game credentials that wait in Redis with their jobs
+CREDENTIALS_KEY = env.str("CREDENTIALS_KEY", default="") or SECRET_KEY
+
 # What changes the contract (contract, section 0)
 API_RESOURCE = env.str("API_RESOURCE", default="sim")
 SERVICE_BRAND = env.str("SERVICE_BRAND", default="Service")
@@ -122,6 +125,7 @@ DATABASES: dict[str, dict[str, Any]] = {
 }
 DATABASES["default"].setdefault("OPTIONS", {}).update(
     application_name="simservice",
+    connect_timeout=5,
     options="-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s",
 )
 DATABASES["default"].update(CONN_MAX_AGE=60, CONN_HEALTH_CHECKS=True)
@@ -189,6 +193,7 @@ SPECTACULAR_SETTINGS = {
     "SERVERS": [{"url": PUBLIC_BASE_URL or "/"}],
     # Choices stay where they are used, and say nothing beyond themselves.
     "POSTPROCESSING_HOOKS": [],
+    "ENFORCE_NON_BLANK_FIELDS": True,
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "SORT_OPERATIONS": False,
 }

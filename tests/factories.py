@@ -56,8 +56,13 @@ class BuildFactory(factory.django.DjangoModelFactory[Build]):
     created_at = factory.LazyFunction(timezone.now)
 
 
-def make_job(client: Client | None = None, *, text: str = PROFILE, **fields: Any) -> Job:
-    """Accept a job as a submission would, with any of its fields replaced."""
+def make_job(
+    client: Client | None = None, *, text: str = PROFILE, held_credits: int | None = None, **fields: Any
+) -> Job:
+    """Accept a job as a submission would, with any of its fields replaced.
+
+    Its whole ceiling is held, or `held_credits`, and its fee in either case.
+    """
     client = client or default_client(make_account())
     now = timezone.now()
     defaults: dict[str, Any] = {
@@ -81,7 +86,8 @@ def make_job(client: Client | None = None, *, text: str = PROFILE, **fields: Any
     job = Job(**(defaults | fields))
     lifecycle.accept(job)
     JobProfile.objects.create(job=job, text=text)
-    reserved = job.ceiling_credits + job.priority_fee_credits
+    cost = job.ceiling_credits if held_credits is None else held_credits
+    reserved = cost + job.priority_fee_credits
     ledger.purchase(job.account, reserved, reason="for a test")
     ledger.hold(job.account, reserved, job_id=job.pk)
     return job

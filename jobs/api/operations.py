@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
+from jobs import variants
 from jobs.api import examples, shapes
 from jobs.api.requests import HEADERS, MAX_CREDENTIAL, MAX_PROFILE_BYTES, PARAMETERS, SubmissionFields
 from simservice.api import errors
@@ -88,12 +89,18 @@ def query_parameters() -> list[Parameter]:
             shape=field,
             description=f"Plain text only: `{place}`",
             example=examples.QUERY[name],
-            # A list is written with commas.
-            style={"style": "form", "explode": False} if name == "webhookEvents" else {},
+            style=style_of(name),
         )
         for name, (place, field) in known.items()
         if field is not None
     ]
+
+
+def style_of(name: str) -> dict[str, Any]:
+    """Return how a query parameter is written, and whether it should be at all."""
+    if name == "webhookEvents":
+        return {"style": "form", "explode": False}
+    return {"deprecated": True} if name == variants.current().deprecated_cap_field else {}
 
 
 def credential_headers() -> list[Parameter]:
@@ -141,13 +148,11 @@ SUBMIT_JOB = Operation(
         )
     },
     errors=[
-        errors.ValidationFailed,
         errors.InvalidJson,
         errors.WebhookNotConfigured,
         errors.InsufficientCredits,
         errors.InactiveEntitlement,
         errors.IdempotencyKeyReuse,
-        errors.RequestTooLarge,
         errors.ProfileTooLarge,
         errors.UnsupportedMediaType,
         errors.ProfileRefused,
@@ -177,7 +182,7 @@ LIST_JOBS = Operation(
             },
         )
     },
-    errors=[errors.ValidationFailed, errors.InvalidCursor],
+    errors=[errors.InvalidCursor],
 )
 GET_JOB = Operation(
     id="getJob",
@@ -200,7 +205,7 @@ GET_JOB_STATUS = Operation(
             description="How the job is doing", shape=shapes.JobStatus, example=examples.STATUS, headers=ACTIVE
         )
     },
-    errors=[errors.ValidationFailed, errors.NotFound],
+    errors=[errors.NotFound],
 )
 GET_JOB_PROFILE = Operation(
     id="getJobProfile",
@@ -315,7 +320,7 @@ GET_MANIFEST = Operation(
     description="Needs no key; `links.manifest` of a job has the address.",
     parameters=[TOKEN],
     answers={200: Answer(description="The manifest", shape=shapes.Manifest, example=examples.MANIFEST)},
-    errors=[errors.NotFound, errors.InternalError],
+    errors=[errors.NotFound],
 )
 DOWNLOAD_ARTIFACT = Operation(
     id="downloadArtifact",
@@ -336,5 +341,5 @@ DOWNLOAD_ARTIFACT = Operation(
         304: Answer(description="Nothing new"),
         416: Answer(description="There is no such part"),
     },
-    errors=[errors.NotFound, errors.InternalError],
+    errors=[errors.NotFound],
 )

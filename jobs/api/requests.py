@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from django.conf import settings
 from django.core.validators import RegexValidator
 from django.http import QueryDict
-from drf_spectacular.utils import extend_schema_field
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -104,6 +105,7 @@ class ProfileFields(StrictSerializer):
     text = StrictCharField(allow_blank=True)
 
 
+@extend_schema_serializer(deprecate_fields=[name for name in [variants.current().deprecated_cap_field] if name])
 class RuntimeFields(StrictSerializer):
     """How the job may run."""
 
@@ -195,8 +197,11 @@ def as_boolean(text: str) -> bool | str:
 
 
 def as_integer(text: str) -> int | str:
-    """Return a decimal integer of sensible length, or the text for the form's own complaint."""
-    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
+    """Return a decimal integer, or the text for the form's own complaint.
+
+    As long as a whole address may be: what is too large is refused by the account's limit, not for its form.
+    """
+    return int(text) if re.fullmatch(r"-?[0-9]{1,4000}", text) else text
 
 
 def as_list(text: str) -> list[str]:
@@ -232,10 +237,7 @@ PLAIN_NAMES = (
 
 
 def from_text(text: str, query: QueryDict, headers: Mapping[str, str]) -> Submission:
-    """Return the request a plain-text body, its query and its headers stand for.
-
-    Raises ProfileTooLarge or ValidationFailed, which names what the caller wrote and not its place in JSON.
-    """
+    """Return the request a plain text, its query and its headers stand for. Raises as `from_json` does."""
     body: dict[str, Any] = {"build": {}, "profile": {"text": text}}
     refuse_large_profile(body)
     for name, value in single_values(query, known=PARAMETERS).items():
@@ -244,10 +246,8 @@ def from_text(text: str, query: QueryDict, headers: Mapping[str, str]) -> Submis
     for name, place in HEADERS.items():
         if name in headers:
             put(body, place, headers[name])
-    try:
+    with parameters_named():
         fields = validated(SubmissionFields(data=body))
-    except ValidationFailed as error:
-        raise ValidationFailed([issue | {"path": plain_name(issue["path"])} for issue in error.issues]) from None
     return normalised(fields)
 
 
@@ -257,6 +257,20 @@ def put(body: dict[str, Any], place: str, value: Any) -> None:
     for parent in parents:
         body = body.setdefault(parent, {})
     body[last] = value
+
+
+def named_as_sent(request: Request) -> AbstractContextManager[None]:
+    """Let what a block refuses name what the caller wrote, in whichever form."""
+    return parameters_named() if is_plain_text(request.content_type) else nullcontext()
+
+
+@contextmanager
+def parameters_named() -> Iterator[None]:
+    """Let what the block refuses name the plain-text form's parameters and not their places in the JSON form."""
+    try:
+        yield
+    except ValidationFailed as error:
+        raise ValidationFailed([issue | {"path": plain_name(issue["path"])} for issue in error.issues]) from None
 
 
 def plain_name(path: str) -> str:

@@ -141,8 +141,8 @@ def queue_of(job: Job) -> shapes.Queue | None:
     estimate = estimated_start(job)
     return {
         "queuedAt": iso(job.created_at),
-        "estimatedStartSeconds": estimate and estimate.seconds,
-        "estimatedStartUpdatedAt": estimate and iso(estimate.updated_at),
+        "estimatedStartSeconds": estimate.seconds if estimate else None,
+        "estimatedStartUpdatedAt": iso(estimate.updated_at) if estimate else None,
     }
 
 

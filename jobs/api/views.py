@@ -13,7 +13,7 @@ from clients import rate_limits
 from clients.authentication import Caller
 from jobs import builds, cancellation, queries, submission, usage
 from jobs.api import operations, responses
-from jobs.api.requests import read_submission
+from jobs.api.requests import named_as_sent, read_submission
 from jobs.links import Links
 from jobs.progress import log_entries_of, progress_of
 from jobs.submission import Accepted
@@ -55,14 +55,16 @@ class JobList(JobsAPIView):
 
     @documented(operations.SUBMIT_JOB)
     def post(self, request: Request) -> HttpResponse:
-        answer = submission.submit(
-            read_submission(request),
-            key=self.caller().key,
-            idempotency_key=idempotency_key(request),
-            render=self.render_accepted,
-        )
+        asked = read_submission(request)
+        with named_as_sent(request):
+            answer = submission.submit(
+                asked,
+                key=self.caller().key,
+                idempotency_key=idempotency_key(request),
+                render=self.render_accepted,
+            )
         response = HttpResponse(answer.body, content_type="application/json")
-        if answer.replayed:
+        if answer.job is None:
             response["X-Idempotent-Replay"] = "true"
         return response
 

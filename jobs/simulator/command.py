@@ -11,6 +11,8 @@ from typing import Literal
 PROFILE_NAME = "profile.simc"
 REPORT_NAME = "report.json"
 HTML_NAME = "report.html"
+# Read by the simulator itself, from its working directory (2a).
+CREDENTIALS_NAME = "apikey.txt"
 
 # Each is known to every tree since 2020 and each value is one that all of them accept: an unknown name would
 # only add a warning, a bad value would end the run (section 1.6).
@@ -19,8 +21,6 @@ _EVERY_RUN = (
     "profileset_init_threads=1",
     # The form that `jobs.simulator.progress` reads (3.2).
     "progressbar_type=0",
-    # An item the build does not know would otherwise be fetched from the network, slowly and in vain (2c).
-    "item_db_source=local",
     # Zero would leave the standard errors out of the report; more would only make it larger (2e, 4.2).
     "statistics_level=1",
     # Event logs: one iteration on one thread, and output without end (2e).
@@ -42,8 +42,10 @@ _REPORT_OPTION = {
 }
 
 
-def arguments(*, threads: int, json_version: Literal[2, 3], html: bool) -> list[str]:
+def arguments(*, threads: int, json_version: Literal[2, 3], html: bool, has_credentials: bool = False) -> list[str]:
     """Return the arguments of one run in a directory that holds the profile under `PROFILE_NAME`.
+
+    With game credentials beside it, items that the build does not know are looked up with them.
 
     The profile comes first: options apply in order and the last one wins (section 1.6), so the service's own
     follow it. File names are relative to the run's directory.
@@ -54,6 +56,8 @@ def arguments(*, threads: int, json_version: Literal[2, 3], html: bool) -> list[
     return [
         PROFILE_NAME,
         *_EVERY_RUN,
+        # By default the network would be asked for such an item, without credentials slowly and in vain (2c).
+        f"item_db_source={'local/bcpapi' if has_credentials else 'local'}",
         f"threads={threads}",
         _REPORT_OPTION[json_version],
         # Without a page wanted, the empty name takes back one the profile asked for.

@@ -180,6 +180,7 @@ class Supervisor:
         next_check_at = 0.0
         while self.child_pid not in self.ended:
             self.step()
+            self.check_time()
             if time.monotonic() >= next_check_at:
                 self.check_disk()
                 next_check_at = time.monotonic() + CHECK_SECONDS
@@ -220,7 +221,7 @@ class Supervisor:
     def step(self) -> None:
         """Wait for the next thing to happen and deal with it."""
         sources = [source for source in (self.ready, self.worker, self.wakeup) if source.fileno() >= 0]
-        readable, _, _ = select.select(sources, [], [], CHECK_SECONDS)
+        readable, _, _ = select.select(sources, [], [], min(CHECK_SECONDS, max(0.0, self.seconds_left)))
         if self.ready in readable:
             self.read_ready()
         if self.worker in readable:
@@ -273,6 +274,16 @@ class Supervisor:
             time.sleep(0.002)
             self.ended |= reap()
         self.ended |= kill_descendants()
+
+    @property
+    def seconds_left(self) -> float:
+        return float(self.started_at + self.specification["wall_seconds"] - time.monotonic())
+
+    def check_time(self) -> None:
+        """Kill a simulator that the worker, suspended perhaps, has let run past its time."""
+        if self.seconds_left <= 0:
+            self.stopped_for = "overtime"
+            self.kill()
 
     def check_disk(self) -> None:
         """Kill a simulator whose private directory has outgrown its limit."""

@@ -38,12 +38,14 @@ class SimulatorNotStarted(Exception):
 class Limits:
     """What one simulator may use.
 
-    ``cpu_seconds``, ``memory_bytes`` (address space, of which numerical libraries reserve much for each
-    thread), ``file_bytes`` (largest file) and ``open_files`` hold for each process; ``processes`` counts threads
-    too. ``disk_bytes`` is for the whole private directory, ``log_bytes`` what is kept of each stream, and
-    ``output_bytes`` what both may print before it counts as a flood.
+    ``wall_seconds`` is for a simulator that nobody stopped in time. ``cpu_seconds``, ``memory_bytes`` (address
+    space, of which numerical libraries reserve much for each thread), ``file_bytes`` (largest file) and
+    ``open_files`` hold for each process; ``processes`` counts threads too. ``disk_bytes`` is for the whole private
+    directory, ``log_bytes`` what is kept of each stream, and ``output_bytes`` what both may print before it counts
+    as a flood.
     """
 
+    wall_seconds: float
     cpu_seconds: int
     memory_bytes: int
     file_bytes: int
@@ -59,8 +61,8 @@ class Ended:
     """How a simulator ended.
 
     One of ``exit_status`` and ``signal`` is None; both are if its supervisor was killed. ``stopped_for`` is the
-    first reason given for stopping it, or ``output_flood`` or ``disk_flood``. ``wall_seconds`` runs from the
-    simulator's first instruction to its end. ``cpu_seconds`` and ``peak_memory_bytes`` (of the largest
+    first reason given for stopping it, or ``output_flood``, ``disk_flood`` or ``overtime``. ``wall_seconds`` runs
+    from the simulator's first instruction to its end. ``cpu_seconds`` and ``peak_memory_bytes`` (of the largest
     process) include the launcher's last steps: some 0.05 s and 10 MB.
     """
 
@@ -191,7 +193,8 @@ class SimulatorProcess:
             self.close()
             raise SimulatorNotStarted(f"{message.get('failed', 'the launcher ended')}{self._last_words()}")
         bubblewrap = ["bubblewrap"] if self.sandbox.bubblewrap else []
-        self.layers = [*bubblewrap, *message["started"]]
+        network = ["network_open"] if self.network else []
+        self.layers = [*bubblewrap, *message["started"], *network]
 
     def wait(self, timeout: float | None) -> Ended | None:
         """How it ended, or None if it still runs after ``timeout`` seconds.
@@ -251,6 +254,7 @@ class SimulatorProcess:
             uid=self.user.uid if self.user else None,
             resource_limits=resource_limits(self.limits, others=0 if self.user else tasks_of_this_user()),
             disk_bytes=self.limits.disk_bytes,
+            wall_seconds=self.limits.wall_seconds,
         )
         if self.user is not None:
             self.directory.hand_over(self.user.uid)

@@ -237,7 +237,8 @@ class Confinement:
     """What one run may have.
 
     ``readable`` are the build's files; choose them narrowly, since a simulator can print what it reads.
-    ``resource_limits`` maps names of the ``resource`` module to (soft, hard) limits.
+    ``resource_limits`` maps names of the ``resource`` module to (soft, hard) limits. After ``wall_seconds`` it is
+    killed, whether or not a worker sees to it.
     """
 
     directory: PrivateDirectory
@@ -246,6 +247,7 @@ class Confinement:
     uid: int | None
     resource_limits: Mapping[str, tuple[int, int]]
     disk_bytes: int
+    wall_seconds: float
 
     @property
     def environment(self) -> dict[str, str]:
@@ -318,6 +320,7 @@ class Sandbox:
             "environment": confinement.environment,
             "watched": cwd,
             "disk_bytes": confinement.disk_bytes,
+            "wall_seconds": confinement.wall_seconds,
         }
         return launcher_command("supervise", supervise)
 
@@ -394,6 +397,7 @@ def bubblewrap_works(executable: Path) -> bool:
             uid=FIRST_UID if os.geteuid() == 0 else None,
             resource_limits={},
             disk_bytes=0,
+            wall_seconds=0,
         )
         command = [*bubblewrap_command(executable, confinement), "--", str(INTERPRETER), "-I", "-S", "-c", ""]
         try:

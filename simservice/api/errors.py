@@ -3,9 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, JsonResponse
 
 Meta = Mapping[str, Any]
+
+DATABASE_AWAY = (OperationalError, InterfaceError)
+"""What Django raises when PostgreSQL does not answer, or not in time."""
 
 
 class ApiError(Exception):
@@ -201,6 +205,13 @@ class Unavailable(ApiError):
 class QueueUnavailable(Unavailable):
     code = "queue_unavailable"
     message = "The queue takes no jobs at the moment."
+
+
+class DatabaseUnavailable(QueueUnavailable):
+    message = "The service cannot reach its database at the moment."
+
+    def __init__(self) -> None:
+        super().__init__({"reason": "database_unavailable", "queueHealth": "unavailable"})
 
 
 class SecretStoreUnavailable(Unavailable):

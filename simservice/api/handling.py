@@ -13,7 +13,9 @@ from rest_framework.views import set_rollback
 
 from simservice.api.addresses import base_url
 from simservice.api.errors import (
+    DATABASE_AWAY,
     ApiError,
+    DatabaseUnavailable,
     InternalError,
     InvalidJson,
     MethodNotAllowed,
@@ -43,6 +45,8 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
     error = as_api_error(exc)
     if error.status == InternalError.status:
         logger.error("request %s failed", request.META["REQUEST_ID"], exc_info=exc)
+    if isinstance(exc, DATABASE_AWAY):
+        logger.error("request %s found no database: %s", request.META["REQUEST_ID"], exc)
     if error.documented:
         error.meta = {**(error.meta or {}), "docsUrl": docs_url(request, error)}
     headers = dict(error.headers)
@@ -57,6 +61,8 @@ def as_api_error(exc: Exception) -> ApiError:
         return exc
     if isinstance(exc, MALFORMED):
         return malformed()
+    if isinstance(exc, DATABASE_AWAY):
+        return DatabaseUnavailable()
     return FRAMEWORK_ERRORS.get(type(exc), InternalError)()
 
 

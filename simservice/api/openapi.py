@@ -32,14 +32,15 @@ from simservice.api.operations import (
     operation_of,
 )
 
-# What any operation that needs a key may answer.
+# What any operation may answer; the server itself refuses addresses and headers that are too long.
+ANY: Sequence[type[ApiError]] = (errors.ValidationFailed, errors.RequestTooLarge, errors.InternalError)
+# What any operation that needs a key may answer besides.
 KEYED: Sequence[type[ApiError]] = (
     errors.MissingToken,
     errors.InvalidToken,
     errors.RevokedToken,
     errors.ExpiredToken,
     errors.RateLimitExceeded,
-    errors.InternalError,
     errors.ApiMaintenance,
 )
 STATUS_WORDS = {
@@ -90,7 +91,7 @@ class DocumentedSchema(AutoSchema):
             "requestBody": self.request_body(operation.bodies),
             "responses": {
                 **{str(status): self.answer(answer) for status, answer in operation.answers.items()},
-                **self.refusals([*operation.errors, *common]),
+                **self.refusals([*operation.errors, *ANY, *common]),
             },
         }
         return {name: part for name, part in parts.items() if part}
@@ -111,6 +112,8 @@ class DocumentedSchema(AutoSchema):
 
     def _map_serializer_field(self, field: Any, direction: Any, bypass_extensions: bool = False) -> Any:  # noqa: FBT001, FBT002
         schema = super()._map_serializer_field(field, direction, bypass_extensions)
+        if isinstance(field, serializers.ListField) and not field.allow_empty:
+            schema = {**schema, "minItems": 1}
         # A mark for a later step of the framework's that is not taken.
         return {name: value for name, value in schema.items() if name != "x-spec-enum-id"}
 

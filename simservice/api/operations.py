@@ -66,7 +66,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One method of one address. `errors` are those that only some operations have."""
+    """One method of one address. `errors` are those that not every operation has."""
 
     id: str
     tag: str

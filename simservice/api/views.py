@@ -1,9 +1,8 @@
 """The API's own description, served."""
 
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_safe
 
+from simservice.api.methods import read_only
 from simservice.api.openapi import document_text
 from simservice.api.operations import Answer, Operation, documented
 from simservice.api.shapes import FreeObject
@@ -12,14 +11,12 @@ OPENAPI = Operation(
     id="getOpenApi",
     tag="Public",
     summary="Read this document",
-    description="Needs no key.",
     answers={200: Answer(description="The document", shape=FreeObject, example={"openapi": "3.1.0"})},
 )
 
 
 @documented(OPENAPI)
-@csrf_exempt
-@require_safe
+@read_only
 def openapi_document(request: HttpRequest) -> HttpResponse:  # noqa: ARG001
     """Answer with the OpenAPI document of this deployment."""
     headers = {"Cache-Control": "public, max-age=300"}

@@ -5,6 +5,7 @@ import re
 import pytest
 from django.test import Client
 
+from dashboard import docs
 from simservice.api.examples import family
 from simservice.api.openapi import document
 
@@ -14,9 +15,9 @@ def page() -> str:
     return Client().get("/docs").content.decode()
 
 
-def test_every_error_has_its_anchor(page: str) -> None:
+def test_what_answers_point_at_has_its_anchor(page: str) -> None:
     ids = set(re.findall(r' id="([^"]+)"', page))
-    assert ids >= {error.code for error in family()}
+    assert ids >= {error.code for error in family()} | {"deprecations"}
 
 
 def test_every_operation_is_there(page: str) -> None:
@@ -39,3 +40,7 @@ def test_it_needs_nothing_from_elsewhere(page: str) -> None:
 
 def test_the_commands_name_this_deployment(page: str) -> None:
     assert "http://testserver/v1/sim/jobs?channel=latest" in page
+
+
+def test_words_in_backticks_are_code_and_nothing_is_markup() -> None:
+    assert docs.prose("`a<b>` & c") == "<code>a&lt;b&gt;</code> &amp; c"

@@ -1,106 +1,10 @@
-"""The whole stack as `manage.py local` starts it, and a caller of its API."""
+"""One stack for all end-to-end tests."""
 
-import contextlib
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
-import psutil
 import pytest
-import requests
-from django.conf import settings
-from redis import Redis
 
-TERMINAL = {"completed", "failed", "cancelled", "timed_out"}
-QUICK = 'mage="Quick"\nlevel=80\niterations=20\n'
-# Minutes of work within the platform's limits: many sets of many fights.
-LONG = 'mage="Long"\nlevel=80\niterations=250000\n' + "".join(
-    f"profileset.{number}+=head=,id={number},ilevel=600\n" for number in range(100)
-)
-
-
-@dataclass(frozen=True)
-class Stack:
-    """A running stack and what its READY line said."""
-
-    process: subprocess.Popen[str]
-    ready: dict[str, str]
-
-    def call(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
-        """Call the API and return the body of a success."""
-        headers = {"Authorization": f"Bearer {self.ready['apiKey']}"}
-        answer = requests.request(
-            method, f"{self.ready['url']}/v1/sim/{path}", headers=headers, timeout=10, **kwargs
-        )
-        answer.raise_for_status()
-        body: dict[str, Any] = answer.json()
-        return body
-
-    def submit(self, text: str = QUICK, **fields: Any) -> str:
-        """Submit a job and return its id."""
-        body = {"build": {"channel": "latest"}, "profile": {"text": text}, **fields}
-        return str(self.call("POST", "jobs", json=body)["id"])
-
-    def job(self, job_id: str) -> dict[str, Any]:
-        return self.call("GET", f"jobs/{job_id}")
-
-    def wait(self, job_id: str, reached: Callable[[dict[str, Any]], bool], *, seconds: float) -> dict[str, Any]:
-        """Poll a job until it is as wanted."""
-        deadline = time.monotonic() + seconds
-        while not reached(job := self.job(job_id)):
-            assert time.monotonic() < deadline, f"still {job['status']} after {seconds} s"
-            time.sleep(0.1)
-        return job
-
-    def wait_for_end(self, job_id: str, *, seconds: float = 60) -> dict[str, Any]:
-        """Poll a job until it has ended."""
-        return self.wait(job_id, lambda job: job["status"] in TERMINAL, seconds=seconds)
-
-    def worker(self) -> psutil.Process:
-        """Return the simulation worker's process."""
-        (worker,) = below(psutil.Process(self.process.pid), "sim.high,sim.standard,sim.background")
-        return worker
-
-    def redis(self) -> "Redis":
-        return Redis.from_url(self.ready["redisUrl"])
-
-
-def below(process: psutil.Process, words: str) -> list[psutil.Process]:
-    """Return the live descendants of a process whose command lines hold some words."""
-    found = []
-    for child in process.children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if words in " ".join(child.cmdline()):
-                found.append(child)
-    return found
-
-
-@contextlib.contextmanager
-def running_stack(data: Path, **chosen: str) -> Iterator[Stack]:
-    """Start a stack with its data in a folder and its settings in the environment, and stop it in the end."""
-    own = ("DATABASE_URL", "REDIS_URL", "DATA_DIR", "SECRET_KEY")
-    environment = {name: value for name, value in os.environ.items() if name not in own} | chosen
-    command = [sys.executable, "manage.py", "local", "--port", "0", "--data", str(data), "--no-demo"]
-    process = subprocess.Popen(
-        command, cwd=Path(settings.BASE_DIR), env=environment, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line.startswith("READY "), line
-    try:
-        yield Stack(process, json.loads(line.removeprefix("READY ")))
-    finally:
-        process.send_signal(signal.SIGTERM)
-        status = process.wait(30)
-        process.stdout.close()
-    assert status == 0
+from tests.stack import Stack, running_stack
 
 
 @pytest.fixture(scope="session")

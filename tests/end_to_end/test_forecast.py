@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.end_to_end.conftest import Stack
+from tests.stack import Stack
 
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 

@@ -1,13 +1,16 @@
 """The promises that only the whole stack can keep: real processes, real servers, real HTTP."""
 
 import random
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
+import psycopg
 import pytest
 import requests
 
-from tests.end_to_end.conftest import LONG, Stack, below
+from tests.stack import LONG, Stack, below
 
 # One stack serves all of them, so they run on one of the test processes.
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
@@ -70,3 +73,29 @@ def test_unknown_and_malformed_requests_leave_nothing(stack: Stack) -> None:
         requests.post(url, data=body, headers=headers, timeout=5) for body in (b"{", b'{"x": 1}', b"\x00", b"[]")
     ]
     assert [answer.status_code for answer in answers] == [400] * 4
+
+
+BURST = """
+    SELECT (SELECT count(*) FROM jobs_job WHERE metadata->>'burst' = 'yes'),
+        (SELECT count(*) FROM billing_hold WHERE job_id IN (SELECT id FROM jobs_job WHERE metadata->>'burst' = 'yes')),
+        (SELECT count(*) FROM billing_hold WHERE job_id NOT IN (SELECT id FROM jobs_job))
+"""
+
+
+def test_fifty_identical_submissions_at_once_are_one_job(stack: Stack) -> None:
+    headers = {"Authorization": f"Bearer {stack.ready['apiKey']}", "Idempotency-Key": "fifty at once"}
+    body = {"build": {"channel": "latest"}, "profile": {"text": QUICK}, "metadata": {"burst": "yes"}}
+    start = threading.Barrier(50)
+
+    def submit(_: int) -> requests.Response:
+        start.wait(30)
+        return requests.post(f"{stack.ready['url']}/v1/sim/jobs", json=body, headers=headers, timeout=60)
+
+    with ThreadPoolExecutor(50) as pool:
+        answers = list(pool.map(submit, range(50)))
+    assert [answer.status_code for answer in answers] == [200] * 50
+    assert len({answer.content for answer in answers}) == 1
+    assert sum("X-Idempotent-Replay" not in answer.headers for answer in answers) == 1
+    with psycopg.connect(stack.ready["databaseUrl"]) as database:
+        assert database.execute(BURST).fetchone() == (1, 1, 0)
+    assert stack.wait_for_end(answers[0].json()["id"])["status"] == "completed"

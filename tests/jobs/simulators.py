@@ -7,10 +7,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from django.core.files.storage import default_storage
 from django.db import connection
 
+from clients.models import Client
 from jobs import execution, queue
 from jobs.models import Artifact, Build, Job
 from tests.factories import BuildFactory, make_job
@@ -51,17 +53,17 @@ def claim() -> Job:
     return job
 
 
-def run(**fields: object) -> Job:
+def run(client: Client | None = None, **fields: Any) -> Job:
     """Submit, claim and execute one job; return it as it ended."""
-    make_job(**fields)  # type: ignore[arg-type]
+    make_job(client, **fields)
     job = claim()
     execution.execute(job)
     return Job.objects.get(pk=job.pk)
 
 
-def run_beside(action: Callable[[Job], object], **fields: object) -> Job:
+def run_beside(action: Callable[[Job], object], **fields: Any) -> Job:
     """Execute one job and, once its simulator runs, do something to it from another thread."""
-    make_job(**fields)  # type: ignore[arg-type]
+    make_job(**fields)
     job = claim()
 
     def act() -> None:

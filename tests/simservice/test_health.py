@@ -1,9 +1,16 @@
 """Whether the service says rightly that it can do its work."""
 
+import socket
+import time
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
 import pytest
+from django.conf import settings
+from django.db import connection
 from django.test import Client as HttpClient
 
-from simservice import presence
+from simservice import hints, presence
 
 
 def ready() -> tuple[int, dict[str, object]]:
@@ -12,7 +19,9 @@ def ready() -> tuple[int, dict[str, object]]:
     return answer.status_code, answer.json()
 
 
-def test_the_process_lives() -> None:
+def test_the_process_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the mark that allows the database, and without Redis."""
+    monkeypatch.delattr(hints, "redis")
     assert HttpClient().get("/healthz").status_code == 200
 
 
@@ -29,3 +38,46 @@ def test_a_worker_not_heard_of_for_a_while_does_not_count(monkeypatch: pytest.Mo
     presence.report("sim@here")
     monkeypatch.setattr(presence, "ALIVE_SECONDS", -1)
     assert ready()[0] == 503
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A port where connections are accepted and nothing is ever answered."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield int(server.getsockname()[1])
+
+
+def timed_ready() -> dict[str, object]:
+    """Ask for readiness; it must not take long."""
+    begun = time.monotonic()
+    status, parts = ready()
+    assert time.monotonic() - begun < 4
+    assert status == 503
+    return parts
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("hangs", [True, False], ids=["hangs", "refuses"])
+def test_a_database_that_is_away_is_told_soon(
+    monkeypatch: pytest.MonkeyPatch,
+    silent_port: int,
+    hangs: bool,  # noqa: FBT001
+) -> None:
+    presence.report("sim@here")
+    monkeypatch.setitem(connection.settings_dict, "HOST", "127.0.0.1")
+    monkeypatch.setitem(connection.settings_dict, "PORT", str(silent_port if hangs else 1))
+    assert timed_ready() == {"status": "unavailable", "database": False, "redis": True, "worker": True}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("hangs", [True, False], ids=["hangs", "refuses"])
+def test_a_redis_that_is_away_is_told_soon(
+    monkeypatch: pytest.MonkeyPatch,
+    silent_port: int,
+    hangs: bool,  # noqa: FBT001
+) -> None:
+    netloc = f"127.0.0.1:{silent_port if hangs else 1}"
+    monkeypatch.setattr(settings, "REDIS_URL", urlsplit(settings.REDIS_URL)._replace(netloc=netloc).geturl())
+    hints.redis.cache_clear()
+    assert timed_ready() == {"status": "unavailable", "database": True, "redis": False, "worker": False}
+    hints.redis.cache_clear()

@@ -5,10 +5,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from django.core.management import call_command
 from pytest_django import DjangoDbBlocker
 
-from billing.models import Account
-from clients.models import ApiKey, Client
 from simservice.api.parsers import MAX_BODY_BYTES
 from simservice.webserver import refusal
 from tests.factories import make_key
@@ -41,13 +40,8 @@ def web(
 def bearer(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[bytes]:
     """The credential of an account that the server's own connections see."""
     with django_db_blocker.unblock():
-        key, secret = make_key()
-        account = key.client.account
-        yield f"Authorization: Bearer {secret}".encode()
-        ApiKey.objects.filter(pk=key.pk).delete()
-        Client.objects.filter(account=account).delete()
-        Account.objects.filter(pk=account.pk).delete()
-        account.plan.delete()
+        yield f"Authorization: Bearer {make_key()[1]}".encode()
+        call_command("flush", interactive=False, inhibit_post_migrate=True, verbosity=0)
 
 
 def test_it_answers(web: WebServer) -> None:
@@ -164,6 +158,23 @@ def test_odd_addresses_and_hosts(web: WebServer, sent: bytes, status: int, code:
 def test_odd_credentials(web: WebServer, headers: list[bytes], code: str) -> None:
     answer = web.send(request(JOB, *headers))
     assert (answer.status, answer.code()) == (401, code)
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        (b"a=1&" * 1001, "validation_failed"),
+        (b"limit=%00", "validation_failed"),
+        (b"limit=%ff", "validation_failed"),
+        (b"limit=1;x", "validation_failed"),
+        (b"%zz", "validation_failed"),
+        (b"cursor=%22", "invalid_cursor"),
+    ],
+    ids=shortened,
+)
+def test_odd_queries(web: WebServer, bearer: bytes, query: bytes, code: str) -> None:
+    answer = web.send(request(JOBS + b"?" + query, bearer))
+    assert (answer.status, answer.code()) == (400, code)
 
 
 def test_two_credentials_are_none(web: WebServer, bearer: bytes) -> None:

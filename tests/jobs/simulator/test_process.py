@@ -25,6 +25,7 @@ from jobs.simulator.sandbox import PrivateDirectory, Sandbox, UnsafeProduct, bub
 HOSTILE = Path(__file__).with_name("hostile.py")
 PROJECT = Path(__file__).parents[3]
 LIMITS = Limits(
+    wall_seconds=60,
     cpu_seconds=20,
     memory_bytes=512 << 20,
     file_bytes=4 << 20,
@@ -309,6 +310,13 @@ def test_memory_is_limited(bench: Bench) -> None:
     assert ended.peak_memory_bytes <= LIMITS.memory_bytes
 
 
+def test_time_is_limited_even_when_nobody_watches(bench: Bench) -> None:
+    bench.limit(wall_seconds=1)
+    ended = bench.run("deaf")
+    assert (ended.signal, ended.stopped_for) == (signal.SIGKILL, "overtime")
+    assert 1 <= ended.wall_seconds < 2
+
+
 # Disk
 
 
@@ -397,8 +405,8 @@ from jobs.simulator.process import Limits, SimulatorProcess
 from jobs.simulator.sandbox import PrivateDirectory, Sandbox
 
 top, bubblewrap, executable, behaviour, *rest = sys.argv[1:]
-limits = Limits(cpu_seconds=60, memory_bytes=1 << 30, file_bytes=1 << 20, disk_bytes=1 << 20, processes=30,
-                open_files=64, log_bytes=1000, output_bytes=100000)
+limits = Limits(wall_seconds=60, cpu_seconds=60, memory_bytes=1 << 30, file_bytes=1 << 20, disk_bytes=1 << 20,
+                processes=30, open_files=64, log_bytes=1000, output_bytes=100000)
 readable = [Path(executable).parent, Path(sys.prefix), Path(sys.base_prefix)]
 with SimulatorProcess([executable, behaviour, *rest], directory=PrivateDirectory(Path(top)), limits=limits,
                       sandbox=Sandbox(Path(bubblewrap) if bubblewrap else None), readable=readable,

@@ -201,6 +201,7 @@ def confinement(tmp_path: Path, *, network: bool = False, uid: int | None = None
         uid=uid,
         resource_limits={},
         disk_bytes=1,
+        wall_seconds=1,
     )
 
 

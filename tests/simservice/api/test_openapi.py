@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.test import Client
+from django.urls import path
 from drf_spectacular.drainage import GENERATOR_STATS
 from jsonschema import Draft202012Validator, FormatChecker
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
 
 from simservice.api.examples import envelope_of, example_of, family
-from simservice.api.openapi import document
+from simservice.api.openapi import DocumentGenerator, document
 
 COMMAND = [sys.executable, "manage.py", "openapi", "--check"]
 
@@ -46,6 +50,19 @@ def validate(value: Any, schema: Any) -> None:
 def test_it_is_made_without_a_complaint() -> None:
     assert document()["openapi"].startswith("3.1")
     assert not GENERATOR_STATS
+
+
+def test_a_view_that_says_nothing_of_itself_is_complained_of(capsys: pytest.CaptureFixture[str]) -> None:
+    class Silent(APIView):
+        def get(self, request: Request) -> Response:  # noqa: ARG002
+            return Response()
+
+    make: Any = DocumentGenerator
+    generator = make(patterns=[path("v1/silent", Silent.as_view())])
+    assert "/v1/silent" not in generator.get_schema(public=True)["paths"]
+    assert GENERATOR_STATS
+    assert "GET /v1/silent is not documented" in capsys.readouterr().err
+    GENERATOR_STATS.reset()
 
 
 def test_every_body_has_examples_that_fit_its_schema() -> None:

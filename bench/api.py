@@ -1,0 +1,177 @@
+"""How fast the API answers with a million jobs in the database; about three minutes, most of it for the jobs.
+
+PostgreSQL and Redis come from their wheels, the web server is the Procfile's; the callers share its machine.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import psutil
+from honcho.environ import parse_procfile
+
+from simservice.localstack.postgres import start_postgres
+from simservice.localstack.redis_server import free_port, start_redis
+from simservice.localstack.supervisor import Program, Supervisor, shell
+
+CHECKOUT = Path(__file__).parents[1]
+CALLERS = 4
+# One for each core that the figures are meant for.
+WEB_PROCESSES = 2
+REQUESTS = 1_000
+WARM_UP = 100
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Server:
+    """The running web server, and what the database's filler said."""
+
+    port: int
+    filled: Mapping[str, Any]
+
+    def seconds(self, calls: list[Call]) -> list[float]:
+        """Make calls one after the other on one connection; return how long each took."""
+        connection = HTTPConnection("127.0.0.1", self.port)
+        headers = {"Authorization": f"Bearer {self.filled['apiKey']}", "Content-Type": "application/json"}
+        taken = []
+        for call in calls:
+            begun = time.perf_counter()
+            connection.request(call.method, call.path, body=call.body, headers=headers)
+            answer = connection.getresponse()
+            body = answer.read()
+            taken.append(time.perf_counter() - begun)
+            assert answer.status == 200, body
+        connection.close()
+        return taken
+
+    def measure(self, calls: list[Call]) -> str:
+        """Spread calls over the callers; return latencies, throughput, and what a call costs all our servers."""
+        self.seconds(calls[:WARM_UP])
+        begun, worked = time.perf_counter(), processor_seconds()
+        with ThreadPoolExecutor(CALLERS) as callers:
+            parts = callers.map(self.seconds, [calls[start::CALLERS] for start in range(CALLERS)])
+            taken = [one * 1000 for part in parts for one in part]
+        rate = len(taken) / (time.perf_counter() - begun)
+        cost = (processor_seconds() - worked) / len(taken) * 1000
+        cuts = statistics.quantiles(taken, n=100)
+        return (
+            f"p50 {cuts[49]:.0f}  p95 {cuts[94]:.0f}  p99 {cuts[98]:.0f} ms  {rate:.0f} / s  {cost:.1f} CPU ms each"
+        )
+
+
+def processor_seconds() -> float:
+    """Return the processor time that the servers have used: they are this process's descendants."""
+    times = [process.cpu_times() for process in psutil.Process().children(recursive=True)]
+    return float(sum(each.user + each.system for each in times))
+
+
+@contextmanager
+def server() -> Iterator[Server]:
+    """A web server on a database of its own with a million jobs; all of it ends with the block."""
+    supervisor = Supervisor()
+    with tempfile.TemporaryDirectory(prefix="simservice-bench-") as name:
+        try:
+            environment = start_stores(supervisor, Path(name))
+            run("manage.py", "migrate", "--verbosity", "0", environment=environment)
+            filled = json.loads(run("-m", "bench.million_jobs", environment=environment))
+            yield Server(start_web(supervisor, Path(name), environment=environment), filled)
+        finally:
+            supervisor.stop()
+
+
+def start_stores(supervisor: Supervisor, folder: Path) -> dict[str, str]:
+    """Start PostgreSQL and Redis; return the environment of the programs that use them."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    return {
+        **os.environ,
+        "DATABASE_URL": start_postgres(supervisor, folder / "postgres", log=folder / "postgres.log"),
+        "REDIS_URL": start_redis(supervisor, folder / "redis", log=folder / "redis.log", password="bench"),  # noqa: S106
+        "DATA_DIR": str(folder / "files"),
+        "SECRET_KEY": "bench",
+        "LOG_LEVEL": "WARNING",
+        "PATH": path,
+    }
+
+
+def run(*arguments: str, environment: Mapping[str, str]) -> str:
+    """Run one of our programs to its end and return its output."""
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout
+
+
+def start_web(supervisor: Supervisor, folder: Path, *, environment: Mapping[str, str]) -> int:
+    """Start the web server, wait until it answers, and return its port."""
+    port = free_port()
+    line = parse_procfile((CHECKOUT / "Procfile").read_text()).processes["web"]
+    program = Program(
+        name="web",
+        command=shell(line),
+        folder=CHECKOUT,
+        log=folder / "web.log",
+        environment={**environment, "PORT": str(port), "WEB_CONCURRENCY": str(WEB_PROCESSES)},
+    )
+    supervisor.start_server(program, lambda: answers(port), not_yet=ConnectionError)
+    return port
+
+
+def answers(port: int) -> None:
+    """Raise ConnectionError until the web server answers."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", "/healthz")
+    connection.getresponse()
+    connection.close()
+
+
+def benchmarks(filled: Mapping[str, Any]) -> dict[str, list[Call]]:
+    """Return the calls of each row of the table."""
+    root = f"/v1/{os.environ.get('API_RESOURCE', 'sim')}"
+    waiting, ended = filled["waiting"], filled["ended"]
+    body = {"build": {"channel": "latest"}, "profile": {"text": 'mage="Ada"\nlevel=80\niterations=100\n'}}
+    submission = Call("POST", f"{root}/jobs", json.dumps(body).encode())
+
+    def get(path: Callable[[str], str], ids: list[str]) -> list[Call]:
+        return [Call("GET", root + path(one)) for one in islice(cycle(ids), REQUESTS)]
+
+    return {
+        "GET jobs, first page of 25": get(lambda _: "/jobs", [""]),
+        "GET jobs, a deep page of 25": get(lambda _: f"/jobs?cursor={filled['cursor']}", [""]),
+        "GET jobs, a deep page of 100": get(lambda _: f"/jobs?limit=100&cursor={filled['cursor']}", [""]),
+        "GET jobs/{id}": get(lambda one: f"/jobs/{one}", ended),
+        "GET jobs/{id}/status, ended": get(lambda one: f"/jobs/{one}/status", ended),
+        "GET jobs/{id}/status, waiting": get(lambda one: f"/jobs/{one}/status", waiting),
+        "GET usage": get(lambda _: "/usage", [""]),
+        "POST jobs": [submission] * REQUESTS,
+    }
+
+
+def main() -> None:
+    with server() as running:
+        for name, calls in benchmarks(running.filled).items():
+            sys.stdout.write(f"{name:<30}{running.measure(calls):>62}\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""What a run leaves in its directory, cleared of the job's secrets: its report, its last words, its artifacts."""
+
+import io
+import logging
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from typing import BinaryIO, cast
+
+from jobs import artifacts, runner, variants
+from jobs.models import Artifact, Job
+from jobs.scrubbing import Scrubber
+from jobs.simulator import command, csv_report, reports
+from jobs.simulator.reports import BrokenReport, Report
+from jobs.simulator.sandbox import PrivateDirectory, UnsafeProduct, open_product
+
+logger = logging.getLogger(__name__)
+
+STDERR_TAIL_BYTES = 16 << 10
+REPORTS = {Artifact.Kind.JSON_REPORT: command.REPORT_NAME, Artifact.Kind.HTML_REPORT: command.HTML_NAME}
+LOGS = {Artifact.Kind.STDOUT_LOG: "stdout", Artifact.Kind.STDERR_LOG: "stderr"}
+
+
+class Outputs:
+    """The outputs of one job's run, to be read once the simulator has ended."""
+
+    def __init__(self, job: Job, directory: PrivateDirectory, scrubber: Scrubber) -> None:
+        self.job = job
+        self.directory = directory
+        self.scrubber = scrubber
+
+    @cached_property
+    def report(self) -> Report | None:
+        """The JSON report, or None when there is none that can be read."""
+        stream = self._product(command.REPORT_NAME)
+        if stream is None:
+            return None
+        with stream:
+            try:
+                return reports.read_report(stream, max_bytes=runner.MAX_REPORT_BYTES)
+            except BrokenReport as error:
+                logger.info("job %s: no usable report: %s", self.job.pk, error)
+                return None
+
+    def complaint(self) -> str | None:
+        """Return the simulator's own last error message."""
+        with self.directory.log("stderr").open("rb") as log:
+            log.seek(max(0, log.seek(0, io.SEEK_END) - STDERR_TAIL_BYTES))
+            return reports.failure_message(self.scrubber.text(log.read().decode(errors="replace")))
+
+    def store(self, *, ran: str) -> Iterator[Artifact]:
+        """Store everything worth keeping, one by one, and yield the rows, not yet saved; `ran` is the input."""
+        for kind, opened in self._kept(ran):
+            content = opened()
+            if content is not None:
+                with content:
+                    yield artifacts.store(self.job, kind, content)
+
+    def _kept(self, ran: str) -> Iterator[tuple[Artifact.Kind, Callable[[], BinaryIO | None]]]:
+        """Yield the kinds of artifacts, each with what opens its content, or finds that there is none."""
+        yield Artifact.Kind.INPUT, lambda: io.BytesIO(self.scrubber.text(ran).encode())
+        for kind, name in REPORTS.items():
+            yield kind, partial(self._product, name)
+        if self.job.csv:
+            yield Artifact.Kind.CSV_REPORT, self._table
+        for kind, stream in LOGS.items():
+            yield kind, partial(self._log, stream)
+
+    def _product(self, name: str) -> BinaryIO | None:
+        """Open a file that the simulator wrote; None when there is none that can be kept."""
+        try:
+            product = open_product(self.directory.cwd, name, max_bytes=runner.MAX_REPORT_BYTES)
+        except UnsafeProduct as error:
+            logger.info("job %s: %s is not kept: %s", self.job.pk, name, error)
+            return None
+        return product and self.scrubber.stream(product)
+
+    def _log(self, stream: str) -> BinaryIO:
+        return self.scrubber.stream(self.directory.log(stream).open("rb"))
+
+    def _table(self) -> BinaryIO | None:
+        """Make the CSV table; None without a report."""
+        if self.report is None:
+            return None
+        content = tempfile.TemporaryFile()  # noqa: SIM115 - whoever stores it closes it
+        text = io.TextIOWrapper(content, encoding="utf-8", newline="", write_through=True)
+        csv_report.write(self.report, text, every_actor=variants.current().csv_has_every_actor)
+        text.detach()
+        content.seek(0)
+        return cast(BinaryIO, content)

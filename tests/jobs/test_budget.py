@@ -1,0 +1,186 @@
+"""What a running job may spend: slices, the end of the credits, the cap, and what is billed for each."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from pytest_django import Settings
+
+from billing import ledger
+from billing.models import Hold
+from clients.accounts import default_client
+from clients.models import Client
+from jobs import budget, watching
+from jobs.budget import Budget
+from jobs.models import Job
+from tests.factories import make_account, make_job
+from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, make_stand_in, run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+RATE = 32
+
+
+def client_with(credits_left: int) -> Client:
+    """Make a client whose account has so many credits beside those that a job holds."""
+    return default_client(make_account(credits=credits_left))
+
+
+def sliced(*, held: int, left: int = 0, **fields: Any) -> Budget:
+    """Return the budget of a job without a cap that has one slice of its 3200 credits held."""
+    return Budget.of(make_job(client_with(left), held_credits=held, **fields))
+
+
+def held(job: Job) -> int:
+    """Return what the database says is held for a job."""
+    return Hold.objects.get(pk=job.pk).credits
+
+
+@pytest.fixture
+def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices of a second, asked for when less than that is left."""
+    monkeypatch.setattr(budget, "SLICE_SECONDS", 1)
+    monkeypatch.setattr(budget, "LEAST_AHEAD_SECONDS", 1)
+    monkeypatch.setattr(budget, "ASKED_AGAIN_AFTER_SECONDS", 0.1)
+
+
+@pytest.mark.parametrize(("ceiling", "first"), [(3200, 1920), (1000, 1000)], ids=["a slice", "a small ceiling"])
+def test_the_first_slice(ceiling: int, first: int) -> None:
+    assert budget.first_slice(make_job(ceiling_credits=ceiling)) == first
+
+
+def test_the_fee_is_held_but_not_run_on() -> None:
+    found = sliced(held=64, priority_fee_credits=320)
+    assert (found.held_credits, found.seconds, found.is_whole) == (64, 2, False)
+
+
+def test_nothing_is_asked_for_while_enough_is_left() -> None:
+    found = sliced(held=960, left=10_000)
+    found.extend_when_due(ran_seconds=14.9)
+    assert held(found.job) == 960
+
+
+def test_a_slice_is_added_in_time_and_the_last_reaches_the_ceiling() -> None:
+    found = sliced(held=960, left=10_000)
+    found.extend_when_due(ran_seconds=15.1)
+    assert (held(found.job), found.held_credits, found.is_whole) == (2880, 2880, False)
+    found.extend_when_due(ran_seconds=80)
+    assert (held(found.job), found.held_credits, found.is_whole) == (3200, 3200, True)
+    found.extend_when_due(ran_seconds=99)
+    assert held(found.job) == 3200
+
+
+def test_the_last_whole_seconds_are_held_when_a_slice_is_too_dear() -> None:
+    found = sliced(held=320, left=100)
+    found.extend_when_due(ran_seconds=5)
+    assert (held(found.job), found.held_credits, found.seconds) == (416, 416, 13)
+
+
+def test_credits_that_arrive_in_time_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = sliced(held=320)
+    found.extend_when_due(ran_seconds=5)
+    ledger.purchase(found.job.account, 10_000, reason="for a test")
+    found.extend_when_due(ran_seconds=5.1)
+    assert found.held_credits == 320
+    found.next_at = 0
+    found.extend_when_due(ran_seconds=10)
+    assert held(found.job) == found.held_credits == 320 + 1920
+
+
+def test_what_the_database_did_not_confirm_is_not_run_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hangs(job_id: int, amount: int) -> None:
+        raise OperationalError
+
+    monkeypatch.setattr(ledger, "extend", hangs)
+    found = sliced(held=320, left=10_000)
+    with pytest.raises(OperationalError):
+        found.extend_when_due(ran_seconds=5)
+    assert found.seconds == 10
+
+
+@pytest.mark.parametrize(
+    ("wall_ms", "credits_billed"), [(1, 32), (1000, 32), (1001, 64), (3000, 96), (3001, 100), (9999, 100)]
+)
+def test_the_charge_is_rounded_up_once_and_never_over_what_is_held(wall_ms: int, credits_billed: int) -> None:
+    assert sliced(held=100).charge(wall_ms) == credits_billed
+
+
+@pytest.mark.usefixtures("_short_slices")
+def test_a_job_without_a_cap_runs_on_as_long_as_there_are_credits(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, f"time.sleep(3.2)\n{LEAVE_REPORT}")
+    job = run(client_with(10_000), held_credits=RATE * 2)
+    assert (job.status, job.credits_consumed) == ("completed", 4 * RATE)
+    assert held(job) >= 4 * RATE
+
+
+@pytest.mark.usefixtures("_short_slices")
+def test_a_job_that_runs_out_of_credits_is_stopped_and_billed_no_more_than_was_held(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    client = client_with(RATE + 5)
+    job = run(client, held_credits=RATE, priority_fee_credits=7)
+    assert (job.status, job.error_code) == ("failed", "insufficient_credits")
+    assert "no credits left" in str(job.status_reason)
+    assert (held(job), job.credits_consumed) == (2 * RATE + 7, 2 * RATE + 7)
+    assert job.summary is not None
+    assert job.summary["partial"] is True
+    assert ledger.available(client.account) == 5
+
+
+@pytest.mark.usefixtures("_short_slices")
+def test_a_database_that_hangs_lets_no_job_run_past_what_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answered = threading.Event(), threading.Event()
+
+    def hangs(job_id: int, amount: int) -> None:
+        asked.set()
+        answered.wait(3)
+        raise OperationalError
+
+    monkeypatch.setattr(ledger, "extend", hangs)
+    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    job = run(client_with(10_000), held_credits=RATE)
+    assert asked.is_set()
+    assert job.error_code == "insufficient_credits"
+    assert job.sim_duration_ms is not None
+    assert job.sim_duration_ms < 2500
+    assert job.credits_consumed == RATE
+
+
+@pytest.mark.parametrize(
+    ("variant", "code", "reason"),
+    [("C", "max_credits_reached", "cap of 40 credits"), ("R", "execution_timeout", "cap of 1 s of running")],
+    ids=["C", "R"],
+)
+def test_the_cap_has_the_variants_own_words(
+    tmp_path: Path, settings: Settings, variant: str, code: str, reason: str
+) -> None:
+    settings.API_VARIANT = variant
+    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    job = run(ceiling_credits=40, ceiling_runtime_seconds=1, priority_fee_credits=3)
+    assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", code, 43)
+    assert reason in str(job.status_reason)
+
+
+def test_a_simulator_that_does_not_listen_passes_its_cap_by_two_seconds_at_most(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, "signal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)")
+    began = time.monotonic()
+    job = run(ceiling_credits=32, ceiling_runtime_seconds=1)
+    assert job.simulator_exit_code == "SIGKILL"
+    assert job.sim_duration_ms is not None
+    assert job.sim_duration_ms <= 3000
+    assert time.monotonic() - began < 20
+
+
+def test_a_watcher_that_comes_too_late_lets_no_job_run_past_its_cap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "WATCHED_EVERY_SECONDS", 30)
+    make_stand_in(tmp_path, "time.sleep(60)")
+    job = run(ceiling_credits=32, ceiling_runtime_seconds=1)
+    assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", "max_credits_reached", 32)
+    assert job.sim_duration_ms is not None
+    assert 3000 <= job.sim_duration_ms < 4000

@@ -1,0 +1,225 @@
+"""Game credentials: kept encrypted, handed to the simulator alone, shown nowhere, forgotten at the end."""
+
+import io
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+from redis.exceptions import RedisError
+
+from jobs import cancellation, credentials, execution, lifecycle, sweep
+from jobs.credentials import GameCredentials
+from jobs.models import Artifact, Job, JobEvent, Run
+from jobs.progress import log_entries_of
+from jobs.scrubbing import MARK, Scrubber, scrubber_of
+from simservice.api.errors import SecretStoreUnavailable
+from simservice.hints import redis
+from tests.factories import make_job, make_running_job
+from tests.jobs.simulators import LEAVE_REPORT, REPORT, claim, content, make_stand_in, run_beside, wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+# As long as real ones, with what JSON, HTML and addresses write differently.
+PAIR = GameCredentials(
+    client_id="0123456789abcdef0123456789abcdef", client_secret='s3cr3t"<&/+>=0123456789abcdefghi'
+)
+BOTH = (PAIR.client_id, PAIR.client_secret)
+
+
+def secret_job(body: str, folder: Path, **fields: object) -> Job:
+    """Claim a job that came with credentials, on a stand-in that runs some lines."""
+    make_stand_in(folder, body)
+    job = make_job(has_credentials=True, **fields)  # type: ignore[arg-type]
+    credentials.store(job.pk, PAIR, seconds=60)
+    return claim()
+
+
+def execute(job: Job) -> Job:
+    execution.execute(job)
+    return Job.objects.get(pk=job.pk)
+
+
+class TestStore:
+    def test_what_is_stored_comes_back(self) -> None:
+        credentials.store(1, PAIR, seconds=60)
+        assert credentials.fetch(1, seconds=60) == PAIR
+        credentials.forget(1)
+        assert credentials.fetch(1, seconds=60) is None
+
+    def test_redis_holds_nothing_that_can_be_read_and_not_for_long(self) -> None:
+        credentials.store(1, PAIR, seconds=60)
+        stored = str(redis().get(credentials.key_of(1)))
+        assert not any(secret in stored for secret in BOTH)
+        assert 60 <= int(str(redis().ttl(credentials.key_of(1)))) <= 660
+
+    def test_a_new_attempt_may_wait_as_long_again(self) -> None:
+        credentials.store(1, PAIR, seconds=60)
+        credentials.fetch(1, seconds=5000)
+        assert int(str(redis().ttl(credentials.key_of(1)))) > 5000
+
+    def test_those_of_another_job_are_not_taken(self) -> None:
+        credentials.store(1, PAIR, seconds=60)
+        redis().rename(credentials.key_of(1), credentials.key_of(2))
+        assert credentials.fetch(2, seconds=60) is None
+
+    def test_with_another_key_they_are_lost(self, settings: Settings) -> None:
+        credentials.store(1, PAIR, seconds=60)
+        settings.CREDENTIALS_KEY = "another"
+        assert credentials.fetch(1, seconds=60) is None
+
+    def test_redis_away_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def away() -> None:
+            raise RedisError
+
+        monkeypatch.setattr(credentials, "redis", away)
+        with pytest.raises(SecretStoreUnavailable):
+            credentials.store(1, PAIR, seconds=60)
+        with pytest.raises(SecretStoreUnavailable):
+            credentials.fetch(1, seconds=60)
+        credentials.forget(1)
+
+    def test_the_repr_shows_nothing(self) -> None:
+        assert repr(PAIR) == "GameCredentials()"
+
+
+class TestScrubber:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            PAIR.client_secret,
+            json.dumps(PAIR.client_secret)[1:-1],
+            "s3cr3t&quot;&lt;&amp;/+&gt;=0123456789abcdefghi",
+            "s3cr3t%22%3C%26%2F%2B%3E%3D0123456789abcdefghi",
+            "s3cr3t%22%3C%26/%2B%3E%3D0123456789abcdefghi",
+        ],
+        ids=["plain", "JSON", "HTML", "address", "path"],
+    )
+    def test_every_spelling_is_taken_out(self, text: str) -> None:
+        assert scrubber_of(PAIR).text(f"a {text} b") == f"a {MARK} b"
+
+    @pytest.mark.parametrize("place", [0, 65_536 - 45, 65_536 - 10, 65_536 - 1, 131_072 - 5, 150_000])
+    def test_a_file_is_cleared_wherever_the_secret_stands(self, place: int) -> None:
+        raw = b"x" * place + PAIR.client_secret.encode() + b"y" * 100
+        with scrubber_of(PAIR).stream(io.BytesIO(raw)) as clean:
+            assert clean.read() == b"x" * place + MARK.encode() + b"y" * 100
+
+    def test_a_secret_that_begins_with_the_other_goes_whole(self) -> None:
+        assert Scrubber(["0123456789", "0123456789abc"]).text("0123456789abc") == MARK
+
+    def test_what_is_too_short_to_be_a_secret_stays(self) -> None:
+        assert Scrubber(["a"]).text("banana") == "banana"
+
+    def test_without_secrets_nothing_is_copied(self) -> None:
+        stream = io.BytesIO(b"x")
+        assert scrubber_of(None).stream(stream) is stream
+
+
+def test_the_simulator_finds_them_in_a_file_of_its_own_and_nowhere_else(tmp_path: Path) -> None:
+    checks = (
+        f"text = open('apikey.txt').read(); assert text == {':'.join(BOTH)!r} + chr(10)\n"
+        "assert os.stat('apikey.txt').st_mode & 0o077 == 0\n"
+        f"told = str(sys.argv) + str(os.environ); assert not any(s in told for s in {BOTH!r})\n"
+        "assert 'item_db_source=local/bcpapi' in sys.argv\n"
+    )
+    job = execute(secret_job(checks + LEAVE_REPORT, tmp_path))
+    assert (job.status, job.status_reason) == ("completed", None)
+    assert "network_open" in Run.objects.get(job=job).sandbox_layers
+
+
+def test_jobs_without_them_have_neither_file_nor_network(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, f"assert not os.path.exists('apikey.txt')\n{LEAVE_REPORT}")
+    make_job()
+    job = execute(claim())
+    assert job.status == "completed"
+    assert "network_open" not in Run.objects.get(job=job).sandbox_layers
+
+
+def test_they_are_shown_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    named = {**REPORT, "sim": {"players": [{"name": PAIR.client_secret}], "options": {}}}
+    prints = (
+        f"print({PAIR.client_id!r}, flush=True); print({PAIR.client_secret!r}, file=sys.stderr, flush=True)\n"
+        f"open('report.json', 'w').write({json.dumps(named)!r})\n"
+        f"open('report.html', 'w').write({PAIR.client_secret!r})\n"
+    )
+    job = execute(secret_job(prints, tmp_path, html=True, csv=True, text=f"# {PAIR.client_id}\nmage=A\n"))
+    assert job.status == "completed"
+    kept = [content(job, kind).decode() for kind in Artifact.Kind]
+    everything = [*kept, json.dumps(job.summary), caplog.text, str(JobEvent.objects.values())]
+    assert not any(form in text for text in everything for form in (PAIR.client_id, "s3cr3t"))
+
+
+def test_the_simulators_complaint_does_not_show_them(tmp_path: Path) -> None:
+    complaint = f"print('Error: bad key ' + {PAIR.client_secret!r}, file=sys.stderr); sys.exit(1)"
+    job = execute(secret_job(complaint, tmp_path))
+    assert (job.error_code, job.status_reason) == ("simulation_error", f"bad key {MARK}")
+
+
+def test_the_followed_output_does_not_show_them(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def follow(job: Job) -> None:
+        wait_until(lambda: bool(log_entries_of(job)))
+        seen.extend(entry.message for entry in log_entries_of(job))
+
+    make_stand_in(tmp_path, f"print({PAIR.client_secret!r}, flush=True); time.sleep(3)\n{LEAVE_REPORT}")
+    credentials.store(77, PAIR, seconds=60)
+    run_beside(follow, id=77, has_credentials=True)
+    assert seen == [MARK]
+
+
+def test_lost_ones_end_the_job_with_advice(tmp_path: Path) -> None:
+    job = secret_job(LEAVE_REPORT, tmp_path)
+    redis().flushdb()
+    job = execute(job)
+    assert (job.status, job.error_code, job.credits_consumed) == ("failed", "execution_failed", 0)
+    assert "submit the job again" in str(job.status_reason)
+    assert not Run.objects.exists()
+
+
+def test_a_redis_that_comes_back_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "REDIS_TRIED_EVERY_SECONDS", 0.01)
+    fetch, failures = credentials.fetch, iter([SecretStoreUnavailable(), SecretStoreUnavailable()])
+
+    def sometimes(job_id: int, *, seconds: int) -> GameCredentials | None:
+        for error in failures:
+            raise error
+        return fetch(job_id, seconds=seconds)
+
+    job = secret_job(LEAVE_REPORT, tmp_path)
+    monkeypatch.setattr(credentials, "fetch", sometimes)
+    assert execute(job).status == "completed"
+
+
+@pytest.mark.parametrize("end", ["completed", "cancelled", "interrupted"])
+def test_every_end_forgets_them(end: str, tmp_path: Path, settings: Settings) -> None:
+    if end == "completed":
+        job = execute(secret_job(LEAVE_REPORT, tmp_path))
+    elif end == "cancelled":
+        job = make_job(has_credentials=True)
+        credentials.store(job.pk, PAIR, seconds=60)
+        cancellation.cancel(job)
+    else:
+        settings.MAX_ATTEMPTS = 1
+        job = make_running_job(has_credentials=True)
+        credentials.store(job.pk, PAIR, seconds=60)
+        sweep.recover(job)
+        lifecycle.finish(job, sweep.interrupted(job))
+    assert Job.objects.get(pk=job.pk).is_terminal
+    assert not redis().exists(credentials.key_of(job.pk))
+
+
+def test_a_lost_attempt_keeps_them_for_the_next() -> None:
+    job = make_running_job(has_credentials=True)
+    credentials.store(job.pk, PAIR, seconds=60)
+    lifecycle.hand_back(job, reason="lost")
+    assert redis().exists(credentials.key_of(job.pk))
+
+
+def test_nothing_of_them_is_in_the_database(tmp_path: Path) -> None:
+    job = execute(secret_job(LEAVE_REPORT, tmp_path))
+    rows = [str(list(model.objects.values())) for model in (Job, JobEvent, Run, Artifact)]
+    assert job.has_credentials
+    assert not any(secret in text for text in rows for secret in BOTH)

@@ -1,0 +1,75 @@
+"""What Prometheus is told of the queue."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from redis.exceptions import RedisError
+
+from jobs.metrics import QueueCollector
+from jobs.models import Job, Priority
+from simservice import presence
+from simservice.localstack.redis_server import free_port
+from tests.factories import make_job, make_running_job
+
+
+def told() -> dict[str, Any]:
+    """Return the gauges by name, a labelled one by its label's value too."""
+    samples = (sample for family in QueueCollector().collect() for sample in family.samples)
+    names = ((sample, "".join(f".{value}" for value in sample.labels.values())) for sample in samples)
+    return {f"{sample.name.removeprefix('simservice_')}{label}": sample.value for sample, label in names}
+
+
+@pytest.mark.django_db
+def test_the_gauges_tell_the_queue_and_the_workers() -> None:
+    make_job(created_at=timezone.now() - timedelta(minutes=1))
+    make_job(priority=Priority.HIGH)
+    stalled = make_running_job()
+    make_running_job()
+    Job.objects.filter(pk=stalled.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
+    presence.report("sim@here", slots=3)
+    gauges = told()
+    assert 59 < gauges.pop("oldest_wait_seconds") < 70
+    assert gauges == {
+        "jobs_waiting.high": 1,
+        "jobs_waiting.standard": 1,
+        "jobs_waiting.background": 0,
+        "jobs_held": 2,
+        "leases_stalled": 1,
+        "jobs_unannounced": 1,
+        "workers": 1,
+        "slots": 3,
+        "up.database": 1,
+        "up.redis": 1,
+    }
+
+
+@pytest.mark.django_db
+def test_a_scrape_asks_five_questions() -> None:
+    with CaptureQueriesContext(connection) as queries:
+        told()
+    assert len(queries) == 5
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_a_database_the_workers_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    presence.report("sim@here", slots=3)
+    connection.close()
+    monkeypatch.setitem(connection.settings_dict, "HOST", "127.0.0.1")
+    monkeypatch.setitem(connection.settings_dict, "PORT", str(free_port()))
+    assert told() == {"workers": 1, "slots": 3, "up.database": 0, "up.redis": 1}
+
+
+@pytest.mark.django_db
+def test_without_redis_the_queue_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RedisError
+
+    monkeypatch.setattr(presence, "simulation_workers", fail)
+    gauges = told()
+    assert (gauges["jobs_held"], gauges["up.database"], gauges["up.redis"]) == (0, 1, 0)
+    assert "workers" not in gauges

@@ -1,0 +1,46 @@
+"""A database that is away is told to the API's callers as what it is."""
+
+import pytest
+from django.db import connection
+
+from clients.models import ApiKey
+from simservice.localstack.redis_server import free_port
+from tests.conftest import Api
+
+JOB = {"build": {"channel": "latest"}, "profile": {"text": "mage=x"}}
+
+
+@pytest.fixture
+def _no_database(key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lose the connection, and find nobody where the database was."""
+    connection.close()
+    monkeypatch.setitem(connection.settings_dict, "HOST", "127.0.0.1")
+    monkeypatch.setitem(connection.settings_dict, "PORT", str(free_port()))
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("_no_database")
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_without_a_database_the_api_is_unavailable(api: Api, method: str) -> None:
+    answer = api.get("jobs/123456789012345678/status") if method == "get" else api.post("jobs", JOB)
+    assert (answer.status_code, answer["Retry-After"]) == (503, "10")
+    body = answer.json()
+    assert (body["code"], body["meta"]) == (
+        "queue_unavailable",
+        {"reason": "database_unavailable", "queueHealth": "unavailable"},
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_api_recovers_with_the_database(api: Api) -> None:
+    assert api.get("builds").status_code == 200
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        (backend,) = cursor.fetchone()
+    other = connection.copy()
+    with other.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [backend])
+    other.close()
+    assert {api.get("builds").status_code for _ in range(2)} <= {200, 503}
+    connection.close()
+    assert api.get("builds").status_code == 200

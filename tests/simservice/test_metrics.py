@@ -1,0 +1,56 @@
+"""Who may read the metrics, and what they count."""
+
+from typing import Any
+
+import pytest
+from django.test import Client as HttpClient
+
+from simservice.metrics import REGISTRY
+from tests.conftest import Api
+
+
+def ask(token: str | None) -> Any:
+    """Ask for the metrics, with a bearer token or without."""
+    return HttpClient().get("/metrics", headers={"authorization": f"Bearer {token}"} if token is not None else {})
+
+
+@pytest.mark.parametrize(
+    ("configured", "sent", "status"),
+    [("", None, 404), ("", "", 404), ("secret", None, 404), ("secret", "wrong", 404), ("secret", "gehéim", 404)],
+)
+def test_nobody_else_learns_that_there_are_metrics(
+    settings: Any, configured: str, sent: str | None, status: int
+) -> None:
+    settings.METRICS_TOKEN = configured
+    answer = ask(sent)
+    assert answer.status_code == status
+    assert b"simservice_" not in answer.content
+
+
+@pytest.mark.django_db
+def test_prometheus_reads_them(settings: Any) -> None:
+    settings.METRICS_TOKEN = "secret"
+    answer = ask("secret")
+    assert (answer.status_code, answer["Content-Type"].split(";")[0]) == (200, "text/plain")
+    assert b"# TYPE simservice_request_seconds histogram" in answer.content
+
+
+def requests_counted(**labels: str) -> float:
+    return REGISTRY.get_sample_value("simservice_request_seconds_count", labels) or 0
+
+
+@pytest.mark.django_db
+def test_requests_are_counted_by_their_pattern(api: Api) -> None:
+    labels = {"method": "GET", "route": "v1/sim/jobs/<str:job_id>", "status": "404"}
+    before = requests_counted(**labels)
+    for number in range(3):
+        api.get(f"jobs/{number}")
+    assert requests_counted(**labels) - before == 3
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/no/such/place", "/static/css/site.css"])
+def test_paths_and_methods_that_callers_make_up_make_no_series(path: str) -> None:
+    status = str(HttpClient().generic("BREW", path).status_code)
+    assert requests_counted(method="other", route="none", status=status) >= 1
+    assert "such" not in str(list(REGISTRY.collect()))
