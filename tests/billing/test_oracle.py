@@ -1,6 +1,7 @@
 """Any order of anything one can do to the book, against an oracle that moves single coins."""
 
 import random
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.db import transaction
+from django.db.models import Sum
 from django.utils import timezone
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from billing import ledger
 from billing.ledger import HoldError, InsufficientCredits
-from billing.models import Account, Grant
+from billing.models import Account, Entry, Grant
 from tests.billing.books import LONG, expire_now
 from tests.concurrency import at_once
 from tests.factories import make_account
@@ -206,6 +208,9 @@ class BookMachine(RuleBasedStateMachine):
             found = ledger.balances(purse.account)
             grants = [(grant.id, grant.remaining) for grant in found.grants]
             assert (found.purchased, found.reserved, grants) == purse.seen()
+            gone = Entry.objects.filter(account=purse.account, target__in=["spent", "expired"])
+            booked = dict(gone.order_by().values_list("target").annotate(Sum("credits")))
+            assert booked == Counter(coin.place for coin in purse.coins if coin.place in ("spent", "expired"))
 
 
 @pytest.mark.slow
