@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 SLICE_SECONDS = 60
 # With less than this held ahead of the simulator, the next slice is asked for.
 LEAST_AHEAD_SECONDS = 15
-# After a refusal: credits may arrive while what is held is used up.
+# After a refusal credits may arrive, or the database answer, while what is held is used up.
 ASKED_AGAIN_AFTER_SECONDS = 5.0
 
 
@@ -56,10 +56,11 @@ class Budget:
         if self.is_whole or self.seconds - ran_seconds >= LEAST_AHEAD_SECONDS or time.monotonic() < self.next_at:
             return
         wanted = min(SLICE_SECONDS * self.job.credits_per_second, self.job.ceiling_credits - self.held_credits)
+        self.next_at = time.monotonic() + ASKED_AGAIN_AFTER_SECONDS
         try:
             self._extend(wanted)
+            self.next_at = 0.0
         except ledger.InsufficientCredits as shortage:
-            self.next_at = time.monotonic() + ASKED_AGAIN_AFTER_SECONDS
             self._extend_by_the_rest(shortage.available)
 
     def _extend_by_the_rest(self, available: int) -> None:

@@ -1,11 +1,10 @@
 """Two at once, each on a connection of its own."""
 
 import pytest
-from django.db import transaction
 
 from billing import ledger
 from billing.ledger import HoldError, InsufficientCredits
-from billing.models import Account, Entry, Grant, Hold
+from billing.models import Entry, Grant, Hold
 from tests.billing.books import LONG, expire_now, state
 from tests.concurrency import at_once
 from tests.factories import make_account
@@ -77,19 +76,3 @@ def test_an_allowance_is_granted_once_however_many_grant_it() -> None:
     assert sum(granted) == 3
     assert [state(account) for account in accounts] == [(0, 0, [50])] * 3
     assert Grant.objects.count() == 3
-
-
-def test_submissions_and_settlements_of_one_account_do_not_wait_crosswise() -> None:
-    account = make_account(credits=10_000)
-    ids = iter(range(1, 1_000))
-
-    def submit_and_settle() -> None:
-        for _ in range(20):
-            job_id = next(ids)
-            with transaction.atomic():
-                Account.objects.select_for_update(no_key=True).get(pk=account.pk)
-                ledger.hold(account, 10, job_id=job_id)
-            ledger.settle(job_id, spent=1)
-
-    at_once(4, submit_and_settle)
-    assert state(account) == (10_000 - 80, 0, [])

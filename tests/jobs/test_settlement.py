@@ -10,8 +10,9 @@ from jobs import lifecycle, sweep
 from jobs.lifecycle import Outcome
 from jobs.management.commands.seedlocal import DEMO_CREDITS, ensure_account, ensure_credits
 from jobs.models import Job, Status
+from tests.concurrency import at_once
 from tests.conftest import Api
-from tests.factories import make_job, make_running_job
+from tests.factories import make_account, make_job, make_key, make_running_job
 
 pytestmark = pytest.mark.django_db
 DONE = Outcome(status=Status.COMPLETED, summary={"metric": "dps"}, sim_duration_ms=1500, credits_consumed=64)
@@ -91,3 +92,20 @@ def test_the_demo_account_gets_its_credits_once() -> None:
     ensure_credits(account)
     ensure_credits(account)
     assert ledger.available(account) == DEMO_CREDITS
+
+
+@pytest.mark.django_db(transaction=True)
+def test_submissions_and_settlements_of_one_account_do_not_wait_crosswise() -> None:
+    key, secret = make_key(make_account(credits=100_000))
+    body = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}, "runtime": {"maxCredits": 32}}
+    ended: list[bool] = []
+
+    def submit_and_end() -> None:
+        for _ in range(15):
+            job = Job.objects.get(pk=Api(secret).post("jobs", body).json()["id"])
+            ended.append(lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled")))
+
+    at_once(4, submit_and_end)
+    assert ended == [True] * 60
+    assert ledger.available(key.client.account) == 100_000
+    assert list(ledger.verify()) == []
