@@ -20,7 +20,7 @@ test: check
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 # Thousands of made-up requests against both variants; `make test` has a few hundred.
-FUZZ_EXAMPLES ?= 120
+FUZZ_EXAMPLES ?= 150
 fuzz: .venv/.development
 	$(BIN)/python -m tests.contract.fuzz $(FUZZ_EXAMPLES)
 

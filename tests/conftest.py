@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from django.contrib.contenttypes.models import ContentType
 from django.test import Client as HttpClient
 
 from clients.models import ApiKey
@@ -16,6 +17,12 @@ def _empty_redis() -> None:
     """Start every test with nothing in this process's Redis database."""
     redis().flushdb()
     outage.over()
+
+
+@pytest.fixture(autouse=True)
+def _fresh_content_types() -> None:
+    """Forget Django's content types: a test that flushed the database had them made again, under other numbers."""
+    ContentType.objects.clear_cache()
 
 
 @pytest.fixture
