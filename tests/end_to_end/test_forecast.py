@@ -24,10 +24,11 @@ def estimates(stack: Stack, job_id: str) -> list[int]:
 
 
 def test_the_estimate_falls_while_the_queue_drains(stack: Stack) -> None:
-    stack.wait_for_end(stack.submit(SECONDS, runtime={"maxCredits": 32 * 3}))
-    ids = [stack.submit(SECONDS, runtime={"maxCredits": 32 * 3}) for _ in range(5)]
+    stack.wait_for_end(stack.submit(SECONDS, runtime={"maxCredits": 32 * 2}))
+    ids = [stack.submit(SECONDS, runtime={"maxCredits": 32 * 2}) for _ in range(5)]
     told = estimates(stack, ids[-1])
     assert len(told) >= 3
-    # What starts or ends between two looks shifts an estimate by its share of one run.
-    assert all(later <= sooner + 1 for sooner, later in pairwise(told))
+    # Each run that ends is measured too and may shift what is expected of the others, but not for long.
+    falls = [sooner - later for sooner, later in pairwise(told)]
+    assert sum(fall > 0 for fall in falls) > sum(fall < 0 for fall in falls)
     assert told[-1] < told[0] / 2
