@@ -8,6 +8,8 @@ from jobs.models import Artifact, Build, Job, JobProfile
 from simservice.api.errors import ArtifactExpired, NotFound
 from simservice.ids import first_id_of, parse_id
 
+LISTED = ("status", "created_at", "completed_at", "error_code", "metadata", "build_id", "share_token")
+
 
 def find_job(account: Account, job_id: str, *, with_summary: bool = False) -> Job:
     """Return one of the account's jobs with its build. One query.
@@ -25,11 +27,14 @@ def find_job(account: Account, job_id: str, *, with_summary: bool = False) -> Jo
 
 
 def newest_jobs(account: Account, *, before: int | None, limit: int) -> list[Job]:
-    """Return the account's newest kept jobs, those with ids below `before` if given. One query on an index."""
+    """Return the account's newest kept jobs, those with ids below `before` if given: what a list shows of them.
+
+    One query on an index.
+    """
     jobs = Job.objects.filter(account=account, id__gte=first_id_of(retention.window_start()))
     if before is not None:
         jobs = jobs.filter(id__lt=before)
-    return list(jobs.defer("summary").order_by("-id")[:limit])
+    return list(jobs.only(*LISTED).order_by("-id")[:limit])
 
 
 def profile_of(account: Account, job_id: str) -> str:

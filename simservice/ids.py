@@ -5,6 +5,7 @@ from datetime import datetime
 
 from django.db import connection
 
+TOKEN_CHARACTERS = 22
 NEXT_ID = """
     SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint * 100000 + nextval('simservice_ids') % 100000
 """
@@ -33,14 +34,14 @@ def parse_id(text: str) -> int | None:
 
 
 def new_token() -> str:
-    """Return 128 random bits for a link that needs no credential, as 22 URL-safe characters."""
+    """Return 128 random bits for a link that needs no credential, as URL-safe characters."""
     return secrets.token_urlsafe(16)
 
 
 class TokenConverter:
     """A link's token in a path; whatever looks otherwise is no address at all."""
 
-    regex = "[A-Za-z0-9_-]{22}"
+    regex = f"[A-Za-z0-9_-]{{{TOKEN_CHARACTERS}}}"
 
     def to_python(self, value: str) -> str:
         return value
