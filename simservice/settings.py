@@ -216,6 +216,8 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
     # Celery tells of every message and its end; at a sweep every two seconds that hides everything else.
     "loggers": {
-        name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")
+        **{name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")},
+        # Any stranger can send a wrong Host, and would fill the log with traces.
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
     },
 }
