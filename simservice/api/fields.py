@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from rest_framework import serializers
@@ -15,11 +15,16 @@ class StrictSerializer(serializers.Serializer[Any]):
     """An object whose keys are all known."""
 
     def to_internal_value(self, data: Any) -> Any:
-        if isinstance(data, Mapping):
-            unknown = [key for key in data if key not in self.fields]
-            if unknown:
-                raise serializers.ValidationError({key: ["Unknown field."] for key in unknown})
-        return super().to_internal_value(data)
+        if not isinstance(data, Mapping):
+            return super().to_internal_value(data)
+        unknown = {key: ["Unknown field."] for key in data if key not in self.fields}
+        try:
+            known = super().to_internal_value(data)
+        except serializers.ValidationError as error:
+            raise serializers.ValidationError({**cast(dict[str, Any], error.detail), **unknown}) from None
+        if unknown:
+            raise serializers.ValidationError(unknown)
+        return known
 
 
 class StrictBooleanField(serializers.BooleanField):

@@ -192,3 +192,9 @@ def test_two_submissions_at_once_do_not_pass_the_ceiling_together(transactional_
     at_once(8, submit_once)
     assert sorted(outcomes) == [False] * 5 + [True] * 3
     assert Job.objects.count() == 3
+
+
+def test_every_problem_is_named_at_once(api: Api) -> None:
+    body = {"build": {"channel": "daily", "chanel": "latest"}, "profile": {}, "runtime": {"multiStage": 1}, "x": 1}
+    paths = {issue["path"] for issue in api.post("jobs", body).json()["meta"]["issues"]}
+    assert paths == {"build.channel", "build.chanel", "profile.text", "runtime.multiStage", "x"}
