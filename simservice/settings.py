@@ -47,7 +47,8 @@ PUBLIC_BASE_URL = env.str("PUBLIC_BASE_URL", default="").rstrip("/")
 
 # Builds: the branch a channel means when the request names none
 GIT_BRANCHES = env.list("GIT_BRANCHES", default=["midnight"])
-BUILD_RETENTION_DAYS = env.int("BUILD_RETENTION_DAYS", default=90)
+BUILD_STOP_SECONDS = env.int("STOP_SECONDS", default=20)
+RETENTION_DAYS = env.int("BUILD_RETENTION_DAYS", default=90)
 
 # What a profile may ask for at most: beyond it a job runs at the limit, with a warning
 MAX_ITERATIONS = env.int("MAX_ITERATIONS", default=250_000)
@@ -58,6 +59,7 @@ LEASE_SECONDS = env.int("LEASE_SECONDS", default=15)
 HEARTBEAT_SECONDS = env.int("HEARTBEAT_SECONDS", default=5)
 SWEEP_SECONDS = env.int("SWEEP_SECONDS", default=2)
 MAX_ATTEMPTS = env.int("MAX_ATTEMPTS", default=3)
+STOP_SECONDS = env.int("STOP_SECONDS", default=20)
 RETENTION_DAYS = env.int("RETENTION_DAYS", default=30)
 
 # The simulator's process
