@@ -47,8 +47,7 @@ PUBLIC_BASE_URL = env.str("PUBLIC_BASE_URL", default="").rstrip("/")
 
 # Builds: the branch a channel means when the request names none
 GIT_BRANCHES = env.list("GIT_BRANCHES", default=["midnight"])
-BUILD_STOP_SECONDS = env.int("STOP_SECONDS", default=20)
-RETENTION_DAYS = env.int("BUILD_RETENTION_DAYS", default=90)
+BUILD_RETENTION_DAYS = env.int("BUILD_RETENTION_DAYS", default=90)
 
 # What a profile may ask for at most: beyond it a job runs at the limit, with a warning
 MAX_ITERATIONS = env.int("MAX_ITERATIONS", default=250_000)
