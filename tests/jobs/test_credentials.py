@@ -162,7 +162,7 @@ def test_the_followed_output_does_not_show_them(tmp_path: Path) -> None:
 
     def follow(job: Job) -> None:
         wait_until(lambda: bool(log_entries_of(job)))
-        seen.extend(entry.message for entry in log_entries_of(job))
+        seen.extend(entry.message for entry in log_entries_of(job) or ())
 
     make_stand_in(tmp_path, f"print({PAIR.client_secret!r}, flush=True); time.sleep(3)\n{LEAVE_REPORT}")
     credentials.store(77, PAIR, seconds=60)
