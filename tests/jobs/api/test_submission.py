@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from clients.models import ApiKey
-from jobs.api.requests import from_json
+from jobs.api.requests import SubmissionFields, from_json
 from jobs.models import Job, JobEvent, Status
 from jobs.submission import submit
 from simservice.api.errors import MaxActiveJobsExceeded
@@ -130,6 +130,23 @@ def test_a_body_of_another_shape_is_refused(api: Api, body: Any) -> None:
 def test_what_is_not_json_is_refused(api: Api, body: bytes) -> None:
     answer = api.post("jobs", body)
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json")
+
+
+def test_all_that_is_wrong_is_told_at_once(api: Api) -> None:
+    answer = api.post("jobs", {"surprise": 1, "build": {"channel": "latest", "x": 1}, "profile": {"text": 5}})
+    paths = [issue["path"] for issue in answer.json()["meta"]["issues"]]
+    assert sorted(paths) == ["build.x", "profile.text", "surprise"]
+
+
+def test_a_long_list_is_refused_before_its_entries_are_looked_at(api: Api) -> None:
+    answer = api.post("jobs", body_with("webhook.events", ["x"] * 11))
+    assert answer.json()["meta"]["issues"] == [{"path": "webhook.events", "message": "At most 10 entries."}]
+
+
+def test_no_more_unknown_fields_are_looked_at_than_are_told() -> None:
+    form = SubmissionFields(data={f"{n}": 0 for n in range(1000)})
+    assert not form.is_valid()
+    assert set(form.errors) == {f"{n}" for n in range(100)} | {"build", "profile"}
 
 
 def test_a_refusal_stays_small_whatever_was_sent(api: Api) -> None:
