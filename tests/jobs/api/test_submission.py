@@ -170,7 +170,10 @@ def test_profiles_are_bounded_in_bytes_of_utf8(api: Api, size: int, status: int)
     assert answer.json().get("code", "profile_too_large") == "profile_too_large"
 
 
-@pytest.mark.parametrize("content_type", ["text/csv", "application/json; charset=latin-1", "multipart/form-data"])
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/csv", "application/json; charset=latin-1", "multipart/form-data", "*/*", "application/*", "text/*"],
+)
 def test_other_media_types_are_refused(api: Api, content_type: str) -> None:
     answer = api.http.post("/v1/sim/jobs", b"x", content_type=content_type)
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
