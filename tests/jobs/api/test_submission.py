@@ -2,10 +2,13 @@
 
 import json
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from django.db import InterfaceError, OperationalError
 
 from clients.models import ApiKey
+from jobs import lifecycle, submission
 from jobs.api.requests import SubmissionFields, from_json
 from jobs.models import Job, JobEvent, Status
 from jobs.submission import submit
@@ -32,6 +35,17 @@ def test_the_profile_is_kept_exactly_as_it_was_sent(api: Api) -> None:
     text = '  mage="Å"\r\n\tlevel=80   \n\n'
     job = Job.objects.get(pk=api.post("jobs", body_with("profile.text", text)).json()["id"])
     assert job.profile.text == text
+
+
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
+@pytest.mark.parametrize("last", [(lifecycle, "mark_queued"), (submission, "active_jobs")], ids=["mark", "count"])
+def test_an_accepted_job_is_answered_although_the_database_leaves(
+    api: Api, monkeypatch: pytest.MonkeyPatch, last: tuple[Any, str], error: type[Exception]
+) -> None:
+    monkeypatch.setattr(submission, "require_room", lambda *_, **__: None)
+    monkeypatch.setattr(*last, Mock(side_effect=error))
+    answer = api.post("jobs", BODY)
+    assert (answer.status_code, answer.json()["id"]) == (200, str(Job.objects.get().pk))
 
 
 def test_an_accepted_job_is_announced_and_its_history_begins(api: Api) -> None:
