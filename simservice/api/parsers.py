@@ -67,7 +67,8 @@ def refuse_other_charsets(media_type: str) -> None:
     """Raise UnsupportedMediaType when a body declares itself to be anything but UTF-8."""
     for parameter in media_type.split(";")[1:]:
         name, _, value = parameter.strip().partition("=")
-        if name.lower() == "charset" and value.strip('" ').lower() not in ("utf-8", "utf8"):
+        # A star says that the value tells its own encoding.
+        if name.rstrip("* ").lower() == "charset" and value.strip('" ').lower() not in ("utf-8", "utf8"):
             raise UnsupportedMediaType(message="The body's charset must be UTF-8.")
 
 

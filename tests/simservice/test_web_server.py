@@ -204,6 +204,7 @@ MEDIA_TYPES = [
     b"\xff\xfe",
     b"x/" + b"y" * 8000,
     b"application/json; charset=latin-1",
+    b"application/json; charset =latin-1",
     b"application/json; charset=base64",
     b"application/json; charset*=nonsense''x",
     b"application/json; charset*=idna''%ff",
