@@ -1,6 +1,8 @@
 """Which simulator builds there are, which one a job runs on, and when old ones are forgotten."""
 
+from collections.abc import Container
 from datetime import datetime, timedelta
+from functools import cached_property
 from uuid import UUID
 
 from django.conf import settings
@@ -52,12 +54,26 @@ def current() -> list[tuple[Channel, Build]]:
     return [(channel, build) for channel, build in meant if build is not None]
 
 
-def bundled_names(git_branch: str, *, build_id: UUID | None) -> frozenset[str]:
-    """Return the names of bundled profiles that a job on this branch, or on its pinned build, may include."""
-    builds = available(git_branch)
-    if build_id is not None:
-        builds = builds.filter(pk=build_id)
-    return frozenset(name for names in builds.values_list("profiles", flat=True) for name in names)
+class BundledNames(Container[str]):
+    """The names of bundled profiles that a job on a branch, or on its pinned build, may include.
+
+    Few profiles include any, and there are many names, so the database is asked when the first name is.
+    """
+
+    def __init__(self, git_branch: str, *, build_id: UUID | None) -> None:
+        self.git_branch = git_branch
+        self.build_id = build_id
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """All of them. One query."""
+        builds = available(self.git_branch)
+        if self.build_id is not None:
+            builds = builds.filter(pk=self.build_id)
+        return frozenset(name for names in builds.values_list("profiles", flat=True) for name in names)
 
 
 def forget_old() -> int:

@@ -182,8 +182,8 @@ def accept(vetted: Vetted, *, account: Account, job_id: int) -> Accepted:
 def deprecated_fields(submission: Submission) -> list[str]:
     """Return the fields of the request that are read for the sake of older callers only."""
     deprecated = variants.current().deprecated_cap_field
-    used = deprecated == "maxRuntimeSeconds" and submission.max_runtime_seconds is not None
-    return [f"runtime.{deprecated}"] if used else []
+    caps = {"maxCredits": submission.max_credits, "maxRuntimeSeconds": submission.max_runtime_seconds}
+    return [f"runtime.{deprecated}"] if deprecated and caps[deprecated] is not None else []
 
 
 def ceilings_for(submission: Submission, *, plan: Plan) -> Ceilings:

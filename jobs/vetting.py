@@ -31,7 +31,7 @@ def bounds() -> Bounds:
 def vet_profile(submission: Submission) -> Analysis:
     """Return what a profile would do. Raises ProfileRefused when it may not run, or would simulate nothing."""
     rules = Rules(
-        bundled=builds.bundled_names(submission.git_branch, build_id=submission.build_id),
+        bundled=builds.BundledNames(submission.git_branch, build_id=submission.build_id),
         has_credentials=submission.credentials is not None,
     )
     analysis = analyse(submission.profile_text, rules=rules, bounds=bounds())

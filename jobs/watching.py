@@ -68,12 +68,16 @@ class Watcher:
         duties = [self.publish, self.look_for_cancel, self.extend_budget]
         # The process is gone before the attendant is waited for, which may hang.
         with Attendant(duties, name=f"attendant-{self.job.pk}"), contextlib.closing(process):
-            while (ended := process.wait(WATCHED_EVERY_SECONDS)) is None:
+            while (ended := process.wait(self._next_look())) is None:
                 self.lease.require()
                 stopping.stop.require_time()
                 if ended := self._stop_when_due(process):
                     break
         return ended
+
+    def _next_look(self) -> float:
+        """Return in how many seconds to look again: soon, and no later than what may be spent ends."""
+        return min(WATCHED_EVERY_SECONDS, max(0.0, self.budget.seconds - self.ran_seconds))
 
     def _stop_when_due(self, process: SimulatorProcess) -> Ended | None:
         """Stop a process that is cancelled or has used up what it may; None when it may run on."""
@@ -81,7 +85,8 @@ class Watcher:
             reason, grace = verdict.CANCELLED, CANCEL_GRACE_SECONDS
         elif self.ran_seconds >= self.budget.seconds:
             reason = verdict.CEILING if self.budget.is_whole else verdict.CREDITS
-            grace = CAP_GRACE_SECONDS
+            # Who pays for less than a second gets no second for a report either.
+            grace = min(CAP_GRACE_SECONDS, self.budget.seconds)
         else:
             return None
         ended = process.stop(reason, grace_seconds=grace)

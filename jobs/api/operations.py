@@ -49,15 +49,6 @@ ACTIVE = [
     Header(name="X-Active-Jobs", shape=Count, description="The account's unfinished jobs.", always=False),
     Header(name="X-Max-Active-Jobs", shape=Count, description="How many unfinished jobs the account may have."),
 ]
-# Left out while Redis does not answer: nobody counts then, and nobody is refused.
-RATE = [
-    Header(name=f"X-RateLimit-{name}", shape=Count, description=description, always=False)
-    for name, description in (
-        ("Limit", "Submissions that the account may make a minute."),
-        ("Remaining", "How many of them are left."),
-        ("Reset", "When one more is left, in Unix seconds."),
-    )
-]
 REPLAYED = Header(
     name="X-Idempotent-Replay",
     shape=Literal["true"],
@@ -148,7 +139,7 @@ SUBMIT_JOB = Operation(
             description="The job is accepted, or was by an earlier request with the same idempotency key",
             shape=shapes.Submitted,
             example=examples.SUBMITTED,
-            headers=[*ACTIVE, *RATE, REPLAYED],
+            headers=[*ACTIVE, REPLAYED],
             links=to_jobs("$response.body#/id"),
         )
     },

@@ -5,8 +5,7 @@ spelling gets past it. Everything that is not refused here is allowed: real prof
 classes, expansions and forks that nobody has listed. Sections are those of simulator-cli.
 """
 
-from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -161,7 +160,7 @@ class Setting(NamedTuple):
 class Rules:
     """What the judgement depends on beside the text: the bundled profiles' names, and whether credentials came."""
 
-    bundled: AbstractSet[str] = frozenset()
+    bundled: Container[str] = frozenset()
     has_credentials: bool = False
 
     def judge(self, tokens: Iterable[Token]) -> Iterator[Setting | Refusal]:

@@ -22,6 +22,7 @@ from simservice.api.fields import StrictSerializer
 from simservice.api.jsonschema import Schema, schema_of
 from simservice.api.operations import (
     JSON,
+    RATE_LIMIT,
     REQUEST_ID,
     STATUS_HEADERS,
     Answer,
@@ -63,6 +64,8 @@ STATUS_WORDS = {
 class DocumentedSchema(AutoSchema):
     """Writes an operation from what `documented` says of the view's method."""
 
+    common_headers: Sequence[Header] = (REQUEST_ID,)
+
     def get_operation(
         self,
         path: str,
@@ -78,6 +81,7 @@ class DocumentedSchema(AutoSchema):
             error(f"{method} {path} is not documented")
             return None
         security = self.get_auth()
+        self.common_headers = (REQUEST_ID, *(RATE_LIMIT if security else ()))
         return {**self.written(operation, KEYED if security else ()), "security": security}
 
     def written(self, operation: Operation, common: Sequence[type[ApiError]]) -> Schema:
@@ -167,14 +171,14 @@ class DocumentedSchema(AutoSchema):
         return written
 
     def headers(self, headers: Sequence[Header]) -> Schema:
-        """Return the headers of an answer, the request id among them."""
+        """Return the headers of an answer, those among them that every answer of the operation has."""
         return {
             header.name: {
                 "description": header.description,
                 "required": header.always,
                 "schema": self.schema(header.shape),
             }
-            for header in [REQUEST_ID, *headers]
+            for header in [*self.common_headers, *headers]
         }
 
     def refusals(self, possible: Sequence[type[ApiError]]) -> Schema:

@@ -79,6 +79,15 @@ class Operation:
 
 
 REQUEST_ID = Header(name="X-Request-Id", shape=str, description="Names the request; quote it to ask for help.")
+# On answers to whoever sent a key; left out while Redis does not answer: nobody counts then, and nobody is refused.
+RATE_LIMIT = [
+    Header(name=f"X-RateLimit-{name}", shape=Count, description=description, always=False)
+    for name, description in (
+        ("Limit", "Requests of this kind (submissions of the account, or others of the key) allowed a minute."),
+        ("Remaining", "How many of them are left."),
+        ("Reset", "When one more is allowed, in Unix seconds."),
+    )
+]
 RETRY_AFTER = Header(name="Retry-After", shape=Count, description="Seconds to wait before the next try.")
 AUTHENTICATE = Header(name="WWW-Authenticate", shape=str, description="The scheme to authenticate with: Bearer.")
 # What answers of a status carry beside the request id (contract, section 1).

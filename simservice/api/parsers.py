@@ -9,6 +9,7 @@ from rest_framework.parsers import BaseParser
 from simservice.api.errors import InvalidJson, RequestTooLarge, UnsupportedMediaType, ValidationFailed
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
+MAX_DIGITS = 4000
 
 
 class BoundedParser(BaseParser):
@@ -84,12 +85,22 @@ def parse_json(body: bytes) -> Any:
     """Parse strict JSON. Raises InvalidJson with a sentence that says what is wrong."""
     try:
         return json.loads(
-            body.decode("utf-8"), parse_constant=refuse_constant, object_pairs_hook=refuse_repeated_keys
+            body.decode("utf-8"),
+            parse_int=short_integer,
+            parse_constant=refuse_constant,
+            object_pairs_hook=refuse_repeated_keys,
         )
     except RecursionError:
         raise InvalidJson(message="The body is nested too deeply.") from None
     except ValueError as error:
         raise InvalidJson(message=f"The body is not valid JSON: {error}") from None
+
+
+def short_integer(digits: str) -> int:
+    """Return an integer, raising for one so long that nobody can mean it."""
+    if len(digits) > MAX_DIGITS:
+        raise ValueError("a number is too long")
+    return int(digits)
 
 
 def refuse_constant(name: str) -> Any:

@@ -178,9 +178,16 @@ def test_a_simulator_that_does_not_listen_passes_its_cap_by_two_seconds_at_most(
 def test_a_watcher_that_comes_too_late_lets_no_job_run_past_its_cap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "WATCHED_EVERY_SECONDS", 30)
+    monkeypatch.setattr(watching.Watcher, "_next_look", lambda _: 30.0)
     make_stand_in(tmp_path, "time.sleep(60)")
     job = run(ceiling_credits=32, ceiling_runtime_seconds=1)
     assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", "max_credits_reached", 32)
     assert job.sim_duration_ms is not None
     assert 3000 <= job.sim_duration_ms < 4000
+
+
+def test_a_cap_of_less_than_a_second_buys_no_run(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, f"time.sleep(0.5)\n{LEAVE_REPORT}")
+    job = run(max_credits=1, ceiling_credits=1, ceiling_runtime_seconds=0)
+    assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", "max_credits_reached", 1)
+    assert job.summary is None

@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client as HttpClient
 from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
 
 from jobs import builds, lifecycle
 from jobs.lifecycle import Outcome
@@ -113,3 +114,14 @@ def test_operators_withdraw_and_restore_builds() -> None:
         http.post("/admin/jobs/build/", {"action": action, "_selected_action": [str(build.pk)]})
         build.refresh_from_db()
         assert (build.withdrawn_at is None) is available
+
+
+@pytest.mark.django_db
+def test_names_of_bundled_profiles_are_asked_for_when_the_first_is(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    BuildFactory.create(profiles=["a.simc"])
+    with django_assert_num_queries(0):
+        names = builds.BundledNames("midnight", build_id=None)
+    with django_assert_num_queries(1):
+        assert ["a.simc" in names, "b.simc" in names] == [True, False]

@@ -156,7 +156,8 @@ def test_an_attempt_that_lost_its_job_writes_nothing_and_stops_its_simulator(
         execution.execute(job)
     assert Job.objects.get(pk=job.pk).status == "queued"
     assert not Artifact.objects.exists()
-    assert Run.objects.get(job=job).ended_at is None
+    run = Run.objects.get(job=job)
+    assert (run.stopped_for, run.wall_ms) == ("lost", None)
 
 
 def test_files_of_an_attempt_that_came_too_late_are_removed(minisim: Build) -> None:
