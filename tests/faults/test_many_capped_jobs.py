@@ -22,7 +22,7 @@ from tests.stack import LONG, QUICK
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
-JOBS = 1_000 if THOROUGH else 10
+JOBS = 1_000 if THOROUGH else 6
 SLOTS = 8
 RATE, FEE = 32, 7
 # From one second to two, so that some are no whole number of seconds.
