@@ -6,6 +6,8 @@ it is told at the next step, stops its simulator and leaves.
 
 import logging
 import time
+from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -27,6 +29,7 @@ from jobs.simulator import command, reports
 from jobs.simulator.process import Ended
 from jobs.simulator.reports import Report
 from jobs.simulator.sandbox import PrivateDirectory
+from jobs.stopping import WorkerStops
 from jobs.watching import Watcher
 from simservice.api.errors import SecretStoreUnavailable
 
@@ -60,18 +63,30 @@ def execute(job: Job) -> None:
             end(job, lease)
         except LeaseLost:
             logger.warning("job %s attempt %s was taken away", job.pk, job.attempt)
+        except WorkerStops:
+            give_back(job, lease)
         except DatabaseError:
             # The lease runs out, and the sweep gives the job to another attempt.
             logger.exception("job %s attempt %s is given up: the database does not answer", job.pk, job.attempt)
 
 
+def give_back(job: Job, lease: Lease) -> None:
+    """Put the job back into the queue at once, so that nobody has to wait for the lease to run out."""
+    with suppress(LeaseLost):
+        lease.insist(lambda: lifecycle.hand_back(copy(job), reason=f"{job.worker} was stopped"))
+    logger.info("job %s attempt %s is given back: the worker stops", job.pk, job.attempt)
+
+
 def end(job: Job, lease: Lease) -> None:
-    """Run the attempt and end the job as it went, or as our own error. Raises LeaseLost or a database error."""
+    """Run the attempt and end the job as it went, or as our own error.
+
+    Raises LeaseLost, WorkerStops or a database error.
+    """
     stored: list[Artifact] = []
     try:
         outcome = attempt(job, lease, stored)
         lease.insist(lambda: conclude(job, outcome, stored))
-    except (LeaseLost, DatabaseError):
+    except (LeaseLost, WorkerStops, DatabaseError):
         artifacts.discard(stored)
         raise
     except Exception:

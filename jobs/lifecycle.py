@@ -147,17 +147,20 @@ def hand_back(job: Job, *, reason: str, guard: Q = ANY) -> bool:
     A job whose cancel was asked for is ended instead: it must not run again.
     """
     deadline = Now() + timedelta(seconds=job.ceiling_queue_seconds)
-    returned = move(
-        job,
-        to=Status.QUEUED,
-        reason=reason,
-        guard=guard & ~CANCEL_REQUESTED,
-        queue_deadline_at=deadline,
-        started_at=None,
-        build=None,
-        **RELEASED,
-    )
-    return returned or finish(job, CANCELLED_LOST, guard=guard & CANCEL_REQUESTED)
+    with transaction.atomic():
+        returned = move(
+            job,
+            to=Status.QUEUED,
+            reason=reason,
+            guard=guard & ~CANCEL_REQUESTED,
+            queue_deadline_at=deadline,
+            started_at=None,
+            build=None,
+            **RELEASED,
+        ) or finish(job, CANCELLED_LOST, guard=guard & CANCEL_REQUESTED)
+        if returned:
+            end_lost_runs(job)
+    return returned
 
 
 def end_lost_runs(job: Job) -> None:

@@ -37,15 +37,14 @@ def recover_expired_leases() -> int:
 
 def recover(job: Job) -> bool:
     """Retry one lost job, or end it once its attempts are spent (contract, section 5)."""
+    if job.attempt < settings.MAX_ATTEMPTS or job.cancel_requested_at:
+        reason = f"{job.worker} stopped renewing its lease"
+        return lifecycle.hand_back(job, reason=reason, guard=lifecycle.LEASE_EXPIRED)
     with transaction.atomic():
-        if job.attempt < settings.MAX_ATTEMPTS or job.cancel_requested_at:
-            reason = f"{job.worker} stopped renewing its lease"
-            recovered = lifecycle.hand_back(job, reason=reason, guard=lifecycle.LEASE_EXPIRED)
-        else:
-            recovered = lifecycle.finish(job, interrupted(job), guard=lifecycle.LEASE_EXPIRED)
-        if recovered:
+        ended = lifecycle.finish(job, interrupted(job), guard=lifecycle.LEASE_EXPIRED)
+        if ended:
             lifecycle.end_lost_runs(job)
-    return recovered
+    return ended
 
 
 def interrupted(job: Job) -> Outcome:

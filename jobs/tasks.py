@@ -9,15 +9,13 @@ from typing import Any
 from celery.signals import worker_init, worker_shutting_down
 from django.db import Error as DatabaseError
 
-from jobs import builds, execution, queue, runner
+from jobs import builds, execution, queue, runner, stopping
 from jobs import sweep as sweeping
 from jobs.simulator.sandbox import SandboxUnavailable
 from simservice import presence
 from simservice.celery import app
 
 logger = logging.getLogger(__name__)
-
-stopping = threading.Event()
 
 
 @worker_init.connect
@@ -37,8 +35,8 @@ def prepare(sender: Any, **_: Any) -> None:
 
 @worker_shutting_down.connect
 def stop_claiming(**_: Any) -> None:
-    """Take no further job once the worker was asked to stop."""
-    stopping.set()
+    """Take no further job once the worker was asked to stop, and give running ones back in time."""
+    stopping.stop.ask()
 
 
 def slot_name() -> str:
@@ -49,7 +47,7 @@ def slot_name() -> str:
 @app.task(name="jobs.tasks.simulate")
 def simulate() -> None:
     """Work off the queue until it is empty, so that a hint held by a busy worker strands nobody."""
-    while not stopping.is_set():
+    while not stopping.stop.is_asked:
         job = queue.claim(slot_name())
         if job is None:
             return

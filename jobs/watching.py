@@ -10,7 +10,7 @@ from typing import Self
 
 from django.db import connection
 
-from jobs import cancellation, verdict
+from jobs import cancellation, stopping, verdict
 from jobs.budget import Budget
 from jobs.lease import Lease
 from jobs.models import Job
@@ -60,13 +60,17 @@ class Watcher:
         self.publisher.log.end_line(stream)
 
     def watch(self, process: SimulatorProcess, *, started: float) -> Ended:
-        """Wait for the end, and bring it about when it is time; `started` is monotonic. Raises LeaseLost."""
+        """Wait for the end, and bring it about when it is time; `started` is monotonic.
+
+        Raises LeaseLost or WorkerStops.
+        """
         self.started = started
         duties = [self.publish, self.look_for_cancel, self.extend_budget]
         # The process is gone before the attendant is waited for, which may hang.
         with Attendant(duties, name=f"attendant-{self.job.pk}"), contextlib.closing(process):
             while (ended := process.wait(WATCHED_EVERY_SECONDS)) is None:
                 self.lease.require()
+                stopping.stop.require_time()
                 if ended := self._stop_when_due(process):
                     break
         return ended

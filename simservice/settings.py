@@ -58,6 +58,7 @@ LEASE_SECONDS = env.int("LEASE_SECONDS", default=15)
 HEARTBEAT_SECONDS = env.int("HEARTBEAT_SECONDS", default=5)
 SWEEP_SECONDS = env.int("SWEEP_SECONDS", default=2)
 MAX_ATTEMPTS = env.int("MAX_ATTEMPTS", default=3)
+STOP_SECONDS = env.int("STOP_SECONDS", default=20)
 RETENTION_DAYS = env.int("RETENTION_DAYS", default=30)
 
 # The simulator's process
@@ -216,6 +217,8 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
     # Celery tells of every message and its end; at a sweep every two seconds that hides everything else.
     "loggers": {
-        name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")
+        **{name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")},
+        # Any stranger can send a wrong Host, and would fill the log with traces.
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
     },
 }

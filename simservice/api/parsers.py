@@ -11,45 +11,56 @@ from simservice.api.errors import InvalidJson, RequestTooLarge, UnsupportedMedia
 MAX_BODY_BYTES = 3 * 1024 * 1024
 
 
-class StrictJSONParser(BaseParser):
-    """JSON in UTF-8 without NaN, repeated keys or nesting without end; at most 3 MB."""
+class BoundedParser(BaseParser):
+    """A body in UTF-8 of at most 3 MB."""
+
+    def parse(
+        self,
+        stream: IO[bytes],
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002
+    ) -> Any:
+        """Return what the body stands for. Raises RequestTooLarge, UnsupportedMediaType, or as `read` does."""
+        refuse_other_charsets(media_type or "")
+        return self.read(read_bounded(stream))
+
+    def read(self, body: bytes) -> Any:
+        """Return what the bytes stand for."""
+        raise NotImplementedError
+
+
+class StrictJSONParser(BoundedParser):
+    """JSON without NaN, repeated keys or nesting without end."""
 
     media_type = "application/json"
 
-    def parse(
-        self,
-        stream: IO[bytes],
-        media_type: str | None = None,
-        parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002
-    ) -> Any:
-        """Return the parsed body. Raises InvalidJson, RequestTooLarge or UnsupportedMediaType."""
-        refuse_other_charsets(media_type or "")
-        return parse_json(read_bounded(stream))
+    def read(self, body: bytes) -> Any:
+        """Return the value. Raises InvalidJson with a sentence that says what is wrong."""
+        return parse_json(body)
 
 
-class PlainTextParser(BaseParser):
-    """A text in UTF-8, at most 3 MB."""
+class PlainTextParser(BoundedParser):
+    """A text as it came."""
 
     media_type = "text/plain"
 
-    def parse(
-        self,
-        stream: IO[bytes],
-        media_type: str | None = None,
-        parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002
-    ) -> Any:
-        """Return the text. Raises RequestTooLarge, UnsupportedMediaType, or ValidationFailed if not UTF-8."""
-        refuse_other_charsets(media_type or "")
+    def read(self, body: bytes) -> str:
+        """Return the text. Raises ValidationFailed when it is not UTF-8."""
         try:
-            return read_bounded(stream).decode("utf-8")
+            return body.decode("utf-8")
         except UnicodeDecodeError as error:
             message = f"Must be UTF-8; byte {error.start} is not."
             raise ValidationFailed([{"path": "body", "message": message}]) from None
 
 
+def without_parameters(content_type: str) -> str:
+    """Return the media type that a content type names."""
+    return content_type.partition(";")[0].strip().lower()
+
+
 def is_plain_text(content_type: str) -> bool:
     """Tell whether a content type is that of the plain-text form."""
-    return content_type.partition(";")[0].strip().lower() == PlainTextParser.media_type
+    return without_parameters(content_type) == PlainTextParser.media_type
 
 
 def refuse_other_charsets(media_type: str) -> None:

@@ -3,30 +3,49 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.conf import settings
+from pytest_django import Settings
 
-from jobs import tasks
-from jobs.models import Job
+from jobs import stopping, tasks
+from jobs.models import Artifact, Job, Run
+from jobs.stopping import Stop
 from tests.factories import make_job
+from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, make_stand_in, run_beside
 
 
-@pytest.fixture
-def _stopping() -> Iterator[None]:
-    tasks.stop_claiming()
-    yield
-    tasks.stopping.clear()
+@pytest.fixture(autouse=True)
+def _own_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test stop its worker without stopping this process's for good."""
+    monkeypatch.setattr(stopping, "stop", Stop())
 
 
 @pytest.mark.django_db
-@pytest.mark.usefixtures("_stopping")
 def test_a_worker_that_stops_claims_nothing() -> None:
     job = make_job()
+    tasks.stop_claiming()
     tasks.simulate()
     assert Job.objects.get(pk=job.pk).status == "pending"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_stops_gives_back_what_still_runs(tmp_path: Path, settings: Settings) -> None:
+    settings.STOP_SECONDS = 0.2
+    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    job = run_beside(lambda _: tasks.stop_claiming())
+    assert (job.status, job.retried, job.worker, job.credits_consumed) == ("queued", True, "", None)
+    run = Run.objects.get(job=job)
+    assert (run.stopped_for, run.wall_ms) == ("lost", None)
+    assert not Artifact.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_stops_lets_jobs_end_in_time(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, f"print('running', flush=True)\ntime.sleep(1)\n{LEAVE_REPORT}")
+    job = run_beside(lambda _: tasks.stop_claiming())
+    assert job.status == "completed"
 
 
 @pytest.mark.django_db(transaction=True)
