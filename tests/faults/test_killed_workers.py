@@ -1,0 +1,98 @@
+"""A worker killed at any point between claim and settlement: the job ends once, and is paid once."""
+
+import math
+import signal
+from pathlib import Path
+
+import pytest
+from django.db.models import F
+
+from billing import ledger
+from billing.models import Hold
+from clients.accounts import default_client
+from jobs import holds, sweep, tasks
+from jobs.models import TERMINAL, WAITING, DailyUsage, Job, JobEvent, Run
+from tests.billing.books import LONG
+from tests.factories import make_account, make_job
+from tests.faults.points import POINTS
+from tests.faults.workers import running, start_worker
+from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
+
+CREDITS = 10_000
+RATE, FEE = 32, 7
+# A lease that is soon lost, and a slice so short that more is asked for while the simulator runs.
+QUICK = {"LEASE_SECONDS": "2", "HEARTBEAT_SECONDS": "1"}
+# Two of the points that every run of the tests looks at.
+FEW = ["simulator started", "settled, use not counted"]
+# From here on the killed worker had ended the job, or not even claimed it.
+ENDED, NOT_CLAIMED = "end committed", "within the claim"
+
+
+def kill_worker(point: str, simulator: Path) -> None:
+    """Let a worker claim the job and kill itself; return when its simulator is gone too."""
+    worker = start_worker(point=point, **QUICK)
+    assert worker.wait(60) == -signal.SIGKILL
+    wait_until(lambda: not running(simulator), seconds=10)
+
+
+def recover() -> None:
+    """Sweep until the killed worker's lease has run out and the job is back, or has ended."""
+
+    def is_back() -> bool:
+        sweep.recover_expired_leases()
+        return Job.objects.get().status in (*WAITING, *TERMINAL)
+
+    wait_until(is_back, seconds=20)
+
+
+def require_paid_once(job: Job) -> None:
+    """See that a job ended once, and was billed for the attempt that counts and nothing else."""
+    assert JobEvent.objects.filter(job=job, to_status__in=TERMINAL).count() == 1
+    assert not Run.objects.filter(ended_at=None).exists()
+    hold = Hold.objects.get()
+    assert hold.resolved_at is not None
+    assert hold.spent == job.credits_consumed
+    balances = ledger.balances(job.account)
+    assert (balances.reserved, balances.available) == (0, CREDITS - (job.credits_consumed or 0))
+    assert list(ledger.verify()) == []
+    assert list(holds.disagreements()) == []
+    used = DailyUsage.objects.get()
+    assert (used.jobs, used.credits, used.sim_ms) == (1, job.credits_consumed, job.sim_duration_ms or 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", POINTS if LONG else FEW)
+def test_a_worker_killed_there_leaves_a_job_that_ends_once_and_is_paid_once(point: str, tmp_path: Path) -> None:
+    build = make_stand_in(tmp_path, f"time.sleep(1.2)\n{LEAVE_REPORT}")
+    account = make_account(credits=CREDITS)
+    job = make_job(default_client(account), held_credits=RATE * 10, priority_fee_credits=FEE)
+    ledger.correct(account, -(RATE * 10 + FEE), reason="the factory pays for what it holds")
+    kill_worker(point, Path(build.executable))
+    recover()
+    tasks.simulate()
+    job.refresh_from_db()
+    assert (job.status, job.attempt) == ("completed", 1 if point in (ENDED, NOT_CLAIMED) else 2)
+    counted = Run.objects.get(job=job, attempt=job.attempt)
+    assert counted.wall_ms is not None
+    assert job.sim_duration_ms == counted.wall_ms
+    assert job.credits_consumed == math.ceil(counted.wall_ms / 1000) * RATE + FEE
+    assert set(job.artifacts.values_list("attempt", flat=True)) == {job.attempt}
+    require_paid_once(job)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not LONG, reason="takes a lease for each attempt")
+def test_a_job_whose_every_worker_is_killed_costs_nothing(tmp_path: Path) -> None:
+    build = make_stand_in(tmp_path, "time.sleep(60)")
+    account = make_account(credits=CREDITS)
+    job = make_job(default_client(account), priority_fee_credits=FEE)
+    ledger.correct(account, -(job.ceiling_credits + FEE), reason="the factory pays for what it holds")
+    for _ in range(3):
+        kill_worker("while it runs", Path(build.executable))
+        recover()
+    job.refresh_from_db()
+    assert (job.status, job.error_code, job.credits_consumed) == ("failed", "execution_interrupted", 0)
+    assert Run.objects.filter(wall_ms=None, stopped_for="lost", ended_at__gte=F("started_at")).count() == 3
+    require_paid_once(job)

@@ -1,0 +1,101 @@
+"""Many capped jobs at once on a machine that has too much to do: no job costs more than it may, or than it ran."""
+
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from pytest_django import Settings
+
+from billing import ledger
+from billing.models import Hold
+from clients.accounts import default_client
+from jobs import holds, registration, sweep
+from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
+from jobs.models import ACTIVE, Job, Run
+from tests.billing.books import LONG as THOROUGH
+from tests.factories import make_account, make_job
+from tests.faults.workers import start_worker
+from tests.stack import LONG, QUICK
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+JOBS = 1_000 if THOROUGH else 10
+SLOTS = 8
+RATE, FEE = 32, 7
+# From one second to two, so that some are no whole number of seconds.
+CAPS = [32, 40, 48, 63, 64]
+# A simulator may pass its cap by two seconds, in which it writes its report or is killed.
+MOST_OVER_SECONDS = 2.0
+
+
+@pytest.fixture
+def _busy_machine() -> Iterator[None]:
+    """Two programs for each processor that do nothing but work."""
+    command = [sys.executable, "-c", "while True: pass"]
+    hogs = [subprocess.Popen(command) for _ in range(2 * (os.cpu_count() or 1))]
+    yield
+    for hog in hogs:
+        hog.kill()
+        hog.wait()
+
+
+def submit_many() -> None:
+    """Accept jobs, of which every other one would run for minutes and has a cap of a second or two."""
+    client = default_client(make_account(credits=0))
+    for number in range(JOBS):
+        fee = FEE if number % 3 == 0 else 0
+        if number % 2:
+            make_job(client, text=QUICK, priority_fee_credits=fee)
+        else:
+            cap = CAPS[number // 2 % len(CAPS)]
+            capped = {"ceiling_credits": cap, "ceiling_runtime_seconds": cap // RATE}
+            make_job(client, text=LONG, priority_fee_credits=fee, **capped)
+
+
+def work_off() -> None:
+    """Let a worker end all jobs, and sweep meanwhile."""
+    worker = start_worker(slots=SLOTS)
+    while worker.poll() is None:
+        sweep.recover_expired_leases()
+        try:
+            worker.wait(1)
+        except subprocess.TimeoutExpired:
+            continue
+    assert worker.returncode == 0
+
+
+def require_right_bill(job: Job) -> float:
+    """See that a job was billed what it ran, or exactly its cap; return the seconds that it ran beyond that."""
+    counted = Run.objects.get(job=job, attempt=job.attempt)
+    assert counted.wall_ms == job.sim_duration_ms
+    assert counted.wall_ms is not None
+    metered = math.ceil(counted.wall_ms / 1000) * RATE
+    reached = job.error_code == "max_credits_reached"
+    assert job.credits_consumed == (job.ceiling_credits if reached else metered) + job.priority_fee_credits
+    assert metered >= job.ceiling_runtime_seconds * RATE if reached else metered <= job.ceiling_credits
+    return counted.wall_ms / 1000 - job.ceiling_runtime_seconds
+
+
+@pytest.mark.timeout(3600 if THOROUGH else 120)
+@pytest.mark.usefixtures("_busy_machine")
+def test_no_job_is_billed_beyond_its_cap_or_for_more_than_it_ran(settings: Settings) -> None:
+    registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
+    submit_many()
+    work_off()
+    jobs = list(Job.objects.all())
+    over = [require_right_bill(job) for job in jobs]
+    stopped = [job for job in jobs if job.error_code == "max_credits_reached"]
+    print(  # noqa: T201 - the figures of the proof
+        f"{len(jobs)} jobs, {len(stopped)} stopped at their cap, {sum(job.attempt > 1 for job in jobs)} retried, "
+        f"at most {max(over):.2f} s over it"
+    )
+    assert {job.status for job in jobs} == {"completed", "timed_out"}
+    assert len(stopped) == JOBS // 2
+    assert max(over) <= MOST_OVER_SECONDS
+    assert not Job.objects.filter(status__in=ACTIVE).exists()
+    assert not Hold.objects.filter(resolved_at=None).exists()
+    assert list(ledger.verify()) == []
+    assert list(holds.disagreements()) == []

@@ -1,0 +1,40 @@
+"""`python -m tests.faults.worker SLOTS [POINT]`: a worker without a broker, which works until no job is left.
+
+With the name of a point it kills itself there.
+"""
+
+import sys
+import threading
+import time
+
+import django
+
+
+def work() -> None:
+    """Work off the queue, as a slot of the Celery worker does, until no job waits or runs."""
+    from django.db import connection
+
+    from jobs import tasks
+    from jobs.models import ACTIVE, Job
+
+    while Job.objects.filter(status__in=ACTIVE).exists():
+        tasks.simulate()
+        time.sleep(0.1)
+    connection.close()
+
+
+def main(slots: str, point: str = "") -> None:
+    django.setup()
+    from tests.faults.points import POINTS
+
+    if point:
+        POINTS[point]()
+    threads = [threading.Thread(target=work) for _ in range(int(slots))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

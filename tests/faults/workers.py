@@ -1,0 +1,29 @@
+"""Workers in processes of their own, on the test's database."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+from django.conf import settings
+from django.db import connection
+
+
+def start_worker(*, slots: int = 1, point: str = "", **chosen: str) -> subprocess.Popen[bytes]:
+    """Start a worker that works until no job is left, or kills itself at a point; `chosen` are its settings."""
+    url = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
+    environment = os.environ | {"DATABASE_URL": url, "LOG_LEVEL": "ERROR"} | chosen
+    command = [sys.executable, "-m", "tests.faults.worker", str(slots), *([point] if point else [])]
+    return subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment)
+
+
+def running(executable: Path) -> list[psutil.Process]:
+    """Return the live processes whose command line names a program."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        words = process.info["cmdline"] or []
+        if process.info["status"] != psutil.STATUS_ZOMBIE and any(str(executable) in word for word in words):
+            found.append(process)
+    return found
