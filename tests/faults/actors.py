@@ -10,12 +10,12 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from django.conf import settings
@@ -31,6 +31,8 @@ HEARTBEAT_SECONDS = 0.4
 # Whoever stands still within a transaction loses it, and its locks, after so long.
 IDLE_SECONDS = 2.0
 CUT_OFF_SECONDS = 10.0
+# How long a fault may wait at a point that nobody passes.
+PATIENCE_SECONDS = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +188,8 @@ class Actor:
 
     def __init__(self, part: Part) -> None:
         self.part = part
-        self.armed: tuple[str, str] | None = None
+        # By the monotonic clock; the last fault is over when it is long ago.
+        self.armed_at = 0.0
         # By the wall clock: when a stopped process goes on.
         self.goes_on_at: float | None = None
         self.must_die = False
@@ -212,7 +215,11 @@ class Actor:
         except OSError:
             logger.info("%s is dead", self.part.name)
 
-    def arm(self, random: Random, points: list[str], fault: str) -> None:
-        """Let a fault wait at one of some points."""
-        self.armed = (random.choice(points), fault)
-        self.order("arm", *self.armed)
+    def may_be_armed(self, now: float) -> bool:
+        """Tell whether it lives, and has no fault before it but one at a point that it does not pass."""
+        return self.is_alive and self.goes_on_at is None and now - self.armed_at > PATIENCE_SECONDS
+
+    def arm(self, point: str, fault: str) -> None:
+        """Let a fault wait at a point."""
+        self.armed_at = time.monotonic()
+        self.order("arm", point, fault)

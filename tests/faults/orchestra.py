@@ -25,8 +25,6 @@ from tests.jobs.simulators import REPORT
 logger = logging.getLogger(__name__)
 
 FAULTS = ("kill", "pause", "database", "redis")
-# How long a fault may wait at a point that nobody passes.
-PATIENCE_SECONDS = 3.0
 ANYWHERE = "anywhere"
 
 
@@ -43,7 +41,7 @@ class Score:
     waiting: int = 30
     cancelled: float = 0.1
     faults: Sequence[str] = FAULTS
-    faults_per_second: float = 2.0
+    faults_per_second: float = 4.0
     roles: Sequence[str] = tuple(BY_ROLE)
     points: Sequence[str] | None = None
     variant: str = ""
@@ -199,7 +197,7 @@ class Orchestra:
     def strike(self, actor: Actor, point: str, fault: str) -> None:
         """Do what a fault needs from outside."""
         self.seen.fired[point, fault] += 1
-        actor.armed = None
+        actor.armed_at = 0.0
         now = time.time()
         goes_on_at = now
         if fault == "kill":
@@ -269,7 +267,7 @@ class Orchestra:
         if now < self.next_fault_at or not self.score.faults:
             return
         self.next_fault_at = now + self.random.expovariate(self.score.faults_per_second)
-        able = [a for a in self.actors if a.part.role in self.score.roles and a.goes_on_at is None and a.is_alive]
+        able = [actor for actor in self.actors if actor.part.role in self.score.roles and actor.may_be_armed(now)]
         if not able:
             return
         actor, fault = self.random.choice(able), self.random.choice(list(self.score.faults))
@@ -277,7 +275,7 @@ class Orchestra:
         known = [point for point in points if point in BY_ROLE[actor.part.role] or point == ANYWHERE]
         point = self.random.choice(known)
         if point != ANYWHERE:
-            actor.arm(self.random, [point], fault)
+            actor.arm(point, fault)
             return
         if fault == "kill":
             actor.signal(signal.SIGKILL)
