@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import psutil
 from django.core.files.storage import default_storage
@@ -67,7 +67,7 @@ def ends(found: dict[int, History]) -> Iterator[str]:
             yield f"job {job.pk} has {[event.to_status for event in history]}"
         if not history or (history[-1].to_status, history[-1].attempt) != (job.status, job.attempt):
             yield f"job {job.pk} is not what its last event says"
-        for event, following in zip(history, history[1:], strict=False):
+        for event, following in pairwise(history):
             claim = following.to_status == Status.STARTING
             if (
                 following.from_status != event.to_status
@@ -79,7 +79,7 @@ def ends(found: dict[int, History]) -> Iterator[str]:
 
 def bills() -> Iterator[str]:
     """Every job was settled and counted once, and the book is sound."""
-    yield from ledger.verify()
+    yield from map(str, ledger.verify())
     yield from holds.disagreements()
     ended = Job.objects.filter(status__in=TERMINAL)
     if Hold.objects.exclude(resolved_at=None).count() != ended.count():
@@ -91,7 +91,7 @@ def bills() -> Iterator[str]:
     used = DailyUsage.objects.aggregate(jobs=Sum("jobs"), credits=Sum("credits"), sim_ms=Sum("sim_ms"))
     real = ended.aggregate(credits=Sum("credits_consumed"), sim_ms=Sum("sim_duration_ms"))
     if used != {"jobs": ended.count(), "credits": real["credits"], "sim_ms": real["sim_ms"]}:
-        yield f"counted {used}, happened {ended.count()} × {real}"
+        yield f"counted {used}, happened {ended.count()} times {real}"
 
 
 def spent_by_job() -> Iterator[tuple[int, int]]:
@@ -159,9 +159,7 @@ def order(seen: Seen, found: dict[int, History]) -> Iterator[str]:
                 for better, since, until in waits
                 if since < at - SLACK_SECONDS and until > at + SLACK_SECONDS and better < (ranks[job], job)
             ]
-            locked = sum(
-                since - SLACK_SECONDS < at < until + SLACK_SECONDS for since, until in seen.locked
-            )
+            locked = sum(since - SLACK_SECONDS < at < until + SLACK_SECONDS for since, until in seen.locked)
             if len(passed) > locked:
                 yield f"job {job} was claimed at {event.at} before {passed}; {locked} rows may have been locked"
 
@@ -187,7 +185,7 @@ def files() -> Iterator[str]:
 
 
 def orphans() -> list[str]:
-    """Return the stored files of these jobs that no row names: what killed workers left of attempts that were lost."""
+    """Return the stored files that no row names: what killed workers left of attempts that were lost."""
     named = set(Artifact.objects.values_list("storage_name", flat=True))
     kept = []
     for job in Job.objects.values_list("id", flat=True):

@@ -30,7 +30,7 @@ ANYWHERE = "anywhere"
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """What a run consists of. Without any progress for `lost_after_seconds` whatever is unfinished counts as lost."""
+    """What a run consists of; what is unfinished when nothing has moved for `lost_after_seconds` counts as lost."""
 
     jobs: int
     seed: int
@@ -159,13 +159,12 @@ class Orchestra:
 
     def is_over(self) -> bool:
         last = JobEvent.objects.order_by("-id").values_list("id", flat=True).first() or 0
-        if last != self.last_event:
+        # The first start takes its time.
+        if last != self.last_event or not self.seen.accepted:
             self.last_event, self.moved_at = last, time.monotonic()
         self.seen.gave_up = time.monotonic() - self.moved_at > self.score.lost_after_seconds
         unsettled = self.to_submit or self.out
-        return self.seen.gave_up or (
-            not unsettled and not Job.objects.exclude(status__in=TERMINAL).exists()
-        )
+        return self.seen.gave_up or (not unsettled and not Job.objects.exclude(status__in=TERMINAL).exists())
 
     def hear(self) -> None:
         """Take what the actors say."""
@@ -239,9 +238,7 @@ class Orchestra:
             return
         if Job.objects.filter(status__in=["pending", "queued"]).count() >= self.score.waiting:
             return
-        submitters = [
-            actor for actor in self.actors if actor.part.role == "submitter" and actor.goes_on_at is None
-        ]
+        submitters = [actor for actor in self.actors if actor.part.role == "submitter" and actor.goes_on_at is None]
         for actor in submitters:
             for _ in range(min(4, len(self.to_submit))):
                 number = self.to_submit.popleft()

@@ -3,6 +3,7 @@
 They are patched into the processes of one run of the fault suite, which must notice.
 """
 
+import time
 from collections.abc import Callable
 from copy import copy
 from typing import Any
@@ -46,6 +47,8 @@ def announced_instead_of_claimed() -> None:
         job = Job.objects.filter(status__in=WAITING).order_by("id").first()
         if job is None:
             return None
+        # What others may do meanwhile.
+        time.sleep(0.1)
         with transaction.atomic():
             Job.objects.filter(pk=job.pk).update(
                 status=Status.STARTING,

@@ -14,6 +14,7 @@ from jobs.lease import LeaseLost
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
 from jobs.progress import progress_of
+from jobs.simulator.process import Ended
 from tests.factories import make_job
 from tests.jobs.simulators import content, make_stand_in, run
 
