@@ -178,10 +178,15 @@ def waits_of(history: History) -> Iterator[tuple[float, float]]:
 
 
 def files() -> Iterator[str]:
-    """Every row of an artifact has its file."""
+    """Every row of an artifact has its file, and a file without a row is of an attempt that was lost."""
     for artifact in Artifact.objects.all():
         if not default_storage.exists(artifact.storage_name):
             yield f"the file of {artifact} is gone"
+    counting = set(Job.objects.exclude(sim_duration_ms=None).values_list("id", "attempt"))
+    for name in orphans():
+        job, attempt, _ = name.rpartition("/")[2].split("-", 2)
+        if (int(job), int(attempt)) in counting:
+            yield f"no row names {name}, which the attempt that counts left"
 
 
 def orphans() -> list[str]:

@@ -67,6 +67,7 @@ class Seen:
 
 
 STAND_IN = """#!/bin/sh
+echo 'SimulationCraft 1120-01'
 report() { cat > report.json <<'END'
 %s
 END
