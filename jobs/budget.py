@@ -5,6 +5,7 @@ import time
 
 from billing import ledger
 from billing.models import Hold
+from jobs import lifecycle
 from jobs.models import Job
 
 logger = logging.getLogger(__name__)
@@ -58,8 +59,8 @@ class Budget:
         wanted = min(SLICE_SECONDS * self.job.credits_per_second, self.job.ceiling_credits - self.held_credits)
         self.next_at = time.monotonic() + ASKED_AGAIN_AFTER_SECONDS
         try:
-            self._extend(wanted)
-            self.next_at = 0.0
+            if self._extend(wanted):
+                self.next_at = 0.0
         except ledger.InsufficientCredits as shortage:
             self._extend_by_the_rest(shortage.available)
 
@@ -72,9 +73,11 @@ class Budget:
             except ledger.InsufficientCredits:
                 logger.info("the last credits for job %s went elsewhere", self.job.pk)
 
-    def _extend(self, credits_more: int) -> None:
-        ledger.extend(self.job.pk, credits_more)
-        self.held_credits += credits_more
+    def _extend(self, credits_more: int) -> bool:
+        extended = lifecycle.extend_hold(self.job, credits_more)
+        if extended:
+            self.held_credits += credits_more
+        return extended
 
     def charge(self, wall_ms: int) -> int:
         """Return the credits for simulator time: seconds rounded up once, never over what is held (contract, 7)."""

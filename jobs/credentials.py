@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 # Beyond the time that a job may wait and run: for starting it, and for clocks that differ.
 SPARE_SECONDS = 600
+PREFIX = "credentials:"
+SCANNED_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +66,12 @@ def forget(job_id: int) -> None:
     ask(lambda: redis().delete(key_of(job_id)), otherwise=0)
 
 
+def kept() -> list[int]:
+    """Return the jobs whose credentials Redis has. Raises RedisError."""
+    keys = redis().scan_iter(match=f"{PREFIX}*", count=SCANNED_AT_ONCE)
+    return [int(str(key).removeprefix(PREFIX)) for key in keys]
+
+
 def cipher() -> Fernet:
     """Return what encrypts the credentials, with a key made from the deployment's."""
     key = hmac.new(settings.CREDENTIALS_KEY.encode(), b"game credentials", hashlib.sha256).digest()
@@ -72,4 +80,4 @@ def cipher() -> Fernet:
 
 def key_of(job_id: int) -> str:
     """Return the Redis key of a job's credentials."""
-    return f"credentials:{job_id}"
+    return f"{PREFIX}{job_id}"

@@ -193,8 +193,8 @@ def simulate(
 
 
 def record_end(run: Run, ended: Ended) -> None:
-    """Write down how a process ended."""
-    Run.objects.filter(pk=run.pk).update(
+    """Write down how a process ended; a run that was given up as lost meanwhile stays so."""
+    Run.objects.filter(pk=run.pk, ended_at=None).update(
         ended_at=Now(),
         wall_ms=round(ended.wall_seconds * 1000),
         cpu_ms=round(ended.cpu_seconds * 1000),

@@ -122,6 +122,19 @@ def renew_lease(job: Job) -> bool:
     return bool(held.update(lease_expires_at=lease_end()))
 
 
+def extend_hold(job: Job, credits_more: int) -> bool:
+    """Hold further credits for a job; False when it is no longer this attempt's.
+
+    The row is locked, so that an end or a hand-back comes before or after. Raises ledger.InsufficientCredits.
+    """
+    with transaction.atomic():
+        held = Job.objects.select_for_update(no_key=True).filter(pk=job.pk, attempt=job.attempt, status__in=HELD)
+        if held.values_list("pk").first() is None:
+            return False
+        ledger.extend(job.pk, credits_more)
+    return True
+
+
 def request_cancel(job: Job) -> bool:
     """Ask whoever holds the job to end it; the time of the first request stays. False when nobody holds it now."""
     held = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=HELD)

@@ -4,18 +4,23 @@ Each part works in bounded batches through guarded moves, so two sweeps at once 
 """
 
 import logging
+from datetime import timedelta
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
+from django.utils import timezone
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from jobs import forecast, lifecycle, queue
+from jobs import credentials, forecast, lifecycle, queue
 from jobs.lifecycle import Outcome
-from jobs.models import HELD, WAITING, Job, Status
+from jobs.models import ACTIVE, HELD, WAITING, Job, Status
+from simservice.ids import first_id_of
 
 logger = logging.getLogger(__name__)
+
+SUBMITTED_WITHIN = timedelta(minutes=1)
 
 
 def sweep() -> dict[str, int]:
@@ -54,6 +59,20 @@ def interrupted(job: Job) -> Outcome:
         error_code="execution_interrupted",
         reason=f"The platform lost the run; attempts made: {job.attempt}. It is safe to submit the job again.",
     )
+
+
+def forget_credentials() -> int:
+    """Forget the game credentials of jobs that ended or were never stored; return how many jobs those were.
+
+    Whoever ends a job forgets them at once, unless it dies just then or Redis does not answer. Raises RedisError.
+    """
+    # A younger job may still be in the hands of the request that submits it.
+    recent = first_id_of(timezone.now() - SUBMITTED_WITHIN)
+    old = [job_id for job_id in credentials.kept() if job_id < recent]
+    unfinished = set(Job.objects.filter(pk__in=old, status__in=ACTIVE).values_list("id", flat=True))
+    for job_id in set(old) - unfinished:
+        credentials.forget(job_id)
+    return len(set(old) - unfinished)
 
 
 def end_overdue_waits() -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from celery.signals import worker_init, worker_shutting_down
 from django.db import Error as DatabaseError
+from redis.exceptions import RedisError
 
 from jobs import builds, execution, queue, runner, stopping
 from jobs import sweep as sweeping
@@ -64,6 +65,18 @@ def sweep() -> None:
         return
     if any(done.values()):
         logger.info("swept: %s", ", ".join(f"{name} {count}" for name, count in done.items() if count))
+
+
+@app.task(name="jobs.tasks.forget_credentials")
+def forget_credentials() -> None:
+    """Forget game credentials that nobody needs any more."""
+    try:
+        forgotten = sweeping.forget_credentials()
+    except (DatabaseError, RedisError):
+        logger.warning("credentials are looked through later: the database or Redis does not answer")
+        return
+    if forgotten:
+        logger.info("the credentials of %s jobs forgotten", forgotten)
 
 
 @app.task(name="jobs.tasks.forget_builds")

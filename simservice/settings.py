@@ -158,6 +158,7 @@ CELERY_BEAT_SCHEDULE = {
     },
     "expire-grants": {"task": "billing.tasks.expire_grants", "schedule": 60, "options": {"expires": 300}},
     "grant-allowances": {"task": "billing.tasks.grant_allowances", "schedule": 60, "options": {"expires": 300}},
+    "forget-credentials": {"task": "jobs.tasks.forget_credentials", "schedule": 60, "options": {"expires": 300}},
     "forget-builds": {"task": "jobs.tasks.forget_builds", "schedule": 3600},
 }
 

@@ -1,6 +1,6 @@
-"""The points between claim and settlement at which a worker can be made to kill itself.
+"""The points at which a fault can hit a process: before and after each commit, announcement, spawn and settlement.
 
-They are put round the production code's own functions from outside, in the worker's process only.
+They are put round the production code's own functions from outside, in the test's own process only.
 """
 
 import os
@@ -10,12 +10,16 @@ from functools import partial
 from typing import Any
 
 from billing import ledger
-from jobs import artifacts, execution, lifecycle, queue, usage
+from jobs import artifacts, credentials, execution, lifecycle, queue, submission, sweep, usage
+from jobs.idempotency import Known
 from jobs.models import TERMINAL, Status
+from jobs.progress import Publisher
 from jobs.simulator.process import SimulatorProcess
 from jobs.watching import Watcher
 
-Arm = Callable[[], None]
+# What happens to the process at a point, and what puts that there.
+Happening = Callable[[], None]
+Arm = Callable[[Happening], None]
 
 
 def die() -> None:
@@ -23,34 +27,48 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def before(owner: Any, name: str) -> None:
-    """Die instead of calling a function."""
-    setattr(owner, name, lambda *_args, **_named: die())
-
-
-def after(owner: Any, name: str) -> None:
-    """Die once a function has done its work."""
+def before(owner: Any, name: str, happening: Happening) -> None:
+    """Let something happen before a function is called."""
     function = getattr(owner, name)
 
-    def and_die(*args: Any, **named: Any) -> None:
-        function(*args, **named)
-        die()
+    def reached(*args: Any, **named: Any) -> Any:
+        happening()
+        return function(*args, **named)
 
-    setattr(owner, name, and_die)
+    setattr(owner, name, reached)
 
 
-def after_move(*ends: Status) -> None:
-    """Die once a job's status was moved, within the transaction that moves it."""
-    move = lifecycle.move
+def after(owner: Any, name: str, happening: Happening) -> None:
+    """Let something happen once a function has done its work; one that found nothing to do does not count."""
+    function = getattr(owner, name)
 
-    def and_die(*args: Any, **named: Any) -> bool:
-        moved = move(*args, **named)
-        if named["to"] in ends:
-            die()
-        return moved
+    def reached(*args: Any, **named: Any) -> Any:
+        result = function(*args, **named)
+        if function is not claim or result is not None:
+            happening()
+        return result
 
-    lifecycle.move = and_die
+    setattr(owner, name, reached)
 
+
+def after_move(*ends: Status) -> Arm:
+    """Let something happen once a job's status was moved, within the transaction that moves it."""
+
+    def arm(happening: Happening) -> None:
+        move = lifecycle.move
+
+        def reached(*args: Any, **named: Any) -> bool:
+            moved = move(*args, **named)
+            if named["to"] in ends:
+                happening()
+            return moved
+
+        lifecycle.move = reached
+
+    return arm
+
+
+claim = queue.claim
 
 # In the order in which a worker passes them.
 POINTS: dict[str, Arm] = {
@@ -59,7 +77,7 @@ POINTS: dict[str, Arm] = {
     "before the simulator": partial(before, SimulatorProcess, "start"),
     "simulator started": partial(after, SimulatorProcess, "start"),
     "before the run is recorded": partial(before, lifecycle, "start_run"),
-    "within the start's transaction": partial(after_move, Status.RUNNING),
+    "within the start's transaction": after_move(Status.RUNNING),
     "run recorded": partial(after, lifecycle, "start_run"),
     "while it runs": partial(before, Watcher, "_stop_when_due"),
     "credits extended": partial(after, ledger, "extend"),
@@ -68,9 +86,58 @@ POINTS: dict[str, Arm] = {
     "before an artifact is stored": partial(before, artifacts, "store"),
     "an artifact stored": partial(after, artifacts, "store"),
     "all artifacts stored": partial(before, execution, "conclude"),
-    "status moved, not settled": partial(after_move, *TERMINAL),
+    "status moved, not settled": after_move(*TERMINAL),
     "settled, use not counted": partial(after, ledger, "settle"),
     "use counted, not committed": partial(after, usage, "record"),
     "end not committed": partial(after, lifecycle, "finish"),
     "end committed": partial(after, execution, "conclude"),
 }
+WORKER_POINTS = POINTS | {
+    "before the claim": partial(before, queue, "claim"),
+    "credentials fetched": partial(after, credentials, "fetch"),
+    "before the heartbeat": partial(before, lifecycle, "renew_lease"),
+    "heartbeat committed": partial(after, lifecycle, "renew_lease"),
+    "progress published": partial(after, Publisher, "publish"),
+    "before credits are extended": partial(before, ledger, "extend"),
+    "before credentials are forgotten": partial(before, credentials, "forget"),
+}
+SUBMITTER_POINTS: dict[str, Arm] = {
+    "credentials stored": partial(after, credentials, "store"),
+    "before the job is stored": partial(before, submission, "store"),
+    "credits held, job not stored": partial(after, ledger, "hold"),
+    "job stored, not committed": partial(after, lifecycle, "accept"),
+    "answer stored, not committed": partial(after, Known, "remember"),
+    "submission committed": partial(after, submission, "store"),
+    "before the announcement": partial(before, queue, "announce"),
+    "marked as announced, no hint sent": partial(after, lifecycle, "mark_queued"),
+    "hint sent": partial(after, queue, "send_hint"),
+}
+SWEEPER_POINTS: dict[str, Arm] = {
+    "before the recovery": partial(before, sweep, "recover"),
+    "recovered, not committed": partial(after, lifecycle, "end_lost_runs"),
+    "recovery committed": partial(after, lifecycle, "hand_back"),
+    "before an overdue end": partial(before, lifecycle, "finish"),
+    "sweeper settled, not committed": partial(after, ledger, "settle"),
+    "sweeper's end committed": partial(after, sweep, "recover"),
+    "before hints are sent again": partial(before, queue, "replenish_hints"),
+}
+BY_ROLE = {"worker": WORKER_POINTS, "submitter": SUBMITTER_POINTS, "sweeper": SWEEPER_POINTS}
+
+# Whoever stands still at one of these may have a job's row locked, which a claim then passes over.
+WITHIN_TRANSACTIONS = frozenset(
+    [
+        "within the claim",
+        "within the start's transaction",
+        "credits extended",
+        "status moved, not settled",
+        "settled, use not counted",
+        "use counted, not committed",
+        "end not committed",
+        "credits held, job not stored",
+        "job stored, not committed",
+        "answer stored, not committed",
+        "recovered, not committed",
+        "sweeper settled, not committed",
+        "anywhere",
+    ]
+)

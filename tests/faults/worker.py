@@ -25,10 +25,10 @@ def work() -> None:
 
 def main(slots: str, point: str = "") -> None:
     django.setup()
-    from tests.faults.points import POINTS
+    from tests.faults.points import POINTS, die
 
     if point:
-        POINTS[point]()
+        POINTS[point](die)
     threads = [threading.Thread(target=work) for _ in range(int(slots))]
     for thread in threads:
         thread.start()

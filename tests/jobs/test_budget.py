@@ -13,7 +13,7 @@ from billing import ledger
 from billing.models import Hold
 from clients.accounts import default_client
 from clients.models import Client
-from jobs import budget, watching
+from jobs import budget, lifecycle, watching
 from jobs.budget import Budget
 from jobs.models import Job
 from tests.factories import make_account, make_job
@@ -31,7 +31,9 @@ def client_with(credits_left: int) -> Client:
 
 def sliced(*, held: int, left: int = 0, **fields: Any) -> Budget:
     """Return the budget of a job without a cap that has one slice of its 3200 credits held."""
-    return Budget.of(make_job(client_with(left), held_credits=held, **fields))
+    job = make_job(client_with(left), held_credits=held, **fields)
+    assert lifecycle.start_attempt(job, worker="worker-1")
+    return Budget.of(job)
 
 
 def held(job: Job) -> int:
@@ -88,6 +90,15 @@ def test_credits_that_arrive_in_time_are_used(monkeypatch: pytest.MonkeyPatch) -
     found.next_at = 0
     found.extend_when_due(ran_seconds=10)
     assert held(found.job) == found.held_credits == 320 + 1920
+
+
+def test_an_attempt_that_was_taken_away_holds_no_more_credits() -> None:
+    found = sliced(held=320, left=10_000)
+    taken = Job.objects.get(pk=found.job.pk)
+    assert lifecycle.hand_back(taken, reason="taken")
+    assert lifecycle.start_attempt(taken, worker="worker-2")
+    found.extend_when_due(ran_seconds=5)
+    assert held(found.job) == found.held_credits == 320
 
 
 def test_what_the_database_did_not_confirm_is_not_run_on(monkeypatch: pytest.MonkeyPatch) -> None:

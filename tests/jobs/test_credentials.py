@@ -3,19 +3,22 @@
 import io
 import json
 import logging
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 from pytest_django import Settings
 from redis.exceptions import RedisError
 
-from jobs import cancellation, credentials, execution, lifecycle, sweep
+from jobs import cancellation, credentials, execution, lifecycle, sweep, tasks
 from jobs.credentials import GameCredentials
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.progress import log_entries_of
 from jobs.scrubbing import MARK, Scrubber, scrubber_of
 from simservice.api.errors import SecretStoreUnavailable
 from simservice.hints import outage, redis
+from simservice.ids import first_id_of, next_id
 from tests.factories import make_job, make_running_job
 from tests.jobs.simulators import LEAVE_REPORT, REPORT, claim, content, make_stand_in, run_beside, wait_until
 
@@ -222,6 +225,21 @@ def test_a_lost_attempt_keeps_them_for_the_next() -> None:
     credentials.store(job.pk, PAIR, seconds=60)
     lifecycle.hand_back(job, reason="lost")
     assert redis().exists(credentials.key_of(job.pk))
+
+
+def test_what_a_crash_left_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of jobs that ended or were never stored, but not of one that runs or is being submitted."""
+    ended, running = make_running_job(has_credentials=True), make_running_job(has_credentials=True)
+    never_stored = next_id()
+    monkeypatch.setattr(sweep, "SUBMITTED_WITHIN", timedelta(0))
+    being_submitted = first_id_of(timezone.now() + timedelta(minutes=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(credentials, "forget", lambda _: None)
+        lifecycle.finish(ended, lifecycle.CANCELLED)
+    for job_id in (ended.pk, running.pk, never_stored, being_submitted):
+        credentials.store(job_id, PAIR, seconds=60)
+    tasks.forget_credentials()
+    assert set(credentials.kept()) == {running.pk, being_submitted}
 
 
 def test_nothing_of_them_is_in_the_database(tmp_path: Path) -> None:

