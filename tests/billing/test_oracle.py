@@ -18,10 +18,10 @@ from tests.billing.oracle import Customer, sweep
 from tests.concurrency import at_once
 from tests.factories import make_account
 
-# An example comes to some 170 operations.
+# An example comes to some 150 operations.
 STEPS = 60
-EXAMPLES = 1_300 if LONG else 8
-OPERATIONS = 200_000 if LONG else 400
+EXAMPLES = 100 if LONG else 4
+OPERATIONS = 200_000 if LONG else 1_000
 ROUNDS = 1_000 if LONG else 25
 ALLOWANCE = 12
 
@@ -191,9 +191,9 @@ def test_the_book_agrees_with_the_oracle_whatever_happens() -> None:
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    run_machine(BookMachine, settings=thoroughly)
+    while BookMachine.done < OPERATIONS:
+        run_machine(BookMachine, settings=thoroughly)
     print(f"{BookMachine.done} operations")  # noqa: T201 - the size of the proof
-    assert BookMachine.done >= OPERATIONS
 
 
 def act(account: Account, chance: random.Random, job_id: int) -> None:
