@@ -36,10 +36,10 @@ class GameCredentials:
 def store(job_id: int, credentials: GameCredentials, *, seconds: int) -> None:
     """Keep a job's credentials for as long as it may wait and run. Raises SecretStoreUnavailable."""
     content = json.dumps([job_id, credentials.client_id, credentials.client_secret])
-    try:
-        redis().set(key_of(job_id), cipher().encrypt(content.encode()).decode(), ex=seconds + SPARE_SECONDS)
-    except RedisError:
-        raise SecretStoreUnavailable({"reason": "redis_unavailable"}) from None
+    sealed = cipher().encrypt(content.encode()).decode()
+    # During an outage at once: a caller who waits for Redis holds one of a few threads.
+    if not ask(lambda: redis().set(key_of(job_id), sealed, ex=seconds + SPARE_SECONDS), otherwise=None):
+        raise SecretStoreUnavailable({"reason": "redis_unavailable"})
 
 
 def fetch(job_id: int, *, seconds: int) -> GameCredentials | None:

@@ -153,10 +153,10 @@ def progress_of(job: Job) -> Progress:
     return Progress(percent=fields["percent"], stage=fields["stage"] and Stage(**fields["stage"]))
 
 
-def log_entries_of(job: Job) -> list[LogEntry]:
-    """Return the last lines, 200 at most, that a running job's simulator printed; none when Redis has none."""
+def log_entries_of(job: Job) -> list[LogEntry] | None:
+    """Return the last lines, 200 at most, that a job's simulator printed; None unless the job is running."""
     if job.status != Status.RUNNING:
-        return []
+        return None
     nothing: list[str] = []
     stored = ask(lambda: cast(list[str], redis().lrange(log_key_of(job), -LISTED_ENTRIES, -1)), otherwise=nothing)
     return [LogEntry(source=source, message=message, ts=ts) for source, message, ts in map(json.loads, stored)]

@@ -1,5 +1,6 @@
 """From a request to an accepted job, in one transaction."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from jobs.models import ACTIVE, WAITING, Build, Job, JobProfile, Priority, Statu
 from jobs.profiles.analysis import Analysis, warnings
 from jobs.request import Submission
 from simservice.api.errors import (
+    DATABASE_AWAY,
     ApiError,
     InactiveEntitlement,
     InsufficientCredits,
@@ -25,6 +27,8 @@ from simservice.api.errors import (
     WebhookNotConfigured,
 )
 from simservice.ids import new_token, next_id
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +99,19 @@ def submit(
     if answer.job is None:
         forget_credentials(vetted, job_id=job_id)
     else:
-        queue.announce(answer.job)
+        announce(answer.job)
     return answer
+
+
+def announce(job: Job) -> None:
+    """Announce a job that was stored. It is accepted, so whoever sent it must not be told to send it again.
+
+    What a lost database leaves undone here, the sweep does.
+    """
+    try:
+        queue.announce(job)
+    except DATABASE_AWAY:
+        logger.warning("job %s not announced: the database does not answer", job.pk, exc_info=True)
 
 
 def vet(submission: Submission, *, key: ApiKey) -> Vetted:

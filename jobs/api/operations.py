@@ -45,7 +45,8 @@ INCLUDE = Parameter(
     example="logEntries",
 )
 ACTIVE = [
-    Header(name="X-Active-Jobs", shape=Count, description="The account's unfinished jobs."),
+    # Left out when the database leaves after the answer was made.
+    Header(name="X-Active-Jobs", shape=Count, description="The account's unfinished jobs.", always=False),
     Header(name="X-Max-Active-Jobs", shape=Count, description="How many unfinished jobs the account may have."),
 ]
 # Left out while Redis does not answer: nobody counts then, and nobody is refused.

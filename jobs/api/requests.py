@@ -23,6 +23,7 @@ from simservice.api.fields import (
     StrictCharField,
     StrictChoiceField,
     StrictIntegerField,
+    StrictListField,
     StrictSerializer,
     StrictUUIDField,
     validated,
@@ -36,6 +37,7 @@ MAX_METADATA_KEY = 64
 MAX_METADATA_VALUE = 500
 MAX_METADATA_BYTES = 12 * 1024
 MAX_CREDENTIAL = 256
+MAX_EVENTS = 10
 # A text that PostgreSQL can keep, as the documentation says it.
 STORABLE = r"^[^\u0000]*$"
 PRIORITIES = {priority.name.lower(): priority for priority in Priority}
@@ -135,7 +137,9 @@ class CredentialsFields(StrictSerializer):
 class WebhookFields(StrictSerializer):
     """What to be told of."""
 
-    events = serializers.ListField(child=StrictChoiceField(choices=["job.terminal"]), allow_empty=False)
+    events = StrictListField(
+        child=StrictChoiceField(choices=["job.terminal"]), allow_empty=False, max_length=MAX_EVENTS
+    )
 
 
 class JsonReportFields(StrictSerializer):

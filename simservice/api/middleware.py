@@ -6,7 +6,7 @@ from collections.abc import Callable
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
-from simservice.api.errors import DATABASE_AWAY, ApiMaintenance, DatabaseUnavailable, error_response
+from simservice.api.errors import ApiMaintenance, error_response
 
 RATE_LIMIT_HEADERS = "RATE_LIMIT_HEADERS"
 """Where a request carries what its response tells of the caller's rate limit."""
@@ -30,12 +30,6 @@ class RequestIdMiddleware:
         for name, value in request.META.get(RATE_LIMIT_HEADERS, {}).items():
             response[name] = value
         return response
-
-    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """Answer when the database left between an API view's answer and the headers that go with it."""
-        if not isinstance(exception, DATABASE_AWAY) or not request.path.startswith("/v1/"):
-            return None
-        return error_response(DatabaseUnavailable(), request)
 
 
 class MaintenanceMiddleware:

@@ -53,9 +53,14 @@ class PlainTextParser(BoundedParser):
             raise ValidationFailed([{"path": "body", "message": message}]) from None
 
 
+def without_parameters(content_type: str) -> str:
+    """Return the media type that a content type names."""
+    return content_type.partition(";")[0].strip().lower()
+
+
 def is_plain_text(content_type: str) -> bool:
     """Tell whether a content type is that of the plain-text form."""
-    return content_type.partition(";")[0].strip().lower() == PlainTextParser.media_type
+    return without_parameters(content_type) == PlainTextParser.media_type
 
 
 def refuse_other_charsets(media_type: str) -> None:

@@ -117,11 +117,11 @@ class Customer:
         free = self.free()
         try:
             action()
+            told = None
         except InsufficientCredits as shortage:
-            assert shortage.available == free < asked
-            return False
-        assert asked <= free
-        return True
+            told = shortage.available
+        assert told == (None if asked <= free else free)
+        return told is None
 
     def purchase(self, amount: int) -> None:
         """Buy credits."""

@@ -67,12 +67,12 @@ def test_the_first_credits_of_an_account_may_come_from_two_at_once() -> None:
 
 
 def test_an_allowance_is_granted_once_however_many_grant_it() -> None:
-    accounts = [make_account(credits=0) for _ in range(3)]
+    accounts = [make_account(credits=1) for _ in range(20)]
     for account in accounts:
         account.plan.monthly_credits = 50
         account.plan.save()
     granted: list[int] = []
-    at_once(4, lambda: granted.append(ledger.grant_allowances(10)))
-    assert sum(granted) == 3
-    assert [state(account) for account in accounts] == [(0, 0, [50])] * 3
-    assert Grant.objects.count() == 3
+    at_once(4, lambda: granted.append(ledger.grant_allowances(50)))
+    assert sum(granted) == 20
+    assert [state(account) for account in accounts] == [(1, 0, [50])] * 20
+    assert Grant.objects.count() == 20

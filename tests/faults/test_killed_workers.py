@@ -15,24 +15,34 @@ from jobs.models import TERMINAL, WAITING, DailyUsage, Job, JobEvent, Run
 from tests.billing.books import LONG
 from tests.factories import make_account, make_job
 from tests.faults.points import POINTS
-from tests.faults.workers import running, start_worker
+from tests.faults.workers import QUICK, running, start_worker
 from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
 
 CREDITS = 10_000
 RATE, FEE = 32, 7
-# A lease that is soon lost, and a slice so short that more is asked for while the simulator runs.
-QUICK = {"LEASE_SECONDS": "2", "HEARTBEAT_SECONDS": "1"}
+# Less than is held ahead of a simulator, so that more is asked for at once.
+HELD = RATE * 10
 # Two of the points that every run of the tests looks at.
 FEW = ["simulator started", "settled, use not counted"]
 # From here on the killed worker had ended the job, or not even claimed it.
 ENDED, NOT_CLAIMED = "end committed", "within the claim"
 
 
+def job_on_credit(held_credits: int = CREDITS - FEE) -> Job:
+    """Accept a job with a fee, of an account that has so many credits and no others."""
+    account = make_account(credits=CREDITS)
+    job = make_job(
+        default_client(account), ceiling_credits=CREDITS - FEE, held_credits=held_credits, priority_fee_credits=FEE
+    )
+    ledger.correct(account, -(held_credits + FEE), reason="the factory buys what it holds")
+    return job
+
+
 def kill_worker(point: str, simulator: Path) -> None:
     """Let a worker claim the job and kill itself; return when its simulator is gone too."""
-    worker = start_worker(point=point, **QUICK)
+    worker = start_worker(point=point, chosen=QUICK)
     assert worker.wait(60) == -signal.SIGKILL
     wait_until(lambda: not running(simulator), seconds=10)
 
@@ -66,9 +76,7 @@ def require_paid_once(job: Job) -> None:
 @pytest.mark.parametrize("point", POINTS if LONG else FEW)
 def test_a_worker_killed_there_leaves_a_job_that_ends_once_and_is_paid_once(point: str, tmp_path: Path) -> None:
     build = make_stand_in(tmp_path, f"time.sleep(1.2)\n{LEAVE_REPORT}")
-    account = make_account(credits=CREDITS)
-    job = make_job(default_client(account), held_credits=RATE * 10, priority_fee_credits=FEE)
-    ledger.correct(account, -(RATE * 10 + FEE), reason="the factory pays for what it holds")
+    job = job_on_credit(held_credits=HELD)
     kill_worker(point, Path(build.executable))
     recover()
     tasks.simulate()
@@ -86,13 +94,28 @@ def test_a_worker_killed_there_leaves_a_job_that_ends_once_and_is_paid_once(poin
 @pytest.mark.skipif(not LONG, reason="takes a lease for each attempt")
 def test_a_job_whose_every_worker_is_killed_costs_nothing(tmp_path: Path) -> None:
     build = make_stand_in(tmp_path, "time.sleep(60)")
-    account = make_account(credits=CREDITS)
-    job = make_job(default_client(account), priority_fee_credits=FEE)
-    ledger.correct(account, -(job.ceiling_credits + FEE), reason="the factory pays for what it holds")
+    job = job_on_credit()
     for _ in range(3):
         kill_worker("while it runs", Path(build.executable))
         recover()
     job.refresh_from_db()
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "execution_interrupted", 0)
     assert Run.objects.filter(wall_ms=None, stopped_for="lost", ended_at__gte=F("started_at")).count() == 3
+    require_paid_once(job)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not LONG, reason="takes a lease")
+def test_a_worker_that_comes_back_to_life_changes_nothing(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, f"time.sleep(1.2)\n{LEAVE_REPORT}")
+    job = job_on_credit()
+    worker = start_worker(chosen=QUICK)
+    wait_until(lambda: Job.objects.get().status == "running")
+    worker.send_signal(signal.SIGSTOP)
+    recover()
+    tasks.simulate()
+    worker.send_signal(signal.SIGCONT)
+    assert worker.wait(30) == 0
+    job.refresh_from_db()
+    assert (job.status, job.attempt) == ("completed", 2)
     require_paid_once(job)

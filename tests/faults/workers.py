@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -10,11 +11,17 @@ import psutil
 from django.conf import settings
 from django.db import connection
 
+# A lease that is soon lost.
+QUICK = {"LEASE_SECONDS": "2", "HEARTBEAT_SECONDS": "1"}
+ORDINARY: Mapping[str, str] = {}
 
-def start_worker(*, slots: int = 1, point: str = "", **chosen: str) -> subprocess.Popen[bytes]:
+
+def start_worker(
+    *, slots: int = 1, point: str = "", chosen: Mapping[str, str] = ORDINARY
+) -> subprocess.Popen[bytes]:
     """Start a worker that works until no job is left, or kills itself at a point; `chosen` are its settings."""
     url = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
-    environment = os.environ | {"DATABASE_URL": url, "LOG_LEVEL": "ERROR"} | chosen
+    environment = os.environ | {"DATABASE_URL": url, "LOG_LEVEL": "ERROR", **chosen}
     command = [sys.executable, "-m", "tests.faults.worker", str(slots), *([point] if point else [])]
     return subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment)
 

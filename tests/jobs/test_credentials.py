@@ -17,7 +17,7 @@ from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.progress import log_entries_of
 from jobs.scrubbing import MARK, Scrubber, scrubber_of
 from simservice.api.errors import SecretStoreUnavailable
-from simservice.hints import redis
+from simservice.hints import outage, redis
 from simservice.ids import first_id_of, next_id
 from tests.factories import make_job, make_running_job
 from tests.jobs.simulators import LEAVE_REPORT, REPORT, claim, content, make_stand_in, run_beside, wait_until
@@ -82,6 +82,12 @@ class TestStore:
         with pytest.raises(SecretStoreUnavailable):
             credentials.fetch(1, seconds=60)
         credentials.forget(1)
+
+    def test_a_redis_that_was_away_a_moment_ago_is_not_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        outage.failed(RedisError())
+        monkeypatch.setattr(credentials, "redis", lambda: pytest.fail("it was asked"))
+        with pytest.raises(SecretStoreUnavailable):
+            credentials.store(1, PAIR, seconds=60)
 
     def test_the_repr_shows_nothing(self) -> None:
         assert repr(PAIR) == "GameCredentials()"
@@ -165,7 +171,7 @@ def test_the_followed_output_does_not_show_them(tmp_path: Path) -> None:
 
     def follow(job: Job) -> None:
         wait_until(lambda: bool(log_entries_of(job)))
-        seen.extend(entry.message for entry in log_entries_of(job))
+        seen.extend(entry.message for entry in log_entries_of(job) or ())
 
     make_stand_in(tmp_path, f"print({PAIR.client_secret!r}, flush=True); time.sleep(3)\n{LEAVE_REPORT}")
     credentials.store(77, PAIR, seconds=60)

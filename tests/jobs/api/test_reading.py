@@ -114,6 +114,13 @@ def test_there_is_no_result_without_a_run(api: Api, key: tuple[ApiKey, str]) -> 
     assert (answer.status_code, answer.json()["code"]) == (422, "result_unavailable")
 
 
+def test_log_entries_are_null_unless_asked_for_and_running(api: Api, running: Job) -> None:
+    assert api.get(f"jobs/{running.pk}/status").json()["logEntries"] is None
+    assert api.get(f"jobs/{running.pk}/status?include=logEntries").json()["logEntries"] == []
+    end(running)
+    assert api.get(f"jobs/{running.pk}/status?include=logEntries").json()["logEntries"] is None
+
+
 @pytest.mark.parametrize("tail", ["", "/status"])
 def test_a_read_takes_three_queries(api: Api, running: Job, tail: str) -> None:
     api.get(f"jobs/{running.pk}{tail}")

@@ -2,11 +2,14 @@
 
 import json
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from django.db import InterfaceError, OperationalError
 
 from clients.models import ApiKey
-from jobs.api.requests import from_json
+from jobs import lifecycle, submission
+from jobs.api.requests import SubmissionFields, from_json
 from jobs.models import Job, JobEvent, Status
 from jobs.submission import submit
 from simservice.api.errors import MaxActiveJobsExceeded
@@ -32,6 +35,17 @@ def test_the_profile_is_kept_exactly_as_it_was_sent(api: Api) -> None:
     text = '  mage="Å"\r\n\tlevel=80   \n\n'
     job = Job.objects.get(pk=api.post("jobs", body_with("profile.text", text)).json()["id"])
     assert job.profile.text == text
+
+
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
+@pytest.mark.parametrize("last", [(lifecycle, "mark_queued"), (submission, "active_jobs")], ids=["mark", "count"])
+def test_an_accepted_job_is_answered_although_the_database_leaves(
+    api: Api, monkeypatch: pytest.MonkeyPatch, last: tuple[Any, str], error: type[Exception]
+) -> None:
+    monkeypatch.setattr(submission, "require_room", lambda *_, **__: None)
+    monkeypatch.setattr(*last, Mock(side_effect=error))
+    answer = api.post("jobs", BODY)
+    assert (answer.status_code, answer.json()["id"]) == (200, str(Job.objects.get().pk))
 
 
 def test_an_accepted_job_is_announced_and_its_history_begins(api: Api) -> None:
@@ -132,6 +146,23 @@ def test_what_is_not_json_is_refused(api: Api, body: bytes) -> None:
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json")
 
 
+def test_all_that_is_wrong_is_told_at_once(api: Api) -> None:
+    answer = api.post("jobs", {"surprise": 1, "build": {"channel": "latest", "x": 1}, "profile": {"text": 5}})
+    paths = [issue["path"] for issue in answer.json()["meta"]["issues"]]
+    assert sorted(paths) == ["build.x", "profile.text", "surprise"]
+
+
+def test_a_long_list_is_refused_before_its_entries_are_looked_at(api: Api) -> None:
+    answer = api.post("jobs", body_with("webhook.events", ["x"] * 11))
+    assert answer.json()["meta"]["issues"] == [{"path": "webhook.events", "message": "At most 10 entries."}]
+
+
+def test_no_more_unknown_fields_are_looked_at_than_are_told() -> None:
+    form = SubmissionFields(data={f"{n}": 0 for n in range(1000)})
+    assert not form.is_valid()
+    assert set(form.errors) == {f"{n}" for n in range(100)} | {"build", "profile"}
+
+
 def test_a_refusal_stays_small_whatever_was_sent(api: Api) -> None:
     answer = api.post("jobs", {f"\ud800{n}" + "x" * 10_000: 1 for n in range(200)})
     assert answer.json()["code"] == "validation_failed"
@@ -153,7 +184,10 @@ def test_profiles_are_bounded_in_bytes_of_utf8(api: Api, size: int, status: int)
     assert answer.json().get("code", "profile_too_large") == "profile_too_large"
 
 
-@pytest.mark.parametrize("content_type", ["text/csv", "application/json; charset=latin-1", "multipart/form-data"])
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/csv", "application/json; charset=latin-1", "multipart/form-data", "*/*", "application/*", "text/*"],
+)
 def test_other_media_types_are_refused(api: Api, content_type: str) -> None:
     answer = api.http.post("/v1/sim/jobs", b"x", content_type=content_type)
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")

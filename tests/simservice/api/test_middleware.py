@@ -1,13 +1,10 @@
-"""Maintenance, and a database that leaves in the middle of a request."""
+"""Maintenance."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import InterfaceError, OperationalError
 from django.test import Client as HttpClient
 
-from jobs import submission
 from tests.conftest import Api
 
 
@@ -30,33 +27,3 @@ def test_maintenance_is_of_the_api_alone(settings: Any, path: str, status: int) 
 @pytest.mark.django_db
 def test_without_maintenance_the_api_answers(api: Api) -> None:
     assert api.get("builds").status_code == 200
-
-
-@pytest.fixture
-def failing_headers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], None]:
-    """Make the count behind the last headers of an answer fail."""
-
-    def fail_with(error: Exception) -> None:
-        def fail(account: object) -> int:
-            raise error
-
-        monkeypatch.setattr(submission, "active_jobs", fail)
-
-    return fail_with
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
-def test_a_database_that_leaves_late_is_answered_in_the_envelope(
-    api: Api, failing_headers: Callable[[Exception], None], error: type[Exception]
-) -> None:
-    failing_headers(error())
-    answer = api.get("builds")
-    assert (answer.status_code, answer.json()["code"]) == (503, "queue_unavailable")
-
-
-@pytest.mark.django_db
-def test_a_mistake_of_ours_stays_one(api: Api, failing_headers: Callable[[Exception], None]) -> None:
-    failing_headers(ZeroDivisionError())
-    with pytest.raises(ZeroDivisionError):
-        api.get("builds")

@@ -1,0 +1,83 @@
+"""The fee of high priority: kept when the job ran, however it ended; released when it never started."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.db.models.functions import Now
+
+from billing import ledger
+from billing.models import Hold
+from jobs import cancellation, execution, holds, queue, sweep
+from jobs.models import Job, Run
+from tests.factories import make_account, make_job
+from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, claim, make_stand_in, run, run_beside
+
+pytestmark = pytest.mark.django_db(transaction=True)
+FEE = 320
+
+
+def paid(job: Job) -> int | None:
+    """Return what was paid for a job, and prove the book."""
+    assert list(ledger.verify()) == []
+    assert list(holds.disagreements()) == []
+    return Hold.objects.get(pk=job.pk).spent
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (LEAVE_REPORT, "completed"),
+        ("sys.exit('Nothing to sim!')", "failed"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "failed"),
+    ],
+    ids=["completed", "refused", "crashed"],
+)
+def test_it_is_kept_by_a_job_that_ran(tmp_path: Path, body: str, status: str) -> None:
+    make_stand_in(tmp_path, body)
+    job = run(priority_fee_credits=FEE)
+    assert (job.status, paid(job)) == (status, 32 + FEE)
+
+
+def test_it_is_kept_by_a_job_that_was_cancelled_while_it_ran(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    job = run_beside(cancellation.cancel, priority_fee_credits=FEE)
+    assert job.status == "cancelled"
+    assert paid(job) == -(-Run.objects.get().wall_ms // 1000) * 32 + FEE  # type: ignore[operator]
+
+
+def overdue(job: Job) -> None:
+    Job.objects.update(queue_deadline_at=Now())
+    sweep.end_overdue_waits()
+
+
+def cancelled_when_claimed(job: Job) -> None:
+    claimed = claim()
+    cancellation.cancel(claimed)
+    execution.execute(claimed)
+
+
+def without_build(job: Job) -> None:
+    execution.execute(claim())
+
+
+def lost_too_often(job: Job) -> None:
+    assert queue.claim("worker-1")
+    Job.objects.update(attempt=3, lease_expires_at=Now())
+    sweep.recover_expired_leases()
+
+
+NEVER_RAN = [overdue, cancellation.cancel, cancelled_when_claimed, without_build, lost_too_often]
+
+
+@pytest.mark.parametrize("end", NEVER_RAN, ids=lambda end: end.__name__)
+def test_it_is_released_by_a_job_that_never_started(end: Callable[[Job], object], tmp_path: Path) -> None:
+    if end is not without_build:
+        make_stand_in(tmp_path, LEAVE_REPORT)
+    account = make_account()
+    job = make_job(account.clients.get(), priority_fee_credits=FEE)
+    available = ledger.available(account)
+    end(job)
+    assert Job.objects.get().is_terminal
+    assert paid(job) == 0
+    assert ledger.available(account) == available + job.ceiling_credits + FEE
