@@ -84,7 +84,8 @@ def report(seen: Seen) -> None:
     print(  # noqa: T201 - the figures of the proof
         f"seed {seen.score.seed}: {len(seen.accepted)} jobs in {seen.seconds:.0f} s, "
         f"{sum(seen.fired.values())} faults, cancels {dict(seen.cancels)}, refused {dict(seen.refused)}, "
-        f"{retried} retried, {lost_for_good} lost three times, {len(orphans())} orphaned files, {choices()} choices judged"
+        f"{retried} retried, {lost_for_good} lost three times, {len(orphans())} orphaned files, "
+        f"{choices()} choices judged"
     )
     for (point, fault), count in sorted(seen.fired.items()):
         print(f"{count:5} {fault:9} {point}")  # noqa: T201
