@@ -28,7 +28,7 @@ from tests.faults.secrets import Sampler, in_database, in_files, in_processes, i
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
-JOBS = int(os.environ.get("FAULT_JOBS", "2000" if LONG else "24"))
+JOBS = int(os.environ.get("FAULT_JOBS", "2000" if LONG else "16"))
 SEED = int(os.environ.get("FAULT_SEED", "1"))
 
 
