@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 from kombu.exceptions import OperationalError
@@ -37,7 +38,17 @@ def sweep() -> dict[str, int]:
 def recover_expired_leases() -> int:
     """Put jobs whose worker stopped renewing its lease back into the queue, or end them when attempts are spent."""
     expired = Job.objects.filter(lifecycle.LEASE_EXPIRED, status__in=HELD)
-    return sum(recover(job) for job in expired.order_by("id")[: queue.SWEEP_BATCH])
+    return sum(recover(job) for job in unlocked(expired.order_by("id")))
+
+
+def unlocked(jobs: QuerySet[Job]) -> list[Job]:
+    """Return a batch of jobs whose rows nobody has locked at this moment.
+
+    Whoever stands still within a transaction must not hold up the sweep of all other jobs. For jobs that no claim
+    looks at: it would pass over them meanwhile.
+    """
+    with transaction.atomic():
+        return list(jobs.select_for_update(skip_locked=True)[: queue.SWEEP_BATCH])
 
 
 def recover(job: Job) -> bool:
@@ -78,7 +89,7 @@ def forget_credentials() -> int:
 def end_overdue_waits() -> int:
     """End jobs that waited longer than their queue ceiling."""
     overdue = Job.objects.filter(status__in=WAITING, queue_deadline_at__lt=Now()).order_by("queue_deadline_at")
-    return sum(lifecycle.finish(job, overdue_end(job)) for job in overdue[: queue.SWEEP_BATCH])
+    return sum(lifecycle.finish(job, overdue_end(job)) for job in unlocked(overdue))
 
 
 def overdue_end(job: Job) -> Outcome:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import close_old_connections, connections
+from django.db import close_old_connections, connection, connections
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,7 @@ HEARTBEAT_SECONDS = 0.4
 # Whoever stands still within a transaction loses it, and its locks, after so long.
 IDLE_SECONDS = 2.0
 CUT_OFF_SECONDS = 10.0
+SEEN = "saw all before "
 # How long a fault may wait at a point that nobody passes.
 PATIENCE_SECONDS = 3.0
 
@@ -83,6 +84,7 @@ def act(part: Part, link: Connection) -> None:
     from tests.faults.points import BY_ROLE
     from tests.faults.variants import VARIANTS
 
+    tell_what_was_seen()
     faults, done = Faults(link), threading.Event()
     if part.variant:
         VARIANTS[part.variant]()
@@ -114,6 +116,21 @@ def prepare(part: Part) -> None:
 
     # Slices short enough for fast jobs to need a second one.
     budget.SLICE_SECONDS, budget.LEAST_AHEAD_SECONDS = 3, 2
+
+
+def tell_what_was_seen() -> None:
+    """Let each claim's event tell which transactions had ended before the claim looked for the best job."""
+    from jobs import tasks
+
+    slot_name = tasks.slot_name
+
+    def with_snapshot() -> str:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text")
+            (ended_before,) = cursor.fetchone()
+        return f"{slot_name()} {SEEN}{ended_before}"
+
+    tasks.slot_name = with_snapshot
 
 
 def listen(faults: Faults, inbox: list[int], done: threading.Event) -> None:

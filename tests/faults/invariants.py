@@ -3,11 +3,13 @@
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby, pairwise
 
 import psutil
 from django.core.files.storage import default_storage
+from django.db import connection
 from django.db.models import Sum
 
 from billing import ledger
@@ -15,14 +17,29 @@ from billing.models import Entry, Hold, Pocket
 from jobs import holds
 from jobs.lifecycle import TRANSITIONS
 from jobs.models import HELD, TERMINAL, WAITING, Artifact, DailyUsage, IdempotencyKey, Job, JobEvent, Run, Status
+from tests.faults.actors import SEEN
 from tests.faults.orchestra import Seen
 from tests.faults.requests import HASTY_QUEUE_SECONDS
 from tests.faults.workers import running
 
-# Between the look at the queue and the time that an event tells lie two statements of a claim, or the rest of
-# the transaction that made a job wait.
-SLACK_SECONDS = 0.5
+# Between the fault that makes a process stand still and the end of its locks.
+SLACK_SECONDS = 1.0
 GONE_SECONDS = 10.0
+
+# For each claim the last event before it that made the job wait or wrote it while it did. A row's `xmin` is the
+# number of the transaction, or of the part of one, that wrote it.
+CLAIMS = """
+    SELECT claim.job_id, job.priority, extract(epoch FROM claim.at)::float, claim.xmin::text::bigint,
+        split_part(claim.reason, %s, 2), wait.number
+    FROM jobs_jobevent AS claim JOIN jobs_job AS job ON job.id = claim.job_id
+    CROSS JOIN LATERAL (
+        SELECT max(xmin::text::bigint) AS number FROM jobs_jobevent
+        WHERE job_id = claim.job_id AND id < claim.id AND to_status = ANY(%s)
+            AND attempt = claim.attempt - 1
+    ) AS wait
+    WHERE claim.to_status = 'starting' AND job.ceiling_queue_seconds <> %s AND wait.number IS NOT NULL
+    ORDER BY claim.id
+"""
 
 History = list[JobEvent]
 
@@ -41,7 +58,7 @@ def violations(seen: Seen) -> list[str]:
         *ends(found),
         *bills(),
         *stale_writes(found),
-        *order(seen, found),
+        *order(seen),
         *files(),
     ]
 
@@ -138,43 +155,57 @@ def extensions(job: Job, claimed: dict[int, datetime], over: dict[int, datetime]
             yield f"credits were held for job {job.pk} at {at}, when nobody had it"
 
 
-def order(seen: Seen, found: dict[int, History]) -> Iterator[str]:
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A job's claim: its place in the order, and transactions by their numbers, which count up.
+
+    `waited` made the job wait, or announced it, last before; those below `saw` had ended when the claim looked for
+    the best job; `number` is the claim's own.
+    """
+
+    job: int
+    rank: tuple[int, int]
+    at: float
+    number: int
+    saw: int
+    waited: int
+
+    def was_there_for(self, other: "Claim") -> bool:
+        """Tell whether this job waited, unclaimed, when somebody made another claim."""
+        return self.waited < other.saw and other.number < self.saw
+
+
+def claims() -> list[Claim]:
+    """Return all claims of jobs that wait for long, in the order in which they were made."""
+    with connection.cursor() as cursor:
+        cursor.execute(CLAIMS, [SEEN, list(WAITING), HASTY_QUEUE_SECONDS])
+        rows = cursor.fetchall()
+    return [
+        Claim(job=job, rank=(priority, job), at=at, number=number, saw=int(saw), waited=waited)
+        for job, priority, at, number, saw, waited in rows
+    ]
+
+
+def choices() -> int:
+    """Return how often one of two jobs that both waited was claimed: how often the order could be judged."""
+    made = claims()
+    return sum(other.was_there_for(claim) for claim in made for other in made)
+
+
+def order(seen: Seen) -> Iterator[str]:
     """A better job that waited is never passed over.
 
-    Judged from the times of the events: a job that waited from half a second before another was claimed until
-    half a second after it was passed over. A claim does so rightly when the row is locked at that moment, so as
-    many are forgiven as processes stood still within a transaction then.
+    Judged without clocks: a claim is wrong when a better job had been waiting, and not been written since, in a
+    transaction that had ended before the claim looked, and when that better job was claimed by somebody who
+    looked after the wrong claim had ended. A claim passes over a row that is locked at that moment, so as many are
+    forgiven as processes stood still within a transaction then.
     """
-    patient = Job.objects.exclude(ceiling_queue_seconds=HASTY_QUEUE_SECONDS)
-    rank = {pk: (priority, pk) for pk, priority in patient.values_list("id", "priority")}
-    waits = [(rank[job], *wait) for job, history in found.items() if job in rank for wait in waits_of(history)]
-    ranks = dict(Job.objects.values_list("id", "priority"))
-    for job, history in found.items():
-        for event in history:
-            if event.to_status != Status.STARTING:
-                continue
-            at = event.at.timestamp()
-            passed = [
-                better
-                for better, since, until in waits
-                if since < at - SLACK_SECONDS and until > at + SLACK_SECONDS and better < (ranks[job], job)
-            ]
-            locked = sum(since - SLACK_SECONDS < at < until + SLACK_SECONDS for since, until in seen.locked)
-            if len(passed) > locked:
-                yield f"job {job} was claimed at {event.at} before {passed}; {locked} rows may have been locked"
-
-
-def waits_of(history: History) -> Iterator[tuple[float, float]]:
-    """Yield from when to when a job waited; an announcement does not interrupt the wait."""
-    since: float | None = None
-    for event in history:
-        if event.to_status in WAITING:
-            since = since if since is not None else event.at.timestamp()
-        elif since is not None:
-            yield since, event.at.timestamp()
-            since = None
-    if since is not None:
-        yield since, float("inf")
+    made = claims()
+    for claim in made:
+        passed = [other.job for other in made if other.rank < claim.rank and other.was_there_for(claim)]
+        locked = sum(since - SLACK_SECONDS < claim.at < until + SLACK_SECONDS for since, until in seen.locked)
+        if len(passed) > locked:
+            yield f"job {claim.job} was claimed before {passed}; {locked} rows may have been locked"
 
 
 def files() -> Iterator[str]:

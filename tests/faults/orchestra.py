@@ -210,7 +210,7 @@ class Orchestra:
         else:
             empty_redis()
             actor.order("go on")
-        if point in WITHIN_TRANSACTIONS:
+        if point in WITHIN_TRANSACTIONS or fault in ("kill", "database"):
             self.seen.locked.append((now, min(goes_on_at, now + IDLE_SECONDS)))
 
     def continue_paused(self) -> None:

@@ -58,7 +58,12 @@ def announced_instead_of_claimed() -> None:
             )
             attempt = Job.objects.values_list("attempt", flat=True).get(pk=job.pk)
             JobEvent.objects.create(
-                job=job, at=Now(), from_status=job.status, to_status=Status.STARTING, attempt=attempt
+                job=job,
+                at=Now(),
+                from_status=job.status,
+                to_status=Status.STARTING,
+                attempt=attempt,
+                reason=worker,
             )
         return Job.objects.get(pk=job.pk)
 

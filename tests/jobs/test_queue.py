@@ -243,6 +243,30 @@ def test_a_retried_job_that_waits_too_long_was_interrupted() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_job_locked_by_somebody_who_stands_still_holds_up_no_other() -> None:
+    stuck, lost = make_running_job(), make_running_job()
+    lose_lease(stuck)
+    lose_lease(lost)
+    locked, done = threading.Event(), threading.Event()
+
+    def stand_still() -> None:
+        with transaction.atomic():
+            Job.objects.select_for_update().get(pk=stuck.pk)
+            locked.set()
+            done.wait(20)
+        connection.close()
+
+    thread = threading.Thread(target=stand_still)
+    thread.start()
+    assert locked.wait(5)
+    assert sweep.recover_expired_leases() == 1
+    done.set()
+    thread.join()
+    assert Job.objects.get(pk=lost.pk).status == "queued"
+    assert sweep.recover_expired_leases() == 1
+
+
+@pytest.mark.django_db(transaction=True)
 def test_two_sweeps_at_once_recover_each_job_once() -> None:
     jobs = [make_running_job() for _ in range(10)]
     for job in jobs:
