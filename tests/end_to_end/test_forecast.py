@@ -27,6 +27,8 @@ def test_the_estimate_falls_while_the_queue_drains(stack: Stack) -> None:
     stack.wait_for_end(stack.submit(SECONDS, runtime={"maxCredits": 32 * 2}))
     ids = [stack.submit(SECONDS, runtime={"maxCredits": 32 * 2}) for _ in range(5)]
     told = estimates(stack, ids[-1])
+    # The first answers may be from a look at the queue before the other jobs came.
+    told = told[told.index(max(told)) :]
     assert len(told) >= 3
     # Each run that ends is measured too and may shift what is expected of the others, but not for long.
     falls = [sooner - later for sooner, later in pairwise(told)]

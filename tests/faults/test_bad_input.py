@@ -1,11 +1,13 @@
 """Jobs that are bad for the workers, many of them: those that crash at once, and those that hardly wait."""
 
+import shutil
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 
 import psutil
 import pytest
+from django.core.files.storage import default_storage
 from django.db.models import F
 from django.utils import timezone
 
@@ -33,7 +35,8 @@ SWEPT_WITHIN = timedelta(seconds=30)
 
 @pytest.fixture
 def stand_in(tmp_path: Path) -> Build:
-    """A simulator whose profile says how it ends."""
+    """A simulator whose profile says how it ends, and a storage without other tests' files."""
+    shutil.rmtree(default_storage.path(""), ignore_errors=True)
     return BuildFactory.create(executable=str(make_fast_stand_in(tmp_path)), readable_paths=[str(tmp_path)])
 
 
