@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby, pairwise
+from pathlib import Path
 
 import psutil
 from django.core.files.storage import default_storage
@@ -221,27 +222,23 @@ def files() -> Iterator[str]:
 
 
 def orphans() -> list[str]:
-    """Return the stored files that no row names: what killed workers left of attempts that were lost."""
+    """Return these jobs' stored files that no row names: what killed workers left of attempts that were lost."""
     named = set(Artifact.objects.values_list("storage_name", flat=True))
-    kept = []
-    for job in Job.objects.values_list("id", flat=True):
-        folder = f"{str(job)[:5]}/{str(job)[5:8]}"
-        if folder not in kept:
-            kept.append(folder)
-    return [
+    jobs = {str(job) for job in Job.objects.values_list("id", flat=True)}
+    folders = {f"{job[:5]}/{job[5:8]}" for job in jobs}
+    kept = [
         f"{folder}/{name}"
-        for folder in kept
+        for folder in folders
         if default_storage.exists(folder)
         for name in default_storage.listdir(folder)[1]
-        if f"{folder}/{name}" not in named
+        if name.partition("-")[0] in jobs
     ]
+    return [name for name in kept if name not in named]
 
 
-def simulators_left(executable: object) -> list[psutil.Process]:
+def simulators_left(executable: Path) -> list[psutil.Process]:
     """Return the simulators that live on, after those whose worker was killed just now had time to go."""
-    from pathlib import Path
-
     deadline = time.monotonic() + GONE_SECONDS
-    while (left := running(Path(str(executable)))) and time.monotonic() < deadline:
+    while (left := running(executable)) and time.monotonic() < deadline:
         time.sleep(0.1)
     return left

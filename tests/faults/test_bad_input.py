@@ -57,7 +57,7 @@ def work_off() -> list[tuple[int, int]]:
 
 def require_nothing_left(build: Build) -> None:
     """See that nothing of the runs is left but what their rows tell."""
-    assert simulators_left(build.executable) == []
+    assert simulators_left(Path(build.executable)) == []
     assert orphans() == []
     runner.remove_leftovers()
     assert not [run for folder in runner.own_folder().parent.glob("*") for run in folder.glob("*")]

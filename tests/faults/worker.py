@@ -25,10 +25,13 @@ def work() -> None:
 
 def main(slots: str, point: str = "") -> None:
     django.setup()
+    from simservice.celery import app
     from tests.faults.points import POINTS, die
 
     if point:
         POINTS[point](die)
+    # As a Celery worker does before its threads start: tasks are made when first called, which threads race for.
+    app.finalize(auto=True)
     threads = [threading.Thread(target=work) for _ in range(int(slots))]
     for thread in threads:
         thread.start()
