@@ -5,5 +5,6 @@ from bench import api, ledger, profiles, simulator
 if __name__ == "__main__":
     simulator.main()
     profiles.main()
-    ledger.main()
     api.main()
+    # The last, because it sets up Django in this process.
+    ledger.main()
