@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from jobs import variants
 from jobs.api import examples, shapes
-from jobs.api.requests import HEADERS, MAX_CREDENTIAL, MAX_PROFILE_BYTES, PARAMETERS, SubmissionFields
+from jobs.api.requests import HEADERS, MAX_CREDENTIAL, MAX_PROFILE_BYTES, PARAMETERS, STORABLE, SubmissionFields
 from simservice.api import errors
 from simservice.api.operations import Answer, Body, Header, Link, Operation, Parameter
 from simservice.api.shapes import Count, Id, Rule, Uuid
@@ -64,7 +64,9 @@ IDEMPOTENCY_KEY = Parameter(
     "once. Each API key has its own.",
     example="order-4711",
 )
-PlainProfile = Annotated[str, Rule(maxLength=MAX_PROFILE_BYTES), "The profile, at most 2 MB of UTF-8"]
+PlainProfile = Annotated[
+    str, Rule(maxLength=MAX_PROFILE_BYTES, pattern=STORABLE), "The profile, at most 2 MB of UTF-8"
+]
 
 
 def form_field(place: str) -> Any:

@@ -101,10 +101,15 @@ class BuildFields(StrictSerializer):
     id = StrictUUIDField(required=False)
 
 
+@extend_schema_field({"type": "string", "maxLength": MAX_PROFILE_BYTES, "pattern": STORABLE})
+class ProfileTextField(StrictCharField):
+    """A profile; its size in bytes is looked at before anything else."""
+
+
 class ProfileFields(StrictSerializer):
     """What is simulated."""
 
-    text = StrictCharField(allow_blank=True)
+    text = ProfileTextField(allow_blank=True)
 
 
 @extend_schema_serializer(deprecate_fields=[name for name in [variants.current().deprecated_cap_field] if name])
