@@ -27,8 +27,7 @@ def send_test_event(client: Client) -> Event:
 
     Raises endpoints.NotPossible unless the endpoint is enabled.
     """
-    if not endpoints.is_enabled(client):
-        raise endpoints.NotPossible("The client has no enabled webhook.")
+    endpoints.require_enabled(client)
     payload = terminal(TEST_JOB_ID, status=Status.COMPLETED, reason=TEST_REASON, error_code=None)
     with transaction.atomic():
         return events.record(client.pk, job_id=None, payload=payload)

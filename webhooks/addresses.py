@@ -27,7 +27,7 @@ NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)\Z")
 IPV4_FORM = re.compile(r"([0-9]{1,3}\.){3}[0-9]{1,3}\Z")
 INTERNATIONAL = "xn--"
 # Letters of other alphabets that look like Latin ones: a whole name of them passes for another name.
-LOOKALIKES = frozenset("асԁеһіјӏорԛѕυνԝхуоροανικτωωбгђкмнтɑɡıⅼ")
+LOOKALIKES = frozenset("асԁеһіјӏорԛѕԝхуѵαινορυ")
 
 SPECIAL_IPV4 = [(IPv4Network(network), told, source) for network, told, source in IPV4]
 SPECIAL_IPV6 = [(IPv6Network(network), told, source) for network, told, source in IPV6]
@@ -152,7 +152,8 @@ def require_honest(label: str) -> None:
         text = label.removeprefix(INTERNATIONAL).encode().decode("punycode")
     except UnicodeError:
         text = ""
-    if not text or unicodedata.normalize("NFKC", text).casefold() != text or text.isascii():
+    is_word = all(character == "-" or unicodedata.category(character)[0] in "LMN" for character in text)
+    if text.isascii() or not is_word or unicodedata.normalize("NFKC", text).casefold() != text:
         raise Refused(f"{label} is not a well-formed part of an international name.")
     alphabets = {alphabet_of(character) for character in text if character.isalpha()}
     if len(alphabets) > 1:

@@ -54,6 +54,12 @@ def is_enabled(client: Client) -> bool:
     return Endpoint.objects.filter(client=client, disabled_at=None).exists()
 
 
+def require_enabled(client: Client) -> None:
+    """Raise NotPossible unless events can be sent to a client."""
+    if not is_enabled(client):
+        raise NotPossible("The client has no enabled webhook.")
+
+
 def configure(client: Client, url: str) -> str:
     """Give a client its first endpoint, or a disabled one this URL; return the new secret.
 

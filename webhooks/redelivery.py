@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from clients.models import Client
+from webhooks import endpoints
 from webhooks.events import announce
 from webhooks.models import Event
 
@@ -29,13 +30,18 @@ def failed_of(client: Client, *, since: datetime, until: datetime) -> QuerySet[E
 def redeliver(event: Event) -> bool:
     """Send an event again, under its own id and with a schedule of its own; False while it is being sent.
 
-    One that waits for its next attempt is sent at once.
+    One that waits for its next attempt is sent at once. Raises endpoints.NotPossible unless there is where to.
     """
+    endpoints.require_enabled(event.client)
     return bool(restart(Event.objects.filter(pk=event.pk).exclude(state=State.SENDING)))
 
 
 def redeliver_failed(client: Client, *, since: datetime, until: datetime) -> int:
-    """Send all events again that were given up of those created in a period; return how many."""
+    """Send all events again that were given up of those created in a period; return how many.
+
+    Raises endpoints.NotPossible unless there is where to.
+    """
+    endpoints.require_enabled(client)
     failed = failed_of(client, since=since, until=until).order_by("created_at")
     # Listed before the first is sent again: what fails once more meanwhile is not sent for ever.
     wanted = list(failed.values_list("pk", flat=True))

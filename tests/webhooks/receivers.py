@@ -3,6 +3,7 @@
 Each path of its behaves in one way, so that a test chooses with the URL.
 """
 
+import io
 import socket
 import ssl
 import struct
@@ -161,7 +162,7 @@ def reset(request: BaseHTTPRequestHandler) -> None:
     raw = request.connection
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     socket.socket(fileno=raw.detach()).close()
-    request.rfile = request.wfile = open("/dev/null", "rb")  # type: ignore[assignment] # noqa: PTH123, SIM115
+    request.rfile = request.wfile = io.BytesIO()
 
 
 def hang_up(request: BaseHTTPRequestHandler) -> None:
@@ -226,7 +227,7 @@ class Server(ThreadingHTTPServer):
     def finish_request(self, request: Any, client_address: Any) -> None:
         request.settimeout(30)
         with suppress(OSError), self.tls.wrap_socket(request, server_side=True) as secured:
-            self.RequestHandlerClass(secured, client_address, self)
+            self.RequestHandlerClass(secured, client_address, self)  # type: ignore[arg-type]
 
     def handle_error(self, *_: Any) -> None:
         """Say nothing of what a test's client broke off."""
