@@ -27,7 +27,7 @@ NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)\Z")
 IPV4_FORM = re.compile(r"([0-9]{1,3}\.){3}[0-9]{1,3}\Z")
 INTERNATIONAL = "xn--"
 # Letters of other alphabets that look like Latin ones: a whole name of them passes for another name.
-LOOKALIKES = frozenset("асԁеһіјӏорԛѕԝхуѵαινορυ")
+LOOKALIKES = frozenset("асԁеһіјӏорԛѕԝхуѵαινορυ")  # noqa: RUF001
 
 SPECIAL_IPV4 = [(IPv4Network(network), told, source) for network, told, source in IPV4]
 SPECIAL_IPV6 = [(IPv6Network(network), told, source) for network, told, source in IPV6]

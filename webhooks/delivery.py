@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from webhooks import endpoints
 from webhooks.models import Delivery, Endpoint, Event
-from webhooks.schedule import Outcome, judge
+from webhooks.schedule import Outcome, Verdict, judge
 from webhooks.sending import Answer
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Attempt:
     failures: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Ready:
     """A locked endpoint that has something due, and the database's time of the look at it."""
 
@@ -88,7 +88,7 @@ def claim(lane: Lane, *, room: int) -> list[Attempt]:
         return []
     # Counted again under the locks: what came between is known now.
     shares = share_out(allowances(ready, lane, in_flight()), room=room)
-    return [attempt for one, share in zip(ready, shares, strict=True) if share for attempt in take(one, share)]
+    return take(list(zip(ready, shares, strict=True)))
 
 
 def lock_endpoints(lane: Lane, *, room: int) -> list[Ready]:
@@ -160,31 +160,46 @@ def share_out(allowed: Sequence[int], *, room: int) -> list[int]:
     return shares
 
 
-def take(one: Ready, count: int) -> list[Attempt]:
-    """Put a locked endpoint's next due events in flight, each with a new attempt, and use up its throughput."""
-    endpoint = one.endpoint
-    waiting = due().filter(client_id=endpoint.pk).order_by("next_attempt_at")
-    events = list(waiting.select_for_update(no_key=True, skip_locked=True)[:count])
-    Event.objects.filter(pk__in=[event.pk for event in events]).update(
+def take(shares: Sequence[tuple[Ready, int]]) -> list[Attempt]:
+    """Put locked endpoints' next due events in flight, each with a new attempt, and use up their throughput."""
+    taken = [(one, event) for one, share in shares for event in next_due(one, share)]
+    Event.objects.filter(pk__in=[event.pk for _, event in taken]).update(
         state=State.SENDING, next_attempt_at=None, lease_expires_at=Now() + timedelta(seconds=LEASE_SECONDS)
     )
-    deliveries = Delivery.objects.bulk_create([Delivery(event=event, started_at=one.now) for event in events])
-    endpoints.save(endpoint, busy_until=one.begins + len(events) * share_of_one())
-    secrets = opened(endpoint)
+    deliveries = Delivery.objects.bulk_create([Delivery(event=event, started_at=one.now) for one, event in taken])
+    charge(one for one, _ in taken)
+    secrets = {one.endpoint.pk: opened(one.endpoint) for one, _ in taken}
     return [
         Attempt(
             delivery_id=delivery.pk,
             event_id=event.pk,
-            client_id=endpoint.pk,
+            client_id=event.client_id,
             event=event.name,
             delivery=delivery.name,
-            url=endpoint.url,
-            secrets=secrets,
+            url=one.endpoint.url,
+            secrets=secrets[event.client_id],
             body=bytes(event.body),
             failures=event.failures,
         )
-        for event, delivery in zip(events, deliveries, strict=True)
+        for (one, event), delivery in zip(taken, deliveries, strict=True)
     ]
+
+
+def next_due(one: Ready, count: int) -> list[Event]:
+    """Lock and return the due events that a locked endpoint should send next, `count` at most."""
+    if not count:
+        return []
+    waiting = due().filter(client_id=one.endpoint.pk).order_by("next_attempt_at")
+    return list(waiting.select_for_update(no_key=True, skip_locked=True)[:count])
+
+
+def charge(taken: Iterable[Ready]) -> None:
+    """Count events against the throughput of their locked endpoints."""
+    endpoints_charged = []
+    for one, count in Counter(taken).items():
+        one.endpoint.busy_until = one.begins + count * share_of_one()
+        endpoints_charged.append(one.endpoint)
+    Endpoint.objects.bulk_update(endpoints_charged, ["busy_until"])
 
 
 def opened(endpoint: Endpoint) -> Sequence[str] | None:
@@ -200,45 +215,40 @@ def opened(endpoint: Endpoint) -> Sequence[str] | None:
 def record(results: Iterable[tuple[Attempt, Answer]]) -> None:
     """Write down what came of attempts, each unless it was taken for lost meanwhile."""
     ordered = sorted(results, key=lambda result: (result[0].client_id, result[0].event_id))
-    clients = {attempt.client_id for attempt, _ in ordered}
+    known = lock([attempt for attempt, _ in ordered])
+    delivered = []
+    for attempt, answer in ordered:
+        verdict = judge(answer, failures=attempt.failures, now=timezone.now())
+        if not end_delivery(attempt, answer, verdict.outcome):
+            logger.warning("delivery %s had been taken for lost", attempt.delivery)
+            continue
+        if verdict.outcome == Outcome.DELIVERED:
+            delivered.append(attempt.event_id)
+        else:
+            keep_failed(attempt, verdict)
+        note_health(known[attempt.client_id], succeeded=verdict.outcome == Outcome.DELIVERED)
+    Event.objects.filter(pk__in=delivered).update(state=State.DELIVERED, lease_expires_at=None, ended_at=Now())
+
+
+def lock(attempts: Sequence[Attempt]) -> dict[int, Endpoint]:
+    """Lock attempts' endpoints and events until the transaction ends; return the endpoints by client."""
+    clients = {attempt.client_id for attempt in attempts}
     locked = Endpoint.objects.filter(pk__in=clients).order_by("pk").select_for_update(no_key=True)
     known = {endpoint.pk: endpoint for endpoint in locked}
-    lock_events([attempt.event_id for attempt, _ in ordered])
-    for attempt, answer in ordered:
-        record_one(attempt, answer, endpoint=known[attempt.client_id])
+    events = Event.objects.filter(pk__in=[attempt.event_id for attempt in attempts]).order_by("pk")
+    list(events.select_for_update(no_key=True).values_list("pk"))
+    return known
 
 
-def lock_events(ids: Sequence[int]) -> None:
-    """Lock events until the transaction ends, before their deliveries, as the sweep does."""
-    list(Event.objects.filter(pk__in=ids).order_by("pk").select_for_update(no_key=True).values_list("pk"))
-
-
-def record_one(attempt: Attempt, answer: Answer, *, endpoint: Endpoint) -> None:
-    """Write down what came of one attempt. Call with the endpoint locked."""
-    verdict = judge(answer, failures=attempt.failures, now=timezone.now())
-    if not end_delivery(attempt, answer, verdict.outcome):
-        logger.warning("delivery %s had been taken for lost", attempt.delivery)
+def keep_failed(attempt: Attempt, verdict: Verdict) -> None:
+    """Let an event of a failed attempt wait for the next one, or give it up."""
+    failed = {"lease_expires_at": None, "failures": attempt.failures + 1}
+    event = Event.objects.filter(pk=attempt.event_id)
+    if verdict.wait is not None:
+        event.update(state=State.WAITING, next_attempt_at=Now() + verdict.wait, **failed)
         return
-    event = Event.objects.filter(pk=attempt.event_id, state=State.SENDING)
-    if verdict.outcome == Outcome.DELIVERED:
-        event.update(state=State.DELIVERED, lease_expires_at=None, ended_at=Now())
-    elif verdict.wait is not None:
-        event.update(
-            state=State.WAITING,
-            lease_expires_at=None,
-            next_attempt_at=Now() + verdict.wait,
-            failures=attempt.failures + 1,
-        )
-    else:
-        failure = Failure.REJECTED if verdict.outcome == Outcome.REJECTED else Failure.EXHAUSTED
-        event.update(
-            state=State.FAILED,
-            failure=failure,
-            lease_expires_at=None,
-            ended_at=Now(),
-            failures=attempt.failures + 1,
-        )
-    note_health(endpoint, succeeded=verdict.outcome == Outcome.DELIVERED)
+    failure = Failure.REJECTED if verdict.outcome == Outcome.REJECTED else Failure.EXHAUSTED
+    event.update(state=State.FAILED, failure=failure, ended_at=Now(), **failed)
 
 
 def end_delivery(attempt: Attempt, answer: Answer, outcome: Outcome) -> bool:

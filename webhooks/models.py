@@ -91,7 +91,7 @@ class Event(models.Model):
         EXHAUSTED = "exhausted"
         DISABLED = "disabled"
 
-    name = models.CharField(max_length=36, unique=True, default=event_name)
+    name = models.CharField(max_length=36, default=event_name)
     client = models.ForeignKey(Client, on_delete=models.PROTECT, related_name="+", db_index=False)
     # Null for a test event. No foreign key: jobs know of webhooks, and not the other way round.
     job_id = models.BigIntegerField(null=True, unique=True)
@@ -108,6 +108,7 @@ class Event(models.Model):
 
     class Meta:
         constraints = [
+            models.UniqueConstraint(fields=["name"], name="event_name_unique"),
             models.CheckConstraint(
                 condition=Q(state="waiting", next_attempt_at__isnull=False, lease_expires_at=None, ended_at=None)
                 | Q(state="sending", next_attempt_at=None, lease_expires_at__isnull=False, ended_at=None)
@@ -171,7 +172,7 @@ class Delivery(models.Model):
         PROTOCOL = "protocol"
         INTERNAL = "internal"
 
-    name = models.CharField(max_length=36, unique=True, default=delivery_name)
+    name = models.CharField(max_length=36, default=delivery_name)
     event = models.ForeignKey(Event, on_delete=models.CASCADE, related_name="deliveries")
     outcome = models.CharField(max_length=9, choices=Outcome, default=Outcome.SENDING)
     started_at = models.DateTimeField()
@@ -187,6 +188,7 @@ class Delivery(models.Model):
 
     class Meta:
         verbose_name_plural = "deliveries"
+        constraints = [models.UniqueConstraint(fields=["name"], name="delivery_name_unique")]
         indexes = [
             # What Prometheus is told of the last minutes.
             models.Index(fields=["started_at"], name="delivery_by_start"),

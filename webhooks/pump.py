@@ -28,6 +28,8 @@ STEADY_SLOTS, FAILING_SLOTS = 48, 16
 # Of the steady slots, what one account can fill with any number of clients.
 ACCOUNT_SLOTS = STEADY_SLOTS // 4
 POLL_SECONDS = 0.05
+# Once a request has ended, others soon will: what is written down together costs the database less.
+GATHER_SECONDS = 0.02
 # How long the pump looks on after the last event: what a throughput limit held back is due again by then.
 LINGER_SECONDS = 1.5
 
@@ -79,7 +81,9 @@ class Pump:
 
     def collect(self) -> None:
         """Wait a moment for requests to end, and write down what came of those that did."""
-        ended, _ = wait(self.running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+        if wait(self.running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED).done:
+            time.sleep(GATHER_SECONDS)
+        ended = [future for future in self.running if future.done()]
         if ended:
             delivery.record([(self.running[future][0], future.result()) for future in ended])
         for future in ended:
