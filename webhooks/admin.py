@@ -5,7 +5,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from simservice.facts import ReadOnly
-from webhooks import redelivery
+from webhooks import endpoints, redelivery
 from webhooks.models import Delivery, Endpoint, Event
 
 
@@ -40,7 +40,12 @@ class EventAdmin(ReadOnly, admin.ModelAdmin):
 
     @admin.action(description="Send again, under the same event id")
     def redeliver(self, request: HttpRequest, queryset: QuerySet[Event]) -> None:
-        sent = sum(redelivery.redeliver(event) for event in queryset)
+        sent = 0
+        for event in queryset:
+            try:
+                sent += redelivery.redeliver(event)
+            except endpoints.NotPossible as error:
+                self.message_user(request, f"{event}: {error}", messages.ERROR)
         self.message_user(request, f"{sent} events will be sent again.", messages.INFO)
 
 

@@ -83,10 +83,12 @@ class Received:
 
 @dataclass
 class Receiver:
-    """A running server: where it is, what arrived, and what it should answer on `/` next."""
+    """A running server: where it is, and what arrived."""
 
     port: int
     received: list[Received] = field(default_factory=list)
+    # Set by each request that arrives.
+    arrived: threading.Event = field(default_factory=threading.Event)
     # Answers by path, beside those that every receiver has.
     answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = field(default_factory=dict)
 
@@ -205,6 +207,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.receiver.received.append(Received(self.path, dict(self.headers), body))
+        self.receiver.arrived.set()
         self.close_connection = True
         behave = self.receiver.answers.get(self.path) or ANSWERS.get(self.path)
         if behave:

@@ -13,8 +13,8 @@ from pytest_django import Settings
 
 from billing.models import Account
 from clients.models import Client
-from tests.concurrency import at_once
 from simservice.hints import redis
+from tests.concurrency import at_once
 from tests.factories import make_account, make_client
 from webhooks import delivery, endpoints, events, tasks
 from webhooks.delivery import Attempt, Lane, claim, record, share_out

@@ -81,9 +81,9 @@ def test_workers_killed_again_and_again_lose_no_event(receiver: Receiver) -> Non
     for _ in range(KILLS):
         for client in Client.objects.filter(is_default=False):
             write(client, 20)
-        before = len(receiver.received)
+        receiver.arrived.clear()
         worker = start_worker(receiver)
-        wait_until(lambda before=before: len(receiver.received) > before, seconds=60)
+        assert receiver.arrived.wait(60)
         time.sleep(random.random() * 0.4)
         worker.kill()
         worker.wait()
