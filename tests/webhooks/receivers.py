@@ -86,6 +86,7 @@ class Receiver:
     """A running server: where it is, and what arrived."""
 
     port: int
+    ca_file: Path
     received: list[Received] = field(default_factory=list)
     # Set by each request that arrives.
     arrived: threading.Event = field(default_factory=threading.Event)
@@ -244,7 +245,7 @@ def receiving(authority: Authority, *, host: str = "127.0.0.1") -> Iterator[Rece
     handler = type("OwnHandler", (Handler,), {})
     server = Server((host, 0), handler)
     server.tls = tls
-    handler.receiver = Receiver(server.server_address[1])  # type: ignore[attr-defined]
+    handler.receiver = Receiver(server.server_address[1], authority.ca_file)  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
