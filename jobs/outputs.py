@@ -16,18 +16,21 @@ from jobs.simulator.sandbox import PrivateDirectory, UnsafeProduct, open_product
 logger = logging.getLogger(__name__)
 
 STDERR_TAIL_BYTES = 16 << 10
-REPORTS = {Artifact.Kind.JSON_REPORT: command.REPORT_NAME, Artifact.Kind.HTML_REPORT: command.HTML_NAME}
 LOGS = {Artifact.Kind.STDOUT_LOG: "stdout", Artifact.Kind.STDERR_LOG: "stderr"}
 
 
 class Outputs:
-    """The outputs of one job's run, to be read once the simulator has ended; `stage` is None for a single pass."""
+    """The outputs of one job's run, to be read once the simulator has ended.
+
+    `stage` is None for a single pass; a page is kept of the run that `has_page`.
+    """
 
     def __init__(
-        self, job: Job, directory: PrivateDirectory, scrubber: Scrubber, *, stage: int | None = None
+        self, job: Job, directory: PrivateDirectory, scrubber: Scrubber, *, stage: int | None, has_page: bool
     ) -> None:
         self.job = job
         self.stage = stage
+        self.has_page = has_page
         self.directory = directory
         self.scrubber = scrubber
 
@@ -61,8 +64,9 @@ class Outputs:
     def _kept(self, ran: str) -> Iterator[tuple[Artifact.Kind, Callable[[], BinaryIO | None]]]:
         """Yield the kinds of artifacts, each with what opens its content, or finds that there is none."""
         yield Artifact.Kind.INPUT, lambda: io.BytesIO(self.scrubber.text(ran).encode())
-        for kind, name in REPORTS.items():
-            yield kind, partial(self._product, name)
+        yield Artifact.Kind.JSON_REPORT, partial(self._product, command.REPORT_NAME)
+        if self.has_page:
+            yield Artifact.Kind.HTML_REPORT, partial(self._product, command.HTML_NAME)
         for kind, stream in LOGS.items():
             yield kind, partial(self._log, stream)
 

@@ -75,18 +75,22 @@ class Stages:
             self.wall_ms += round(ended.wall_seconds * 1000)
             self.lease.require()
             number = stage.number if self.plan.enabled else None
-            outputs = Outputs(self.job, directory, self.scrubber, stage=number)
+            outputs = Outputs(self.job, directory, self.scrubber, stage=number, has_page=self.has_page(stage))
             outcome = self.judge(stage, ended, outputs, profilesets=profilesets)
             # Taken in one by one, so that the caller knows of those stored before one fails.
             self.stored.extend(outputs.store(ran=command.input_text(text, arguments)))
         return outcome
 
+    def has_page(self, stage: Stage) -> bool:
+        """Tell whether a stage makes the HTML report: the last one does, when it is wanted."""
+        return self.job.html and stage.is_last
+
     def arguments(self, stage: Stage) -> list[str]:
-        """Return the simulator's arguments for a stage; the page is made of the last one only."""
+        """Return the simulator's arguments for a stage."""
         return command.arguments(
             threads=self.job.vcpus,
             json_version=cast(Literal[2, 3], self.job.json_version),
-            html=self.job.html and stage.is_last,
+            html=self.has_page(stage),
             has_credentials=self.job.has_credentials,
         )
 
