@@ -3,15 +3,18 @@
 import csv
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobs import lifecycle, queue, registration
+from jobs import lifecycle, registration
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
+from jobs.outputs import Outputs
 from jobs.progress import progress_of
+from jobs.watching import Watcher
 from tests.jobs.simulators import contents, make_stand_in, run, run_beside
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -142,6 +145,27 @@ def test_a_cancel_in_a_later_stage_is_billed_for_what_ran(tmp_path: Path) -> Non
     assert len(results_of(job)) == 8
 
 
+@pytest.mark.parametrize(("when", "code"), [("cancelled", "user_cancelled"), ("used up", "max_credits_reached")])
+def test_what_is_due_between_two_stages_begins_no_further_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, code: str
+) -> None:
+    make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
+    store = Outputs.store
+
+    def slow_storage(outputs: Outputs, *, ran: str) -> Iterator[Artifact]:
+        yield from store(outputs, ran=ran)
+        if when == "cancelled":
+            lifecycle.request_cancel(outputs.job)
+        else:
+            monkeypatch.setattr(Watcher, "ran_seconds", 2.0)
+
+    monkeypatch.setattr(Outputs, "store", slow_storage)
+    job = run_staged(ceiling_credits=32, ceiling_runtime_seconds=1)
+    assert (job.error_code, job.credits_consumed) == (code, 32)
+    assert [recorded.stage for recorded in Run.objects.filter(job=job)] == [1]
+    assert len(results_of(job)) == 8
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -173,13 +197,6 @@ def test_a_job_that_was_taken_away_begins_no_further_stage(tmp_path: Path, monke
     assert job.status == "queued"
     assert [recorded.stage for recorded in Run.objects.filter(job=job)] == [1]
     assert not Artifact.objects.filter(job=job).exists()
-
-
-def test_a_lost_job_begins_again_with_the_first_stage(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
-    job = run_staged()
-    assert queue.claim("worker-2") is None
-    assert [(r.attempt, r.stage) for r in Run.objects.filter(job=job).order_by("id")] == [(1, 1), (1, 2), (1, 3)]
 
 
 @pytest.mark.parametrize(
