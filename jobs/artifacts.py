@@ -39,7 +39,7 @@ class Measured:
         return self.target.write(data)
 
 
-def store(job: Job, kind: Artifact.Kind, content: BinaryIO) -> Artifact:
+def store(job: Job, kind: Artifact.Kind, content: BinaryIO, *, stage: int | None = None) -> Artifact:
     """Put a file into the storage and return its row, not yet saved. The content is streamed.
 
     The file's name names the attempt, so attempts never write to each other's files.
@@ -49,11 +49,12 @@ def store(job: Job, kind: Artifact.Kind, content: BinaryIO) -> Artifact:
             measured = Measured(packer)
             shutil.copyfileobj(content, measured, CHUNK_BYTES)
         compressed.seek(0)
-        name = default_storage.save(storage_name(job, kind), File(compressed))
+        name = default_storage.save(storage_name(job, kind, stage=stage), File(compressed))
     return Artifact(
         id=next_id(),
         job=job,
         attempt=job.attempt,
+        stage=stage,
         kind=kind,
         mime_type=MIME_TYPES[kind],
         token=new_token(),
@@ -64,10 +65,11 @@ def store(job: Job, kind: Artifact.Kind, content: BinaryIO) -> Artifact:
     )
 
 
-def storage_name(job: Job, kind: Artifact.Kind) -> str:
+def storage_name(job: Job, kind: Artifact.Kind, *, stage: int | None = None) -> str:
     """Return where an artifact is kept: folders by day-sized prefixes of the id keep directories small."""
     digits = str(job.pk)
-    return f"{digits[:5]}/{digits[5:8]}/{digits}-{job.attempt}-{kind}.gz"
+    run = f"{job.attempt}" if stage is None else f"{job.attempt}.{stage}"
+    return f"{digits[:5]}/{digits[5:8]}/{digits}-{run}-{kind}.gz"
 
 
 def discard(artifacts: list[Artifact]) -> None:

@@ -128,8 +128,7 @@ def extend_hold(job: Job, credits_more: int) -> bool:
     The row is locked, so that an end or a hand-back comes before or after. Raises ledger.InsufficientCredits.
     """
     with transaction.atomic():
-        held = Job.objects.select_for_update(no_key=True).filter(pk=job.pk, attempt=job.attempt, status__in=HELD)
-        if held.values_list("pk").first() is None:
+        if not lock_held(job):
             return False
         ledger.extend(job.pk, credits_more)
     return True
@@ -146,12 +145,19 @@ def cancel_requested(job: Job) -> bool:
     return Job.objects.filter(CANCEL_REQUESTED, pk=job.pk).exists()
 
 
-def start_run(job: Job, *, build: Build) -> Run | None:
-    """Record the attempt's first simulator process and move the job to running; None when the job was lost."""
+def start_run(job: Job, *, build: Build, stage: int = 1) -> Run | None:
+    """Record a stage's simulator process, and move the job to running with the first; None when it was lost."""
     with transaction.atomic():
-        if not move(job, to=Status.RUNNING, build=build, started_at=Now()):
+        first = stage == 1
+        if not (move(job, to=Status.RUNNING, build=build, started_at=Now()) if first else lock_held(job)):
             return None
-        return Run.objects.create(job=job, attempt=job.attempt, build=build, started_at=Now())
+        return Run.objects.create(job=job, attempt=job.attempt, stage=stage, build=build, started_at=Now())
+
+
+def lock_held(job: Job) -> bool:
+    """Lock the job's row until the transaction ends; False when the job is no longer this attempt's."""
+    held = Job.objects.select_for_update(no_key=True).filter(pk=job.pk, attempt=job.attempt, status__in=HELD)
+    return held.values_list("pk").first() is not None
 
 
 def hand_back(job: Job, *, reason: str, guard: Q = ANY) -> bool:

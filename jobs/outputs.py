@@ -2,30 +2,35 @@
 
 import io
 import logging
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
-from jobs import artifacts, runner, variants
+from jobs import artifacts, runner
 from jobs.models import Artifact, Job
 from jobs.scrubbing import Scrubber
-from jobs.simulator import command, csv_report, reports
+from jobs.simulator import command, reports
 from jobs.simulator.reports import BrokenReport, Report
 from jobs.simulator.sandbox import PrivateDirectory, UnsafeProduct, open_product
 
 logger = logging.getLogger(__name__)
 
 STDERR_TAIL_BYTES = 16 << 10
-REPORTS = {Artifact.Kind.JSON_REPORT: command.REPORT_NAME, Artifact.Kind.HTML_REPORT: command.HTML_NAME}
 LOGS = {Artifact.Kind.STDOUT_LOG: "stdout", Artifact.Kind.STDERR_LOG: "stderr"}
 
 
 class Outputs:
-    """The outputs of one job's run, to be read once the simulator has ended."""
+    """The outputs of one job's run, to be read once the simulator has ended.
 
-    def __init__(self, job: Job, directory: PrivateDirectory, scrubber: Scrubber) -> None:
+    `stage` is None for a single pass; a page is kept of the run that `has_page`.
+    """
+
+    def __init__(
+        self, job: Job, directory: PrivateDirectory, scrubber: Scrubber, *, stage: int | None, has_page: bool
+    ) -> None:
         self.job = job
+        self.stage = stage
+        self.has_page = has_page
         self.directory = directory
         self.scrubber = scrubber
 
@@ -37,7 +42,7 @@ class Outputs:
             return None
         with stream:
             try:
-                return reports.read_report(stream, max_bytes=runner.MAX_REPORT_BYTES)
+                return reports.read_report(stream, max_bytes=runner.MAX_REPORT_BYTES, stage=self.stage or 1)
             except BrokenReport as error:
                 logger.info("job %s: no usable report: %s", self.job.pk, error)
                 return None
@@ -54,15 +59,14 @@ class Outputs:
             content = opened()
             if content is not None:
                 with content:
-                    yield artifacts.store(self.job, kind, content)
+                    yield artifacts.store(self.job, kind, content, stage=self.stage)
 
     def _kept(self, ran: str) -> Iterator[tuple[Artifact.Kind, Callable[[], BinaryIO | None]]]:
         """Yield the kinds of artifacts, each with what opens its content, or finds that there is none."""
         yield Artifact.Kind.INPUT, lambda: io.BytesIO(self.scrubber.text(ran).encode())
-        for kind, name in REPORTS.items():
-            yield kind, partial(self._product, name)
-        if self.job.csv:
-            yield Artifact.Kind.CSV_REPORT, self._table
+        yield Artifact.Kind.JSON_REPORT, partial(self._product, command.REPORT_NAME)
+        if self.has_page:
+            yield Artifact.Kind.HTML_REPORT, partial(self._product, command.HTML_NAME)
         for kind, stream in LOGS.items():
             yield kind, partial(self._log, stream)
 
@@ -77,14 +81,3 @@ class Outputs:
 
     def _log(self, stream: str) -> BinaryIO:
         return self.scrubber.stream(self.directory.log(stream).open("rb"))
-
-    def _table(self) -> BinaryIO | None:
-        """Make the CSV table; None without a report."""
-        if self.report is None:
-            return None
-        content = tempfile.TemporaryFile()  # noqa: SIM115 - whoever stores it closes it
-        text = io.TextIOWrapper(content, encoding="utf-8", newline="", write_through=True)
-        csv_report.write(self.report, text, every_actor=variants.current().csv_has_every_actor)
-        text.detach()
-        content.seek(0)
-        return cast(BinaryIO, content)

@@ -20,7 +20,7 @@ ENTRY_CHARACTERS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage:
+class StageProgress:
     """One stage of an attempt: its number, how many there are, its label, and its own percent."""
 
     current: int
@@ -34,7 +34,7 @@ class Progress:
     """How far a job is: 0 to 100 percent overall, and the stage it is in."""
 
     percent: float
-    stage: Stage | None
+    stage: StageProgress | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +150,7 @@ def progress_of(job: Job) -> Progress:
     if stored is None:
         return Progress(percent=0, stage=None)
     fields = json.loads(str(stored))
-    return Progress(percent=fields["percent"], stage=fields["stage"] and Stage(**fields["stage"]))
+    return Progress(percent=fields["percent"], stage=fields["stage"] and StageProgress(**fields["stage"]))
 
 
 def log_entries_of(job: Job) -> list[LogEntry] | None:

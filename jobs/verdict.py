@@ -5,12 +5,12 @@ The exit status alone proves nothing: the simulator ends with 0 when it could no
 """
 
 import signal
-from typing import Any
 
 from jobs import variants
 from jobs.lifecycle import Outcome
 from jobs.models import Job, Status
 from jobs.simulator.process import Ended
+from jobs.simulator.reports import Report
 
 CEILING = "ceiling"
 # The launcher's word where the worker came too late to stop a job at its ceiling.
@@ -27,8 +27,8 @@ CRASH_STATUS = 11
 NOTHING_TO_SIMULATE = "nothing to sim"
 
 
-def judge(job: Job, ended: Ended, *, summary: dict[str, Any] | None, complaint: str | None) -> Outcome:
-    """Judge an ended process by its end, its report's summary and its own last error message.
+def judge(job: Job, ended: Ended, *, report: Report | None, profilesets: int, complaint: str | None) -> Outcome:
+    """Judge an ended process by its end, its report, which should have so many profilesets, and its last error.
 
     The outcome has its status, code and reason; what was used is for the caller to add.
     """
@@ -40,8 +40,13 @@ def judge(job: Job, ended: Ended, *, summary: dict[str, Any] | None, complaint: 
         return crashed(f"The simulator crashed ({exit_code(ended)}).")
     if ended.exit_status != 0:
         return refused(complaint) if complaint else crashed(f"The simulator ended with status {exit_code(ended)}.")
-    if summary is None:
+    if report is None:
         return crashed("The simulator ended without a readable report.")
+    lacking = profilesets - len(report.profilesets)
+    # Where nobody does any damage, reports leave the profilesets out as they do failed ones.
+    if lacking > 0 and report.players[0].dps.mean > 0:
+        told = complaint or next(reversed(report.errors), None)
+        return incomplete(lacking, profilesets, told=told)
     return Outcome(status=Status.COMPLETED)
 
 
@@ -58,6 +63,14 @@ def stopped(job: Job, why: str) -> Outcome:
     cap = f"{job.ceiling_credits} credits" if in_credits else f"{job.ceiling_runtime_seconds} s of running"
     reason = f"The job reached its cap of {cap} and was stopped."
     return Outcome(status=Status.TIMED_OUT, error_code=variant.cap_reached, reason=reason)
+
+
+def incomplete(lacking: int, profilesets: int, *, told: str | None) -> Outcome:
+    """Return the verdict on a simulator that ended well although profilesets failed (simulator-cli, 3.4)."""
+    reason = f"The simulator gave no result for {lacking} of {profilesets} profilesets."
+    if told:
+        reason = f"{reason} It said: {told}"
+    return Outcome(status=Status.FAILED, error_code="simulation_error", reason=reason)
 
 
 def crashed(reason: str) -> Outcome:

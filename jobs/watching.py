@@ -14,7 +14,8 @@ from jobs import cancellation, stopping, verdict
 from jobs.budget import Budget
 from jobs.lease import Lease
 from jobs.models import Job
-from jobs.progress import Progress, Publisher, Stage
+from jobs.multistage import Course, Stage
+from jobs.progress import Progress, Publisher, StageProgress
 from jobs.scrubbing import Scrubber
 from jobs.simulator.process import Ended, SimulatorProcess
 from jobs.simulator.progress import ProgressMeter
@@ -30,24 +31,32 @@ CANCEL_GRACE_SECONDS = 3.0
 
 
 class Watcher:
-    """Follows one simulator process to its end, or brings that about.
+    """Follows an attempt's simulator processes, one after the other, each to its end, or brings that about.
 
     Whatever may be slow is done by an attendant, a thread beside it: what hangs there delays no deadline.
     """
 
-    def __init__(self, job: Job, lease: Lease, budget: Budget, *, phases: int, scrubber: Scrubber) -> None:
+    def __init__(self, job: Job, lease: Lease, budget: Budget, *, course: Course, scrubber: Scrubber) -> None:
         self.job = job
         self.lease = lease
         self.budget = budget
-        self.meter = ProgressMeter(expected_phases=phases)
+        self.course = course
+        self.meter = ProgressMeter()
         self.publisher = Publisher(job, scrub=scrubber.text)
-        self.started = 0.0
+        self.ran_before = 0.0
+        # By the monotonic clock; None while no process runs.
+        self.started: float | None = None
         self.next_hint_at = 0.0
 
     @property
     def ran_seconds(self) -> float:
-        """Return how long the process has run."""
-        return time.monotonic() - self.started
+        """Return how long the attempt's processes have run in all."""
+        return self.ran_before + (0.0 if self.started is None else time.monotonic() - self.started)
+
+    def enter(self, stage: Stage, *, profilesets: int) -> None:
+        """Get ready for the process of a stage of so many profilesets."""
+        self.course.enter(stage, profilesets=profilesets)
+        self.meter = ProgressMeter(expected_phases=1 + profilesets)
 
     def on_line(self, stream: str, text: str) -> None:
         """Take one update of the simulator's output."""
@@ -73,22 +82,30 @@ class Watcher:
                 stopping.stop.require_time()
                 if ended := self._stop_when_due(process):
                     break
+        self.started = None
+        self.ran_before += ended.wall_seconds
         return ended
 
     def _next_look(self) -> float:
         """Return in how many seconds to look again: soon, and no later than what may be spent ends."""
         return min(WATCHED_EVERY_SECONDS, max(0.0, self.budget.seconds - self.ran_seconds))
 
-    def _stop_when_due(self, process: SimulatorProcess) -> Ended | None:
-        """Stop a process that is cancelled or has used up what it may; None when it may run on."""
+    def due(self) -> str | None:
+        """Return why the attempt must stop: it is cancelled or has used up what it may; None when it need not."""
         if self.lease.cancelled.is_set():
-            reason, grace = verdict.CANCELLED, CANCEL_GRACE_SECONDS
-        elif self.ran_seconds >= self.budget.seconds:
-            reason = verdict.CEILING if self.budget.is_whole else verdict.CREDITS
-            # Who pays for less than a second gets no second for a report either.
-            grace = min(CAP_GRACE_SECONDS, self.budget.seconds)
-        else:
+            return verdict.CANCELLED
+        if self.ran_seconds >= self.budget.seconds:
+            return verdict.CEILING if self.budget.is_whole else verdict.CREDITS
+        return None
+
+    def _stop_when_due(self, process: SimulatorProcess) -> Ended | None:
+        """Stop a process when it is due; None when it may run on."""
+        reason = self.due()
+        if reason is None:
             return None
+        # Who pays for less than a second gets no second for a report either.
+        cap_grace = min(CAP_GRACE_SECONDS, self.budget.seconds)
+        grace = CANCEL_GRACE_SECONDS if reason == verdict.CANCELLED else cap_grace
         ended = process.stop(reason, grace_seconds=grace)
         if ended is None:
             raise RuntimeError("the simulator could not be stopped")
@@ -96,9 +113,9 @@ class Watcher:
 
     def publish(self) -> None:
         """Show how far the job is."""
-        percent = self.meter.percent
-        stage = Stage(current=1, total=1, label="initial", percent=percent)
-        self.publisher.publish(Progress(percent=percent, stage=stage))
+        stage, percent = self.course.stage, self.meter.percent
+        shown = StageProgress(current=stage.number, total=stage.count, label=stage.label, percent=percent)
+        self.publisher.publish(Progress(percent=self.course.advance(percent), stage=shown))
 
     def look_for_cancel(self) -> None:
         """Look into the database when Redis hints at a cancel."""

@@ -142,11 +142,18 @@ ACTOR: shapes.MainActor = {
     "gear": [ITEM],
 }
 ANOTHER: shapes.ActorFigures = {"name": "Another", **FIGURES}
-SUMMARY: shapes.Summary = {
+STAGED: shapes.Summary = {
     "metric": "dps",
     "mainActor": ACTOR,
-    "multiStage": {"enabled": False, "reason": "disabled_by_option", "stages": []},
-    "iterations": 1000,
+    "multiStage": {
+        "enabled": True,
+        "reason": "eligible_profileset_only",
+        "stages": [
+            {"stage": 1, "label": "initial", "profilesets": 60, "culled": 48},
+            {"stage": 2, "label": "intermediate", "profilesets": 12, "culled": 9},
+            {"stage": 3, "label": "final", "profilesets": 3, "culled": 0},
+        ],
+    },
 }
 SEVERAL: shapes.Summary = {
     "metric": "dps",
@@ -157,14 +164,14 @@ SEVERAL: shapes.Summary = {
 }
 FILE: shapes.ArtifactFile = {
     "kind": Artifact.Kind.JSON_REPORT,
-    "stage": 1,
+    "stage": 3,
     "url": f"{HOST}/artifacts/{TOKEN}",
     "mimeType": "application/json",
     "bytes": 184320,
 }
 RESULT: shapes.JobResult = {
     **JOB,
-    "result": {"summary": SUMMARY, "artifacts": [{"id": ARTIFACT_ID, **FILE}]},
+    "result": {"summary": STAGED, "artifacts": [{"id": ARTIFACT_ID, **FILE}]},
 }
 CANCELLATION: shapes.Cancellation = {
     "success": True,

@@ -272,7 +272,7 @@ class Actors(TypedDict):
 
 
 class StageSummary(TypedDict):
-    """A stage that ran, and how many profilesets it ended with and removed."""
+    """A stage that ran, how many profilesets it simulated, and how many of those it left out of the next one."""
 
     stage: Annotated[int, Rule(minimum=1)]
     label: StageLabel
@@ -280,11 +280,24 @@ class StageSummary(TypedDict):
     culled: Count
 
 
+StageReason = Literal[
+    "eligible_profileset_only",
+    "disabled_by_option",
+    "no_variants_in_input",
+    "no_profileset_candidates",
+    "below_min_candidates",
+    "unsupported_copy_set_only",
+    "unsupported_mixed_profileset_copy_set",
+    "unsupported_multi_actor",
+    "unsupported_stage_sensitive_directive",
+]
+
+
 class MultiStage(TypedDict):
-    """Whether the job ran in stages, why not if it was asked to, and its stages."""
+    """Whether the job ran in stages, why or why not, and its stages; empty for a single pass."""
 
     enabled: bool
-    reason: str | None
+    reason: StageReason
     stages: list[StageSummary]
 
 

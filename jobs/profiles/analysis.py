@@ -24,7 +24,15 @@ HELD_BACK = frozenset(
     "calculate_scale_factors scale_delta_multiplier center_scale_delta dps_plot_stats report_details "
     "scale_only".split()
 )
+# What a profileset must not decide for itself when its stages decide it.
+OWN_STAGES = HELD_BACK | LIMITED | {"profileset_metric"}
 METRIC_SEPARATORS = re.compile("[/:,]")
+# Metrics of which more is better: only among these does the highest mean win.
+MORE_IS_BETTER = frozenset("dps prioritydps dpse raid_dps hps hpse aps haps".split())
+# No target error may stand beside it, and stages are target errors (simulator-cli, section 5).
+STAGE_SENSITIVE = frozenset({"deterministic"})
+# Controllers cancel profilesets by themselves (simulator-cli, 1.8).
+CONTROLLERS = "profileset_controller."
 LISTED_REFUSALS = 20
 LISTED_WARNINGS = 100
 SHOWN_CHARACTERS = 40
@@ -75,8 +83,13 @@ class Analysis:
     includes: int = 0
     actor_options: int = 0
     main_actor: str | None = None
-    profilesets: dict[str, None] = field(default_factory=dict)
-    held_back: list[Setting] = field(default_factory=list)
+    # Each with whether it changes anything of the base.
+    profilesets: dict[str, bool] = field(default_factory=dict)
+    # The base's own `iterations` and `target_error`, as they stand last.
+    numbers: dict[str, Setting] = field(default_factory=dict)
+    # Whether something in it keeps stages from being judged alike, and whether it cancels profilesets by itself.
+    stage_sensitive: bool = False
+    cancels_profilesets: bool = False
     metric: str = "dps"
     clamps: list[Clamp] = field(default_factory=list)
 
@@ -120,11 +133,14 @@ class _Reader:
             self._take_base(found)
 
     def _take_profileset(self, setting: Setting, name: str) -> None:
-        self.result.profilesets[name] = None
+        sets = self.result.profilesets
+        sets[name] = bool(setting.name) or (not setting.replaces and sets.get(name, False))
         if setting.replaces:
             self.own.pop(name, None)
         if setting.name in LIMITED:
             self.own.setdefault(name, {})[setting.name] = setting
+        if setting.name in OWN_STAGES or setting.name in STAGE_SENSITIVE:
+            self.result.stage_sensitive = True
 
     def _take_base(self, setting: Setting) -> None:
         result, name = self.result, setting.name
@@ -140,8 +156,9 @@ class _Reader:
         elif name == "profileset_metric":
             named = METRIC_SEPARATORS.split(setting.value.strip().lower())
             result.metric = next(filter(None, named), "dps")
-        elif name in HELD_BACK:
-            result.held_back.append(setting)
+        elif name in STAGE_SENSITIVE or name.startswith(CONTROLLERS):
+            result.stage_sensitive = True
+            result.cancels_profilesets |= name.startswith(CONTROLLERS)
         elif name in ACTOR_OPTIONS or name.partition(".")[0].rstrip("+") == "actions":
             result.actor_options += 1
 
@@ -149,6 +166,7 @@ class _Reader:
         """Return the analysis with the clamps that are in force at the end of the text."""
         found = (self._clamp(setting) for settings in self.own.values() for setting in settings.values())
         self.result.clamps = [clamp for clamp in found if clamp is not None]
+        self.result.numbers = self.own.get(None, {})
         return self.result
 
     def _clamp(self, setting: Setting) -> Clamp | None:

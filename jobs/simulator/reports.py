@@ -119,12 +119,6 @@ def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1) -> Report:
     )
 
 
-def missing_profilesets(report: Report, names: Iterable[str]) -> list[str]:
-    """Return those of `names` without a result: they failed, were cancelled, or never ran."""
-    present = {profileset.name for profileset in report.profilesets}
-    return [name for name in names if _clean(name) not in present]
-
-
 def summarise(
     report: Report, *, metric: Literal["dps", "raid_dps"], multistage: Mapping[str, Any], partial: bool
 ) -> dict[str, Any]:

@@ -21,6 +21,9 @@ from typing import Any
 from django.conf import settings
 from django.db import close_old_connections, connection, connections
 
+from simservice.celery import app
+from simservice.hints import redis
+
 logger = logging.getLogger(__name__)
 
 forking = multiprocessing.get_context("forkserver")
@@ -43,6 +46,7 @@ class Part:
     role: str
     name: str
     database: str
+    redis: str
     log: Path
     slots: int = 1
     seed: int = 0
@@ -100,6 +104,13 @@ def act(part: Part, link: Connection) -> None:
         thread.join()
 
 
+def use_redis(url: str) -> None:
+    """Let this process's hints, credentials and announcements go to a Redis of the suite's own."""
+    settings.REDIS_URL = url
+    app.conf.update(broker_url=url)
+    redis.cache_clear()
+
+
 def prepare(part: Part) -> None:
     """Take this actor's name, database, log and settings."""
     descriptor = os.open(part.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -112,6 +123,7 @@ def prepare(part: Part) -> None:
     )
     for name, value in part.chosen.items():
         setattr(settings, name, value)
+    use_redis(part.redis)
     from jobs import budget
 
     # Slices short enough for fast jobs to need a second one.

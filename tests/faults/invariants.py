@@ -132,9 +132,9 @@ def stale_writes(found: dict[int, History]) -> Iterator[str]:
             if run.ended_at is None or late(run, over.get(run.attempt)):
                 yield f"run {run} of job {job.pk} was written after attempt {run.attempt} was over"
         yield from extensions(job, claimed, over)
-        counted = [run for run in job.runs.all() if run.attempt == job.attempt and run.wall_ms is not None]
-        if ran(job) and [run.wall_ms for run in counted] != [job.sim_duration_ms]:
-            yield f"job {job.pk} ran {job.sim_duration_ms} ms, its run of attempt {job.attempt} did not"
+        counted = [run.wall_ms for run in job.runs.all() if run.attempt == job.attempt and run.wall_ms is not None]
+        if ran(job) and sum(counted) != job.sim_duration_ms:
+            yield f"job {job.pk} ran {job.sim_duration_ms} ms, its runs of attempt {job.attempt} did not"
 
 
 def ran(job: Job) -> bool:
@@ -217,7 +217,7 @@ def files() -> Iterator[str]:
     counting = set(Job.objects.exclude(sim_duration_ms=None).values_list("id", "attempt"))
     for name in orphans():
         job, attempt, _ = name.rpartition("/")[2].split("-", 2)
-        if (int(job), int(attempt)) in counting:
+        if (int(job), int(attempt.partition(".")[0])) in counting:
             yield f"no row names {name}, which the attempt that counts left"
 
 

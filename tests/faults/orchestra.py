@@ -17,10 +17,10 @@ from django.db import connection
 from jobs import cancellation, runner
 from jobs.models import TERMINAL, Job, JobEvent
 from simservice.api.errors import JobNotCancellable
-from simservice.hints import redis
 from tests.faults.actors import HEARTBEAT_SECONDS, IDLE_SECONDS, LEASE_SECONDS, Actor, Part
 from tests.faults.points import BY_ROLE, WITHIN_TRANSACTIONS
-from tests.jobs.simulators import REPORT
+from tests.faults.redis_server import RedisServer
+from tests.faults.requests import REPORT
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +74,8 @@ END
 }
 trap 'report; exit 0' INT
 set -- $(sed -n 's/^# stand-in: //p' profile.simc)
+# What runs in stages has no comments left.
+[ $# -gt 0 ] || set -- 0.2 completed
 cat apikey.txt 2>/dev/null
 sleep "${1:-0}" & wait $!
 case "$2" in
@@ -95,9 +97,12 @@ def make_fast_stand_in(folder: Path) -> Path:
 class Orchestra:
     """Starts the actors, arms their faults, does what a fault needs from outside, and starts the dead again."""
 
-    def __init__(self, score: Score, folder: Path, *, watch: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, score: Score, folder: Path, *, server: RedisServer, watch: Callable[[], None] = lambda: None
+    ) -> None:
         self.score = score
         self.folder = folder
+        self.server = server
         self.watch = watch
         self.random = Random(score.seed)  # noqa: S311 - repeatable, not secret
         self.seen = Seen(score=score)
@@ -134,6 +139,7 @@ class Orchestra:
             role=role,
             name=f"{role}-{number}",
             database=str(connection.settings_dict["NAME"]),
+            redis=self.server.url,
             log=self.folder / f"{role}-{number}.log",
             slots=self.score.slots if role == "worker" else 1,
             seed=self.score.seed,
@@ -208,7 +214,7 @@ class Orchestra:
             drop_connections(actor.part.name)
             actor.order("go on")
         else:
-            empty_redis()
+            self.server.restart()
             actor.order("go on")
         if point in WITHIN_TRANSACTIONS or fault in ("kill", "database"):
             self.seen.locked.append((now, min(goes_on_at, now + IDLE_SECONDS)))
@@ -286,13 +292,3 @@ def drop_connections(name: str) -> None:
     """Drop an actor's connections to the database, as a network that fails does."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", [name])
-
-
-def empty_redis() -> None:
-    """Leave Redis as a restart does: empty, and without any connection of this database's."""
-    number = redis().connection_pool.connection_kwargs.get("db", 0)
-    redis().flushdb()
-    own = redis().client_id()
-    for client in redis().client_list():
-        if int(client["db"]) == number and int(client["id"]) != own:
-            redis().client_kill_filter(_id=client["id"])

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from billing import ledger
-from jobs import artifacts, credentials, execution, lifecycle, queue, submission, sweep, usage
+from jobs import artifacts, credentials, execution, lifecycle, queue, stages, submission, sweep, usage
 from jobs.idempotency import Known
 from jobs.models import TERMINAL, Status
 from jobs.progress import Publisher
@@ -81,8 +81,8 @@ POINTS: dict[str, Arm] = {
     "run recorded": partial(after, lifecycle, "start_run"),
     "while it runs": partial(before, Watcher, "_stop_when_due"),
     "credits extended": partial(after, ledger, "extend"),
-    "simulator ended": partial(before, execution, "record_end"),
-    "end recorded": partial(after, execution, "record_end"),
+    "simulator ended": partial(before, stages, "record_end"),
+    "end recorded": partial(after, stages, "record_end"),
     "before an artifact is stored": partial(before, artifacts, "store"),
     "an artifact stored": partial(after, artifacts, "store"),
     "all artifacts stored": partial(before, execution, "conclude"),

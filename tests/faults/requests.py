@@ -11,6 +11,20 @@ PROFILE = 'mage="Frosty"\nlevel=80\nspec=frost\nhead=,id=1,ilevel=600\niteration
 ENDS = ["completed"] * 8 + ["error", "crash"]
 SECONDS = [0.0] * 5 + [0.2] * 3 + [0.8, 2.5]
 HASTY_QUEUE_SECONDS = 1
+# Every so many jobs one runs in stages.
+STAGED_EVERY = 7
+PROFILESETS = "".join(f"profileset.{name}+=level=1\n" for name in "abcd")
+# What a stand-in reports: of the profilesets only one is clearly beaten.
+FIGURES = {"mean_stddev": 1, "stddev": 5, "min": 1, "max": 99}
+REPORT = {
+    "version": "1",
+    "report_version": "2.0.0",
+    "sim": {
+        "options": {"iterations": 10},
+        "players": [{"name": "Frosty", "collected_data": {"dps": {"mean": 5, "mean_std_dev": 1}}}],
+        "profilesets": {"results": [{"name": name, "mean": 50 - 40 * (name == "d"), **FIGURES} for name in "abcd"]},
+    },
+}
 
 
 def random_for(seed: int, number: int) -> Random:
@@ -29,15 +43,16 @@ def credentials_of(seed: int, number: int) -> GameCredentials | None:
 
 
 def make_request(seed: int, number: int) -> Submission:
-    """Return a submission; a few wait for a second only."""
+    """Return a submission; a few wait for a second only, and some run in stages."""
     random = random_for(seed, number)
+    staged = number % STAGED_EVERY == 0
     seconds, end = random.choice(SECONDS), random.choice(ENDS)
     return Submission(
         channel=Channel.LATEST,
         git_branch="midnight",
         build_id=None,
-        profile_text=f"{PROFILE}# stand-in: {seconds} {end}\n",
-        multi_stage=False,
+        profile_text=f"{PROFILE}{PROFILESETS if staged else ''}# stand-in: {seconds} {end}\n",
+        multi_stage=staged,
         max_credits=random.choice([None, None, 640]),
         max_runtime_seconds=None,
         max_queue_seconds=HASTY_QUEUE_SECONDS if random.random() < 0.05 else None,

@@ -23,6 +23,7 @@ from tests.billing.books import LONG
 from tests.factories import BuildFactory, make_account, make_job, make_key
 from tests.faults.invariants import choices, orphans, simulators_left, violations
 from tests.faults.orchestra import Orchestra, Score, Seen, make_fast_stand_in
+from tests.faults.redis_server import RedisServer
 from tests.faults.requests import credentials_of
 from tests.faults.secrets import Sampler, in_database, in_files, in_processes, in_redis, showing
 
@@ -41,7 +42,21 @@ class Played:
     sampler: Sampler
 
 
-def play(score: Score, folder: Path) -> Played:
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
+    """The Redis of a run, which this process uses too."""
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    server = RedisServer(folder)
+    monkeypatch.setattr(settings, "REDIS_URL", server.url)
+    redis.cache_clear()
+    yield server
+    redis().close()
+    redis.cache_clear()
+    server.stop()
+
+
+def play(score: Score, folder: Path, server: RedisServer) -> Played:
     """Play a run with three accounts and one fast simulator."""
     script = make_fast_stand_in(folder)
     BuildFactory.create(executable=str(script), readable_paths=[str(folder)])
@@ -49,7 +64,7 @@ def play(score: Score, folder: Path) -> Played:
     pairs = [pair for number in range(score.jobs) if (pair := credentials_of(score.seed, number)) is not None]
     secrets = [*keys, *(pair.client_id for pair in pairs), *(pair.client_secret for pair in pairs)]
     sampler = Sampler(secrets)
-    seen = Orchestra(score, folder, watch=sampler.look).play()
+    seen = Orchestra(score, folder, server=server, watch=sampler.look).play()
     assert simulators_left(script) == []
     return Played(seen=seen, secrets=secrets, sampler=sampler)
 
@@ -93,9 +108,9 @@ def report(seen: Seen) -> None:
 
 @pytest.mark.timeout(7200 if LONG else 120)
 def test_nothing_is_lost_and_nothing_happens_twice_and_no_secret_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    played = play(Score(jobs=JOBS, seed=SEED), tmp_path)
+    played = play(Score(jobs=JOBS, seed=SEED), tmp_path, server)
     report(played.seen)
     found = violations(played.seen)
     assert found == [], "\n".join(found)
@@ -153,8 +168,8 @@ BROKEN: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("variant", BROKEN)
-def test_the_suite_notices_what_is_broken(variant: str, tmp_path: Path) -> None:
+def test_the_suite_notices_what_is_broken(variant: str, tmp_path: Path, server: RedisServer) -> None:
     chosen, told = BROKEN[variant]
     score = Score(jobs=12, seed=SEED, sweepers=1, variant=variant, lost_after_seconds=4, cancelled=0, **chosen)
-    found = violations(play(score, tmp_path).seen)
+    found = violations(play(score, tmp_path, server).seen)
     assert [words for words in told if not any(words in violation for violation in found)] == [], found

@@ -90,6 +90,15 @@ def wait_until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
 
 def content(job: Job, kind: Artifact.Kind) -> bytes:
     """Return the content of one of a job's artifacts."""
-    artifact = Artifact.objects.get(job=job, kind=kind)
+    return read(Artifact.objects.get(job=job, kind=kind))
+
+
+def contents(job: Job, kind: Artifact.Kind) -> list[str]:
+    """Return what a job's stages left of one kind, in their order."""
+    return [read(artifact).decode() for artifact in Artifact.objects.filter(job=job, kind=kind).order_by("stage")]
+
+
+def read(artifact: Artifact) -> bytes:
+    """Return an artifact's content."""
     with default_storage.open(artifact.storage_name) as stored:
         return gzip.decompress(stored.read())

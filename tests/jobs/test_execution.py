@@ -2,14 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pytest
 from django.core.files.storage import default_storage
 from django.db import OperationalError
 from pytest_django import Settings
 
-from jobs import artifacts, execution, lifecycle, queue, registration
+from jobs import artifacts, execution, lifecycle, queue, registration, stages, verdict
 from jobs.lease import LeaseLost
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
@@ -147,8 +147,8 @@ def test_an_attempt_that_lost_its_job_writes_nothing_and_stops_its_simulator(
     assert job is not None
     start_run = lifecycle.start_run
 
-    def taken_away_once_running(job: Job, *, build: Build) -> Run | None:
-        run = start_run(job, build=build)
+    def taken_away_once_running(job: Job, **named: Any) -> Run | None:
+        run = start_run(job, **named)
         lifecycle.hand_back(Job.objects.get(pk=job.pk), reason="taken")
         return run
 
@@ -162,14 +162,14 @@ def test_an_attempt_that_lost_its_job_writes_nothing_and_stops_its_simulator(
 
 
 def test_a_run_that_was_given_up_is_not_written_down_by_a_worker_that_wakes_up(minisim: Build) -> None:
-    record_end = execution.record_end
+    record_end = stages.record_end
 
     def woken_up(run: Run, ended: Ended) -> None:
         lifecycle.hand_back(Job.objects.get(pk=run.job_id), reason="taken")
         record_end(run, ended)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execution, "record_end", woken_up)
+        patch.setattr(stages, "record_end", woken_up)
         job = run()
     lost = Run.objects.get(job=job)
     assert (lost.stopped_for, lost.wall_ms, lost.exit_code) == ("lost", None, None)
@@ -197,7 +197,7 @@ def test_files_of_an_attempt_that_came_too_late_are_removed(minisim: Build) -> N
 def test_a_database_that_breaks_in_the_middle_leaves_the_job_to_the_sweep(
     minisim: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(job: Job, *, build: Build) -> Run | None:
+    def broken(job: Job, **named: Any) -> Run | None:
         raise OperationalError
 
     monkeypatch.setattr(lifecycle, "start_run", broken)
@@ -243,10 +243,10 @@ def test_a_failed_upload_leaves_no_file_behind(minisim: Build, monkeypatch: pyte
     store = artifacts.store
     kept: list[Artifact] = []
 
-    def fails_at_the_third(job: Job, kind: Artifact.Kind, content: BinaryIO) -> Artifact:
+    def fails_at_the_third(job: Job, kind: Artifact.Kind, content: BinaryIO, **named: Any) -> Artifact:
         if len(kept) == 2:
             raise OSError
-        kept.append(store(job, kind, content))
+        kept.append(store(job, kind, content, **named))
         return kept[-1]
 
     monkeypatch.setattr(artifacts, "store", fails_at_the_third)
@@ -257,6 +257,6 @@ def test_a_failed_upload_leaves_no_file_behind(minisim: Build, monkeypatch: pyte
 
 
 def test_a_bug_of_ours_ends_the_job_and_costs_nothing(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "outcome_of", lambda *_: 1 / 0)
+    monkeypatch.setattr(verdict, "judge", lambda *_, **__: 1 / 0)
     job = run()
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "internal", 0)

@@ -15,7 +15,7 @@ from clients.models import ApiKey
 from jobs import artifacts, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, Status
-from jobs.progress import Progress, Publisher, Stage, progress_of
+from jobs.progress import Progress, Publisher, StageProgress, progress_of
 from tests.conftest import Api
 from tests.factories import BuildFactory, make_job, make_running_job
 
@@ -61,7 +61,7 @@ def test_a_waiting_job(api: Api, key: tuple[ApiKey, str]) -> None:
 
 
 def test_a_running_jobs_progress(api: Api, running: Job) -> None:
-    stage = Stage(current=1, total=1, label="initial", percent=42.5)
+    stage = StageProgress(current=1, total=1, label="initial", percent=42.5)
     Publisher(running).publish(Progress(percent=42.5, stage=stage))
     body = api.get(f"jobs/{running.pk}/status").json()
     assert body["queue"] is None

@@ -116,12 +116,40 @@ def test_metric(text: str, metric: str) -> None:
     assert analysed(text).metric == metric
 
 
-def test_what_multistage_holds_back() -> None:
-    found = analysed("calculate_scale_factors=1 iterations=5\nreport_details=0\nprofileset.a+=report_details=1")
-    assert [(setting.line, setting.name) for setting in found.held_back] == [
-        (1, "calculate_scale_factors"),
-        (2, "report_details"),
-    ]
+@pytest.mark.parametrize(
+    ("text", "sensitive"),
+    [
+        ("calculate_scale_factors=1 iterations=5 target_error=1 report_details=0 profileset.a+=level=1", False),
+        ("profileset.a+=iterations=5", True),
+        ("profileset.a+=target_error=1", True),
+        ("profileset.a+=report_details=1", True),
+        ("profileset.a+=profileset_metric=hps", True),
+        ("profileset.a+=deterministic=1", True),
+        ("deterministic=1", True),
+        ("profileset_controller.set_bonus_enabled=tier,30", True),
+    ],
+)
+def test_what_multistage_cannot_work_with(text: str, sensitive: bool) -> None:  # noqa: FBT001
+    assert analysed(text).stage_sensitive is sensitive
+
+
+def test_who_cancels_profilesets_is_told() -> None:
+    assert analysed("profileset_controller.set_bonus_enabled=tier,30").cancels_profilesets
+    assert not analysed("deterministic=1").cancels_profilesets
+
+
+@pytest.mark.parametrize(
+    ("text", "changing"),
+    [
+        ("profileset.a+=level=1", ["a"]),
+        ("profileset.a+=", []),
+        ("profileset.a+=level=1 profileset.a+=", ["a"]),
+        ("profileset.a+=level=1 profileset.a=", []),
+        ("profileset.a= profileset.a+=level=1 profileset.b=", ["a"]),
+    ],
+)
+def test_which_profilesets_change_anything(text: str, changing: list[str]) -> None:
+    assert [name for name, changes in analysed(text).profilesets.items() if changes] == changing
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from jobs.simulator.reports import (
     BrokenReport,
     Report,
     failure_message,
-    missing_profilesets,
     read_report,
     summarise,
 )
@@ -188,10 +187,6 @@ class TestJudging:
 
     def test_messages_of_2020_have_no_grade(self) -> None:
         assert read(load("year_2020")).errors == ()
-
-    def test_profilesets_without_a_result_are_missing(self) -> None:
-        names = ["best", "lost", "worst", "cancelled"]
-        assert missing_profilesets(read(load("profilesets")), names) == ["lost", "cancelled"]
 
     @pytest.mark.parametrize(
         ("text", "reason"),

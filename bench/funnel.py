@@ -1,0 +1,100 @@
+"""What multistage execution costs and whether it loses the best: ten thousand drawn trials, and three real runs."""
+
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import trials
+from bench.simulator import EXECUTABLE
+from jobs.multistage import Plan, beaten, plan, stage_text
+from jobs.profiles.analysis import Bounds, analyse
+from jobs.profiles.policy import Rules
+from jobs.simulator import command
+from jobs.simulator.reports import Profileset, Report, read_report
+
+TRIALS = 10_000
+PROFILES = ("frost_mage", "fury_warrior", "unholy_death_knight")
+PROFILESETS = 60
+BOUNDS = Bounds(iterations=250_000, target_error=0.01)
+MOST_REPORT_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Run:
+    """The best profileset of a job, and the processor seconds of its simulator processes."""
+
+    winner: str
+    seconds: float
+
+
+def profile(base: str, *, seed: int) -> str:
+    """Return one of the bundled profiles with many trinkets to compare, the best of which is no close call."""
+    draw = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    levels = [draw.randint(640, 690) for _ in range(PROFILESETS - 1)]
+    levels.insert(draw.randrange(PROFILESETS), 694)
+    lines = (
+        f'profileset."Trinket {number}"+=trinket1=stone,id={930_000 + number},ilevel={level}'
+        for number, level in enumerate(levels)
+    )
+    return "\n".join([f"{base}.simc", "target_error=0.05", *lines, ""])
+
+
+def simulate(text: str) -> tuple[Report, float]:
+    """Run the built-in simulator once; return its report and the processor seconds it took."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / command.PROFILE_NAME).write_text(text)
+        arguments = command.arguments(threads=1, json_version=2, html=False)
+        before = children_seconds()
+        subprocess.run([str(EXECUTABLE), *arguments], cwd=folder, stdout=subprocess.DEVNULL, check=True)
+        taken = children_seconds() - before
+        with (folder / command.REPORT_NAME).open("rb") as report:
+            return read_report(report, max_bytes=MOST_REPORT_BYTES), taken
+
+
+def children_seconds() -> float:
+    """Return the processor seconds of all ended child processes."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def best(found: list[Profileset]) -> str:
+    """Return the name of the profileset with the highest mean."""
+    return max(found, key=lambda entry: entry.statistics.mean).name
+
+
+def run(text: str, *, wanted: bool) -> Run:
+    """Run a profile as a job would be: in stages when that is wanted."""
+    analysis = analyse(text, rules=Rules(bundled={f"{name}.simc" for name in PROFILES}), bounds=BOUNDS)
+    chosen: Plan = plan(analysis, wanted=wanted, bounds=BOUNDS)
+    assert chosen.enabled == wanted, chosen.reason
+    culled: set[str] = set()
+    seconds = 0.0
+    for stage in chosen.stages:
+        report, taken = simulate(stage_text(stage, text, analysis, culled=culled))
+        seconds += taken
+        if not stage.is_last:
+            culled |= beaten(report.profilesets)
+    return Run(best(list(report.profilesets)), seconds)
+
+
+def main() -> None:
+    drawn = trials.run(trials=TRIALS, seed=1)
+    rows = {
+        f"true best lost in {TRIALS:,} trials": f"{drawn.lost} ({drawn.lost / TRIALS:.2%})",
+        "iterations of a single pass's": f"{drawn.share_of_single_pass:.1%}",
+    }
+    for number, base in enumerate(PROFILES):
+        text = profile(base, seed=number)
+        staged, single = run(text, wanted=True), run(text, wanted=False)
+        same = "the same winner" if staged.winner == single.winner else "ANOTHER WINNER"
+        rows[f"{base}, {PROFILESETS} sets"] = f"{staged.seconds:.1f} of {single.seconds:.1f} CPU s, {same}"
+    sys.stdout.writelines(f"{name:<34}{figure:>20}\n" for name, figure in rows.items())
+
+
+if __name__ == "__main__":
+    main()

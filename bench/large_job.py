@@ -1,0 +1,72 @@
+"""What a job of 5,000 profilesets costs beside its simulator: the worker's memory, and the reads of its result.
+
+On the whole stack as `manage.py local` starts it; a minute or two.
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+from tests.stack import TERMINAL, Stack, running_stack
+
+PROFILESETS = 5_000
+READS = 200
+ASKED_EVERY_SECONDS = 0.2
+
+
+def profile() -> str:
+    """Return a profile of one character and many trinkets."""
+    lines = (
+        f'profileset."Trinket number {number}"+=trinket1=stone,id={number},ilevel={600 + number % 90}'
+        for number in range(PROFILESETS)
+    )
+    return "\n".join(["frost_mage.simc", "iterations=120", *lines, ""])
+
+
+def peak_while_running(stack: Stack, job_id: str) -> float:
+    """Follow a job to its end; return the most resident memory that the worker itself had, in megabytes."""
+    worker: psutil.Process = stack.worker()
+    most = 0
+    while stack.job(job_id)["status"] not in TERMINAL:
+        most = max(most, worker.memory_info().rss)
+        time.sleep(ASKED_EVERY_SECONDS)
+    return most / 1e6
+
+
+def read_milliseconds(stack: Stack, job_id: str) -> list[float]:
+    """Read the result again and again; return how long each answer took."""
+    taken = []
+    for _ in range(READS):
+        begun = time.perf_counter()
+        stack.call("GET", f"jobs/{job_id}/result")
+        taken.append((time.perf_counter() - begun) * 1000)
+    return taken
+
+
+def figures(stack: Stack, *, multi_stage: bool) -> str:
+    """Run one job and return its figures."""
+    job_id = stack.submit(profile(), runtime={"multiStage": multi_stage}, artifacts={"csv": True, "html": True})
+    peak = peak_while_running(stack, job_id)
+    result = stack.call("GET", f"jobs/{job_id}/result")
+    assert result["status"] == "completed", result["statusReason"]
+    assert result["result"]["summary"]["mainActor"]["profilesets"]["count"] == PROFILESETS
+    cuts = statistics.quantiles(read_milliseconds(stack, job_id), n=100)
+    seconds = result["runtime"]["simDurationMs"] / 1000
+    return f"{seconds:.0f} s, worker {peak:.0f} MB, result p50 {cuts[49]:.0f} p99 {cuts[98]:.0f} ms"
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="simservice-bench-") as name, running_stack(Path(name)) as stack:
+        rows = {
+            f"{PROFILESETS:,} profilesets, one pass": figures(stack, multi_stage=False),
+            f"{PROFILESETS:,} profilesets, in stages": figures(stack, multi_stage=True),
+        }
+    sys.stdout.writelines(f"{name:<34}{figure:>20}\n" for name, figure in rows.items())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Trials of the funnel on drawn reports: is the true best among those that the last stage simulates, and what did
+it cost? The benchmark runs ten thousand of them."""
+
+import random
+from dataclasses import dataclass
+
+from jobs.multistage import Stage, beaten, plan
+from jobs.profiles.analysis import Bounds, analyse
+from jobs.profiles.policy import Rules
+from jobs.simulator.reports import Profileset, Statistics
+
+CANDIDATES = 200
+# In percent of the best: how far the worst is behind, and how far the next best.
+SPREAD, CLOSEST = 8.0, 0.05
+BEST_MEAN = 100_000.0
+# How much one fight differs from another, in percent of the mean.
+FIGHT_PERCENT = 8.0
+LEAST_ITERATIONS = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """Of how many trials the true best was lost, and what was simulated of what a single pass would be."""
+
+    trials: int
+    lost: int
+    iterations: int
+    single_pass_iterations: int
+
+    @property
+    def share_of_single_pass(self) -> float:
+        return self.iterations / self.single_pass_iterations
+
+
+def stages() -> tuple[Stage, ...]:
+    """Return the stages of a job that asks for no precision of its own."""
+    bounds = Bounds(iterations=250_000, target_error=0.01)
+    sets = "\n".join(f"profileset.s{number}+=level=1" for number in range(CANDIDATES))
+    return plan(analyse(f"mage=A\n{sets}", rules=Rules(), bounds=bounds), wanted=True, bounds=bounds).stages
+
+
+def true_means(draw: random.Random) -> dict[str, float]:
+    """Draw the candidates' means: the best, its closest rival, and the others anywhere behind that one."""
+    behind = [0.0, CLOSEST, SPREAD, *(draw.uniform(CLOSEST, SPREAD) for _ in range(CANDIDATES - 3))]
+    return {f"s{number}": BEST_MEAN * (1 - percent / 100) for number, percent in enumerate(behind)}
+
+
+def iterations_for(target_error: float) -> int:
+    """Return how many iterations reach a target error, in percent of the mean."""
+    return max(LEAST_ITERATIONS, round((1.96 * FIGHT_PERCENT / target_error) ** 2))
+
+
+def simulated(name: str, mean: float, stage: Stage, draw: random.Random) -> Profileset:
+    """Draw what a stage's report says of one candidate."""
+    assert stage.target_error is not None
+    stddev = mean * FIGHT_PERCENT / 100
+    error = stddev / iterations_for(stage.target_error) ** 0.5
+    statistics = Statistics(
+        mean=draw.gauss(mean, error), mean_stddev=error, stddev=stddev, min=mean / 2, max=mean * 2
+    )
+    return Profileset(name=name, statistics=statistics, stage=stage.number)
+
+
+def run(*, trials: int, seed: int) -> Outcome:
+    """Send drawn candidates through the funnel, each trial with its own; the baseline is part of each stage."""
+    draw = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    funnel = stages()
+    last = funnel[-1].target_error or 0.0
+    lost = iterations = 0
+    for _ in range(trials):
+        left = true_means(draw)
+        for stage in funnel:
+            iterations += (1 + len(left)) * iterations_for(stage.target_error or 0.0)
+            if not stage.is_last:
+                out = beaten([simulated(name, mean, stage, draw) for name, mean in left.items()])
+                left = {name: mean for name, mean in left.items() if name not in out}
+        lost += "s0" not in left
+    single = trials * (1 + CANDIDATES) * iterations_for(last)
+    return Outcome(trials=trials, lost=lost, iterations=iterations, single_pass_iterations=single)

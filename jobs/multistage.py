@@ -1,0 +1,188 @@
+"""Multistage execution: which stages a job runs in, which profilesets survive one, and how far the job is.
+
+A stage simulates all profilesets that are left, more precisely than the stage before. What is clearly beaten is
+then left out, so that the full precision is paid for by the few that may be the best.
+"""
+
+import math
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from jobs.profiles.analysis import HELD_BACK, MORE_IS_BETTER, Analysis, Bounds, limited
+from jobs.profiles.selection import without
+from jobs.profiles.values import read_integer, read_number
+from jobs.simulator.reports import Profileset
+
+# In percent of the mean, as half the width of the 95 % confidence interval (simulator-cli, section 5).
+COARSE_TARGET_ERRORS = (1.0, 0.2)
+FINAL_TARGET_ERROR = 0.05
+LEAST_CANDIDATES = 4
+# Two stages cull at most, so a job loses its true best with less than twice this probability.
+LOSS_PROBABILITY = 0.0005
+ELIGIBLE = "eligible_profileset_only"
+
+# For the progress alone. A fight's result spreads by so many percent of its mean, a stage leaves so many of its
+# profilesets, and no simulation ends before so many iterations.
+SPREAD_PERCENT = 8.0
+LEFT_BY_A_STAGE = 0.3
+LEAST_ITERATIONS = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One stage of `count`, counted from 1; a single pass is the only one and has no target error of its own."""
+
+    number: int
+    count: int
+    target_error: float | None = None
+    iterations: int = 0
+
+    @property
+    def is_last(self) -> bool:
+        return self.number == self.count
+
+    @property
+    def label(self) -> str:
+        """Return the stage's name (contract, section 4)."""
+        if self.number == 1:
+            return "initial"
+        return "final" if self.is_last else "intermediate"
+
+    @property
+    def expected_iterations(self) -> float:
+        """Return about how many iterations each actor takes."""
+        if self.target_error is None:
+            return 1.0
+        return max(LEAST_ITERATIONS, min(self.iterations, (1.96 * SPREAD_PERCENT / self.target_error) ** 2))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The stages of a job, and why it has several or not (the contract's `multiStage.reason`)."""
+
+    reason: str
+    stages: tuple[Stage, ...] = (Stage(number=1, count=1),)
+
+    @property
+    def enabled(self) -> bool:
+        return self.reason == ELIGIBLE
+
+
+def plan(analysis: Analysis, *, wanted: bool, bounds: Bounds) -> Plan:
+    """Return how a profile is run: in stages when that is wanted and possible, in a single pass otherwise."""
+    reason = reason_of(analysis) if wanted else "disabled_by_option"
+    if reason != ELIGIBLE:
+        return Plan(reason)
+    errors = target_errors(analysis, bounds)
+    iterations = most_iterations(analysis, bounds)
+    stages = [
+        Stage(number=number, count=len(errors), target_error=error, iterations=iterations)
+        for number, error in enumerate(errors, start=1)
+    ]
+    return Plan(reason, tuple(stages))
+
+
+def reason_of(analysis: Analysis) -> str:
+    """Return why a profile can be run in stages, or why it cannot."""
+    candidates = sum(analysis.profilesets.values())
+    checks = (
+        (analysis.variants == 0, "no_variants_in_input"),
+        (analysis.actors + analysis.includes > 1, "unsupported_multi_actor"),
+        (bool(analysis.copies and not analysis.profilesets), "unsupported_copy_set_only"),
+        (bool(analysis.copies), "unsupported_mixed_profileset_copy_set"),
+        (candidates == 0, "no_profileset_candidates"),
+        (candidates < LEAST_CANDIDATES, "below_min_candidates"),
+        (
+            analysis.stage_sensitive or analysis.metric not in MORE_IS_BETTER,
+            "unsupported_stage_sensitive_directive",
+        ),
+    )
+    return next((reason for applies, reason in checks if applies), ELIGIBLE)
+
+
+def target_errors(analysis: Analysis, bounds: Bounds) -> list[float]:
+    """Return each stage's target error; one that the profile's own already meets ends the funnel with that."""
+    written = analysis.numbers.get("target_error")
+    own = written and read_number(written.value)
+    # Zero and less switch the target off, and so does what is not a number.
+    final = max(own if own and own > 0 else FINAL_TARGET_ERROR, bounds.target_error)
+    return [*(error for error in COARSE_TARGET_ERRORS if error > final), final]
+
+
+def most_iterations(analysis: Analysis, bounds: Bounds) -> int:
+    """Return the most iterations that each actor of a stage takes: the profile's own number, or the platform's."""
+    written = analysis.numbers.get("iterations")
+    own = written and read_integer(written.value)
+    return min(own, bounds.iterations) if own and own > 0 else bounds.iterations
+
+
+def stage_text(stage: Stage, text: str, analysis: Analysis, *, culled: AbstractSet[str]) -> str:
+    """Return what a stage runs of a profile: all of it within the platform's limits, or without what was culled.
+
+    The stage's numbers stand behind the profile's own because the last one wins (simulator-cli, 1.6).
+    """
+    if stage.target_error is None:
+        return limited(text, analysis)
+    held_back = frozenset[str]() if stage.is_last else HELD_BACK
+    kept = without(text, profilesets=culled, options=held_back)
+    numbers = [f"target_error={stage.target_error}", f"iterations={stage.iterations}"]
+    return "\n".join([*kept, f"# Stage {stage.number} of {stage.count}", *numbers, ""])
+
+
+def beaten(profilesets: Sequence[Profileset]) -> set[str]:
+    """Return the names of those that a stage culls: whose mean's interval does not reach the best one's.
+
+    With k profilesets, means m and standard errors s, the one with the best mean b beats i when
+
+        m[b] - m[i] > z * sqrt(s[b]² + s[i]²),  with  Φ(z) = 1 - p / (k - 1),  p = LOSS_PROBABILITY.
+
+    The true best t can only be lost by some j with m[j] - m[t] beyond that reach. The true mean of j is not above
+    t's, and the difference of two independent means has the standard error under the root; so for each j this
+    happens with a probability of at most 1 - Φ(z) = p / (k - 1), and for all k - 1 of them together (Boole's
+    inequality) of at most p. Means of a hundred fights and more are close enough to normal; that their errors are
+    estimated, at a moment the simulator chooses, is what p keeps a factor of two below the promised 0.1 % for, over
+    both stages that cull.
+
+    A standard error of zero tells nothing (one iteration has none), so what has one neither beats nor is beaten.
+    """
+    if len(profilesets) < 2:
+        return set()
+    reach = NormalDist().inv_cdf(1 - LOSS_PROBABILITY / (len(profilesets) - 1))
+    best = max((found.statistics for found in profilesets), key=lambda statistics: statistics.mean)
+    return {
+        found.name
+        for found in profilesets
+        if best.mean - found.statistics.mean
+        > reach * math.hypot(best.mean_stddev or math.inf, found.statistics.mean_stddev or math.inf)
+    }
+
+
+class Course:
+    """The percent of a job over all of its stages: each weighs as much as it is expected to simulate.
+
+    Where a stage culls more or less than expected, what is left is shared out anew, so the percent never falls.
+    """
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self.stages = stages
+        self.stage = stages[0]
+        self.percent = 0.0
+        self._from, self._share = 0.0, 1.0
+
+    def enter(self, stage: Stage, *, profilesets: int) -> None:
+        """Begin a stage of so many profilesets."""
+        self.stage = stage
+        left = self.stages[stage.number - 1 :]
+        work = [
+            (1 + profilesets * LEFT_BY_A_STAGE**position) * later.expected_iterations
+            for position, later in enumerate(left)
+        ]
+        self._from = self.percent
+        self._share = (100.0 - self._from) * work[0] / sum(work) / 100.0
+
+    def advance(self, stage_percent: float) -> float:
+        """Return the percent of the job when a stage has come so far."""
+        self.percent = max(self.percent, round(self._from + self._share * stage_percent, 1))
+        return self.percent

@@ -1,0 +1,93 @@
+"""What an attempt found out: the reports of its stages as one report, its summary and its table."""
+
+import io
+import math
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, BinaryIO, Literal, TypeVar, cast
+
+from jobs import variants
+from jobs.multistage import Plan, Stage, beaten
+from jobs.profiles.analysis import Analysis
+from jobs.simulator import csv_report, reports
+from jobs.simulator.reports import Player, Profileset, Report, Statistics
+
+T = TypeVar("T", Player, Profileset)
+
+
+class Results:
+    """Takes in one report after the other; `culled` holds the profilesets that run no more."""
+
+    def __init__(self, plan: Plan, analysis: Analysis) -> None:
+        self.plan = plan
+        self.expected = frozenset(analysis.profilesets)
+        self.metric: Literal["dps", "raid_dps"] = "raid_dps" if analysis.metric == "raid_dps" else "dps"
+        self.culled: set[str] = set()
+        self.stages: list[dict[str, Any]] = []
+        self.report: Report | None = None
+
+    @property
+    def left(self) -> int:
+        """Return how many profilesets the next stage has."""
+        return len(self.expected) - len(self.culled)
+
+    def take(self, stage: Stage, report: Report | None) -> None:
+        """Take a stage's report, if it left one."""
+        self.stages.append(
+            {"stage": stage.number, "label": stage.label, "profilesets": self.left, "culled": 0},
+        )
+        if report is not None:
+            self.report = merged(self.report, report) if self.report else report
+
+    def cull(self, report: Report) -> None:
+        """Leave out what a stage showed to be beaten; the stage's report is the one taken last."""
+        out = beaten(report.profilesets) & self.expected
+        self.stages[-1]["culled"] = len(out)
+        self.culled |= out
+
+    def summary(self, *, partial: bool) -> dict[str, Any] | None:
+        """Return the result's summary, None without any report (contract, section 4)."""
+        if self.report is None:
+            return None
+        stages = self.stages if self.plan.enabled else []
+        multistage = {"enabled": self.plan.enabled, "reason": self.plan.reason, "stages": stages}
+        return reports.summarise(self.report, metric=self.metric, multistage=multistage, partial=partial)
+
+    def table(self) -> BinaryIO | None:
+        """Make the CSV table over all stages; None without any report."""
+        if self.report is None:
+            return None
+        content = tempfile.TemporaryFile()  # noqa: SIM115 - whoever stores it closes it
+        text = io.TextIOWrapper(content, encoding="utf-8", newline="", write_through=True)
+        csv_report.write(self.report, text, every_actor=variants.current().csv_has_every_actor)
+        text.detach()
+        content.seek(0)
+        return cast(BinaryIO, content)
+
+
+def merged(earlier: Report, later: Report) -> Report:
+    """Return the reports of two stages as one: of each actor and profileset what is known best."""
+    return replace(
+        later,
+        players=best([*earlier.players, *later.players], lambda player: player.dps),
+        profilesets=best([*earlier.profilesets, *later.profilesets], lambda found: found.statistics),
+        raid_dps=later.raid_dps if better(later.raid_dps, earlier.raid_dps) else earlier.raid_dps,
+    )
+
+
+def best(entries: Iterable[T], statistics: Callable[[T], Statistics]) -> tuple[T, ...]:
+    """Return of the entries with the same name the one that is known best."""
+    known: dict[str, T] = {}
+    for entry in entries:
+        if entry.name not in known or better(statistics(entry), statistics(known[entry.name])):
+            known[entry.name] = entry
+    return tuple(known.values())
+
+
+def better(later: Statistics, earlier: Statistics) -> bool:
+    """Tell whether later figures replace earlier ones: a stage that was stopped may know less than one before it.
+
+    A standard error of zero tells nothing: one iteration has none.
+    """
+    return (later.mean_stddev or math.inf) <= (earlier.mean_stddev or math.inf)

@@ -1,0 +1,54 @@
+"""The reports of several stages as one: of each actor and profileset what is known best."""
+
+from dataclasses import replace
+
+import pytest
+
+from jobs.multistage import ELIGIBLE, Plan
+from jobs.profiles.analysis import Bounds, analyse
+from jobs.profiles.policy import Rules
+from jobs.results import Results, merged
+from jobs.simulator.reports import Player, Profileset, Report, Statistics
+
+
+def figures(mean: float, error: float) -> Statistics:
+    return Statistics(mean=mean, mean_stddev=error, stddev=1, min=0, max=2 * mean)
+
+
+def report(stage: int, error: float, names: str) -> Report:
+    found = [Profileset(name=name, statistics=figures(100 + stage, error), stage=stage) for name in names]
+    return Report(
+        players=(Player(name="A", dps=figures(100 + stage, error), talents="", gear=()),),
+        profilesets=tuple(found),
+        raid_dps=figures(100 + stage, error),
+        iterations=stage,
+        errors=(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"), [(2.0, 1.0, 2), (1.0, 1.0, 2), (1.0, 2.0, 1), (0.0, 1.0, 2), (1.0, 0.0, 1)]
+)
+def test_the_more_precise_figures_stay(first: float, second: float, kept: int) -> None:
+    together = merged(report(1, first, "a"), report(2, second, "a"))
+    assert [found.stage for found in together.profilesets] == [kept]
+    assert together.players[0].dps.mean == together.raid_dps.mean == 100 + kept
+
+
+def test_nothing_that_only_one_stage_knows_is_lost() -> None:
+    together = merged(report(1, 2, "abc"), report(2, 1, "ad"))
+    assert {found.name: found.stage for found in together.profilesets} == {"a": 2, "b": 1, "c": 1, "d": 2}
+
+
+def test_only_what_the_profile_names_counts_as_culled() -> None:
+    bounds = Bounds(iterations=9, target_error=1)
+    analysis = analyse("mage=A\nprofileset.a+=level=1\n", rules=Rules(), bounds=bounds)
+    results = Results(Plan(ELIGIBLE), analysis)
+    found = [
+        Profileset(name=name, statistics=figures(mean, 0.1), stage=1)
+        for name, mean in (("of a file", 1), ("a", 99))
+    ]
+    staged = replace(report(1, 1, ""), profilesets=tuple(found))
+    results.take(Plan(ELIGIBLE).stages[0], staged)
+    results.cull(staged)
+    assert (results.culled, results.left) == (set(), 1)

@@ -1,0 +1,247 @@
+"""Jobs that run in stages, with real processes: the built-in simulator, and stand-ins that go wrong at a stage."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import lifecycle, registration
+from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
+from jobs.models import Artifact, Build, Job, Run
+from jobs.outputs import Outputs
+from jobs.progress import progress_of
+from jobs.watching import Watcher
+from tests.jobs.simulators import contents, make_stand_in, run, run_beside
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NAMES = [f"set {number}" for number in range(1, 9)]
+SETS = "".join(f'profileset."{name}"+=trinket1=stone,id=1,ilevel={600 + 12 * n}\n' for n, name in enumerate(NAMES))
+PROFILE = f'mage="A"\ncalculate_scale_factors=0\n{SETS}'
+
+# Reports of each profileset in its profile a mean that grows with its number, as precise as the stage asks for.
+STAND_IN = r"""
+import re
+text = open('profile.simc').read().replace('"', '')
+names = list(dict.fromkeys(re.findall(r'profileset\.(set \d+)', text)))
+error = float(re.findall(r'target_error=([\d.]+)', text)[-1])
+def entry(name, mean):
+    return {'name': name, 'mean': mean, 'mean_stddev': mean * error / 196, 'stddev': 5, 'min': 1, 'max': 2 * mean}
+def leave(names):
+    sample = {'mean': 1000, 'mean_std_dev': 10 * error / 1.96, 'std_dev': 5, 'min': 1, 'max': 2000}
+    sets = [entry(name, 1000 + 5 * int(name[4:])) for name in names]
+    sim = {'options': {'iterations': 10}, 'players': [{'name': 'A', 'collected_data': {'dps': sample}}],
+           'profilesets': {'metric': 'Damage per Second', 'results': sets}}
+    json.dump({'version': '1', 'report_version': '2.0.0', 'sim': sim}, open('report.json', 'w'))
+def stop(*_):
+    leave(names[:2])
+    sys.exit(1)
+signal.signal(signal.SIGINT, stop)
+"""
+LATER = "\nif error < 1: time.sleep(60)\nleave(names)"
+
+
+def run_staged(**fields: Any) -> Job:
+    return run(**{"text": PROFILE, "multi_stage": True, **fields})
+
+
+def stages_of(job: Job) -> list[tuple[str, int, int]]:
+    assert job.summary is not None
+    stages = job.summary["multiStage"]["stages"]
+    return [(stage["label"], stage["profilesets"], stage["culled"]) for stage in stages]
+
+
+def results_of(job: Job) -> dict[str, int]:
+    """The stage that each profileset's row is of."""
+    assert job.summary is not None
+    return {row["name"]: row["stage"] for row in job.summary["mainActor"]["profilesets"]["results"]}
+
+
+@pytest.fixture
+def minisim() -> Build:
+    """The built-in simulator, registered as the local stack does it."""
+    return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
+
+
+def test_a_real_job_runs_in_stages(minisim: Build) -> None:
+    job = run_staged(text=f"{PROFILE}target_error=0.4\n", html=True, csv=True)
+    assert (job.status, job.status_reason) == ("completed", None)
+    (first, ran, culled), (last, left, kept) = stages_of(job)
+    assert (first, ran, last, left, kept) == ("initial", 8, "final", 8 - culled, 0)
+    assert culled > 0
+    rows = results_of(job)
+    assert (len(rows), next(iter(rows)), sorted(rows.values())) == (8, "set 8", [1] * culled + [2] * left)
+    runs = list(Run.objects.filter(job=job).order_by("stage"))
+    assert [recorded.stage for recorded in runs] == [1, 2]
+    assert job.sim_duration_ms == sum(recorded.wall_ms or 0 for recorded in runs)
+    assert job.credits_consumed == -(-job.sim_duration_ms // 1000) * 32
+    assert progress_of(job).percent == 100
+
+
+def test_every_stage_leaves_its_own_files(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, f"{STAND_IN}\nopen('report.html', 'w').write('page')\nleave(names)")
+    job = run_staged(html=True, csv=True)
+    assert sorted(Artifact.objects.filter(job=job).values_list("kind", "stage"), key=str) == sorted(
+        [
+            *(
+                (kind, stage)
+                for kind in ("input", "json_report", "stdout_log", "stderr_log")
+                for stage in (1, 2, 3)
+            ),
+            ("html_report", 3),
+            ("csv_report", None),
+        ],
+        key=str,
+    )
+    inputs = contents(job, Artifact.Kind.INPUT)
+    assert ["html=report.html" in text for text in inputs] == [False, False, True]
+    assert ["calculate_scale_factors" in text for text in inputs] == [False, False, True]
+    assert ["target_error=1.0" in text for text in inputs] == [True, False, False]
+
+
+def test_the_table_has_every_profileset_once(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
+    job = run_staged(csv=True)
+    assert stages_of(job) == [("initial", 8, 2), ("intermediate", 6, 4), ("final", 2, 0)]
+    rows = list(csv.reader(io.StringIO(contents(job, Artifact.Kind.CSV_REPORT)[0], newline="")))
+    assert [row[0] for row in rows] == ["name", "A", *reversed(NAMES)]
+    errors = {row[0]: float(row[5]) for row in rows[2:]}
+    assert errors["set 8"] < errors["set 5"] < errors["set 1"]
+
+
+def test_what_earlier_stages_found_is_kept_when_a_later_one_is_stopped(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, STAND_IN + LATER)
+    job = run_staged(ceiling_credits=64, ceiling_runtime_seconds=2)
+    assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", "max_credits_reached", 64)
+    assert job.summary is not None
+    assert job.summary["partial"] is True
+    assert stages_of(job) == [("initial", 8, 2), ("intermediate", 6, 0)]
+    assert results_of(job) == {name: 2 if name in ("set 3", "set 4") else 1 for name in NAMES}
+
+
+def test_the_ceiling_counts_all_stages_together(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, f"{STAND_IN}\ntime.sleep(0.8)\nleave(names)")
+    job = run_staged(ceiling_credits=32, ceiling_runtime_seconds=1)
+    assert (job.status, job.credits_consumed) == ("timed_out", 32)
+    assert [recorded.stage for recorded in Run.objects.filter(job=job).order_by("stage")] == [1, 2]
+    assert 1000 <= (job.sim_duration_ms or 0) < 3000
+
+
+def test_a_cancel_in_a_later_stage_is_billed_for_what_ran(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, STAND_IN + LATER)
+
+    def cancel(job: Job) -> None:
+        while not Run.objects.filter(job=job, stage=2).exists():
+            pass
+        lifecycle.request_cancel(job)
+
+    job = run_beside(cancel, text=PROFILE, multi_stage=True)
+    assert (job.status, job.error_code) == ("cancelled", "user_cancelled")
+    assert (job.credits_consumed or 0) >= 32
+    assert len(results_of(job)) == 8
+
+
+@pytest.mark.parametrize(("when", "code"), [("cancelled", "user_cancelled"), ("used up", "max_credits_reached")])
+def test_what_is_due_between_two_stages_begins_no_further_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, code: str
+) -> None:
+    make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
+    store = Outputs.store
+
+    def slow_storage(outputs: Outputs, *, ran: str) -> Iterator[Artifact]:
+        yield from store(outputs, ran=ran)
+        if when == "cancelled":
+            lifecycle.request_cancel(outputs.job)
+        else:
+            monkeypatch.setattr(Watcher, "ran_seconds", 2.0)
+
+    monkeypatch.setattr(Outputs, "store", slow_storage)
+    job = run_staged(ceiling_credits=32, ceiling_runtime_seconds=1)
+    assert (job.error_code, job.credits_consumed) == (code, 32)
+    assert [recorded.stage for recorded in Run.objects.filter(job=job)] == [1]
+    assert len(results_of(job)) == 8
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("if error < 1: sys.exit(3)\nleave(names)", "execution_failed"),
+        ("if error < 1: sys.exit(0)\nleave(names)", "execution_failed"),
+        ("leave(names if error == 1 else names[1:])", "simulation_error"),
+    ],
+    ids=["status 3", "no report", "a profileset lacks"],
+)
+def test_a_stage_that_fails_ends_the_job(tmp_path: Path, body: str, code: str) -> None:
+    make_stand_in(tmp_path, f"{STAND_IN}\n{body}")
+    job = run_staged()
+    assert (job.status, job.error_code) == ("failed", code)
+    assert len(results_of(job)) == 8
+    assert {stage for stage, *_ in Artifact.objects.filter(job=job).values_list("stage")} == {1, 2}
+
+
+def test_a_job_that_was_taken_away_begins_no_further_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
+    start_run = lifecycle.start_run
+
+    def taken_before_the_second(job: Job, *, build: Build, stage: int) -> Run | None:
+        if stage == 2:
+            lifecycle.hand_back(Job.objects.get(pk=job.pk), reason="taken")
+        return start_run(job, build=build, stage=stage)
+
+    monkeypatch.setattr(lifecycle, "start_run", taken_before_the_second)
+    job = run_staged()
+    assert job.status == "queued"
+    assert [recorded.stage for recorded in Run.objects.filter(job=job)] == [1]
+    assert not Artifact.objects.filter(job=job).exists()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [(True, "below_min_candidates"), (False, "disabled_by_option")],
+    ids=["too few", "not asked"],
+)
+def test_otherwise_there_is_one_pass_that_says_why(tmp_path: Path, wanted: object, reason: str) -> None:
+    text = 'mage="A"\nprofileset."set 1"+=level=1\ntarget_error=1.0\n'
+    make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
+    job = run(text=text, multi_stage=wanted)
+    assert job.summary is not None
+    assert job.summary["multiStage"] == {"enabled": False, "reason": reason, "stages": []}
+    assert job.summary["iterations"] == 10
+    assert set(Artifact.objects.filter(job=job).values_list("stage", flat=True)) == {None}
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("", "failed"),
+        ("profileset_controller.set_bonus_enabled=tier,30\n", "completed"),
+    ],
+    ids=["unexplained", "a controller cancels them"],
+)
+def test_a_report_that_lacks_profilesets_is_a_failure(tmp_path: Path, text: str, status: str) -> None:
+    make_stand_in(tmp_path, f"{STAND_IN}\nprint('Error: set 8 has no head', file=sys.stderr)\nleave(names[:6])")
+    job = run(text=f"{PROFILE}target_error=1.0\n{text}")
+    assert job.status == status
+    if status == "failed":
+        assert job.error_code == "simulation_error"
+        assert job.status_reason == (
+            "The simulator gave no result for 2 of 8 profilesets. It said: set 8 has no head"
+        )
+        assert len(results_of(job)) == 6
+
+
+def test_a_profile_that_does_no_damage_lacks_nothing(tmp_path: Path) -> None:
+    report = {"sim": {"options": {}, "players": [{"name": "A"}], "profilesets": {"results": []}}}
+    make_stand_in(tmp_path, f"open('report.json', 'w').write({json.dumps(report)!r})")
+    assert run(text=PROFILE).status == "completed"
+
+
+@pytest.mark.parametrize("metric", ["dps", "raid_dps"])
+def test_the_metric_is_the_profilesets_own(minisim: Build, metric: str) -> None:
+    job = run(text=f'mage="A"\niterations=50\nprofileset_metric={metric}\nprofileset.a+=level=1\n')
+    assert job.summary is not None
+    assert job.summary["metric"] == metric
