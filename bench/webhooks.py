@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.api import processor_seconds
 from simservice.localstack.postgres import start_postgres
 from simservice.localstack.supervisor import Supervisor
 from tests.webhooks.receivers import make_authority
@@ -49,8 +50,11 @@ def fill(url: str, *, hanging: int) -> None:
             connection.run_on_commit.clear()
 
 
-def rate() -> float:
-    """Deliver for a while and return the successes a second after the warm-up."""
+def rate() -> tuple[float, float]:
+    """Deliver for a while; return the successes a second after the warm-up, and the CPU milliseconds of each.
+
+    They are those of the worker, the database and the receiver together.
+    """
     from webhooks.models import Event
     from webhooks.pump import Pump
 
@@ -61,12 +65,18 @@ def rate() -> float:
     pump = threading.Thread(target=Pump(stop).run)
     pump.start()
     time.sleep(WARM_UP_SECONDS)
-    before, started = delivered(), time.perf_counter()
+    before, worked, started = delivered(), worked_seconds(), time.perf_counter()
     time.sleep(SECONDS)
-    done = (delivered() - before) / (time.perf_counter() - started)
+    done, taken = delivered() - before, time.perf_counter() - started
+    cost = (worked_seconds() - worked) / done * 1000
     stop.set()
     pump.join()
-    return done
+    return done / taken, cost
+
+
+def worked_seconds() -> float:
+    """Return the processor time of this process, which delivers, and of the servers below it."""
+    return time.process_time() + processor_seconds()
 
 
 def open_accounts() -> None:
@@ -87,12 +97,13 @@ def measure(port: int) -> dict[str, str]:
     open_accounts()
     url = f"https://localhost:{port}"
     fill(url, hanging=0)
-    all_well = rate()
+    all_well, cost = rate()
     fill(url, hanging=CLIENTS // 5)
-    some_hang = rate()
+    some_hang, cost_then = rate()
     return {
-        "signed deliveries": f"{all_well:.0f} / s",
-        "with one receiver in five hanging": f"{some_hang:.0f} / s ({some_hang / all_well - 1:+.0%})",
+        "signed deliveries": f"{all_well:.0f} / s, {cost:.1f} CPU ms each",
+        "with one receiver in five hanging": f"{some_hang:.0f} / s ({some_hang / all_well - 1:+.0%}), "
+        f"{cost_then:.1f} CPU ms each",
     }
 
 
@@ -128,7 +139,7 @@ def main() -> None:
                 rows = measure(port)
         finally:
             supervisor.stop()
-    sys.stdout.writelines(f"{name:<34}{figure:>20}\n" for name, figure in rows.items())
+    sys.stdout.writelines(f"{name:<34}{figure:>40}\n" for name, figure in rows.items())
 
 
 if __name__ == "__main__":
