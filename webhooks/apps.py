@@ -17,6 +17,11 @@ class WebhooksConfig(AppConfig):
         from webhooks.metrics import DeliveryCollector
 
         REGISTRY.register(DeliveryCollector())
-        if settings.WEBHOOK_ALLOWED_ADDRESSES:
-            allowed = ", ".join(settings.WEBHOOK_ALLOWED_ADDRESSES)
-            logger.warning("WEBHOOK_ALLOWED_ADDRESSES: webhooks may go to %s WHATEVER ADDRESS THAT IS", allowed)
+        warn_of_allowed()
+
+
+def warn_of_allowed() -> None:
+    """Say loudly which addresses are free of the rules."""
+    if settings.WEBHOOK_ALLOWED_ADDRESSES:
+        allowed = ", ".join(settings.WEBHOOK_ALLOWED_ADDRESSES)
+        logger.warning("WEBHOOK_ALLOWED_ADDRESSES: webhooks may go to %s WHATEVER ADDRESS THAT IS", allowed)

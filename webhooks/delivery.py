@@ -10,7 +10,7 @@ Locks come in one order: endpoints by their client, then events, then deliveries
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from cryptography.fernet import InvalidToken
@@ -61,7 +61,7 @@ class Attempt:
     delivery: str
     url: str
     # None when they cannot be opened.
-    secrets: Sequence[str] | None
+    secrets: Sequence[str] | None = field(repr=False)
     body: bytes
     failures: int
 
@@ -303,10 +303,10 @@ def recover_lost() -> int:
 
 
 def give_up_disabled() -> int:
-    """End a batch of waiting events whose endpoint is disabled; return how many."""
+    """End a batch of waiting events whose client has no enabled endpoint; return how many."""
     with transaction.atomic():
-        disabled = Endpoint.objects.filter(disabled_at__isnull=False).values("client_id")
-        waiting = Event.objects.filter(state=State.WAITING, client__in=disabled)
+        enabled = Endpoint.objects.filter(disabled_at=None).values("client_id")
+        waiting = Event.objects.filter(state=State.WAITING).exclude(client__in=enabled)
         events = [event.pk for event in waiting.select_for_update(no_key=True, skip_locked=True)[:BATCH]]
         return Event.objects.filter(pk__in=events).update(
             state=State.FAILED, failure=Failure.DISABLED, next_attempt_at=None, ended_at=Now()

@@ -11,9 +11,11 @@ from datetime import datetime, timedelta
 from cryptography.fernet import MultiFernet
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from billing.models import Account
 from clients.models import Client
 from simservice import sealing
 from webhooks import addresses, sending
@@ -47,6 +49,11 @@ def check_url(url: str) -> None:
 def of(client: Client) -> Endpoint | None:
     """Return a client's endpoint, None when it never had one."""
     return Endpoint.objects.filter(client=client).first()
+
+
+def switched_off(account: Account) -> QuerySet[Endpoint]:
+    """Return an account's endpoints that were disabled because they failed, for its owners to see."""
+    return Endpoint.objects.filter(client__account=account, disabled_for=Endpoint.Disabled.FAILING)
 
 
 def is_enabled(client: Client) -> bool:

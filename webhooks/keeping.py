@@ -6,6 +6,7 @@ from datetime import timedelta
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.mail import send_mail
+from django.db import transaction
 from django.db.models.functions import Now
 
 from clients.models import Membership
@@ -32,10 +33,11 @@ def forget_events() -> int:
     """Remove a batch of ended events past their retention with their deliveries; return how many."""
     past = Now() - timedelta(days=settings.RETENTION_DAYS)
     ended = Event.objects.filter(state__in=[Event.State.DELIVERED, Event.State.FAILED], created_at__lt=past)
-    old = list(ended.order_by("created_at").values_list("pk", flat=True)[:BATCH])
-    # Looked at again: one of them may be being sent again by now.
-    _, removed = ended.filter(pk__in=old).delete()
-    return removed.get("webhooks.Event", 0)
+    with transaction.atomic():
+        # Locked, so that none of them is sent again meanwhile.
+        old = [event.pk for event in ended.order_by("created_at").select_for_update(skip_locked=True)[:BATCH]]
+        Event.objects.filter(pk__in=old).delete()
+    return len(old)
 
 
 def forget_secrets() -> int:

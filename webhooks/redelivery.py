@@ -22,6 +22,11 @@ def events_of(client: Client) -> QuerySet[Event]:
     return Event.objects.filter(client=client).order_by("-id")
 
 
+def event_of(client: Client, name: str) -> Event | None:
+    """Return a client's event by its id, `evt_…`, or None."""
+    return events_of(client).filter(name=name).first()
+
+
 def failed_of(client: Client, *, since: datetime, until: datetime) -> QuerySet[Event]:
     """Return a client's events of a period that were given up."""
     return Event.objects.filter(client=client, state=State.FAILED, created_at__gte=since, created_at__lt=until)

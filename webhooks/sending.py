@@ -26,6 +26,8 @@ MOST_BODY_BYTES = 64 * 1024
 # Of a whole answer: headers, and answers that only announce another one, have a bound too.
 MOST_BYTES = 2 * MOST_BODY_BYTES
 FINAL_STATUS = 200
+# All addresses of a name are judged, but a name must not send us to hundreds of machines.
+MOST_ADDRESSES = 4
 
 Problem = Delivery.Problem
 
@@ -88,7 +90,7 @@ def exchange(url: str, headers: Mapping[str, str], body: bytes, *, deadline: Dea
         found = resolve(target, deadline=deadline)
     except addresses.Refused as refused:
         raise Failed(Problem.ADDRESS, str(refused)) from None
-    connection, answer.address = connect(found, target.port, deadline=deadline)
+    connection, answer.address = connect(found[:MOST_ADDRESSES], target.port, deadline=deadline)
     with connection:
         try:
             with secure(connection, target.host, deadline=deadline) as secured:

@@ -14,6 +14,7 @@ from tests.webhooks.observed import connections
 from tests.webhooks.receivers import Receiver
 from webhooks import addresses, endpoints, sending
 from webhooks.addresses import Refused
+from webhooks.apps import warn_of_allowed
 from webhooks.special_ranges import IPV4, IPV6
 
 URL = f"https://{PUBLIC}/"
@@ -150,6 +151,22 @@ def test_an_allowed_address_is_exactly_that(receiver: Receiver, settings: Settin
 
 def test_nothing_is_allowed_unless_somebody_says_so(settings: Settings) -> None:
     assert settings.WEBHOOK_ALLOWED_ADDRESSES == []
+
+
+def test_what_is_allowed_is_told_loudly(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_allowed()
+    assert caplog.records == []
+    settings.WEBHOOK_ALLOWED_ADDRESSES = ["localhost:8443", "127.0.0.1:9000"]
+    warn_of_allowed()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "localhost:8443, 127.0.0.1:9000" in caplog.text
+
+
+def test_a_name_with_many_addresses_is_not_tried_at_all_of_them(zone: Any) -> None:
+    zone(lambda _: [f"93.184.215.{number}" for number in range(100)])
+    with connections() as seen:
+        assert send(URL).problem == "connection"
+    assert seen == [f"93.184.215.{number}" for number in range(4)]
 
 
 def test_the_tables_leave_out_nothing_that_python_knows() -> None:

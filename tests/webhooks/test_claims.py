@@ -86,13 +86,17 @@ def test_who_has_nothing_in_flight_comes_first() -> None:
     assert of_clients(claim(STEADY, room=2)) == {other.pk: 1, busy.pk: 1}
 
 
-def test_throughput_is_limited_and_the_rest_waits(settings: Settings) -> None:
-    settings.WEBHOOK_PER_SECOND, settings.WEBHOOK_IN_FLIGHT = 3, 100
+def test_throughput_is_limited_and_the_rest_waits(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert delivery.share_of_one() == timedelta(seconds=1 / settings.WEBHOOK_PER_SECOND)
+    # Three events at once and one every hundred seconds, which no test takes.
+    monkeypatch.setattr(delivery, "BURST", timedelta(seconds=300))
+    monkeypatch.setattr(delivery, "share_of_one", lambda: timedelta(seconds=100))
+    settings.WEBHOOK_IN_FLIGHT = 100
     lane, _ = lanes()
     client = make_hooked(10)
     assert (len(claim(lane, room=48)), claim(lane, room=48)) == (3, [])
     assert Event.objects.filter(client=client, state="waiting").count() == 7
-    for passed, more in ((0.2, 0), (0.4, 1), (0.7, 2), (60, 3)):
+    for passed, more in ((20, 0), (110, 1), (220, 2), (6000, 3)):
         with transaction.atomic():
             Endpoint.objects.update(busy_until=F("busy_until") - timedelta(seconds=passed))
             assert len(claim(lane, room=48)) == more
@@ -137,6 +141,11 @@ def test_nothing_is_sent_for_a_disabled_endpoint() -> None:
     assert set(Event.objects.values_list("state", "failure")) == {("failed", "disabled")}
 
 
+def test_nothing_waits_for_a_client_without_an_endpoint() -> None:
+    write(make_client(make_account()), 1)
+    assert (claim(STEADY, room=48), delivery.give_up_disabled()) == ([], 1)
+
+
 def test_what_is_not_due_waits() -> None:
     make_hooked(2)
     Event.objects.update(next_attempt_at=Now() + timedelta(seconds=5))
@@ -164,7 +173,7 @@ def test_claims_results_and_sweeps_at_once_lose_nothing(settings: Settings) -> N
     lane = Lane(slots=9, per_client=4, per_account=9, failing=False)
 
     def work() -> None:
-        for _ in range(25):
+        while Event.objects.exclude(state="delivered").exists():
             record([(one, OK) for one in claim(lane, room=9)])
             delivery.recover_lost()
 

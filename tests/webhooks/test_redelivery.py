@@ -98,3 +98,5 @@ def test_a_clients_events_are_listed_newest_first(hooked: tuple[Client, str]) ->
     listed = list(redelivery.events_of(hooked[0]))
     assert [event.pk for event in listed] == sorted((event.pk for event in listed), reverse=True)
     assert len(listed) == 3
+    assert redelivery.event_of(hooked[0], listed[1].name) == listed[1]
+    assert redelivery.event_of(make_client(make_account()), listed[1].name) is None
