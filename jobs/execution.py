@@ -65,9 +65,9 @@ def execute(job: Job) -> None:
             logger.warning("job %s attempt %s was taken away", job.pk, job.attempt)
         except WorkerStops:
             give_back(job, lease)
-        except DatabaseError:
+        except (DatabaseError, artifacts.NotStored):
             # The lease runs out, and the sweep gives the job to another attempt.
-            logger.exception("job %s attempt %s is given up: the database does not answer", job.pk, job.attempt)
+            logger.exception("job %s attempt %s is given up: nothing can be kept", job.pk, job.attempt)
 
 
 def give_back(job: Job, lease: Lease) -> None:
@@ -80,13 +80,13 @@ def give_back(job: Job, lease: Lease) -> None:
 def end(job: Job, lease: Lease) -> None:
     """Run the attempt and end the job as it went, or as our own error.
 
-    Raises LeaseLost, WorkerStops or a database error.
+    Raises LeaseLost, WorkerStops, NotStored or a database error.
     """
     stored: list[Artifact] = []
     try:
         outcome = attempt(job, lease, stored)
         lease.insist(lambda: conclude(job, outcome, stored))
-    except (LeaseLost, WorkerStops, DatabaseError):
+    except (LeaseLost, WorkerStops, DatabaseError, artifacts.NotStored):
         artifacts.discard(stored)
         raise
     except Exception:

@@ -29,6 +29,23 @@ def one_of(name: str, *values: str) -> str:
     return value
 
 
+def artifact_storage() -> dict[str, Any]:
+    """Return where artifacts are kept: in a bucket when one is named, else in a folder below `DATA_DIR`."""
+    names = ("ENDPOINT_URL", "REGION", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
+    options = {name.lower(): env.str(f"ARTIFACTS_{name}", default="") for name in names}
+    bucket = env.str("ARTIFACTS_BUCKET", default="")
+    if not bucket:
+        if any(options.values()):
+            raise ImproperlyConfigured("ARTIFACTS_BUCKET is not set, but other settings of a bucket are.")
+        return {
+            "BACKEND": "simservice.storages.local.LocalStorage",
+            "OPTIONS": {"location": str(DATA_DIR / "artifacts")},
+        }
+    if bool(options["access_key_id"]) != bool(options["secret_access_key"]):
+        raise ImproperlyConfigured("ARTIFACTS_ACCESS_KEY_ID and ARTIFACTS_SECRET_ACCESS_KEY go together.")
+    return {"BACKEND": "simservice.storages.s3.BucketStorage", "OPTIONS": {"bucket": bucket, **options}}
+
+
 # The deployment
 DEBUG = env.bool("DEBUG", default=False)
 SECRET_KEY = required("SECRET_KEY", "the key that signs sessions and links: any long random text")
@@ -160,13 +177,11 @@ CELERY_BEAT_SCHEDULE = {
     "grant-allowances": {"task": "billing.tasks.grant_allowances", "schedule": 60, "options": {"expires": 300}},
     "forget-credentials": {"task": "jobs.tasks.forget_credentials", "schedule": 60, "options": {"expires": 300}},
     "forget-builds": {"task": "jobs.tasks.forget_builds", "schedule": 3600},
+    "clear-expired": {"task": "jobs.tasks.clear_expired", "schedule": 60, "options": {"expires": 60}},
 }
 
 STORAGES = {
-    "default": {
-        "BACKEND": "django.core.files.storage.FileSystemStorage",
-        "OPTIONS": {"location": str(DATA_DIR / "artifacts")},
-    },
+    "default": artifact_storage(),
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 # WhiteNoise serves the apps' own files as they lie, so there is nothing to collect before a start.
