@@ -31,19 +31,21 @@ def one_of(name: str, *values: str) -> str:
 
 def artifact_storage() -> dict[str, Any]:
     """Return where artifacts are kept: in a bucket when one is named, else in a folder below `DATA_DIR`."""
-    names = ("ENDPOINT_URL", "REGION", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
-    options = {name.lower(): env.str(f"ARTIFACTS_{name}", default="") for name in names}
     bucket = env.str("ARTIFACTS_BUCKET", default="")
-    if not bucket:
-        if any(options.values()):
-            raise ImproperlyConfigured("ARTIFACTS_BUCKET is not set, but other settings of a bucket are.")
-        return {
-            "BACKEND": "simservice.storages.local.LocalStorage",
-            "OPTIONS": {"location": str(DATA_DIR / "artifacts")},
-        }
+    options = {
+        "endpoint_url": env.str("ARTIFACTS_ENDPOINT_URL", default=""),
+        "region": env.str("ARTIFACTS_REGION", default=""),
+        "access_key_id": env.str("ARTIFACTS_ACCESS_KEY_ID", default=""),
+        "secret_access_key": env.str("ARTIFACTS_SECRET_ACCESS_KEY", default=""),
+    }
+    if any(options.values()) and not bucket:
+        raise ImproperlyConfigured("ARTIFACTS_BUCKET is not set, but other settings of a bucket are.")
     if bool(options["access_key_id"]) != bool(options["secret_access_key"]):
         raise ImproperlyConfigured("ARTIFACTS_ACCESS_KEY_ID and ARTIFACTS_SECRET_ACCESS_KEY go together.")
-    return {"BACKEND": "simservice.storages.s3.BucketStorage", "OPTIONS": {"bucket": bucket, **options}}
+    if bucket:
+        return {"BACKEND": "simservice.storages.s3.BucketStorage", "OPTIONS": {"bucket": bucket, **options}}
+    folder = str(DATA_DIR / "artifacts")
+    return {"BACKEND": "simservice.storages.local.LocalStorage", "OPTIONS": {"location": folder}}
 
 
 # The deployment

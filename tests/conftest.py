@@ -9,6 +9,7 @@ from django.test import Client as HttpClient
 
 from clients.models import ApiKey
 from simservice.hints import outage, redis
+from simservice.storages import local
 from tests.factories import make_key
 
 
@@ -17,6 +18,12 @@ def _empty_redis() -> None:
     """Start every test with nothing in this process's Redis database."""
     redis().flushdb()
     outage.over()
+
+
+@pytest.fixture(autouse=True)
+def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for no disk: nothing of a test needs to survive a power failure."""
+    monkeypatch.setattr(local.os, "fsync", lambda _: None)
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ class Log:
 
     Runs of equal lines are collapsed: the line once, then how often it came. That is done before the log is cut,
     so that a warning printed a million times does not push out the error after it. Of what is left only the first
-    bytes are kept, with a note where it was cut.
+    lines are kept, with a note where it was cut: half a line could hold half a secret, which nobody would know.
     """
 
     def __init__(self, path: Path, *, most_bytes: int) -> None:
@@ -45,5 +45,5 @@ class Log:
             self.file.write(data)
             self.room -= len(data)
         elif self.room >= 0:
-            self.file.write(data[: self.room] + f"\n[cut after {self.most_bytes} bytes]\n".encode())
+            self.file.write(f"[cut after {self.most_bytes} bytes]\n".encode())
             self.room = -1

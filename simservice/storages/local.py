@@ -23,6 +23,7 @@ class LocalStorage(FileSystemStorage):
 
     def _save(self, name: str, content: "File[bytes]") -> str:
         path = Path(self.path(name))
+        changed = changed_folders(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.part")
         try:
@@ -36,7 +37,7 @@ class LocalStorage(FileSystemStorage):
             with suppress(OSError):
                 part.unlink(missing_ok=True)
             raise
-        for folder in list(path.parents)[: name.count("/") + 1]:
+        for folder in changed:
             sync_folder(folder)
         return name
 
@@ -54,6 +55,11 @@ class LocalStorage(FileSystemStorage):
         with suppress(OSError):
             for folder in list(Path(self.path(name)).parents)[: name.count("/")]:
                 folder.rmdir()
+
+
+def changed_folders(path: Path) -> list[Path]:
+    """Return the folders that get a new entry when a file is made: its own, and those of folders to be made."""
+    return [path.parent, *(folder.parent for folder in path.parents if not folder.exists())]
 
 
 def sync_folder(folder: Path) -> None:

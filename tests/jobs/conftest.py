@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
+from django.core.files.storage import default_storage
 from pytest_django import Settings
 
+from simservice.storages.s3 import BucketStorage
 from tests.s3_server import S3Server
 
 
@@ -17,10 +19,19 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     server.stop()
 
 
+@pytest.fixture(scope="session")
+def bucket_storage(s3_server: S3Server) -> BucketStorage:
+    """The bucket; made once, as that takes boto3 a quarter of a second."""
+    return BucketStorage(**s3_server.storages()["default"]["OPTIONS"])
+
+
 @pytest.fixture
-def bucket(s3_server: S3Server, settings: Settings) -> Iterator[S3Server]:
+def bucket(
+    s3_server: S3Server, bucket_storage: BucketStorage, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[S3Server]:
     """Artifacts in a bucket, whose server the test may stop."""
     settings.STORAGES = s3_server.storages()
+    monkeypatch.setattr(default_storage, "_wrapped", bucket_storage)
     yield s3_server
     if s3_server.process is None:
         s3_server.start()

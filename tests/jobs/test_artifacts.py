@@ -154,11 +154,3 @@ def test_what_cannot_be_discarded_is_left_to_the_retention(
     break_bucket(settings, s3_server)
     artifacts.discard([Artifact(pk=1, storage_name="17000/123/1-1-input.gz")])
     assert "stays until its job's retention ends" in caplog.text
-
-
-@pytest.mark.django_db
-def test_a_saved_file_is_on_the_disk_with_its_folders(monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[str] = []
-    monkeypatch.setattr(local, "sync_folder", lambda folder: synced.append(folder.name))
-    name = store(make_running_job()).storage_name
-    assert synced == [*reversed(name.split("/")[:-1]), "artifacts"]
