@@ -1,6 +1,7 @@
 """Fixtures for all tests: callers of the API, and an empty Redis."""
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -9,7 +10,6 @@ from django.test import Client as HttpClient
 
 from clients.models import ApiKey
 from simservice.hints import outage, redis
-from simservice.storages import local
 from tests.factories import make_key
 
 
@@ -23,7 +23,7 @@ def _empty_redis() -> None:
 @pytest.fixture(autouse=True)
 def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for no disk: nothing of a test needs to survive a power failure."""
-    monkeypatch.setattr(local.os, "fsync", lambda _: None)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture(autouse=True)

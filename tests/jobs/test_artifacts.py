@@ -2,21 +2,23 @@
 
 import io
 import itertools
+import os
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.core.files.storage import default_storage
+from django.utils import timezone
 from pytest_django import Settings
 
-from jobs import artifacts, registration, stopping
+from jobs import artifacts, execution, registration, stopping, sweep
 from jobs.artifacts import NotStored
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
 from jobs.stopping import Stop, WorkerStops
-from simservice.storages import local
 from tests.factories import make_running_job
-from tests.jobs.simulators import content, run
+from tests.jobs.simulators import claim, content, run
 from tests.s3_server import S3Server
 
 KIND = Artifact.Kind.INPUT
@@ -114,6 +116,33 @@ def test_without_its_report_a_job_does_not_complete(minisim: Build) -> None:
     assert not Artifact.objects.exists()
 
 
+def lose(job: Job) -> Job:
+    """Let the sweep find that the job's lease has run out."""
+    Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    assert sweep.recover_expired_leases() == 1
+    return Job.objects.get(pk=job.pk)
+
+
+def test_another_attempt_makes_good_what_could_not_be_stored(
+    minisim: Build, settings: Settings, tmp_path: Path
+) -> None:
+    path = break_disk(settings, tmp_path / "artifacts")
+    job = lose(run())
+    assert (job.status, job.retried) == ("queued", True)
+    path.unlink()
+    execution.execute(claim())
+    job = Job.objects.get(pk=job.pk)
+    assert (job.status, job.attempt, job.credits_consumed) == ("completed", 2, 32)
+    assert set(job.artifacts.values_list("attempt", flat=True)) == {2}
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_job_whose_files_can_never_be_stored_is_interrupted(minisim: Build, settings: Settings) -> None:
+    settings.MAX_ATTEMPTS = 1
+    job = lose(run())
+    assert (job.status, job.error_code, job.credits_consumed) == ("failed", "execution_interrupted", 0)
+
+
 @pytest.mark.django_db
 def test_a_disk_that_recovers_gets_the_file(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -140,7 +169,7 @@ def test_a_full_disk_keeps_no_part_of_a_file(monkeypatch: pytest.MonkeyPatch) ->
     def full(_: int) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(local.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     job = make_running_job()
     with pytest.raises(NotStored, match="No space left"):
         store(job)

@@ -1,5 +1,6 @@
 """Files on the disk and objects in a bucket."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def test_a_saved_file_is_on_the_disk_with_its_folders(
 
 def test_a_file_is_on_the_disk_before_it_has_its_name(disk: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     there: list[bool] = []
-    monkeypatch.setattr(local.os, "fsync", lambda _: there.append(disk.exists("a")))
+    monkeypatch.setattr(os, "fsync", lambda _: there.append(disk.exists("a")))
     disk.save("a", ContentFile(b"1"))
     assert there[0] is False
 
@@ -56,6 +57,11 @@ def test_a_bucket_is_addressed_as_its_service_expects(endpoint: str, style: str)
     storage = BucketStorage(bucket="b", endpoint_url=endpoint, access_key_id="a", secret_access_key="s")
     assert storage.client_config.s3 == {"addressing_style": style}
     assert storage.connection.meta.client.meta.endpoint_url == endpoint or endpoint == ""
+
+
+def test_an_object_is_not_marked_as_encoded() -> None:
+    stored = BucketStorage(bucket="b")._get_write_parameters("1-1-json_report.gz")
+    assert stored == {"ContentType": "application/gzip"}
 
 
 def test_given_keys_are_not_mixed_with_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:
