@@ -114,14 +114,16 @@ def folder_of(job_id: int) -> str:
     return f"{digits[:5]}/{digits[5:8]}"
 
 
-def remove_all(folder: str, job_ids: Collection[int]) -> None:
-    """Remove every file of some jobs of one folder. Raises OSError.
+def remove_all(folder: str, job_ids: Collection[int], *, until: float) -> None:
+    """Remove every file of some jobs of one folder. Raises OSError, also when not done `until` then (monotonic).
 
     The storage is asked which there are, so that those go too that no row names: of workers killed between saving
     a file and committing its row.
     """
     owners = {str(job_id) for job_id in job_ids}
     for name in default_storage.listdir(folder)[1]:
+        if time.monotonic() > until:
+            raise TimeoutError("removing the files takes too long")
         if name.partition("-")[0] in owners:
             default_storage.delete(f"{folder}/{name}")
 

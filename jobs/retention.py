@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 # A download that began in time may end.
 GRACE = timedelta(hours=1)
 CLEARED_AT_ONCE = 500
+# Well below the time between two rounds, so that a slow storage does not fill the workers with them.
 ROUND_SECONDS = 30.0
 
 
@@ -52,20 +53,20 @@ def clear_expired() -> int:
     folders: dict[str, list[int]] = defaultdict(list)
     for job_id in overdue().order_by("created_at").values_list("pk", flat=True)[:CLEARED_AT_ONCE]:
         folders[artifacts.folder_of(job_id)].append(job_id)
-    end, cleared = time.monotonic() + ROUND_SECONDS, 0
+    until, cleared = time.monotonic() + ROUND_SECONDS, 0
     for folder, job_ids in folders.items():
-        if time.monotonic() < end:
-            cleared += clear(folder, job_ids)
+        if time.monotonic() < until:
+            cleared += clear(folder, job_ids, until=until)
     return cleared
 
 
-def clear(folder: str, job_ids: Collection[int]) -> int:
-    """Clear ended jobs that share a folder; return how many.
+def clear(folder: str, job_ids: Collection[int], *, until: float) -> int:
+    """Clear ended jobs that share a folder, if that is done `until` then (monotonic); return how many.
 
     The files go first: a crash in between leaves jobs that are cleared again.
     """
     try:
-        artifacts.remove_all(folder, job_ids)
+        artifacts.remove_all(folder, job_ids, until=until)
     except OSError as error:
         logger.warning("%s expired jobs are cleared later: %s", len(job_ids), error)
         return 0

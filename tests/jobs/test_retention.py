@@ -1,6 +1,7 @@
 """What can be had for as long as a job is kept, and its removal afterwards (contract, section 4)."""
 
 import io
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,13 @@ def test_a_storage_that_does_not_answer_is_asked_again_later(
     assert retention.overdue().count() == 1
     assert retention.clear_expired() == 1
     assert files(artifact.job) == []
+
+
+def test_a_slow_storage_does_not_hold_up_a_round(artifact: Artifact) -> None:
+    folder = artifacts.folder_of(artifact.job_id)
+    assert retention.clear(folder, [artifact.job_id], until=time.monotonic()) == 0
+    assert len(files(artifact.job)) == 1
+    assert Job.objects.get().cleared_at is None
 
 
 def test_a_round_is_bounded(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
