@@ -183,3 +183,9 @@ def test_what_cannot_be_discarded_is_left_to_the_retention(
     break_bucket(settings, s3_server)
     artifacts.discard([Artifact(pk=1, storage_name="17000/123/1-1-input.gz")])
     assert "stays until its job's retention ends" in caplog.text
+
+
+@pytest.mark.django_db
+def test_what_cannot_be_read_to_be_stored_is_not_stored() -> None:
+    with Path("/proc/self/mem").open("rb") as unreadable, pytest.raises(NotStored):
+        artifacts.store(make_running_job(), KIND, unreadable)
