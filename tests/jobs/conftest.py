@@ -26,12 +26,11 @@ def bucket_storage(s3_server: S3Server) -> BucketStorage:
 
 
 @pytest.fixture
-def bucket(
-    s3_server: S3Server, bucket_storage: BucketStorage, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[S3Server]:
+def bucket(s3_server: S3Server, bucket_storage: BucketStorage, settings: Settings) -> Iterator[S3Server]:
     """Artifacts in a bucket, whose server the test may stop."""
     settings.STORAGES = s3_server.storages()
-    monkeypatch.setattr(default_storage, "_wrapped", bucket_storage)
+    # Django forgets it when the setting changes back.
+    default_storage._wrapped = bucket_storage  # type: ignore[attr-defined]
     yield s3_server
     if s3_server.process is None:
         s3_server.start()
