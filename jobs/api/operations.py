@@ -339,5 +339,5 @@ DOWNLOAD_ARTIFACT = Operation(
         304: Answer(description="Nothing new"),
         416: Answer(description="There is no such part"),
     },
-    errors=[errors.NotFound],
+    errors=[errors.NotFound, errors.QueueUnavailable],
 )
