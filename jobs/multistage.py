@@ -121,14 +121,16 @@ def most_iterations(analysis: Analysis, bounds: Bounds) -> int:
 def stage_text(stage: Stage, text: str, analysis: Analysis, *, culled: AbstractSet[str]) -> str:
     """Return what a stage runs of a profile: all of it within the platform's limits, or without what was culled.
 
-    The stage's numbers stand behind the profile's own because the last one wins (simulator-cli, 1.6).
+    The stage's numbers stand behind the profile's own because the last one wins (simulator-cli, 1.6). A comment
+    comes first: a byte order mark at the start of a file is skipped (1.2), so a token that begins with one would
+    be read there as another than the policy has judged.
     """
     if stage.target_error is None:
         return limited(text, analysis)
     held_back = frozenset[str]() if stage.is_last else HELD_BACK
     kept = without(text, profilesets=culled, options=held_back)
     numbers = [f"target_error={stage.target_error}", f"iterations={stage.iterations}"]
-    return "\n".join([*kept, f"# Stage {stage.number} of {stage.count}", *numbers, ""])
+    return "\n".join([f"# Stage {stage.number} of {stage.count}", *kept, *numbers, ""])
 
 
 def beaten(profilesets: Sequence[Profileset]) -> set[str]:

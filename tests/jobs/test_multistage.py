@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from bench import trials
 from jobs.multistage import Course, Plan, Stage, beaten, plan, stage_text
 from jobs.profiles.analysis import Bounds, analyse
+from jobs.profiles.grammar import tokens
 from jobs.profiles.policy import Rules
 from jobs.simulator.reports import Profileset, Statistics
 
@@ -92,15 +93,23 @@ def test_what_a_stage_runs() -> None:
     assert "calculate_scale_factors" not in begun
     assert begun.endswith("target_error=1.0\niterations=250000\n")
     assert ended.splitlines() == [
+        "# Stage 3 of 3",
         "mage=A",
         "calculate_scale_factors=1",
         "iterations=900000",
         "profileset.s1+=level=1",
         "profileset.s2+=level=2",
-        "# Stage 3 of 3",
         "target_error=0.05",
         "iterations=250000",
     ]
+
+
+def test_no_token_becomes_another_at_the_start_of_a_stage() -> None:
+    text = f"#\n\ufeffjson2=/tmp/more.json\nmage=A\n{FOUR}"
+    analysis = analyse(text, rules=RULES, bounds=BOUNDS)
+    for stage in plan(analysis, wanted=True, bounds=BOUNDS).stages:
+        ran = [token.text for token in tokens(stage_text(stage, text, analysis, culled=frozenset()))]
+        assert ran[:-2] == [token.text for token in tokens(text)]
 
 
 def test_a_single_pass_runs_the_text_as_it_is() -> None:
