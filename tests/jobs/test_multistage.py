@@ -22,8 +22,8 @@ def planned(text: str, *, wanted: bool = True) -> Plan:
     return plan(analyse(text, rules=RULES, bounds=BOUNDS), wanted=wanted, bounds=BOUNDS)
 
 
-def profileset(name: str, mean: float, error: float = 1.0) -> Profileset:
-    statistics = Statistics(mean=mean, mean_stddev=error, stddev=10, min=0, max=2 * mean)
+def profileset(name: str, mean: float, error: float = 1.0, *, fights: int = 100) -> Profileset:
+    statistics = Statistics(mean=mean, mean_stddev=error, stddev=error * fights**0.5, min=0, max=2 * mean)
     return Profileset(name=name, statistics=statistics, stage=1)
 
 
@@ -135,6 +135,12 @@ def test_what_is_clearly_beaten_is_culled(means: list[float], lost: set[str]) ->
 def test_an_error_of_zero_neither_beats_nor_is_beaten() -> None:
     assert beaten([profileset("a", 100, 0), profileset("b", 1, 1), profileset("c", 1, 0)]) == set()
     assert beaten([profileset("a", 100, 1), profileset("b", 1, 0), profileset("c", 1, 1)]) == {"c"}
+
+
+@pytest.mark.parametrize(("fights", "lost"), [(2, set()), (50, set()), (100, {"b"})])
+def test_few_fights_neither_beat_nor_are_beaten(fights: int, lost: set[str]) -> None:
+    assert beaten([profileset("a", 100, fights=fights), profileset("b", 50)]) == lost
+    assert beaten([profileset("a", 100), profileset("b", 50, fights=fights)]) == lost
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=1, max_size=40), st.floats(0.01, 100))

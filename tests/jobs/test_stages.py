@@ -30,7 +30,8 @@ text = open('profile.simc').read().replace('"', '')
 names = list(dict.fromkeys(re.findall(r'profileset\.(set \d+)', text)))
 error = float(re.findall(r'target_error=([\d.]+)', text)[-1])
 def entry(name, mean):
-    return {'name': name, 'mean': mean, 'mean_stddev': mean * error / 196, 'stddev': 5, 'min': 1, 'max': 2 * mean}
+    known = {'mean': mean, 'mean_stddev': mean * error / 196, 'stddev': mean * error / 10}
+    return {'name': name, **known, 'min': 1, 'max': 2 * mean}
 def leave(names):
     sample = {'mean': 1000, 'mean_std_dev': 10 * error / 1.96, 'std_dev': 5, 'min': 1, 'max': 2000}
     sets = [entry(name, 1000 + 5 * int(name[4:])) for name in names]
@@ -124,11 +125,11 @@ def test_what_earlier_stages_found_is_kept_when_a_later_one_is_stopped(tmp_path:
 
 
 def test_the_ceiling_counts_all_stages_together(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, f"{STAND_IN}\ntime.sleep(0.8)\nleave(names)")
-    job = run_staged(ceiling_credits=32, ceiling_runtime_seconds=1)
-    assert (job.status, job.credits_consumed) == ("timed_out", 32)
+    make_stand_in(tmp_path, f"{STAND_IN}\ntime.sleep(1 if error == 1 else 60)\nleave(names)")
+    job = run_staged(ceiling_credits=64, ceiling_runtime_seconds=2)
+    assert (job.status, job.credits_consumed) == ("timed_out", 64)
     assert [recorded.stage for recorded in Run.objects.filter(job=job).order_by("stage")] == [1, 2]
-    assert 1000 <= (job.sim_duration_ms or 0) < 3000
+    assert 2000 <= (job.sim_duration_ms or 0) < 3000
 
 
 def test_a_cancel_in_a_later_stage_is_billed_for_what_ran(tmp_path: Path) -> None:
