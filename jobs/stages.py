@@ -118,7 +118,7 @@ class Stages:
     def judge(self, stage: Stage, ended: Ended, outputs: Outputs, *, profilesets: int) -> Outcome:
         """Judge an ended process by its end and what it left, and take in its report."""
         report = outputs.report
-        expected = 0 if self.analysis.cancels_profilesets else profilesets
+        expected = profilesets if self.analysis.reports_all else 0
         judged = verdict.judge(self.job, ended, report=report, profilesets=expected, complaint=outputs.complaint())
         self.results.take(stage, report)
         if report is not None and judged.status == Status.COMPLETED and not stage.is_last:

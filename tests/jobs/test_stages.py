@@ -220,8 +220,9 @@ def test_otherwise_there_is_one_pass_that_says_why(tmp_path: Path, wanted: objec
     [
         ("", "failed"),
         ("profileset_controller.set_bonus_enabled=tier,30\n", "completed"),
+        ("profileset_metric=hps\n", "completed"),
     ],
-    ids=["unexplained", "a controller cancels them"],
+    ids=["unexplained", "a controller cancels them", "of a metric that may be zero"],
 )
 def test_a_report_that_lacks_profilesets_is_a_failure(tmp_path: Path, text: str, status: str) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nprint('Error: set 8 has no head', file=sys.stderr)\nleave(names[:6])")
