@@ -57,7 +57,8 @@ class Stages:
 
     def stopped_before(self, stage: Stage) -> Outcome | None:
         """Return how the job ends when it is due between two stages; before the first only a cancel ends it."""
-        self.lease.look_for_cancel()
+        # A database that is away for a moment must not cost the stages that ran.
+        self.lease.insist(self.lease.look_for_cancel)
         reason = self.watcher.due()
         if stage.number == 1:
             return lifecycle.CANCELLED if reason == verdict.CANCELLED else None

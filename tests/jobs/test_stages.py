@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from jobs import lifecycle, registration
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
@@ -198,6 +199,21 @@ def test_a_job_that_was_taken_away_begins_no_further_stage(tmp_path: Path, monke
     assert job.status == "queued"
     assert [recorded.stage for recorded in Run.objects.filter(job=job)] == [1]
     assert not Artifact.objects.filter(job=job).exists()
+
+
+def test_a_database_that_is_away_between_two_stages_costs_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
+    cancel_requested, outages = lifecycle.cancel_requested, ["away"]
+
+    def away_once(job: Job) -> bool:
+        if outages and Run.objects.filter(job=job).exists():
+            raise OperationalError(outages.pop())
+        return cancel_requested(job)
+
+    monkeypatch.setattr(lifecycle, "cancel_requested", away_once)
+    assert (run_staged().status, outages) == ("completed", [])
 
 
 @pytest.mark.parametrize(
