@@ -63,7 +63,8 @@ class Stages:
 
     def stopped_before(self, stage: Stage) -> Outcome | None:
         """Return how the job ends when it is due between two stages; before the first only a cancel ends it."""
-        self.lease.look_for_cancel()
+        # A database that is away for a moment must not cost the stages that ran.
+        self.lease.insist(self.lease.look_for_cancel)
         reason = self.watcher.due()
         if stage.number == 1:
             return lifecycle.CANCELLED if reason == verdict.CANCELLED else None
@@ -137,7 +138,7 @@ class Stages:
     def judge(self, stage: Stage, ended: Ended, outputs: Outputs, *, profilesets: int) -> Outcome:
         """Judge an ended process by its end and what it left, and take in its report."""
         report = outputs.report
-        expected = 0 if self.analysis.cancels_profilesets else profilesets
+        expected = profilesets if self.analysis.reports_all else 0
         judged = verdict.judge(self.job, ended, report=report, profilesets=expected, complaint=outputs.complaint())
         self.results.take(stage, report)
         if report is not None and judged.status == Status.COMPLETED and not stage.is_last:
