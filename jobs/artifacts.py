@@ -2,19 +2,29 @@
 
 import gzip
 import hashlib
+import logging
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from typing import IO, BinaryIO, cast
 
 from django.core.files import File
 from django.core.files.storage import default_storage
 from django.utils import timezone
 
+from jobs import stopping
 from jobs.models import Artifact, Job
+from simservice import storages
 from simservice.ids import new_token, next_id
 
+logger = logging.getLogger(__name__)
+
 CHUNK_BYTES = 64 * 1024
+# How long to wait after each failed save but the last: a storage that restarts costs half a minute, not the run.
+SAVE_WAITS_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0)
 MIME_TYPES = {
     Artifact.Kind.JSON_REPORT: "application/json",
     Artifact.Kind.HTML_REPORT: "text/html; charset=utf-8",
@@ -23,6 +33,10 @@ MIME_TYPES = {
     Artifact.Kind.STDOUT_LOG: "text/plain; charset=utf-8",
     Artifact.Kind.STDERR_LOG: "text/plain; charset=utf-8",
 }
+
+
+class NotStored(Exception):
+    """A file could not be stored, for reasons of ours; the attempt must not end without it."""
 
 
 class Measured:
@@ -42,14 +56,14 @@ class Measured:
 def store(job: Job, kind: Artifact.Kind, content: BinaryIO, *, stage: int | None = None) -> Artifact:
     """Put a file into the storage and return its row, not yet saved. The content is streamed.
 
-    The file's name names the attempt, so attempts never write to each other's files.
+    The file's name names the attempt, so attempts never write to each other's files, and saving one again replaces
+    it by the same. Raises NotStored, or WorkerStops when the worker cannot wait for the storage.
     """
-    with tempfile.TemporaryFile() as compressed:
+    with not_stored(kind), tempfile.TemporaryFile() as compressed:
         with gzip.GzipFile(fileobj=compressed, mode="wb", compresslevel=6, mtime=0) as packer:
             measured = Measured(packer)
             shutil.copyfileobj(content, measured, CHUNK_BYTES)
-        compressed.seek(0)
-        name = default_storage.save(storage_name(job, kind, stage=stage), File(compressed))
+        name = save(storage_name(job, kind, stage=stage), compressed)
     return Artifact(
         id=next_id(),
         job=job,
@@ -65,11 +79,58 @@ def store(job: Job, kind: Artifact.Kind, content: BinaryIO, *, stage: int | None
     )
 
 
+@contextmanager
+def not_stored(kind: Artifact.Kind) -> Iterator[None]:
+    """Raise NotStored for whatever disks and storages fail with."""
+    try:
+        yield
+    except OSError as error:
+        raise NotStored(f"{kind}: {error}") from error
+
+
+def save(name: str, content: IO[bytes]) -> str:
+    """Save a file under its name, trying again for a while. Raises OSError or WorkerStops."""
+    for wait_seconds in SAVE_WAITS_SECONDS:
+        try:
+            return save_once(name, content)
+        except OSError as error:
+            logger.warning("%s is not stored yet: %s", name, error)
+        stopping.stop.require_time()
+        time.sleep(wait_seconds)
+    return save_once(name, content)
+
+
+def save_once(name: str, content: IO[bytes]) -> str:
+    """Save a file from its beginning. Raises OSError."""
+    content.seek(0)
+    return default_storage.save(name, File(content))
+
+
 def storage_name(job: Job, kind: Artifact.Kind, *, stage: int | None = None) -> str:
-    """Return where an artifact is kept: folders by day-sized prefixes of the id keep directories small."""
-    digits = str(job.pk)
+    """Return where an artifact is kept: below the job's folder, beginning with the job's id."""
     run = f"{job.attempt}" if stage is None else f"{job.attempt}.{stage}"
-    return f"{digits[:5]}/{digits[5:8]}/{digits}-{run}-{kind}.gz"
+    return f"{folder_of(job.pk)}/{job.pk}-{run}-{kind}.gz"
+
+
+def folder_of(job_id: int) -> str:
+    """Return the folder of a job's files, shared with the jobs of the same 100 seconds of the same 28 hours."""
+    digits = str(job_id)
+    return f"{digits[:5]}/{digits[5:8]}"
+
+
+def remove_all(folder: str, job_ids: Collection[int], *, until: float) -> None:
+    """Remove every file of some jobs of one folder. Raises OSError, also when not done `until` then (monotonic).
+
+    The storage is asked which there are, so that those go too that no row names: of workers killed between saving
+    a file and committing its row.
+    """
+    owners = {str(job_id) for job_id in job_ids}
+    listed = default_storage.listdir(folder)[1]
+    names = iter([f"{folder}/{name}" for name in listed if name.partition("-")[0] in owners])
+    while batch := list(islice(names, storages.REMOVED_AT_ONCE)):
+        if time.monotonic() > until:
+            raise TimeoutError("removing the files takes too long")
+        cast(storages.ArtifactStorage, default_storage).delete_many(batch)
 
 
 def discard(artifacts: list[Artifact]) -> None:
@@ -81,11 +142,17 @@ def discard(artifacts: list[Artifact]) -> None:
     saved = set(Artifact.objects.filter(pk__in=ids).values_list("pk", flat=True))
     for artifact in artifacts:
         if artifact.pk not in saved:
-            default_storage.delete(artifact.storage_name)
+            try:
+                default_storage.delete(artifact.storage_name)
+            except OSError as error:
+                logger.warning("%s stays until its job's retention ends: %s", artifact.storage_name, error)
 
 
 def open_stored(artifact: Artifact) -> IO[bytes]:
-    """Open an artifact's compressed file. Raises FileNotFoundError when the storage has it no more."""
+    """Open an artifact's compressed file, to be read once and in order.
+
+    Raises FileNotFoundError when the storage has it no more, another OSError when the storage does not answer.
+    """
     return cast(IO[bytes], default_storage.open(artifact.storage_name))
 
 

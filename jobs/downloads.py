@@ -1,5 +1,6 @@
 """The public download of an artifact: streamed, resumable, and never able to act as a page of this site."""
 
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,9 +15,11 @@ from jobs import artifacts, queries
 from jobs.api import operations, responses
 from jobs.links import Links
 from jobs.models import Artifact
-from simservice.api.errors import NotFound, error_response
+from simservice.api.errors import NotFound, StorageUnavailable, error_response
 from simservice.api.methods import read_only
 from simservice.api.operations import documented
+
+logger = logging.getLogger(__name__)
 
 RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z", re.ASCII)
 GZIP = re.compile(r"(?:^|,)\s*gzip\s*(?:;\s*q=(?P<weight>[0-9.]+)\s*)?(?:,|$)", re.IGNORECASE)
@@ -46,6 +49,9 @@ def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
         response = error_response(NotFound(), request) if found is None else respond(request, found)
     except FileNotFoundError:
         response = error_response(NotFound(), request)
+    except OSError:
+        logger.warning("artifact %s: the storage does not answer", found and found.pk, exc_info=True)
+        response = error_response(StorageUnavailable(), request)
     for name, value in SAFE_HEADERS.items():
         response[name] = value
     patch_vary_headers(response, ["Accept-Encoding"])
@@ -65,7 +71,7 @@ def manifest(request: HttpRequest, token: str) -> JsonResponse:
 def respond(request: HttpRequest, found: Artifact) -> HttpResponseBase:
     """Choose between nothing new, a part, the compressed file as it is, and the content.
 
-    Raises FileNotFoundError when the storage has the artifact no more.
+    Raises FileNotFoundError when the storage has the artifact no more, another OSError when it does not answer.
     """
     part = asked_part(request, found)
     compressed = part is None and accepts_gzip(request)

@@ -37,9 +37,6 @@ CREDENTIALS_LOST = Outcome(
     reason="The game credentials that came with the job were lost before it ran. Nothing is billed; "
     "submit the job again, with its credentials.",
 )
-INTERNAL = Outcome(
-    status=Status.FAILED, error_code="internal", reason="An error of ours ended the job. Nothing is billed."
-)
 
 
 def execute(job: Job) -> None:
@@ -51,9 +48,9 @@ def execute(job: Job) -> None:
             logger.warning("job %s attempt %s was taken away", job.pk, job.attempt)
         except WorkerStops:
             give_back(job, lease)
-        except DatabaseError:
+        except (DatabaseError, artifacts.NotStored):
             # The lease runs out, and the sweep gives the job to another attempt.
-            logger.exception("job %s attempt %s is given up: the database does not answer", job.pk, job.attempt)
+            logger.exception("job %s attempt %s is given up: nothing can be kept", job.pk, job.attempt)
 
 
 def give_back(job: Job, lease: Lease) -> None:
@@ -66,19 +63,19 @@ def give_back(job: Job, lease: Lease) -> None:
 def end(job: Job, lease: Lease) -> None:
     """Run the attempt and end the job as it went, or as our own error.
 
-    Raises LeaseLost, WorkerStops or a database error.
+    Raises LeaseLost, WorkerStops, NotStored or a database error.
     """
     stored: list[Artifact] = []
     try:
         outcome = attempt(job, lease, stored)
         lease.insist(lambda: conclude(job, outcome, stored))
-    except (LeaseLost, WorkerStops, DatabaseError):
+    except (LeaseLost, WorkerStops, DatabaseError, artifacts.NotStored):
         artifacts.discard(stored)
         raise
     except Exception:
         logger.exception("job %s attempt %s failed on our side", job.pk, job.attempt)
         artifacts.discard(stored)
-        lease.insist(lambda: conclude(job, INTERNAL, []))
+        lease.insist(lambda: conclude(job, lifecycle.INTERNAL, []))
 
 
 def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:

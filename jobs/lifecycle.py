@@ -61,6 +61,10 @@ CANCELLED_LOST = Outcome(
     reason="The job was cancelled, and the platform lost the run before it was stopped. Nothing is billed.",
 )
 
+INTERNAL = Outcome(
+    status=Status.FAILED, error_code="internal", reason="An error of ours ended the job. Nothing is billed."
+)
+
 
 def move(job: Job, *, to: Status, reason: str = "", guard: Q = ANY, **changes: Any) -> bool:
     """Move `job` from the status and attempt it was read with; return False when somebody else was first.

@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
-from jobs import forecast, lifecycle, queue
+from jobs import forecast, lifecycle, queue, retention
 from jobs.models import HELD, WAITING, Job, Priority
 from simservice import presence
 
@@ -32,7 +32,7 @@ class QueueCollector(Collector):
 
 
 def database_gauges() -> list[GaugeMetricFamily]:
-    """Return what the database knows of unfinished jobs. Five queries."""
+    """Return what the database knows of unfinished jobs, and of expired ones. Six queries."""
     held = Job.objects.filter(status__in=HELD)
     stalled = held.filter(lifecycle.LEASE_EXPIRED).count()
     return [
@@ -41,6 +41,7 @@ def database_gauges() -> list[GaugeMetricFamily]:
         gauge("oldest_wait_seconds", "How long the first waiting job has waited.", forecast.oldest_wait_seconds()),
         gauge("leases_stalled", "Held jobs whose worker stopped renewing its lease.", stalled),
         gauge("jobs_unannounced", "Pending jobs whose announcement was lost.", queue.unannounced().count()),
+        gauge("jobs_uncleared", "Jobs whose files should have been removed.", retention.overdue().count()),
     ]
 
 

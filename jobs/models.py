@@ -136,6 +136,8 @@ class Job(models.Model):
     summary = models.JSONField(null=True)
 
     share_token = models.CharField(max_length=22, unique=True)
+    # When the files and the profile's text were removed, after the retention
+    cleared_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [
@@ -185,6 +187,8 @@ class Job(models.Model):
             models.Index(fields=["account"], condition=Q(status__in=ACTIVE), name="job_active"),
             # An account's jobs, newest first.
             models.Index(fields=["account", "-id"], name="job_by_account"),
+            # What the retention has not removed yet, oldest first.
+            models.Index(fields=["created_at"], condition=Q(cleared_at=None), name="job_uncleared"),
             # Which builds are still wanted.
             models.Index(fields=["pinned_build"], condition=Q(pinned_build__isnull=False), name="job_by_pin"),
         ]

@@ -13,7 +13,7 @@ from statistics import NormalDist
 from jobs.profiles.analysis import HELD_BACK, MORE_IS_BETTER, Analysis, Bounds, limited
 from jobs.profiles.selection import without
 from jobs.profiles.values import read_integer, read_number
-from jobs.simulator.reports import Profileset
+from jobs.simulator.reports import Profileset, Statistics
 
 # In percent of the mean, as half the width of the 95 % confidence interval (simulator-cli, section 5).
 COARSE_TARGET_ERRORS = (1.0, 0.2)
@@ -21,6 +21,8 @@ FINAL_TARGET_ERROR = 0.05
 LEAST_CANDIDATES = 4
 # Two stages cull at most, so a job loses its true best with less than twice this probability.
 LOSS_PROBABILITY = 0.0005
+# The simulator itself takes a hundred before it looks at the error, less the first one of each thread.
+LEAST_FIGHTS = 80
 ELIGIBLE = "eligible_profileset_only"
 
 # For the progress alone. A fight's result spreads by so many percent of its mean, a stage leaves so many of its
@@ -121,14 +123,16 @@ def most_iterations(analysis: Analysis, bounds: Bounds) -> int:
 def stage_text(stage: Stage, text: str, analysis: Analysis, *, culled: AbstractSet[str]) -> str:
     """Return what a stage runs of a profile: all of it within the platform's limits, or without what was culled.
 
-    The stage's numbers stand behind the profile's own because the last one wins (simulator-cli, 1.6).
+    The stage's numbers stand behind the profile's own because the last one wins (simulator-cli, 1.6). A comment
+    comes first: a byte order mark at the start of a file is skipped (1.2), so a token that begins with one would
+    be read there as another than the policy has judged.
     """
     if stage.target_error is None:
         return limited(text, analysis)
     held_back = frozenset[str]() if stage.is_last else HELD_BACK
     kept = without(text, profilesets=culled, options=held_back)
     numbers = [f"target_error={stage.target_error}", f"iterations={stage.iterations}"]
-    return "\n".join([*kept, f"# Stage {stage.number} of {stage.count}", *numbers, ""])
+    return "\n".join([f"# Stage {stage.number} of {stage.count}", *kept, *numbers, ""])
 
 
 def beaten(profilesets: Sequence[Profileset]) -> set[str]:
@@ -141,11 +145,12 @@ def beaten(profilesets: Sequence[Profileset]) -> set[str]:
     The true best t can only be lost by some j with m[j] - m[t] beyond that reach. The true mean of j is not above
     t's, and the difference of two independent means has the standard error under the root; so for each j this
     happens with a probability of at most 1 - Φ(z) = p / (k - 1), and for all k - 1 of them together (Boole's
-    inequality) of at most p. Means of a hundred fights and more are close enough to normal; that their errors are
-    estimated, at a moment the simulator chooses, is what p keeps a factor of two below the promised 0.1 % for, over
-    both stages that cull.
+    inequality) of at most p. That errors are estimated, at a moment the simulator chooses, is what p keeps a factor
+    of two below a stage's promised 0.1 % for.
 
-    A standard error of zero tells nothing (one iteration has none), so what has one neither beats nor is beaten.
+    That is enough for many fights. After few, which a profile's `iterations` or `analyze_error_interval` can make
+    of a stage, an estimated error may be next to nothing by chance; it tells nothing then, so what has one neither
+    beats nor is beaten.
     """
     if len(profilesets) < 2:
         return set()
@@ -154,9 +159,17 @@ def beaten(profilesets: Sequence[Profileset]) -> set[str]:
     return {
         found.name
         for found in profilesets
-        if best.mean - found.statistics.mean
-        > reach * math.hypot(best.mean_stddev or math.inf, found.statistics.mean_stddev or math.inf)
+        if best.mean - found.statistics.mean > reach * math.hypot(known_error(best), known_error(found.statistics))
     }
+
+
+def known_error(statistics: Statistics) -> float:
+    """Return the standard error of a mean, infinite where it stems from too few fights to tell anything.
+
+    It is the fights' standard deviation over the root of their number.
+    """
+    error = statistics.mean_stddev
+    return error if error and statistics.stddev >= error * math.sqrt(LEAST_FIGHTS) else math.inf
 
 
 class Course:

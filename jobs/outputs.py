@@ -2,7 +2,7 @@
 
 import io
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from typing import BinaryIO
 
@@ -16,6 +16,7 @@ from jobs.simulator.sandbox import PrivateDirectory, UnsafeProduct, open_product
 logger = logging.getLogger(__name__)
 
 STDERR_TAIL_BYTES = 16 << 10
+Opener = Callable[[], BinaryIO | None]
 LOGS = {Artifact.Kind.STDOUT_LOG: "stdout", Artifact.Kind.STDERR_LOG: "stderr"}
 
 
@@ -54,19 +55,32 @@ class Outputs:
             return reports.failure_message(self.scrubber.text(log.read().decode(errors="replace")))
 
     def store(self, *, ran: str) -> Iterator[Artifact]:
-        """Store everything worth keeping, one by one, and yield the rows, not yet saved; `ran` is the input."""
-        for kind, opened in self._kept(ran):
+        """Store everything worth keeping, one by one, and yield the rows, not yet saved; `ran` is the input.
+
+        Raises NotStored or WorkerStops.
+        """
+        return self._store(self._kept(ran))
+
+    def store_logs(self) -> Iterator[Artifact]:
+        """Store the logs alone, as `store` does."""
+        return self._store(self._logs())
+
+    def _store(self, openers: Iterable[tuple[Artifact.Kind, Opener]]) -> Iterator[Artifact]:
+        for kind, opened in openers:
             content = opened()
             if content is not None:
                 with content:
                     yield artifacts.store(self.job, kind, content, stage=self.stage)
 
-    def _kept(self, ran: str) -> Iterator[tuple[Artifact.Kind, Callable[[], BinaryIO | None]]]:
+    def _kept(self, ran: str) -> Iterator[tuple[Artifact.Kind, Opener]]:
         """Yield the kinds of artifacts, each with what opens its content, or finds that there is none."""
         yield Artifact.Kind.INPUT, lambda: io.BytesIO(self.scrubber.text(ran).encode())
         yield Artifact.Kind.JSON_REPORT, partial(self._product, command.REPORT_NAME)
         if self.has_page:
             yield Artifact.Kind.HTML_REPORT, partial(self._product, command.HTML_NAME)
+        yield from self._logs()
+
+    def _logs(self) -> Iterator[tuple[Artifact.Kind, Opener]]:
         for kind, stream in LOGS.items():
             yield kind, partial(self._log, stream)
 

@@ -38,9 +38,9 @@ def newest_jobs(account: Account, *, before: int | None, limit: int) -> list[Job
 
 
 def profile_of(account: Account, job_id: str) -> str:
-    """Return the profile text of one of the account's jobs. Raises NotFound. One query."""
+    """Return the profile text of one of the account's kept jobs. Raises NotFound. One query."""
     number = parse_id(job_id)
-    own = JobProfile.objects.filter(job__account=account)
+    own = JobProfile.objects.filter(job__account=account, job__created_at__gte=retention.window_start())
     text = own.filter(pk=number).values_list("text", flat=True).first() if number is not None else None
     if text is None:
         raise NotFound

@@ -1,10 +1,12 @@
 """The simulator's part of an attempt: one process for each stage, what each leaves, and how they end the job."""
 
+import logging
 import math
 import time
 from dataclasses import replace
 from typing import Literal, cast
 
+from django.db import Error as DatabaseError
 from django.db.models.functions import Now
 
 from jobs import artifacts, builds, lifecycle, multistage, runner, verdict, vetting
@@ -22,7 +24,10 @@ from jobs.scrubbing import scrubber_of
 from jobs.simulator import command
 from jobs.simulator.process import Ended
 from jobs.simulator.sandbox import PrivateDirectory
+from jobs.stopping import WorkerStops
 from jobs.watching import Watcher
+
+logger = logging.getLogger(__name__)
 
 
 class Stages:
@@ -52,12 +57,14 @@ class Stages:
             outcome = self.stopped_before(stage) or self.run_stage(stage)
             if outcome.status != Status.COMPLETED:
                 break
-        self.store_table()
+        if outcome is not lifecycle.INTERNAL:
+            self.store_table()
         return outcome
 
     def stopped_before(self, stage: Stage) -> Outcome | None:
         """Return how the job ends when it is due between two stages; before the first only a cancel ends it."""
-        self.lease.look_for_cancel()
+        # A database that is away for a moment must not cost the stages that ran.
+        self.lease.insist(self.lease.look_for_cancel)
         reason = self.watcher.due()
         if stage.number == 1:
             return lifecycle.CANCELLED if reason == verdict.CANCELLED else None
@@ -76,10 +83,23 @@ class Stages:
             self.lease.require()
             number = stage.number if self.plan.enabled else None
             outputs = Outputs(self.job, directory, self.scrubber, stage=number, has_page=self.has_page(stage))
-            outcome = self.judge(stage, ended, outputs, profilesets=profilesets)
-            # Taken in one by one, so that the caller knows of those stored before one fails.
-            self.stored.extend(outputs.store(ran=command.input_text(text, arguments)))
+            try:
+                outcome = self.judge(stage, ended, outputs, profilesets=profilesets)
+                # Taken in one by one, so that the caller knows of those stored before one fails.
+                self.stored.extend(outputs.store(ran=command.input_text(text, arguments)))
+            except (LeaseLost, WorkerStops, DatabaseError, artifacts.NotStored):
+                raise
+            except Exception:
+                logger.exception("job %s attempt %s failed on our side", self.job.pk, self.job.attempt)
+                outcome = self.keep_logs(outputs)
         return outcome
+
+    def keep_logs(self, outputs: Outputs) -> Outcome:
+        """Keep of all stages nothing but this one's logs, and return the end of a job that our own error ended."""
+        artifacts.discard(self.stored)
+        self.stored.clear()
+        self.stored.extend(outputs.store_logs())
+        return lifecycle.INTERNAL
 
     def has_page(self, stage: Stage) -> bool:
         """Tell whether a stage makes the HTML report: the last one does, when it is wanted."""
@@ -118,7 +138,7 @@ class Stages:
     def judge(self, stage: Stage, ended: Ended, outputs: Outputs, *, profilesets: int) -> Outcome:
         """Judge an ended process by its end and what it left, and take in its report."""
         report = outputs.report
-        expected = 0 if self.analysis.cancels_profilesets else profilesets
+        expected = profilesets if self.analysis.reports_all else 0
         judged = verdict.judge(self.job, ended, report=report, profilesets=expected, complaint=outputs.complaint())
         self.results.take(stage, report)
         if report is not None and judged.status == Status.COMPLETED and not stage.is_last:

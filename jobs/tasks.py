@@ -10,7 +10,7 @@ from celery.signals import worker_init, worker_shutting_down
 from django.db import Error as DatabaseError
 from redis.exceptions import RedisError
 
-from jobs import builds, execution, queue, runner, stopping
+from jobs import builds, execution, queue, retention, runner, stopping
 from jobs import sweep as sweeping
 from jobs.simulator.sandbox import SandboxUnavailable
 from simservice import presence
@@ -85,3 +85,15 @@ def forget_builds() -> None:
     forgotten = builds.forget_old()
     if forgotten:
         logger.info("%s old builds forgotten", forgotten)
+
+
+@app.task(name="jobs.tasks.clear_expired")
+def clear_expired() -> None:
+    """Remove what jobs left behind whose retention is over."""
+    try:
+        cleared = retention.clear_expired()
+    except DatabaseError:
+        logger.exception("expired jobs are cleared later")
+        return
+    if cleared:
+        logger.info("the files of %s expired jobs removed", cleared)

@@ -29,6 +29,25 @@ def one_of(name: str, *values: str) -> str:
     return value
 
 
+def artifact_storage() -> dict[str, Any]:
+    """Return where artifacts are kept: in a bucket when one is named, else in a folder below `DATA_DIR`."""
+    bucket = env.str("ARTIFACTS_BUCKET", default="")
+    options = {
+        "endpoint_url": env.str("ARTIFACTS_ENDPOINT_URL", default=""),
+        "region": env.str("ARTIFACTS_REGION", default=""),
+        "access_key_id": env.str("ARTIFACTS_ACCESS_KEY_ID", default=""),
+        "secret_access_key": env.str("ARTIFACTS_SECRET_ACCESS_KEY", default=""),
+    }
+    if any(options.values()) and not bucket:
+        raise ImproperlyConfigured("ARTIFACTS_BUCKET is not set, but other settings of a bucket are.")
+    if bool(options["access_key_id"]) != bool(options["secret_access_key"]):
+        raise ImproperlyConfigured("ARTIFACTS_ACCESS_KEY_ID and ARTIFACTS_SECRET_ACCESS_KEY go together.")
+    if bucket:
+        return {"BACKEND": "simservice.storages.s3.BucketStorage", "OPTIONS": {"bucket": bucket, **options}}
+    folder = str(DATA_DIR / "artifacts")
+    return {"BACKEND": "simservice.storages.local.LocalStorage", "OPTIONS": {"location": folder}}
+
+
 # The deployment
 DEBUG = env.bool("DEBUG", default=False)
 SECRET_KEY = required("SECRET_KEY", "the key that signs sessions and links: any long random text")
@@ -175,6 +194,7 @@ CELERY_BEAT_SCHEDULE = {
     },
     "keep-webhooks": {"task": "webhooks.tasks.keep", "schedule": 60, "options": {"expires": 300}},
     "forget-builds": {"task": "jobs.tasks.forget_builds", "schedule": 3600},
+    "clear-expired": {"task": "jobs.tasks.clear_expired", "schedule": 60, "options": {"expires": 60}},
 }
 
 # What the service writes to people; without a server it is only logged.
@@ -187,10 +207,7 @@ EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="webmaster@localhost")
 
 STORAGES = {
-    "default": {
-        "BACKEND": "django.core.files.storage.FileSystemStorage",
-        "OPTIONS": {"location": str(DATA_DIR / "artifacts")},
-    },
+    "default": artifact_storage(),
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 # WhiteNoise serves the apps' own files as they lie, so there is nothing to collect before a start.

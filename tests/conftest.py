@@ -1,6 +1,7 @@
 """Fixtures for all tests: callers of the API, and an empty Redis."""
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -17,6 +18,12 @@ def _empty_redis() -> None:
     """Start every test with nothing in this process's Redis database."""
     redis().flushdb()
     outage.over()
+
+
+@pytest.fixture(autouse=True)
+def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for no disk: nothing of a test needs to survive a power failure."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture(autouse=True)

@@ -341,7 +341,7 @@ DOWNLOAD_ARTIFACT = Operation(
         304: Answer(description="Nothing new"),
         416: Answer(description="There is no such part"),
     },
-    errors=[errors.NotFound],
+    errors=[errors.NotFound, errors.QueueUnavailable],
 )
 BRAND = settings.SERVICE_BRAND
 WEBHOOKS["job.terminal"] = Webhook(

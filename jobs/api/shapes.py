@@ -233,7 +233,7 @@ class ProfilesetFigures(Figures):
     """The result of one profileset."""
 
     name: str
-    stage: Annotated[int, "The last stage it ran in", Rule(minimum=1)]
+    stage: Annotated[int, "The stage its figures are of, its most precise one", Rule(minimum=1)]
 
 
 class Profilesets(TypedDict):

@@ -29,6 +29,8 @@ OWN_STAGES = HELD_BACK | LIMITED | {"profileset_metric"}
 METRIC_SEPARATORS = re.compile("[/:,]")
 # Metrics of which more is better: only among these does the highest mean win.
 MORE_IS_BETTER = frozenset("dps prioritydps dpse raid_dps hps hpse aps haps".split())
+# Those that are above zero wherever the baseline does damage.
+DAMAGE = frozenset({"dps", "raid_dps"})
 # No target error may stand beside it, and stages are target errors (simulator-cli, section 5).
 STAGE_SENSITIVE = frozenset({"deterministic"})
 # Controllers cancel profilesets by themselves (simulator-cli, 1.8).
@@ -97,6 +99,14 @@ class Analysis:
     def has_actor(self) -> bool:
         """Whether there is anything to simulate, as far as the text tells."""
         return bool(self.actors or self.includes or self.actor_options)
+
+    @property
+    def reports_all(self) -> bool:
+        """Whether each profileset has a result: none is cancelled, and none is left out for a mean of zero.
+
+        Reports leave such a mean out (simulator-cli, 4.2): heals of a profile that heals nobody, deaths, and so on.
+        """
+        return not self.cancels_profilesets and self.metric in DAMAGE
 
     @property
     def variants(self) -> int:

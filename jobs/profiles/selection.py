@@ -12,8 +12,9 @@ _NEEDS_QUOTES = re.compile(r"[ \t\r]|^#")
 def without(text: str, *, profilesets: Container[str], options: Container[str]) -> Iterator[str]:
     """Yield a profile token by token, one to a line, without some profilesets and some of the base's options.
 
-    The simulator reads the same tokens from these lines as from the text. For profiles that the policy lets pass:
-    in those no template stands in a name, so what a token sets can be told without expanding it.
+    The simulator reads the same tokens from these lines as from the text, as long as another line comes
+    first: there a byte order mark is skipped. For profiles that the policy lets pass: in those no template stands
+    in a name, so what a token sets can be told without expanding it.
     """
     for token in tokens(text):
         name = token.name or ""

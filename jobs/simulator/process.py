@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
+from jobs.simulator.logs import Log
 from jobs.simulator.sandbox import Confinement, LeasedUser, PrivateDirectory, Sandbox, tasks_of_this_user
 
 logger = logging.getLogger(__name__)
@@ -73,29 +74,6 @@ class Ended:
     cpu_seconds: float
     peak_memory_bytes: int
     layers: list[str]
-
-
-class Log:
-    """A stream's log on disk, of which only the first bytes are kept, with a note where it was cut."""
-
-    def __init__(self, path: Path, *, most_bytes: int) -> None:
-        self.file = path.open("wb")
-        self.room = most_bytes
-        self.most_bytes = most_bytes
-
-    def write(self, line: str) -> None:
-        """Append a line."""
-        data = f"{line}\n".encode()
-        if len(data) <= self.room:
-            self.file.write(data)
-            self.room -= len(data)
-        elif self.room >= 0:
-            self.file.write(data[: self.room] + f"\n[cut after {self.most_bytes} bytes]\n".encode())
-            self.room = -1
-
-    def close(self) -> None:
-        """Finish the file."""
-        self.file.close()
 
 
 class Lines:

@@ -214,6 +214,13 @@ class DatabaseUnavailable(QueueUnavailable):
         super().__init__({"reason": "database_unavailable", "queueHealth": "unavailable"})
 
 
+class StorageUnavailable(QueueUnavailable):
+    message = "The service cannot reach its storage at the moment."
+
+    def __init__(self) -> None:
+        super().__init__({"reason": "storage_unavailable", "queueHealth": "ok"})
+
+
 class SecretStoreUnavailable(Unavailable):
     code = "secret_store_unavailable"
     message = "Game credentials cannot be kept at the moment, so the job was not accepted."

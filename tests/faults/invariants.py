@@ -126,7 +126,7 @@ def stale_writes(found: dict[int, History]) -> Iterator[str]:
         yield from (
             f"job {job.pk} ended at attempt {job.attempt} and has a file of attempt {artifact.attempt}"
             for artifact in job.artifacts.all()
-            if artifact.attempt != job.attempt or not ran(job)
+            if artifact.attempt != job.attempt or not (ran(job) or job.error_code == "internal")
         )
         for run in job.runs.all():
             if run.ended_at is None or late(run, over.get(run.attempt)):

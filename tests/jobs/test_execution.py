@@ -245,13 +245,13 @@ def test_a_failed_upload_leaves_no_file_behind(minisim: Build, monkeypatch: pyte
 
     def fails_at_the_third(job: Job, kind: Artifact.Kind, content: BinaryIO, **named: Any) -> Artifact:
         if len(kept) == 2:
-            raise OSError
+            raise artifacts.NotStored
         kept.append(store(job, kind, content, **named))
         return kept[-1]
 
     monkeypatch.setattr(artifacts, "store", fails_at_the_third)
     job = run()
-    assert job.error_code == "internal"
+    assert (job.status, job.error_code) == ("running", None)
     assert len(kept) == 2
     assert not any(default_storage.exists(artifact.storage_name) for artifact in kept)
 

@@ -41,6 +41,7 @@ def test_the_gauges_tell_the_queue_and_the_workers() -> None:
         "jobs_held": 2,
         "leases_stalled": 1,
         "jobs_unannounced": 1,
+        "jobs_uncleared": 0,
         "workers": 1,
         "slots": 3,
         "up.database": 1,
@@ -49,10 +50,10 @@ def test_the_gauges_tell_the_queue_and_the_workers() -> None:
 
 
 @pytest.mark.django_db
-def test_a_scrape_asks_five_questions() -> None:
+def test_a_scrape_asks_six_questions() -> None:
     with CaptureQueriesContext(connection) as queries:
         told()
-    assert len(queries) == 5
+    assert len(queries) == 6
 
 
 @pytest.mark.django_db(transaction=True)

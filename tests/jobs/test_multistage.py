@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from bench import trials
 from jobs.multistage import Course, Plan, Stage, beaten, plan, stage_text
 from jobs.profiles.analysis import Bounds, analyse
+from jobs.profiles.grammar import tokens
 from jobs.profiles.policy import Rules
 from jobs.simulator.reports import Profileset, Statistics
 
@@ -21,8 +22,8 @@ def planned(text: str, *, wanted: bool = True) -> Plan:
     return plan(analyse(text, rules=RULES, bounds=BOUNDS), wanted=wanted, bounds=BOUNDS)
 
 
-def profileset(name: str, mean: float, error: float = 1.0) -> Profileset:
-    statistics = Statistics(mean=mean, mean_stddev=error, stddev=10, min=0, max=2 * mean)
+def profileset(name: str, mean: float, error: float = 1.0, *, fights: int = 100) -> Profileset:
+    statistics = Statistics(mean=mean, mean_stddev=error, stddev=error * fights**0.5, min=0, max=2 * mean)
     return Profileset(name=name, statistics=statistics, stage=1)
 
 
@@ -92,15 +93,23 @@ def test_what_a_stage_runs() -> None:
     assert "calculate_scale_factors" not in begun
     assert begun.endswith("target_error=1.0\niterations=250000\n")
     assert ended.splitlines() == [
+        "# Stage 3 of 3",
         "mage=A",
         "calculate_scale_factors=1",
         "iterations=900000",
         "profileset.s1+=level=1",
         "profileset.s2+=level=2",
-        "# Stage 3 of 3",
         "target_error=0.05",
         "iterations=250000",
     ]
+
+
+def test_no_token_becomes_another_at_the_start_of_a_stage() -> None:
+    text = f"#\n\ufeffjson2=/tmp/more.json\nmage=A\n{FOUR}"
+    analysis = analyse(text, rules=RULES, bounds=BOUNDS)
+    for stage in plan(analysis, wanted=True, bounds=BOUNDS).stages:
+        ran = [token.text for token in tokens(stage_text(stage, text, analysis, culled=frozenset()))]
+        assert ran[:-2] == [token.text for token in tokens(text)]
 
 
 def test_a_single_pass_runs_the_text_as_it_is() -> None:
@@ -126,6 +135,12 @@ def test_what_is_clearly_beaten_is_culled(means: list[float], lost: set[str]) ->
 def test_an_error_of_zero_neither_beats_nor_is_beaten() -> None:
     assert beaten([profileset("a", 100, 0), profileset("b", 1, 1), profileset("c", 1, 0)]) == set()
     assert beaten([profileset("a", 100, 1), profileset("b", 1, 0), profileset("c", 1, 1)]) == {"c"}
+
+
+@pytest.mark.parametrize(("fights", "lost"), [(2, set()), (50, set()), (100, {"b"})])
+def test_few_fights_neither_beat_nor_are_beaten(fights: int, lost: set[str]) -> None:
+    assert beaten([profileset("a", 100, fights=fights), profileset("b", 50)]) == lost
+    assert beaten([profileset("a", 100), profileset("b", 50, fights=fights)]) == lost
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=1, max_size=40), st.floats(0.01, 100))

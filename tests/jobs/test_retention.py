@@ -1,29 +1,52 @@
-"""What can be had for as long as a job is kept, and not afterwards (specification, Errors; contract, section 4)."""
+"""What can be had for as long as a job is kept, and its removal afterwards (contract, section 4)."""
 
 import io
+import time
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from django.core.files.storage import default_storage
 from django.test import Client as HttpClient
+from django.test import override_settings
 from django.utils import timezone
+from pytest_django import Settings
 
 from clients.models import ApiKey
-from jobs import artifacts, lifecycle
+from jobs import artifacts, lifecycle, retention
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Job, Status
+from jobs.models import Artifact, Job, JobProfile, Status
+from simservice import storages
 from tests.conftest import Api
-from tests.factories import make_running_job
+from tests.factories import PROFILE, BuildFactory, make_running_job
+from tests.s3_server import S3Server
+
+pytestmark = pytest.mark.usefixtures("each_storage")
 
 
 @pytest.fixture
 def artifact(key: tuple[ApiKey, str]) -> Artifact:
     """The only artifact of an ended job."""
     job = make_running_job(client=key[0].client)
-    stored = artifacts.store(job, Artifact.Kind.INPUT, io.BytesIO(b"mage=x\n"))
-    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"mainActor": None}))
+    stored = store(job)
+    end(job)
     stored.save(force_insert=True)
     return stored
+
+
+def store(job: Job, kind: Artifact.Kind = Artifact.Kind.INPUT) -> Artifact:
+    return artifacts.store(job, kind, io.BytesIO(b"mage=x\n"))
+
+
+def end(job: Job) -> None:
+    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"mainActor": None}))
+
+
+def files(job: Job) -> list[str]:
+    """Return the names of all files that the storage has of a job."""
+    names = default_storage.listdir(artifacts.folder_of(job.pk))[1]
+    return [name for name in names if name.startswith(f"{job.pk}-")]
 
 
 def age(job: Job, *, days: float) -> None:
@@ -62,3 +85,148 @@ def test_the_facts_of_a_job_stay(api: Api, artifact: Artifact) -> None:
     age(artifact.job, days=30.1)
     assert api.get(f"jobs/{artifact.job_id}").json()["status"] == "completed"
     assert api.get(f"jobs/{artifact.job_id}/result").json()["result"]["artifacts"] == []
+
+
+def test_a_profile_can_be_had_to_the_last_day(api: Api, artifact: Artifact) -> None:
+    path = f"jobs/{artifact.job_id}/profile"
+    age(artifact.job, days=29.9)
+    assert api.get(path).status_code == 200
+    age(artifact.job, days=30.1)
+    assert (api.get(path).status_code, api.get(path).json()["code"]) == (404, "not_found")
+
+
+def test_what_a_job_left_is_removed_and_its_facts_stay(api: Api, artifact: Artifact) -> None:
+    facts = api.get(f"jobs/{artifact.job_id}").json()
+    age(artifact.job, days=30.1)
+    assert retention.clear_expired() == 1
+    assert files(artifact.job) == []
+    assert not JobProfile.objects.filter(pk=artifact.job_id).exists()
+    created = {"createdAt": facts["createdAt"]}
+    assert api.get(f"jobs/{artifact.job_id}").json() | created == facts
+    assert api.get(f"artifacts/{artifact.pk}/url").json()["code"] == "artifact_expired"
+    assert statuses(artifact) == [404, 404, 404]
+    assert retention.clear_expired() == 0
+
+
+@pytest.mark.parametrize("days", [29.9, 30.01], ids=["kept", "a download may still run"])
+def test_nothing_is_removed_too_early(artifact: Artifact, days: float) -> None:
+    age(artifact.job, days=days)
+    assert retention.clear_expired() == 0
+    assert len(files(artifact.job)) == 1
+
+
+def test_an_unfinished_job_loses_nothing_however_old_it_is(db: None) -> None:
+    job = make_running_job()
+    store(job)
+    age(job, days=99)
+    assert retention.clear_expired() == 0
+    assert len(files(job)) == 1
+
+
+def test_files_that_no_row_names_go_with_their_job(artifact: Artifact) -> None:
+    lost, neighbour = artifact.job, make_running_job()
+    store(lost, Artifact.Kind.STDOUT_LOG)
+    store(neighbour)
+    age(lost, days=31)
+    retention.clear_expired()
+    assert (files(lost), len(files(neighbour))) == ([], 1)
+
+
+def test_a_longer_retention_brings_nothing_back(api: Api, artifact: Artifact, settings: Settings) -> None:
+    age(artifact.job, days=31)
+    retention.clear_expired()
+    settings.RETENTION_DAYS = 60
+    assert statuses(artifact) == [404, 404, 404]
+    assert api.get(f"artifacts/{artifact.pk}/url").status_code == 410
+    assert api.get(f"jobs/{artifact.job_id}/result").json()["result"]["artifacts"] == []
+
+
+def test_a_replay_is_answered_after_the_removal(api: Api, key: tuple[ApiKey, str]) -> None:
+    BuildFactory.create()
+    asked = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}}
+    first = api.post("jobs", asked, headers={"idempotency-key": "once"})
+    job = Job.objects.get(pk=first.json()["id"])
+    assert lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
+    age(job, days=31)
+    assert retention.clear_expired() == 1
+    again = api.post("jobs", asked, headers={"idempotency-key": "once"})
+    assert (again.status_code, again.content) == (200, first.content)
+
+
+def test_a_crash_after_the_files_are_gone_costs_nothing(artifact: Artifact) -> None:
+    age(artifact.job, days=31)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retention, "Now", lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            retention.clear_expired()
+    assert files(artifact.job) == []
+    assert JobProfile.objects.filter(pk=artifact.job_id).exists()
+    assert retention.clear_expired() == 1
+
+
+def test_a_crash_before_all_files_are_gone_costs_nothing(artifact: Artifact) -> None:
+    store(artifact.job, Artifact.Kind.STDOUT_LOG)
+    age(artifact.job, days=31)
+    keeper = cast(storages.ArtifactStorage, default_storage)
+    delete_many, crashes = keeper.delete_many, iter([False, True])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(storages, "REMOVED_AT_ONCE", 1)
+        patch.setattr(keeper, "delete_many", lambda names: 1 / 0 if next(crashes) else delete_many(names))
+        with pytest.raises(ZeroDivisionError):
+            retention.clear_expired()
+    assert len(files(artifact.job)) == 1
+    assert retention.clear_expired() == 1
+    assert files(artifact.job) == []
+
+
+def test_a_storage_that_does_not_answer_is_asked_again_later(
+    artifact: Artifact, settings: Settings, s3_server: S3Server, tmp_path: Path
+) -> None:
+    age(artifact.job, days=31)
+    with override_settings(STORAGES=s3_server.storages(secret_access_key="another")):
+        assert retention.clear_expired() == 0
+    assert retention.overdue().count() == 1
+    assert retention.clear_expired() == 1
+    assert files(artifact.job) == []
+
+
+def test_a_slow_storage_does_not_hold_up_a_round(artifact: Artifact) -> None:
+    folder = artifacts.folder_of(artifact.job_id)
+    assert retention.clear(folder, [artifact.job_id], until=time.monotonic()) == 0
+    assert len(files(artifact.job)) == 1
+    assert Job.objects.get().cleared_at is None
+
+
+def test_a_round_takes_batch_after_batch_those_submitted_first(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "CLEARED_AT_ONCE", 2)
+    jobs = [make_running_job() for _ in range(3)]
+    for days, job in enumerate(jobs, start=31):
+        end(job)
+        age(job, days=days)
+    assert retention.clear_batch(until=time.monotonic() + 60) == 2
+    assert Job.objects.get(cleared_at=None) == jobs[0]
+    assert retention.clear_expired() == 1
+
+
+def test_a_round_is_over_in_time(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = make_running_job()
+    end(job)
+    age(job, days=31)
+    monkeypatch.setattr(retention, "ROUND_SECONDS", 0.0)
+    assert retention.clear_expired() == 0
+    monkeypatch.undo()
+    monkeypatch.setattr(retention, "CLEARED_AT_ONCE", 1)
+    assert (retention.clear_expired(), retention.clear_expired()) == (1, 0)
+
+
+def test_many_jobs_of_one_folder_cost_as_many_queries_as_one(
+    artifact: Artifact, django_assert_num_queries: Any
+) -> None:
+    jobs = [artifact.job, *(make_running_job() for _ in range(4))]
+    for job in jobs[1:]:
+        end(job)
+    for job in jobs:
+        age(job, days=31)
+    folders = len({artifacts.folder_of(job.pk) for job in jobs})
+    with django_assert_num_queries(1 + folders * 5):
+        assert retention.clear_expired() == 5

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from jobs import lifecycle, registration
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
@@ -30,7 +31,8 @@ text = open('profile.simc').read().replace('"', '')
 names = list(dict.fromkeys(re.findall(r'profileset\.(set \d+)', text)))
 error = float(re.findall(r'target_error=([\d.]+)', text)[-1])
 def entry(name, mean):
-    return {'name': name, 'mean': mean, 'mean_stddev': mean * error / 196, 'stddev': 5, 'min': 1, 'max': 2 * mean}
+    known = {'mean': mean, 'mean_stddev': mean * error / 196, 'stddev': mean * error / 10}
+    return {'name': name, **known, 'min': 1, 'max': 2 * mean}
 def leave(names):
     sample = {'mean': 1000, 'mean_std_dev': 10 * error / 1.96, 'std_dev': 5, 'min': 1, 'max': 2000}
     sets = [entry(name, 1000 + 5 * int(name[4:])) for name in names]
@@ -124,11 +126,11 @@ def test_what_earlier_stages_found_is_kept_when_a_later_one_is_stopped(tmp_path:
 
 
 def test_the_ceiling_counts_all_stages_together(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, f"{STAND_IN}\ntime.sleep(0.8)\nleave(names)")
-    job = run_staged(ceiling_credits=32, ceiling_runtime_seconds=1)
-    assert (job.status, job.credits_consumed) == ("timed_out", 32)
+    make_stand_in(tmp_path, f"{STAND_IN}\ntime.sleep(1 if error == 1 else 60)\nleave(names)")
+    job = run_staged(ceiling_credits=96, ceiling_runtime_seconds=3)
+    assert (job.status, job.credits_consumed) == ("timed_out", 96)
     assert [recorded.stage for recorded in Run.objects.filter(job=job).order_by("stage")] == [1, 2]
-    assert 1000 <= (job.sim_duration_ms or 0) < 3000
+    assert 3000 <= (job.sim_duration_ms or 0) < 5000
 
 
 def test_a_cancel_in_a_later_stage_is_billed_for_what_ran(tmp_path: Path) -> None:
@@ -199,6 +201,21 @@ def test_a_job_that_was_taken_away_begins_no_further_stage(tmp_path: Path, monke
     assert not Artifact.objects.filter(job=job).exists()
 
 
+def test_a_database_that_is_away_between_two_stages_costs_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
+    cancel_requested, outages = lifecycle.cancel_requested, ["away"]
+
+    def away_once(job: Job) -> bool:
+        if outages and Run.objects.filter(job=job).exists():
+            raise OperationalError(outages.pop())
+        return cancel_requested(job)
+
+    monkeypatch.setattr(lifecycle, "cancel_requested", away_once)
+    assert (run_staged().status, outages) == ("completed", [])
+
+
 @pytest.mark.parametrize(
     ("wanted", "reason"),
     [(True, "below_min_candidates"), (False, "disabled_by_option")],
@@ -219,8 +236,9 @@ def test_otherwise_there_is_one_pass_that_says_why(tmp_path: Path, wanted: objec
     [
         ("", "failed"),
         ("profileset_controller.set_bonus_enabled=tier,30\n", "completed"),
+        ("profileset_metric=hps\n", "completed"),
     ],
-    ids=["unexplained", "a controller cancels them"],
+    ids=["unexplained", "a controller cancels them", "of a metric that may be zero"],
 )
 def test_a_report_that_lacks_profilesets_is_a_failure(tmp_path: Path, text: str, status: str) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nprint('Error: set 8 has no head', file=sys.stderr)\nleave(names[:6])")

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 
 import pytest
 from django.conf import settings
@@ -11,7 +12,11 @@ from django.conf import settings
 
 def start_without(name: str) -> subprocess.CompletedProcess[str]:
     """Start Django in a process that lacks one setting."""
-    environment = {key: value for key, value in os.environ.items() if key != name}
+    return start({key: value for key, value in os.environ.items() if key != name})
+
+
+def start(environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Start Django in a process of its own."""
     command = [sys.executable, "manage.py", "check"]
     return subprocess.run(
         command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, check=False
@@ -23,6 +28,20 @@ def test_a_missing_setting_stops_the_start_with_a_sentence(name: str) -> None:
     done = start_without(name)
     assert done.returncode != 0
     assert f"{name} is not set." in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"ARTIFACTS_ENDPOINT_URL": "http://s3"}, "ARTIFACTS_BUCKET is not set"),
+        ({"ARTIFACTS_BUCKET": "b", "ARTIFACTS_ACCESS_KEY_ID": "a"}, "go together"),
+    ],
+    ids=["no bucket", "half a key"],
+)
+def test_half_of_a_bucket_stops_the_start_with_a_sentence(given: dict[str, str], told: str) -> None:
+    done = start(os.environ | given)
+    assert done.returncode != 0
+    assert told in done.stderr
 
 
 def test_every_setting_is_listed_with_its_default() -> None:

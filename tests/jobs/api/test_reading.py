@@ -1,12 +1,9 @@
 """Reading a job: the object, its status, its result, its files, its manifest (contract, section 4)."""
 
-import gzip
 import io
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from django.core.files.storage import default_storage
 from django.db import connection
 from django.test import Client as HttpClient
 from django.test.utils import CaptureQueriesContext
@@ -137,89 +134,6 @@ def test_an_artifacts_address(api: Api, running: Job) -> None:
     assert url == f"http://testserver/artifacts/{artifact.token}"
     foreign = end(make_running_job())
     assert api.get(f"artifacts/{foreign.pk}/url").json()["code"] == "not_found"
-
-
-def fetch(artifact: Artifact, **headers: str) -> tuple[Any, bytes]:
-    """Download an artifact without any credential."""
-    answer: Any = HttpClient().get(f"/artifacts/{artifact.token}", headers=headers)
-    return answer, b"".join(answer.streaming_content) if answer.streaming else answer.content
-
-
-def test_an_html_report_can_do_nothing_on_our_origin(running: Job) -> None:
-    answer, body = fetch(end(running))
-    assert body == HTML
-    assert answer.headers["Content-Security-Policy"] == "sandbox allow-scripts"
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    assert answer.headers["Referrer-Policy"] == "no-referrer"
-
-
-def test_the_compressed_file_is_sent_as_it_is(running: Job) -> None:
-    answer, body = fetch(end(running), accept_encoding="gzip, br")
-    assert answer.headers["Content-Encoding"] == "gzip"
-    assert "Accept-Encoding" in answer.headers["Vary"]
-    assert gzip.decompress(body) == HTML
-
-
-@pytest.mark.parametrize(
-    ("asked", "status", "expected"),
-    [
-        ("bytes=0-9", 206, HTML[:10]),
-        ("bytes=10-", 206, HTML[10:]),
-        ("bytes=-7", 206, HTML[-7:]),
-        ("bytes=5-999999", 206, HTML[5:]),
-        ("bytes=999999-", 416, b""),
-        ("bytes=0-1,5-6", 200, HTML),
-        ("bytes=-", 200, HTML),
-        ("bytes=5-2", 200, HTML),
-        ("nonsense", 200, HTML),
-    ],
-)
-def test_parts_of_an_artifact(running: Job, asked: str, status: int, expected: bytes) -> None:
-    answer, body = fetch(end(running), range=asked)
-    assert (answer.status_code, body) == (status, expected)
-
-
-def test_an_unchanged_artifact_is_not_sent_again(running: Job) -> None:
-    artifact = end(running)
-    tag = fetch(artifact)[0].headers["ETag"]
-    answer, body = fetch(artifact, if_none_match=tag)
-    assert (answer.status_code, body) == (304, b"")
-
-
-def test_each_representation_has_a_tag_of_its_own(running: Job) -> None:
-    artifact = end(running)
-    plain, packed = fetch(artifact)[0], fetch(artifact, accept_encoding="gzip")[0]
-    assert plain.headers["ETag"] != packed.headers["ETag"]
-    assert plain.headers["Accept-Ranges"] == "bytes"
-    assert "Accept-Ranges" not in packed.headers
-    assert fetch(artifact, accept_encoding="gzip", if_none_match=plain.headers["ETag"])[0].status_code == 200
-    assert fetch(artifact, accept_encoding="gzip, br", if_none_match=packed.headers["ETag"])[0].status_code == 304
-    assert fetch(artifact, if_none_match="*")[0].status_code == 304
-
-
-@pytest.mark.parametrize("accepted", ["gzip;q=0", "gzip; q=0.0", "br", "xgzip", "identity"])
-def test_nobody_gets_a_compressed_file_unasked(running: Job, accepted: str) -> None:
-    answer, body = fetch(end(running), accept_encoding=accepted)
-    assert body == HTML
-    assert "Content-Encoding" not in answer.headers
-
-
-def test_a_part_of_other_content_is_not_mixed_in(running: Job) -> None:
-    artifact = end(running)
-    assert fetch(artifact, range="bytes=0-1", if_range='"other"')[0].status_code == 200
-    assert fetch(artifact, range="bytes=0-1", if_range=f'"{artifact.sha256}"')[0].status_code == 206
-
-
-def test_the_head_of_an_artifact_reads_nothing(running: Job) -> None:
-    answer: Any = HttpClient().head(f"/artifacts/{end(running).token}")
-    assert (answer.status_code, answer.streaming, answer.headers["Content-Length"]) == (200, False, str(len(HTML)))
-
-
-def test_a_file_that_the_storage_lost_is_not_found(running: Job) -> None:
-    artifact = end(running)
-    default_storage.delete(artifact.storage_name)
-    answer, _ = fetch(artifact)
-    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
 @pytest.mark.django_db

@@ -1,0 +1,191 @@
+"""Storing what a job leaves: on the disk and in a bucket, whole or not at all."""
+
+import io
+import itertools
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.core.files.storage import default_storage
+from django.utils import timezone
+from pytest_django import Settings
+
+from jobs import artifacts, execution, registration, stopping, sweep
+from jobs.artifacts import NotStored
+from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
+from jobs.models import Artifact, Build, Job, Run
+from jobs.stopping import Stop, WorkerStops
+from tests.factories import make_running_job
+from tests.jobs.simulators import claim, content, run
+from tests.s3_server import S3Server
+
+KIND = Artifact.Kind.INPUT
+
+
+@pytest.fixture
+def minisim(transactional_db: None) -> Build:
+    """The built-in simulator."""
+    return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try three times without waiting between."""
+    monkeypatch.setattr(artifacts, "SAVE_WAITS_SECONDS", (0, 0))
+
+
+def before_a_try(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[[], object]) -> None:
+    """Do something before a further try at a save, the second or the third."""
+    require_time, tries = stopping.stop.require_time, itertools.count(2)
+
+    def act() -> None:
+        require_time()
+        if next(tries) == number:
+            action()
+
+    monkeypatch.setattr(stopping.stop, "require_time", act)
+
+
+def store(job: Job, data: bytes = b"mage=x\n") -> Artifact:
+    return artifacts.store(job, KIND, io.BytesIO(data))
+
+
+def stored_names(job: Job) -> list[str]:
+    """Return the names of a job's files as the storage lists them."""
+    return [name for name in default_storage.listdir(artifacts.folder_of(job.pk))[1] if str(job.pk) in name]
+
+
+@pytest.mark.usefixtures("each_storage")
+def test_all_that_a_job_leaves_can_be_read_again(minisim: Build) -> None:
+    job = run(html=True, csv=True)
+    assert job.status == "completed"
+    for artifact in job.artifacts.all():
+        assert len(content(job, Artifact.Kind(artifact.kind))) == artifact.bytes
+    assert len(stored_names(job)) == 6
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("each_storage")
+def test_a_file_saved_again_replaces_the_first() -> None:
+    job = make_running_job()
+    first, second = store(job), store(job, b"another")
+    assert first.storage_name == second.storage_name
+    second.save(force_insert=True)
+    assert content(job, KIND) == b"another"
+    assert len(stored_names(job)) == 1
+
+
+@pytest.mark.django_db
+def test_a_bucket_that_comes_back_gets_the_file(bucket: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket.stop()
+    before_a_try(monkeypatch, 3, bucket.start)
+    job = make_running_job()
+    store(job).save(force_insert=True)
+    assert content(job, KIND) == b"mage=x\n"
+
+
+def break_disk(settings: Settings, path: Path) -> Path:
+    """Keep artifacts in a folder that is none; return it, to be made one."""
+    path.write_text("not a folder")
+    options = {"location": str(path)}
+    settings.STORAGES = settings.STORAGES | {"default": settings.STORAGES["default"] | {"OPTIONS": options}}
+    return path
+
+
+def break_bucket(settings: Settings, s3_server: S3Server) -> None:
+    """Keep artifacts where the key is refused."""
+    settings.STORAGES = s3_server.storages(secret_access_key="another")
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def broken(request: pytest.FixtureRequest, settings: Settings, tmp_path: Path, s3_server: S3Server) -> None:
+    """Let nothing be stored."""
+    if request.param == "disk":
+        break_disk(settings, tmp_path / "artifacts")
+    else:
+        break_bucket(settings, s3_server)
+
+
+@pytest.mark.usefixtures("broken")
+def test_without_its_report_a_job_does_not_complete(minisim: Build) -> None:
+    job = run()
+    assert (job.status, job.attempt, job.error_code) == ("running", 1, None)
+    assert Run.objects.get(job=job).exit_code == "0"
+    assert not Artifact.objects.exists()
+
+
+def lose(job: Job) -> Job:
+    """Let the sweep find that the job's lease has run out."""
+    Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    assert sweep.recover_expired_leases() == 1
+    return Job.objects.get(pk=job.pk)
+
+
+def test_another_attempt_makes_good_what_could_not_be_stored(
+    minisim: Build, settings: Settings, tmp_path: Path
+) -> None:
+    path = break_disk(settings, tmp_path / "artifacts")
+    job = lose(run())
+    assert (job.status, job.retried) == ("queued", True)
+    path.unlink()
+    execution.execute(claim())
+    job = Job.objects.get(pk=job.pk)
+    assert (job.status, job.attempt) == ("completed", 2)
+    assert set(job.artifacts.values_list("attempt", flat=True)) == {2}
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_job_whose_files_can_never_be_stored_is_interrupted(minisim: Build, settings: Settings) -> None:
+    settings.MAX_ATTEMPTS = 1
+    job = lose(run())
+    assert (job.status, job.error_code, job.credits_consumed) == ("failed", "execution_interrupted", 0)
+
+
+@pytest.mark.django_db
+def test_a_disk_that_recovers_gets_the_file(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = break_disk(settings, tmp_path / "artifacts")
+    before_a_try(monkeypatch, 2, path.unlink)
+    job = make_running_job()
+    store(job).save(force_insert=True)
+    assert content(job, KIND) == b"mage=x\n"
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("broken")
+def test_a_worker_that_stops_waits_for_no_storage(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    settings.STOP_SECONDS = 0
+    monkeypatch.setattr(stopping, "stop", Stop())
+    stopping.stop.ask()
+    with pytest.raises(WorkerStops):
+        store(make_running_job())
+
+
+@pytest.mark.django_db
+def test_a_full_disk_keeps_no_part_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    job = make_running_job()
+    with pytest.raises(NotStored, match="No space left"):
+        store(job)
+    assert stored_names(job) == []
+
+
+@pytest.mark.django_db
+def test_what_cannot_be_discarded_is_left_to_the_retention(
+    settings: Settings, s3_server: S3Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    break_bucket(settings, s3_server)
+    artifacts.discard([Artifact(pk=1, storage_name="17000/123/1-1-input.gz")])
+    assert "stays until its job's retention ends" in caplog.text
+
+
+@pytest.mark.django_db
+def test_what_cannot_be_read_to_be_stored_is_not_stored() -> None:
+    with Path("/proc/self/mem").open("rb") as unreadable, pytest.raises(NotStored):
+        artifacts.store(make_running_job(), KIND, unreadable)

@@ -1,0 +1,141 @@
+"""Downloads of artifacts, from each storage (contract, sections 4 and 6)."""
+
+import gzip
+import io
+import secrets
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.core.files.storage import default_storage
+from django.test import Client as HttpClient
+
+from jobs import artifacts, lifecycle
+from jobs.lifecycle import Outcome
+from jobs.models import Artifact, Status
+from tests.factories import make_running_job
+
+pytestmark = pytest.mark.usefixtures("each_storage")
+
+HTML = b"<!doctype html><script>alert(1)</script>" + b"x" * 5000
+
+
+@pytest.fixture
+def artifact(db: None) -> Artifact:
+    """The only artifact of a completed job."""
+    job = make_running_job()
+    stored = artifacts.store(job, Artifact.Kind.HTML_REPORT, io.BytesIO(HTML))
+    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"mainActor": None}))
+    stored.save(force_insert=True)
+    return stored
+
+
+def fetch(artifact: Artifact, **headers: str) -> tuple[Any, bytes]:
+    """Download an artifact without any credential."""
+    answer: Any = HttpClient().get(f"/artifacts/{artifact.token}", headers=headers)
+    return answer, b"".join(answer.streaming_content) if answer.streaming else answer.content
+
+
+def test_an_html_report_can_do_nothing_on_our_origin(artifact: Artifact) -> None:
+    answer, body = fetch(artifact)
+    assert body == HTML
+    assert answer.headers["Content-Security-Policy"] == "sandbox allow-scripts"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+
+
+def test_the_compressed_file_is_sent_as_it_is(artifact: Artifact) -> None:
+    answer, body = fetch(artifact, accept_encoding="gzip, br")
+    assert answer.headers["Content-Encoding"] == "gzip"
+    assert "Accept-Encoding" in answer.headers["Vary"]
+    assert gzip.decompress(body) == HTML
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "expected"),
+    [
+        ("bytes=0-9", 206, HTML[:10]),
+        ("bytes=10-", 206, HTML[10:]),
+        ("bytes=-7", 206, HTML[-7:]),
+        ("bytes=5-999999", 206, HTML[5:]),
+        ("bytes=999999-", 416, b""),
+        ("bytes=0-1,5-6", 200, HTML),
+        ("bytes=-", 200, HTML),
+        ("bytes=5-2", 200, HTML),
+        ("nonsense", 200, HTML),
+    ],
+)
+def test_parts_of_an_artifact(artifact: Artifact, asked: str, status: int, expected: bytes) -> None:
+    answer, body = fetch(artifact, range=asked)
+    assert (answer.status_code, body) == (status, expected)
+
+
+def test_an_unchanged_artifact_is_not_sent_again(artifact: Artifact) -> None:
+    tag = fetch(artifact)[0].headers["ETag"]
+    answer, body = fetch(artifact, if_none_match=tag)
+    assert (answer.status_code, body) == (304, b"")
+
+
+def test_each_representation_has_a_tag_of_its_own(artifact: Artifact) -> None:
+    plain, packed = fetch(artifact)[0], fetch(artifact, accept_encoding="gzip")[0]
+    assert plain.headers["ETag"] != packed.headers["ETag"]
+    assert plain.headers["Accept-Ranges"] == "bytes"
+    assert "Accept-Ranges" not in packed.headers
+    assert fetch(artifact, accept_encoding="gzip", if_none_match=plain.headers["ETag"])[0].status_code == 200
+    assert fetch(artifact, accept_encoding="gzip, br", if_none_match=packed.headers["ETag"])[0].status_code == 304
+    assert fetch(artifact, if_none_match="*")[0].status_code == 304
+
+
+@pytest.mark.parametrize("accepted", ["gzip;q=0", "gzip; q=0.0", "br", "xgzip", "identity"])
+def test_nobody_gets_a_compressed_file_unasked(artifact: Artifact, accepted: str) -> None:
+    answer, body = fetch(artifact, accept_encoding=accepted)
+    assert body == HTML
+    assert "Content-Encoding" not in answer.headers
+
+
+def test_a_part_of_other_content_is_not_mixed_in(artifact: Artifact) -> None:
+    assert fetch(artifact, range="bytes=0-1", if_range='"other"')[0].status_code == 200
+    assert fetch(artifact, range="bytes=0-1", if_range=f'"{artifact.sha256}"')[0].status_code == 206
+
+
+def test_the_head_of_an_artifact_reads_nothing(artifact: Artifact) -> None:
+    answer: Any = HttpClient().head(f"/artifacts/{artifact.token}")
+    assert (answer.status_code, answer.streaming, answer.headers["Content-Length"]) == (200, False, str(len(HTML)))
+
+
+def test_a_file_that_the_storage_lost_is_not_found(artifact: Artifact) -> None:
+    default_storage.delete(artifact.storage_name)
+    answer, _ = fetch(artifact)
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+def test_a_download_survives_the_removal_of_its_file(artifact: Artifact) -> None:
+    answer: Any = HttpClient().get(f"/artifacts/{artifact.token}")
+    default_storage.delete(artifact.storage_name)
+    assert b"".join(answer.streaming_content) == HTML
+
+
+@contextmanager
+def peak() -> Iterator[list[int]]:
+    """Measure the most memory, in bytes, that a block allocates beyond what was there before."""
+    measured: list[int] = []
+    tracemalloc.start()
+    try:
+        yield measured
+        measured.append(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+
+
+def test_files_are_streamed_in_both_directions(artifact: Artifact) -> None:
+    content = io.BytesIO(secrets.token_bytes(24 << 20))
+    with peak() as uploading:
+        stored = artifacts.store(artifact.job, Artifact.Kind.JSON_REPORT, content)
+    stored.save(force_insert=True)
+    with peak() as downloading:
+        answer: Any = HttpClient().get(f"/artifacts/{stored.token}")
+        assert sum(map(len, answer.streaming_content)) == stored.bytes
+    assert uploading[0] < 12 << 20
+    assert downloading[0] < 4 << 20

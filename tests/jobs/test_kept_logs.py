@@ -1,0 +1,85 @@
+"""The logs that are kept of a job, however its simulator ended, with real processes."""
+
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from jobs import cancellation, credentials, execution, verdict
+from jobs.credentials import GameCredentials
+from jobs.models import Artifact, Job
+from jobs.simulator import command
+from tests.factories import make_job
+from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, claim, content, make_stand_in, run, run_beside
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+STDOUT, STDERR = Artifact.Kind.STDOUT_LOG, Artifact.Kind.STDERR_LOG
+LAST_WORDS = "print('half way', flush=True); print('a warning', file=sys.stderr, flush=True)\n"
+FLOOD = "line = b'x' * 65535 + b'\\n'\nfor _ in range(1024): sys.stdout.buffer.write(line)"
+DISK_FLOOD = "out = open('big', 'wb')\nwhile True: out.write(bytes(1 << 20)); out.flush()"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (LEAVE_REPORT, None),
+        ("print('Error: bad talents', file=sys.stderr); sys.exit(1)", "simulation_error"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "execution_failed"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "execution_failed"),
+        (FLOOD, "execution_failed"),
+        (DISK_FLOOD, "execution_failed"),
+        ("signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)", "max_credits_reached"),
+    ],
+    ids=["completed", "refused", "crashed", "killed", "output flood", "disk flood", "timed out"],
+)
+def test_every_end_leaves_both_logs(tmp_path: Path, settings: Settings, body: str, code: str | None) -> None:
+    settings.SIM_OUTPUT_BYTES, settings.SIM_DISK_BYTES = 4 << 20, 4 << 20
+    make_stand_in(tmp_path, LAST_WORDS + body)
+    job = run(ceiling_credits=64, ceiling_runtime_seconds=2)
+    assert job.error_code == code
+    assert content(job, STDOUT).startswith(b"half way\n")
+    assert content(job, STDERR).startswith(b"a warning\n")
+
+
+@pytest.mark.parametrize("broken", [(verdict, "judge"), (command, "input_text")], ids=["judging", "storing"])
+def test_an_error_of_ours_leaves_the_logs_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: tuple[object, str]
+) -> None:
+    make_stand_in(tmp_path, LAST_WORDS + LEAVE_REPORT)
+    monkeypatch.setattr(*broken, lambda *_, **__: 1 / 0)
+    job = run(csv=True)
+    assert (job.error_code, job.credits_consumed, job.summary) == ("internal", 0, None)
+    assert set(Artifact.objects.filter(job=job).values_list("kind", flat=True)) == {STDOUT, STDERR}
+    assert content(job, STDERR) == b"a warning\n"
+
+
+def test_a_cancelled_job_leaves_both_logs(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, LAST_WORDS + RUN_UNTIL_ASKED)
+    job = run_beside(cancellation.cancel)
+    assert job.status == "cancelled"
+    assert content(job, STDOUT).startswith(b"half way\n")
+    assert content(job, STDERR) == b"a warning\n"
+
+
+def test_size_and_hash_are_those_of_the_collapsed_log(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, f"for _ in range(5000): print('the same again')\n{LEAVE_REPORT}")
+    job = run()
+    kept = content(job, STDOUT)
+    assert kept == b"the same again\n[the line above came 5000 times in a row]\n"
+    assert Artifact.objects.get(job=job, kind=STDOUT).bytes == len(kept)
+
+
+def test_a_bar_that_is_redrawn_leaves_its_last_state(tmp_path: Path) -> None:
+    bar = "for n in range(10001): print(f'Generating: {n}/10000', end='\\r')\nprint()\n"
+    make_stand_in(tmp_path, bar + LEAVE_REPORT)
+    assert content(run(), STDOUT) == b"Generating: 10000/10000\n"
+
+
+def test_collapsed_lines_hold_no_secret(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, f"for _ in range(999): print('token {'s3cr3t' * 3} refused')\n{LEAVE_REPORT}")
+    job = make_job(has_credentials=True)
+    credentials.store(job.pk, GameCredentials(client_id="client-id", client_secret="s3cr3t" * 3), seconds=60)
+    execution.execute(claim())
+    kept = content(Job.objects.get(pk=job.pk), STDOUT)
+    assert kept == b"token [removed] refused\n[the line above came 999 times in a row]\n"

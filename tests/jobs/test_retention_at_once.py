@@ -1,0 +1,56 @@
+"""The retention's rounds beside each other, and how they find what is due."""
+
+import io
+from datetime import timedelta
+
+import pytest
+from django.core.files.storage import default_storage
+from django.db import connection
+from django.utils import timezone
+
+from jobs import artifacts, lifecycle, retention, tasks
+from jobs.lifecycle import Outcome
+from jobs.models import Artifact, Job, JobProfile, Status
+from tests.concurrency import at_once
+from tests.factories import make_running_job
+
+CANCELLED = Outcome(status=Status.CANCELLED, error_code="user_cancelled")
+
+
+def make_expired_job() -> Job:
+    """Make an ended job of long ago, with a file."""
+    job = make_running_job()
+    artifacts.store(job, Artifact.Kind.INPUT, io.BytesIO(b"mage=x")).save(force_insert=True)
+    assert lifecycle.finish(job, CANCELLED)
+    Job.objects.filter(pk=job.pk).update(created_at=timezone.now() - timedelta(days=40))
+    return job
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("each_storage")
+def test_rounds_at_once_clear_each_job_once() -> None:
+    jobs = [make_expired_job() for _ in range(6)]
+    cleared: list[int] = []
+    at_once(4, lambda: cleared.append(retention.clear_expired()))
+    assert sum(cleared) == 6
+    assert not JobProfile.objects.exists()
+    assert not any(default_storage.exists(job.artifacts.get().storage_name) for job in jobs)
+
+
+@pytest.mark.django_db
+def test_what_is_due_is_found_by_its_index() -> None:
+    make_expired_job()
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off; ANALYZE jobs_job")
+    due = retention.overdue().order_by("created_at").values_list("pk")[:500]
+    plan = due.explain()
+    assert "Index Scan using job_uncleared" in plan
+    assert "Index Cond: (created_at <" in plan
+
+
+@pytest.mark.django_db
+def test_the_task_clears(caplog: pytest.LogCaptureFixture) -> None:
+    make_expired_job()
+    with caplog.at_level("INFO"):
+        tasks.clear_expired()
+    assert "the files of 1 expired jobs removed" in caplog.text

@@ -1,0 +1,62 @@
+"""A real S3 server, rclone's, with one bucket. It checks signatures, and can be stopped and started again."""
+
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from simservice.localstack.redis_server import free_port
+
+RCLONE = Path(sys.executable).with_name("rclone")
+KEY_ID, SECRET = "tests-only", "for-tests-only"
+START_SECONDS = 20
+
+
+class S3Server:
+    """The server of one folder, whose only subfolder is the bucket."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        (folder / "artifacts").mkdir()
+
+    def start(self) -> None:
+        """Start it and return when it answers."""
+        address, keys = f"127.0.0.1:{self.port}", f"{KEY_ID},{SECRET}"
+        command = [str(RCLONE), "serve", "s3", "--addr", address, "--auth-key", keys, "--config", "/dev/null"]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen([*command, str(self.folder)], stdout=log, stderr=log)
+        deadline = time.monotonic() + START_SECONDS
+        while not self.answers():
+            assert time.monotonic() < deadline, (self.folder / "log").read_text()
+            time.sleep(0.02)
+
+    def answers(self) -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+            return True
+        return False
+
+    def stop(self) -> None:
+        """Stop it; what it has stored stays."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def storages(self, **options: str) -> dict[str, Any]:
+        """Return `STORAGES` with artifacts in the bucket."""
+        defaults = {
+            "bucket": "artifacts",
+            "endpoint_url": f"http://127.0.0.1:{self.port}",
+            "region": "",
+            "access_key_id": KEY_ID,
+            "secret_access_key": SECRET,
+        }
+        backend = "simservice.storages.s3.BucketStorage"
+        return settings.STORAGES | {"default": {"BACKEND": backend, "OPTIONS": defaults | options}}

@@ -1,0 +1,72 @@
+"""Files on the disk and objects in a bucket."""
+
+import os
+from pathlib import Path
+
+import pytest
+from django.core.files.base import ContentFile
+
+from simservice.storages import local
+from simservice.storages.local import LocalStorage
+from simservice.storages.s3 import BucketStorage
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> LocalStorage:
+    return LocalStorage(location=str(tmp_path / "files"))
+
+
+def test_a_saved_file_is_on_the_disk_with_its_folders(
+    disk: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(local, "sync_folder", synced.append)
+    disk.save("a/b/one", ContentFile(b"1"))
+    assert {str(folder.relative_to(tmp_path)) for folder in synced} == {"files/a/b", "files/a", "files", "."}
+    synced.clear()
+    disk.save("a/b/two", ContentFile(b"2"))
+    assert synced == [tmp_path / "files/a/b"]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(disk: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    there: list[bool] = []
+    monkeypatch.setattr(os, "fsync", lambda _: there.append(disk.exists("a")))
+    disk.save("a", ContentFile(b"1"))
+    assert there[0] is False
+
+
+def test_others_may_read_a_file(disk: LocalStorage) -> None:
+    disk.save("a", ContentFile(b"1"))
+    assert Path(disk.path("a")).stat().st_mode & 0o777 == 0o644
+
+
+def test_emptied_folders_go_and_others_stay(disk: LocalStorage, tmp_path: Path) -> None:
+    for name in ("a/b/one", "a/c/two"):
+        disk.save(name, ContentFile(b"1"))
+    disk.delete("a/b/one")
+    disk.delete("a/b/one")
+    assert (disk.listdir("a"), disk.listdir("a/b")) == ((["c"], []), ([], []))
+    disk.delete("a/c/two")
+    assert list((tmp_path / "files").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "style"), [("", "auto"), ("http://minio:9000", "path")], ids=["Amazon", "another"]
+)
+def test_a_bucket_is_addressed_as_its_service_expects(endpoint: str, style: str) -> None:
+    storage = BucketStorage(bucket="b", endpoint_url=endpoint, access_key_id="a", secret_access_key="s")
+    assert storage.client_config.s3 == {"addressing_style": style}
+    assert storage.connection.meta.client.meta.endpoint_url == endpoint or endpoint == ""
+
+
+def test_an_object_is_not_marked_as_encoded() -> None:
+    stored = BucketStorage(bucket="b")._get_write_parameters("1-1-json_report.gz")
+    assert stored == {"ContentType": "application/gzip"}
+
+
+def test_given_keys_are_not_mixed_with_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ambient")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "ambient")
+    given = BucketStorage(bucket="b", access_key_id="a", secret_access_key="s")
+    assert (given.access_key, given.security_token) == ("a", None)
+    assert BucketStorage(bucket="b").access_key == "ambient"
