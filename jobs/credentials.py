@@ -3,17 +3,15 @@
 They never touch the database, a message, a log or a command line (specification, Resources; design, section 7).
 """
 
-import base64
-import hashlib
-import hmac
 import json
 import logging
 from dataclasses import dataclass, field
 
-from cryptography.fernet import Fernet, InvalidToken
+from cryptography.fernet import InvalidToken, MultiFernet
 from django.conf import settings
 from redis.exceptions import RedisError
 
+from simservice import sealing
 from simservice.api.errors import SecretStoreUnavailable
 from simservice.hints import ask, redis
 
@@ -72,10 +70,9 @@ def kept() -> list[int]:
     return [int(str(key).removeprefix(PREFIX)) for key in keys]
 
 
-def cipher() -> Fernet:
+def cipher() -> MultiFernet:
     """Return what encrypts the credentials, with a key made from the deployment's."""
-    key = hmac.new(settings.CREDENTIALS_KEY.encode(), b"game credentials", hashlib.sha256).digest()
-    return Fernet(base64.urlsafe_b64encode(key))
+    return sealing.cipher([settings.CREDENTIALS_KEY], purpose="game credentials")
 
 
 def key_of(job_id: int) -> str:

@@ -16,7 +16,7 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 
 from billing import ledger
-from jobs import credentials, usage
+from jobs import credentials, notifying, usage
 from jobs.models import HELD, TERMINAL, Build, Job, JobEvent, Run, Status
 
 ENDS = frozenset(TERMINAL)
@@ -193,18 +193,19 @@ def end_lost_runs(job: Job) -> None:
 
 
 def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
-    """End the job, settle its credits and count its use; False when it is no longer this attempt's.
+    """End the job, settle its credits, count its use, write its event; False when it is no longer this attempt's.
 
     The given instance stays as it was read, so that an end whose transaction failed can be tried again.
     """
+    reason = outcome.reason and outcome.reason[:500]
     with transaction.atomic():
         ended = move(
             copy(job),
             to=outcome.status,
-            reason=outcome.reason or "",
+            reason=reason or "",
             guard=guard,
             error_code=outcome.error_code,
-            status_reason=outcome.reason and outcome.reason[:500],
+            status_reason=reason,
             simulator_exit_code=outcome.exit_code,
             sim_duration_ms=outcome.sim_duration_ms,
             credits_consumed=outcome.credits_consumed,
@@ -215,6 +216,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
         if ended:
             ledger.settle(job.pk, spent=outcome.credits_consumed)
             usage.record(job)
+            notifying.record_end(job, status=outcome.status, reason=reason, error_code=outcome.error_code)
             if job.has_credentials:
                 transaction.on_commit(partial(credentials.forget, job.pk))
     return ended

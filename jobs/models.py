@@ -100,6 +100,8 @@ class Job(models.Model):
     csv = models.BooleanField(default=False)
     # Whether game credentials came along; they themselves are never in the database.
     has_credentials = models.BooleanField(default=False)
+    # Whether its end is told to the client's webhook.
+    wants_webhook = models.BooleanField(default=False)
     json_version = models.PositiveSmallIntegerField(default=2)
     metadata = models.JSONField(default=dict)
 

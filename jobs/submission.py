@@ -27,6 +27,7 @@ from simservice.api.errors import (
     WebhookNotConfigured,
 )
 from simservice.ids import new_token, next_id
+from webhooks import endpoints
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +122,7 @@ def vet(submission: Submission, *, key: ApiKey) -> Vetted:
     analysis = vetting.vet_profile(submission)
     vetting.require_variants(analysis, plan=plan)
     pin = vetting.require_pin(submission.build_id, git_branch=submission.git_branch, plan=plan)
-    if submission.webhook_events:
+    if submission.webhook_events and not endpoints.is_enabled(key.client):
         raise WebhookNotConfigured
     return Vetted(submission=submission, key=key, ceilings=ceilings, analysis=analysis, pin=pin)
 
@@ -283,6 +284,7 @@ def new_job(vetted: Vetted, *, job_id: int, fee: int) -> Job:
         html=submission.html,
         csv=submission.csv,
         has_credentials=submission.credentials is not None,
+        wants_webhook=bool(submission.webhook_events),
         json_version=submission.json_version,
         metadata=dict(submission.metadata),
         max_credits=ceilings.credits if ceilings.capped else None,

@@ -58,6 +58,14 @@ DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / ".local"))).resolve()
 # Encrypts the game credentials that wait in Redis with their jobs
 CREDENTIALS_KEY = env.str("CREDENTIALS_KEY", default="") or SECRET_KEY
 
+# Webhooks: the keys of the secrets in the database (the first seals, all open), the limits of one client, the
+# addresses of development that no rule is applied to, and a certificate authority to trust beside the usual ones
+WEBHOOK_SECRETS_KEYS = env.list("WEBHOOK_SECRETS_KEYS", default=[]) or [SECRET_KEY]
+WEBHOOK_PER_SECOND = env.int("WEBHOOK_PER_SECOND", default=20)
+WEBHOOK_IN_FLIGHT = env.int("WEBHOOK_IN_FLIGHT", default=4)
+WEBHOOK_ALLOWED_ADDRESSES = env.list("WEBHOOK_ALLOWED_ADDRESSES", default=[])
+WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", default="")
+
 # What changes the contract (contract, section 0)
 API_RESOURCE = env.str("API_RESOURCE", default="sim")
 SERVICE_BRAND = env.str("SERVICE_BRAND", default="Service")
@@ -107,6 +115,7 @@ INSTALLED_APPS = [
     "simservice",
     "billing",
     "clients",
+    "webhooks",
     "jobs",
     "dashboard",
 ]
@@ -178,9 +187,24 @@ CELERY_BEAT_SCHEDULE = {
     "expire-grants": {"task": "billing.tasks.expire_grants", "schedule": 60, "options": {"expires": 300}},
     "grant-allowances": {"task": "billing.tasks.grant_allowances", "schedule": 60, "options": {"expires": 300}},
     "forget-credentials": {"task": "jobs.tasks.forget_credentials", "schedule": 60, "options": {"expires": 300}},
+    "announce-deliveries": {
+        "task": "webhooks.tasks.announce_due",
+        "schedule": SWEEP_SECONDS,
+        "options": {"expires": SWEEP_SECONDS * 5},
+    },
+    "keep-webhooks": {"task": "webhooks.tasks.keep", "schedule": 60, "options": {"expires": 300}},
     "forget-builds": {"task": "jobs.tasks.forget_builds", "schedule": 3600},
     "clear-expired": {"task": "jobs.tasks.clear_expired", "schedule": 60, "options": {"expires": 60}},
 }
+
+# What the service writes to people; without a server it is only logged.
+EMAIL: dict[str, Any] = env.email_url("EMAIL_URL", default="consolemail://")
+EMAIL_BACKEND = EMAIL["EMAIL_BACKEND"]
+EMAIL_HOST, EMAIL_PORT = EMAIL.get("EMAIL_HOST") or "localhost", EMAIL.get("EMAIL_PORT") or 25
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = EMAIL.get("EMAIL_HOST_USER") or "", EMAIL.get("EMAIL_HOST_PASSWORD") or ""
+EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL.get("EMAIL_USE_TLS", False), EMAIL.get("EMAIL_USE_SSL", False)
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="webmaster@localhost")
 
 STORAGES = {
     "default": artifact_storage(),

@@ -233,3 +233,12 @@ MANIFEST: shapes.Manifest = {
     "result": {"summary": SEVERAL},
     "artifacts": [{**FILE, "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}],
 }
+TERMINAL: shapes.TerminalPayload = {"id": JOB_ID, "status": "completed", "statusReason": None}
+if VARIANT.webhook_has_error_code:
+    TERMINAL["errorCode"] = None
+TERMINAL_EVENT: shapes.TerminalEvent = {
+    "kind": "job.terminal",
+    "version": "v1",
+    "timestamp": ENDED,
+    "payload": TERMINAL,
+}

@@ -2,11 +2,13 @@
 
 from typing import Annotated, Any, Literal
 
+from django.conf import settings
+
 from jobs import variants
 from jobs.api import examples, shapes
 from jobs.api.requests import HEADERS, MAX_CREDENTIAL, MAX_PROFILE_BYTES, PARAMETERS, STORABLE, SubmissionFields
 from simservice.api import errors
-from simservice.api.operations import Answer, Body, Header, Link, Operation, Parameter
+from simservice.api.operations import WEBHOOKS, Answer, Body, Header, Link, Operation, Parameter, Webhook
 from simservice.api.shapes import Count, Id, Rule, Uuid
 
 JOB_ID = Parameter(name="job_id", location="path", shape=Id, description="The job's id", example=examples.JOB_ID)
@@ -340,4 +342,46 @@ DOWNLOAD_ARTIFACT = Operation(
         416: Answer(description="There is no such part"),
     },
     errors=[errors.NotFound, errors.QueueUnavailable],
+)
+BRAND = settings.SERVICE_BRAND
+WEBHOOKS["job.terminal"] = Webhook(
+    id="jobTerminal",
+    summary="A job has ended",
+    description="Posted to the webhook of the client whose key submitted the job, if the job asked for it. It can "
+    "arrive more than once, with the same event id.",
+    headers=[
+        Parameter(
+            name=f"X-{BRAND}-Signature",
+            location="header",
+            shape=Annotated[str, Rule(pattern="^t=[0-9]+(,v1=[0-9a-f]{64})+$")],
+            description="The time in Unix seconds, and the HMAC-SHA256 of the time, a dot and the body under the "
+            "signing secret; two of them while the secret is being rotated",
+            example=f"t=1795162214,v1={'6f1c' * 16}",
+            required=True,
+        ),
+        Parameter(
+            name=f"X-{BRAND}-Event-Id",
+            location="header",
+            shape=Annotated[str, Rule(pattern="^evt_[0-9a-f]{32}$")],
+            description="The same however often the event is sent",
+            example="evt_5f0c8a1e9d3b47c2a6e4f1b09d8c7a63",
+            required=True,
+        ),
+        Parameter(
+            name=f"X-{BRAND}-Delivery-Id",
+            location="header",
+            shape=Annotated[str, Rule(pattern="^dlv_[0-9a-f]{32}$")],
+            description="Another one for each attempt",
+            example="dlv_0b6c4d2f8e1a4c3b9d7e5f6a1b2c3d4e",
+            required=True,
+        ),
+    ],
+    body=Body(shape=shapes.TerminalEvent, examples={"completed": examples.TERMINAL_EVENT}),
+    answers={
+        "2XX": "Delivered",
+        "408": "Tried again later",
+        "429": "Tried again later; `Retry-After` is honoured",
+        "5XX": "Tried again later; `Retry-After` is honoured. So is no answer within ten seconds",
+        "default": "Given up; redirects are not followed",
+    },
 )

@@ -140,7 +140,7 @@ class CredentialsFields(StrictSerializer):
 
 
 class WebhookFields(StrictSerializer):
-    """What to be told of."""
+    """What the webhook of the key's client should be told of."""
 
     events = StrictListField(
         child=StrictChoiceField(choices=["job.terminal"]), allow_empty=False, max_length=MAX_EVENTS

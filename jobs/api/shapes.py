@@ -496,3 +496,21 @@ class Manifest(TypedDict):
     build: JobBuild | None
     result: ManifestResult
     artifacts: list[ManifestArtifact]
+
+
+class TerminalPayload(TypedDict):
+    """A job that has ended, as a webhook tells it."""
+
+    id: Id
+    status: Literal["completed", "failed", "cancelled", "timed_out"]
+    statusReason: Annotated[str | None, "Why it did not complete, in words"]
+    errorCode: NotRequired[Annotated[ErrorCode | None, "Why it did not complete; not in variant R"]]
+
+
+class TerminalEvent(TypedDict):
+    """What a webhook brings when a job has ended."""
+
+    kind: Literal["job.terminal"]
+    version: Literal["v1"]
+    timestamp: Annotated[Time, "When the event was created"]
+    payload: TerminalPayload

@@ -25,11 +25,13 @@ from simservice.api.operations import (
     RATE_LIMIT,
     REQUEST_ID,
     STATUS_HEADERS,
+    WEBHOOKS,
     Answer,
     Body,
     Header,
     Operation,
     Parameter,
+    Webhook,
     operation_of,
 )
 
@@ -99,6 +101,17 @@ class DocumentedSchema(AutoSchema):
             },
         }
         return {name: part for name, part in parts.items() if part}
+
+    def sent(self, webhook: Webhook) -> Schema:
+        """Return a webhook as the document has it: an operation whose answers are the receiver's."""
+        return {
+            "operationId": webhook.id,
+            "summary": webhook.summary,
+            "description": webhook.description,
+            "parameters": [self.parameter(header) for header in webhook.headers],
+            "requestBody": self.request_body({JSON[0]: webhook.body}),
+            "responses": {status: {"description": meaning} for status, meaning in webhook.answers.items()},
+        }
 
     def schema(self, shape: Any) -> Schema:
         """Return the schema of a shape, of a serializer's class or of a serializer's field."""
@@ -210,7 +223,14 @@ class KeyScheme(OpenApiAuthenticationExtension):
 
 
 class DocumentGenerator(SchemaGenerator):
-    """Adds the documented views that are not the framework's, and an example of every error."""
+    """Adds the documented views that are not the framework's, the webhooks, and an example of every error."""
+
+    webhooks: Schema
+
+    def get_schema(self, request: Any = None, public: bool = False) -> Schema:  # noqa: FBT001, FBT002
+        """Return the whole document."""
+        made: Schema = super().get_schema(request, public)
+        return {**made, "webhooks": self.webhooks}
 
     def parse(self, input_request: Any, public: bool) -> Schema:  # noqa: FBT001 - the framework's signature
         """Return all paths."""
@@ -219,6 +239,7 @@ class DocumentGenerator(SchemaGenerator):
         writer.registry = self.registry
         for path, operation in plain_operations(get_resolver(self.urlconf).url_patterns):
             paths[path] = {"get": writer.written(operation, ())}
+        self.webhooks = {kind: {"post": writer.sent(webhook)} for kind, webhook in WEBHOOKS.items()}
         for known in family():
             self.registry.register(error_example(known))
         return paths

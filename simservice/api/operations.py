@@ -78,6 +78,22 @@ class Operation:
     errors: Sequence[type[ApiError]] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Webhook:
+    """What the service itself sends to its clients' receivers."""
+
+    id: str
+    summary: str
+    description: str
+    headers: Sequence[Parameter]
+    body: Body
+    # What an answer of the receiver's means, by its status or range of them.
+    answers: Mapping[str, str]
+
+
+# By the kind of the event; whoever sends one says so here.
+WEBHOOKS: dict[str, Webhook] = {}
+
 REQUEST_ID = Header(name="X-Request-Id", shape=str, description="Names the request; quote it to ask for help.")
 # On answers to whoever sent a key; left out while Redis does not answer: nobody counts then, and nobody is refused.
 RATE_LIMIT = [

@@ -1,16 +1,31 @@
-"""One stack for all end-to-end tests."""
+"""One stack for all end-to-end tests, and a receiver that its webhooks may go to."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from tests.stack import Stack, running_stack
+from tests.webhooks.receivers import Receiver, make_authority, receiving
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
+    """A receiver on this machine with an authority of its own."""
+    with receiving(make_authority(tmp_path_factory.mktemp("authority"))) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[Stack]:
     """A stack with one simulation slot, in a folder of its own."""
-    # Short leases, so that the loss of a worker does not have to be waited for.
-    chosen = {"SIM_SLOTS": "1", "LEASE_SECONDS": "6", "HEARTBEAT_SECONDS": "2"}
+    chosen = {
+        "SIM_SLOTS": "1",
+        # Short leases, so that the loss of a worker does not have to be waited for.
+        "LEASE_SECONDS": "6",
+        "HEARTBEAT_SECONDS": "2",
+        "WEBHOOK_SECRETS_KEYS": "for the tests' stack",
+        "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
+        "WEBHOOK_CA_FILE": str(receiver.ca_file),
+    }
     with running_stack(tmp_path_factory.mktemp("stack"), **chosen) as started:
         yield started

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from billing import ledger
-from jobs import artifacts, credentials, execution, lifecycle, queue, stages, submission, sweep, usage
+from jobs import artifacts, credentials, execution, lifecycle, notifying, queue, stages, submission, sweep, usage
 from jobs.idempotency import Known
 from jobs.models import TERMINAL, Status
 from jobs.progress import Publisher
@@ -89,6 +89,7 @@ POINTS: dict[str, Arm] = {
     "status moved, not settled": after_move(*TERMINAL),
     "settled, use not counted": partial(after, ledger, "settle"),
     "use counted, not committed": partial(after, usage, "record"),
+    "event written, not committed": partial(after, notifying, "record_end"),
     "end not committed": partial(after, lifecycle, "finish"),
     "end committed": partial(after, execution, "conclude"),
 }
@@ -132,6 +133,7 @@ WITHIN_TRANSACTIONS = frozenset(
         "status moved, not settled",
         "settled, use not counted",
         "use counted, not committed",
+        "event written, not committed",
         "end not committed",
         "credits held, job not stored",
         "job stored, not committed",

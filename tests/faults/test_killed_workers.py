@@ -9,14 +9,14 @@ from django.db.models import F
 
 from billing import ledger
 from billing.models import Hold
-from clients.accounts import default_client
 from jobs import holds, sweep, tasks
 from jobs.models import TERMINAL, WAITING, DailyUsage, Job, JobEvent, Run
 from tests.billing.books import LONG
-from tests.factories import make_account, make_job
+from tests.factories import make_account, make_client, make_job
 from tests.faults.points import POINTS
 from tests.faults.workers import QUICK, running, start_worker
 from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, wait_until
+from webhooks.models import Event
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
 
@@ -31,10 +31,14 @@ ENDED, NOT_CLAIMED = "end committed", "within the claim"
 
 
 def job_on_credit(held_credits: int = CREDITS - FEE) -> Job:
-    """Accept a job with a fee, of an account that has so many credits and no others."""
+    """Accept a job with a fee and a webhook, of an account that has so many credits and no others."""
     account = make_account(credits=CREDITS)
     job = make_job(
-        default_client(account), ceiling_credits=CREDITS - FEE, held_credits=held_credits, priority_fee_credits=FEE
+        make_client(account),
+        ceiling_credits=CREDITS - FEE,
+        held_credits=held_credits,
+        priority_fee_credits=FEE,
+        wants_webhook=True,
     )
     ledger.correct(account, -(held_credits + FEE), reason="the factory buys what it holds")
     return job
@@ -58,7 +62,7 @@ def recover() -> None:
 
 
 def require_paid_once(job: Job) -> None:
-    """See that a job ended once, and was billed for the attempt that counts and nothing else."""
+    """See that a job ended once, was billed for the attempt that counts and nothing else, and is told of once."""
     assert JobEvent.objects.filter(job=job, to_status__in=TERMINAL).count() == 1
     assert not Run.objects.filter(ended_at=None).exists()
     hold = Hold.objects.get()
@@ -68,6 +72,7 @@ def require_paid_once(job: Job) -> None:
     assert (balances.reserved, balances.available) == (0, CREDITS - (job.credits_consumed or 0))
     assert list(ledger.verify()) == []
     assert list(holds.disagreements()) == []
+    assert Event.objects.get().job_id == job.pk
     used = DailyUsage.objects.get()
     assert (used.jobs, used.credits, used.sim_ms) == (1, job.credits_consumed, job.sim_duration_ms or 0)
 

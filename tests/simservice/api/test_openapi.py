@@ -80,6 +80,16 @@ def test_every_parameter_has_an_example_that_fits_its_schema() -> None:
             validate(parameter["example"], parameter["schema"])
 
 
+def test_webhooks_are_described_with_what_they_bring() -> None:
+    told = document()["webhooks"]["job.terminal"]["post"]
+    (body,) = contents({"responses": {}, **told})
+    assert examples_of(body)
+    for example in examples_of(body):
+        validate(example, body["schema"])
+    for header in told["parameters"]:
+        validate(header["example"], header["schema"])
+
+
 def test_every_error_has_an_example() -> None:
     codes = {error.code for error in family()}
     assert set(document()["components"]["examples"]) == codes

@@ -1,0 +1,146 @@
+"""How many signed deliveries a second one worker makes to a receiver on this machine, each over a TLS connection of
+its own; and what is left of that when every fifth client's receiver hangs. Some 40 seconds.
+
+The receiver has a process of its own, and the database one that writes to disk before it answers, as in production.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.api import processor_seconds
+from simservice.localstack.postgres import start_postgres
+from simservice.localstack.supervisor import Supervisor
+from tests.webhooks.receivers import make_authority
+
+CLIENTS = 50
+EVENTS_EACH = 200
+SECONDS = 12.0
+# The hanging receivers are found out in the first of them.
+WARM_UP_SECONDS = 2.0
+PAYLOAD = {"id": "1" * 18, "status": "completed", "statusReason": None, "errorCode": None}
+
+
+def fill(url: str, *, hanging: int) -> None:
+    """Give each of many clients events that are due; the first ones' receivers hang."""
+    from django.db import connection, transaction
+
+    from billing.models import Account
+    from clients.models import Client
+    from webhooks import endpoints, events
+    from webhooks.models import Endpoint
+
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE webhooks_delivery, webhooks_event, webhooks_endpoint, clients_client CASCADE")
+    sealed = endpoints.seal(endpoints.new_secret())
+    for number, account in enumerate(Account.objects.order_by("pk")):
+        client = Client.objects.create(account=account, name="bench")
+        path = "/hang" if number < hanging else "/hook"
+        Endpoint.objects.create(client=client, url=url + path, secret=sealed)
+        with transaction.atomic():
+            for _ in range(EVENTS_EACH):
+                events.record(client.pk, job_id=None, payload=PAYLOAD)
+            # The pump looks by itself; there is nobody here to be told.
+            connection.run_on_commit.clear()
+
+
+def rate() -> tuple[float, float]:
+    """Deliver for a while; return the successes a second after the warm-up, and the CPU milliseconds of each.
+
+    They are those of the worker, the database and the receiver together.
+    """
+    from webhooks.models import Event
+    from webhooks.pump import Pump
+
+    def delivered() -> int:
+        return Event.objects.filter(state=Event.State.DELIVERED).count()
+
+    stop = threading.Event()
+    pump = threading.Thread(target=Pump(stop).run)
+    pump.start()
+    time.sleep(WARM_UP_SECONDS)
+    before, worked, started = delivered(), worked_seconds(), time.perf_counter()
+    time.sleep(SECONDS)
+    done, taken = delivered() - before, time.perf_counter() - started
+    cost = (worked_seconds() - worked) / done * 1000
+    stop.set()
+    pump.join()
+    return done / taken, cost
+
+
+def worked_seconds() -> float:
+    """Return the processor time of this process, which delivers, and of the servers below it."""
+    return time.process_time() + processor_seconds()
+
+
+def open_accounts() -> None:
+    """Make an account for each client."""
+    from billing.models import Account, Plan
+
+    plan = Plan.objects.create(name="bench")
+    Account.objects.bulk_create([Account(name=f"bench-{number}", plan=plan) for number in range(CLIENTS)])
+
+
+def measure(port: int) -> dict[str, str]:
+    """Set Django up on the database that the environment names, and return the rows."""
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", verbosity=0)
+    open_accounts()
+    url = f"https://localhost:{port}"
+    fill(url, hanging=0)
+    all_well, cost = rate()
+    fill(url, hanging=CLIENTS // 5)
+    some_hang, cost_then = rate()
+    return {
+        "signed deliveries": f"{all_well:.0f} / s, {cost:.1f} CPU ms each",
+        "with one receiver in five hanging": f"{some_hang:.0f} / s ({some_hang / all_well - 1:+.0%}), "
+        f"{cost_then:.1f} CPU ms each",
+    }
+
+
+@contextmanager
+def receiver(certificate: Path) -> Iterator[int]:
+    """Run the receiver in a process of its own and give its port."""
+    command = [sys.executable, "-m", "bench.receiver", str(certificate)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        authority = make_authority(folder)
+        supervisor = Supervisor()
+        try:
+            url = start_postgres(supervisor, folder / "postgres", log=folder / "postgres.log")
+            with receiver(authority.server_file) as port:
+                os.environ |= {
+                    "DATABASE_URL": url,
+                    "REDIS_URL": "redis://127.0.0.1:1",
+                    "SECRET_KEY": "bench",
+                    "LOG_LEVEL": "ERROR",
+                    "WEBHOOK_ALLOWED_ADDRESSES": f"localhost:{port}",
+                    "WEBHOOK_CA_FILE": str(authority.ca_file),
+                    "DJANGO_SETTINGS_MODULE": "simservice.settings",
+                }
+                rows = measure(port)
+        finally:
+            supervisor.stop()
+    sys.stdout.writelines(f"{name:<34}{figure:>40}\n" for name, figure in rows.items())
+
+
+if __name__ == "__main__":
+    main()

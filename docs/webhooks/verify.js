@@ -1,0 +1,31 @@
+// Verifying a webhook in Node; needs nothing but Node itself.
+//
+// Call `verify` with the raw body as a Buffer, before anything parses it: a body that was parsed and written again is
+// another one. With Express, use `express.raw({ type: "application/json" })` on the route.
+
+const { createHmac, timingSafeEqual } = require("node:crypto");
+
+const TOLERANCE_SECONDS = 300;
+
+// Tells whether a body was signed with the secret, at most five minutes ago. `signature` is the delivery's header
+// X-Service-Signature, `t=…,v1=…`. While a secret is being rotated it has a `v1` for each of the two; one that
+// matches is enough.
+function verify(secret, signature, body, now = Date.now() / 1000) {
+  const parts = String(signature).split(",").map((part) => part.trim().split("="));
+  const times = parts.filter(([name]) => name === "t").map(([, value]) => value ?? "");
+  const digests = parts.filter(([name]) => name === "v1").map(([, value]) => value ?? "");
+  if (times.length !== 1 || !/^[0-9]+$/.test(times[0]) || digests.length === 0) {
+    return false;
+  }
+  if (Math.abs(now - Number(times[0])) > TOLERANCE_SECONDS) {
+    return false;
+  }
+  const wanted = createHmac("sha256", secret).update(`${times[0]}.`).update(body).digest("hex");
+  return digests.some((digest) => isSame(Buffer.from(digest), Buffer.from(wanted)));
+}
+
+function isSame(one, other) {
+  return one.length === other.length && timingSafeEqual(one, other);
+}
+
+module.exports = { verify };

@@ -1,0 +1,28 @@
+"""Verifying a webhook in Python; needs nothing but the standard library.
+
+Call `verify` with the raw body, before anything parses it: a body that was parsed and written again is another one.
+"""
+
+import hashlib
+import hmac
+import time
+
+TOLERANCE_SECONDS = 300
+
+
+def verify(secret: str, signature: str, body: bytes, *, now: float | None = None) -> bool:
+    """Tell whether a body was signed with the secret, at most five minutes ago.
+
+    `signature` is the delivery's header X-Service-Signature, `t=…,v1=…`. While a secret is being rotated it has a
+    `v1` for each of the two; one that matches is enough.
+    """
+    parts = [part.strip().partition("=") for part in signature.split(",")]
+    times = [value for name, _, value in parts if name == "t"]
+    digests = [value for name, _, value in parts if name == "v1"]
+    if len(times) != 1 or not (times[0].isascii() and times[0].isdigit()) or not digests:
+        return False
+    if abs((time.time() if now is None else now) - int(times[0])) > TOLERANCE_SECONDS:
+        return False
+    signed = times[0].encode() + b"." + body
+    wanted = hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+    return any(hmac.compare_digest(digest.encode(), wanted.encode()) for digest in digests)

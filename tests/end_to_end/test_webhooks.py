@@ -1,0 +1,59 @@
+"""A job's end told to a receiver by the processes of the Procfile."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import requests
+
+from tests.stack import QUICK, ROOT, Stack
+from tests.webhooks.receivers import Receiver
+from webhooks.signing import signature
+
+pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
+
+# Makes a client with a webhook and a key, and prints both secrets.
+CONFIGURE = """
+import json
+from billing.models import Account
+from clients.keys import create_key
+from clients.models import Client
+from webhooks import endpoints
+client = Client.objects.create(account=Account.objects.get(name="demo"), name="bot")
+secret = endpoints.configure(client, {url!r})
+print(json.dumps([create_key(client)[1], secret]))
+"""
+
+
+def configure(stack: Stack, receiver: Receiver) -> tuple[str, str]:
+    """Give the demo account a client with a webhook; return a key of it and the signing secret."""
+    environment = os.environ | {
+        "DATABASE_URL": stack.ready["databaseUrl"],
+        "REDIS_URL": stack.ready["redisUrl"],
+        "WEBHOOK_SECRETS_KEYS": "for the tests' stack",
+        "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
+    }
+    command = [sys.executable, "manage.py", "shell", "-v0", "-c", CONFIGURE.format(url=receiver.url())]
+    done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    key, secret = json.loads(done.stdout.splitlines()[-1])
+    return key, secret
+
+
+def test_a_jobs_end_arrives_at_the_receiver(stack: Stack, receiver: Receiver) -> None:
+    key, secret = configure(stack, receiver)
+    body: dict[str, Any] = {
+        "build": {"channel": "latest"},
+        "profile": {"text": QUICK},
+        "webhook": {"events": ["job.terminal"]},
+    }
+    headers = {"Authorization": f"Bearer {key}"}
+    answer = requests.post(f"{stack.ready['url']}/v1/sim/jobs", json=body, headers=headers, timeout=10)
+    assert receiver.arrived.wait(30)
+    request = receiver.received[0]
+    at, signed = (part[part.index("=") + 1 :] for part in request.headers["X-Service-Signature"].split(","))
+    assert signed == signature(secret, request.body, at=int(at))
+    payload = json.loads(request.body)["payload"]
+    assert payload == {"id": answer.json()["id"], "status": "completed", "statusReason": None, "errorCode": None}

@@ -1,0 +1,256 @@
+"""A real receiver of webhooks: a TLS server of this machine with a certificate authority of its own.
+
+Each path of its behaves in one way, so that a test chooses with the URL.
+"""
+
+import io
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+NAMES = ("localhost", "receiver.example.com", "*.example.net")
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A certificate authority of the tests: the file that makes it trusted, and a server's key and certificate."""
+
+    ca_file: Path
+    server_file: Path
+
+
+def make_authority(folder: Path) -> Authority:
+    """Make an authority, and a certificate of its for a server on this machine."""
+    ca_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "An authority for tests")])
+    ca = certificate(ca_name, ca_name, ca_key.public_key()).add_extension(x509.BasicConstraints(True, 0), True)  # noqa: FBT003
+    names: list[x509.GeneralName] = [x509.DNSName(name) for name in NAMES]
+    names.append(x509.IPAddress(ip_address("127.0.0.1")))
+    server_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "A receiver")])
+    server = certificate(server_name, ca_name, server_key.public_key())
+    server = server.add_extension(x509.SubjectAlternativeName(names), False)  # noqa: FBT003
+    authority = Authority(folder / "ca.pem", folder / "server.pem")
+    authority.ca_file.write_bytes(ca.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    authority.server_file.write_bytes(
+        server_key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        + server.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    )
+    return authority
+
+
+def certificate(subject: x509.Name, issuer: x509.Name, key: Any) -> x509.CertificateBuilder:
+    """Return an unsigned certificate that is valid today."""
+    now = datetime.now(UTC)
+    return x509.CertificateBuilder(
+        issuer,
+        subject,
+        key,
+        x509.random_serial_number(),
+        now - timedelta(days=1),
+        now + timedelta(days=1),
+    )
+
+
+@dataclass(frozen=True)
+class Received:
+    """A request as it arrived."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def event(self) -> str:
+        return self.headers["X-Service-Event-Id"]
+
+
+@dataclass
+class Receiver:
+    """A running server: where it is, and what arrived."""
+
+    port: int
+    ca_file: Path
+    received: list[Received] = field(default_factory=list)
+    # Set by each request that arrives.
+    arrived: threading.Event = field(default_factory=threading.Event)
+    # Answers by path, beside those that every receiver has.
+    answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        return f"localhost:{self.port}"
+
+    def url(self, path: str = "/200") -> str:
+        return f"https://{self.address}{path}"
+
+    def events(self) -> list[str]:
+        return [one.event for one in self.received]
+
+
+def answer(request: BaseHTTPRequestHandler, status: int, body: bytes = b"", **headers: str) -> None:
+    """Answer with a status, a body and headers whose names are written with underscores."""
+    request.send_response(status)
+    for name, value in headers.items():
+        request.send_header(name.replace("_", "-"), value)
+    request.send_header("Content-Length", str(len(body)))
+    request.end_headers()
+    request.wfile.write(body)
+
+
+def redirect(request: BaseHTTPRequestHandler) -> None:
+    answer(request, 301, location="/followed")
+
+
+def be_silent(request: BaseHTTPRequestHandler) -> None:
+    """Answer nothing for longer than anybody waits."""
+    request.connection.settimeout(30)
+    with suppress(OSError):
+        request.connection.recv(1)
+
+
+def drip(request: BaseHTTPRequestHandler) -> None:
+    """Answer, and send the body byte by byte, each in time and all of them never."""
+    with suppress(OSError):
+        request.send_response(200)
+        request.send_header("Content-Length", "100000")
+        request.end_headers()
+        while True:
+            request.wfile.write(b".")
+            request.wfile.flush()
+            time.sleep(0.02)
+
+
+def drip_headers(request: BaseHTTPRequestHandler) -> None:
+    with suppress(OSError):
+        request.wfile.write(b"HTTP/1.1 200 OK\r\n")
+        while True:
+            request.wfile.write(b"X: y\r\n")
+            time.sleep(0.02)
+
+
+def announce_for_ever(request: BaseHTTPRequestHandler) -> None:
+    with suppress(OSError):
+        while True:
+            request.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+
+
+def be_huge(request: BaseHTTPRequestHandler) -> None:
+    """Send a body that nobody should read to its end."""
+    with suppress(OSError):
+        request.send_response(200)
+        request.end_headers()
+        for _ in range(4096):
+            request.wfile.write(b"\xff\0" * 32768)
+
+
+def reset(request: BaseHTTPRequestHandler) -> None:
+    """Close the connection as a crashed server does."""
+    raw = request.connection
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    socket.socket(fileno=raw.detach()).close()
+    request.rfile = request.wfile = io.BytesIO()
+
+
+def hang_up(request: BaseHTTPRequestHandler) -> None:
+    request.connection.shutdown(socket.SHUT_RDWR)
+
+
+def talk_nonsense(request: BaseHTTPRequestHandler) -> None:
+    request.wfile.write(b"SSH-2.0-OpenSSH_9.9\r\n\r\n")
+
+
+def break_off(request: BaseHTTPRequestHandler) -> None:
+    """Answer with less of a body than was announced."""
+    request.send_response(200)
+    request.send_header("Content-Length", "1000")
+    request.end_headers()
+    request.wfile.write(b"half")
+
+
+ANSWERS: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
+    "/301": redirect,
+    "/silence": be_silent,
+    "/drip": drip,
+    "/drip-headers": drip_headers,
+    "/continue": announce_for_ever,
+    "/huge": be_huge,
+    "/reset": reset,
+    "/hang-up": hang_up,
+    "/nonsense": talk_nonsense,
+    "/half": break_off,
+    "/429": lambda request: answer(request, 429, b"slow down", retry_after="20"),
+}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Notes what arrives, then behaves as the path says; a path that is a number is a status."""
+
+    protocol_version = "HTTP/1.1"
+    receiver: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.receiver.received.append(Received(self.path, dict(self.headers), body))
+        self.receiver.arrived.set()
+        self.close_connection = True
+        behave = self.receiver.answers.get(self.path) or ANSWERS.get(self.path)
+        if behave:
+            behave(self)
+        else:
+            answer(self, int(self.path[1:4]), b'{"thanks": true}')
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+class Server(ThreadingHTTPServer):
+    """Takes many connections at once; each makes its own TLS, in its own thread."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 256
+    tls: ssl.SSLContext
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        request.settimeout(30)
+        with suppress(OSError), self.tls.wrap_socket(request, server_side=True) as secured:
+            self.RequestHandlerClass(secured, client_address, self)  # type: ignore[arg-type]
+
+    def handle_error(self, *_: Any) -> None:
+        """Say nothing of what a test's client broke off."""
+
+
+@contextmanager
+def receiving(authority: Authority, *, host: str = "127.0.0.1") -> Iterator[Receiver]:
+    """Run a receiver on a free port for as long as the block."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(authority.server_file)
+    handler = type("OwnHandler", (Handler,), {})
+    server = Server((host, 0), handler)
+    server.tls = tls
+    handler.receiver = Receiver(server.server_address[1], authority.ca_file)  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield handler.receiver  # type: ignore[attr-defined]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,215 @@
+"""The delivery worker at work with real receivers."""
+
+import threading
+import time
+from collections import Counter
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+from django.core import mail
+from django.db import Error as DatabaseError
+from django.db import connection
+from django.db.models.functions import Now
+from pytest_django import Settings
+
+from clients.models import Client, Membership
+from tests.factories import make_account, make_client
+from tests.jobs.simulators import wait_until
+from tests.webhooks.receivers import Receiver, answer
+from tests.webhooks.test_claims import write
+from webhooks import delivery, endpoints, pump, sending, tasks
+from webhooks.models import Delivery, Endpoint, Event
+from webhooks.signing import signature
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def make_hooked(receiver: Receiver, path: str, *, count: int) -> Client:
+    """Make a client whose events go to a path of the receiver."""
+    client = make_client(make_account())
+    endpoints.configure(client, receiver.url(path))
+    write(client, count)
+    return client
+
+
+def test_receivers_that_hang_delay_nobody_else(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve clients of sixteen hang, and fill all of the steady slots: once, and not for each of their events."""
+    monkeypatch.setattr(sending, "TIMEOUT_SECONDS", 1.5)
+    for _ in range(12):
+        make_hooked(receiver, "/silence", count=16)
+    well = [make_hooked(receiver, "/200", count=16) for _ in range(4)]
+    delivered = Event.objects.filter(client__in=well, state="delivered")
+    stop, started = threading.Event(), time.monotonic()
+    worker = threading.Thread(target=run, args=[stop])
+    worker.start()
+    wait_until(lambda: delivered.count() == 64)
+    took = time.monotonic() - started
+    stop.set()
+    worker.join()
+    # Sixteen events are four turns of four; each would have to wait for the hanging ones.
+    assert took < 4.5
+    assert not Event.objects.filter(state="sending").exists()
+
+
+def run(stop: threading.Event) -> None:
+    pump.Pump(stop).run()
+    connection.close()
+
+
+def test_a_client_is_never_sent_more_at_a_time_than_it_may_be(receiver: Receiver, settings: Settings) -> None:
+    settings.WEBHOOK_PER_SECOND = 1000
+    present, most = Counter[str](), Counter[str]()
+
+    def hold(request: BaseHTTPRequestHandler) -> None:
+        present[request.path] += 1
+        most[request.path] = max(most[request.path], present[request.path])
+        time.sleep(0.03)
+        present[request.path] -= 1
+        answer(request, 200)
+
+    receiver.answers = {"/a": hold, "/b": hold}
+    for path in receiver.answers:
+        make_hooked(receiver, path, count=12)
+    tasks.deliver()
+    assert Event.objects.filter(state="delivered").count() == 24
+    assert most == {"/a": 4, "/b": 4}
+
+
+def test_no_transaction_is_open_while_a_receiver_is_waited_for(receiver: Receiver) -> None:
+    seen = []
+
+    def look(request: BaseHTTPRequestHandler) -> None:
+        time.sleep(0.2)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT state, count(*) FROM pg_stat_activity WHERE datname = current_database() GROUP BY state"
+            )
+            seen.extend(cursor.fetchall())
+        connection.close()
+        answer(request, 200)
+
+    receiver.answers = {"/look": look}
+    make_hooked(receiver, "/look", count=1)
+    tasks.deliver()
+    assert Event.objects.get().state == "delivered"
+    assert {state for state, _ in seen} == {"active", "idle"}
+
+
+def test_a_worker_that_is_stopped_writes_down_what_is_under_way(receiver: Receiver) -> None:
+    make_hooked(receiver, "/stop", count=8)
+    stop = threading.Event()
+
+    def ask_to_stop(request: BaseHTTPRequestHandler) -> None:
+        stop.set()
+        answer(request, 200)
+
+    receiver.answers = {"/stop": ask_to_stop}
+    pump.Pump(stop).run()
+    assert Counter(Event.objects.values_list("state", flat=True)) == {"delivered": 4, "waiting": 4}
+
+
+def test_during_a_rotation_both_signatures_are_sent_the_new_one_last(
+    hooked: tuple[Client, str], receiver: Receiver
+) -> None:
+    client, old = hooked
+    new = endpoints.rotate(client)
+    write(client, 1)
+    tasks.deliver()
+    (request,) = receiver.received
+    at, *signatures = request.headers["X-Service-Signature"].split(",")
+    wanted = [f"v1={signature(secret, request.body, at=int(at[2:]))}" for secret in (old, new)]
+    assert signatures == wanted
+
+
+def test_a_secret_that_cannot_be_opened_fails_the_attempt_and_nothing_else(
+    hooked: tuple[Client, str], receiver: Receiver, settings: Settings
+) -> None:
+    write(hooked[0], 1)
+    settings.WEBHOOK_SECRETS_KEYS = ["another key"]
+    other = make_hooked(receiver, "/200", count=1)
+    tasks.deliver()
+    assert Event.objects.get(client=other).state == "delivered"
+    assert Event.objects.get(client=hooked[0]).state == "waiting"
+    assert Delivery.objects.get(event__client=hooked[0]).problem == "internal"
+
+
+def test_a_bug_with_one_event_fails_its_attempt_only(
+    hooked: tuple[Client, str], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "send", lambda *_: 1 / 0)
+    write(hooked[0], 1)
+    tasks.deliver()
+    assert (Event.objects.get().state, Delivery.objects.get().problem) == ("waiting", "internal")
+
+
+def test_a_database_that_goes_away_leaves_the_event_to_its_lease(
+    hooked: tuple[Client, str], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise DatabaseError("gone")
+
+    write(hooked[0], 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(delivery, "record", fail)
+        tasks.deliver()
+    assert Event.objects.get().state == "sending"
+    Event.objects.update(lease_expires_at=Now())
+    tasks.announce_due()
+    tasks.deliver()
+    assert Event.objects.get().state == "delivered"
+    assert len(set(receiver.events())) == 1
+    assert len(receiver.received) == 2
+
+
+def fail_since(client: Client, days: float) -> Endpoint:
+    """Let an event fail at an endpoint that has failed for so long."""
+    Endpoint.objects.filter(client=client).update(failing_since=Now() - timedelta(days=days))
+    write(client, 1)
+    tasks.deliver()
+    return Endpoint.objects.get(client=client)
+
+
+def test_five_days_of_failures_disable_an_endpoint_and_its_owners_are_told(
+    hooked: tuple[Client, str], receiver: Receiver, django_user_model: type
+) -> None:
+    client, _ = hooked
+    for name, role in (("ada", "owner"), ("bob", "member"), ("eve", "owner")):
+        user = django_user_model.objects.create_user(name, f"{name}@example.com")  # type: ignore[attr-defined]
+        Membership.objects.create(user=user, account=client.account, role=role)
+    endpoints.set_url(client, receiver.url("/500"))
+    assert fail_since(client, 4.99).is_enabled
+    endpoint = fail_since(client, 5)
+    assert (endpoint.disabled_for, endpoint.secret) == ("failing", "")
+    assert list(endpoints.switched_off(client.account)) == [endpoint]
+    for _ in range(2):
+        tasks.keep()
+    (message,) = mail.outbox
+    assert sorted(message.to) == ["ada@example.com", "eve@example.com"]
+    assert receiver.url("/500") in message.body
+    assert set(Event.objects.values_list("state", "failure")) == {("failed", "disabled")}
+    assert endpoints.enable(client)
+    assert Endpoint.objects.get().failing_since is None
+
+
+def test_owners_are_told_later_when_no_mail_can_be_sent(
+    hooked: tuple[Client, str], receiver: Receiver, django_user_model: type, settings: Settings
+) -> None:
+    client, _ = hooked
+    user = django_user_model.objects.create_user("ada", "ada@example.com")  # type: ignore[attr-defined]
+    Membership.objects.create(user=user, account=client.account, role="owner")
+    endpoints.set_url(client, receiver.url("/500"))
+    fail_since(client, 6)
+    working = settings.EMAIL_BACKEND
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_PORT = receiver.port
+    settings.EMAIL_TIMEOUT = 0.1
+    tasks.keep()
+    endpoint = Endpoint.objects.get()
+    assert endpoint.tell_owners_at is not None
+    settings.EMAIL_BACKEND = working
+    tasks.keep()
+    assert mail.outbox == []
+    Endpoint.objects.update(tell_owners_at=Now())
+    tasks.keep()
+    assert len(mail.outbox) == 1

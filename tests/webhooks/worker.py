@@ -1,0 +1,31 @@
+"""`python -m tests.webhooks.worker [POINT]`: a delivery worker without a broker, which works until nothing is left.
+
+With the name of a point it kills itself there.
+"""
+
+import sys
+import time
+
+import django
+
+LEASE_SECONDS = 1
+
+
+def main(point: str = "") -> None:
+    django.setup()
+    from tests.faults.points import die
+    from tests.webhooks.points import POINTS
+    from webhooks import delivery, tasks
+    from webhooks.models import Event
+
+    delivery.LEASE_SECONDS = LEASE_SECONDS
+    if point:
+        POINTS[point](die)
+    while Event.objects.filter(state__in=["waiting", "sending"]).exists():
+        delivery.recover_lost()
+        tasks.deliver()
+        time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,26 @@
+"""The signature of a delivery (specification, Signature verification)."""
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+
+from django.conf import settings
+
+
+def signature(secret: str, body: bytes, *, at: int) -> str:
+    """Return the hex digest for a body sent at a Unix time in seconds."""
+    signed = f"{at}.".encode() + body
+    return hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+
+
+def headers(secrets: Sequence[str], body: bytes, *, at: int, event: str, delivery: str) -> dict[str, str]:
+    """Return the headers of a delivery; with several secrets, one signature each, in their order."""
+    brand = settings.SERVICE_BRAND
+    signatures = ",".join(f"v1={signature(secret, body, at=at)}" for secret in secrets)
+    return {
+        f"X-{brand}-Signature": f"t={at},{signatures}",
+        f"X-{brand}-Event-Id": event,
+        f"X-{brand}-Delivery-Id": delivery,
+        "Content-Type": "application/json",
+        "User-Agent": f"{brand}-Webhooks/1",
+    }
