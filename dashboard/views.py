@@ -49,6 +49,11 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
     return response
 
 
+def form_too_old(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001
+    """Answer a form that this browser was not given: most often, one that was opened before a new login."""
+    return render(request, "form_too_old.html", status=403)
+
+
 def share_context(job: Job, links: Links) -> dict[str, Any]:
     """Return what the share page shows of a job."""
     summary = job.summary or {}

@@ -71,15 +71,11 @@ def test_pages_are_only_to_be_read() -> None:
 def test_a_browser_can_log_in_to_the_admin() -> None:
     User.objects.create_superuser("operator", password="right")
     browser = HttpClient(enforce_csrf_checks=True)
-    form = browser.get("/admin/login/")
+    form = browser.get("/admin/", follow=True)
     # A browser told to send no referrer says its origin is null, and is refused.
     assert form.headers["Referrer-Policy"] == "same-origin"
-    fields = {
-        "username": "operator",
-        "password": "right",
-        "csrfmiddlewaretoken": browser.cookies["csrftoken"].value,
-    }
-    answer = browser.post("/admin/login/?next=/admin/", fields, headers={"origin": "http://testserver"})
+    fields = {"login": "operator", "password": "right", "csrfmiddlewaretoken": browser.cookies["csrftoken"].value}
+    answer = browser.post("/accounts/login/?next=/admin/", fields, headers={"origin": "http://testserver"})
     assert (answer.status_code, answer.headers["Location"]) == (302, "/admin/")
 
 
