@@ -43,7 +43,8 @@ def test_a_key_is_made_and_its_secret_shown_once(owner: Membership) -> None:
     made = http.post(path, {"name": "laptop", "days": "30", "form": form})
     (secret,) = set(SECRET.findall(made.content.decode()))
     key = keys.find_key(secret)
-    assert key is not None and key.expires_at is not None
+    assert key is not None
+    assert key.expires_at is not None
     assert (key.name, key.client) == ("laptop", client)
     assert abs(key.expires_at - key.created_at - timedelta(days=30)) < timedelta(seconds=10)
     assert "no-store" in made.headers["Cache-Control"]
