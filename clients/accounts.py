@@ -4,7 +4,7 @@ import secrets
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils.text import slugify
 
 from billing import ledger
@@ -26,6 +26,19 @@ def open_account(name: str, *, plan: Plan) -> Account:
 def default_client(account: Account) -> Client:
     """Return the client that new keys of `account` attach to."""
     return account.clients.get(is_default=True)
+
+
+class NameTaken(Exception):
+    """The account has a client of this name."""
+
+
+def create_client(account: Account, name: str) -> Client:
+    """Create a client beside the account's default one. Raises NameTaken; so two requests make one client."""
+    try:
+        with transaction.atomic():
+            return Client.objects.create(account=account, name=name)
+    except IntegrityError:
+        raise NameTaken from None
 
 
 @transaction.atomic

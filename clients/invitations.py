@@ -13,9 +13,11 @@ from billing.models import Account
 from clients.models import Invitation, Membership
 from simservice.ids import new_token
 
+MOST_PEOPLE = 200
 
-class AlreadyInvited(Exception):
-    """The address has an invitation to the account that is still open, or belongs to a member."""
+
+class Refused(Exception):
+    """Nobody is invited this way; the message is a sentence for whoever tried."""
 
 
 class NotOpen(Exception):
@@ -23,12 +25,13 @@ class NotOpen(Exception):
 
 
 def invite(account: Account, *, email: str, role: Membership.Role, by: User) -> tuple[Invitation, str]:
-    """Make an invitation; return it and its token, which cannot be had a second time. Raises AlreadyInvited.
+    """Make an invitation; return it and its token, which cannot be had a second time. Raises Refused.
 
     An expired invitation of the same address is closed.
     """
+    require_room(account)
     if Membership.objects.filter(account=account, user__email__iexact=email).exists():
-        raise AlreadyInvited
+        raise Refused("Somebody with this address belongs to the account already.")
     now, token = timezone.now(), new_token()
     expired = Invitation.objects.filter(account=account, email__iexact=email, closed_at=None, expires_at__lte=now)
     try:
@@ -43,8 +46,15 @@ def invite(account: Account, *, email: str, role: Membership.Role, by: User) -> 
                 expires_at=now + timedelta(days=settings.INVITATION_DAYS),
             )
     except IntegrityError:
-        raise AlreadyInvited from None
+        raise Refused("This address is invited already. For a new link, revoke that invitation first.") from None
     return made, token
+
+
+def require_room(account: Account) -> None:
+    """Raise Refused when an account has as many people and open invitations as a page can show."""
+    people = Membership.objects.filter(account=account).count() + of_account(account).count()
+    if people >= MOST_PEOPLE:
+        raise Refused(f"An account has at most {MOST_PEOPLE} people and invitations.")
 
 
 def digest(token: str) -> str:

@@ -4,6 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Lower, Now
+from django.utils import timezone
 
 from billing.models import Account
 
@@ -46,6 +47,13 @@ class ApiKey(models.Model):
 
     def __str__(self) -> str:
         return f"sk_…{self.last4}"
+
+    @property
+    def state(self) -> str:
+        """Tell whether the key serves: `active`, `expired` or `revoked`, which comes before `expired`."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= timezone.now() else "active"
 
 
 class Membership(models.Model):
@@ -103,6 +111,10 @@ class Invitation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.email} to {self.account}"
+
+    @property
+    def has_expired(self) -> bool:
+        return self.expires_at <= timezone.now()
 
 
 class SentForm(models.Model):

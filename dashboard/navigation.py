@@ -11,4 +11,8 @@ class Section:
     label: str
 
 
-SECTIONS = (Section("overview", "Overview"),)
+SECTIONS = (
+    Section("overview", "Overview"),
+    Section("clients", "Clients and keys"),
+    Section("people", "People"),
+)

@@ -2,7 +2,7 @@
 
 from django.urls import include, path
 
-from dashboard import docs, overview, profile, views
+from dashboard import clients, docs, overview, people, profile, views
 
 urlpatterns = [
     path("", views.home, name="home"),
@@ -13,7 +13,21 @@ urlpatterns = [
     path("accounts/2fa/", include("allauth.mfa.urls")),
     path("accounts/profile/", profile.profile, name="profile"),
     path("accounts/sessions/", profile.sessions, name="usersessions_list"),
+    path("invitations/<token:token>", people.invitation, name="invitation"),
     # Pages of an account
     path("dashboard/", overview.choose, name="dashboard"),
     path("dashboard/<slug:account>/", overview.overview, name="overview"),
+    path("dashboard/<slug:account>/clients", clients.clients, name="clients"),
+    path("dashboard/<slug:account>/clients/<id:client_id>", clients.client, name="client"),
+    path("dashboard/<slug:account>/keys/<id:key_id>", clients.key, name="key"),
+    path("dashboard/<slug:account>/keys/<id:key_id>/revoke", clients.revoke_key, name="revoke_key"),
+    path("dashboard/<slug:account>/people", people.people, name="people"),
+    path("dashboard/<slug:account>/people/leave", people.leave, name="leave_account"),
+    path("dashboard/<slug:account>/people/<id:member_id>/role", people.change_role, name="change_role"),
+    path("dashboard/<slug:account>/people/<id:member_id>/remove", people.remove, name="remove_member"),
+    path(
+        "dashboard/<slug:account>/invitations/<id:invitation_id>/revoke",
+        people.revoke_invitation,
+        name="revoke_invitation",
+    ),
 ]

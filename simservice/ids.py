@@ -38,6 +38,18 @@ def new_token() -> str:
     return secrets.token_urlsafe(16)
 
 
+class IdConverter:
+    """A row's number in a path; one that no row can have is no address at all."""
+
+    regex = "[1-9][0-9]{0,17}"
+
+    def to_python(self, value: str) -> int:
+        return int(value)
+
+    def to_url(self, value: int) -> str:
+        return str(value)
+
+
 class TokenConverter:
     """A link's token in a path; whatever looks otherwise is no address at all."""
 

@@ -11,10 +11,11 @@ from simservice import health
 from simservice.api.errors import ApiError, InternalError, NotFound, RequestTooLarge, error_response
 from simservice.api.handling import malformed
 from simservice.api.views import openapi_document
-from simservice.ids import TokenConverter
+from simservice.ids import IdConverter, TokenConverter
 from simservice.metrics import metrics
 
 register_converter(TokenConverter, "token")
+register_converter(IdConverter, "id")
 # Operators log in as everybody does, second factor included.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 

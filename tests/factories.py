@@ -9,9 +9,10 @@ from django.utils import timezone
 
 from billing import ledger
 from billing.models import Account, Plan
+from clients import invitations
 from clients.accounts import default_client, open_account
 from clients.keys import create_key
-from clients.models import ApiKey, Client, Membership
+from clients.models import ApiKey, Client, Invitation, Membership
 from jobs import lifecycle
 from jobs.models import Build, Channel, Job, JobProfile, Priority, Status
 from simservice.ids import new_token, next_id
@@ -50,6 +51,13 @@ def make_member(account: Account | None = None, *, role: str = "owner") -> Membe
     """Make a user with a place in an account; the password serves nobody."""
     user = User.objects.create_user(f"user-{new_token()}", email=f"{new_token().lower()}@example.org")
     return Membership.objects.create(user=user, account=account or make_account(), role=role)
+
+
+def make_invitation(account: Account | None = None, **fields: Any) -> tuple[Invitation, str]:
+    """Make an invitation by an owner of an account; return it with its token."""
+    owner = make_member(account)
+    chosen = {"email": f"{new_token().lower()}@example.org", "role": Membership.Role.MEMBER, **fields}
+    return invitations.invite(owner.account, by=owner.user, **chosen)
 
 
 class BuildFactory(factory.django.DjangoModelFactory[Build]):

@@ -19,12 +19,13 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from billing.models import Account
 from clients.keys import ALPHABET, PREFIX, checksum
 from clients.models import ApiKey
 from jobs import artifacts, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, Status
-from tests.factories import make_account, make_key, make_member, make_running_job
+from tests.factories import make_account, make_client, make_invitation, make_key, make_member, make_running_job
 
 RESOURCE = f"v1/{settings.API_RESOURCE}/"
 READS = ("GET", "HEAD")
@@ -57,6 +58,7 @@ ENTRANCE = {
     r"accounts/^password/reset/key/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>.+)/$": (200, 200),
     "accounts/login/code/confirm/": (302, 302),
     "accounts/2fa/authenticate/": (302, 302),
+    "invitations/<token:token>": (404, 404),
 }
 # Pages of a user's own, which send a stranger to log in.
 PERSONAL = {
@@ -74,6 +76,15 @@ PERSONAL = {
     "accounts/profile/",
     "accounts/sessions/",
     "dashboard/",
+}
+# What a viewer may do.
+FOR_VIEWERS = {"dashboard/<slug:account>/people/leave": 302}
+# An object of an account, by the name that routes have for it.
+OBJECTS: dict[str, Callable[[Account], object]] = {
+    "client_id": lambda account: make_client(account).pk,
+    "key_id": lambda account: make_key(account)[0].pk,
+    "member_id": lambda account: make_member(account).pk,
+    "invitation_id": lambda account: make_invitation(account)[0].pk,
 }
 # Objects that belong to no account.
 SHARED = {"builds/<str:build_id>"}
@@ -285,7 +296,7 @@ def test_the_admin_asks_strangers_to_log_in(route: str, world: World) -> None:
 
 def address(route: str, **values: Any) -> str:
     """Return the address of a page of people: in a pattern, a text that fits."""
-    known = {"key": "1-abc", "uidb36": "1", **values}
+    known = {"key": "1-abc", "uidb36": "1", "token": "x" * 22, **values}
     plain = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"<\1>", route).replace("^", "").replace("$", "")
     return "/" + PARAMETER.sub(lambda match: str(known.get(match[1], "1")), plain)
 
@@ -327,4 +338,14 @@ def test_an_accounts_page_is_for_its_members(route: str, browsers: dict[str, Htt
         )
         assert (stranger.status_code, stranger.headers["Location"].split("?")[0]) == (302, "/accounts/login/")
         assert outsider.status_code == 404
-        assert viewer.status_code in ((200, 404, 405) if method == "get" else (403, 405))
+        assert viewer.status_code in ((200, 404, 405) if method == "get" else (FOR_VIEWERS.get(route, 403), 405))
+
+
+@pytest.mark.parametrize("route", [route for route in PAGES if PARAMETER.findall(route)[1:]])
+def test_another_accounts_objects_are_not_found_on_a_page(route: str, browsers: dict[str, HttpClient]) -> None:
+    """An owner names an object of another account: the page, and what its form would do, is not there."""
+    objects = {name: OBJECTS[name](make_account()) for name in PARAMETER.findall(route)[1:]}
+    path = address(route, account=browsers["owner"].defaults["ACCOUNT"], **objects)
+    for method in ("get", "post"):
+        assert getattr(browsers["owner"], method)(path, {"role": "viewer"}).status_code in (404, 405)
+    assert {browsers["owner"].get(path).status_code, browsers["owner"].post(path).status_code} & {404}
