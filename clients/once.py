@@ -27,21 +27,33 @@ def new_form(user_id: int, purpose: str) -> str:
     return SIGNER.sign_object([new_token(), user_id, purpose])
 
 
+def require_unused(form: str, user_id: int, purpose: str) -> None:
+    """Raise SentBefore for a form that did its work already, or TooOld. One query; nothing is used up."""
+    if SentForm.objects.filter(pk=read(form, user_id, purpose)).exists():
+        raise SentBefore
+
+
 def use(form: str, user_id: int, purpose: str) -> None:
     """Use up a form's token. Raises SentBefore, or TooOld.
 
     Call in the transaction that does the form's work: two that are sent at once wait for each other here, and when
     the work fails the form can be sent again. Also forgets some tokens that are too old to be accepted anyway.
     """
-    try:
-        token, *meant = SIGNER.unsign_object(form, max_age=LASTS)
-    except signing.BadSignature:
-        raise TooOld from None
-    if meant != [user_id, purpose]:
-        raise TooOld
+    token = read(form, user_id, purpose)
     with connection.cursor() as cursor:
         cursor.execute("INSERT INTO clients_sentform (token) VALUES (%s) ON CONFLICT DO NOTHING", [token])
         if not cursor.rowcount:
             raise SentBefore
     old = SentForm.objects.filter(sent_at__lt=timezone.now() - 2 * LASTS).order_by("sent_at")
     SentForm.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:FORGOTTEN_AT_ONCE])).delete()
+
+
+def read(form: str, user_id: int, purpose: str) -> str:
+    """Return the part of a form's token that is kept. Raises TooOld."""
+    try:
+        token, *meant = SIGNER.unsign_object(form, max_age=LASTS)
+    except signing.BadSignature:
+        raise TooOld from None
+    if meant != [user_id, purpose]:
+        raise TooOld
+    return str(token)

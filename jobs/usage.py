@@ -34,6 +34,15 @@ class Period:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Day:
+    """The jobs that ended on one day (UTC), and the credits they used."""
+
+    day: date
+    jobs: int
+    credits: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """An account's unfinished jobs."""
 
@@ -60,6 +69,20 @@ def this_month(account: Account) -> Period:
     return Period(
         start=midnight(first), end=midnight(following), sims_run=used["runs"], average_runtime_seconds=average
     )
+
+
+def last_days(account: Account, *, count: int) -> list[Day]:
+    """Return the last `count` days, today last, also those on which nothing ended. One query."""
+    today = timezone.now().astimezone(UTC).date()
+    first = today - timedelta(days=count - 1)
+    counted = DailyUsage.objects.filter(account=account, day__gte=first).values("day")
+    found = {row["day"]: row for row in counted.annotate(ended=Sum("jobs"), used=Sum("credits"))}
+    days = (first + timedelta(days=number) for number in range(count))
+    nothing = {"ended": 0, "used": 0}
+    return [
+        Day(day=day, jobs=row["ended"], credits=row["used"])
+        for day, row in ((day, found.get(day, nothing)) for day in days)
+    ]
 
 
 def midnight(day: date) -> datetime:
