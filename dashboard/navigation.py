@@ -14,5 +14,6 @@ class Section:
 SECTIONS = (
     Section("overview", "Overview"),
     Section("clients", "Clients and keys"),
+    Section("credits", "Credits"),
     Section("people", "People"),
 )

@@ -2,7 +2,7 @@
 
 from django.urls import include, path
 
-from dashboard import clients, docs, overview, people, profile, views
+from dashboard import clients, docs, money, overview, people, profile, views
 
 urlpatterns = [
     path("", views.home, name="home"),
@@ -21,6 +21,10 @@ urlpatterns = [
     path("dashboard/<slug:account>/clients/<id:client_id>", clients.client, name="client"),
     path("dashboard/<slug:account>/keys/<id:key_id>", clients.key, name="key"),
     path("dashboard/<slug:account>/keys/<id:key_id>/revoke", clients.revoke_key, name="revoke_key"),
+    path("dashboard/<slug:account>/credits", money.balance, name="credits"),
+    path("dashboard/<slug:account>/credits.csv", money.entries_csv, name="entries_csv"),
+    path("dashboard/<slug:account>/usage", money.used, name="usage"),
+    path("dashboard/<slug:account>/usage.csv", money.usage_csv, name="usage_csv"),
     path("dashboard/<slug:account>/people", people.people, name="people"),
     path("dashboard/<slug:account>/people/leave", people.leave, name="leave_account"),
     path("dashboard/<slug:account>/people/<id:member_id>/role", people.change_role, name="change_role"),
