@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec, cast
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponseNotAllowed
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.views.decorators.cache import never_cache
 
@@ -70,7 +70,7 @@ def account_page(
         @wraps(view)
         def wrapped(request: HttpRequest, account: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             if not request.user.is_authenticated:
-                return redirect_to_login(request.get_full_path())
+                return ask_to_log_in(request)
             place = find_place(request.user, account)
             if request.method not in methods:
                 return HttpResponseNotAllowed(methods)
@@ -82,6 +82,13 @@ def account_page(
         return wrapped
 
     return decorate
+
+
+def ask_to_log_in(request: HttpRequest) -> HttpResponse:
+    """Lead to the login; a part of a page that refreshes itself has the whole page do so."""
+    if "HX-Request" in request.headers:
+        return HttpResponse(headers={"HX-Refresh": "true"})
+    return redirect_to_login(request.get_full_path())
 
 
 def find_place(user: User, account: str) -> Place:

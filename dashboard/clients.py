@@ -18,6 +18,7 @@ from clients import accounts, keys, once
 from clients.members import Role
 from clients.models import ApiKey, Client
 from dashboard.access import Place, account_page
+from dashboard.forms import sent
 from dashboard.paging import page_of
 
 NEVER = 0
@@ -50,8 +51,8 @@ class KeyForm(RenameForm):
 @account_page(post=Role.MEMBER)
 def clients(request: HttpRequest, place: Place) -> HttpResponse:
     """List the account's clients; create one."""
-    form = ClientForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
+    form = ClientForm(sent(request))
+    if form.is_valid():
         try:
             made = accounts.create_client(place.account, form.cleaned_data["name"])
         except accounts.NameTaken:
@@ -82,8 +83,8 @@ def with_keys(listed: Sequence[Client]) -> list[dict[str, Any]]:
 def client(request: HttpRequest, place: Place, client_id: int) -> HttpResponse:
     """Show a client with its keys; make a key, whose secret stands in the answer and nowhere else."""
     found = find_client(place, client_id)
-    form = KeyForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
+    form = KeyForm(sent(request))
+    if form.is_valid():
         try:
             key, secret = make_key(found, place.user.pk, form)
         except once.SentBefore:
@@ -118,8 +119,8 @@ def make_key(owner: Client, user_id: int, form: KeyForm) -> tuple[ApiKey, str]:
 def key(request: HttpRequest, place: Place, key_id: int) -> HttpResponse:
     """Show what is known of a key; give it another name."""
     found = find_key(place, key_id)
-    form = RenameForm(request.POST or None, initial={"name": found.name})
-    if request.method == "POST" and form.is_valid():
+    form = RenameForm(sent(request), initial={"name": found.name})
+    if form.is_valid():
         keys.rename(found, form.cleaned_data["name"])
         messages.success(request, f"The key {found} has its new name.")
         return redirect("client", place.account.name, found.client_id)

@@ -1,9 +1,15 @@
-"""Forms of logging in, in our words."""
+"""What all forms need, and the forms of logging in, in our words."""
 
 from typing import Any
 
 from allauth.account.forms import LoginForm, SignupForm
 from django.forms import Form
+from django.http import HttpRequest, QueryDict
+
+
+def sent(request: HttpRequest) -> QueryDict | None:
+    """Return what a form was sent with, also when that is nothing; None when the form is only to be shown."""
+    return request.POST if request.method == "POST" else None
 
 
 def without_placeholders(form: Form) -> None:

@@ -13,6 +13,8 @@ class Section:
 
 SECTIONS = (
     Section("overview", "Overview"),
+    Section("jobs", "Jobs"),
     Section("clients", "Clients and keys"),
+    Section("credits", "Credits"),
     Section("people", "People"),
 )

@@ -1,6 +1,6 @@
 """The way into an account's pages, and the first of them."""
 
-from typing import cast
+from typing import Any, cast
 
 from django.conf import settings
 from django.contrib import messages
@@ -12,7 +12,13 @@ from django.views.decorators.http import require_http_methods
 
 from billing import ledger
 from clients import accounts, members
+from dashboard import charts, job_list
 from dashboard.access import Place, account_page
+from jobs import builds, forecast, usage, wording
+from jobs.models import Priority
+
+DAYS = 30
+RECENT = 5
 
 
 @login_required
@@ -33,5 +39,34 @@ def choose(request: HttpRequest) -> HttpResponse:
 @account_page()
 def overview(request: HttpRequest, place: Place) -> HttpResponse:
     """Show how the account stands."""
-    context = {"section": "overview", "balances": ledger.balances(place.account)}
+    days = usage.last_days(place.account, count=DAYS)
+    context = {
+        "section": "overview",
+        "balances": ledger.balances(place.account),
+        "unfinished": usage.snapshot(place.account),
+        "recent": job_list.newest(place.account, count=RECENT),
+        "builds": builds.current(),
+        "several_branches": len(settings.GIT_BRANCHES) > 1,
+        "lanes": lanes(),
+        "days": days,
+        "jobs_by_day": charts.by_day([(day.day, day.jobs) for day in days]),
+        "credits_by_day": charts.by_day([(day.day, day.credits) for day in days]),
+    }
     return render(request, "dashboard/overview.html", context)
+
+
+def lanes() -> list[dict[str, Any]]:
+    """Return how the queue stands for each priority, empty while nobody knows. No database query."""
+    snapshot = forecast.current()
+    if snapshot is None:
+        return []
+    return [
+        {
+            "name": priority.label,
+            "waiting": snapshot.waiting[priority.name.lower()],
+            "told": "unknown"
+            if (seconds := snapshot.place_of_new(priority).seconds) is None
+            else wording.soon(seconds),
+        }
+        for priority in Priority
+    ]

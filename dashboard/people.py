@@ -20,6 +20,7 @@ from clients.members import LastOwner, Role
 from clients.models import Invitation, Membership
 from dashboard import invited
 from dashboard.access import Place, account_page
+from dashboard.forms import sent
 from simservice.api.addresses import base_url
 
 logger = logging.getLogger(__name__)
@@ -44,8 +45,8 @@ class RoleForm(forms.Form):
 @account_page(post=Role.OWNER)
 def people(request: HttpRequest, place: Place) -> HttpResponse:
     """List the account's people and open invitations; invite somebody."""
-    form = InviteForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
+    form = InviteForm(sent(request))
+    if form.is_valid():
         try:
             made, token = invitations.invite(place.account, by=place.user, **form.cleaned_data)
         except invitations.Refused as error:

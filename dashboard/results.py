@@ -59,7 +59,7 @@ class Ranking:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One stage of the funnel, with its share of the widest one as the corners of a picture 100 wide and 20 high."""
+    """One stage of the funnel; its share of the widest one has these corners in a picture 100 wide and 20 high."""
 
     number: int
     label: str
@@ -166,9 +166,7 @@ class Scale:
         """Return an entry's bar."""
         ends = sorted([self.percent(self.origin), self.percent(entry["mean"])])
         low, high = whisker(entry)
-        return Bar(
-            start=f"{ends[0]:.2f}%", width=f"{ends[1] - ends[0]:.2f}%", low=self.at(low), high=self.at(high)
-        )
+        return Bar(start=f"{ends[0]:.2f}%", width=f"{ends[1] - ends[0]:.2f}%", low=self.at(low), high=self.at(high))
 
 
 def whisker(entry: Mapping[str, Any]) -> tuple[float, float]:

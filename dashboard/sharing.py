@@ -7,7 +7,6 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils.formats import number_format
 
 from dashboard import results
 from dashboard.files import files_of
@@ -27,7 +26,10 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
     if job is None:
         raise Http404
     context = share_context(job, Links.for_request(request), search=request.GET.get("q", ""))
-    return render(request, "share.html", context, headers=HEADERS)
+    response = render(request, "share.html", context)
+    for name, value in HEADERS.items():
+        response[name] = value
+    return response
 
 
 def share_context(job: Job, links: Links, *, search: str) -> dict[str, Any]:
@@ -40,7 +42,7 @@ def share_context(job: Job, links: Links, *, search: str) -> dict[str, Any]:
         "title": title_of(shown),
         "told": told(job, shown),
         "address": links.of(job)["share"],
-        "queue": waiting_place(job) if waiting else None,
+        "queue": place_of(job) if waiting else "",
         "waiting": waiting,
         "progress": progress_of(job),
         "shown": shown,
@@ -48,10 +50,10 @@ def share_context(job: Job, links: Links, *, search: str) -> dict[str, Any]:
     }
 
 
-def waiting_place(job: Job) -> forecast.Place | None:
-    """Return where a waiting job stands, None while nobody knows."""
+def place_of(job: Job) -> str:
+    """Return where a waiting job stands, in a sentence. No database query."""
     snapshot = forecast.current()
-    return snapshot.place_of(job) if snapshot else None
+    return wording.place(snapshot.place_of(job) if snapshot else None)
 
 
 def title_of(shown: results.Shown | None) -> str:
@@ -62,5 +64,5 @@ def title_of(shown: results.Shown | None) -> str:
 def told(job: Job, shown: results.Shown | None) -> str:
     """Return the page in a sentence, for a preview of its link."""
     if shown and shown.actor:
-        return f"{wording.status_of(job)}: {number_format(round(shown.actor['mean']), force_grouping=True)} {shown.metric}"
+        return f"{wording.status_of(job)}: {shown.actor['mean']:,.0f} {shown.metric}"
     return f"{wording.status_of(job)}, submitted {job.created_at:%Y-%m-%d %H:%M} UTC"

@@ -1,5 +1,6 @@
 """What happens to jobs, in plain words for people: statuses, causes, events, stages, limits of a run."""
 
+from jobs.forecast import Place
 from jobs.models import WAITING, Artifact, Job, JobEvent, Priority, Run, Status
 
 STATUSES = {
@@ -20,7 +21,7 @@ ADVICE = {
     "insufficient_credits": "With more credits it can be submitted again.",
     "simulation_error": "The simulator refused the profile; its message says what to change.",
     "execution_failed": "If the profile works elsewhere, try another build channel.",
-    "input_invalid": "The profile has to start a character, as mage=\"Name\" does.",
+    "input_invalid": 'The profile has to start a character, as mage="Name" does.',
     "build_unavailable": "Choose another channel, or wait until there is a build.",
     "execution_interrupted": "The cause was the platform's, so it is safe to submit it again.",
     "internal": "The cause was the platform's, so it is safe to submit it again.",
@@ -80,6 +81,25 @@ def status_of(job: Job) -> str:
 def priority_of(job: Job) -> str:
     """Return the name of a job's lane."""
     return Priority(job.priority).label
+
+
+def place(found: Place | None) -> str:
+    """Return where a waiting job stands, in a sentence."""
+    if found is None:
+        return "It is in the queue."
+    before = f"About {found.ahead:,} {'job starts' if found.ahead == 1 else 'jobs start'} before it"
+    where = before if found.ahead else "It is next in the queue"
+    return f"{where}." if found.seconds is None else f"{where}; it should start {soon(found.seconds)}."
+
+
+def soon(seconds: int) -> str:
+    """Return a time from now as people say it."""
+    if seconds < 60:
+        return "within a minute"
+    if seconds < 5400:
+        minutes = round(seconds / 60)
+        return f"in about {minutes} minute{'' if minutes == 1 else 's'}"
+    return f"in about {round(seconds / 3600)} hours"
 
 
 def event(found: JobEvent) -> str:

@@ -1,7 +1,7 @@
 """Identifiers: time-ordered numbers for rows a caller sees, random tokens for links."""
 
 import secrets
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.db import connection
 
@@ -26,6 +26,11 @@ def next_id() -> int:
 def first_id_of(moment: datetime) -> int:
     """Return the lowest id that could have been made at or after a moment."""
     return int(moment.timestamp() * 1000) * 100_000
+
+
+def moment_of(identifier: int) -> datetime:
+    """Return when an id was made."""
+    return datetime.fromtimestamp(identifier // 100_000 / 1000, UTC)
 
 
 def parse_id(text: str) -> int | None:
