@@ -65,7 +65,7 @@ class Filters(forms.Form):
     build = forms.ChoiceField(required=False)
     since = forms.DateField(label="From (UTC)", required=False)
     until = forms.DateField(label="To (UTC)", required=False)
-    text = forms.CharField(label="Text in the metadata", required=False, max_length=100)
+    text = forms.CharField(label="Metadata holds", required=False, max_length=100)
 
     def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

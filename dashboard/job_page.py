@@ -18,7 +18,7 @@ from jobs.progress import log_entries_of, progress_of
 from simservice.api.errors import JobNotCancellable
 
 SHOWN_EVENTS = 100
-SHOWN_LINES = 20
+SHOWN_LINES = 12
 
 
 @account_page()

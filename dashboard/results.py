@@ -6,7 +6,7 @@ Places in a picture are percent of its width, as texts for SVG.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jobs import wording
@@ -53,6 +53,7 @@ class Ranking:
 
     rows: Sequence[Row]
     zero: str
+    from_baseline: bool
     count: int
     listed: int
 
@@ -142,7 +143,13 @@ def ranked(entries: Sequence[Mapping[str, Any]], *, count: int, from_baseline: b
     order = sorted(entries, key=lambda entry: -entry["mean"])
     places = {id(entry): place for place, entry in enumerate((e for e in order if e is not baseline), start=1)}
     rows = [row(entry, baseline, places.get(id(entry)), scale) for entry in order]
-    return Ranking(rows=rows, zero=scale.at(origin), count=max(count, len(places)), listed=len(places))
+    return Ranking(
+        rows=rows,
+        zero=scale.at(origin),
+        from_baseline=from_baseline,
+        count=max(count, len(places)),
+        listed=len(places),
+    )
 
 
 class Scale:
@@ -197,7 +204,7 @@ def searched(ranking: Ranking | None, text: str) -> Ranking | None:
     if ranking is None or not text:
         return ranking
     kept = [row for row in ranking.rows if row.place is None or text.casefold() in row.name.casefold()]
-    return Ranking(rows=kept, zero=ranking.zero, count=ranking.count, listed=len(kept) - 1)
+    return replace(ranking, rows=kept, listed=len(kept) - 1)
 
 
 def funnel(stages: Sequence[Mapping[str, Any]]) -> list[Step]:

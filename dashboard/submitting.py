@@ -83,7 +83,7 @@ class JobForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "false", "autocapitalize": "off"}),
         help_text="As the simulator's addon or a file has it, up to 2 MB.",
     )
-    channel = forms.ChoiceField(label="Build channel", choices=[(c.value, c.label) for c in Channel])
+    channel = forms.ChoiceField(label="Build channel", choices=Channel.choices, initial=Channel.LATEST)
     branch = forms.ChoiceField(label="Branch", choices=[(name, name) for name in settings.GIT_BRANCHES])
     build = forms.ChoiceField(label="Pinned build", required=False, help_text="Instead of the channel's.")
     stages = forms.BooleanField(
