@@ -13,6 +13,7 @@ class File:
     """An artifact, at an address of the very host that serves the page: a frame may show nothing else."""
 
     name: str
+    stage: int | None
     path: str
     bytes: int
     is_page: bool
@@ -22,7 +23,8 @@ def files_of(job: Job) -> Sequence[File]:
     """Return a job's artifacts. One query."""
     return [
         File(
-            name=wording.artifact(found),
+            name=wording.ARTIFACTS[Artifact.Kind(found.kind)],
+            stage=found.stage,
             path=path_to("artifact", found.token),
             bytes=found.bytes,
             is_page=found.kind == Artifact.Kind.HTML_REPORT,

@@ -123,15 +123,9 @@ def end_of(run: Run) -> str:
         return "running"
     if run.stopped_for:
         return STOPS.get(run.stopped_for, run.stopped_for)
-    return f"ended with {run.exit_code}"
+    return f"exit status {run.exit_code}"
 
 
 def layers_of(run: Run) -> str:
     """Return what held a process, in words."""
     return ", ".join(LAYERS.get(layer, str(layer).replace("_", " ")) for layer in run.sandbox_layers)
-
-
-def artifact(found: Artifact) -> str:
-    """Return what an artifact is, with its stage where there are several."""
-    name = ARTIFACTS[Artifact.Kind(found.kind)]
-    return f"{name}, stage {found.stage}" if found.stage else name
