@@ -20,12 +20,21 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from billing.models import Account
+from clients.accounts import default_client
 from clients.keys import ALPHABET, PREFIX, checksum
 from clients.models import ApiKey
 from jobs import artifacts, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, Status
-from tests.factories import make_account, make_client, make_invitation, make_key, make_member, make_running_job
+from tests.factories import (
+    make_account,
+    make_client,
+    make_invitation,
+    make_job,
+    make_key,
+    make_member,
+    make_running_job,
+)
 
 RESOURCE = f"v1/{settings.API_RESOURCE}/"
 READS = ("GET", "HEAD")
@@ -82,6 +91,7 @@ FOR_VIEWERS = {"dashboard/<slug:account>/people/leave": 302}
 # An object of an account, by the name that routes have for it.
 OBJECTS: dict[str, Callable[[Account], object]] = {
     "client_id": lambda account: make_client(account).pk,
+    "job_id": lambda account: make_job(default_client(account)).pk,
     "key_id": lambda account: make_key(account)[0].pk,
     "member_id": lambda account: make_member(account).pk,
     "invitation_id": lambda account: make_invitation(account)[0].pk,
