@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -34,7 +35,7 @@ ARTIFACT_NAMES = {
 @read_only
 def home(request: HttpRequest) -> HttpResponse:
     """Say what this is and where its doors are."""
-    return render(request, "home.html")
+    return render(request, "home.html", {"may_sign_up": settings.ALLOW_SIGNUP})
 
 
 @read_only

@@ -42,7 +42,7 @@ class ManyRows:
     """
 
     show_full_result_count = False
-    list_per_page = 50
+    list_per_page = 25
     exact_numbers: tuple[str, ...] = ()
     exact_texts: tuple[str, ...] = ()
 

@@ -184,6 +184,7 @@ CELERY_BEAT_SCHEDULE = {
     "grant-allowances": {"task": "billing.tasks.grant_allowances", "schedule": 60, "options": {"expires": 300}},
     "forget-credentials": {"task": "jobs.tasks.forget_credentials", "schedule": 60, "options": {"expires": 300}},
     "forget-builds": {"task": "jobs.tasks.forget_builds", "schedule": 3600},
+    "forget-sessions": {"task": "dashboard.tasks.forget_sessions", "schedule": 3600},
 }
 
 STORAGES = {

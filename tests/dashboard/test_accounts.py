@@ -6,12 +6,16 @@ from typing import Any
 import pytest
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal import auth as totp
+from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.core import mail
 from django.test import Client as HttpClient
+from django.utils import timezone
 from pytest_django import Settings
 
 from clients.models import Membership
+from dashboard.tasks import forget_sessions
 from tests.concurrency import at_once
 from tests.factories import make_member
 
@@ -196,3 +200,44 @@ def test_a_second_factor_is_set_up_and_taken_away() -> None:
     assert again.get("/accounts/profile/").status_code == 302
     http.post("/accounts/2fa/totp/deactivate/")
     assert not Authenticator.objects.filter(user=user).exists()
+
+
+def test_sessions_whose_time_is_over_are_forgotten() -> None:
+    user = make_member().user
+    user.set_password(PASSWORD)
+    user.save()
+    here, there = HttpClient(), HttpClient()
+    for http in (here, there):
+        log_in(http, user.email)
+    Session.objects.filter(pk=there.session.session_key).update(expire_date=timezone.now())
+    forget_sessions()
+    assert list(Session.objects.values_list("pk", flat=True)) == [here.session.session_key]
+    assert list(UserSession.objects.values_list("session_key", flat=True)) == [here.session.session_key]
+
+
+def test_an_expired_session_leads_to_the_login_and_back() -> None:
+    owner = make_member()
+    http = HttpClient()
+    http.force_login(owner.user)
+    Session.objects.all().delete()
+    answer = http.post(f"/dashboard/{owner.account}/clients", {"name": "bot"})
+    assert answer.headers["Location"] == f"/accounts/login/?next=/dashboard/{owner.account}/clients"
+    assert not owner.account.clients.filter(name="bot").exists()
+
+
+def test_a_suspended_account_says_so() -> None:
+    owner = make_member()
+    owner.account.suspended_at = timezone.now()
+    owner.account.save()
+    http = HttpClient()
+    http.force_login(owner.user)
+    assert "is suspended" in http.get(f"/dashboard/{owner.account}/").content.decode()
+
+
+def test_whoever_may_not_do_something_is_told_their_role() -> None:
+    viewer = make_member(role="viewer")
+    http = HttpClient()
+    http.force_login(viewer.user)
+    answer = http.post(f"/dashboard/{viewer.account}/clients", {"name": "bot"})
+    assert (answer.status_code, "is viewer" in answer.content.decode()) == (403, True)
+    assert http.get("/admin/login/").status_code == 403
