@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal import auth as totp
 from allauth.usersessions.models import UserSession
@@ -241,3 +242,36 @@ def test_whoever_may_not_do_something_is_told_their_role() -> None:
     answer = http.post(f"/dashboard/{viewer.account}/clients", {"name": "bot"})
     assert (answer.status_code, "is viewer" in answer.content.decode()) == (403, True)
     assert http.get("/admin/login/").status_code == 403
+
+
+def test_an_address_is_confirmed_by_mail(settings: Settings) -> None:
+    http = HttpClient()
+    sign_up(http)
+    (found,) = re.findall(r"http://testserver(/accounts/confirm-email/\S+)", str(mail.outbox[0].body))
+    assert "jane@example.org" in HttpClient().get(found).content.decode()
+    assert not EmailAddress.objects.get().verified
+    http.post(found)
+    assert EmailAddress.objects.get().verified
+    settings.PUBLIC_BASE_URL = "https://sim.example.org"
+    http.post("/accounts/email/", {"email": "jane@example.net", "action_add": ""})
+    assert "https://sim.example.org/accounts/confirm-email/" in str(mail.outbox[-1].body)
+    assert "waits to be confirmed" in http.get("/accounts/email/").content.decode()
+
+
+def test_strangers_addresses_get_no_mail() -> None:
+    answer = HttpClient().post("/accounts/password/reset/", {"email": "nobody@example.org"})
+    assert answer.headers["Location"] == "/accounts/password/reset/done/"
+    assert mail.outbox == []
+
+
+def test_a_changed_password_is_told_and_ends_other_sessions() -> None:
+    sign_up(HttpClient())
+    here, there = HttpClient(), HttpClient()
+    for http in (here, there):
+        log_in(http, "jane@example.org")
+    mail.outbox.clear()
+    fields = {"oldpassword": PASSWORD, "password1": "another, rarer one", "password2": "another, rarer one"}
+    here.post("/accounts/password/change/", fields)
+    assert here.get("/accounts/profile/").status_code == 200
+    assert there.get("/accounts/profile/").status_code == 302
+    assert [one.to for one in mail.outbox] == [["jane@example.org"]]
