@@ -51,10 +51,16 @@ def invite(account: Account, *, email: str, role: Membership.Role, by: User) -> 
 
 
 def require_room(account: Account) -> None:
-    """Raise Refused when an account has as many people and open invitations as a page can show."""
+    """Raise Refused when an account has as many people and open invitations as a page can show.
+
+    It also makes no more invitations than that in a day, since each is a mail to anybody.
+    """
     people = Membership.objects.filter(account=account).count() + of_account(account).count()
     if people >= MOST_PEOPLE:
         raise Refused(f"An account has at most {MOST_PEOPLE} people and invitations.")
+    since = timezone.now() - timedelta(days=1)
+    if Invitation.objects.filter(account=account, created_at__gt=since).count() >= MOST_PEOPLE:
+        raise Refused(f"An account makes at most {MOST_PEOPLE} invitations a day.")
 
 
 def digest(token: str) -> str:

@@ -72,11 +72,11 @@ def account_page(
             if not request.user.is_authenticated:
                 return ask_to_log_in(request)
             place = find_place(request.user, account)
+            cast(Any, request).place = place
             if request.method not in methods:
                 return HttpResponseNotAllowed(methods)
             if request.method == "POST" and post and not members.ranks_at_least(place.membership.role, post):
                 raise PermissionDenied
-            cast(Any, request).place = place
             return view(request, place, *args, **kwargs)
 
         return wrapped

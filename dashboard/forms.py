@@ -3,7 +3,6 @@
 from typing import Any
 
 from allauth.account.forms import LoginForm, SignupForm
-from django.forms import Form
 from django.http import HttpRequest, QueryDict
 
 
@@ -12,16 +11,9 @@ def sent(request: HttpRequest) -> QueryDict | None:
     return request.POST if request.method == "POST" else None
 
 
-def without_placeholders(form: Form) -> None:
-    """Leave a form's labels to say what its fields are."""
-    for field in form.fields.values():
-        field.widget.attrs.pop("placeholder", None)
-
-
 class EnterForm(LoginForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        without_placeholders(self)
         self.fields["login"].label = "E-mail address or user name"
         self.fields["login"].widget.attrs["autocomplete"] = "username"
         self.fields["remember"].label = "Keep me logged in on this device"
@@ -30,5 +22,4 @@ class EnterForm(LoginForm):
 class JoinForm(SignupForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        without_placeholders(self)
         self.fields["email"].label = "E-mail address"

@@ -26,16 +26,13 @@ from simservice.api.addresses import base_url
 logger = logging.getLogger(__name__)
 
 LAST_OWNER = "An account keeps at least one owner. Make somebody else an owner first."
-WHAT_ROLES_MAY = (
-    (Role.VIEWER, "Viewer: sees everything but secrets, changes nothing"),
-    (Role.MEMBER, "Member: also submits jobs, makes keys and webhooks"),
-    (Role.OWNER, "Owner: also decides who belongs to the account"),
-)
+# The least first.
+ROLES = [(role.value, role.label) for role in (Role.VIEWER, Role.MEMBER, Role.OWNER)]
 
 
 class InviteForm(forms.Form):
     email = forms.EmailField(label="E-mail address", max_length=254, widget=forms.EmailInput())
-    role = forms.ChoiceField(label="Role", choices=WHAT_ROLES_MAY, initial=Role.MEMBER)
+    role = forms.ChoiceField(label="Role", choices=ROLES, initial=Role.MEMBER)
 
 
 class RoleForm(forms.Form):
@@ -57,7 +54,7 @@ def people(request: HttpRequest, place: Place) -> HttpResponse:
         "section": "people",
         "members": members.members_of(place.account),
         "invitations": invitations.of_account(place.account),
-        "roles": Role.choices,
+        "roles": ROLES,
         "form": form,
     }
     return render(request, "dashboard/people.html", context)

@@ -139,8 +139,10 @@ class JobForm(forms.Form):
         given["metadata"] = dict(entries(given["metadata"]))
         given["webhook"] = given["webhook"] and ["job.terminal"]
         for name, place in self.places.items():
-            if name in given and given[name] not in (None, "", False, {}):
-                put(body, place, given[name])
+            value = given.get(name)
+            # Zero is something that was given, and refused as a program's would be.
+            if value or (value == 0 and value is not False):
+                put(body, place, value)
         return body
 
     def say(self, error: ApiError) -> None:

@@ -30,7 +30,7 @@ GROUPS = {
     "client": ("client_id", "client__name"),
     "build": ("build_id", "build__git_branch", "build__commit"),
 }
-MOST_GROUPS = 200
+MOST_GROUPS = 100
 ROWS_AT_ONCE = 2000
 
 
@@ -125,7 +125,7 @@ def snapshot(account: Account) -> Snapshot:
 
 
 def by_group(account: Account, month: date, group: str) -> list[Used]:
-    """Return what a month's ended jobs used by `day`, `client` or `build`: at most 200 of these. One query.
+    """Return what a month's ended jobs used by `day`, `client` or `build`: at most 100 of these. One query.
 
     Days come in their order, clients and builds with those first that cost the most.
     """

@@ -124,6 +124,17 @@ def test_an_account_has_room_for_so_many(monkeypatch: pytest.MonkeyPatch) -> Non
         invitations.invite(made.account, email="a@example.org", role=Role.MEMBER, by=make_member().user)
 
 
+def test_an_account_makes_so_many_invitations_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(invitations, "MOST_PEOPLE", 3)
+    owner = make_member()
+    for number in range(3):
+        address = f"{number}@example.org"
+        made, _ = invitations.invite(owner.account, email=address, role=Role.MEMBER, by=owner.user)
+        invitations.revoke(owner.account, made.pk)
+    with pytest.raises(Refused, match="a day"):
+        invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=owner.user)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_of_many_who_accept_at_once_one_gets_the_place() -> None:
     made, _ = make_invitation()

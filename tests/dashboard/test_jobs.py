@@ -1,5 +1,6 @@
 """The list of jobs and the page of one: every state, filters, plans of queries, cancel."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -9,8 +10,9 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from clients.accounts import default_client
-from clients.models import Membership
+from clients.models import Client, Membership
 from dashboard import job_list
+from dashboard.paging import ROWS
 from jobs import forecast, lifecycle, progress, wording
 from jobs.models import Job, JobEvent, Run, Status
 from simservice.api.pagination import make_cursor
@@ -113,12 +115,12 @@ def test_another_accounts_client_is_no_choice(owner: Membership) -> None:
 
 def test_pages_by_key(owner: Membership) -> None:
     client = default_client(owner.account)
-    numbers = [make_job(client).pk for _ in range(job_list.ROWS + 2)][::-1]
+    numbers = [make_job(client).pk for _ in range(ROWS + 2)][::-1]
     first = jobs_of(owner, "status=active")
-    assert listed(owner, "status=active") == numbers[: job_list.ROWS]
+    assert listed(owner, "status=active") == numbers[:ROWS]
     following = first.context["found"].page.following
     assert "status=active" in following
-    assert listed(owner, following[1:]) == numbers[job_list.ROWS :]
+    assert listed(owner, following[1:]) == numbers[ROWS:]
 
 
 def test_a_place_in_another_list_is_none(owner: Membership) -> None:
@@ -276,7 +278,7 @@ def test_every_move_has_words() -> None:
         assert wording.event(JobEvent(from_status=was, to_status=to, attempt=2))
 
 
-STATES = {
+STATES: dict[str, Callable[[Client], Job]] = {
     "waiting": make_job,
     "running": lambda client: make_running_job(client=client),
     "completed": lambda client: make_completed_job(summary(*NAMES), client=client),
