@@ -1,9 +1,18 @@
 """What every page's template knows."""
 
+from typing import Any
+
 from django.conf import settings
 from django.http import HttpRequest
 
+from dashboard.navigation import SECTIONS
 
-def brand(request: HttpRequest) -> dict[str, str]:  # noqa: ARG001
-    """Give pages the deployment's name."""
-    return {"brand": settings.SERVICE_BRAND}
+
+def site(request: HttpRequest) -> dict[str, Any]:
+    """Give pages the deployment's name, and those of an account their place in it (`dashboard/access.py`)."""
+    return {
+        "brand": settings.SERVICE_BRAND,
+        "sends_email": not settings.EMAIL_BACKEND.endswith("dummy.EmailBackend"),
+        "sections": SECTIONS,
+        "place": getattr(request, "place", None),
+    }
