@@ -41,7 +41,7 @@ STATES = {
 }
 ANY = ("", "Any")
 CHOICES = 500
-LOOKED_THROUGH = 10_000
+LOOKED_THROUGH = 5_000
 LONGEST_MS = 1_000
 LISTED = (
     "account_id",

@@ -1,4 +1,4 @@
-"""Jobs in words, for templates."""
+"""Jobs and their numbers in words, for templates. Rankings have hundreds of numbers, so these are plain and fast."""
 
 from django import template
 
@@ -6,3 +6,15 @@ from jobs import wording
 
 register = template.Library()
 register.filter("status_of", wording.status_of)
+
+
+@register.filter
+def whole(number: float) -> str:
+    """Return a number without its fraction, with its thousands apart."""
+    return f"{number:,.0f}"
+
+
+@register.filter
+def change(percent: float) -> str:
+    """Return a difference in percent with its sign."""
+    return f"{percent:+,.2f} %"
