@@ -1,4 +1,4 @@
-"""Jobs and their numbers in words, for templates. Rankings have hundreds of numbers, so these are plain and fast."""
+"""Jobs and numbers in words, for templates. A ranking has hundreds of numbers, so these are plain and fast."""
 
 from django import template
 
