@@ -1,5 +1,7 @@
 """Jobs and numbers in words, for templates. A ranking has hundreds of numbers, so these are plain and fast."""
 
+from collections.abc import Mapping
+
 from django import template
 
 from jobs import wording
@@ -18,3 +20,9 @@ def whole(number: float) -> str:
 def change(percent: float) -> str:
     """Return a difference in percent with its sign."""
     return f"{percent:+,.2f} %"
+
+
+@register.filter
+def pairs(entries: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return a caller's entries: one of them may be called `items`, which a template would take for the method."""
+    return list(entries.items())

@@ -249,6 +249,13 @@ def test_a_completed_job(owner: Membership) -> None:
         assert words in text_of(answer), words
 
 
+def test_metadata_may_be_called_anything(owner: Membership) -> None:
+    odd = {"items": "a", "0": "b", "": "c", "keys": "d", "__class__": "e"}
+    job = make_job(default_client(owner.account), metadata=odd)
+    assert "__class__ e" in text_of(page_of(owner, job))
+    assert "items : a" in text_of(jobs_of(owner))
+
+
 def test_a_failed_job_says_why_and_what_to_do(owner: Membership) -> None:
     job = make_failed_job(f"Unknown {EVIL}", client=default_client(owner.account))
     text = page_of(owner, job).content.decode()
