@@ -275,3 +275,14 @@ def test_a_changed_password_is_told_and_ends_other_sessions() -> None:
     assert here.get("/accounts/profile/").status_code == 200
     assert there.get("/accounts/profile/").status_code == 302
     assert [one.to for one in mail.outbox] == [["jane@example.org"]]
+
+
+def test_a_mail_that_cannot_be_sent_stops_no_sign_up(settings: Settings) -> None:
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
+    assert sign_up(HttpClient()).headers["Location"] == "/dashboard/"
+
+
+def test_a_service_without_mail_says_so(settings: Settings) -> None:
+    settings.EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
+    assert "sends no e-mail" in HttpClient().get("/accounts/password/reset/").content.decode()
