@@ -286,3 +286,6 @@ def test_a_mail_that_cannot_be_sent_stops_no_sign_up(settings: Settings) -> None
 def test_a_service_without_mail_says_so(settings: Settings) -> None:
     settings.EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
     assert "sends no e-mail" in HttpClient().get("/accounts/password/reset/").content.decode()
+    http = HttpClient()
+    sign_up(http)
+    assert "on its way" not in http.get("/dashboard/", follow=True).content.decode()
