@@ -122,6 +122,9 @@ def test_sessions_are_listed_and_ended() -> None:
     page = here.get("/accounts/sessions/").content.decode()
     assert "Elsewhere/1.0" in page
     (number,) = re.findall(r'name="session" value="(\d+)"', page)
+    for nonsense in ("", "x", "9" * 30, str(2**40)):
+        here.post("/accounts/sessions/", {"session": nonsense})
+    assert there.get("/accounts/profile/").status_code == 200
     here.post("/accounts/sessions/", {"session": number})
     assert there.get("/accounts/profile/").status_code == 302
     assert here.get("/accounts/profile/").status_code == 200
@@ -289,3 +292,12 @@ def test_a_service_without_mail_says_so(settings: Settings) -> None:
     http = HttpClient()
     sign_up(http)
     assert "on its way" not in http.get("/dashboard/", follow=True).content.decode()
+
+
+def test_another_users_sessions_are_not_ended() -> None:
+    mine, theirs = HttpClient(), HttpClient()
+    sign_up(mine, "jane@example.org")
+    sign_up(theirs, "john@example.org")
+    for chosen in (*UserSession.objects.values_list("pk", flat=True), "others"):
+        mine.post("/accounts/sessions/", {"session": str(chosen)})
+    assert [http.get("/accounts/profile/").status_code for http in (mine, theirs)] == [200, 200]
