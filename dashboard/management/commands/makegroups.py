@@ -22,7 +22,8 @@ OPERATE = (
     "clients.add_membership",
     "clients.change_membership",
     "clients.delete_membership",
-    "webhooks.change_delivery",
+    "webhooks.change_endpoint",
+    "webhooks.change_event",
 )
 
 
