@@ -6,19 +6,24 @@ A program of its own, run as `python -m bench.million_jobs`, since Django can be
 import json
 import os
 import sys
+from datetime import timedelta
 
 import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
 django.setup()
 
-from django.db import connection, models, transaction  # noqa: E402 - after Django's setup
+from django.contrib.auth.models import User  # noqa: E402 - after Django's setup
+from django.db import connection, models, transaction  # noqa: E402
+from django.test import Client as HttpClient  # noqa: E402
+from django.utils import timezone  # noqa: E402
 
 from billing import ledger  # noqa: E402
 from billing.models import MOST_CREDITS, Account, Plan  # noqa: E402
 from clients.accounts import default_client, open_account  # noqa: E402
 from clients.keys import create_key  # noqa: E402
-from jobs.models import Job, JobProfile  # noqa: E402
+from clients.models import Membership  # noqa: E402
+from jobs.models import Build, DailyUsage, Job, JobProfile, Run  # noqa: E402
 from simservice.api.pagination import make_cursor  # noqa: E402
 
 JOBS = 1_000_000
@@ -96,6 +101,44 @@ def open_accounts() -> Account:
     return accounts[0]
 
 
+def log_in(account: Account) -> str:
+    """Return the session of somebody who owns an account."""
+    user = User.objects.create(username="bench")
+    Membership.objects.create(user=user, account=account, role=Membership.Role.OWNER)
+    browser = HttpClient()
+    browser.force_login(user)
+    return browser.cookies["sessionid"].value
+
+
+def count_days(account: Account) -> None:
+    """Give an account a month of days with some jobs each."""
+    today, client = timezone.now().date(), default_client(account)
+    days = [today - timedelta(days=number) for number in range(30)]
+    counted = {"account": account, "client": client, "jobs": 9_000, "runs": 9_000, "sim_ms": 1, "credits": 99_000}
+    DailyUsage.objects.bulk_create(DailyUsage(day=day, **counted) for day in days)
+
+
+def give_results(jobs: list[Job]) -> Build:
+    """Give some jobs a build, three runs, and as many profilesets as a summary may have; return the build."""
+    build = Build.objects.create(
+        executable="/bin/false", git_branch="midnight", commit="0" * 40, simc_version="1", created_at=timezone.now()
+    )
+    figures = {"mean_error": 9.0, "mean_stddev": 4.6, "stddev": 900.0, "min": 1.0, "max": 2e5}
+    rows = [{"name": f"Trinket {n}", "mean": 1e5 - n, "stage": 3, **figures} for n in range(200)]
+    stages = [{"stage": n, "label": "final", "profilesets": 5_000 // n, "culled": 100} for n in (1, 2, 3)]
+    actor = {"name": "Ada", "mean": 99_900.0, **figures, "profilesets": {"count": 5_000, "results": rows}}
+    staged = {"enabled": True, "reason": "eligible_profileset_only", "stages": stages}
+    summary = {"metric": "dps", "mainActor": actor, "multiStage": staged}
+    Job.objects.filter(pk__in=[job.pk for job in jobs]).update(build=build, summary=summary)
+    ran = {"attempt": 1, "build": build, "wall_ms": 9_000, "cpu_ms": 8_000, "exit_code": "0"}
+    Run.objects.bulk_create(
+        Run(job=job, stage=n, started_at=job.created_at, ended_at=job.created_at, **ran)
+        for job in jobs
+        for n in (1, 2, 3)
+    )
+    return build
+
+
 def some_ids(account: Account, *, waiting: bool) -> list[str]:
     """Return ids of jobs from all over the account's history."""
     jobs = Job.objects.filter(account=account, completed_at__isnull=waiting).order_by("share_token")
@@ -110,6 +153,9 @@ def main() -> None:
             cursor.execute("SET LOCAL session_replication_role = replica")
         fill(Job, JOB_VALUES)
         fill(JobProfile, PROFILE_VALUES)
+    with_results = list(Job.objects.filter(account=account, status="completed").order_by("share_token")[:300])
+    build = give_results(with_results)
+    count_days(account)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
     deep = Job.objects.filter(account=account).order_by("-id").values_list("pk", flat=True)[LARGEST * 9 // 10]
@@ -118,6 +164,12 @@ def main() -> None:
         "cursor": make_cursor(account_id=account.pk, last_id=deep),
         "ended": some_ids(account, waiting=False),
         "waiting": some_ids(account, waiting=True),
+        "account": account.name,
+        "client": default_client(account).pk,
+        "build": str(build.pk),
+        "session": log_in(account),
+        "withResults": [str(job.pk) for job in with_results],
+        "shared": [job.share_token for job in with_results],
     }
     sys.stdout.write(json.dumps(answer) + "\n")
 

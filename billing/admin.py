@@ -10,7 +10,7 @@ from django.http import HttpRequest
 
 from billing import ledger
 from billing.models import Account, Entry, Grant, Hold, Plan
-from simservice.facts import ReadOnly
+from simservice.facts import ManyRows, ReadOnly
 
 
 @admin.register(Plan)
@@ -19,28 +19,29 @@ class PlanAdmin(admin.ModelAdmin):
 
 
 @admin.register(Grant)
-class GrantAdmin(ReadOnly, admin.ModelAdmin):
+class GrantAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
     list_display = ["id", "account", "reason", "remaining", "original", "created_at", "expires_at"]
     list_select_related = ["account"]
-    search_fields = ["=id", "=account__name"]
-    show_full_result_count = False
+    exact_numbers = ("pk",)
+    exact_texts = ("account__name",)
 
 
 @admin.register(Hold)
-class HoldAdmin(ReadOnly, admin.ModelAdmin):
+class HoldAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
     list_display = ["job_id", "account", "credits", "spent", "created_at", "resolved_at"]
+    list_filter = [("resolved_at", admin.EmptyFieldListFilter)]
     list_select_related = ["account"]
-    search_fields = ["=job_id", "=account__name"]
-    show_full_result_count = False
+    exact_numbers = ("pk",)
+    exact_texts = ("account__name",)
 
 
 @admin.register(Entry)
-class EntryAdmin(ReadOnly, admin.ModelAdmin):
+class EntryAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
     list_display = ["id", "at", "account", "credits", "source", "target", "grant", "job_id", "reason"]
     list_filter = ["source", "target"]
     list_select_related = ["account", "grant"]
-    search_fields = ["=job_id", "=account__name"]
-    show_full_result_count = False
+    exact_numbers = ("job_id",)
+    exact_texts = ("account__name",)
 
 
 class Booking(forms.Form):
@@ -63,16 +64,20 @@ class CreditsActions(admin.ModelAdmin):
     action_form = BookingFields
     actions = ["grant_credits", "correct_credits"]
 
+    def has_book_permission(self, request: HttpRequest) -> bool:
+        """Tell whether the user may move credits, which only the ledger writes."""
+        return request.user.has_perm("billing.add_entry")
+
     @admin.display(description="available, purchased and reserved credits")
     def credits(self, account: Account) -> str:
         found = ledger.balances(account)
         return f"{found.available} available, {found.purchased} of them purchased; {found.reserved} reserved"
 
-    @admin.action(description="Grant credits")
+    @admin.action(description="Grant credits", permissions=["book"])
     def grant_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
         self.book(request, queryset, lambda *booking, reason: ledger.grant(*booking, reason=reason))
 
-    @admin.action(description="Correct the credits")
+    @admin.action(description="Correct the credits", permissions=["book"])
     def correct_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
         self.book(request, queryset, lambda *booking, reason: ledger.correct(*booking, reason=reason))
 

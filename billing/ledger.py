@@ -5,7 +5,7 @@ transaction, which may be part of the caller's. Amounts are whole credits. The d
 expired, and it is asked only after the lock was got.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import cast
@@ -19,6 +19,7 @@ from billing.verification import verify as verify
 from simservice.ids import next_id
 
 MAX_REASON = 200
+ENTRIES_AT_ONCE = 2000
 ALLOWANCE = "Monthly allowance"
 # Grants that have expired, of which something is still to be booked as such.
 EXPIRED = Q(remaining__gt=0, expires_at__lte=Now())
@@ -97,6 +98,15 @@ def balances(account: Account) -> Balances:
 def available(account: Account) -> int:
     """Return how many credits a hold may take at this moment. One query."""
     return balances(account).available
+
+
+def each_entry(account: Account) -> Iterator[Entry]:
+    """Yield all entries of an account with their grants, the newest first, read a piece at a time."""
+    entries = Entry.objects.filter(account=account).select_related("grant").order_by("-pk")
+    piece = list(entries[:ENTRIES_AT_ONCE])
+    while piece:
+        yield from piece
+        piece = list(entries.filter(pk__lt=piece[-1].pk)[:ENTRIES_AT_ONCE])
 
 
 @transaction.atomic

@@ -52,6 +52,16 @@ def create_key(client: Client, *, name: str = "", expires_at: datetime | None = 
     return key, secret
 
 
+def rename(key: ApiKey, name: str) -> None:
+    """Give a key another name."""
+    ApiKey.objects.filter(pk=key.pk).update(name=name)
+
+
+def revoke(key: ApiKey) -> None:
+    """Let a key serve no more; the first time counts, again does no harm."""
+    ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
+
+
 def find_key(secret: str) -> ApiKey | None:
     """Return the key with its client, account and plan in one query, or None."""
     query = ApiKey.objects.select_related("client__account__plan")

@@ -3,6 +3,8 @@
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Lower, Now
+from django.utils import timezone
 
 from billing.models import Account
 
@@ -46,6 +48,13 @@ class ApiKey(models.Model):
     def __str__(self) -> str:
         return f"sk_…{self.last4}"
 
+    @property
+    def state(self) -> str:
+        """Tell whether the key serves: `active`, `expired` or `revoked`, which comes before `expired`."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= timezone.now() else "active"
+
 
 class Membership(models.Model):
     """A user's place in an account."""
@@ -69,3 +78,53 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} in {self.account}"
+
+
+class Invitation(models.Model):
+    """An offer of a place in an account, for whoever has its token. Only the token's hash is kept."""
+
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="invitations")
+    email = models.EmailField(max_length=254)
+    role = models.CharField(max_length=8, choices=Membership.Role)
+    sha256 = models.CharField(max_length=64, unique=True)
+    invited_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    # Accepted, revoked, or replaced by a later one.
+    closed_at = models.DateTimeField(null=True, blank=True)
+    accepted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                "account", Lower("email"), condition=Q(closed_at=None), name="invitation_one_open"
+            ),
+            models.CheckConstraint(
+                condition=Q(role__in=["owner", "member", "viewer"]), name="invitation_role_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(accepted_by=None) | Q(closed_at__isnull=False), name="invitation_accepted_is_closed"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.email} to {self.account}"
+
+    @property
+    def has_expired(self) -> bool:
+        return self.expires_at <= timezone.now()
+
+
+class SentForm(models.Model):
+    """A form that was sent and did its work, so that the same form sent again does nothing (`clients/once.py`)."""
+
+    token = models.CharField(primary_key=True, max_length=22)
+    sent_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [models.Index(fields=["sent_at"], name="sent_form_by_time")]
+
+    def __str__(self) -> str:
+        return self.token

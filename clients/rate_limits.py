@@ -10,12 +10,14 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from django.conf import settings
+from django.http import HttpRequest
 from limits import RateLimitItemPerMinute
 from limits.storage import RedisStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
+from billing.models import Account
 from clients.authentication import Caller
 from simservice.api.errors import RateLimitExceeded
 from simservice.api.middleware import RATE_LIMIT_HEADERS
@@ -69,13 +71,13 @@ class RateLimits(BaseThrottle):
         caller = request.user
         if isinstance(caller, Caller):
             submits = request.method in getattr(view, "submission_methods", ())
-            spend(request, submission_limit(caller) if submits else read_limit(caller))
+            spend(request, submission_limit(caller.account) if submits else read_limit(caller))
         return True
 
 
-def submission_limit(caller: Caller) -> Limit:
-    """Return the limit of the submissions of all the account's keys together."""
-    return Limit("submissions", caller.account.pk, RateLimitItemPerMinute(caller.plan.submissions_per_minute))
+def submission_limit(account: Account) -> Limit:
+    """Return the limit of the submissions of all the account's keys, and of its people, together."""
+    return Limit("submissions", account.pk, RateLimitItemPerMinute(account.plan.submissions_per_minute))
 
 
 def read_limit(caller: Caller) -> Limit:
@@ -83,7 +85,7 @@ def read_limit(caller: Caller) -> Limit:
     return Limit("reads", caller.key.pk, RateLimitItemPerMinute(caller.plan.reads_per_minute))
 
 
-def spend(request: Request, limit: Limit) -> None:
+def spend(request: HttpRequest | Request, limit: Limit) -> None:
     """Count a request, and leave the window for the response's headers. Raises RateLimitExceeded."""
     allowed = ask(lambda: limiter().hit(limit.item, limit.kind, str(limit.who)), otherwise=None)
     window = window_of(limit) if allowed is not None else None

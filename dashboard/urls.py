@@ -1,11 +1,54 @@
 """The pages' addresses."""
 
-from django.urls import path
+from django.urls import include, path
 
-from dashboard import docs, views
+from dashboard import (
+    clients,
+    docs,
+    job_list,
+    job_page,
+    money,
+    overview,
+    people,
+    profile,
+    sharing,
+    submitting,
+    views,
+)
 
 urlpatterns = [
     path("", views.home, name="home"),
     path("docs", docs.docs, name="docs"),
-    path("share/<token:token>", views.share, name="share"),
+    path("share/<token:token>", sharing.share, name="share"),
+    # Logging in, and what belongs to a user rather than to an account
+    path("accounts/", include("allauth.account.urls")),
+    path("accounts/2fa/", include("allauth.mfa.urls")),
+    path("accounts/profile/", profile.profile, name="profile"),
+    path("accounts/sessions/", profile.sessions, name="usersessions_list"),
+    path("invitations/<token:token>", people.invitation, name="invitation"),
+    # Pages of an account
+    path("dashboard/", overview.choose, name="dashboard"),
+    path("dashboard/<slug:account>/", overview.overview, name="overview"),
+    path("dashboard/<slug:account>/jobs", job_list.jobs, name="jobs"),
+    path("dashboard/<slug:account>/jobs/new", submitting.submit_job, name="submit_job"),
+    path("dashboard/<slug:account>/jobs/<id:job_id>", job_page.job, name="job"),
+    path("dashboard/<slug:account>/jobs/<id:job_id>/live", job_page.live, name="job_live"),
+    path("dashboard/<slug:account>/jobs/<id:job_id>/cancel", job_page.cancel, name="cancel_job"),
+    path("dashboard/<slug:account>/clients", clients.clients, name="clients"),
+    path("dashboard/<slug:account>/clients/<id:client_id>", clients.client, name="client"),
+    path("dashboard/<slug:account>/keys/<id:key_id>", clients.key, name="key"),
+    path("dashboard/<slug:account>/keys/<id:key_id>/revoke", clients.revoke_key, name="revoke_key"),
+    path("dashboard/<slug:account>/credits", money.balance, name="credits"),
+    path("dashboard/<slug:account>/credits.csv", money.entries_csv, name="entries_csv"),
+    path("dashboard/<slug:account>/usage", money.used, name="usage"),
+    path("dashboard/<slug:account>/usage.csv", money.usage_csv, name="usage_csv"),
+    path("dashboard/<slug:account>/people", people.people, name="people"),
+    path("dashboard/<slug:account>/people/leave", people.leave, name="leave_account"),
+    path("dashboard/<slug:account>/people/<id:member_id>/role", people.change_role, name="change_role"),
+    path("dashboard/<slug:account>/people/<id:member_id>/remove", people.remove, name="remove_member"),
+    path(
+        "dashboard/<slug:account>/invitations/<id:invitation_id>/revoke",
+        people.revoke_invitation,
+        name="revoke_invitation",
+    ),
 ]

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Value, When
 from django.utils import timezone
 
 from jobs.models import ACTIVE, Build, Channel, Job, Run
@@ -29,29 +29,37 @@ def resolve(job: Job) -> Build | None:
 
 
 def for_channel(channel: Channel, git_branch: str, *, now: datetime) -> Build | None:
-    """Return the build that a channel means at `now` (UTC), or None.
+    """Return the build that a channel means at `now` (UTC), or None. One query."""
+    return candidates(channel, git_branch, now=now).first()
+
+
+def candidates(channel: Channel, git_branch: str, *, now: datetime) -> QuerySet[Build]:
+    """Return the builds that a channel may mean at `now` (UTC), the one that it means first.
 
     `latest` is the newest; `nightly` the newest from before today; `weekly` the first of the week that began on
     Monday, else the newest from before it.
     """
-    newest_first = available(git_branch).order_by("-created_at")
+    builds = available(git_branch)
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     if channel == Channel.LATEST:
-        return newest_first.first()
+        return builds.order_by("-created_at")
     if channel == Channel.NIGHTLY:
-        return newest_first.filter(created_at__lt=today).first()
-    monday = today - timedelta(days=today.weekday())
-    first = newest_first.filter(created_at__gte=monday, created_at__lte=now).last()
-    return first or newest_first.filter(created_at__lt=monday).first()
+        return builds.filter(created_at__lt=today).order_by("-created_at")
+    this_week = When(created_at__gte=today - timedelta(days=today.weekday()), then="created_at")
+    return builds.filter(created_at__lte=now).order_by(Case(this_week).asc(nulls_last=True), "-created_at")
 
 
 def current() -> list[tuple[Channel, Build]]:
-    """Return what each channel means now on each branch, channels without a build left out."""
+    """Return what each channel means now on each branch, channels without a build left out. Two queries."""
     now = timezone.now()
-    meant = [
-        (channel, for_channel(channel, branch, now=now)) for branch in settings.GIT_BRANCHES for channel in Channel
+    meant = [(channel, branch) for branch in settings.GIT_BRANCHES for channel in Channel]
+    first, *others = [
+        candidates(channel, branch, now=now).annotate(place=Value(place)).values_list("place", "pk")[:1]
+        for place, (channel, branch) in enumerate(meant)
     ]
-    return [(channel, build) for channel, build in meant if build is not None]
+    found = dict(first.union(*others, all=True))
+    builds = Build.objects.in_bulk(found.values())
+    return [(channel, builds[found[place]]) for place, (channel, _) in enumerate(meant) if place in found]
 
 
 class BundledNames(Container[str]):

@@ -28,6 +28,8 @@ KEY = "queue:snapshot"
 KEPT_SECONDS = 10
 MEASURED_RUNS = 200
 MAX_MARKS = 1000
+# After every id that was given out.
+LAST_ID = 10**18
 
 # Each lane's last job and every so many others, with the jobs and the seconds of work up to and with each.
 MARKS = """
@@ -67,6 +69,14 @@ class Estimate:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Place:
+    """How many jobs start before a waiting job, about, and in how many seconds it does, None when unknown."""
+
+    ahead: int
+    seconds: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """The queue at one moment (`taken_at`, Unix seconds). Work is in seconds of one slot.
 
@@ -89,6 +99,15 @@ class Snapshot:
         if seconds is None:
             return None
         return Estimate(seconds=seconds, updated_at=datetime.fromtimestamp(self.taken_at, UTC))
+
+    def place_of(self, job: Job) -> Place:
+        """Return where a waiting job stands in the queue."""
+        ahead = self.ahead_of(job)
+        return Place(ahead=ahead.jobs, seconds=self.seconds_until(ahead))
+
+    def place_of_new(self, priority: Priority) -> Place:
+        """Return where a job of a priority would stand that was submitted now."""
+        return self.place_of(Job(pk=LAST_ID, priority=priority))
 
     def seconds_until(self, ahead: Ahead) -> int | None:
         """Return how long all slots together take for what is running and for what is ahead."""

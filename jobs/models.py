@@ -84,7 +84,8 @@ class Job(models.Model):
 
     id = models.BigIntegerField(primary_key=True, editable=False)
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="jobs", db_index=False)
-    client = models.ForeignKey(Client, on_delete=models.PROTECT, related_name="jobs")
+    client = models.ForeignKey(Client, on_delete=models.PROTECT, related_name="jobs", db_index=False)
+    # None for a job that was submitted from a page.
     api_key = models.ForeignKey(ApiKey, null=True, on_delete=models.SET_NULL, related_name="jobs")
 
     # What was asked for
@@ -127,7 +128,7 @@ class Job(models.Model):
     updated_at = models.DateTimeField()
 
     # How it ended
-    build = models.ForeignKey(Build, null=True, on_delete=models.PROTECT, related_name="jobs")
+    build = models.ForeignKey(Build, null=True, on_delete=models.PROTECT, related_name="jobs", db_index=False)
     error_code = models.CharField(max_length=32, null=True)  # noqa: DJ001 - null is the contract's "no error"
     status_reason = models.CharField(max_length=500, null=True)  # noqa: DJ001
     simulator_exit_code = models.CharField(max_length=16, null=True)  # noqa: DJ001
@@ -189,6 +190,10 @@ class Job(models.Model):
             models.Index(fields=["account", "-id"], name="job_by_account"),
             # What the retention has not removed yet, oldest first.
             models.Index(fields=["created_at"], condition=Q(cleared_at=None), name="job_uncleared"),
+            # The same by what a list is narrowed to. A client has one account; a build, those of all who used it.
+            models.Index(fields=["account", "status", "-id"], name="job_by_status"),
+            models.Index(fields=["client", "-id"], name="job_by_client"),
+            models.Index(fields=["build", "account", "-id"], name="job_by_build"),
             # Which builds are still wanted.
             models.Index(fields=["pinned_build"], condition=Q(pinned_build__isnull=False), name="job_by_pin"),
         ]

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from django.db import transaction
 from django.db.models.functions import Now
 
 from billing import ledger
 from billing.models import Account, Plan
-from clients.models import ApiKey
+from clients.models import ApiKey, Client
 from jobs import budget, credentials, forecast, idempotency, lifecycle, queue, variants, vetting
 from jobs.models import ACTIVE, WAITING, Build, Job, JobProfile, Priority, Status
 from jobs.profiles.analysis import Analysis, warnings
@@ -62,19 +62,37 @@ class Answer:
     job: Job | None
 
 
+class Once(Protocol):
+    """What keeps one request from making two jobs."""
+
+    def answer(self) -> str | None:
+        """Return the body that the request got before, None for a new one."""
+
+    def remember(self, job: Job, body: str) -> None:
+        """Note that the request made a job. Called in the transaction that stores it, under the account's lock."""
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Whose job it will be: a client's, sent with one of its keys or, without any, from a page."""
+
+    client: Client
+    key: ApiKey | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Vetted:
     """A request that passed every check that needs no lock."""
 
     submission: Submission
-    key: ApiKey
+    sender: Sender
     ceilings: Ceilings
     analysis: Analysis
     pin: Build | None
 
     @property
     def plan(self) -> Plan:
-        return self.key.client.account.plan
+        return self.sender.client.account.plan
 
 
 def submit(
@@ -86,14 +104,24 @@ def submit(
 ) -> Answer:
     """Accept a job for the key's client and announce it to the workers; `render` writes the answer's body.
 
-    With an idempotency key that was used before, return the body it got then. The checks come in the contract's
-    order (section 3). Raises one of the errors of `simservice.api.errors`; nothing is stored then.
+    With an idempotency key that was used before, return the body it got then. Raises as `submit_once` does.
     """
     known = idempotency.Known(key, idempotency_key, submission)
+    return submit_once(submission, sender=Sender(key.client, key), known=known, render=render)
+
+
+def submit_once(
+    submission: Submission, *, sender: Sender, known: Once, render: Callable[[Accepted], str]
+) -> Answer:
+    """Accept a job and announce it, unless the request is `known` by now.
+
+    The checks come in the contract's order (section 3). Raises one of the errors of `simservice.api.errors`;
+    nothing is stored then.
+    """
     if (body := known.answer()) is not None:
         return Answer(body=body, job=None)
     forecast.require_open_queue()
-    vetted = vet(submission, key=key)
+    vetted = vet(submission, sender=sender)
     job_id = next_id()
     with credentials_kept(vetted, job_id=job_id):
         answer = store(vetted, known, job_id=job_id, render=render)
@@ -115,16 +143,16 @@ def announce(job: Job) -> None:
         logger.warning("job %s not announced: the database does not answer", job.pk, exc_info=True)
 
 
-def vet(submission: Submission, *, key: ApiKey) -> Vetted:
+def vet(submission: Submission, *, sender: Sender) -> Vetted:
     """Return the request with what its checks found out. Raises one of the errors of `simservice.api.errors`."""
-    plan = key.client.account.plan
+    plan = sender.client.account.plan
     ceilings = ceilings_for(submission, plan=plan)
     analysis = vetting.vet_profile(submission)
     vetting.require_variants(analysis, plan=plan)
     pin = vetting.require_pin(submission.build_id, git_branch=submission.git_branch, plan=plan)
-    if submission.webhook_events and not endpoints.is_enabled(key.client):
+    if submission.webhook_events and not endpoints.is_enabled(sender.client):
         raise WebhookNotConfigured
-    return Vetted(submission=submission, key=key, ceilings=ceilings, analysis=analysis, pin=pin)
+    return Vetted(submission=submission, sender=sender, ceilings=ceilings, analysis=analysis, pin=pin)
 
 
 @contextmanager
@@ -150,11 +178,11 @@ def forget_credentials(vetted: Vetted, *, job_id: int) -> None:
 
 
 @transaction.atomic
-def store(vetted: Vetted, known: idempotency.Known, *, job_id: int, render: Callable[[Accepted], str]) -> Answer:
-    """Store the job and the answer to its submission, unless the idempotency key has one by now."""
+def store(vetted: Vetted, known: Once, *, job_id: int, render: Callable[[Accepted], str]) -> Answer:
+    """Store the job and the answer to its submission, unless the request has one by now."""
     # Rows that refer to the account, such as a settlement's, may still be written meanwhile.
-    account = Account.objects.select_for_update(no_key=True).get(pk=vetted.key.client.account_id)
-    # Whoever sent the same key at the same moment may have been first.
+    account = Account.objects.select_for_update(no_key=True).get(pk=vetted.sender.client.account_id)
+    # Whoever sent the same request at the same moment may have been first.
     if (body := known.answer()) is not None:
         return Answer(body=body, job=None)
     accepted = accept(vetted, account=account, job_id=job_id)
@@ -270,12 +298,12 @@ def shortage_meta(job: Job, *, available: int, plan: Plan) -> dict[str, Any]:
 
 def new_job(vetted: Vetted, *, job_id: int, fee: int) -> Job:
     """Return the job a submission becomes, not yet stored."""
-    submission, key, ceilings = vetted.submission, vetted.key, vetted.ceilings
+    submission, sender, ceilings = vetted.submission, vetted.sender, vetted.ceilings
     return Job(
         id=job_id,
-        account=key.client.account,
-        client=key.client,
-        api_key=key,
+        account=sender.client.account,
+        client=sender.client,
+        api_key=sender.key,
         priority=submission.priority,
         channel=submission.channel,
         git_branch=submission.git_branch,

@@ -1,10 +1,12 @@
 """What an account has used: counted by the day as jobs end, so that a month is read from a few rows."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 from django.db import connection
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
 from billing.models import Account
@@ -22,6 +24,15 @@ COUNT = """
         credits = jobs_dailyusage.credits + excluded.credits
 """
 
+# What tells groups apart, and what they are called by.
+GROUPS = {
+    "day": ("day",),
+    "client": ("client_id", "client__name"),
+    "build": ("build_id", "build__git_branch", "build__commit"),
+}
+MOST_GROUPS = 100
+ROWS_AT_ONCE = 2000
+
 
 @dataclass(frozen=True, kw_only=True)
 class Period:
@@ -31,6 +42,29 @@ class Period:
     end: datetime
     sims_run: int
     average_runtime_seconds: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Day:
+    """The jobs that ended on one day (UTC), and the credits they used."""
+
+    day: date
+    jobs: int
+    credits: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Used:
+    """What the jobs of a day, a client or a build used. Times in simulator milliseconds."""
+
+    label: str
+    jobs: int
+    sim_ms: int
+    credits: int
+
+    @property
+    def seconds(self) -> float:
+        return self.sim_ms / 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +86,26 @@ def this_month(account: Account) -> Period:
     """Return what ran in the current month. One query."""
     today = timezone.now().astimezone(UTC).date()
     first = today.replace(day=1)
-    following = (first + timedelta(days=32)).replace(day=1)
-    used = DailyUsage.objects.filter(account=account, day__gte=first, day__lt=following).aggregate(
-        runs=Sum("runs", default=0), sim_ms=Sum("sim_ms", default=0)
-    )
+    following = next_month(first)
+    used = of_month(account, first).aggregate(runs=Sum("runs", default=0), sim_ms=Sum("sim_ms", default=0))
     average = used["sim_ms"] / used["runs"] / 1000 if used["runs"] else None
     return Period(
         start=midnight(first), end=midnight(following), sims_run=used["runs"], average_runtime_seconds=average
     )
+
+
+def last_days(account: Account, *, count: int) -> list[Day]:
+    """Return the last `count` days, today last, also those on which nothing ended. One query."""
+    today = timezone.now().astimezone(UTC).date()
+    first = today - timedelta(days=count - 1)
+    counted = DailyUsage.objects.filter(account=account, day__gte=first).values("day")
+    found = {row["day"]: row for row in counted.annotate(ended=Sum("jobs"), used=Sum("credits"))}
+    days = (first + timedelta(days=number) for number in range(count))
+    nothing = {"ended": 0, "used": 0}
+    return [
+        Day(day=day, jobs=row["ended"], credits=row["used"])
+        for day, row in ((day, found.get(day, nothing)) for day in days)
+    ]
 
 
 def midnight(day: date) -> datetime:
@@ -76,3 +122,63 @@ def snapshot(account: Account) -> Snapshot:
         held=Count("pk", filter=Q(status__in=HELD)),
     )
     return Snapshot(**counts)
+
+
+def by_group(account: Account, month: date, group: str) -> list[Used]:
+    """Return what a month's ended jobs used by `day`, `client` or `build`: at most 100 of these. One query.
+
+    Days come in their order, clients and builds with those first that cost the most.
+    """
+    fields = GROUPS[group]
+    summed = (
+        of_month(account, month).values_list(*fields).annotate(Sum("jobs"), Sum("sim_ms"), spent=Sum("credits"))
+    )
+    ordered = summed.order_by(*(["day"] if group == "day" else ["-spent", fields[0]]))
+    return [
+        Used(label=label_of(group, row[: len(fields)]), jobs=row[-3], sim_ms=row[-2], credits=row[-1])
+        for row in ordered[:MOST_GROUPS]
+    ]
+
+
+def total(account: Account, month: date) -> Used:
+    """Return what all of a month's ended jobs used. One query."""
+    summed = {name: Sum(name, default=0) for name in ("jobs", "sim_ms", "credits")}
+    found = of_month(account, month).aggregate(**{f"all_{name}": each for name, each in summed.items()})
+    return Used(label="All", jobs=found["all_jobs"], sim_ms=found["all_sim_ms"], credits=found["all_credits"])
+
+
+def label_of(group: str, fields: Sequence[Any]) -> str:
+    """Return what a group is called on a page: the fields are those of GROUPS."""
+    if group == "day":
+        return f"{fields[0]:%Y-%m-%d}"
+    if group == "client":
+        return str(fields[1])
+    return f"{fields[1]} {fields[2][:12]}" if fields[0] else "none: ended before a build was chosen"
+
+
+def each_row(account: Account, month: date) -> Iterator[DailyUsage]:
+    """Yield all that is known of a month's use, in the order of days, read a piece at a time."""
+    rows = of_month(account, month).select_related("client", "build")
+    last: tuple[date, int] | None = None
+    while True:
+        later = Q() if last is None else Q(day__gt=last[0]) | Q(day=last[0], pk__gt=last[1])
+        piece = list(rows.filter(later).order_by("day", "pk")[:ROWS_AT_ONCE])
+        yield from piece
+        if len(piece) < ROWS_AT_ONCE:
+            return
+        last = (piece[-1].day, piece[-1].pk)
+
+
+def of_month(account: Account, month: date) -> QuerySet[DailyUsage]:
+    """Return an account's counts of the calendar month that begins with the day `month`."""
+    return DailyUsage.objects.filter(account=account, day__gte=month, day__lt=next_month(month))
+
+
+def previous_month(month: date) -> date:
+    """Return the first day of the month before the one that begins with `month`."""
+    return (month - timedelta(days=1)).replace(day=1)
+
+
+def next_month(month: date) -> date:
+    """Return the first day of the month after the one that begins with `month`."""
+    return (month + timedelta(days=32)).replace(day=1)

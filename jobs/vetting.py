@@ -28,13 +28,18 @@ def bounds() -> Bounds:
     return Bounds(iterations=settings.MAX_ITERATIONS, target_error=settings.MIN_TARGET_ERROR)
 
 
-def vet_profile(submission: Submission) -> Analysis:
-    """Return what a profile would do. Raises ProfileRefused when it may not run, or would simulate nothing."""
+def analysis_of(submission: Submission) -> Analysis:
+    """Return what a profile would do, whether or not it may run."""
     rules = Rules(
         bundled=builds.BundledNames(submission.git_branch, build_id=submission.build_id),
         has_credentials=submission.credentials is not None,
     )
-    analysis = analyse(submission.profile_text, rules=rules, bounds=bounds())
+    return analyse(submission.profile_text, rules=rules, bounds=bounds())
+
+
+def vet_profile(submission: Submission) -> Analysis:
+    """Return what a profile would do. Raises ProfileRefused when it may not run, or would simulate nothing."""
+    analysis = analysis_of(submission)
     if analysis.refused:
         raise ProfileRefused(refusal_meta(analysis))
     if not analysis.has_actor:

@@ -1,7 +1,7 @@
 """Identifiers: time-ordered numbers for rows a caller sees, random tokens for links."""
 
 import secrets
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.db import connection
 
@@ -28,6 +28,11 @@ def first_id_of(moment: datetime) -> int:
     return int(moment.timestamp() * 1000) * 100_000
 
 
+def moment_of(identifier: int) -> datetime:
+    """Return when an id was made."""
+    return datetime.fromtimestamp(identifier // 100_000 / 1000, UTC)
+
+
 def parse_id(text: str) -> int | None:
     """Return the number of an id as a caller wrote it, or None when no id looks like that."""
     return int(text) if len(text) == 18 and text.isascii() and text.isdigit() else None
@@ -36,6 +41,18 @@ def parse_id(text: str) -> int | None:
 def new_token() -> str:
     """Return 128 random bits for a link that needs no credential, as URL-safe characters."""
     return secrets.token_urlsafe(16)
+
+
+class IdConverter:
+    """A row's number in a path; one that no row can have is no address at all."""
+
+    regex = "[1-9][0-9]{0,17}"
+
+    def to_python(self, value: str) -> int:
+        return int(value)
+
+    def to_url(self, value: int) -> str:
+        return str(value)
 
 
 class TokenConverter:

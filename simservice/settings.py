@@ -55,6 +55,9 @@ ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[:
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / ".local"))).resolve()
 
+# Proxies in front of the service that tell the caller's address and scheme (X-Forwarded-For, -Proto): 0 trusts none
+TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
+
 # Encrypts the game credentials that wait in Redis with their jobs
 CREDENTIALS_KEY = env.str("CREDENTIALS_KEY", default="") or SECRET_KEY
 
@@ -100,6 +103,16 @@ MAX_QUEUE_LENGTH = env.int("MAX_QUEUE_LENGTH", default=100_000)
 MAINTENANCE_SECONDS = env.int("MAINTENANCE_SECONDS", default=0)
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 
+# People: whether strangers may sign up, and the plan that their accounts are on
+ALLOW_SIGNUP = env.bool("ALLOW_SIGNUP", default=True)
+SIGNUP_PLAN = env.str("SIGNUP_PLAN", default="standard")
+INVITATION_DAYS = 7
+
+# Without EMAIL_URL no mail is sent: what would be in it must not end in a log.
+vars().update(env.email_url("EMAIL_URL", default="dummymail://"))
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.str("EMAIL_FROM", default="noreply@localhost")
+
 ROOT_URLCONF = "simservice.urls"
 WSGI_APPLICATION = "simservice.wsgi.application"
 APPEND_SLASH = False
@@ -110,8 +123,14 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "django.contrib.humanize",
     "rest_framework",
     "drf_spectacular",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.usersessions",
+    "django_htmx",
     "simservice",
     "billing",
     "clients",
@@ -124,6 +143,7 @@ MIDDLEWARE = [
     "simservice.api.middleware.RequestIdMiddleware",
     "simservice.api.middleware.MaintenanceMiddleware",
     "django.middleware.security.SecurityMiddleware",
+    "simservice.headers.ContentSecurityPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -131,6 +151,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
 ]
 TEMPLATES = [
     {
@@ -142,7 +163,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "dashboard.context.brand",
+                "dashboard.context.site",
             ]
         },
     }
@@ -162,6 +183,9 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Redis carries announcements and progress, and may be emptied at any time.
 REDIS_URL = required("REDIS_URL", "where the Redis server is")
+
+# Django's own cache only counts attempts to log in; without Redis nothing is counted and nobody locked out.
+CACHES = {"default": {"BACKEND": "simservice.cache.HintCache", "LOCATION": REDIS_URL}}
 
 # Celery delivers hints: a lost or repeated message costs seconds, so nothing is retried, stored or prefetched.
 CELERY_BROKER_URL = REDIS_URL
@@ -195,6 +219,7 @@ CELERY_BEAT_SCHEDULE = {
     "keep-webhooks": {"task": "webhooks.tasks.keep", "schedule": 60, "options": {"expires": 300}},
     "forget-builds": {"task": "jobs.tasks.forget_builds", "schedule": 3600},
     "clear-expired": {"task": "jobs.tasks.clear_expired", "schedule": 60, "options": {"expires": 60}},
+    "forget-sessions": {"task": "dashboard.tasks.forget_sessions", "schedule": 3600},
 }
 
 # What the service writes to people; without a server it is only logged.
@@ -240,8 +265,40 @@ SPECTACULAR_SETTINGS = {
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "SORT_OPERATIONS": False,
 }
-# Bodies are bounded by the parser, which answers with the contract's own error.
-DATA_UPLOAD_MAX_MEMORY_SIZE = None
+# Forms may be as long as the bodies of the API, which its parser bounds.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 3 << 20
+
+# Logging in (django-allauth): by e-mail address, or by the user name that operators have
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "dashboard"
+CSRF_FAILURE_VIEW = "dashboard.views.form_too_old"
+ALLAUTH_TRUSTED_PROXY_COUNT = TRUSTED_PROXIES
+ACCOUNT_ADAPTER = "dashboard.adapters.PeopleAdapter"
+ACCOUNT_FORMS = {"login": "dashboard.forms.EnterForm", "signup": "dashboard.forms.JoinForm"}
+ACCOUNT_LOGIN_METHODS = {"username", "email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "optional"
+ACCOUNT_CHANGE_EMAIL = True
+ACCOUNT_CONFIRM_EMAIL_ON_GET = False
+ACCOUNT_LOGOUT_REDIRECT_URL = "home"
+ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
+# A user is told of a changed password or second factor; an address that nobody uses here is told nothing.
+ACCOUNT_EMAIL_NOTIFICATIONS = True
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
+MFA_ADAPTER = "dashboard.adapters.SecondFactorAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+MFA_TOTP_ISSUER = SERVICE_BRAND
+# Half a minute either way, for clocks that differ and people who type slowly.
+MFA_TOTP_TOLERANCE = 1
+# Operators have no e-mail address, and need a second factor the most.
+MFA_ALLOW_UNVERIFIED_EMAIL = True
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
@@ -250,6 +307,14 @@ X_FRAME_OPTIONS = "DENY"
 # Forms need it: without a referrer a browser sends no origin, and the CSRF check refuses it.
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.bool("SECURE_COOKIES", default=not DEBUG)
+CSRF_COOKIE_HTTPONLY = True
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TRUSTED_PROXIES else None
+# Health and metrics are asked for from within, without HTTPS.
+SECURE_SSL_REDIRECT = env.bool("SSL_REDIRECT", default=False)
+SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
+SECURE_HSTS_SECONDS = env.int("HSTS_SECONDS", default=0)
+SECURE_HSTS_INCLUDE_SUBDOMAINS = env.bool("HSTS_SUBDOMAINS", default=False)
+SECURE_HSTS_PRELOAD = env.bool("HSTS_PRELOAD", default=False)
 
 LOGGING = {
     "version": 1,

@@ -1,18 +1,23 @@
 """Every address of the service, and what is answered where there is none."""
 
+from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
+from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import include, path, register_converter
 
 from simservice import health
-from simservice.api.errors import ApiError, InternalError, NotFound, error_response
+from simservice.api.errors import ApiError, InternalError, NotFound, RequestTooLarge, error_response
 from simservice.api.handling import malformed
 from simservice.api.views import openapi_document
-from simservice.ids import TokenConverter
+from simservice.ids import IdConverter, TokenConverter
 from simservice.metrics import metrics
 
 register_converter(TokenConverter, "token")
+register_converter(IdConverter, "id")
+# Operators log in as everybody does, second factor included.
+admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 
 urlpatterns = [
     path("", include("jobs.api.urls")),
@@ -38,9 +43,14 @@ def answer(request: HttpRequest, error: ApiError) -> HttpResponse:
     return render(request, "error.html", {"error": error}, status=error.status)
 
 
-def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
+def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer a request that Django refused to look at."""
-    return answer(request, malformed())
+    return answer(request, RequestTooLarge() if isinstance(exception, RequestDataTooBig) else malformed())
+
+
+def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
+    """Answer somebody who may see a page but not do what they tried."""
+    return render(request, "forbidden.html", status=403)
 
 
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001

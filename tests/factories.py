@@ -4,13 +4,15 @@ from datetime import timedelta
 from typing import Any
 
 import factory
+from django.contrib.auth.models import User
 from django.utils import timezone
 
 from billing import ledger
 from billing.models import Account, Plan
+from clients import invitations
 from clients.accounts import default_client, open_account
 from clients.keys import create_key
-from clients.models import ApiKey, Client
+from clients.models import ApiKey, Client, Invitation, Membership
 from jobs import lifecycle
 from jobs.models import Build, Channel, Job, JobProfile, Priority, Status
 from simservice.ids import new_token, next_id
@@ -43,6 +45,19 @@ def make_key(account: Account | None = None, **fields: Any) -> tuple[ApiKey, str
 def make_client(account: Account, name: str = "bot") -> Client:
     """Make a client beside an account's default one."""
     return Client.objects.create(account=account, name=name)
+
+
+def make_member(account: Account | None = None, *, role: str = "owner") -> Membership:
+    """Make a user with a place in an account; the password serves nobody."""
+    user = User.objects.create_user(f"user-{new_token()}", email=f"{new_token().lower()}@example.org")
+    return Membership.objects.create(user=user, account=account or make_account(), role=role)
+
+
+def make_invitation(account: Account | None = None, **fields: Any) -> tuple[Invitation, str]:
+    """Make an invitation by an owner of an account; return it with its token."""
+    owner = make_member(account)
+    chosen = {"email": f"{new_token().lower()}@example.org", "role": Membership.Role.MEMBER, **fields}
+    return invitations.invite(owner.account, by=owner.user, **chosen)
 
 
 class BuildFactory(factory.django.DjangoModelFactory[Build]):

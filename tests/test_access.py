@@ -1,7 +1,8 @@
 """Who may call what: every route of the URL configuration, with every kind of credential.
 
 Routes are found by walking the configuration, so a new one is judged as soon as it exists. Under the API's resource
-a route needs a key, and one with an id in it shows an object of one account. Any other route must stand in OPEN.
+a route needs a key, and one with an id in it shows an object of one account. Below `dashboard/` a route needs a
+user who is a member of the account in it. Any other route must stand in OPEN or PERSONAL.
 """
 
 import io
@@ -18,12 +19,22 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from billing.models import Account
+from clients.accounts import default_client
 from clients.keys import ALPHABET, PREFIX, checksum
 from clients.models import ApiKey
 from jobs import artifacts, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, Status
-from tests.factories import make_key, make_running_job
+from tests.factories import (
+    make_account,
+    make_client,
+    make_invitation,
+    make_job,
+    make_key,
+    make_member,
+    make_running_job,
+)
 
 RESOURCE = f"v1/{settings.API_RESOURCE}/"
 READS = ("GET", "HEAD")
@@ -41,6 +52,49 @@ OPEN = {
     "v1/openapi.json": 200,
     "docs": 200,
     "metrics": 404,  # unless a deployment opens it
+}
+# Pages of logging in: the status of a read by a stranger, and by somebody who is logged in.
+ENTRANCE = {
+    "accounts/login/": (200, 302),
+    "accounts/signup/": (200, 302),
+    "accounts/logout/": (302, 200),
+    "accounts/inactive/": (200, 200),
+    "accounts/confirm-email/": (200, 200),
+    r"accounts/^confirm-email/(?P<key>[-:\w]+)/$": (200, 200),
+    "accounts/password/reset/": (200, 200),
+    "accounts/password/reset/done/": (200, 200),
+    "accounts/password/reset/key/done/": (200, 200),
+    r"accounts/^password/reset/key/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>.+)/$": (200, 200),
+    "accounts/login/code/confirm/": (302, 302),
+    "accounts/2fa/authenticate/": (302, 302),
+    "invitations/<token:token>": (404, 404),
+}
+# Pages of a user's own, which send a stranger to log in.
+PERSONAL = {
+    "accounts/reauthenticate/",
+    "accounts/email/",
+    "accounts/password/change/",
+    "accounts/password/set/",
+    "accounts/2fa/",
+    "accounts/2fa/reauthenticate/",
+    "accounts/2fa/totp/activate/",
+    "accounts/2fa/totp/deactivate/",
+    "accounts/2fa/recovery-codes/",
+    "accounts/2fa/recovery-codes/generate/",
+    "accounts/2fa/recovery-codes/download/",
+    "accounts/profile/",
+    "accounts/sessions/",
+    "dashboard/",
+}
+# What a viewer may do.
+FOR_VIEWERS = {"dashboard/<slug:account>/people/leave": 302}
+# An object of an account, by the name that routes have for it.
+OBJECTS: dict[str, Callable[[Account], object]] = {
+    "client_id": lambda account: make_client(account).pk,
+    "job_id": lambda account: make_job(default_client(account)).pk,
+    "key_id": lambda account: make_key(account)[0].pk,
+    "member_id": lambda account: make_member(account).pk,
+    "invitation_id": lambda account: make_invitation(account)[0].pk,
 }
 # Objects that belong to no account.
 SHARED = {"builds/<str:build_id>"}
@@ -67,6 +121,7 @@ ROUTES = dict(walk(get_resolver().url_patterns))
 ADMIN = [route for route in ROUTES if route.startswith("admin/")]
 WITH_KEY = [route.removeprefix(RESOURCE) for route in ROUTES if route.startswith(RESOURCE)]
 WITHOUT_KEY = [route for route in OPEN if route in ROUTES]
+PAGES = [route for route in ROUTES if route.startswith("dashboard/<slug:account>/")]
 
 
 def methods_of(route: str) -> list[str]:
@@ -133,8 +188,10 @@ def without_id(answer: Any) -> tuple[int, dict[str, Any]]:
 
 
 def test_every_route_is_expected() -> None:
-    unexpected = [route for route in ROUTES if not route.startswith((RESOURCE, "admin/")) and route not in OPEN]
+    judged = {*OPEN, *ENTRANCE, *PERSONAL, *PAGES, *ADMIN, *(RESOURCE + route for route in WITH_KEY)}
+    unexpected = [route for route in ROUTES if route not in judged]
     assert not unexpected, f"{unexpected}: say in OPEN of tests/test_access.py what a caller without a key gets."
+    assert not [route for route in (*ENTRANCE, *PERSONAL) if route not in ROUTES]
 
 
 def well_formed() -> str:
@@ -243,7 +300,62 @@ def test_other_methods_are_refused(route: str, world: World) -> None:
 def test_the_admin_asks_strangers_to_log_in(route: str, world: World) -> None:
     path = world.path(route.replace("^", "").replace("(?P<url>.*)$", "nowhere"))
     answer = call("GET", path, world.owner)
-    if route == "admin/login/":
-        assert answer.status_code == 200
-    else:
-        assert (answer.status_code, answer.headers["Location"][:7]) == (302, "/admin/")
+    ways = {"admin/login/": "/accounts/login/", "admin/logout/": "/admin/"}
+    assert (answer.status_code, answer.headers["Location"].split("?")[0]) == (302, ways.get(route, "/admin/login/"))
+
+
+def address(route: str, **values: Any) -> str:
+    """Return the address of a page of people: in a pattern, a text that fits."""
+    known = {"key": "1-abc", "uidb36": "1", "token": "x" * 22, **values}
+    plain = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"<\1>", route).replace("^", "").replace("$", "")
+    return "/" + PARAMETER.sub(lambda match: str(known.get(match[1], "1")), plain)
+
+
+@pytest.fixture
+def browsers() -> dict[str, HttpClient]:
+    """Browsers of an account's people, of another account's owner, and of a stranger."""
+    account = make_account()
+    people = {role: make_member(account, role=role) for role in ("owner", "member", "viewer")}
+    people["outsider"] = make_member()
+    browsers = {role: HttpClient() for role in people} | {"stranger": HttpClient()}
+    for role, place in people.items():
+        browsers[role].force_login(place.user)
+    for browser in browsers.values():
+        browser.defaults["ACCOUNT"] = account.name
+    return browsers
+
+
+@pytest.mark.parametrize("route", ENTRANCE)
+def test_pages_of_logging_in_answer_everybody(route: str, browsers: dict[str, HttpClient]) -> None:
+    statuses = tuple(browsers[who].get(address(route)).status_code for who in ("stranger", "owner"))
+    assert statuses == ENTRANCE[route]
+
+
+@pytest.mark.parametrize("route", PERSONAL)
+def test_a_users_own_pages_ask_strangers_to_log_in(route: str, browsers: dict[str, HttpClient]) -> None:
+    for method in ("get", "post"):
+        answer = getattr(browsers["stranger"], method)(address(route))
+        assert (answer.status_code, answer.headers["Location"].split("?")[0]) == (302, "/accounts/login/")
+
+
+@pytest.mark.parametrize("route", PAGES)
+def test_an_accounts_page_is_for_its_members(route: str, browsers: dict[str, HttpClient]) -> None:
+    """Objects in the address do not exist here: what they are told comes from the account alone."""
+    path = address(route, account=browsers["owner"].defaults["ACCOUNT"])
+    for method in ("get", "post"):
+        stranger, outsider, viewer = (
+            getattr(browsers[who], method)(path) for who in ("stranger", "outsider", "viewer")
+        )
+        assert (stranger.status_code, stranger.headers["Location"].split("?")[0]) == (302, "/accounts/login/")
+        assert outsider.status_code == 404
+        assert viewer.status_code in ((200, 404, 405) if method == "get" else (FOR_VIEWERS.get(route, 403), 405))
+
+
+@pytest.mark.parametrize("route", [route for route in PAGES if PARAMETER.findall(route)[1:]])
+def test_another_accounts_objects_are_not_found_on_a_page(route: str, browsers: dict[str, HttpClient]) -> None:
+    """An owner names an object of another account: the page, and what its form would do, is not there."""
+    objects = {name: OBJECTS[name](make_account()) for name in PARAMETER.findall(route)[1:]}
+    path = address(route, account=browsers["owner"].defaults["ACCOUNT"], **objects)
+    for method in ("get", "post"):
+        assert getattr(browsers["owner"], method)(path, {"role": "viewer"}).status_code in (404, 405)
+    assert {browsers["owner"].get(path).status_code, browsers["owner"].post(path).status_code} & {404}

@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
     dependencies = [
         ('billing', '0004_book_is_final'),
         ('clients', '0001_initial'),
-        ('jobs', '0005_waiting_includes_width'),
+        ('jobs', '0006_wants_webhook'),
     ]
 
     operations = [

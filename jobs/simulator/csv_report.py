@@ -34,10 +34,11 @@ def _lines(report: Report, *, every_actor: bool) -> Iterator[tuple[str, Statisti
 
 def _row(name: str, found: Statistics) -> tuple[str, ...]:
     figures = (found.mean, found.min, found.max, found.stddev, found.mean_stddev)
-    return (_harmless(name), *map(_plain, figures))
+    return (harmless(name), *map(_plain, figures))
 
 
-def _harmless(name: str) -> str:
+def harmless(name: str) -> str:
+    """Return a text of somebody else's as a cell that no spreadsheet takes for a formula."""
     return f"'{name}" if _FORMULA.match(name) else name
 
 

@@ -153,7 +153,7 @@ def _address_lines(stack: Stack, api: Api, job_id: str) -> list[str]:
     share = api.get(f"/{job_id}")["links"]["share"]
     return [
         f"Share page {share}",
-        f"Dashboard  {stack.url}/",
+        f"Dashboard  {stack.url}/dashboard/",
         f"Admin      {stack.url}/admin/",
         f"Login      {stack.user} / {stack.password}",
         f"API key    {stack.api_key}",

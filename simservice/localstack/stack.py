@@ -114,6 +114,7 @@ def _settings(folder: DataFolder, *, port: int, secret_key: str) -> dict[str, st
         "PUBLIC_BASE_URL": f"http://{HOST}:{port}",
         "ALLOWED_HOSTS": f"{HOST},localhost",
         "SECURE_COOKIES": "false",  # it serves plain HTTP
+        "EMAIL_URL": "consolemail://",  # the web server's log is its owner's own
         "STOP_SECONDS": "3",  # who stops it waits at a terminal
     }
     return {name: os.environ.get(name) or value for name, value in defaults.items()} | {"PORT": str(port)}

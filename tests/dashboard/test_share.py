@@ -1,66 +1,169 @@
 """The hosted page of a job, in each of its states (specification, `links.share`)."""
 
+import io
+from datetime import timedelta
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client as HttpClient
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries, Settings
 
-from jobs import lifecycle
+from jobs import artifacts, cancellation, forecast, lifecycle
 from jobs.lifecycle import Outcome
-from jobs.models import Job, Status
+from jobs.models import Artifact, Job, Status
+from tests.dashboard.browsing import text_of
+from tests.dashboard.summaries import EVIL, NAMES, make_completed_job, make_failed_job, summary
 from tests.factories import make_job, make_running_job
 
 pytestmark = pytest.mark.django_db
-EVIL = "<img src=x onerror=alert(1)>"
 
 
-def page(job: Job) -> str:
+def answer(job: Job, query: str = "") -> Any:
     """Return a job's page as a stranger sees it."""
-    answer = HttpClient().get(f"/share/{job.share_token}")
-    assert answer.status_code == 200
-    assert answer.headers["X-Robots-Tag"] == "noindex"
-    return answer.content.decode()
+    found = HttpClient().get(f"/share/{job.share_token}{query}")
+    assert found.status_code == 200
+    return found
 
 
-def test_a_waiting_job() -> None:
-    assert "Waiting for its turn" in page(make_job())
+def page(job: Job, query: str = "") -> str:
+    """Return the HTML of a job's page."""
+    content: str = answer(job, query).content.decode()
+    return content
+
+
+def with_report(job: Job, content: bytes = b"<script>top.x = 1</script>") -> Artifact:
+    """Give a job an HTML report."""
+    report = artifacts.store(job, Artifact.Kind.HTML_REPORT, io.BytesIO(content))
+    report.save(force_insert=True)
+    return report
+
+
+def test_a_waiting_job_is_told_its_place_and_time() -> None:
+    job = make_job()
+    assert "Waiting for its turn" in page(job)
+    assert "It is in the queue." in page(job)
+    forecast.publish()
+    assert "It is next in the queue" in page(job)
 
 
 def test_a_running_job_shows_its_progress() -> None:
     assert "<progress" in page(make_running_job())
 
 
+@pytest.mark.parametrize("make", [make_job, make_running_job, make_completed_job], ids=["waits", "runs", "ended"])
+def test_the_page_does_not_refresh_itself(make: Any) -> None:
+    content = page(make())
+    for way in ("http-equiv", "hx-get", "<script"):
+        assert way not in content
+
+
 def test_a_failed_job_says_why() -> None:
-    job = make_running_job()
-    reason = f"Unknown thing {EVIL}"
-    lifecycle.finish(job, Outcome(status=Status.FAILED, error_code="simulation_error", reason=reason))
-    text = page(job)
+    text = page(make_failed_job(f"Unknown thing {EVIL}"))
     assert "Failed" in text
     assert "Unknown thing &lt;img" in text
 
 
-def test_a_completed_job_shows_its_ranking_and_escapes_every_name() -> None:
+def test_a_cancelled_job_says_so() -> None:
+    job = make_job()
+    cancellation.cancel(job)
+    assert "The job was cancelled before it ran" in page(job)
+
+
+def test_a_job_stopped_at_its_limit_shows_what_it_found() -> None:
     job = make_running_job()
-    row = {"name": EVIL, "mean": 110.0, "mean_error": 1.0, "min": 1, "max": 2, "stage": 1}
-    actor = {"name": EVIL, "mean": 100.0, "mean_error": 0.5, "profilesets": {"count": 1, "results": [row]}}
-    lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={"metric": "dps", "mainActor": actor}))
-    text = page(job)
-    assert "+10.00 %" in text
+    found = summary("a") | {"partial": True}
+    ended = Outcome(
+        status=Status.TIMED_OUT, error_code="max_credits_reached", reason="The cap of 1 credits.", summary=found
+    )
+    assert lifecycle.finish(job, ended)
+    for words in ("Stopped at its limit", "The cap of 1 credits.", "The run was stopped early", "+5.00 %"):
+        assert words in page(job)
+
+
+def test_a_completed_job_shows_its_ranking_and_escapes_every_name() -> None:
+    text = page(make_completed_job(summary(*NAMES, name=EVIL)))
+    assert "+30.00 %" in text
     assert "<img" not in text
+    assert "<script" not in text
+
+
+def test_a_search_on_the_page() -> None:
+    text = page(make_completed_job(summary("Ring", "Trinket")), "?q=%3Cimg%20ring")
+    assert "&lt;img ring" in text
+    assert "No name holds that text" in text
+
+
+def test_the_page_says_nothing_of_the_account() -> None:
+    gear = [{"slot": "head", "name": "Secret hood"}]
+    job = make_completed_job(summary(gear=gear, talents="ABC"), metadata={"note": "a secret"})
+    text = page(job)
+    for secret in ("Secret hood", "a secret", job.account.name, job.client.name):
+        assert secret not in text
+    assert "ABC" in text
+
+
+def test_headers_and_preview(settings: Settings) -> None:
+    settings.PUBLIC_BASE_URL = "https://sims.example.org"
+    job = make_completed_job(summary(name=EVIL, mean=1234567.0))
+    found = answer(job)
+    assert found.headers["X-Robots-Tag"] == "noindex"
+    assert found.headers["Referrer-Policy"] == "no-referrer"
+    assert "frame-ancestors 'none'" in found.headers["Content-Security-Policy"]
+    content = found.content.decode()
+    assert f'property="og:url" content="https://sims.example.org/share/{job.share_token}"' in content
+    assert 'property="og:description" content="Completed: 1,234,567 DPS"' in content
+    assert 'property="og:title" content="&lt;img src=x onerror=alert(1)&gt;"' in content
+    assert 'name="robots" content="noindex"' in content
+
+
+def test_a_report_is_framed_so_that_it_can_touch_nothing() -> None:
+    job = make_running_job()
+    report = with_report(job)
+    lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary=summary()))
+    frame = page(job).partition("<iframe")[2].partition(">")[0]
+    assert f'src="/artifacts/{report.token}"' in frame
+    assert 'sandbox="allow-scripts"' in frame
+    own = HttpClient().head(f"/artifacts/{report.token}")
+    assert own.headers["Content-Security-Policy"] == "sandbox allow-scripts"
+    assert own.headers["X-Frame-Options"] == "SAMEORIGIN"
+    assert own.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_a_frame_shows_this_very_host_whatever_the_public_address(settings: Settings) -> None:
+    settings.PUBLIC_BASE_URL = "https://sims.example.org"
+    job = make_running_job()
+    with_report(job)
+    lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary=summary()))
+    assert 'src="/artifacts/' in page(job)
+
+
+def test_a_link_ends_with_the_retention(settings: Settings) -> None:
+    job = make_completed_job()
+    old = timezone.now() - timedelta(days=settings.RETENTION_DAYS, seconds=1)
+    Job.objects.filter(pk=job.pk).update(created_at=old)
+    gone = HttpClient().get(f"/share/{job.share_token}")
+    assert gone.status_code == 404
+    assert "Frosty" not in text_of(gone)
+
+
+@pytest.mark.parametrize("make", [make_job, make_completed_job], ids=["waits", "ended"])
+def test_the_page_costs_few_queries(make: Any, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
+    job = make()
+    with django_assert_max_num_queries(2):
+        page(job)
 
 
 def test_a_baseline_of_zero_breaks_nothing() -> None:
-    job = make_running_job()
-    row = {"name": "x", "mean": 0.0, "mean_error": 0.0}
-    actor = {"name": "A", "mean": 0.0, "mean_error": 0.0, "profilesets": {"count": 1, "results": [row]}}
-    lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={"metric": "dps", "mainActor": actor}))
-    assert "Completed" in page(job)
+    assert "Completed" in page(make_completed_job(summary("x", mean=0.0)))
 
 
 @pytest.mark.parametrize("token", ["unknown", "%00", "x" * 22, "x" * 5000])
 def test_an_unknown_link_is_a_page_that_says_so(token: str) -> None:
-    answer = HttpClient().get(f"/share/{token}")
-    assert answer.status_code == 404
-    assert "text/html" in answer.headers["Content-Type"]
+    found = HttpClient().get(f"/share/{token}")
+    assert found.status_code == 404
+    assert "text/html" in found.headers["Content-Type"]
 
 
 def test_pages_are_only_to_be_read() -> None:
@@ -71,16 +174,12 @@ def test_pages_are_only_to_be_read() -> None:
 def test_a_browser_can_log_in_to_the_admin() -> None:
     User.objects.create_superuser("operator", password="right")
     browser = HttpClient(enforce_csrf_checks=True)
-    form = browser.get("/admin/login/")
+    form = browser.get("/admin/", follow=True)
     # A browser told to send no referrer says its origin is null, and is refused.
     assert form.headers["Referrer-Policy"] == "same-origin"
-    fields = {
-        "username": "operator",
-        "password": "right",
-        "csrfmiddlewaretoken": browser.cookies["csrftoken"].value,
-    }
-    answer = browser.post("/admin/login/?next=/admin/", fields, headers={"origin": "http://testserver"})
-    assert (answer.status_code, answer.headers["Location"]) == (302, "/admin/")
+    fields = {"login": "operator", "password": "right", "csrfmiddlewaretoken": browser.cookies["csrftoken"].value}
+    entered = browser.post("/accounts/login/?next=/admin/", fields, headers={"origin": "http://testserver"})
+    assert (entered.status_code, entered.headers["Location"]) == (302, "/admin/")
 
 
 def test_the_front_page() -> None:

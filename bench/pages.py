@@ -1,0 +1,62 @@
+"""How fast the pages answer with a million jobs in the database, three in ten of them the account's own.
+
+One visitor asks at a time, so the figures are the server's own time. Three minutes, most of them for the jobs.
+"""
+
+import statistics
+import sys
+from itertools import cycle, islice
+
+from bench.api import Call, Server, processor_seconds, server
+
+REQUESTS = 100
+WARM_UP = 10
+
+
+def pages(running: Server) -> dict[str, list[str]]:
+    """Return the addresses of each row of the table."""
+    filled = running.filled
+    root = f"/dashboard/{filled['account']}"
+    jobs = f"{root}/jobs"
+    return {
+        "overview": [f"{root}/"],
+        "jobs": [jobs],
+        "jobs, a deep page": [f"{jobs}?after={filled['cursor']}"],
+        "jobs, failed": [f"{jobs}?status=failed"],
+        "jobs, not ended": [f"{jobs}?status=active"],
+        "jobs, of a build": [f"{jobs}?build={filled['build']}"],
+        "jobs, of a client and a status": [f"{jobs}?client={filled['client']}&status=timed_out"],
+        "jobs, a text that all have": [f"{jobs}?text=bench"],
+        "jobs, a text that none has": [f"{jobs}?text=nowhere"],
+        "jobs, none that pass two filters": [f"{jobs}?build={filled['build']}&status=failed"],
+        "job, 200 profilesets": [f"{jobs}/{one}" for one in filled["withResults"]],
+        "job, waiting": [f"{jobs}/{one}" for one in filled["waiting"]],
+        "job, the part that refreshes": [f"{jobs}/{one}/live" for one in filled["waiting"]],
+        "submit a job": [f"{jobs}/new"],
+        "submit again": [f"{jobs}/new?again={one}" for one in filled["withResults"]],
+        "clients": [f"{root}/clients"],
+        "credits": [f"{root}/credits"],
+        "share page, 200 profilesets": [f"/share/{one}" for one in filled["shared"]],
+    }
+
+
+def measure(running: Server, paths: list[str]) -> str:
+    """Ask for pages one after the other; return how long they took."""
+    calls = [Call("GET", path) for path in islice(cycle(paths), WARM_UP + REQUESTS)]
+    running.seconds(calls[:WARM_UP])
+    worked = processor_seconds()
+    taken = [seconds * 1000 for seconds in running.seconds(calls[WARM_UP:])]
+    cost = (processor_seconds() - worked) / REQUESTS * 1000
+    cuts = statistics.quantiles(taken, n=20)
+    return f"p50 {cuts[9]:.0f}  p95 {cuts[18]:.0f} ms  {cost:.1f} CPU ms each"
+
+
+def main() -> None:
+    with server() as running:
+        for name, paths in pages(running).items():
+            sys.stdout.write(f"{name:<40}{measure(running, paths):>45}\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Inviting people into an account: a link with a one-time token, of which only the hash is kept."""
+
+import hashlib
+from datetime import timedelta
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from billing.models import Account
+from clients.models import Invitation, Membership
+from simservice.ids import new_token
+
+MOST_PEOPLE = 200
+
+
+class Refused(Exception):
+    """Nobody is invited this way; the message is a sentence for whoever tried."""
+
+
+class NotOpen(Exception):
+    """The invitation was accepted, revoked or replaced, or has expired."""
+
+
+def invite(account: Account, *, email: str, role: Membership.Role, by: User) -> tuple[Invitation, str]:
+    """Make an invitation; return it and its token, which cannot be had a second time. Raises Refused.
+
+    An expired invitation of the same address is closed.
+    """
+    require_room(account)
+    if Membership.objects.filter(account=account, user__email__iexact=email).exists():
+        raise Refused("Somebody with this address belongs to the account already.")
+    now, token = timezone.now(), new_token()
+    expired = Invitation.objects.filter(account=account, email__iexact=email, closed_at=None, expires_at__lte=now)
+    try:
+        with transaction.atomic():
+            expired.update(closed_at=now)
+            made = Invitation.objects.create(
+                account=account,
+                email=email,
+                role=role,
+                sha256=digest(token),
+                invited_by=by,
+                expires_at=now + timedelta(days=settings.INVITATION_DAYS),
+            )
+    except IntegrityError:
+        raise Refused("This address is invited already. For a new link, revoke that invitation first.") from None
+    return made, token
+
+
+def require_room(account: Account) -> None:
+    """Raise Refused when an account has as many people and open invitations as a page can show.
+
+    It also makes no more invitations than that in a day, since each is a mail to anybody.
+    """
+    people = Membership.objects.filter(account=account).count() + of_account(account).count()
+    if people >= MOST_PEOPLE:
+        raise Refused(f"An account has at most {MOST_PEOPLE} people and invitations.")
+    since = timezone.now() - timedelta(days=1)
+    if Invitation.objects.filter(account=account, created_at__gt=since).count() >= MOST_PEOPLE:
+        raise Refused(f"An account makes at most {MOST_PEOPLE} invitations a day.")
+
+
+def digest(token: str) -> str:
+    """Return the hash an invitation is kept and found by. The token is random enough to need no salt."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def open_invitations() -> QuerySet[Invitation]:
+    """Return the invitations that can still be accepted."""
+    return Invitation.objects.filter(closed_at=None, expires_at__gt=timezone.now())
+
+
+def find(token: str) -> Invitation | None:
+    """Return the open invitation of a link with its account, None when there is none."""
+    return open_invitations().select_related("account", "invited_by").filter(sha256=digest(token)).first()
+
+
+def of_account(account: Account) -> QuerySet[Invitation]:
+    """Return an account's unanswered invitations, also those that have expired, newest first."""
+    return Invitation.objects.filter(account=account, closed_at=None).order_by("-pk")
+
+
+def revoke(account: Account, invitation_id: int) -> Invitation | None:
+    """Close an invitation of an account; None when the account has no such one. Again does no harm."""
+    found = Invitation.objects.filter(account=account, pk=invitation_id).first()
+    if found is not None:
+        Invitation.objects.filter(pk=found.pk, closed_at=None).update(closed_at=timezone.now())
+    return found
+
+
+@transaction.atomic
+def accept(invitation: Invitation, user: User) -> Membership:
+    """Give a user the offered place; whoever has one in the account already keeps it as it is. Raises NotOpen.
+
+    The account is locked before the invitation, as for every other change of members.
+    """
+    Account.objects.select_for_update(no_key=True).get(pk=invitation.account_id)
+    taken = open_invitations().filter(pk=invitation.pk).update(closed_at=timezone.now(), accepted_by=user)
+    if not taken:
+        raise NotOpen
+    found, _ = Membership.objects.get_or_create(
+        user=user, account_id=invitation.account_id, defaults={"role": invitation.role}
+    )
+    return found

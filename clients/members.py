@@ -1,0 +1,69 @@
+"""Who belongs to an account, and what a role may do. An account always keeps an owner who can log in."""
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Case, QuerySet, When
+
+from billing.models import Account
+from clients.models import Membership
+
+Role = Membership.Role
+# Each role may do what those before it may.
+RANKS = {Role.VIEWER: 0, Role.MEMBER: 1, Role.OWNER: 2}
+
+
+class LastOwner(Exception):
+    """The account would have no owner left."""
+
+
+def ranks_at_least(role: str, least: Role) -> bool:
+    """Tell whether somebody with `role` may do what `least` may."""
+    return RANKS[Role(role)] >= RANKS[least]
+
+
+def memberships_of(user: User) -> QuerySet[Membership]:
+    """Return a user's places, by the accounts' names."""
+    return Membership.objects.filter(user=user).select_related("account").order_by("account__name")
+
+
+def members_of(account: Account) -> QuerySet[Membership]:
+    """Return an account's people, owners first."""
+    order = Case(*(When(role=role, then=-rank) for role, rank in RANKS.items()))
+    return Membership.objects.filter(account=account).select_related("user").order_by(order, "user__email", "pk")
+
+
+@transaction.atomic
+def change_role(account: Account, member_id: int, role: Role) -> Membership | None:
+    """Give a member another role; None when there is no such member any more. Raises LastOwner."""
+    found = lock_member(account, member_id)
+    if found is None:
+        return None
+    if role != Role.OWNER:
+        require_another_owner(found)
+    found.role = role
+    found.save(update_fields=["role"])
+    return found
+
+
+@transaction.atomic
+def remove(account: Account, member_id: int) -> Membership | None:
+    """Take a member out of an account; None when there is no such member any more. Raises LastOwner."""
+    found = lock_member(account, member_id)
+    if found is None:
+        return None
+    require_another_owner(found)
+    Membership.objects.filter(pk=found.pk).delete()
+    return found
+
+
+def lock_member(account: Account, member_id: int) -> Membership | None:
+    """Lock the account, so that its members change one at a time, and return one of them as it is now."""
+    Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+    return Membership.objects.select_related("user").filter(account=account, pk=member_id).first()
+
+
+def require_another_owner(leaving: Membership) -> None:
+    """Raise LastOwner when the account has no owner who can log in but this one. The account must be locked."""
+    owners = Membership.objects.filter(account_id=leaving.account_id, role=Role.OWNER, user__is_active=True)
+    if leaving.role == Role.OWNER and not owners.exclude(pk=leaving.pk).exists():
+        raise LastOwner

@@ -1,0 +1,93 @@
+"""How django-allauth is fitted in: who may sign up, what a new user gets, and how second factors are kept."""
+
+import base64
+import hashlib
+import hmac
+import logging
+from typing import Any
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.mfa.adapter import DefaultMFAAdapter
+from cryptography.fernet import Fernet
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.http import HttpRequest
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from clients import accounts
+from dashboard import invited, mails
+from simservice.api.addresses import base_url
+
+logger = logging.getLogger(__name__)
+
+
+class PeopleAdapter(DefaultAccountAdapter):
+    """Accounts of people, and the mail they get."""
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        """Let strangers in if the deployment does, and always whoever was invited."""
+        return settings.ALLOW_SIGNUP or invited.to(request) is not None
+
+    def save_user(self, request: HttpRequest, user: User, form: Any, commit: bool = True) -> User:  # noqa: FBT001, FBT002
+        """Store a new user, who owns a new account unless an invitation waits to be accepted.
+
+        A form that is sent twice at once makes one user; the second sender is asked to log in.
+        """
+        with transaction.atomic():
+            one_at_a_time()
+            if User.objects.filter(email__iexact=form.cleaned_data["email"]).exists():
+                messages.info(request, "There is a user with this address now. Please log in.")
+                raise ImmediateHttpResponse(redirect("account_login"))
+            saved: User = super().save_user(request, user, form, commit)
+            if invited.to(request) is None:
+                accounts.open_own_account(saved)
+        return saved
+
+    def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
+        """Send a mail; one that cannot be sent is logged, and what it was about stands nevertheless."""
+        try:
+            super().send_mail(template_prefix, email, context)
+        except mails.FAILURES:
+            logger.exception("a mail (%s) could not be sent", template_prefix)
+
+    def should_send_confirmation_mail(self, request: HttpRequest, email_address: Any, signup: bool) -> bool:  # noqa: ARG002, FBT001
+        """Tell whether to ask for an address's confirmation: not where no mail would come."""
+        return mails.are_sent()
+
+    def get_email_confirmation_url(self, request: HttpRequest, emailconfirmation: Any) -> str:
+        """Return the address that a mail leads to."""
+        return base_url(request) + reverse("account_confirm_email", args=[emailconfirmation.key])
+
+    def get_reset_password_from_key_url(self, key: str) -> str:
+        """Return the address that a mail leads to."""
+        uid, _, signature = key.partition("-")
+        path = reverse("account_reset_password_from_key", kwargs={"uidb36": uid, "key": signature})
+        return base_url(self.request) + path
+
+
+class SecondFactorAdapter(DefaultMFAAdapter):
+    """Second factors: their secrets are encrypted in the database."""
+
+    def encrypt(self, text: str) -> str:
+        """Return what the database keeps of a secret."""
+        return cipher().encrypt(text.encode()).decode()
+
+    def decrypt(self, encrypted_text: str) -> str:
+        """Return a secret again."""
+        return cipher().decrypt(encrypted_text.encode()).decode()
+
+
+def cipher() -> Fernet:
+    """Return what encrypts the secrets of second factors, with a key made from the deployment's."""
+    key = hmac.new(settings.SECRET_KEY.encode(), b"second factors", hashlib.sha256).digest()
+    return Fernet(base64.urlsafe_b64encode(key))
+
+
+def one_at_a_time() -> None:
+    """Let users be made one after the other until the transaction ends: names and addresses are compared first."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended('sign-up', 0))")

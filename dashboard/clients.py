@@ -1,0 +1,146 @@
+"""An account's clients, and the keys of each."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import NON_FIELD_ERRORS
+from django.core.validators import RegexValidator
+from django.db import transaction
+from django.db.models import Count, Max, Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+
+from clients import accounts, keys, once
+from clients.members import Role
+from clients.models import ApiKey, Client
+from dashboard.access import Place, account_page
+from dashboard.forms import sent
+from dashboard.paging import page_of
+
+NEVER = 0
+LIFETIMES = ((NEVER, "Never"), (7, "In a week"), (30, "In 30 days"), (90, "In 90 days"), (365, "In a year"))
+KEY_FORM = "key"
+OLD_FORM = "This form is more than a day old, so nothing was done. Here is a new one: please send it again."
+
+
+class ClientForm(forms.Form):
+    name = forms.CharField(
+        max_length=64,
+        help_text="Letters, digits, points, hyphens and underscores, as in “guild-bot”.",
+        validators=[
+            RegexValidator(r"^[A-Za-z0-9._-]+\Z", "Use only letters, digits, points, hyphens and underscores.")
+        ],
+    )
+
+
+class RenameForm(forms.Form):
+    name = forms.CharField(max_length=64, required=False, help_text="What it is for, so that you know it again.")
+
+
+class KeyForm(RenameForm):
+    """A new key. It carries a token, so that sending it again makes no second key."""
+
+    days = forms.TypedChoiceField(label="Expires", choices=LIFETIMES, coerce=int, initial=NEVER)
+    form = forms.CharField(widget=forms.HiddenInput, required=False)
+
+
+@account_page(post=Role.MEMBER)
+def clients(request: HttpRequest, place: Place) -> HttpResponse:
+    """List the account's clients; create one."""
+    form = ClientForm(sent(request))
+    if form.is_valid():
+        try:
+            made = accounts.create_client(place.account, form.cleaned_data["name"])
+        except accounts.NameTaken:
+            form.add_error("name", "There is a client of this name already.")
+        else:
+            messages.success(request, f"The client {made.name} was created.")
+            return redirect("client", place.account.name, made.pk)
+    others = Client.objects.filter(account=place.account, is_default=False)
+    page = page_of(request, others, account_id=place.account.pk)
+    default = [] if page.first else [accounts.default_client(place.account)]
+    context = {"section": "clients", "page": page, "form": form, "clients": with_keys([*default, *page.rows])}
+    return render(request, "dashboard/clients.html", context)
+
+
+def with_keys(listed: Sequence[Client]) -> list[dict[str, Any]]:
+    """Return clients with the number of keys that serve, and the last use of any. One query."""
+    serving = Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=timezone.now()))
+    counted = ApiKey.objects.filter(client__in=listed).values("client_id")
+    rows = {
+        row["client_id"]: row
+        for row in counted.annotate(keys=Count("pk", filter=serving), used=Max("last_used_at"))
+    }
+    unused = {"keys": 0, "used": None}
+    return [{**rows.get(client.pk, unused), "client": client} for client in listed]
+
+
+@account_page(post=Role.MEMBER)
+def client(request: HttpRequest, place: Place, client_id: int) -> HttpResponse:
+    """Show a client with its keys; make a key, whose secret stands in the answer and nowhere else."""
+    found = find_client(place, client_id)
+    form = KeyForm(sent(request))
+    if form.is_valid():
+        try:
+            key, secret = make_key(found, place.user.pk, form)
+        except once.SentBefore:
+            return render(
+                request, "dashboard/key_made_before.html", {"section": "clients", "client": found}, status=409
+            )
+        except once.TooOld:
+            form.add_error(NON_FIELD_ERRORS, OLD_FORM)
+        else:
+            context = {"section": "clients", "client": found, "key": key, "secret": secret}
+            return render(request, "dashboard/key_made.html", context)
+    page = page_of(request, ApiKey.objects.filter(client=found), account_id=place.account.pk)
+    context = {"section": "clients", "client": found, "page": page, "form": form, "token": new_form(place)}
+    return render(request, "dashboard/client.html", context)
+
+
+def new_form(place: Place) -> str:
+    """Return the token of a new form for a key."""
+    return once.new_form(place.user.pk, KEY_FORM)
+
+
+def make_key(owner: Client, user_id: int, form: KeyForm) -> tuple[ApiKey, str]:
+    """Make the key that a form describes, once. Raises once.SentBefore, or once.TooOld."""
+    days = form.cleaned_data["days"]
+    expires_at = timezone.now() + timedelta(days=days) if days else None
+    with transaction.atomic():
+        once.use(form.cleaned_data["form"], user_id, KEY_FORM)
+        return keys.create_key(owner, name=form.cleaned_data["name"], expires_at=expires_at)
+
+
+@account_page(post=Role.MEMBER)
+def key(request: HttpRequest, place: Place, key_id: int) -> HttpResponse:
+    """Show what is known of a key; give it another name."""
+    found = find_key(place, key_id)
+    form = RenameForm(sent(request), initial={"name": found.name})
+    if form.is_valid():
+        keys.rename(found, form.cleaned_data["name"])
+        messages.success(request, f"The key {found} has its new name.")
+        return redirect("client", place.account.name, found.client_id)
+    return render(request, "dashboard/key.html", {"section": "clients", "key": found, "form": form})
+
+
+@account_page(post=Role.MEMBER, get=False)
+def revoke_key(request: HttpRequest, place: Place, key_id: int) -> HttpResponse:
+    """Let a key serve no more."""
+    found = find_key(place, key_id)
+    keys.revoke(found)
+    messages.success(request, f"The key {found} is revoked.")
+    return redirect("client", place.account.name, found.client_id)
+
+
+def find_client(place: Place, client_id: int) -> Client:
+    """Return one of the account's clients. Raises Http404."""
+    return get_object_or_404(Client, pk=client_id, account=place.account)
+
+
+def find_key(place: Place, key_id: int) -> ApiKey:
+    """Return a key of one of the account's clients, with its client. Raises Http404."""
+    return get_object_or_404(ApiKey.objects.select_related("client"), pk=key_id, client__account=place.account)

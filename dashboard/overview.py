@@ -1,0 +1,72 @@
+"""The way into an account's pages, and the first of them."""
+
+from typing import Any, cast
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from billing import ledger
+from clients import accounts, members
+from dashboard import charts, job_list
+from dashboard.access import Place, account_page
+from jobs import builds, forecast, usage, wording
+from jobs.models import Priority
+
+DAYS = 30
+RECENT = 5
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def choose(request: HttpRequest) -> HttpResponse:
+    """Lead to the user's first account; whoever has none may open one, if strangers may."""
+    user = cast(User, request.user)
+    if request.method == "POST" and settings.ALLOW_SIGNUP:
+        account = accounts.open_own_account(user)
+        messages.success(request, f"Your account is called {account}.")
+        return redirect("overview", account.name)
+    first = members.memberships_of(user).first()
+    if first is not None:
+        return redirect("overview", first.account.name)
+    return render(request, "dashboard/no_account.html", {"may_open": settings.ALLOW_SIGNUP})
+
+
+@account_page()
+def overview(request: HttpRequest, place: Place) -> HttpResponse:
+    """Show how the account stands."""
+    days = usage.last_days(place.account, count=DAYS)
+    context = {
+        "section": "overview",
+        "balances": ledger.balances(place.account),
+        "unfinished": usage.snapshot(place.account),
+        "recent": job_list.newest(place.account, count=RECENT),
+        "builds": builds.current(),
+        "several_branches": len(settings.GIT_BRANCHES) > 1,
+        "lanes": lanes(),
+        "days": days,
+        "jobs_by_day": charts.by_day([(day.day, day.jobs) for day in days]),
+        "credits_by_day": charts.by_day([(day.day, day.credits) for day in days]),
+    }
+    return render(request, "dashboard/overview.html", context)
+
+
+def lanes() -> list[dict[str, Any]]:
+    """Return how the queue stands for each priority, empty while nobody knows. No database query."""
+    snapshot = forecast.current()
+    if snapshot is None:
+        return []
+    return [
+        {
+            "name": priority.label,
+            "waiting": snapshot.waiting[priority.name.lower()],
+            "told": "unknown"
+            if (seconds := snapshot.place_of_new(priority).seconds) is None
+            else wording.soon(seconds),
+        }
+        for priority in Priority
+    ]

@@ -1,0 +1,44 @@
+"""Summaries of jobs, as attempts leave them, and names that try to be more than names."""
+
+from typing import Any
+
+from jobs import lifecycle
+from jobs.lifecycle import Outcome
+from jobs.models import Job, Status
+from tests.factories import make_running_job
+
+EVIL = "<img src=x onerror=alert(1)>"
+NAMES = (EVIL, "\u202eright to left", "zero\u200bwidth", "W" * 300, '"><script>alert(1)</script>', "{{ 7|add:7 }}")
+SINGLE: dict[str, Any] = {"enabled": False, "reason": "disabled_by_option", "stages": []}
+
+
+def figures(name: str, mean: float, error: float = 1.0) -> dict[str, Any]:
+    """Return an entry of a ranking."""
+    spread = {"mean_stddev": error / 1.96, "stddev": 10.0, "min": mean - 20, "max": mean + 20}
+    return {"name": name, "mean": mean, "mean_error": error, **spread}
+
+
+def summary(
+    *names: str, mean: float = 100.0, stages: dict[str, Any] | None = None, **fields: Any
+) -> dict[str, Any]:
+    """Return a summary of an actor with profilesets of these names, each better than the one before."""
+    actor = figures("Frosty", mean)
+    if names:
+        results = [{**figures(name, mean + 5 * place), "stage": 1} for place, name in enumerate(names, start=1)]
+        actor["profilesets"] = {"count": len(results), "results": results[::-1]}
+    return {"metric": "dps", "mainActor": actor | fields, "multiStage": stages or SINGLE}
+
+
+def make_completed_job(found: dict[str, Any] | None = None, **fields: Any) -> Job:
+    """Return a completed job with a summary."""
+    job = make_running_job(**fields)
+    done = Outcome(status=Status.COMPLETED, sim_duration_ms=1500, credits_consumed=64, summary=found or summary())
+    assert lifecycle.finish(job, done)
+    return Job.objects.select_related("client", "build").get(pk=job.pk)
+
+
+def make_failed_job(reason: str = "It went wrong.", code: str = "simulation_error", **fields: Any) -> Job:
+    """Return a job that failed while it ran."""
+    job = make_running_job(**fields)
+    assert lifecycle.finish(job, Outcome(status=Status.FAILED, error_code=code, reason=reason))
+    return Job.objects.select_related("client").get(pk=job.pk)

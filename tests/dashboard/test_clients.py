@@ -1,0 +1,138 @@
+"""Clients and keys on the dashboard: a secret is shown once, a form makes one key."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.core.cache import cache
+from pytest_django import DjangoAssertNumQueries
+
+from clients import keys, once
+from clients.accounts import default_client
+from clients.models import ApiKey, Client, Membership
+from simservice.api.pagination import make_cursor
+from tests.dashboard.browsing import browser_of, hidden, text_of
+from tests.factories import make_account, make_client, make_key, make_member
+
+pytestmark = pytest.mark.django_db
+SECRET = re.compile(r"sk_[0-9A-Za-z]{46}")
+
+
+@pytest.fixture
+def owner() -> Membership:
+    return make_member()
+
+
+def test_a_client_is_created_once(owner: Membership) -> None:
+    http, path = browser_of(owner), f"/dashboard/{owner.account}/clients"
+    made = http.post(path, {"name": "bot"})
+    client = Client.objects.get(account=owner.account, name="bot")
+    assert made.headers["Location"] == f"{path}/{client.pk}"
+    assert "already" in text_of(http.post(path, {"name": "bot"}))
+    assert "already" in text_of(http.post(path, {"name": "default"}))
+    for name in ("", "a b", "<b>", "x" * 65):
+        assert 'role="alert"' in http.post(path, {"name": name}).content.decode()
+    assert Client.objects.filter(account=owner.account).count() == 2
+
+
+def test_a_key_is_made_and_its_secret_shown_once(owner: Membership) -> None:
+    http, client = browser_of(owner), default_client(owner.account)
+    path = f"/dashboard/{owner.account}/clients/{client.pk}"
+    form = hidden(http.get(path), "form")
+    made = http.post(path, {"name": "laptop", "days": "30", "form": form})
+    (secret,) = set(SECRET.findall(made.content.decode()))
+    key = keys.find_key(secret)
+    assert key is not None
+    assert key.expires_at is not None
+    assert (key.name, key.client) == ("laptop", client)
+    assert abs(key.expires_at - key.created_at - timedelta(days=30)) < timedelta(seconds=10)
+    assert "no-store" in made.headers["Cache-Control"]
+    again = http.post(path, {"name": "laptop", "days": "30", "form": form})
+    assert (again.status_code, SECRET.findall(again.content.decode())) == (409, [])
+    assert ApiKey.objects.count() == 1
+    for page in (path, f"/dashboard/{owner.account}/keys/{key.pk}", f"/dashboard/{owner.account}/clients"):
+        assert not SECRET.search(http.get(page).content.decode())
+
+
+def test_a_secret_is_kept_nowhere(owner: Membership) -> None:
+    http, client = browser_of(owner), default_client(owner.account)
+    path = f"/dashboard/{owner.account}/clients/{client.pk}"
+    made = http.post(path, {"days": "0", "form": once.new_form(owner.user.pk, "key")})
+    (secret,) = set(SECRET.findall(made.content.decode()))
+    kept = [str(session.get_decoded()) for session in Session.objects.all()]
+    kept += [str(http.cookies), *map(str, cache._cache.get_client().scan_iter())]  # type: ignore[attr-defined]
+    assert not [text for text in kept if secret[3:20] in text]
+
+
+@pytest.mark.parametrize("days", ["", "1", "-1", "x"])
+def test_a_wrong_lifetime_is_told_in_place(owner: Membership, days: str) -> None:
+    http = browser_of(owner)
+    path = f"/dashboard/{owner.account}/clients/{default_client(owner.account).pk}"
+    answer = http.post(path, {"days": days, "form": once.new_form(owner.user.pk, "key")})
+    assert 'aria-invalid="true"' in answer.content.decode()
+    assert not ApiKey.objects.exists()
+
+
+def test_a_form_without_a_token_makes_no_key(owner: Membership) -> None:
+    path = f"/dashboard/{owner.account}/clients/{default_client(owner.account).pk}"
+    assert "nothing was done" in text_of(browser_of(owner).post(path, {"days": "0"}))
+    assert not ApiKey.objects.exists()
+
+
+def test_a_key_is_renamed_and_revoked(owner: Membership) -> None:
+    key, secret = make_key(owner.account)
+    http, path = browser_of(owner), f"/dashboard/{owner.account}/keys/{key.pk}"
+    http.post(path, {"name": "<b>new</b>"})
+    assert "&lt;b&gt;new" in http.get(path).content.decode()
+    for _ in range(2):
+        assert http.post(f"{path}/revoke").status_code == 302
+    key.refresh_from_db()
+    assert key.state == "revoked"
+    assert "Revoked" in text_of(http.get(path))
+    assert http.get("/v1/sim/jobs", headers={"authorization": f"Bearer {secret}"}).json()["code"] == "revoked_token"
+
+
+def test_a_viewer_sees_no_forms(owner: Membership) -> None:
+    viewer = make_member(owner.account, role="viewer")
+    key, _ = make_key(owner.account)
+    for page in ("clients", f"clients/{key.client_id}", f"keys/{key.pk}"):
+        text = browser_of(viewer).get(f"/dashboard/{owner.account}/{page}").content.decode()
+        assert text.count("<form") == 1, "only the one for logging out"
+
+
+def test_many_keys_are_listed_by_pages(
+    owner: Membership, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    client = make_client(owner.account)
+    ApiKey.objects.bulk_create(ApiKey(client=client, sha256=f"{i:064}", last4=f"{i:04}") for i in range(60))
+    http, address, seen = browser_of(owner), f"/dashboard/{owner.account}/clients/{client.pk}", []
+    while address:
+        with django_assert_max_num_queries(6):
+            page = http.get(address).content.decode()
+        seen += re.findall(r"sk_…(\d{4})", page)
+        following = re.findall(r'href="([^"]*)" rel="next"', page)
+        address = f"/dashboard/{owner.account}/clients/{client.pk}" + following[0] if following else ""
+    assert seen == [f"{i:04}" for i in reversed(range(60))]
+
+
+def test_a_page_that_was_not_given_out_is_not_found(owner: Membership) -> None:
+    stranger = make_account()
+    cursor = make_cursor(account_id=stranger.pk, last_id=5)
+    http = browser_of(owner)
+    for after in ("x", cursor):
+        assert http.get(f"/dashboard/{owner.account}/clients", {"after": after}).status_code == 404
+
+
+def test_the_clients_page_counts_keys_that_serve(
+    owner: Membership, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for index in range(30):
+        make_client(owner.account, f"bot-{index}")
+    make_key(owner.account)
+    http = browser_of(owner)
+    with django_assert_max_num_queries(7):
+        page = text_of(http.get(f"/dashboard/{owner.account}/clients"))
+    assert "default Built-in 1 never" in page
+    assert "bot-29" in page
+    assert "bot-0 " not in page

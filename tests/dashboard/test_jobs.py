@@ -1,0 +1,344 @@
+"""The list of jobs and the page of one: every state, filters, plans of queries, cancel."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from clients.accounts import default_client
+from clients.models import Client, Membership
+from dashboard import job_list
+from dashboard.paging import ROWS
+from jobs import forecast, lifecycle, progress, wording
+from jobs.models import Job, JobEvent, Run, Status
+from simservice.api.pagination import make_cursor
+from simservice.ids import first_id_of
+from tests.dashboard.browsing import browser_of, text_of
+from tests.dashboard.summaries import EVIL, NAMES, make_completed_job, make_failed_job, summary
+from tests.factories import make_client, make_job, make_member, make_running_job
+
+pytestmark = pytest.mark.django_db
+MOST_QUERIES = 12
+
+
+@pytest.fixture
+def owner() -> Membership:
+    return make_member()
+
+
+def jobs_of(owner: Membership, query: str = "") -> Any:
+    """Return the list of the owner's jobs."""
+    answer = browser_of(owner).get(f"/dashboard/{owner.account}/jobs?{query}")
+    assert answer.status_code == 200
+    return answer
+
+
+def listed(owner: Membership, query: str = "") -> list[int]:
+    """Return the ids of the jobs on a page of the list."""
+    found = jobs_of(owner, query).context.get("found")
+    return [job.pk for job in found.page.rows]
+
+
+def page_of(owner: Membership, job: Job, rest: str = "") -> Any:
+    """Return a job's page."""
+    answer = browser_of(owner).get(f"/dashboard/{owner.account}/jobs/{job.pk}{rest}")
+    assert answer.status_code == 200
+    return answer
+
+
+def test_an_account_without_jobs_is_told_how_to_begin(owner: Membership) -> None:
+    assert "There are no jobs yet" in text_of(jobs_of(owner))
+    viewer = make_member(owner.account, role="viewer")
+    assert "Submit a job" not in text_of(jobs_of(viewer))
+
+
+def test_the_list_shows_own_jobs_newest_first(owner: Membership) -> None:
+    client = default_client(owner.account)
+    first = make_job(client, metadata={"raid": EVIL})
+    second = make_completed_job(client=client)
+    make_job()
+    assert listed(owner) == [second.pk, first.pk]
+    content = jobs_of(owner).content.decode()
+    assert EVIL not in content
+    assert "Frosty" in content
+
+
+def test_filters(owner: Membership) -> None:
+    client, bot = default_client(owner.account), make_client(owner.account)
+    done, failed = make_completed_job(client=client), make_failed_job(client=client)
+    waiting = make_job(bot, metadata={"note": 'Ünder "mine" 100%\\'})
+    today, tomorrow = timezone.now().date(), timezone.now().date() + timedelta(days=1)
+    for query, expected in {
+        "": [waiting, failed, done],
+        "status=completed": [done],
+        "status=failed": [failed],
+        "status=active": [waiting],
+        "status=cancelled": [],
+        f"client={bot.pk}": [waiting],
+        f"build={done.build_id}": [done],
+        f"client={bot.pk}&status=completed": [],
+        f"since={today}&until={today}": [waiting, failed, done],
+        f"since={tomorrow}": [],
+        "until=2020-01-01": [],
+        "text=MINE": [waiting],
+        "text=Ünder": [waiting],
+        "text=%22mine%22+100%25%5C": [waiting],
+        "text=100_": [],
+        "text=nowhere": [],
+    }.items():
+        assert listed(owner, query) == [job.pk for job in expected], query
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["status=x", "client=1", "client=x", "build=x", "since=x", "until=2020-13-01", f"text={'x' * 101}", "text=%00"],
+)
+def test_a_filter_that_makes_no_sense_is_said_so(owner: Membership, query: str) -> None:
+    answer = jobs_of(owner, query)
+    assert 'class="error"' in answer.content.decode()
+    assert "found" not in answer.context
+
+
+@pytest.mark.parametrize("query", ["since=0001-01-01&until=9999-12-31", "since=9999-12-31", "until=0001-01-01"])
+def test_the_ends_of_time_break_nothing(owner: Membership, query: str) -> None:
+    jobs_of(owner, query)
+
+
+def test_another_accounts_client_is_no_choice(owner: Membership) -> None:
+    stranger = make_client(make_member().account)
+    assert 'class="error"' in jobs_of(owner, f"client={stranger.pk}").content.decode()
+
+
+def test_pages_by_key(owner: Membership) -> None:
+    client = default_client(owner.account)
+    numbers = [make_job(client).pk for _ in range(ROWS + 2)][::-1]
+    first = jobs_of(owner, "status=active")
+    assert listed(owner, "status=active") == numbers[:ROWS]
+    following = first.context["found"].page.following
+    assert "status=active" in following
+    assert listed(owner, following[1:]) == numbers[ROWS:]
+
+
+def test_a_place_in_another_list_is_none(owner: Membership) -> None:
+    http, path = browser_of(owner), f"/dashboard/{owner.account}/jobs"
+    for after in ("x", make_cursor(account_id=make_member().account.pk, last_id=1)):
+        assert http.get(path, {"after": after}).status_code == 404
+
+
+def test_jobs_that_are_no_longer_kept_are_not_listed(owner: Membership, settings: Settings) -> None:
+    old = timezone.now() - timedelta(days=settings.RETENTION_DAYS, seconds=1)
+    make_job(default_client(owner.account), id=first_id_of(old), created_at=old)
+    assert listed(owner) == []
+
+
+def test_a_search_ends_and_goes_on(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_list, "LOOKED_THROUGH", 2)
+    client = default_client(owner.account)
+    wanted = make_job(client, metadata={"note": "wanted"})
+    for _ in range(2):
+        make_job(client)
+    answer = jobs_of(owner, "text=wanted")
+    assert "Looked back to" in text_of(answer)
+    found = answer.context["found"]
+    assert (found.page.rows, bool(found.page.following)) == ([], True)
+    assert listed(owner, found.page.following[1:]) == [wanted.pk]
+
+
+def test_a_list_that_takes_too_long_is_given_up(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(*arguments: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_sleep(5)")
+
+    monkeypatch.setattr(job_list, "find", slow)
+    monkeypatch.setattr(job_list, "LONGEST_MS", 20)
+    assert "too much to look through" in text_of(jobs_of(owner))
+
+
+@pytest.mark.parametrize("query", ["", "status=active", "text=a", "status=failed&text=a"])
+def test_the_list_costs_few_queries(
+    owner: Membership, query: str, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    client = default_client(owner.account)
+    for _ in range(3):
+        make_completed_job(client=client)
+    http = browser_of(owner)
+    with django_assert_max_num_queries(MOST_QUERIES):
+        http.get(f"/dashboard/{owner.account}/jobs?{query}")
+
+
+INDEXES = {
+    "all": ({}, "job_by_account"),
+    "active": ({"status": "active"}, "job_by_status"),
+    "status": ({"status": "failed"}, "job_by_status"),
+    "client": ({"client": "{client}"}, "job_by_client"),
+    "build": ({"build": "0b8f6a52-6f3b-4a7e-9d55-2f3f6c1b7a10"}, "job_by_build"),
+}
+
+
+@pytest.mark.parametrize(("asked", "index"), INDEXES.values(), ids=INDEXES)
+def test_each_filter_has_its_index(owner: Membership, asked: dict[str, str], index: str) -> None:
+    """The table of a test is too small for the planner to care, so scans and sorts are made expensive."""
+    filled = {name: value.format(client=default_client(owner.account).pk) for name, value in asked.items()}
+    rows = job_list.narrowed(owner.account, job_list.NOTHING_ASKED | filled)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
+        cursor.execute("SET LOCAL enable_sort = off")
+    plan = rows.order_by("-pk").values("pk")[:26].explain()
+    assert f"using {index}" in plan
+    assert "Seq Scan" not in plan
+
+
+def test_a_waiting_job(owner: Membership) -> None:
+    job = make_job(default_client(owner.account))
+    text = text_of(page_of(owner, job))
+    for words in ("Waiting for its turn", "It is in the queue", "Accepted", "has not run yet", "Cancel the job"):
+        assert words in text, words
+
+
+def test_a_waiting_job_is_told_its_place(owner: Membership) -> None:
+    make_job()
+    job = make_job(default_client(owner.account))
+    forecast.publish()
+    assert "About 1 job starts before it" in text_of(page_of(owner, job))
+
+
+def test_a_running_job_shows_progress_and_output(owner: Membership) -> None:
+    job = make_running_job(client=default_client(owner.account))
+    publisher = progress.Publisher(job)
+    publisher.log.update("stdout", f"Generating {EVIL}")
+    stage = progress.StageProgress(current=2, total=3, label="intermediate", percent=5)
+    publisher.publish(progress.Progress(percent=42.4, stage=stage))
+    answer = page_of(owner, job)
+    content = answer.content.decode()
+    assert 'value="42.4"' in content
+    assert "stage 2 of 3" in content
+    assert "Generating &lt;img" in content
+    assert 'hx-trigger="every 2s"' in content
+
+
+def test_the_part_that_refreshes_stops_at_the_end(owner: Membership) -> None:
+    job = make_running_job(client=default_client(owner.account))
+    part = page_of(owner, job, "/live")
+    assert 'id="live"' in part.content.decode()
+    assert "<html" not in part.content.decode()
+    done = make_completed_job(client=default_client(owner.account))
+    assert page_of(owner, done, "/live").headers["HX-Refresh"] == "true"
+    assert "hx-get" not in page_of(owner, done).content.decode()
+
+
+def test_the_part_that_refreshes_asks_for_the_login_as_a_page(owner: Membership) -> None:
+    job = make_job(default_client(owner.account))
+    http, path = browser_of(owner), f"/dashboard/{owner.account}/jobs/{job.pk}/live"
+    http.logout()
+    answer = http.get(path, headers={"HX-Request": "true"})
+    assert (answer.status_code, answer.headers["HX-Refresh"], answer.content) == (200, "true", b"")
+
+
+def test_a_completed_job(owner: Membership) -> None:
+    found = summary(*NAMES, talents="ABC", gear=[{"slot": "head", "name": EVIL, "ilevel": 658, "gemIds": [1, 2]}])
+    job = make_completed_job(found, client=default_client(owner.account), metadata={EVIL: EVIL})
+    answer = page_of(owner, job)
+    content = answer.content.decode()
+    assert "<img" not in content
+    assert "<script>" not in content
+    for words in ("Ranking", "+30.00 %", "{{ 7|add:7 }}", "Talents", "gems 1 2", "64 used", "Baseline"):
+        assert words in text_of(answer), words
+
+
+def test_metadata_may_be_called_anything(owner: Membership) -> None:
+    odd = {"items": "a", "0": "b", "__class__": "e"}
+    job = make_job(default_client(owner.account), metadata=odd)
+    assert "__class__ e" in text_of(page_of(owner, job))
+    assert "items : a" in text_of(jobs_of(owner))
+
+
+def test_a_failed_job_says_why_and_what_to_do(owner: Membership) -> None:
+    job = make_failed_job(f"Unknown {EVIL}", client=default_client(owner.account))
+    text = page_of(owner, job).content.decode()
+    for words in ("Failed", "Unknown &lt;img", "its message says what to change", "left no result"):
+        assert words in text, words
+
+
+def test_lost_attempts_are_told(owner: Membership) -> None:
+    job = make_running_job(client=default_client(owner.account))
+    assert lifecycle.hand_back(job, reason="worker-1 was lost")
+    text = text_of(page_of(owner, job))
+    assert "Attempt 1 was lost; back in the queue" in text
+    assert "lost with its worker" in text
+    assert "worker-1" not in text
+
+
+def test_runs_and_stages(owner: Membership) -> None:
+    job = make_completed_job(client=default_client(owner.account))
+    ended = {"ended_at": timezone.now(), "wall_ms": 1234, "cpu_ms": 900, "peak_memory_bytes": 3 << 20}
+    Run.objects.filter(job=job).update(exit_code="0", sandbox_layers=["bubblewrap", "new_layer"], **ended)
+    text = text_of(page_of(owner, job))
+    for words in ("1.2 s", "0.9 s", "3.0\xa0MB", "exit status 0", "own file system (bubblewrap), new layer"):
+        assert words.replace("\xa0", " ") in text.replace("\xa0", " "), words
+
+
+def test_every_move_has_words() -> None:
+    moves = [(was, to) for was, ends in lifecycle.TRANSITIONS.items() for to in ends]
+    for was, to in [("", Status.PENDING), *moves]:
+        assert wording.event(JobEvent(from_status=was, to_status=to, attempt=2))
+
+
+STATES: dict[str, Callable[[Client], Job]] = {
+    "waiting": make_job,
+    "running": lambda client: make_running_job(client=client),
+    "completed": lambda client: make_completed_job(summary(*NAMES), client=client),
+    "failed": lambda client: make_failed_job(client=client),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_job_costs_few_queries(
+    owner: Membership, state: str, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    job, http = STATES[state](default_client(owner.account)), browser_of(owner)
+    for rest in ("", "/live"):
+        with django_assert_max_num_queries(MOST_QUERIES):
+            http.get(f"/dashboard/{owner.account}/jobs/{job.pk}{rest}")
+
+
+def test_another_accounts_job_is_not_there(owner: Membership) -> None:
+    job = make_job()
+    for rest in ("", "/live"):
+        assert browser_of(owner).get(f"/dashboard/{owner.account}/jobs/{job.pk}{rest}").status_code == 404
+
+
+def test_cancel(owner: Membership) -> None:
+    http, job = browser_of(owner), make_job(default_client(owner.account))
+    path = f"/dashboard/{owner.account}/jobs/{job.pk}"
+    for told in ("is cancelled", "is cancelled"):
+        assert told in text_of(http.post(f"{path}/cancel", follow=True))
+    job.refresh_from_db()
+    assert (job.status, job.error_code) == ("cancelled", "user_cancelled")
+
+
+def test_cancel_of_a_running_job_is_asked_for(owner: Membership) -> None:
+    http, job = browser_of(owner), make_running_job(client=default_client(owner.account))
+    text = text_of(http.post(f"/dashboard/{owner.account}/jobs/{job.pk}/cancel", follow=True))
+    assert "is being stopped" in text
+    assert "Being stopped" in text
+    assert "Cancel the job" not in text
+
+
+def test_an_ended_job_is_not_cancelled(owner: Membership) -> None:
+    http, job = browser_of(owner), make_completed_job(client=default_client(owner.account))
+    text = text_of(http.post(f"/dashboard/{owner.account}/jobs/{job.pk}/cancel", follow=True))
+    assert "has ended already" in text
+
+
+def test_a_viewer_looks_and_cancels_nothing(owner: Membership) -> None:
+    viewer, job = make_member(owner.account, role="viewer"), make_job(default_client(owner.account))
+    text = text_of(page_of(viewer, job))
+    assert "Cancel" not in text
+    assert "Submit again" not in text
+    assert browser_of(viewer).post(f"/dashboard/{owner.account}/jobs/{job.pk}/cancel").status_code == 403
+    job.refresh_from_db()
+    assert job.status == Status.PENDING

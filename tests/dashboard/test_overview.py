@@ -1,0 +1,90 @@
+"""The first page of an account: credits, jobs, charts, builds, the queue."""
+
+from datetime import UTC, date
+
+import pytest
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from billing.models import Account
+from clients.accounts import default_client
+from clients.models import Membership
+from dashboard import charts
+from jobs import forecast, usage
+from tests.dashboard.browsing import browser_of, text_of
+from tests.dashboard.summaries import EVIL, make_completed_job, summary
+from tests.factories import BuildFactory, make_account, make_job, make_member, make_running_job
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def owner() -> Membership:
+    return make_member(make_account(credits=50_000))
+
+
+def overview(owner: Membership) -> str:
+    """Return the words of the page."""
+    answer = browser_of(owner).get(f"/dashboard/{owner.account}/")
+    assert answer.status_code == 200
+    assert "<img" not in answer.content.decode()
+    return text_of(answer)
+
+
+def test_a_new_account(owner: Membership) -> None:
+    text = overview(owner)
+    for words in ("Available credits 50,000", "There are no jobs yet", "no build yet", "Not known at the moment"):
+        assert words in text, words
+
+
+def test_how_an_account_stands(owner: Membership) -> None:
+    client = default_client(owner.account)
+    make_completed_job(summary(name=EVIL), client=client)
+    make_running_job(client=client)
+    make_job(client)
+    forecast.publish()
+    text = overview(owner)
+    for words in (
+        "Reserved for jobs 6,400",
+        "Jobs waiting 1",
+        "Jobs running 1",
+        "&lt;img src=x",
+        "64 in 30 days, at most 64 on one day",
+        "Latest 1120-01",
+        "Background 0",
+    ):
+        assert words in text, words
+
+
+def test_a_suspended_account_is_told(owner: Membership) -> None:
+    Account.objects.filter(pk=owner.account_id).update(suspended_at=timezone.now())
+    assert "The account is suspended" in overview(owner)
+
+
+def test_the_last_days_are_all_there(owner: Membership) -> None:
+    make_completed_job(client=default_client(owner.account))
+    make_completed_job()
+    days = usage.last_days(owner.account, count=3)
+    assert [(day.jobs, day.credits) for day in days] == [(0, 0), (0, 0), (1, 64)]
+    assert days[-1].day == timezone.now().astimezone(UTC).date()
+
+
+def test_columns_of_a_chart() -> None:
+    chart = charts.by_day([(date(2026, 1, 1), 0), (date(2026, 1, 2), 1), (date(2026, 1, 3), 1000)])
+    assert [column.height for column in chart.columns] == ["0.00%", "1.00%", "100.00%"]
+    assert [column.y for column in chart.columns] == ["100.00%", "99.00%", "0.00%"]
+    assert (chart.most, chart.total) == (1000, 1001)
+    assert charts.by_day([]).columns == []
+
+
+def test_the_overview_costs_few_queries(
+    owner: Membership, settings: Settings, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    settings.GIT_BRANCHES = ["midnight", "other"]
+    for branch in settings.GIT_BRANCHES:
+        BuildFactory.create(git_branch=branch)
+    for _ in range(3):
+        make_completed_job(client=default_client(owner.account))
+    http = browser_of(owner)
+    with django_assert_max_num_queries(12):
+        http.get(f"/dashboard/{owner.account}/")

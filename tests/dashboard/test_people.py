@@ -1,0 +1,150 @@
+"""Members and invitations on the dashboard."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core import mail
+from django.test import Client as HttpClient
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from clients.models import Invitation, Membership
+from tests.dashboard.browsing import browser_of, text_of
+from tests.factories import make_invitation, make_member
+
+pytestmark = pytest.mark.django_db
+LINK = re.compile(r"/invitations/[\w-]{22}")
+
+
+@pytest.fixture
+def owner() -> Membership:
+    return make_member()
+
+
+def invite(owner: Membership, email: str = "jane@example.org", role: str = "member") -> Any:
+    """Send the form that invites somebody."""
+    return browser_of(owner).post(f"/dashboard/{owner.account}/people", {"email": email, "role": role})
+
+
+def test_an_invitation_is_mailed_and_shown_once(owner: Membership) -> None:
+    made = invite(owner)
+    (link,) = set(LINK.findall(made.content.decode()))
+    assert link in str(mail.outbox[0].body)
+    assert (mail.outbox[0].to, "no-store" in made.headers["Cache-Control"]) == (["jane@example.org"], True)
+    listed = browser_of(owner).get(f"/dashboard/{owner.account}/people")
+    assert ("jane@example.org" in text_of(listed), LINK.findall(listed.content.decode())) == (True, [])
+    assert "invited already" in text_of(invite(owner))
+
+
+@pytest.mark.parametrize("backend", ["smtp", "dummy"])
+def test_without_mail_the_link_is_there_nevertheless(owner: Membership, backend: str, settings: Settings) -> None:
+    settings.EMAIL_BACKEND = f"django.core.mail.backends.{backend}.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
+    made = invite(owner)
+    assert "No mail could be sent" in text_of(made)
+    assert LINK.search(made.content.decode())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"email": "no address", "role": "member"}, {"email": "a@example.org", "role": "king"}, {}],
+    ids=["address", "role", "nothing"],
+)
+def test_what_is_wrong_is_told_in_place(owner: Membership, fields: dict[str, str]) -> None:
+    answer = browser_of(owner).post(f"/dashboard/{owner.account}/people", fields)
+    assert 'role="alert"' in answer.content.decode()
+    assert not Invitation.objects.exists()
+
+
+def test_somebody_who_is_logged_in_accepts(owner: Membership) -> None:
+    _, token = make_invitation(owner.account, role=Membership.Role.VIEWER)
+    guest = make_member()
+    http = browser_of(guest)
+    assert f"Invitation to {owner.account}" in text_of(http.get(f"/invitations/{token}"))
+    for _ in range(2):
+        http.post(f"/invitations/{token}")
+    assert Membership.objects.get(user=guest.user, account=owner.account).role == "viewer"
+    assert http.get(f"/dashboard/{owner.account}/").status_code == 200
+
+
+def test_somebody_new_signs_up_and_accepts_also_when_sign_up_is_closed(
+    owner: Membership, settings: Settings
+) -> None:
+    settings.ALLOW_SIGNUP = False
+    _, token = make_invitation(owner.account)
+    http = HttpClient()
+    fields = {"email": "jane@example.org", "password1": "long enough, and rare", "next": f"/invitations/{token}"}
+    assert http.post("/accounts/signup/", fields).status_code == 200
+    assert not User.objects.filter(email="jane@example.org").exists()
+    assert f"/accounts/signup/?next=/invitations/{token}" in http.get(f"/invitations/{token}").content.decode()
+    assert http.post("/accounts/signup/", fields).headers["Location"] == f"/invitations/{token}"
+    assert http.post(f"/invitations/{token}").headers["Location"] == f"/dashboard/{owner.account}/"
+    assert Membership.objects.filter(user__email="jane@example.org").count() == 1
+
+
+def test_a_stranger_does_not_accept(owner: Membership) -> None:
+    _, token = make_invitation(owner.account)
+    answer = HttpClient().post(f"/invitations/{token}")
+    assert answer.headers["Location"].startswith("/accounts/login/?next=/invitations/")
+
+
+def test_a_revoked_invitation_is_gone(owner: Membership) -> None:
+    made, token = make_invitation(owner.account)
+    browser_of(owner).post(f"/dashboard/{owner.account}/invitations/{made.pk}/revoke")
+    assert HttpClient().get(f"/invitations/{token}").status_code == 404
+
+
+def test_roles_are_changed_and_members_removed(owner: Membership) -> None:
+    other = make_member(owner.account, role="viewer")
+    http, path = browser_of(owner), f"/dashboard/{owner.account}/people/{other.pk}"
+    http.post(f"{path}/role", {"role": "owner"})
+    assert Membership.objects.get(pk=other.pk).role == "owner"
+    assert http.post(f"{path}/role", {"role": "king"}).status_code == 404
+    http.post(f"{path}/remove")
+    assert not Membership.objects.filter(pk=other.pk).exists()
+    assert browser_of(other).get(f"/dashboard/{owner.account}/").status_code == 404
+
+
+def test_the_last_owner_is_told_why_not(owner: Membership) -> None:
+    http, path = browser_of(owner), f"/dashboard/{owner.account}/people"
+    for attempt in (f"{path}/leave", f"{path}/{owner.pk}/remove"):
+        assert "at least one owner" in text_of(http.post(attempt, follow=True))
+    assert "at least one owner" in text_of(http.post(f"{path}/{owner.pk}/role", {"role": "member"}, follow=True))
+
+
+def test_a_member_leaves_and_is_told_where_to_go(owner: Membership, settings: Settings) -> None:
+    settings.ALLOW_SIGNUP = False
+    http = browser_of(make_member(owner.account, role="viewer"))
+    gone = http.post(f"/dashboard/{owner.account}/people/leave", follow=True)
+    assert "No account yet" in text_of(gone)
+    assert "Open an account" not in text_of(gone)
+
+
+def test_somebody_without_an_account_may_open_one_once() -> None:
+    alone = make_member()
+    alone.delete()
+    http = browser_of(alone)
+    assert "Open an account" in text_of(http.get("/dashboard/"))
+    for _ in range(2):
+        assert http.post("/dashboard/").status_code == 302
+    assert Membership.objects.filter(user=alone.user).count() == 1
+
+
+def test_members_do_not_manage_people(owner: Membership) -> None:
+    member = make_member(owner.account, role="member")
+    http, path = browser_of(member), f"/dashboard/{owner.account}/people"
+    assert "Invite" not in text_of(http.get(path))
+    for attempt in (path, f"{path}/{owner.pk}/role", f"{path}/{owner.pk}/remove"):
+        assert http.post(attempt, {"email": "a@example.org", "role": "viewer"}).status_code == 403
+
+
+def test_many_people_cost_no_more_queries(
+    owner: Membership, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for _ in range(10):
+        make_member(owner.account, role="viewer")
+    make_invitation(owner.account)
+    http = browser_of(owner)
+    with django_assert_max_num_queries(6):
+        http.get(f"/dashboard/{owner.account}/people")

@@ -1,0 +1,62 @@
+"""Pages of people cost few queries, and as many however much there is."""
+
+import pytest
+from django.db import connection
+from django.test import Client as HttpClient
+from django.test.utils import CaptureQueriesContext
+
+from billing import ledger
+from clients.models import Membership
+from tests.dashboard.browsing import browser_of
+from tests.factories import make_client, make_invitation, make_key, make_member
+
+pytestmark = pytest.mark.django_db
+MOST_QUERIES = 12
+
+
+def fill(owner: Membership, round_number: int) -> None:
+    """Give an account more of everything, and its owner another account."""
+    ledger.grant(owner.account, 5, reason="Welcome")
+    make_key(owner.account)
+    make_client(owner.account, f"bot-{round_number}")
+    make_invitation(owner.account)
+    Membership.objects.create(user=owner.user, account=make_member().account, role="viewer")
+
+
+def queries_of(http: HttpClient, path: str) -> int:
+    """Return how many queries a page takes."""
+    with CaptureQueriesContext(connection) as seen:
+        assert http.get(path).status_code == 200
+    return len(seen)
+
+
+@pytest.mark.parametrize("page", ["clients", "clients/{client}", "keys/{key}", "credits", "usage", "people"])
+def test_an_accounts_page(page: str) -> None:
+    owner = make_member()
+    key, _ = make_key(owner.account)
+    fill(owner, 0)
+    http = browser_of(owner)
+    path = f"/dashboard/{owner.account}/" + page.format(client=key.client_id, key=key.pk)
+    before = queries_of(http, path)
+    for round_number in (1, 2, 3):
+        fill(owner, round_number)
+    assert queries_of(http, path) == before <= MOST_QUERIES
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/accounts/profile/",
+        "/accounts/sessions/",
+        "/accounts/password/set/",
+        "/accounts/email/",
+        "/accounts/2fa/",
+        "/accounts/login/",
+        "/accounts/signup/",
+        "/",
+        "/docs",
+    ],
+)
+def test_a_page_of_ones_own(path: str) -> None:
+    http = HttpClient() if "log" in path or "signup" in path else browser_of(make_member())
+    assert queries_of(http, path) <= MOST_QUERIES

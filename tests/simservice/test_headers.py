@@ -1,0 +1,99 @@
+"""What every response tells browsers, and that a production's settings leave Django nothing to warn of."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client as HttpClient
+
+from jobs.downloads import SAFE_HEADERS
+from simservice.headers import POLICY
+from tests.factories import make_member
+from tests.test_access import World, world
+
+__all__ = ["world"]
+pytestmark = pytest.mark.django_db
+PRODUCTION = {
+    "SECRET_KEY": "0123456789abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    "ALLOWED_HOSTS": "example.org",
+    "TRUSTED_PROXIES": "1",
+    "SSL_REDIRECT": "true",
+    "HSTS_SECONDS": "31536000",
+    "HSTS_SUBDOMAINS": "true",
+    "HSTS_PRELOAD": "true",
+    "EMAIL_URL": "smtp+tls://user:password@mail.example.org:587",
+}
+
+
+def test_a_production_is_checked_without_a_warning() -> None:
+    environment = {**os.environ, **PRODUCTION}
+    command = [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "INFO"]
+    done = subprocess.run(
+        command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (
+        0,
+        "System check identified no issues (0 silenced).\n",
+    )
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/accounts/login/", "/nowhere", "/v1/openapi.json"])
+def test_nothing_is_loaded_from_elsewhere(path: str) -> None:
+    headers = HttpClient().get(path).headers
+    assert headers["Content-Security-Policy"] == POLICY
+    assert headers.get("X-Frame-Options", "DENY") == "DENY"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "same-origin"
+
+
+@pytest.mark.parametrize("forbidden", ["unsafe", "http", "*", "script-src 'self' "])
+def test_the_policy_allows_no_script_in_a_page(forbidden: str) -> None:
+    assert forbidden not in POLICY
+    assert "frame-ancestors 'none'" in POLICY
+    assert "default-src 'none'" in POLICY
+
+
+def test_a_report_keeps_its_own_policy(world: World) -> None:
+    answer = HttpClient().get(f"/artifacts/{world.artifact.token}")
+    assert b"".join(answer.streaming_content) == b"{}"  # type: ignore[attr-defined]
+    assert {name: answer.headers[name] for name in SAFE_HEADERS} == SAFE_HEADERS
+
+
+def test_pages_hold_neither_scripts_nor_styles() -> None:
+    owner = make_member()
+    http = HttpClient()
+    http.force_login(owner.user)
+    pages = ["", "clients", "credits", "usage", "people"]
+    paths = [
+        *(f"/dashboard/{owner.account}/{page}" for page in pages),
+        "/",
+        "/accounts/profile/",
+        "/accounts/sessions/",
+    ]
+    for path in paths:
+        text = http.get(path).content.decode()
+        assert "<style" not in text
+        assert " style=" not in text
+        assert not [part for part in text.split("<script")[1:] if " src=" not in part.split(">")[0]]
+        assert "//" not in text.replace("http://www.w3.org", "")
+
+
+def test_the_admin_lives_with_the_policy() -> None:
+    http = HttpClient()
+    http.force_login(User.objects.create_superuser("operator"))
+    for path in ("/admin/", "/admin/jobs/job/", "/admin/billing/account/add/"):
+        text = http.get(path).content.decode()
+        assert "<style" not in text
+        assert not [part for part in text.split("<script")[1:] if " src=" not in part.split(">")[0]]
+
+
+def test_cookies_are_for_this_site_only() -> None:
+    http = HttpClient()
+    http.post("/accounts/signup/", {"email": "jane@example.org", "password1": "long enough, and rare"})
+    http.get("/accounts/logout/")
+    for name in ("csrftoken", "sessionid"):
+        found = http.cookies[name]
+        assert (found["samesite"], bool(found["httponly"]), bool(found["secure"])) == ("Lax", True, True)
