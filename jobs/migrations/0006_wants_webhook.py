@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0007_cleared_after_retention'),
+        ('jobs', '0005_waiting_includes_width'),
     ]
 
     operations = [
