@@ -31,6 +31,8 @@ class Stack:
 
     process: subprocess.Popen[str]
     ready: dict[str, str]
+    # The folder of everything it keeps.
+    data: Path
 
     def call(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
         """Call the API and return the body of a success."""
@@ -92,7 +94,7 @@ def running_stack(data: Path, **chosen: str) -> Iterator[Stack]:
     line = process.stdout.readline()
     assert line.startswith("READY "), line
     try:
-        yield Stack(process, json.loads(line.removeprefix("READY ")))
+        yield Stack(process, json.loads(line.removeprefix("READY ")), data)
     finally:
         process.send_signal(signal.SIGTERM)
         status = process.wait(30)

@@ -22,7 +22,7 @@ OPERATE = (
     "clients.add_membership",
     "clients.change_membership",
     "clients.delete_membership",
-    "webhooks.change_delivery",
+    "webhooks.change_event",
 )
 
 
