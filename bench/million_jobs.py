@@ -153,11 +153,11 @@ def main() -> None:
             cursor.execute("SET LOCAL session_replication_role = replica")
         fill(Job, JOB_VALUES)
         fill(JobProfile, PROFILE_VALUES)
-    with connection.cursor() as cursor:
-        cursor.execute("VACUUM ANALYZE")
     with_results = list(Job.objects.filter(account=account, status="completed").order_by("share_token")[:300])
     build = give_results(with_results)
     count_days(account)
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE")
     deep = Job.objects.filter(account=account).order_by("-id").values_list("pk", flat=True)[LARGEST * 9 // 10]
     answer = {
         "apiKey": create_key(default_client(account))[1],

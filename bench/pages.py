@@ -7,7 +7,7 @@ import statistics
 import sys
 from itertools import cycle, islice
 
-from bench.api import Call, Server, server
+from bench.api import Call, Server, processor_seconds, server
 
 REQUESTS = 100
 WARM_UP = 10
@@ -43,15 +43,18 @@ def pages(running: Server) -> dict[str, list[str]]:
 def measure(running: Server, paths: list[str]) -> str:
     """Ask for pages one after the other; return how long they took."""
     calls = [Call("GET", path) for path in islice(cycle(paths), WARM_UP + REQUESTS)]
-    taken = [seconds * 1000 for seconds in running.seconds(calls)[WARM_UP:]]
+    running.seconds(calls[:WARM_UP])
+    worked = processor_seconds()
+    taken = [seconds * 1000 for seconds in running.seconds(calls[WARM_UP:])]
+    cost = (processor_seconds() - worked) / REQUESTS * 1000
     cuts = statistics.quantiles(taken, n=20)
-    return f"p50 {cuts[9]:.0f}  p95 {cuts[18]:.0f} ms"
+    return f"p50 {cuts[9]:.0f}  p95 {cuts[18]:.0f} ms  {cost:.1f} CPU ms each"
 
 
 def main() -> None:
     with server() as running:
         for name, paths in pages(running).items():
-            sys.stdout.write(f"{name:<40}{measure(running, paths):>30}\n")
+            sys.stdout.write(f"{name:<40}{measure(running, paths):>45}\n")
             sys.stdout.flush()
 
 

@@ -21,6 +21,7 @@ from clients import members
 from clients.members import Role
 from clients.models import Membership
 
+MOST_IN_A_MENU = 50
 P = ParamSpec("P")
 PageView = Callable[Concatenate[HttpRequest, "Place", P], HttpResponseBase]
 
@@ -51,8 +52,8 @@ class Place:
 
     @cached_property
     def memberships(self) -> list[Membership]:
-        """All accounts of the user. One query, when a template asks."""
-        return list(members.memberships_of(self.user))
+        """The user's accounts, as many as a menu can show. One query, when a template asks."""
+        return list(members.memberships_of(self.user)[:MOST_IN_A_MENU])
 
 
 def account_page(

@@ -5,7 +5,7 @@ time, the newest that pass the other filters first, and no query of a list may t
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,22 +26,19 @@ from clients.models import Client
 from dashboard.access import Place, account_page
 from dashboard.paging import ROWS, Page
 from jobs import retention
-from jobs.models import ACTIVE, Build, Job, Status
+from jobs.models import ACTIVE, TERMINAL, Build, Job
 from jobs.usage import midnight
+from jobs.wording import STATUSES
 from simservice.api.errors import InvalidCursor
 from simservice.api.pagination import make_cursor, read_cursor
 from simservice.ids import first_id_of, moment_of
 
-STATES = {
-    "active": ("Not ended", ACTIVE),
-    "completed": ("Completed", (Status.COMPLETED,)),
-    "failed": ("Failed", (Status.FAILED,)),
-    "timed_out": ("Stopped at its limit", (Status.TIMED_OUT,)),
-    "cancelled": ("Cancelled", (Status.CANCELLED,)),
-}
 ANY = ("", "Any")
+STATES = (ANY, ("active", "Not ended"), *((status.value, STATUSES[status]) for status in TERMINAL))
+NOTHING_ASKED = {"status": "", "client": "", "build": "", "since": None, "until": None, "text": ""}
+MOST_ACTIVE = 10_000
 CHOICES = 500
-LOOKED_THROUGH = 10_000
+LOOKED_THROUGH = 5_000
 LONGEST_MS = 1_000
 LISTED = (
     "account_id",
@@ -60,7 +57,7 @@ LISTED = (
 class Filters(forms.Form):
     """What the list is narrowed to. Two queries, for the choices."""
 
-    status = forms.ChoiceField(required=False, choices=[ANY, *((key, label) for key, (label, _) in STATES.items())])
+    status = forms.ChoiceField(required=False, choices=STATES)
     client = forms.ChoiceField(required=False)
     build = forms.ChoiceField(required=False)
     since = forms.DateField(label="From (UTC)", required=False)
@@ -135,21 +132,20 @@ def at_most(milliseconds: int) -> Iterator[None]:
 
 def find(request: HttpRequest, account: Account, asked: dict[str, Any]) -> Found:
     """Return the page that a request asks for. Raises Http404 for a place in the list that was not given out."""
-    rows = narrowed(Job.objects.filter(account=account), asked)
+    rows = narrowed(account, asked)
     after = request.GET.get("after", "")
     if after:
         rows = rows.filter(pk__lt=read_place(after, account_id=account.pk))
-    found, last = search(rows, asked["text"]) if asked["text"] else (listed(rows), None)
-    more = len(found) > ROWS
-    ends_at = found[ROWS - 1].pk if more else last
+    ids, looked_at = search(rows, asked["text"]) if asked["text"] else (newest_ids(rows, ROWS + 1), None)
+    ends_at = ids[ROWS - 1] if len(ids) > ROWS else looked_at
     kept = {name: value for name, value in request.GET.items() if name != "after" and value}
     following = ends_at and urlencode({**kept, "after": make_cursor(account_id=account.pk, last_id=ends_at)})
     page = Page(
-        rows=found[:ROWS],
+        rows=listed(ids[:ROWS]),
         first=f"?{urlencode(kept)}" if after else "",
         following=f"?{following}" if following else "",
     )
-    return Found(page=page, looked_back_to=moment_of(last) if last and not more else None)
+    return Found(page=page, looked_back_to=moment_of(looked_at) if looked_at else None)
 
 
 def read_place(after: str, *, account_id: int) -> int:
@@ -160,42 +156,55 @@ def read_place(after: str, *, account_id: int) -> int:
         raise Http404 from None
 
 
-def narrowed(rows: QuerySet[Job], asked: dict[str, Any]) -> QuerySet[Job]:
-    """Return the kept jobs that pass every filter but the text."""
+def narrowed(account: Account, asked: dict[str, Any]) -> QuerySet[Job]:
+    """Return the account's kept jobs that pass every filter but the text."""
     passing = Q(pk__gte=first_id_of(retention.window_start()))
     today = timezone.now().date()
     if asked["since"]:
         passing &= Q(pk__gte=first_id_of(midnight(min(asked["since"], today + timedelta(days=1)))))
     if asked["until"] and asked["until"] < today:
         passing &= Q(pk__lt=first_id_of(midnight(asked["until"] + timedelta(days=1))))
-    if asked["status"]:
-        passing &= Q(status__in=STATES[asked["status"]][1])
+    if asked["status"] == "active":
+        # Bounded, or the planner looks for them among all of the account's jobs, from the newest on.
+        unfinished = Job.objects.filter(account=account, status__in=ACTIVE).order_by("status", "-pk")
+        passing &= Q(pk__in=unfinished.values("pk")[:MOST_ACTIVE])
+    elif asked["status"]:
+        passing &= Q(status=asked["status"])
     if asked["client"]:
         passing &= Q(client=int(asked["client"]))
     if asked["build"]:
         passing &= Q(build=UUID(asked["build"]))
-    return rows.filter(passing)
+    return Job.objects.filter(passing, account=account)
 
 
 def newest(account: Account, *, count: int) -> list[Job]:
-    """Return the account's newest jobs with what a list shows of them. One query."""
-    kept = Job.objects.filter(account=account, pk__gte=first_id_of(retention.window_start()))
-    return listed(kept, count=count)
+    """Return the account's newest jobs with what a list shows of them. Two queries."""
+    return listed(newest_ids(narrowed(account, NOTHING_ASKED), count))
 
 
-def listed(rows: QuerySet[Job], *, count: int = ROWS + 1) -> list[Job]:
-    """Return the newest rows with what a list shows of them: one more than a page holds, if not said. One query."""
-    shown = rows.select_related("client").only(*LISTED)
-    named = shown.annotate(actor=F("summary__mainActor__name"), mean=F("summary__mainActor__mean"))
-    return list(named.order_by("-pk")[:count])
+def newest_ids(rows: QuerySet[Job], count: int) -> list[int]:
+    """Return the ids of the newest rows. One query, on indexes alone where only those are asked."""
+    return list(rows.order_by("-pk").values_list("pk", flat=True)[:count])
 
 
-def search(rows: QuerySet[Job], text: str) -> tuple[list[Job], int | None]:
-    """Return the rows with a text in their metadata, and the last job looked at if there are more. Two queries."""
+def search(rows: QuerySet[Job], text: str) -> tuple[list[int], int | None]:
+    """Return the ids of the newest rows with a text in their metadata, one more than a page holds.
+
+    With them comes the last job looked at, when those found leave room on the page and there are more jobs. Two
+    queries.
+    """
     newest = rows.order_by("-pk").values("pk")
     # As the text stands in JSON.
     written = json.dumps(text, ensure_ascii=False)[1:-1]
     looked_at = Job.objects.filter(pk__in=newest[:LOOKED_THROUGH])
     matching = looked_at.annotate(written=Cast("metadata", TextField())).filter(written__icontains=written)
-    last = newest[LOOKED_THROUGH - 1 : LOOKED_THROUGH].first()
-    return listed(matching), last and last["pk"]
+    found = newest_ids(matching, ROWS + 1)
+    last = None if len(found) > ROWS else newest[LOOKED_THROUGH - 1 : LOOKED_THROUGH].first()
+    return found, last and last["pk"]
+
+
+def listed(ids: Sequence[int]) -> list[Job]:
+    """Return jobs with what a list shows of them. At most a query."""
+    shown = Job.objects.filter(pk__in=ids).select_related("client").only(*LISTED)
+    named = shown.annotate(actor=F("summary__mainActor__name"), mean=F("summary__mainActor__mean"))
+    return list(named.order_by("-pk")) if ids else []

@@ -1,16 +1,11 @@
 """Who belongs to an account: members and invitations, and the page an invitation leads to."""
 
-import logging
-from smtplib import SMTPException
-
 from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
-from django.core.mail import send_mail
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
@@ -18,12 +13,10 @@ from django.views.decorators.http import require_http_methods
 from clients import invitations, members
 from clients.members import LastOwner, Role
 from clients.models import Invitation, Membership
-from dashboard import invited
+from dashboard import invited, mails
 from dashboard.access import Place, account_page
 from dashboard.forms import sent
 from simservice.api.addresses import base_url
-
-logger = logging.getLogger(__name__)
 
 LAST_OWNER = "An account keeps at least one owner. Make somebody else an owner first."
 # The least first.
@@ -63,20 +56,10 @@ def people(request: HttpRequest, place: Place) -> HttpResponse:
 def show_invitation(request: HttpRequest, place: Place, made: Invitation, token: str) -> HttpResponse:
     """Send an invitation's link, and show it to whoever made it: this once."""
     link = base_url(request) + reverse("invitation", args=[token])
-    context = {"section": "people", "invitation": made, "link": link, "was_sent": send(place, made, link)}
-    return render(request, "dashboard/invited.html", context)
-
-
-def send(place: Place, made: Invitation, link: str) -> bool:
-    """Mail an invitation; False when this service sends no mail or could not."""
-    context = {"invitation": made, "place": place, "link": link, "brand": settings.SERVICE_BRAND}
+    context = {"section": "people", "place": place, "invitation": made, "link": link}
     subject = f"Invitation to {place.account} at {settings.SERVICE_BRAND}"
-    try:
-        sent = send_mail(subject, render_to_string("mail/invitation.txt", context), None, [made.email])
-    except (OSError, SMTPException):
-        logger.exception("an invitation could not be sent")
-        sent = 0
-    return bool(sent)
+    was_sent = mails.send("mail/invitation.txt", to=made.email, subject=subject, context=context)
+    return render(request, "dashboard/invited.html", {**context, "was_sent": was_sent})
 
 
 @account_page(post=Role.OWNER, get=False)

@@ -1,5 +1,6 @@
 """A user's own pages: how they log in, and where they are logged in."""
 
+import re
 from typing import cast
 
 from allauth.mfa.models import Authenticator
@@ -16,6 +17,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 SHOWN = 50
+ID = re.compile(r"[1-9][0-9]{0,17}")
 
 
 @login_required
@@ -35,21 +37,20 @@ def profile(request: HttpRequest) -> HttpResponse:
 def sessions(request: HttpRequest) -> HttpResponse:
     """List where the user is logged in; end one of those sessions, or all but this one."""
     user, current = cast(User, request.user), request.session.session_key
-    others = live_sessions(user).exclude(session_key=current)
     if request.method == "POST":
-        chosen = request.POST.get("session", "")
-        ended = end(
-            others if chosen == "others" else others.filter(pk=int(chosen)) if is_id(chosen) else others.none()
-        )
+        others = live_sessions(user).exclude(session_key=current)
+        ended = end(chosen_of(others, request.POST.get("session", "")))
         messages.success(request, f"{ended} session{'' if ended == 1 else 's'} ended.")
         return redirect("usersessions_list")
     listed = live_sessions(user).order_by("-last_seen_at")[:SHOWN]
     return render(request, "usersessions/usersession_list.html", {"sessions": listed, "current": current})
 
 
-def is_id(text: str) -> bool:
-    """Tell whether a text could be the number of a row."""
-    return text.isascii() and text.isdigit() and len(text) <= 18
+def chosen_of(sessions: QuerySet[UserSession], chosen: str) -> QuerySet[UserSession]:
+    """Return the session that a form names by its number, or all of them for `others`."""
+    if chosen == "others":
+        return sessions
+    return sessions.filter(pk=int(chosen)) if ID.fullmatch(chosen) else sessions.none()
 
 
 def live_sessions(user: User) -> QuerySet[UserSession]:

@@ -1,4 +1,6 @@
-"""Jobs in words, for templates."""
+"""Jobs and numbers in words, for templates. A ranking has hundreds of numbers, so these are plain and fast."""
+
+from collections.abc import Mapping
 
 from django import template
 
@@ -6,3 +8,21 @@ from jobs import wording
 
 register = template.Library()
 register.filter("status_of", wording.status_of)
+
+
+@register.filter
+def whole(number: float) -> str:
+    """Return a number without its fraction, with its thousands apart."""
+    return f"{number:,.0f}"
+
+
+@register.filter
+def change(percent: float) -> str:
+    """Return a difference in percent with its sign."""
+    return f"{percent:+,.2f} %"
+
+
+@register.filter
+def pairs(entries: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return a caller's entries: one of them may be called `items`, which a template would take for the method."""
+    return list(entries.items())

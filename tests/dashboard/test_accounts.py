@@ -122,6 +122,9 @@ def test_sessions_are_listed_and_ended() -> None:
     page = here.get("/accounts/sessions/").content.decode()
     assert "Elsewhere/1.0" in page
     (number,) = re.findall(r'name="session" value="(\d+)"', page)
+    for nonsense in ("", "x", "9" * 30, str(2**40)):
+        here.post("/accounts/sessions/", {"session": nonsense})
+    assert there.get("/accounts/profile/").status_code == 200
     here.post("/accounts/sessions/", {"session": number})
     assert there.get("/accounts/profile/").status_code == 302
     assert here.get("/accounts/profile/").status_code == 200
@@ -275,3 +278,26 @@ def test_a_changed_password_is_told_and_ends_other_sessions() -> None:
     assert here.get("/accounts/profile/").status_code == 200
     assert there.get("/accounts/profile/").status_code == 302
     assert [one.to for one in mail.outbox] == [["jane@example.org"]]
+
+
+def test_a_mail_that_cannot_be_sent_stops_no_sign_up(settings: Settings) -> None:
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
+    assert sign_up(HttpClient()).headers["Location"] == "/dashboard/"
+
+
+def test_a_service_without_mail_says_so(settings: Settings) -> None:
+    settings.EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
+    assert "sends no e-mail" in HttpClient().get("/accounts/password/reset/").content.decode()
+    http = HttpClient()
+    sign_up(http)
+    assert "on its way" not in http.get("/dashboard/", follow=True).content.decode()
+
+
+def test_another_users_sessions_are_not_ended() -> None:
+    mine, theirs = HttpClient(), HttpClient()
+    sign_up(mine, "jane@example.org")
+    sign_up(theirs, "john@example.org")
+    for chosen in (*UserSession.objects.values_list("pk", flat=True), "others"):
+        mine.post("/accounts/sessions/", {"session": str(chosen)})
+    assert [http.get("/accounts/profile/").status_code for http in (mine, theirs)] == [200, 200]

@@ -37,8 +37,9 @@ def test_an_invitation_is_mailed_and_shown_once(owner: Membership) -> None:
     assert "invited already" in text_of(invite(owner))
 
 
-def test_without_mail_the_link_is_there_nevertheless(owner: Membership, settings: Settings) -> None:
-    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+@pytest.mark.parametrize("backend", ["smtp", "dummy"])
+def test_without_mail_the_link_is_there_nevertheless(owner: Membership, backend: str, settings: Settings) -> None:
+    settings.EMAIL_BACKEND = f"django.core.mail.backends.{backend}.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
     made = invite(owner)
     assert "No mail could be sent" in text_of(made)

@@ -5,17 +5,21 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from django.contrib.admin import site
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.messages import get_messages
 from django.core.management import call_command
 from django.db import connection
+from django.db.models import Model
 from django.test import Client as HttpClient
+from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 
 from billing import ledger
 from billing.models import Hold
 from clients.models import ApiKey
+from dashboard.management.commands import makegroups
 from jobs import admin, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, JobEvent, Run, Status
@@ -226,3 +230,19 @@ def test_a_list_is_counted_to_a_bound(operator: HttpClient, monkeypatch: pytest.
     for _ in range(3):
         make_key(account)
     assert "2 api keys" in operator.get("/admin/clients/apikey/").content.decode()
+
+
+OURS = [model for model in site._registry if model._meta.app_label in makegroups.APPS]
+
+
+@pytest.mark.parametrize("model", OURS, ids=lambda model: model._meta.label_lower)
+def test_no_admin_offers_an_action_to_who_may_only_look(model: type[Model], rf: RequestFactory) -> None:
+    request = rf.get("/")
+    request.user = User.objects.create_user("support", is_staff=True)
+    call_command("makegroups", stdout=io.StringIO())
+    request.user.groups.add(Group.objects.get(name="support"))
+    found = site._registry[model]
+    assert found.has_view_permission(request)
+    assert list(found.get_actions(request)) == []
+    assert not found.has_add_permission(request)
+    assert not found.has_delete_permission(request)
