@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from cryptography.fernet import InvalidToken
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Case, Count, F, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, When
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -92,21 +92,24 @@ def claim(lane: Lane, *, room: int) -> list[Attempt]:
 
 
 def lock_endpoints(lane: Lane, *, room: int) -> list[Ready]:
-    """Lock endpoints of a lane that have something due and may send it; those with nothing in flight come first.
+    """Lock endpoints of a lane that have something due and may send it.
 
-    An endpoint that somebody else has locked is passed over: its events are being taken or written down.
+    First come those with nothing in flight, and then those that were served least recently, however long their
+    events have been due. An endpoint that somebody else has locked is passed over: its events are being taken or
+    written down. Those that are at a limit are left out here, so that they do not take the places of others.
     """
     busy = in_flight()
-    full = [client_id for client_id, (_, count) in busy.items() if count >= lane.per_client]
-    waiting = due().filter(client_id=OuterRef("client_id")).order_by("next_attempt_at")
+    of_accounts = per_account(busy)
+    full_clients = [client for client, (_, count) in busy.items() if count >= lane.per_client]
+    full_accounts = [account for account, count in of_accounts.items() if count >= lane.per_account]
     found = (
         Endpoint.objects.filter(may_send(), disabled_at=None, failing_since__isnull=not lane.failing)
-        .exclude(pk__in=full)
-        .annotate(due_since=Subquery(waiting.values("next_attempt_at")[:1]))
-        .filter(due_since__isnull=False)
-        .annotate(is_busy=Case(When(pk__in=list(busy), then=1), default=0), read_at=Now())
-        .order_by("is_busy", "due_since")
-        .annotate(account_id=F("client__account_id"))
+        .exclude(pk__in=full_clients)
+        .exclude(client__account_id__in=full_accounts)
+        .filter(Exists(due().filter(client_id=OuterRef("client_id"))))
+        .annotate(is_busy=Case(When(pk__in=list(busy), then=1), default=0))
+        .order_by("is_busy", F("busy_until").asc(nulls_first=True), "pk")
+        .annotate(account_id=F("client__account_id"), read_at=Now())
         .select_for_update(no_key=True, skip_locked=True, of=("self",))
     )
     return [Ready(endpoint=one, account_id=one.account_id, now=one.read_at) for one in found[:room]]
@@ -128,11 +131,17 @@ def in_flight() -> dict[int, tuple[int, int]]:
     return {client: (account, count) for client, account, count in rows.annotate(count=Count("id")).order_by()}
 
 
-def allowances(ready: Iterable[Ready], lane: Lane, busy: Mapping[int, tuple[int, int]]) -> list[int]:
-    """Return how many events each locked endpoint may send now, by its client's and its account's limits."""
+def per_account(busy: Mapping[int, tuple[int, int]]) -> Counter[int]:
+    """Return how many events of each account are in flight."""
     of_accounts = Counter[int]()
     for account, count in busy.values():
         of_accounts[account] += count
+    return of_accounts
+
+
+def allowances(ready: Iterable[Ready], lane: Lane, busy: Mapping[int, tuple[int, int]]) -> list[int]:
+    """Return how many events each locked endpoint may send now, by its client's and its account's limits."""
+    of_accounts = per_account(busy)
     allowed = []
     for one in ready:
         _, own = busy.get(one.endpoint.pk, (0, 0))

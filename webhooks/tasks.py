@@ -2,6 +2,8 @@
 
 import logging
 import threading
+from collections.abc import Callable
+from itertools import takewhile
 from typing import Any
 
 from celery.signals import worker_shutting_down
@@ -13,6 +15,7 @@ from webhooks.pump import Pump
 
 logger = logging.getLogger(__name__)
 
+BATCHES = 20
 stop = threading.Event()
 
 
@@ -45,14 +48,19 @@ def announce_due() -> None:
         logger.warning("%s deliveries lost with their worker and tried again", lost)
 
 
+def in_batches(part: Callable[[], int]) -> int:
+    """Do a part batch by batch until it finds nothing more, or has had its share of this round; return how many."""
+    return sum(takewhile(bool, (part() for _ in range(BATCHES))))
+
+
 @app.task(name="webhooks.tasks.keep")
 def keep() -> None:
     """Give up what cannot be sent, forget what is old, tell owners what was disabled."""
     try:
         done = {
-            "given up": delivery.give_up_disabled(),
-            "forgotten": keeping.forget_events(),
-            "old secrets": keeping.forget_secrets(),
+            "given up": in_batches(delivery.give_up_disabled),
+            "forgotten": in_batches(keeping.forget_events),
+            "old secrets": in_batches(keeping.forget_secrets),
         }
         done["owners told"] = keeping.tell_owners()
     except DatabaseError:

@@ -114,6 +114,27 @@ def test_many_clients_of_an_account_do_not_fill_a_lane() -> None:
     assert claim(STEADY, room=48) == []
 
 
+def test_an_account_at_its_limit_takes_nobodys_place() -> None:
+    account = make_account()
+    for _ in range(10):
+        make_hooked(10, account=account)
+    assert len(claim(STEADY, room=48)) == 12
+    other = make_hooked(1)
+    assert of_clients(claim(STEADY, room=2)) == {other.pk: 1}
+
+
+def test_a_long_backlog_comes_no_more_often_than_others() -> None:
+    first, second = make_hooked(5), make_hooked(5)
+    Event.objects.filter(client=first).update(next_attempt_at=Now() - timedelta(days=1))
+    Endpoint.objects.update(failing_since=Now())
+    served = []
+    for _ in range(6):
+        (attempt,) = claim(FAILING, room=1)
+        served.append(attempt.client_id)
+        record([(attempt, BROKEN)])
+    assert sorted(served[:2]) == sorted(served[2:4]) == sorted(served[4:]) == [first.pk, second.pk]
+
+
 def test_failing_endpoints_have_a_lane_of_their_own() -> None:
     failing, steady = make_hooked(5), make_hooked(5)
     Endpoint.objects.filter(client=failing).update(failing_since=Now())

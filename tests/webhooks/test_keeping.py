@@ -47,6 +47,14 @@ def test_ended_events_are_forgotten_after_their_time(monkeypatch: pytest.MonkeyP
     assert set(Delivery.objects.values_list("event", flat=True)) == {event.pk for event in kept}
 
 
+def test_what_is_old_is_forgotten_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "BATCH", 2)
+    for _ in range(5):
+        end("delivered", days_ago=31)
+    tasks.keep()
+    assert not Event.objects.exists()
+
+
 def gauges() -> dict[str, float]:
     """Return the gauges by name and label."""
     samples = [sample for family in DeliveryCollector().collect() for sample in family.samples]
