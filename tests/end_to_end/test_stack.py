@@ -1,6 +1,7 @@
 """The promises that only the whole stack can keep: real processes, real servers, real HTTP."""
 
 import random
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -100,3 +101,16 @@ def test_fifty_identical_submissions_at_once_are_one_job(stack: Stack) -> None:
     with psycopg.connect(stack.ready["databaseUrl"]) as database:
         assert database.execute(BURST).fetchone() == (1, 1, 0)
     assert stack.wait_for_end(answers[0].json()["id"])["status"] == "completed"
+
+
+def test_the_login_of_the_ready_line_leads_to_the_dashboard_and_the_admin(stack: Stack) -> None:
+    url, browser = stack.ready["url"], requests.Session()
+    page = browser.get(f"{url}/dashboard/", timeout=10)
+    fields = {
+        "csrfmiddlewaretoken": re.findall('name="csrfmiddlewaretoken" value="([^"]+)"', page.text)[0],
+        "login": stack.ready["user"],
+        "password": stack.ready["password"],
+    }
+    answer = browser.post(page.url, fields, headers={"Referer": page.url}, timeout=10)
+    assert (answer.url, answer.status_code) == (f"{url}/dashboard/demo/", 200)
+    assert browser.get(f"{url}/admin/jobs/job/", timeout=10).status_code == 200
