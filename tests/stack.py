@@ -69,6 +69,12 @@ class Stack:
         (worker,) = below(psutil.Process(self.process.pid), "sim.high,sim.standard,sim.background")
         return worker
 
+    def manage(self, *arguments: str) -> None:
+        """Run a command of manage.py on the stack's database."""
+        own = {"DATABASE_URL": self.ready["databaseUrl"], "REDIS_URL": self.ready["redisUrl"], "SECRET_KEY": "any"}
+        command = [sys.executable, "manage.py", *arguments]
+        subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, check=True, stdout=subprocess.DEVNULL)
+
     def redis(self) -> "Redis":
         return Redis.from_url(self.ready["redisUrl"])
 

@@ -7,12 +7,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 Scheme = Literal["light", "dark"]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 HOW = "Install it (Debian and Ubuntu: apt-get install chromium) and run `make test` again."
 PATIENCE_MS = 30_000
+expect.set_options(timeout=PATIENCE_MS)
 SMALL, LARGE = 360, 1200
 HEIGHT = 900
 

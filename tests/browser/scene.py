@@ -10,9 +10,7 @@ from tests.stack import LONG, Stack
 from tests.webhooks.receivers import Receiver
 
 ACCOUNT = "/dashboard/demo"
-STAGES = (
-    'mage="Frosty"\nlevel=80\nspec=frost\ntalents=CAEAvhJPXbJEYTGxGQJ3Lxz\nhead=cowl_of_rime,id=235,ilevel=639\n'
-)
+STAGES = 'mage="Frosty"\nlevel=80\nspec=frost\niterations=400\ntalents=CAEAvhJPXbJEYTGxGQJ3Lxz\nhead=cowl_of_rime,id=235,ilevel=639\n'
 STAGES += "trinket1=frozen_heart,id=77,ilevel=645,gem_id=9/8\n" + "".join(
     f'profileset."Trinket {number} of the vault"+=intellect={8000 + number * 37}\n' for number in range(30)
 )
@@ -155,9 +153,9 @@ def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> Scene:
         connection.execute(HISTORY)
         connection.execute(FAILING)
     for job in jobs.values():
-        stack.wait_for_end(job)
+        stack.wait_for_end(job, seconds=300)
     jobs["running"] = stack.submit(LONG)
-    stack.wait(jobs["running"], lambda job: job["status"] == "running", seconds=30)
+    stack.wait(jobs["running"], lambda job: job["status"] == "running", seconds=120)
     jobs["waiting"] = stack.submit()
     return Scene(stack, jobs, clients, key, event)
 

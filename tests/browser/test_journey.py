@@ -29,9 +29,10 @@ def friend(browser: Browser, stack: Stack) -> Iterator[Visitor]:
 
 
 def test_from_signing_up_to_a_delivery_and_a_shared_page(
-    visitor: Visitor, friend: Visitor, receiver: Receiver
+    visitor: Visitor, friend: Visitor, stack: Stack, receiver: Receiver
 ) -> None:
     sign_up(visitor)
+    stack.manage("grantcredits", "walker", "100000", "--reason", "Welcome")
     make_client_and_key(visitor)
     enable_webhook(visitor, receiver)
     job = submit_and_watch(visitor)
@@ -105,7 +106,7 @@ def submit_and_watch(visitor: Visitor) -> str:
     visitor.follow("Jobs")
     visitor.follow("Submit a job")
     visitor.fill(profile=PROFILE)
-    page.get_by_label("Client").select_option("walker-bot")
+    page.get_by_label("Client", exact=True).select_option("walker-bot")
     page.get_by_label("HTML report").check()
     page.get_by_label("Tell the client's webhook").check()
     visitor.press("Submit the job")

@@ -24,8 +24,11 @@ def owner(browser: Browser, stack: Stack) -> Iterator[Visitor]:
 
 
 @pytest.fixture(scope="module")
-def scene(owner: Visitor, stack: Stack, receiver: Receiver) -> Scene:
-    return prepare(stack, owner, receiver)
+def scene(owner: Visitor, stack: Stack, receiver: Receiver) -> Iterator[Scene]:
+    made = prepare(stack, owner, receiver)
+    yield made
+    for name in ("waiting", "running"):
+        stack.call("POST", f"jobs/{made.jobs[name]}/cancel")
 
 
 @pytest.fixture(scope="module")

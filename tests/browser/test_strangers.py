@@ -48,7 +48,7 @@ fetch("/dashboard/", {credentials: "include"})
 def job(stack: Stack) -> str:
     """The id of an ended job whose names, metadata and report are hostile."""
     job_id = stack.submit(PROFILE, artifacts={"html": True, "csv": True}, metadata={EVIL: EVIL})
-    assert stack.wait_for_end(job_id)["status"] == "completed"
+    assert stack.wait_for_end(job_id, seconds=300)["status"] == "completed"
     (report,) = Path(stack.data).rglob(f"{job_id}-*-html_report.gz")
     report.write_bytes(gzip.compress(REPORT.encode()))
     return job_id
