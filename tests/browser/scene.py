@@ -10,8 +10,14 @@ from tests.stack import LONG, Stack
 from tests.webhooks.receivers import Receiver
 
 ACCOUNT = "/dashboard/demo"
-STAGES = 'mage="Frosty"\nlevel=80\nspec=frost\niterations=400\ntalents=CAEAvhJPXbJEYTGxGQJ3Lxz\nhead=cowl_of_rime,id=235,ilevel=639\n'
-STAGES += "trinket1=frozen_heart,id=77,ilevel=645,gem_id=9/8\n" + "".join(
+STAGES = """mage="Frosty"
+level=80
+spec=frost
+iterations=400
+talents=CAEAvhJPXbJEYTGxGQJ3Lxz
+head=cowl_of_rime,id=235,ilevel=639
+trinket1=frozen_heart,id=77,ilevel=645,gem_id=9/8
+""" + "".join(
     f'profileset."Trinket {number} of the vault"+=intellect={8000 + number * 37}\n' for number in range(30)
 )
 ACTORS = 'warrior="Bruna"\nlevel=80\niterations=200\n' + "".join(

@@ -143,20 +143,21 @@ def test_what_operators_send_again_is_recorded_and_takes_a_permission(operator: 
 def test_the_admins_lists_take_as_many_queries_however_much_there_is(model: type[Model], operator: Browser) -> None:
     path = reverse(f"admin:webhooks_{model.__name__.lower()}_changelist")
     taken = []
-    for _ in range(2):
+    for _ in range(3):
         end("failed", days_ago=0)
         with CaptureQueriesContext(connection) as queries:
             operator.get(path)
         taken.append(len(queries))
-    assert taken[0] == taken[1] <= 12
+    assert taken[1] == taken[2] <= 12
 
 
 def test_an_events_page_in_the_admin_takes_as_many_queries_however_many_attempts(operator: Browser) -> None:
     event = end("failed", days_ago=0)
     taken = []
-    for _ in range(2):
+    # The first time, Django also looks up what it then remembers.
+    for _ in range(3):
         Delivery.objects.create(event=event, outcome="failed", started_at=Now())
         with CaptureQueriesContext(connection) as queries:
             operator.get(reverse("admin:webhooks_event_change", args=[event.pk]))
         taken.append(len(queries))
-    assert taken[0] == taken[1] <= 12
+    assert taken[1] == taken[2] <= 12
