@@ -10,7 +10,7 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 # The committed document is the one of a deployment that changes nothing of the contract.
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
-.PHONY: run test fuzz ledger faults check bench format lint types imports migrations document openapi
+.PHONY: run test fuzz ledger faults check bench screenshots format lint types imports migrations document openapi
 
 # ARGS=--once stops after the demonstration; --port and --data choose where it runs.
 run: .venv/.runtime
@@ -35,6 +35,10 @@ faults: .venv/.development
 
 bench: .venv/.runtime
 	$(BIN)/python -m bench
+
+# Pictures of every page into docs/screenshots; needs Chromium. ARGS names single pages.
+screenshots: .venv/.development
+	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
 check: format lint types imports migrations document
 

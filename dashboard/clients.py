@@ -20,6 +20,7 @@ from clients.models import ApiKey, Client
 from dashboard.access import Place, account_page
 from dashboard.forms import sent
 from dashboard.paging import page_of
+from webhooks import endpoints
 
 NEVER = 0
 LIFETIMES = ((NEVER, "Never"), (7, "In a week"), (30, "In 30 days"), (90, "In 90 days"), (365, "In a year"))
@@ -63,7 +64,13 @@ def clients(request: HttpRequest, place: Place) -> HttpResponse:
     others = Client.objects.filter(account=place.account, is_default=False)
     page = page_of(request, others, account_id=place.account.pk)
     default = [] if page.first else [accounts.default_client(place.account)]
-    context = {"section": "clients", "page": page, "form": form, "clients": with_keys([*default, *page.rows])}
+    context = {
+        "section": "clients",
+        "page": page,
+        "form": form,
+        "clients": with_keys([*default, *page.rows]),
+        "switched_off": endpoints.switched_off(place.account),
+    }
     return render(request, "dashboard/clients.html", context)
 
 
@@ -97,7 +104,14 @@ def client(request: HttpRequest, place: Place, client_id: int) -> HttpResponse:
             context = {"section": "clients", "client": found, "key": key, "secret": secret}
             return render(request, "dashboard/key_made.html", context)
     page = page_of(request, ApiKey.objects.filter(client=found), account_id=place.account.pk)
-    context = {"section": "clients", "client": found, "page": page, "form": form, "token": new_form(place)}
+    context = {
+        "section": "clients",
+        "client": found,
+        "endpoint": endpoints.of(found),
+        "page": page,
+        "form": form,
+        "token": new_form(place),
+    }
     return render(request, "dashboard/client.html", context)
 
 

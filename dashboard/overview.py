@@ -16,6 +16,7 @@ from dashboard import charts, job_list
 from dashboard.access import Place, account_page
 from jobs import builds, forecast, usage, wording
 from jobs.models import Priority
+from webhooks import endpoints
 
 DAYS = 30
 RECENT = 5
@@ -48,6 +49,7 @@ def overview(request: HttpRequest, place: Place) -> HttpResponse:
         "builds": builds.current(),
         "several_branches": len(settings.GIT_BRANCHES) > 1,
         "lanes": lanes(),
+        "switched_off": endpoints.switched_off(place.account),
         "days": days,
         "jobs_by_day": charts.by_day([(day.day, day.jobs) for day in days]),
         "credits_by_day": charts.by_day([(day.day, day.credits) for day in days]),

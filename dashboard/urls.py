@@ -4,7 +4,9 @@ from django.urls import include, path
 
 from dashboard import (
     clients,
+    deliveries,
     docs,
+    endpoint,
     job_list,
     job_page,
     money,
@@ -36,6 +38,17 @@ urlpatterns = [
     path("dashboard/<slug:account>/jobs/<id:job_id>/cancel", job_page.cancel, name="cancel_job"),
     path("dashboard/<slug:account>/clients", clients.clients, name="clients"),
     path("dashboard/<slug:account>/clients/<id:client_id>", clients.client, name="client"),
+    path("dashboard/<slug:account>/clients/<id:client_id>/webhook", endpoint.webhook, name="webhook"),
+    path("dashboard/<slug:account>/clients/<id:client_id>/webhook/url", endpoint.change_url, name="webhook_url"),
+    path("dashboard/<slug:account>/clients/<id:client_id>/webhook/rotate", endpoint.rotate, name="rotate_webhook"),
+    path(
+        "dashboard/<slug:account>/clients/<id:client_id>/webhook/disable", endpoint.disable, name="disable_webhook"
+    ),
+    path("dashboard/<slug:account>/clients/<id:client_id>/webhook/test", endpoint.send_test, name="test_webhook"),
+    path(
+        "dashboard/<slug:account>/clients/<id:client_id>/webhook/failed", deliveries.send_failed, name="send_failed"
+    ),
+    path("dashboard/<slug:account>/events/<slug:name>", deliveries.event, name="event"),
     path("dashboard/<slug:account>/keys/<id:key_id>", clients.key, name="key"),
     path("dashboard/<slug:account>/keys/<id:key_id>/revoke", clients.revoke_key, name="revoke_key"),
     path("dashboard/<slug:account>/credits", money.balance, name="credits"),

@@ -16,6 +16,7 @@ from clients.models import ApiKey, Client, Invitation, Membership
 from jobs import lifecycle
 from jobs.models import Build, Channel, Job, JobProfile, Priority, Status
 from simservice.ids import new_token, next_id
+from webhooks.models import Event
 
 PROFILE = 'mage="Frosty"\nlevel=80\nspec=frost\nhead=,id=1,ilevel=600\niterations=50\n'
 AMPLE = 10**9
@@ -45,6 +46,13 @@ def make_key(account: Account | None = None, **fields: Any) -> tuple[ApiKey, str
 def make_client(account: Account, name: str = "bot") -> Client:
     """Make a client beside an account's default one."""
     return Client.objects.create(account=account, name=name)
+
+
+def make_event(client: Client, **fields: Any) -> Event:
+    """Make an event of a client that waits to be sent."""
+    now = timezone.now()
+    defaults = {"body": b"{}", "created_at": now, "next_attempt_at": now}
+    return Event.objects.create(client=client, **defaults | fields)
 
 
 def make_member(account: Account | None = None, *, role: str = "owner") -> Membership:

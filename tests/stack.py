@@ -31,6 +31,8 @@ class Stack:
 
     process: subprocess.Popen[str]
     ready: dict[str, str]
+    # The folder of everything it keeps.
+    data: Path
 
     def call(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
         """Call the API and return the body of a success."""
@@ -67,6 +69,12 @@ class Stack:
         (worker,) = below(psutil.Process(self.process.pid), "sim.high,sim.standard,sim.background")
         return worker
 
+    def manage(self, *arguments: str) -> None:
+        """Run a command of manage.py on the stack's database."""
+        own = {"DATABASE_URL": self.ready["databaseUrl"], "REDIS_URL": self.ready["redisUrl"], "SECRET_KEY": "any"}
+        command = [sys.executable, "manage.py", *arguments]
+        subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, check=True, stdout=subprocess.DEVNULL)
+
     def redis(self) -> "Redis":
         return Redis.from_url(self.ready["redisUrl"])
 
@@ -92,7 +100,7 @@ def running_stack(data: Path, **chosen: str) -> Iterator[Stack]:
     line = process.stdout.readline()
     assert line.startswith("READY "), line
     try:
-        yield Stack(process, json.loads(line.removeprefix("READY ")))
+        yield Stack(process, json.loads(line.removeprefix("READY ")), data)
     finally:
         process.send_signal(signal.SIGTERM)
         status = process.wait(30)

@@ -29,6 +29,7 @@ from jobs.models import Artifact, Job, Status
 from tests.factories import (
     make_account,
     make_client,
+    make_event,
     make_invitation,
     make_job,
     make_key,
@@ -95,6 +96,7 @@ OBJECTS: dict[str, Callable[[Account], object]] = {
     "key_id": lambda account: make_key(account)[0].pk,
     "member_id": lambda account: make_member(account).pk,
     "invitation_id": lambda account: make_invitation(account)[0].pk,
+    "name": lambda account: make_event(make_client(account)).name,
 }
 # Objects that belong to no account.
 SHARED = {"builds/<str:build_id>"}

@@ -53,7 +53,8 @@ def of(client: Client) -> Endpoint | None:
 
 def switched_off(account: Account) -> QuerySet[Endpoint]:
     """Return an account's endpoints that were disabled because they failed, for its owners to see."""
-    return Endpoint.objects.filter(client__account=account, disabled_for=Endpoint.Disabled.FAILING)
+    failing = Endpoint.objects.filter(client__account=account, disabled_for=Endpoint.Disabled.FAILING)
+    return failing.select_related("client").order_by("client")
 
 
 def is_enabled(client: Client) -> bool:
@@ -72,17 +73,27 @@ def configure(client: Client, url: str) -> str:
 
     Raises addresses.Refused, or NotPossible for a built-in client and where an enabled endpoint is.
     """
+    require_own(client)
+    check_url(url)
+    return install(client, url)
+
+
+def require_own(client: Client) -> None:
+    """Raise NotPossible for a client that can have no endpoint (specification, Authentication)."""
     if client.is_default:
         raise NotPossible("The built-in default client can have no webhook. Make a client of your own for it.")
-    check_url(url)
+
+
+@transaction.atomic
+def install(client: Client, url: str) -> str:
+    """Do what `configure` does after its checks, which ask the resolver: for callers in a transaction."""
     secret = new_secret()
     fresh = {"url": url, "secret": seal(secret), **ENABLED}
-    with transaction.atomic():
-        _, is_new = Endpoint.objects.get_or_create(client=client, defaults=fresh)
-        endpoint = locked(client)
-        if endpoint.is_enabled and not is_new:
-            raise NotPossible("The webhook is enabled already. Change its URL, or rotate its secret.")
-        save(endpoint, **fresh)
+    _, is_new = Endpoint.objects.get_or_create(client=client, defaults=fresh)
+    endpoint = locked(client)
+    if endpoint.is_enabled and not is_new:
+        raise NotPossible("The webhook is enabled already. Change its URL, or rotate its secret.")
+    save(endpoint, **fresh)
     return secret
 
 

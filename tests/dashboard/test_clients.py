@@ -108,7 +108,7 @@ def test_many_keys_are_listed_by_pages(
     ApiKey.objects.bulk_create(ApiKey(client=client, sha256=f"{i:064}", last4=f"{i:04}") for i in range(60))
     http, address, seen = browser_of(owner), f"/dashboard/{owner.account}/clients/{client.pk}", []
     while address:
-        with django_assert_max_num_queries(6):
+        with django_assert_max_num_queries(7):
             page = http.get(address).content.decode()
         seen += re.findall(r"sk_…(\d{4})", page)
         following = re.findall(r'href="([^"]*)" rel="next"', page)
@@ -131,7 +131,7 @@ def test_the_clients_page_counts_keys_that_serve(
         make_client(owner.account, f"bot-{index}")
     make_key(owner.account)
     http = browser_of(owner)
-    with django_assert_max_num_queries(7):
+    with django_assert_max_num_queries(8):
         page = text_of(http.get(f"/dashboard/{owner.account}/clients"))
     assert "default Built-in 1 never" in page
     assert "bot-29" in page

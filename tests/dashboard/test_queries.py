@@ -4,11 +4,14 @@ import pytest
 from django.db import connection
 from django.test import Client as HttpClient
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from billing import ledger
-from clients.models import Membership
+from clients.keys import create_key
+from clients.models import Client, Membership
 from tests.dashboard.browsing import browser_of
-from tests.factories import make_client, make_invitation, make_key, make_member
+from tests.factories import make_client, make_event, make_invitation, make_key, make_member
+from webhooks.models import Delivery, Event
 
 pytestmark = pytest.mark.django_db
 MOST_QUERIES = 12
@@ -20,6 +23,10 @@ def fill(owner: Membership, round_number: int) -> None:
     make_key(owner.account)
     make_client(owner.account, f"bot-{round_number}")
     make_invitation(owner.account)
+    client = Client.objects.filter(account=owner.account, is_default=False).earliest("pk")
+    create_key(client)
+    for event in (make_event(client), *Event.objects.filter(client=client)):
+        Delivery.objects.create(event=event, outcome="failed", started_at=timezone.now())
     Membership.objects.create(user=owner.user, account=make_member().account, role="viewer")
 
 
@@ -30,13 +37,30 @@ def queries_of(http: HttpClient, path: str) -> int:
     return len(seen)
 
 
-@pytest.mark.parametrize("page", ["clients", "clients/{client}", "keys/{key}", "credits", "usage", "people"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "clients",
+        "clients/{client}",
+        "clients/{client}/webhook",
+        "clients/{client}/webhook/url",
+        "clients/{client}/webhook/rotate",
+        "clients/{client}/webhook/failed",
+        "events/{event}",
+        "keys/{key}",
+        "credits",
+        "usage",
+        "people",
+    ],
+)
 def test_an_accounts_page(page: str) -> None:
     owner = make_member()
-    key, _ = make_key(owner.account)
+    client = make_client(owner.account)
+    key, _ = create_key(client)
+    event = make_event(client)
     fill(owner, 0)
     http = browser_of(owner)
-    path = f"/dashboard/{owner.account}/" + page.format(client=key.client_id, key=key.pk)
+    path = f"/dashboard/{owner.account}/" + page.format(client=client.pk, key=key.pk, event=event.name)
     before = queries_of(http, path)
     for round_number in (1, 2, 3):
         fill(owner, round_number)

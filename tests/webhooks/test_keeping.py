@@ -3,7 +3,9 @@
 from datetime import timedelta
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 from django.db import connection
 from django.db.models import Model
 from django.db.models.functions import Now
@@ -122,3 +124,40 @@ def test_operators_are_told_what_cannot_be_sent_again(operator: Browser) -> None
     chosen = {"action": "redeliver", "_selected_action": [event.pk]}
     answer = operator.post(reverse("admin:webhooks_event_changelist"), chosen, follow=True)
     assert "The client has no enabled webhook." in answer.content.decode()
+
+
+def test_what_operators_send_again_is_recorded_and_takes_a_permission(operator: Browser) -> None:
+    sent, disabled = end("failed", days_ago=0), end("failed", days_ago=0)
+    Endpoint.objects.filter(client=disabled.client).update(disabled_at=Now(), disabled_for="owner", secret="")
+    helper = Browser()
+    user = get_user_model().objects.create_user("helper", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename="view_event"))
+    helper.force_login(user)
+    chosen = {"action": "redeliver", "_selected_action": [sent.pk, disabled.pk]}
+    for browser, expected in ((helper, []), (operator, [("Sent again", str(sent.pk))])):
+        browser.post(reverse("admin:webhooks_event_changelist"), chosen)
+        assert list(LogEntry.objects.values_list("change_message", "object_id")) == expected
+
+
+@pytest.mark.parametrize("model", [Endpoint, Event, Delivery])
+def test_the_admins_lists_take_as_many_queries_however_much_there_is(model: type[Model], operator: Browser) -> None:
+    path = reverse(f"admin:webhooks_{model.__name__.lower()}_changelist")
+    taken = []
+    for _ in range(3):
+        end("failed", days_ago=0)
+        with CaptureQueriesContext(connection) as queries:
+            operator.get(path)
+        taken.append(len(queries))
+    assert taken[1] == taken[2] <= 12
+
+
+def test_an_events_page_in_the_admin_takes_as_many_queries_however_many_attempts(operator: Browser) -> None:
+    event = end("failed", days_ago=0)
+    taken = []
+    # The first time, Django also looks up what it then remembers.
+    for _ in range(3):
+        Delivery.objects.create(event=event, outcome="failed", started_at=Now())
+        with CaptureQueriesContext(connection) as queries:
+            operator.get(reverse("admin:webhooks_event_change", args=[event.pk]))
+        taken.append(len(queries))
+    assert taken[1] == taken[2] <= 12

@@ -22,7 +22,6 @@ OPERATE = (
     "clients.add_membership",
     "clients.change_membership",
     "clients.delete_membership",
-    "webhooks.change_endpoint",
     "webhooks.change_event",
 )
 

@@ -1,0 +1,77 @@
+"""The accessibility checks of axe-core, fetched once from npm and compared with what we know of it."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.browser.chromium import Visitor
+
+VERSION = "4.14.1"
+SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+KEPT = Path(__file__).resolve().parents[2] / ".venv" / f"axe-core-{VERSION}.min.js"
+SECONDS = 120
+
+
+class Missing(Exception):
+    """axe-core is not here; the message says why, and what to do."""
+
+
+def source() -> str:
+    """Return axe-core's script. Raises Missing."""
+    if not KEPT.exists():
+        KEPT.write_bytes(fetch())
+    return KEPT.read_text()
+
+
+def fetch() -> bytes:
+    """Fetch axe-core's script with npm. Raises Missing."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise Missing("There is no npm to fetch axe-core. Install it (Debian and Ubuntu: apt-get install npm).")
+    with tempfile.TemporaryDirectory() as folder:
+        command = [npm, "pack", f"axe-core@{VERSION}", "--silent", "--pack-destination", folder]
+        try:
+            subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=SECONDS)
+        except (subprocess.SubprocessError, OSError) as error:
+            raise Missing(f"npm could not fetch axe-core: {error}") from None
+        return unpack(next(Path(folder).glob("*.tgz")))
+
+
+def unpack(packed: Path) -> bytes:
+    """Return the script in npm's file. Raises ValueError when it is not the one we know."""
+    with tarfile.open(packed) as archive:
+        member = archive.extractfile("package/axe.min.js")
+        script = member.read() if member else b""
+    if hashlib.sha256(script).hexdigest() != SHA256:
+        raise ValueError(f"axe-core {VERSION} is not what it was.")
+    return script
+
+
+def violations(visitor: Visitor) -> list[str]:
+    """Return what axe-core finds wrong with the page as it is shown."""
+    return run(visitor, {})
+
+
+def violations_of_looks(visitor: Visitor) -> list[str]:
+    """Return what is wrong with the page by the rules that colours and widths can change: for a second look."""
+    return run(visitor, {"runOnly": {"type": "rule", "values": LOOKS}})
+
+
+def run(visitor: Visitor, options: dict[str, Any]) -> list[str]:
+    """Run axe-core on a page, without the frames in it, which hold what strangers made."""
+    visitor.evaluate(f"window.axe || ({{}}, (() => {{ {source()} }})()), 0")
+    found = json.loads(visitor.evaluate(RUN % json.dumps({**options, **QUICK})))
+    return [f"{one['id']}: {one['help']}: {one['nodes']}" for one in found]
+
+
+QUICK = {"iframes": False, "preload": False, "resultTypes": ["violations"]}
+LOOKS = ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size"]
+RUN = """
+    axe.run(%s).then(found => JSON.stringify(found.violations.map(
+        one => ({id: one.id, help: one.help, nodes: one.nodes.slice(0, 3).map(node => node.html.slice(0, 200))}))))
+"""

@@ -1,0 +1,142 @@
+"""A real Chromium, and visitors in it of whom everything is noted that no page of ours may cause."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
+
+Scheme = Literal["light", "dark"]
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+HOW = "Install it (Debian and Ubuntu: apt-get install chromium) and run `make test` again."
+PATIENCE_MS = 30_000
+expect.set_options(timeout=PATIENCE_MS)
+SMALL, LARGE = 360, 1200
+HEIGHT = 900
+
+
+def find() -> str | None:
+    """Return the system's Chromium, None when there is none."""
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+@contextmanager
+def running(path: str) -> Iterator[Browser]:
+    """Run a Chromium for as long as the block."""
+    with sync_playwright() as playwright:
+        # Its own sandbox needs rights that containers do not give.
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Visitor:
+    """Somebody with a browser of their own; `complaints` tell what no page may do to them."""
+
+    site: str
+    context: BrowserContext
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+
+    def watch(self) -> None:
+        """Note scripts that fail, what the console complains of, dialogs, and requests to other hosts."""
+        self.context.on("console", self.hear)
+        self.context.on("weberror", lambda error: self.complaints.append(f"script: {error.error}"))
+        self.context.on("dialog", self.refuse)
+        self.context.on("request", self.look)
+
+    def hear(self, message: ConsoleMessage) -> None:
+        # The browser itself says so of each answer that is an error, which is nothing a page did.
+        is_status = message.text.startswith("Failed to load resource: the server responded")
+        if message.type in ("error", "warning") and not is_status:
+            self.complaints.append(f"console: {message.text}")
+
+    def refuse(self, dialog: Dialog) -> None:
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def look(self, request: Request) -> None:
+        self.requests.append(request)
+        if not request.url.startswith((self.site, "data:", "about:")):
+            self.complaints.append(f"request: {request.url}")
+
+    def open(self, path: str) -> int:
+        """Go to an address of the site, or a full one; return its status."""
+        answer = self.page.goto(path if path.startswith("http") else self.site + path)
+        return answer.status if answer else 0
+
+    def press(self, name: str) -> None:
+        """Press a button of the page, and wait until what it leads to is there."""
+        with self.page.expect_navigation():
+            self.page.get_by_role("button", name=name, exact=True).click()
+
+    def follow(self, name: str) -> None:
+        """Follow a link of the page."""
+        with self.page.expect_navigation():
+            self.page.get_by_role("link", name=name, exact=True).first.click()
+
+    def fill(self, **fields: str) -> None:
+        """Fill in fields of the page's form by their names."""
+        for name, text in fields.items():
+            self.page.locator(f"main [name={name}]").fill(text)
+
+    def log_in(self, name: str, password: str) -> None:
+        self.open("/accounts/login/")
+        self.fill(login=name, password=password)
+        self.press("Log in")
+
+    def heading(self) -> str:
+        return self.page.locator("h1").inner_text()
+
+    def resize(self, width: int) -> None:
+        self.page.set_viewport_size({"width": width, "height": HEIGHT})
+
+    def is_too_wide(self) -> bool:
+        """Tell whether the page as a whole scrolls sideways."""
+        root = "document.documentElement"
+        return bool(self.page.evaluate(f"{root}.scrollWidth > {root}.clientWidth"))
+
+    def unfold(self) -> None:
+        """Open what is folded up, so that it is looked at too."""
+        self.evaluate("for (const one of document.querySelectorAll('details.more')) one.open = true")
+
+    def eventually(self, words: str) -> None:
+        """Reload the page until it says something."""
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while words not in (text := self.page.locator("main").inner_text()):
+            assert time.monotonic() < deadline, text
+            time.sleep(0.2)
+            self.page.reload()
+
+    def evaluate(self, script: str) -> Any:
+        """Run a script beside the page, which its policy does not allow to run one."""
+        session = self.context.new_cdp_session(self.page)
+        told = session.send("Runtime.evaluate", {"expression": script, "awaitPromise": True, "returnByValue": True})
+        session.detach()
+        assert "exceptionDetails" not in told, told["exceptionDetails"]
+        return told["result"].get("value")
+
+
+@contextmanager
+def visiting(browser: Browser, site: str) -> Iterator[Visitor]:
+    """Give a visitor a browser of their own, without anybody else's cookies."""
+    context = browser.new_context(viewport={"width": LARGE, "height": HEIGHT}, reduced_motion="reduce")
+    context.set_default_timeout(PATIENCE_MS)
+    visitor = Visitor(site, context, context.new_page())
+    visitor.watch()
+    yield visitor
+    context.close()

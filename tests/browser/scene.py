@@ -1,0 +1,203 @@
+"""What there is to see: jobs in every state, clients, a webhook with deliveries, a month of use; and every page."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import psycopg
+
+from tests.browser.chromium import Visitor
+from tests.stack import LONG, Stack
+from tests.webhooks.receivers import Receiver
+
+ACCOUNT = "/dashboard/demo"
+STAGES = """mage="Frosty"
+level=80
+spec=frost
+iterations=400
+talents=CAEAvhJPXbJEYTGxGQJ3Lxz
+head=cowl_of_rime,id=235,ilevel=639
+trinket1=frozen_heart,id=77,ilevel=645,gem_id=9/8
+""" + "".join(
+    f'profileset."Trinket {number} of the vault"+=intellect={8000 + number * 37}\n' for number in range(30)
+)
+ACTORS = 'warrior="Bruna"\nlevel=80\niterations=200\n' + "".join(
+    f'copy="Bruna with {number} trinkets"\nstrength={8000 + 300 * number}\n' for number in (1, 2)
+)
+FAILS = 'mage="Broken"\nlevel=80\nno_such_option=1\n'
+REFUSED = 'mage="Frosty"\nlevel=80\nxml=/etc/passwd\nsave=profile.simc\nhead=,id=1\n'
+HISTORY = """
+    INSERT INTO jobs_dailyusage (account_id, client_id, build_id, day, jobs, runs, sim_ms, credits)
+    SELECT c.account_id, c.id, (SELECT id FROM jobs_build LIMIT 1), (now() AT TIME ZONE 'utc')::date - n,
+           5 + (n * 7) % 11, 5 + (n * 7) % 11, (4 + (n * 5) % 13) * 31000, (4 + (n * 5) % 13) * 992
+    FROM generate_series(1, 40) n, clients_client c JOIN billing_account a ON a.id = c.account_id
+    WHERE a.name = 'demo' AND c.is_default AND n % 7 <> 3
+"""
+FAILING = """
+    INSERT INTO webhooks_endpoint (client_id, url, secret, old_secret, created_at, disabled_at, disabled_for)
+    SELECT id, 'https://hooks.example.com/simulations', '', '', now(), now() - interval '2 hours', 'failing'
+    FROM clients_client WHERE name = 'forgotten-bot'
+"""
+
+
+@dataclass(frozen=True)
+class View:
+    """A page: its name, and how a visitor gets to it."""
+
+    name: str
+    reach: Callable[[Visitor], object]
+    # Pages of Django's admin are not ours to mend.
+    is_ours: bool = True
+
+
+def at(name: str, path: str, *, is_ours: bool = True) -> View:
+    """Return a page that has an address."""
+    return View(name, lambda visitor: visitor.open(path), is_ours)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What was made: jobs by what they show, and where the clients are."""
+
+    stack: Stack
+    jobs: dict[str, str]
+    clients: dict[str, str]
+    key: str
+    event: str
+
+    def views(self) -> Iterator[View]:
+        """Yield every page of the site."""
+        yield from (at(name, path) for name, path in PUBLIC.items())
+        for name in ("stages", "failed", "running", "waiting"):
+            yield at(f"share-{name}", self.stack.job(self.jobs[name])["links"]["share"])
+        yield from (at(name, path) for name, path in OWN.items())
+        yield from (at(name, f"{ACCOUNT}{path}") for name, path in PAGES.items())
+        yield from (at(f"job-{name}", f"{ACCOUNT}/jobs/{job}") for name, job in self.jobs.items())
+        for name, path in self.clients.items():
+            yield at(f"client-{name}", path)
+            yield at(f"webhook-{name}", f"{path}/webhook")
+        for name, rest in (("change", "url"), ("rotate", "rotate"), ("send-again", "failed")):
+            yield at(f"webhook-{name}", f"{self.clients['guild-bot']}/webhook/{rest}")
+        yield at("key", self.key)
+        yield at("webhook-event", self.event)
+        yield View("job-refused", self.submit_refused)
+        yield View("key-made", self.make_key)
+        yield View("webhook-secret", self.rotate)
+        yield View("person-invited", self.invite)
+        yield from (at(name, path, is_ours=False) for name, path in ADMIN.items())
+
+    def submit_refused(self, visitor: Visitor) -> None:
+        visitor.open(f"{ACCOUNT}/jobs/new")
+        visitor.fill(profile=REFUSED)
+        visitor.press("Submit the job")
+
+    def make_key(self, visitor: Visitor) -> None:
+        visitor.open(self.clients["guild-bot"])
+        visitor.fill(name="for the night")
+        visitor.press("Create the key")
+
+    def rotate(self, visitor: Visitor) -> None:
+        visitor.open(f"{self.clients['guild-bot']}/webhook/rotate")
+        visitor.press("Rotate the secret")
+
+    def invite(self, visitor: Visitor) -> None:
+        visitor.open(f"{ACCOUNT}/people")
+        visitor.fill(email="somebody.else@example.com")
+        visitor.press("Invite")
+
+
+PUBLIC = {
+    "home": "/",
+    "docs": "/docs",
+    "not-found": "/nowhere",
+    "reset": "/accounts/password/reset/",
+    "reset-sent": "/accounts/password/reset/done/",
+    "inactive": "/accounts/inactive/",
+}
+# For those who are not logged in.
+ENTRANCE = {"login": "/accounts/login/", "sign-up": "/accounts/signup/"}
+OWN = {
+    "profile": "/accounts/profile/",
+    "sessions": "/accounts/sessions/",
+    "password": "/accounts/password/change/",
+    "email": "/accounts/email/",
+    "second-factor": "/accounts/2fa/",
+    "second-factor-setup": "/accounts/2fa/totp/activate/",
+    "logout": "/accounts/logout/",
+}
+PAGES = {
+    "overview": "/",
+    "jobs": "/jobs",
+    "jobs-none": "/jobs?status=timed_out",
+    "job-new": "/jobs/new",
+    "clients": "/clients",
+    "credits": "/credits",
+    "usage": "/usage",
+    "usage-by-client": "/usage?by=client",
+    "usage-by-build": "/usage?by=build",
+    "people": "/people",
+}
+ADMIN = {"admin": "/admin/", "admin-jobs": "/admin/jobs/job/", "admin-events": "/admin/webhooks/event/"}
+
+
+def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> Scene:
+    """Make all there is to see; the visitor is logged in as the demo account's owner."""
+    jobs = {
+        "stages": stack.submit(
+            STAGES, runtime={"multiStage": True}, artifacts={"html": True, "csv": True}, **NOTES
+        ),
+        "actors": stack.submit(ACTORS),
+        "failed": stack.submit(FAILS),
+    }
+    clients = {"default": find_client(visitor, "default")}
+    clients |= {name: make_client(visitor, name) for name in ("new-bot", "forgotten-bot", "guild-bot")}
+    visitor.fill(name="laptop")
+    visitor.press("Create the key")
+    visitor.follow("guild-bot")
+    key = str(visitor.page.locator("tbody th a").first.get_attribute("href"))
+    event = make_deliveries(visitor, receiver, clients["guild-bot"])
+    with psycopg.connect(stack.ready["databaseUrl"]) as connection:
+        connection.execute(HISTORY)
+        connection.execute(FAILING)
+    for job in jobs.values():
+        stack.wait_for_end(job, seconds=300)
+    jobs["running"] = stack.submit(LONG)
+    stack.wait(jobs["running"], lambda job: job["status"] == "running", seconds=120)
+    jobs["waiting"] = stack.submit()
+    return Scene(stack, jobs, clients, key, event)
+
+
+NOTES = {"metadata": {"character": "Frosty", "raid": "Liberation of Undermine"}}
+
+
+def find_client(visitor: Visitor, name: str) -> str:
+    visitor.open(f"{ACCOUNT}/clients")
+    return str(visitor.page.get_by_role("link", name=name, exact=True).get_attribute("href"))
+
+
+def make_client(visitor: Visitor, name: str) -> str:
+    visitor.open(f"{ACCOUNT}/clients")
+    visitor.fill(name=name)
+    visitor.press("Create")
+    return visitor.page.url.removeprefix(visitor.site)
+
+
+def make_deliveries(visitor: Visitor, receiver: Receiver, client: str) -> str:
+    """Enable a webhook and send events, one of which is refused; return the refused one's page."""
+    visitor.open(f"{client}/webhook")
+    visitor.fill(url=receiver.url("/410"))
+    visitor.press("Enable the webhook")
+    event = send_test(visitor, client, "410 after")
+    visitor.open(f"{client}/webhook/url")
+    visitor.fill(url=receiver.url())
+    visitor.press("Save the address")
+    for _ in range(2):
+        send_test(visitor, client, "200 after")
+    return event
+
+
+def send_test(visitor: Visitor, client: str, told: str) -> str:
+    """Send a test event and wait until it was delivered; return its page."""
+    visitor.open(f"{client}/webhook")
+    visitor.press("Send a test event")
+    visitor.eventually(told)
+    return visitor.page.url.removeprefix(visitor.site)

@@ -1,0 +1,137 @@
+"""The whole way of a new user, step by step, in a browser."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from playwright.sync_api import Browser, Error, expect
+
+from tests.browser.chromium import Visitor, visiting
+from tests.stack import Stack
+from tests.webhooks.receivers import Receiver
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(300)]
+# A few seconds of work.
+PROFILE = 'mage="Walker"\nlevel=80\niterations=6000\n' + "".join(
+    f'profileset."Trinket {number}"+=intellect={8000 + number * 90}\n' for number in range(12)
+)
+KEY, SECRET = re.compile(r"sk_\w{46}"), re.compile(r"whsec_[\w-]{43}")
+
+
+@pytest.fixture
+def friend(browser: Browser, stack: Stack) -> Iterator[Visitor]:
+    """Somebody else, who knows nothing but a link."""
+    with visiting(browser, stack.ready["url"]) as someone:
+        yield someone
+    assert someone.complaints == []
+
+
+def test_from_signing_up_to_a_delivery_and_a_shared_page(
+    visitor: Visitor, friend: Visitor, stack: Stack, receiver: Receiver
+) -> None:
+    sign_up(visitor)
+    stack.manage("grantcredits", "walker", "100000", "--reason", "Welcome")
+    make_client_and_key(visitor)
+    enable_webhook(visitor, receiver)
+    job = submit_and_watch(visitor)
+    see_delivery(visitor, receiver, job=job)
+    visitor.open(job)
+    share = visitor.page.get_by_role("link", name="Share page").get_attribute("href")
+    assert share
+    assert friend.open(share) == 200
+    expect(friend.page.locator("h1")).to_have_text("Walker")
+    expect(friend.page.locator(".ranking tbody tr")).to_have_count(13)
+    assert friend.context.cookies() == []
+    friend.open(job)
+    assert friend.heading() == "Log in"
+
+
+def sign_up(visitor: Visitor) -> None:
+    visitor.open("/accounts/signup/")
+    visitor.fill(email="walker@example.com", password1="a long way to go")
+    visitor.press("Sign up")
+    assert visitor.heading() == "Overview"
+
+
+def make_client_and_key(visitor: Visitor) -> None:
+    visitor.follow("Clients and keys")
+    visitor.fill(name="walker-bot")
+    visitor.press("Create")
+    visitor.fill(name="laptop")
+    visitor.press("Create the key")
+    require_shown_once(visitor, KEY)
+    expect(visitor.page.locator("table tbody tr")).to_have_count(1)
+
+
+def require_shown_once(visitor: Visitor, form: re.Pattern[str]) -> str:
+    """Return the secret on this page, having tried to see it again as browsers can: reload, back, forward, anew."""
+    page = visitor.page
+    shown_at, secret = page.url, page.locator("#secret").inner_text()
+    assert form.fullmatch(secret)
+    page.reload()
+    assert "already" in visitor.heading()
+    assert secret not in page.content()
+    for move in (page.go_back, page.go_forward):
+        # Where a form led to, the browser has no copy: it asks whether to send the form again.
+        with suppress(Error):
+            move()
+        expect(page.locator("body")).not_to_contain_text(secret)
+    visitor.open(shown_at)
+    assert secret not in page.content() + str(visitor.context.storage_state())
+    return secret
+
+
+def enable_webhook(visitor: Visitor, receiver: Receiver) -> None:
+    """A refused address is told in words; the secret is shown once, and so is the next one."""
+    visitor.follow("Set up a webhook")
+    visitor.fill(url="https://127.0.0.1/hook")
+    visitor.press("Enable the webhook")
+    expect(visitor.page.locator(".error")).to_contain_text("127.0.0.1 is not a public address")
+    visitor.fill(url=receiver.url())
+    visitor.press("Enable the webhook")
+    first = require_shown_once(visitor, SECRET)
+    visitor.follow("Rotate the secret")
+    visitor.page.get_by_label("The old secret goes on signing too").select_option("For an hour")
+    visitor.press("Rotate the secret")
+    assert require_shown_once(visitor, SECRET) != first
+    visitor.follow("Webhook")
+    expect(visitor.page.locator(".facts")).to_contain_text("the old one until")
+
+
+def submit_and_watch(visitor: Visitor) -> str:
+    """Submit a job and see its page change by itself until the job has ended; return the page's address."""
+    page = visitor.page
+    visitor.follow("Jobs")
+    visitor.follow("Submit a job")
+    visitor.fill(profile=PROFILE)
+    page.get_by_label("Client", exact=True).select_option("walker-bot")
+    page.get_by_label("HTML report").check()
+    page.get_by_label("Tell the client's webhook").check()
+    visitor.press("Submit the job")
+    visitor.evaluate("document.documentElement.dataset.same = 'yes'")
+    expect(page.locator("#live .percent")).not_to_have_text("0 %")
+    assert page.locator("html[data-same]").count() == 1, "a part of the page was renewed, not the page"
+    expect(page.locator("#live .status")).to_have_text("Completed")
+    expect(page.locator(".ranking tbody tr")).to_have_count(13)
+    asked = [one for one in visitor.requests if one.url.endswith("/live")]
+    assert len(asked) >= 2
+    assert page.locator("[hx-get]").count() == 0, "what has ended is not asked for again"
+    return page.url
+
+
+def see_delivery(visitor: Visitor, receiver: Receiver, *, job: str) -> None:
+    """The job's end and a test event have come to the receiver, and their attempts are told."""
+    visitor.follow("walker-bot")
+    visitor.follow("Webhook and deliveries")
+    visitor.press("Send a test event")
+    assert visitor.heading() == "Test event"
+    visitor.eventually("200 after")
+    expect(visitor.page.locator(".excerpt")).to_have_text('{"thanks": true}')
+    visitor.follow("Webhook")
+    expect(visitor.page.locator(".events tbody tr")).to_have_count(2)
+    visitor.follow(f"Job {job.rpartition('/')[2]}")
+    bodies = [json.loads(one.body)["payload"]["id"] for one in receiver.received]
+    assert sorted(bodies) == ["0" * 18, job.rpartition("/")[2]]
+    assert all(one.headers["X-Service-Signature"].count("v1=") == 2 for one in receiver.received)

@@ -1,0 +1,115 @@
+"""Every page, light and dark, wide and narrow: accessible, within its width, quiet, and usable without a mouse."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser import axe
+from tests.browser.chromium import LARGE, SMALL, Scheme, Visitor, visiting
+from tests.browser.scene import ENTRANCE, Scene, View, at, prepare
+from tests.stack import Stack
+from tests.webhooks.receivers import Receiver
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(600)]
+MOST_STOPS = 200
+
+
+@pytest.fixture(scope="module")
+def owner(browser: Browser, stack: Stack) -> Iterator[Visitor]:
+    """The demo account's owner, logged in."""
+    with visiting(browser, stack.ready["url"]) as someone:
+        someone.log_in(stack.ready["user"], stack.ready["password"])
+        yield someone
+
+
+@pytest.fixture(scope="module")
+def scene(owner: Visitor, stack: Stack, receiver: Receiver) -> Iterator[Scene]:
+    made = prepare(stack, owner, receiver)
+    yield made
+    for name in ("waiting", "running"):
+        stack.call("POST", f"jobs/{made.jobs[name]}/cancel")
+
+
+@pytest.fixture(scope="module")
+def checks() -> None:
+    """axe-core is there, or the test is skipped."""
+    try:
+        axe.source()
+    except axe.Missing as missing:
+        pytest.skip(str(missing))
+
+
+def faults(visitor: Visitor, view: View) -> list[str]:
+    """Return what is wrong with a page, wide and light and then narrow and dark."""
+    view.reach(visitor)
+    found = []
+    looks: list[tuple[int, Scheme, Callable[[Visitor], list[str]]]] = [
+        (LARGE, "light", axe.violations),
+        (SMALL, "dark", axe.violations_of_looks),
+    ]
+    for width, scheme, check in looks:
+        visitor.resize(width)
+        visitor.page.emulate_media(color_scheme=scheme)
+        visitor.unfold()
+        if view.is_ours:
+            found += [f"{view.name}, {scheme}, {width}: {fault}" for fault in check(visitor)]
+            found += [f"{view.name}, {width}: scrolls sideways"] * visitor.is_too_wide()
+    found += [f"{view.name}: {complaint}" for complaint in visitor.complaints]
+    visitor.complaints.clear()
+    return found
+
+
+def test_every_page_of_an_owner_is_accessible_and_quiet(owner: Visitor, scene: Scene, checks: None) -> None:
+    assert [fault for view in scene.views() for fault in faults(owner, view)] == []
+
+
+def test_the_entrance_is_accessible_and_quiet(visitor: Visitor, checks: None) -> None:
+    views = [at(name, path) for name, path in ENTRANCE.items()]
+    assert [fault for view in views for fault in faults(visitor, view)] == []
+
+
+WALKED = ("overview", "job-new", "job-stages", "webhook-guild-bot", "people", "share-stages")
+
+
+def test_everything_is_reached_with_the_keyboard(owner: Visitor, scene: Scene) -> None:
+    for view in scene.views():
+        if view.name in WALKED:
+            view.reach(owner)
+            expected = owner.evaluate(FOCUSABLE)
+            reached, unseen = walk(owner)
+            assert sorted(set(expected) - set(reached)) == [], view.name
+            assert unseen == [], view.name
+            assert reached == sorted(reached), f"{view.name}: the order is that of the page"
+
+
+def walk(visitor: Visitor) -> tuple[list[int], list[str]]:
+    """Press Tab through a page; return the places of what was reached, and what did not show that it was."""
+    reached: list[int] = []
+    unseen = []
+    for _ in range(MOST_STOPS):
+        visitor.page.keyboard.press("Tab")
+        place, is_seen, told = visitor.evaluate(FOCUSED)
+        if place < 0:
+            break
+        if place not in reached:
+            reached.append(place)
+            unseen += [] if is_seen else [told]
+    return reached, unseen
+
+
+# The places, in the order of the document, of all that a mouse could use.
+FOCUSABLE = """
+    window.everything = [...document.querySelectorAll('*')];
+    everything.filter(one => one.matches(
+        'a[href], button, input:not([type=hidden]), select, textarea, summary, iframe, [tabindex="0"]'
+    ) && one.checkVisibility({visibilityProperty: true})).map(one => everything.indexOf(one))
+"""
+FOCUSED = """
+    (() => {
+        const one = document.activeElement, style = getComputedStyle(one), box = one.getBoundingClientRect();
+        const outlined = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1;
+        const place = one === document.body ? -1 : everything.indexOf(one);
+        return [place, outlined && box.width > 0 && box.right > 0, one.outerHTML.slice(0, 200)];
+    })()
+"""

@@ -1,0 +1,118 @@
+"""What strangers wrote into profiles and reports reaches nothing of the dashboard's origin."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Frame, expect
+
+from tests.browser.chromium import Visitor
+from tests.stack import Stack
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(300)]
+EVIL = "<img src=x onerror=alert(1)>"
+PROFILE = f"""mage="{EVIL}"
+level=80
+iterations=50
+profileset."{EVIL}"+=intellect=9000
+copy="{EVIL} 2"
+intellect=9100
+"""
+# A report that tries what a script of the dashboard's origin could do, and notes what came of it.
+REPORT = """<!doctype html><title>untouched</title><p id=outcome>nothing ran</p><script>
+const outcome = {};
+const attempt = (name, act) => {
+  try { outcome[name] = String(act()); } catch (error) { outcome[name] = error.name; }
+};
+attempt("origin", () => self.origin);
+attempt("cookie", () => document.cookie);
+attempt("storage", () => localStorage.length);
+attempt("parent", () => parent === self ? "none" : parent.document.title);
+attempt("top", () => { if (top === self) return "none"; top.location = "/docs"; return "moved"; });
+attempt("opened", () => open("/docs"));
+attempt("dialog", () => alert("from the report"));
+attempt("form", () => {
+  const form = document.createElement("form");
+  form.action = "/accounts/logout/"; form.method = "post";
+  document.body.append(form); form.submit(); return "sent";
+});
+fetch("/dashboard/", {credentials: "include"})
+  .then(answer => answer.text()).then(text => text.length, error => error.name)
+  .then(told => { outcome.fetched = String(told); })
+  .then(() => { document.getElementById("outcome").textContent = JSON.stringify(outcome); });
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def job(stack: Stack) -> str:
+    """The id of an ended job whose names, metadata and report are hostile."""
+    job_id = stack.submit(PROFILE, artifacts={"html": True, "csv": True}, metadata={EVIL: EVIL})
+    assert stack.wait_for_end(job_id, seconds=300)["status"] == "completed"
+    (report,) = Path(stack.data).rglob(f"{job_id}-*-html_report.gz")
+    report.write_bytes(gzip.compress(REPORT.encode()))
+    return job_id
+
+
+def test_hostile_names_are_only_text(visitor: Visitor, stack: Stack, job: str) -> None:
+    visitor.log_in(stack.ready["user"], stack.ready["password"])
+    share = stack.job(job)["links"]["share"]
+    for path in (f"/dashboard/demo/jobs/{job}", "/dashboard/demo/jobs", "/dashboard/demo/", share):
+        visitor.open(path)
+        expect(visitor.page.locator("main")).to_contain_text(EVIL)
+        assert visitor.page.locator("img").count() == 0, path
+    visitor.open(f"/dashboard/demo/jobs/{job}?q=%3Cimg+src%3Dx+onerror%3Dalert(1)%3E")
+    expect(visitor.page.locator("#search")).to_have_value(EVIL)
+    assert visitor.page.locator("img").count() == 0
+    visitor.open(f"/dashboard/demo/jobs/new?again={job}")
+    expect(visitor.page.locator("[name=profile]")).to_have_value(PROFILE)
+
+
+def told_by(frame: Frame) -> dict[str, str]:
+    """Return what a hostile report found out."""
+    expect(frame.locator("#outcome")).to_contain_text("fetched")
+    outcome: dict[str, str] = json.loads(frame.locator("#outcome").inner_text())
+    return outcome
+
+
+HARMLESS = {
+    "origin": "null",
+    "cookie": "SecurityError",
+    "storage": "SecurityError",
+    "opened": "null",
+    "dialog": "undefined",
+    "form": "sent",
+    "fetched": "TypeError",
+}
+
+
+def test_a_hostile_report_in_its_frame_touches_nothing(visitor: Visitor, stack: Stack, job: str) -> None:
+    visitor.log_in(stack.ready["user"], stack.ready["password"])
+    for path in (f"/dashboard/demo/jobs/{job}", stack.job(job)["links"]["share"]):
+        visitor.open(path)
+        address = visitor.page.url
+        visitor.page.locator("details.more:has(iframe) summary").click()
+        frame = visitor.page.locator("iframe").element_handle().content_frame()
+        assert frame
+        assert told_by(frame) == {**HARMLESS, "parent": "SecurityError", "top": "SecurityError"}
+        assert visitor.page.url == address
+        assert len(visitor.context.pages) == 1
+    still_logged_in(visitor)
+
+
+def test_a_hostile_report_opened_by_itself_is_sandboxed_too(visitor: Visitor, stack: Stack, job: str) -> None:
+    visitor.log_in(stack.ready["user"], stack.ready["password"])
+    artifacts = stack.call("GET", f"jobs/{job}/result")["result"]["artifacts"]
+    (report,) = [one["url"] for one in artifacts if one["kind"] == "html_report"]
+    visitor.open(report)
+    assert told_by(visitor.page.main_frame) == {**HARMLESS, "parent": "none", "top": "none"}
+    still_logged_in(visitor)
+
+
+def still_logged_in(visitor: Visitor) -> None:
+    """Require that nothing was logged out, and forget what the browser said of the report's attempts."""
+    assert [one for one in visitor.complaints if not one.startswith("console: ")] == []
+    visitor.complaints.clear()
+    assert not [request for request in visitor.requests if request.url.endswith("/logout/")]
+    visitor.open("/dashboard/")
+    assert visitor.heading() == "Overview"
