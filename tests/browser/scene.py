@@ -6,24 +6,21 @@ from dataclasses import dataclass
 import psycopg
 
 from tests.browser.chromium import Visitor
-from tests.stack import LONG, Stack
+from tests.stack import LONG, ROOT, Stack
 from tests.webhooks.receivers import Receiver
 
 ACCOUNT = "/dashboard/demo"
-STAGES = """mage="Frosty"
-level=80
-spec=frost
-iterations=400
-talents=CAEAvhJPXbJEYTGxGQJ3Lxz
-head=cowl_of_rime,id=235,ilevel=639
-trinket1=frozen_heart,id=77,ilevel=645,gem_id=9/8
-""" + "".join(
-    f'profileset."Trinket {number} of the vault"+=intellect={8000 + number * 37}\n' for number in range(30)
-)
+PROFILES = ROOT / "minisim" / "profiles"
+GEAR = [line for line in (PROFILES / "frost_mage_gear.simc").read_text().splitlines() if "+=" in line]
+VAULT = [
+    f'profileset."Trinket {number} of the vault"+=trinket1=of_the_vault,id={number},ilevel={600 + 4 * number}'
+    for number in range(1, 25)
+]
+STAGES = "\n".join([(PROFILES / "frost_mage.simc").read_text(), "iterations=500", *GEAR, *VAULT])
 ACTORS = 'warrior="Bruna"\nlevel=80\niterations=200\n' + "".join(
     f'copy="Bruna with {number} trinkets"\nstrength={8000 + 300 * number}\n' for number in (1, 2)
 )
-FAILS = 'mage="Broken"\nlevel=80\nno_such_option=1\n'
+FAILS = 'mage="Broken"\nlevel=80\nfight_style=NoSuchStyle\n'
 REFUSED = 'mage="Frosty"\nlevel=80\nxml=/etc/passwd\nsave=profile.simc\nhead=,id=1\n'
 HISTORY = """
     INSERT INTO jobs_dailyusage (account_id, client_id, build_id, day, jobs, runs, sim_ms, credits)
@@ -79,11 +76,19 @@ class Scene:
             yield at(f"webhook-{name}", f"{self.clients['guild-bot']}/webhook/{rest}")
         yield at("key", self.key)
         yield at("webhook-event", self.event)
+        yield View("second-factor-setup", self.set_up_second_factor)
         yield View("job-refused", self.submit_refused)
         yield View("key-made", self.make_key)
         yield View("webhook-secret", self.rotate)
         yield View("person-invited", self.invite)
         yield from (at(name, path, is_ours=False) for name, path in ADMIN.items())
+
+    def set_up_second_factor(self, visitor: Visitor) -> None:
+        visitor.open("/accounts/2fa/totp/activate/")
+        if visitor.page.url.endswith("/activate/"):
+            return
+        visitor.fill(password=self.stack.ready["password"])
+        visitor.press("Confirm")
 
     def submit_refused(self, visitor: Visitor) -> None:
         visitor.open(f"{ACCOUNT}/jobs/new")
@@ -121,7 +126,7 @@ OWN = {
     "password": "/accounts/password/change/",
     "email": "/accounts/email/",
     "second-factor": "/accounts/2fa/",
-    "second-factor-setup": "/accounts/2fa/totp/activate/",
+    "is-it-you": "/accounts/reauthenticate/",
     "logout": "/accounts/logout/",
 }
 PAGES = {

@@ -3,6 +3,7 @@
 import sys
 import tempfile
 from pathlib import Path
+from typing import cast
 
 from PIL import Image
 from playwright.sync_api import Browser
@@ -16,9 +17,9 @@ from tests.webhooks.receivers import Receiver, make_authority, receiving
 FOLDER = ROOT / "docs" / "screenshots"
 WIDTHS = {"wide": LARGE, "narrow": SMALL}
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
-# Of a long page, what can be looked at; and enough colours for flat areas and soft letters.
+# Of a long page, what can be looked at; and enough colours for all areas and for soft letters.
 HIGHEST = 2400
-COLOURS = 48
+COLOURS = 128
 
 
 def main(wanted: list[str]) -> None:
@@ -55,7 +56,6 @@ def take(visitor: Visitor, view: View, wanted: list[str]) -> None:
         return
     visitor.resize(LARGE)
     view.reach(visitor)
-    visitor.unfold()
     for scheme in SCHEMES:
         visitor.page.emulate_media(color_scheme=scheme)
         for word, width in WIDTHS.items():
@@ -66,10 +66,15 @@ def take(visitor: Visitor, view: View, wanted: list[str]) -> None:
 
 
 def make_small(path: Path) -> None:
-    """Keep the picture's beginning, in few colours: a quarter of the bytes."""
+    """Keep the picture's beginning, in the colours that it has most of: a quarter of the bytes."""
     with Image.open(path) as taken:
         shown = taken.convert("RGB").crop((0, 0, taken.width, min(taken.height, HIGHEST)))
-    shown.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+    # A picture of three bands has three numbers for each colour.
+    counted = cast(list[tuple[int, tuple[int, int, int]]], shown.getcolors(shown.width * shown.height))
+    most = [colour for _, colour in sorted(counted, reverse=True)[:COLOURS]]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for colour in most for part in colour])
+    shown.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,13 @@ from contextlib import suppress
 import pytest
 from playwright.sync_api import Browser, Error, expect
 
-from tests.browser.chromium import Visitor, visiting
+from tests.browser.chromium import PATIENCE_MS, Visitor, visiting
 from tests.stack import Stack
 from tests.webhooks.receivers import Receiver
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(300)]
 # A few seconds of work.
-PROFILE = 'mage="Walker"\nlevel=80\niterations=6000\n' + "".join(
+PROFILE = 'mage="Walker"\nlevel=80\niterations=20000\n' + "".join(
     f'profileset."Trinket {number}"+=intellect={8000 + number * 90}\n' for number in range(12)
 )
 KEY, SECRET = re.compile(r"sk_\w{46}"), re.compile(r"whsec_[\w-]{43}")
@@ -113,7 +113,7 @@ def submit_and_watch(visitor: Visitor) -> str:
     visitor.evaluate("document.documentElement.dataset.same = 'yes'")
     expect(page.locator("#live .percent")).not_to_have_text("0 %")
     assert page.locator("html[data-same]").count() == 1, "a part of the page was renewed, not the page"
-    expect(page.locator("#live .status")).to_have_text("Completed")
+    expect(page.locator("#live .status")).to_have_text("Completed", timeout=4 * PATIENCE_MS)
     expect(page.locator(".ranking tbody tr")).to_have_count(13)
     asked = [one for one in visitor.requests if one.url.endswith("/live")]
     assert len(asked) >= 2
