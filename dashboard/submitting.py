@@ -40,6 +40,7 @@ from simservice.api.errors import (
 
 PURPOSE = "job"
 OLD_FORM = "This form is more than a day old, so nothing was submitted. Please send it again as it is."
+NO_WEBHOOK = "This client has no webhook that is enabled. Enable it on the client's page, or choose another client."
 # Where the API's request has what a field holds.
 PLACES = {
     "channel": "build.channel",
@@ -187,6 +188,8 @@ def pins_for(branches: Sequence[str]) -> Iterator[tuple[str, str]]:
 def told(error: ApiError) -> str:
     """Return an error as a person should read it."""
     meta = error.meta or {}
+    if isinstance(error, WebhookNotConfigured):
+        return NO_WEBHOOK
     if isinstance(error, InsufficientCredits):
         return f"{error.message} They cover a cap of {meta['maxAffordableCredits']:,} credits."
     return str(meta.get("message", error.message))

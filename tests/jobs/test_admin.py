@@ -5,9 +5,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.contrib.admin import site
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import Group, Permission, User
+from django.contrib.contenttypes.management import create_contenttypes
 from django.contrib.messages import get_messages
 from django.core.management import call_command
 from django.db import connection
@@ -28,6 +31,14 @@ from tests.factories import BuildFactory, make_account, make_job, make_key, make
 
 pytestmark = pytest.mark.django_db
 JOBS = "/admin/jobs/job/"
+
+
+@pytest.fixture
+def _permissions() -> None:
+    """Make sure that there are permissions: a test that empties the database empties it of them too."""
+    for app in apps.get_app_configs():
+        create_contenttypes(app, verbosity=0)
+        create_permissions(app, verbosity=0)
 
 
 def staff(*permissions: str) -> HttpClient:
@@ -132,6 +143,7 @@ def test_keys_are_revoked_on_record(operator: HttpClient) -> None:
         ("apikey", "revoke", "clients.view_apikey", "clients.change_apikey"),
     ],
 )
+@pytest.mark.usefixtures("_permissions")
 def test_who_may_only_look_is_offered_no_action(model: str, action: str, view: str, operate: str) -> None:
     job = make_running_job()
     row = {"job": job, "build": job.build, "account": job.account, "apikey": make_key(job.account)[0]}[model]
@@ -144,6 +156,7 @@ def test_who_may_only_look_is_offered_no_action(model: str, action: str, view: s
     assert Job.objects.get(pk=job.pk).cancel_requested_at is None
 
 
+@pytest.mark.usefixtures("_permissions")
 def test_the_groups_of_the_staff() -> None:
     for _ in range(2):
         call_command("makegroups", stdout=io.StringIO())
@@ -236,6 +249,7 @@ OURS = [model for model in site._registry if model._meta.app_label in makegroups
 
 
 @pytest.mark.parametrize("model", OURS, ids=lambda model: model._meta.label_lower)
+@pytest.mark.usefixtures("_permissions")
 def test_no_admin_offers_an_action_to_who_may_only_look(model: type[Model], rf: RequestFactory) -> None:
     request = rf.get("/")
     request.user = User.objects.create_user("support", is_staff=True)

@@ -17,7 +17,7 @@ from tests.factories import make_account, make_client
 from tests.jobs.simulators import wait_until
 from tests.webhooks.receivers import Receiver, answer
 from tests.webhooks.test_claims import write
-from webhooks import delivery, endpoints, pump, sending, tasks
+from webhooks import delivery, endpoints, keeping, pump, sending, tasks
 from webhooks.models import Delivery, Endpoint, Event
 from webhooks.signing import signature
 
@@ -181,6 +181,8 @@ def test_five_days_of_failures_disable_an_endpoint_and_its_owners_are_told(
     assert list(endpoints.switched_off(client.account)) == [endpoint]
     for _ in range(2):
         tasks.keep()
+    # Another sweep that had found it untold as well.
+    assert not keeping.tell_owners_of(endpoint)
     (message,) = mail.outbox
     assert sorted(message.to) == ["ada@example.com", "eve@example.com"]
     assert receiver.url("/500") in message.body
