@@ -10,20 +10,22 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 # The committed document is the one of a deployment that changes nothing of the contract.
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
-.PHONY: run test browser fuzz ledger faults check bench screenshots format lint types imports migrations document openapi
+.PHONY: run test stack fuzz ledger faults check bench screenshots format lint types imports migrations document openapi
 
 # ARGS=--once stops after the demonstration; --port and --data choose where it runs.
 run: .venv/.runtime
 	@$(BIN)/python manage.py local $(ARGS)
 
 test: check
-	$(BIN)/python -m pytest -n auto --dist loadgroup --ignore tests/browser
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(STACK_TESTS:%=--ignore=%)
 
-# The pages in a real Chromium, with every check of accessibility; a minute. Needs `chromium` and `npm`.
-browser: .venv/.development
-	$(BIN)/python -m pytest tests/browser
+# What only the whole stack can show, some of it in a real Chromium: two minutes. Without `chromium` and `npm` the
+# tests that need them are skipped.
+STACK_TESTS := tests/browser tests/contract tests/end_to_end
+stack: .venv/.development
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(STACK_TESTS)
 
-# Thousands of made-up requests against both variants; `make test` has a few hundred.
+# Thousands of made-up requests against both variants; `make stack` has a few hundred.
 FUZZ_EXAMPLES ?= 150
 fuzz: .venv/.development
 	$(BIN)/python -m tests.contract.fuzz $(FUZZ_EXAMPLES)

@@ -20,7 +20,7 @@ from playwright.sync_api import (
 
 Scheme = Literal["light", "dark"]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-HOW = "Install it (Debian and Ubuntu: apt-get install chromium) and run `make browser` again."
+HOW = "Install it (Debian and Ubuntu: apt-get install chromium) and run `make stack` again."
 PATIENCE_MS = 30_000
 expect.set_options(timeout=PATIENCE_MS)
 SMALL, LARGE = 360, 1200
