@@ -13,6 +13,8 @@ REPORT_NAME = "report.json"
 HTML_NAME = "report.html"
 # Read by the simulator itself, from its working directory (2a).
 CREDENTIALS_NAME = "apikey.txt"
+# On the loopback interface of the run's own network namespace, where nothing else listens.
+PROXY_PORT = 3128
 
 # Each is known to every tree since 2020 and each value is one that all of them accept: an unknown name would
 # only add a warning, a bad value would end the run (section 1.6).

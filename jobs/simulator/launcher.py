@@ -1,12 +1,9 @@
-"""The program between a worker and a simulator. It is run as a script and imports nothing of the service.
+"""The program between a worker and a simulator. It runs as a script and imports nothing of the service.
 
-It has two stages, each given one JSON document as its last argument (``jobs.simulator.sandbox`` writes both):
-
-* ``supervise`` starts the second stage, stays as the parent of whatever it leaves behind, and ends only when
-  nothing of it is alive. Its standard input is a socket to the worker: it takes ``interrupt`` and ``kill``
-  there, and takes the end of the stream, which is the worker's death, for ``kill``.
-* ``enter`` gives up every right the simulator has no use for, then becomes the simulator. It runs directly
-  below the first stage, or inside bubblewrap.
+Its argument is one JSON document (`jobs.simulator.sandbox` writes it). It starts the second stage
+(`jobs.simulator.enter`), stays as the parent of whatever that leaves behind, watches what the run uses, and ends
+only when nothing of it is alive. Its standard input is a socket to the worker: it takes `interrupt` and `kill`
+there, and takes the end of the stream, which is the worker's death, for `kill`.
 """
 
 import contextlib
@@ -17,83 +14,43 @@ import resource
 import select
 import signal
 import socket
-import stat
 import struct
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Self
 
 READY_FD = 3
-CHECK_SECONDS = 1.0
+CHECK_DISK_SECONDS = 1.0
+CHECK_MEMORY_SECONDS = 0.25
 FIRST_TO_GO_SECONDS = 0.2
 ENTRY_BYTES = 4096
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
-PR_SET_PDEATHSIG = 1
-PR_SET_KEEPCAPS = 8
 PR_SET_CHILD_SUBREAPER = 36
-PR_SET_NO_NEW_PRIVS = 38
-PR_CAP_AMBIENT = 47
-PR_CAP_AMBIENT_RAISE = 2
-CAP_DAC_READ_SEARCH = 2
-CAPABILITY_VERSION_3 = 0x20080522
-CLONE_NEWUSER = 0x10000000
-CLONE_NEWNET = 0x40000000
-
-LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
-LANDLOCK_CREATE_RULESET_VERSION = 1
-LANDLOCK_RULE_PATH_BENEATH = 1
-EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-REMOVE_DIR, REMOVE_FILE, MAKE_DIR, MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
-REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
-READ_RIGHTS = EXECUTE | READ_FILE | READ_DIR
-WRITE_RIGHTS = READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | MAKE_REG | MAKE_DIR | REMOVE_FILE | REMOVE_DIR | REFER
-RIGHTS_OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
-BIND_AND_CONNECT_TCP = 0b11
-SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
+TMPFS_MAGIC = 0x01021994
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def checked(call: Callable[..., int], *arguments: object) -> int:
-    """The result of a C function; raises OSError where it reports a failure."""
-    result = call(*arguments)
-    if result < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return result
-
-
-def prctl(option: int, *arguments: int) -> None:
-    """prctl(2); all five arguments are given at full width, as some options insist on zeros."""
-    padded = (*arguments, 0, 0, 0, 0)[:4]
-    checked(libc.prctl, option, *(ctypes.c_ulong(value) for value in padded))
-
-
-# Supervising
-
-
-def children_by_parent() -> dict[int, list[int]]:
-    """The ids of all processes there are, below their parent's."""
-    children: dict[int, list[int]] = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (process / "stat").read_bytes()
-        except OSError:
-            continue
-        # The command's name stands in parentheses and may itself contain any character.
-        parent = int(line[line.rindex(b")") + 1 :].split()[1])
-        children.setdefault(parent, []).append(int(process.name))
-    return children
+# Processes
 
 
 def descendants() -> list[int]:
     """All processes below this one. Orphans are among them, because this process is a subreaper."""
-    children = children_by_parent()
     found = [os.getpid()]
     for pid in found:
-        found += children.get(pid, [])
+        found += children(pid)
     return found[1:]
+
+
+def children(pid: int) -> list[int]:
+    """The children of all threads of a process; none when it has ended."""
+    found: list[int] = []
+    for thread in Path(f"/proc/{pid}/task").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found += map(int, (thread / "children").read_text().split())
+    return found
 
 
 def send_signal(pid: int, number: int) -> None:
@@ -158,6 +115,105 @@ def disk_use(top: str, *, enough: int) -> int:
     return used
 
 
+# Memory
+
+
+class MemoryCgroup:
+    """A control group (version 2) of one run, whose memory the kernel limits as a whole.
+
+    The launcher itself is in it; when memory runs out the kernel kills the simulator first, whose processes ask for
+    that (`oom_score_adj`).
+    """
+
+    def __init__(self, folder: Path, *, home: Path) -> None:
+        self.folder = folder
+        self.home = home
+
+    @classmethod
+    def create(cls, limit: int, *, home: Path | None) -> Self | None:
+        """Make one beside this process's own group, and move there; None where memory is not delegated to us."""
+        if home is None or "memory" not in read_words(home.parent / "cgroup.subtree_control"):
+            return None
+        group = cls(home.parent / f"simservice-run-{os.getpid()}", home=home)
+        try:
+            remove_empty_groups(home.parent)
+            group.folder.mkdir()
+            (group.folder / "memory.max").write_text(str(limit))
+            with contextlib.suppress(FileNotFoundError):
+                (group.folder / "memory.swap.max").write_text("0")
+            (group.folder / "cgroup.procs").write_text(str(os.getpid()))
+        except OSError:
+            group.remove()
+            return None
+        return group
+
+    def is_exceeded(self) -> bool:
+        """Whether the kernel had to kill for want of memory."""
+        words = read_words(self.folder / "memory.events")
+        return int(dict(zip(words[::2], words[1::2], strict=True)).get("oom_kill", "0")) > 0
+
+    def remove(self) -> None:
+        """Move back and remove the group; what cannot be removed now is removed by a later run."""
+        with contextlib.suppress(OSError):
+            (self.home / "cgroup.procs").write_text(str(os.getpid()))
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
+
+
+def own_cgroup() -> Path | None:
+    """The folder of this process's control group of version 2; None without one below the root."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            if line.startswith("0::/") and line != "0::/":
+                mounts = [mount.split() for mount in Path("/proc/self/mounts").read_text().splitlines()]
+                tops = [fields[1] for fields in mounts if fields[2] == "cgroup2"]
+                return Path(tops[0] + line.removeprefix("0::")) if tops else None
+    return None
+
+
+def remove_empty_groups(parent: Path) -> None:
+    """Remove the groups of runs whose launcher was killed; the kernel refuses for those in use."""
+    for folder in parent.glob("simservice-run-*"):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def read_words(path: Path) -> list[str]:
+    """The words of a small file; none when it cannot be read."""
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def memory_use(pids: list[int], *, enough: int) -> int:
+    """Bytes of memory that processes use together.
+
+    Their resident pages are added up, which is cheap and counts shared pages several times. Only when that comes to
+    more than enough are the pages shared out among those who use them, which is costly.
+    """
+    resident = sum(resident_bytes(pid) for pid in pids)
+    return resident if resident <= enough else sum(proportional_bytes(pid) for pid in pids)
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process, 0 when it has ended."""
+    words = read_words(Path(f"/proc/{pid}/statm"))
+    return int(words[1]) * PAGE_BYTES if words else 0
+
+
+def proportional_bytes(pid: int) -> int:
+    """Resident memory of a process, each page divided by its users; undivided where that is hidden."""
+    words = read_words(Path(f"/proc/{pid}/smaps_rollup"))
+    return int(words[words.index("Pss:") + 1]) * 1024 if "Pss:" in words else resident_bytes(pid)
+
+
+def is_in_memory(path: str) -> bool:
+    """Whether a folder lies on a tmpfs, so that its files take memory."""
+    statfs = ctypes.create_string_buffer(512)
+    return bool(libc.statfs(os.fsencode(path), statfs) == 0 and struct.unpack_from("l", statfs)[0] == TMPFS_MAGIC)
+
+
 class Supervisor:
     """One simulator from its start until nothing of it is left."""
 
@@ -169,25 +225,30 @@ class Supervisor:
         self.started_at = time.monotonic()
         self.stopped_for: str | None = None
         self.ended: dict[int, int] = {}
+        self.listener: int | None = None
+        self.next_disk_check_at = self.next_memory_check_at = 0.0
+        self.files_in_memory_bytes = 0
+        self.has_files_in_memory = is_in_memory(specification["watched"])
+        self.cgroup = MemoryCgroup.create(specification["memory_bytes"], home=own_cgroup())
 
     def run(self) -> None:
         """Returns when the simulator and all its descendants are gone and the worker has been told."""
-        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        libc.prctl(PR_SET_CHILD_SUBREAPER, *map(ctypes.c_ulong, (1, 0, 0, 0)))
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         self.watch_children()
         self.start()
-        next_check_at = 0.0
         while self.child_pid not in self.ended:
             self.step()
             self.check_time()
-            if time.monotonic() >= next_check_at:
-                self.check_disk()
-                next_check_at = time.monotonic() + CHECK_SECONDS
+            self.check_use()
         wall_seconds = time.monotonic() - self.started_at
         self.kill()
         self.read_ready()
         self.check_disk()
+        if self.cgroup is not None:
+            self.check_memory()
+            self.cgroup.remove()
         self.tell({"ended": self.result(wall_seconds)})
 
     def watch_children(self) -> None:
@@ -221,7 +282,7 @@ class Supervisor:
     def step(self) -> None:
         """Wait for the next thing to happen and deal with it."""
         sources = [source for source in (self.ready, self.worker, self.wakeup) if source.fileno() >= 0]
-        readable, _, _ = select.select(sources, [], [], min(CHECK_SECONDS, max(0.0, self.seconds_left)))
+        readable, _, _ = select.select(sources, [], [], min(CHECK_MEMORY_SECONDS, max(0.0, self.seconds_left)))
         if self.ready in readable:
             self.read_ready()
         if self.worker in readable:
@@ -231,26 +292,31 @@ class Supervisor:
             self.ended |= reap()
 
     def read_ready(self) -> None:
-        """Hear the second stage: its layers, perhaps an error, and the closing of its socket by exec.
+        """Hear the second stage: its layers, perhaps a socket or an error, and the closing of its socket by exec.
 
         The kernel adds the sender's process id as it is seen from here, outside any namespace.
         """
         while self.ready.fileno() >= 0:
             try:
-                message, extra, _, _ = self.ready.recvmsg(65536, socket.CMSG_SPACE(struct.calcsize("3i")))
+                room = socket.CMSG_SPACE(struct.calcsize("3i")) + socket.CMSG_SPACE(struct.calcsize("i"))
+                message, extra, _, _ = self.ready.recvmsg(65536, room)
             except BlockingIOError:
                 return
             if not message:
                 self.ready.close()
                 self.announce()
-            else:
-                self.said |= json.loads(message)
-                self.simulator_pid = struct.unpack("3i", extra[0][2])[0]
+                continue
+            self.said |= json.loads(message)
+            received = {kind: data for _, kind, data in extra}
+            self.simulator_pid = struct.unpack("3i", received[socket.SCM_CREDENTIALS])[0]
+            if socket.SCM_RIGHTS in received:
+                self.listener = struct.unpack("i", received[socket.SCM_RIGHTS])[0]
 
     def announce(self) -> None:
+        """Tell the worker that the simulator runs, and pass the socket of its exit on, or say why it does not."""
         self.started_at = time.monotonic()
         if "layers" in self.said and "error" not in self.said:
-            self.tell({"started": self.said["layers"]})
+            self.tell({"started": self.said["layers"]}, descriptor=self.listener)
         else:
             self.tell({"failed": self.said.get("error", "the sandbox could not be set up")})
 
@@ -285,11 +351,34 @@ class Supervisor:
             self.stopped_for = "overtime"
             self.kill()
 
+    def check_use(self) -> None:
+        """Look at disk and memory, each as often as it is due."""
+        now = time.monotonic()
+        if now >= self.next_disk_check_at:
+            self.next_disk_check_at = now + CHECK_DISK_SECONDS
+            self.check_disk()
+        if now >= self.next_memory_check_at:
+            self.next_memory_check_at = now + CHECK_MEMORY_SECONDS
+            self.check_memory()
+
     def check_disk(self) -> None:
         """Kill a simulator whose private directory has outgrown its limit."""
         enough = self.specification["disk_bytes"]
-        if disk_use(self.specification["watched"], enough=enough) > enough:
+        used = disk_use(self.specification["watched"], enough=enough)
+        self.files_in_memory_bytes = used if self.has_files_in_memory else 0
+        if used > enough:
             self.stopped_for = "disk_flood"
+            self.kill()
+
+    def check_memory(self) -> None:
+        """Kill a simulator whose processes together use more memory than the run may."""
+        if self.cgroup is not None:
+            is_exceeded = self.cgroup.is_exceeded()
+        else:
+            enough = self.specification["memory_bytes"] - self.files_in_memory_bytes
+            is_exceeded = memory_use(descendants(), enough=enough) > enough
+        if is_exceeded:
+            self.stopped_for = "memory_limit"
             self.kill()
 
     def result(self, wall_seconds: float) -> dict[str, Any]:
@@ -303,164 +392,12 @@ class Supervisor:
             "peak_memory_bytes": used.ru_maxrss * 1024,
         }
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def tell(self, message: dict[str, Any], *, descriptor: int | None = None) -> None:
         """Tell the worker, unless it has died."""
         with contextlib.suppress(OSError):
-            self.worker.send(json.dumps(message).encode())
-
-
-# Entering
-
-
-class RulesetAttributes(ctypes.Structure):
-    """struct landlock_ruleset_attr; a field the kernel does not know yet must be zero."""
-
-    _fields_ = [("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64)]
-
-
-class PathBeneath(ctypes.Structure):
-    """struct landlock_path_beneath_attr."""
-
-    _pack_ = 1
-    _fields_ = [("allowed", ctypes.c_uint64), ("parent_fd", ctypes.c_int32)]
-
-
-def landlock_abi() -> int:
-    """The version of Landlock in this kernel; less than 1 without it."""
-    return int(libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_CREATE_RULESET_VERSION))
-
-
-def landlock_rights(abi: int) -> int:
-    """All rights over files that a kernel of this Landlock version can take away."""
-    highest = REFER >> 1
-    for since, right in ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)):
-        if abi >= since:
-            highest = right
-    return (highest << 1) - 1
-
-
-def allow_path(ruleset: int, path: str, rights: int) -> None:
-    """Give rights over a path and all below it; a path that does not exist is left out."""
-    try:
-        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-        rights &= RIGHTS_OF_A_FILE
-    rule = PathBeneath(rights, descriptor)
-    checked(libc.syscall, LANDLOCK_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, ctypes.byref(rule), 0)
-    os.close(descriptor)
-
-
-def restrict_by_landlock(specification: dict[str, Any]) -> bool:
-    """Leave only the named paths, no TCP, no signals outward; False where the kernel has no Landlock."""
-    abi = landlock_abi()
-    if abi < 1:
-        return False
-    rights = landlock_rights(abi)
-    attributes = RulesetAttributes(
-        rights,
-        BIND_AND_CONNECT_TCP if abi >= 4 and not specification["network"] else 0,
-        SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS if abi >= 6 else 0,
-    )
-    size = ctypes.sizeof(attributes)
-    ruleset = checked(libc.syscall, LANDLOCK_CREATE_RULESET, ctypes.byref(attributes), size, 0)
-    for path in specification["readable"]:
-        allow_path(ruleset, path, READ_RIGHTS & rights)
-    for path in specification["writable"]:
-        allow_path(ruleset, path, WRITE_RIGHTS & rights)
-    checked(libc.syscall, LANDLOCK_RESTRICT_SELF, ruleset, 0)
-    os.close(ruleset)
-    return True
-
-
-def leave_network() -> bool:
-    """Move to a network namespace without interfaces; an ordinary user needs a user namespace for that."""
-    flags = CLONE_NEWNET if os.geteuid() == 0 else CLONE_NEWNET | CLONE_NEWUSER
-    return bool(libc.unshare(flags) == 0)
-
-
-def become_user(uid: int, *, keep_search: bool) -> None:
-    """Take on an unprivileged identity, for good.
-
-    ``keep_search`` keeps the right to pass closed directories, which is how a build below a home directory
-    stays usable. Landlock still decides what may be opened, so it must be in force already.
-    """
-    prctl(PR_SET_KEEPCAPS, int(keep_search))
-    os.setgroups([])
-    os.setresgid(uid, uid, uid)
-    os.setresuid(uid, uid, uid)
-    if keep_search:
-        mask = 1 << CAP_DAC_READ_SEARCH
-        header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
-        checked(libc.capset, header, (ctypes.c_uint32 * 6)(mask, mask, mask, 0, 0, 0))
-        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_DAC_READ_SEARCH)
-
-
-def limit_resources(limits: dict[str, tuple[int, int]]) -> None:
-    """Lower each limit, given as (soft, hard); one that is lower already stays as it is."""
-    for name, values in limits.items():
-        kind = getattr(resource, name)
-        hardest = resource.getrlimit(kind)[1]
-        soft, hard = values if hardest == resource.RLIM_INFINITY else (min(v, hardest) for v in values)
-        resource.setrlimit(kind, (soft, hard))
-
-
-def reset_signals() -> None:
-    """Undo what Python and whoever started the worker ignore: exec passes ignored signals on."""
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        with contextlib.suppress(OSError):
-            signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
-
-
-def give_up_rights(specification: dict[str, Any]) -> list[str]:
-    """Apply every layer that this machine offers; their names."""
-    layers = []
-    os.umask(0o077)
-    Path("/proc/self/oom_score_adj").write_text("1000")
-    prctl(PR_SET_NO_NEW_PRIVS, 1)
-    if specification["leave_network"] and leave_network():
-        layers.append("network_namespace")
-    if restrict_by_landlock(specification):
-        layers.append("landlock")
-    if specification["uid"] is not None:
-        closed = specification["closed"]
-        if closed and "landlock" not in layers:
-            raise PermissionError(f"{closed} is closed to other users, and the kernel has no Landlock")
-        become_user(specification["uid"], keep_search=bool(closed))
-        layers.append("own_uid")
-    os.chdir(specification["cwd"])
-    # After the change of identity, which clears it.
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    limit_resources(specification["limits"])
-    return [*layers, "rlimits"]
-
-
-def enter(specification: dict[str, Any]) -> NoReturn:
-    """Become the simulator. If the first stage has died meanwhile, nobody hears the layers and this ends.
-
-    The duplicate of the socket, unlike the one received, is closed by exec: that tells of success.
-    """
-    first_stage = socket.socket(fileno=os.dup(READY_FD))
-    os.close(READY_FD)
-    command = specification["command"]
-    try:
-        layers = give_up_rights(specification)
-        first_stage.send(json.dumps({"layers": layers}).encode())
-        reset_signals()
-        os.execve(command[0], command, specification["environment"])  # noqa: S606 - becomes the simulator
-    except OSError as error:
-        first_stage.send(json.dumps({"error": f"{command[0]}: {error}"}).encode())
-        sys.exit(1)
-
-
-def main() -> None:
-    stage, specification = sys.argv[1], json.loads(sys.argv[2])
-    if stage == "enter":
-        enter(specification)
-    Supervisor(specification, socket.socket(fileno=0)).run()
+            passed = [] if descriptor is None else [descriptor]
+            socket.send_fds(self.worker, [json.dumps(message).encode()], passed)
 
 
 if __name__ == "__main__":
-    main()
+    Supervisor(json.loads(sys.argv[1]), socket.socket(fileno=0)).run()

@@ -4,8 +4,10 @@ import contextlib
 import functools
 import json
 import logging
+import os
 import re
 import socket
+import stat
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
+from jobs.simulator.command import PROXY_PORT
 from jobs.simulator.logs import Log
 from jobs.simulator.sandbox import Confinement, LeasedUser, PrivateDirectory, Sandbox, tasks_of_this_user
 
@@ -22,6 +25,8 @@ LONGEST_LINE_BYTES = 8192
 CHUNK_BYTES = 65536
 START_SECONDS = 30.0
 END_SECONDS = 15.0
+# One is expected; a second one must be seen to be refused.
+MOST_DESCRIPTORS = 2
 
 OnLine = Callable[[str, str], None]
 OnLineEnd = Callable[[str], None]
@@ -39,11 +44,10 @@ class SimulatorNotStarted(Exception):
 class Limits:
     """What one simulator may use.
 
-    ``wall_seconds`` is for a simulator that nobody stopped in time. ``cpu_seconds``, ``memory_bytes`` (address
-    space, of which numerical libraries reserve much for each thread), ``file_bytes`` (largest file) and
-    ``open_files`` hold for each process; ``processes`` counts threads too. ``disk_bytes`` is for the whole private
-    directory, ``log_bytes`` what is kept of each stream, and ``output_bytes`` what both may print before it counts
-    as a flood.
+    `wall_seconds` is for a simulator that nobody stopped in time. `memory_bytes` limits the memory of all
+    processes together, and the address space of each. `cpu_seconds`, `file_bytes` (largest file) and `open_files`
+    hold for each process; `processes` counts threads too. `disk_bytes` is for the whole private directory,
+    `log_bytes` what is kept of each stream, and `output_bytes` what both may print before it counts as a flood.
     """
 
     wall_seconds: float
@@ -61,10 +65,10 @@ class Limits:
 class Ended:
     """How a simulator ended.
 
-    One of ``exit_status`` and ``signal`` is None; both are if its supervisor was killed. ``stopped_for`` is the
-    first reason given for stopping it, or ``output_flood``, ``disk_flood`` or ``overtime``. ``wall_seconds`` runs
-    from the simulator's first instruction to its end. ``cpu_seconds`` and ``peak_memory_bytes`` (of the largest
-    process) include the launcher's last steps: some 0.05 s and 10 MB.
+    One of `exit_status` and `signal` is None; both are if its supervisor was killed. `stopped_for` is the first
+    reason given for stopping it, or `output_flood`, `disk_flood`, `memory_limit` or `overtime`. `wall_seconds` runs
+    from the simulator's first instruction to its end. `cpu_seconds` and `peak_memory_bytes` (of the largest
+    process) include the launcher's last steps: about 0.05 s and 10 MB.
     """
 
     exit_status: int | None
@@ -118,9 +122,10 @@ class Lines:
 class SimulatorProcess:
     """A simulator in the sandbox. Use it as a context manager: leaving it kills and reaps whatever is left.
 
-    ``on_line(stream, text)`` receives every update of ``stdout`` and ``stderr`` in threads of its own, as it
-    comes, and ``on_line_end(stream)`` hears that the last update was not redrawn; what they raise is logged once
-    and otherwise ignored. The logs lie in the private directory.
+    `on_line(stream, text)` receives every update of `stdout` and `stderr` in threads of its own, as it comes, and
+    `on_line_end(stream)` hears that the last update was not redrawn; what they raise is logged once and otherwise
+    ignored. The logs lie in the private directory. `proxy` serves the simulator's only exit from its network
+    namespace: it is given a listening socket, and is entered and left with the process. Without it there is none.
     """
 
     def __init__(
@@ -133,7 +138,7 @@ class SimulatorProcess:
         readable: Sequence[Path],
         on_line: OnLine,
         on_line_end: OnLineEnd = unheard,
-        network: bool = False,
+        proxy: Callable[[socket.socket], contextlib.AbstractContextManager[object]] | None = None,
     ) -> None:
         self.command = command
         self.directory = directory
@@ -142,7 +147,9 @@ class SimulatorProcess:
         self.readable = readable
         self.on_line = on_line
         self.on_line_end = on_line_end
-        self.network = network
+        self.proxy = proxy
+        self.serving = contextlib.ExitStack()
+        self.received: list[int] = []
         self.stopped_for: str | None = None
         self.layers: list[str] = []
         self.ended: Ended | None = None
@@ -164,18 +171,19 @@ class SimulatorProcess:
         try:
             self._launch()
             message = self._receive(START_SECONDS) or {"failed": f"not started after {START_SECONDS:.0f} s"}
+            if "started" not in message:
+                raise SimulatorNotStarted(message.get("failed", "the launcher ended"))
+            self.layers = message["started"]
+            self._serve_exit()
+        except SimulatorNotStarted as error:
+            self.close()
+            raise SimulatorNotStarted(f"{error}{self._last_words()}") from None
         except BaseException:
             self.close()
             raise
-        if "started" not in message:
-            self.close()
-            raise SimulatorNotStarted(f"{message.get('failed', 'the launcher ended')}{self._last_words()}")
-        bubblewrap = ["bubblewrap"] if self.sandbox.bubblewrap else []
-        network = ["network_open"] if self.network else []
-        self.layers = [*bubblewrap, *message["started"], *network]
 
     def wait(self, timeout: float | None) -> Ended | None:
-        """How it ended, or None if it still runs after ``timeout`` seconds.
+        """Return how it ended, or None if it still runs after `timeout` seconds.
 
         By the time it has ended no descendant is alive and the logs are complete.
         """
@@ -214,6 +222,10 @@ class SimulatorProcess:
                 self.launcher.kill()
                 self.launcher.wait()
             self.launcher = None
+        self.serving.close()
+        for received in self.received:
+            os.close(received)
+        self.received = []
         for drain in self.drains:
             drain.join(END_SECONDS)
         self.drains = []
@@ -228,9 +240,10 @@ class SimulatorProcess:
         confinement = Confinement(
             directory=self.directory,
             readable=self.readable,
-            network=self.network,
+            exit_port=PROXY_PORT if self.proxy else None,
             uid=self.user.uid if self.user else None,
             resource_limits=resource_limits(self.limits, others=0 if self.user else tasks_of_this_user()),
+            memory_bytes=self.limits.memory_bytes,
             disk_bytes=self.limits.disk_bytes,
             wall_seconds=self.limits.wall_seconds,
         )
@@ -251,6 +264,13 @@ class SimulatorProcess:
             drain = threading.Thread(target=self._drain, args=(stream, pipe), daemon=True)
             drain.start()
             self.drains.append(drain)
+
+    def _serve_exit(self) -> None:
+        """Let the proxy serve the exit's socket; raises SimulatorNotStarted unless it is exactly that."""
+        if self.proxy is None:
+            return
+        self.serving.enter_context(self.proxy(take_listener(self.received)))
+        self.layers = [*self.layers, "game_api_exit"]
 
     def _drain(self, stream: str, pipe: IO[bytes]) -> None:
         """Read a stream to its end, whatever is printed, so that the simulator never waits for a reader."""
@@ -286,10 +306,11 @@ class SimulatorProcess:
             self.worker_end.send(order)
 
     def _receive(self, timeout: float | None) -> dict[str, Any] | None:
-        """The launcher's next message: empty if it has died, None if none comes in time."""
+        """Return the launcher's next message: empty if it has died, None if none comes in time."""
         self.worker_end.settimeout(timeout)
         try:
-            message = self.worker_end.recv(CHUNK_BYTES)
+            message, descriptors, _, _ = socket.recv_fds(self.worker_end, CHUNK_BYTES, MOST_DESCRIPTORS)
+            self.received += descriptors
         except (TimeoutError, BlockingIOError):
             return None
         except ConnectionError:
@@ -316,6 +337,23 @@ class SimulatorProcess:
         """The end of what was printed to stderr before the simulator could start, such as bubblewrap's."""
         text = self.directory.log("stderr").read_bytes()[-500:].decode(errors="replace").strip()
         return f" ({text})" if text else ""
+
+
+def take_listener(descriptors: list[int]) -> socket.socket:
+    """Return the one socket among received descriptors, out of the list.
+
+    Raises SimulatorNotStarted unless it is exactly one, of IPv4, that listens: nothing else is an exit.
+    """
+    if len(descriptors) != 1:
+        raise SimulatorNotStarted(f"{len(descriptors)} descriptors came for one exit")
+    if not stat.S_ISSOCK(os.fstat(descriptors[0]).st_mode):
+        raise SimulatorNotStarted("the exit is not a socket")
+    listener = socket.socket(fileno=descriptors.pop())
+    is_listening = listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    if listener.family != socket.AF_INET or listener.type != socket.SOCK_STREAM or not is_listening:
+        listener.close()
+        raise SimulatorNotStarted("the exit is not a listening socket of IPv4")
+    return listener
 
 
 class Quietly:

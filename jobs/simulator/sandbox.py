@@ -1,7 +1,8 @@
-"""The place a simulator runs in: its private directory, the layers round it, and what may be taken out of it.
+"""The place a simulator runs in: its private directory, the layers around it, and what may be taken out of it.
 
-Bubblewrap is used where it works. Where it is absent, Landlock, resource limits and an identity of its own (only
-a worker that runs as root can give one) still hold; ``jobs.simulator.launcher`` applies those.
+Bubblewrap is used where it works. The other layers are applied by `jobs.simulator.enter`, inside bubblewrap or
+without it: namespaces, Landlock, an identity of its own (only a worker that runs as root can give one), limits and
+seccomp.
 """
 
 import contextlib
@@ -9,6 +10,7 @@ import functools
 import itertools
 import json
 import os
+import platform
 import secrets
 import shutil
 import socket
@@ -19,33 +21,30 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Self
+from typing import Any, BinaryIO, Self
+
+from jobs.simulator import seccomp
+from jobs.simulator.layers import DEMANDED, Mode
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
+ENTER = Path(__file__).with_name("enter.py")
 INTERPRETER = Path(sys.executable).resolve()
 
 SYSTEM_PATHS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SYSTEM_SETTINGS = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
-NETWORK_SETTINGS = (
-    "/etc/resolv.conf",
-    "/etc/hosts",
-    "/etc/nsswitch.conf",
-    "/etc/ssl",
-    "/etc/pki",
-    "/etc/ca-certificates",
-)
-MACHINE_FACTS = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu", "/dev/urandom", "/dev/zero")
+# For HTTPS through the exit. There is nothing else to reach, so neither resolv.conf nor hosts is shown.
+CERTIFICATES = ("/etc/ssl", "/etc/pki", "/etc/ca-certificates")
+DEVICES = ("/dev/null", "/dev/urandom")
+MACHINE_FACTS = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu", "/dev/urandom")
 
 # The upper part of the range that systemd sets aside for identities that exist only while a service runs; it
 # lies within the 65,536 that a container usually has.
 FIRST_UID = 61184
 LAST_UID = 65519
 
-Mode = Literal["auto", "required"]
-
 
 class SandboxUnavailable(Exception):
-    """The deployment demands a layer that this machine cannot give."""
+    """The deployment demands a protection that this machine cannot give; the text says which."""
 
 
 class NotRunnable(Exception):
@@ -208,15 +207,25 @@ class LeasedUser:
         self.lock.close()
 
 
-def closed_to_others(paths: Iterable[Path]) -> Path | None:
-    """The first of the paths, or of the directories above them, that other users may not read or pass."""
+def is_closed(path: Path) -> bool:
+    """Return whether other users may not pass a folder, or not read a file."""
+    wanted = stat.S_IXOTH if path.is_dir() else stat.S_IROTH
+    return path.exists() and not path.stat().st_mode & wanted
+
+
+def closed_folders(paths: Iterable[Path]) -> list[Path]:
+    """Return the highest folders above the paths that other users may not pass; those below one are left out."""
+    highest = set()
     for path in paths:
-        target = path.resolve()
-        for level in (target, *target.parents, *path.absolute().parents):
-            wanted = stat.S_IXOTH if level.is_dir() else stat.S_IROTH
-            if level.exists() and not level.stat().st_mode & wanted:
-                return level
-    return None
+        for named in {path.absolute(), path.resolve()}:
+            closed = [level for level in named.parents if is_closed(level)]
+            highest.update(closed[-1:])
+    return sorted(folder for folder in highest if not highest & set(folder.parents))
+
+
+def closed_path(paths: Iterable[Path]) -> Path | None:
+    """Return the first of the paths that is itself closed to other users, or None."""
+    return next((path for path in paths if is_closed(path)), None)
 
 
 def tasks_of_this_user() -> int:
@@ -236,22 +245,24 @@ def tasks_of_this_user() -> int:
 class Confinement:
     """What one run may have.
 
-    ``readable`` are the build's files; choose them narrowly, since a simulator can print what it reads.
-    ``resource_limits`` maps names of the ``resource`` module to (soft, hard) limits. After ``wall_seconds`` it is
-    killed, whether or not a worker sees to it.
+    `readable` are the build's files; choose them narrowly, since a simulator can print what it reads. With
+    `exit_port`, the run gets a listening socket on that port of its own loopback interface, for a proxy to serve.
+    `resource_limits` maps names of the `resource` module to (soft, hard) limits; `memory_bytes` is for all
+    processes together. After `wall_seconds` the run is killed, whether or not a worker sees to it.
     """
 
     directory: PrivateDirectory
     readable: Sequence[Path]
-    network: bool
+    exit_port: int | None
     uid: int | None
     resource_limits: Mapping[str, tuple[int, int]]
+    memory_bytes: int
     disk_bytes: int
     wall_seconds: float
 
     @property
     def environment(self) -> dict[str, str]:
-        """The simulator's whole environment; two runs never share a home or a cache (simulator-cli, 6)."""
+        """Return the simulator's whole environment; two runs never share a home or a cache (simulator-cli, 6)."""
         home = str(self.directory.cwd)
         return {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -263,105 +274,113 @@ class Confinement:
         }
 
     @property
-    def closed(self) -> Path | None:
-        """A place that an identity of its own could not reach by ordinary permissions."""
-        if self.uid is None:
-            return None
-        return closed_to_others([*self.readable, self.directory.cwd.parent])
+    def settings(self) -> list[str]:
+        """Return the system's settings that the simulator may read."""
+        return [*SYSTEM_SETTINGS, *(CERTIFICATES if self.exit_port else ())]
+
+    @property
+    def covered(self) -> list[Path]:
+        """Return the folders that keep an identity of its own from what it must reach."""
+        return [] if self.uid is None else closed_folders([*self.readable, self.directory.cwd.parent])
+
+    @property
+    def revealed(self) -> list[Path]:
+        """Return the readable paths that lie below a covered folder."""
+        return [path for path in self.readable if any(path.absolute().is_relative_to(top) for top in self.covered)]
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """How simulators are contained on this machine; ``bubblewrap`` is None where it is absent or cannot work."""
+    """How simulators are contained on this machine; `bubblewrap` is None where it is absent or cannot work."""
 
     bubblewrap: Path | None
+    mode: Mode = "required"
 
     @classmethod
     def for_mode(cls, mode: Mode) -> Self:
-        """Raises SandboxUnavailable if the mode is ``required`` and bubblewrap does not work here."""
+        """Return the sandbox of this machine. Whether it gives what the mode demands shows when something runs."""
         found = shutil.which("bwrap")
-        if found and bubblewrap_works(Path(found)):
-            return cls(Path(found))
-        if mode == "required":
-            problem = f"{found} cannot create a sandbox here" if found else "bwrap is not on the PATH"
-            raise SandboxUnavailable(
-                f"The sandbox is required, but {problem}. Install the package bubblewrap, and allow user"
-                " namespaces (in a container, also CAP_SYS_ADMIN or a seccomp profile that permits them)."
-            )
-        return cls(None)
+        return cls(Path(found) if found and bubblewrap_works(Path(found)) else None, mode)
+
+    def outer_layers(self, confinement: Confinement) -> list[str]:
+        """Return the layers that hold before the second stage begins."""
+        if self.bubblewrap is None:
+            return []
+        return ["bubblewrap", "network_namespace", *(["user_namespace"] if confinement.uid is None else [])]
 
     def launch_command(self, command: Sequence[str], confinement: Confinement) -> list[str]:
-        """The command line that runs a simulator's command line in confinement; see the launcher."""
-        cwd = str(confinement.directory.cwd)
-        settings = NETWORK_SETTINGS if confinement.network else ()
-        enter = {
-            "command": list(command),
-            "environment": confinement.environment,
-            "cwd": cwd,
-            "readable": [
-                *SYSTEM_PATHS,
-                *SYSTEM_SETTINGS,
-                *settings,
-                *MACHINE_FACTS,
-                *map(str, confinement.readable),
-            ],
-            "writable": [cwd, "/dev/null"],
-            "network": confinement.network,
-            "leave_network": self.bubblewrap is None and not confinement.network,
-            "uid": confinement.uid,
-            "closed": str(confinement.closed or ""),
-            "limits": confinement.resource_limits,
-        }
-        inner = launcher_command("enter", enter)
+        """Return the command line that runs a simulator's command line in confinement; see the launcher."""
+        inner = script_command(ENTER, self.second_stage(command, confinement))
         if self.bubblewrap is not None:
             inner = [*bubblewrap_command(self.bubblewrap, confinement), "--", *inner]
-        supervise = {
+        first_stage = {
             "command": inner,
             "environment": confinement.environment,
-            "watched": cwd,
+            "watched": str(confinement.directory.cwd),
+            "memory_bytes": confinement.memory_bytes,
             "disk_bytes": confinement.disk_bytes,
             "wall_seconds": confinement.wall_seconds,
         }
-        return launcher_command("supervise", supervise)
+        return script_command(LAUNCHER, first_stage)
+
+    def second_stage(self, command: Sequence[str], confinement: Confinement) -> dict[str, Any]:
+        """Return what the second stage of the launcher must know."""
+        cwd = str(confinement.directory.cwd)
+        machine = platform.machine()
+        is_filtered = seccomp.is_supported(machine)
+        program = seccomp.program(machine, inet=confinement.exit_port is not None) if is_filtered else b""
+        readable = [*SYSTEM_PATHS, *confinement.settings, *MACHINE_FACTS, *map(str, confinement.readable)]
+        # Bubblewrap shows paths below closed folders by itself.
+        covered = confinement.covered if self.bubblewrap is None else []
+        return {
+            "command": list(command),
+            "environment": confinement.environment,
+            "cwd": cwd,
+            "layers": self.outer_layers(confinement),
+            "demanded": DEMANDED[self.mode],
+            "exit_port": confinement.exit_port,
+            "covered": list(map(str, covered)),
+            "revealed": list(map(str, confinement.revealed)),
+            "readable": readable,
+            "writable": [cwd, "/dev/null"],
+            "uid": confinement.uid,
+            "limits": confinement.resource_limits,
+            "seccomp": program.hex(),
+        }
 
 
-def launcher_command(stage: str, specification: Mapping[str, Any]) -> list[str]:
-    """Run one stage of the launcher without site packages and without heed to the environment."""
-    return [str(INTERPRETER), "-I", "-S", str(LAUNCHER), stage, json.dumps(specification)]
+def script_command(script: Path, specification: Mapping[str, Any]) -> list[str]:
+    """Return a command that runs a script without site packages and without heed to the environment."""
+    return [str(INTERPRETER), "-I", "-S", str(script), json.dumps(specification)]
 
 
 def bubblewrap_command(executable: Path, confinement: Confinement) -> list[str]:
-    """Bubblewrap's command line up to the program to run.
+    """Return bubblewrap's command line up to the program to run.
 
     A worker that runs as root gives the simulator an identity inside, so it needs no user namespace but the
-    rights to change identity. Nothing but the working directory is writable, not even a /tmp in memory, since
-    no limit would cover that.
+    rights to change identity. Nothing but the working directory is writable, not even a /tmp in memory.
     """
-    settings = NETWORK_SETTINGS if confinement.network else ()
-    readable = [*map(str, confinement.readable), sys.base_prefix, str(LAUNCHER)]
+    readable = [*map(str, confinement.readable), sys.base_prefix, str(ENTER)]
     cwd = str(confinement.directory.cwd)
     return [
         str(executable),
         *("--die-with-parent", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"),
-        *([] if confinement.network else ["--unshare-net"]),
-        *(["--unshare-user"] if confinement.uid is None else capabilities(confinement)),
+        "--unshare-net",
+        *(["--unshare-user"] if confinement.uid is None else CAPABILITIES),
         *system_binds(),
-        *binds([*SYSTEM_SETTINGS, *settings, "/sys/devices/system/cpu"]),
-        *("--proc", "/proc", "--dev", "/dev"),
+        *binds([*confinement.settings, "/sys/devices/system/cpu"]),
+        *("--proc", "/proc", "--perms", "0755", "--dir", "/dev"),
+        *(option for device in DEVICES for option in ("--dev-bind", device, device)),
         *open_parents([*readable, cwd]),
         *binds(readable),
-        *("--bind", cwd, cwd, "--remount-ro", "/dev", "--remount-ro", "/"),
+        *("--bind", cwd, cwd, "--remount-ro", "/"),
     ]
 
 
-def capabilities(confinement: Confinement) -> Iterator[str]:
-    """Options that leave the launcher, inside, the rights it needs to change identity."""
-    yield from ("--cap-drop", "ALL")
-    names = ["CAP_SETUID", "CAP_SETGID"]
-    if confinement.closed:
-        names.append("CAP_DAC_READ_SEARCH")
-    for name in names:
-        yield from ("--cap-add", name)
+# What the second stage needs inside to change identity and to drop all of it.
+CAPABILITIES = (
+    *("--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP"),
+)
 
 
 def system_binds() -> Iterator[str]:
@@ -388,14 +407,15 @@ def binds(paths: Iterable[str]) -> Iterator[str]:
 
 @functools.cache
 def bubblewrap_works(executable: Path) -> bool:
-    """Whether bubblewrap can make such a sandbox here, found out by making one; containers often forbid it."""
+    """Return whether bubblewrap can make such a sandbox here, by making one; containers often forbid it."""
     with tempfile.TemporaryDirectory() as parent, PrivateDirectory.create(Path(parent)) as directory:
         confinement = Confinement(
             directory=directory,
             readable=[],
-            network=False,
+            exit_port=None,
             uid=FIRST_UID if os.geteuid() == 0 else None,
             resource_limits={},
+            memory_bytes=0,
             disk_bytes=0,
             wall_seconds=0,
         )
@@ -422,3 +442,9 @@ def require_runnable(executable: Path, *, readable: Sequence[Path]) -> None:
     visible = [path.resolve() for path in (*map(Path, SYSTEM_PATHS), *readable)]
     if not any(target.is_relative_to(path) for path in visible):
         raise NotRunnable(f"{executable} leads to {target}, which is outside of what the build may read")
+    closed = closed_path([target, *readable]) if os.geteuid() == 0 else None
+    if closed is not None:
+        raise NotRunnable(
+            f"{closed} is closed to other users, and simulators run under an identity of their own. "
+            f"Run: chmod -R o+rX {closed}"
+        )

@@ -39,6 +39,7 @@ time.sleep(60)
 
 def make_stand_in(folder: Path, body: str) -> Build:
     """Register a build whose executable, in a folder of the test's, runs some lines of Python."""
+    folder.chmod(0o755)
     script = folder / "simulator"
     script.write_text(f"#!{Path(sys.executable).resolve()}\nimport json, os, signal, sys, time\n{body}\n")
     script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXOTH | stat.S_IROTH)

@@ -1,13 +1,18 @@
 """Simulators that misbehave, and a few that do not, to be run as `hostile.py BEHAVIOUR [ARGUMENT...]`."""
 
 import ctypes
+import fcntl
+import mmap
 import os
 import resource
 import signal
 import socket
+import stat
 import sys
 import time
 from pathlib import Path
+
+libc = ctypes.CDLL(None, use_errno=True)
 
 
 def say(*words: object) -> None:
@@ -207,6 +212,154 @@ def gains() -> None:
     attempt("root", lambda: os.setuid(0))
     libc = ctypes.CDLL(None)
     say("no_new_privs", libc.prctl(39, 0, 0, 0, 0))
+
+
+def unix_sockets(stream: str, datagram: str) -> None:
+    """Reach a server through its path, by every kind of socket that has one."""
+
+    def connect() -> None:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(stream)
+            client.sendall(b"COPY t FROM PROGRAM 'sh'")
+
+    attempt("stream", connect)
+    attempt("datagram", lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"hello", datagram))
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
+        attempt("pair", lambda kind=kind: socket.socketpair(socket.AF_UNIX, kind)[0].sendto(b"hello", datagram))
+    for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+        with socket.socketpair(socket.AF_UNIX, kind)[0] as pair:
+            attempt("connected", lambda pair=pair: pair.connect(stream))
+            attempt("redirected", lambda pair=pair: pair.sendto(b"hello", datagram))
+
+
+def families() -> None:
+    """Make a socket of every family there is."""
+    for family in range(46):
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW):
+            attempt(f"family {family}", lambda family=family, kind=kind: socket.socket(family, kind).family)
+
+
+def capabilities() -> None:
+    """Print what is left in the five sets, as one number each."""
+    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    libc.capget(header, sets)
+    effective, permitted, inheritable = (sets[place] | sets[place + 3] << 32 for place in range(3))
+    say("effective", effective, "permitted", permitted, "inheritable", inheritable)
+    say("ambient", sum(libc.prctl(47, 1, number, 0, 0) == 1 for number in range(64)))
+    say("bounding", sum(libc.prctl(23, number, 0, 0, 0) == 1 for number in range(64)))
+
+
+def calls(*calls: str) -> None:
+    """Make system calls, each given as NAME=NUMBER, with arguments that mean little."""
+    for call in calls:
+        name, number = call.split("=")
+        ctypes.set_errno(0)
+        result = libc.syscall(int(number), 0, 0, 0, 0, 0, 0)
+        say(name, "WORKED" if result >= 0 else "refused", ctypes.get_errno())
+
+
+def namespaces() -> None:
+    """Ask for each namespace by the old call and the new one."""
+    for flag in (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000):
+        child = libc.syscall(56 if os.uname().machine == "x86_64" else 220, flag | signal.SIGCHLD, 0, 0, 0, 0)
+        if child == 0:
+            os._exit(0)
+        say("clone", hex(flag), "WORKED" if child > 0 else "refused", ctypes.get_errno())
+    arguments = (ctypes.c_uint64 * 11)(0x10000000, 0, 0, 0, signal.SIGCHLD)
+    say("clone3", "WORKED" if libc.syscall(435, arguments, 88) >= 0 else "refused", ctypes.get_errno())
+
+
+def foreign_abi() -> None:
+    """Make a socket by the calls of 32-bit programs, which have other numbers."""
+    code = bytes.fromhex("53 b867010000 bb01000000 b901000000 31d2 cd80 5b c3")
+    page = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7)
+    page.write(code)
+    call = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
+    say("socket", call())
+
+
+def x32() -> None:
+    """Make a socket by the calls of the x32 ABI, which shares this machine's architecture."""
+    say("socket", libc.syscall(0x40000000 | 41, 1, 1, 0), ctypes.get_errno())
+
+
+def inherited() -> None:
+    """Look for descriptors that somebody forgot."""
+    for descriptor in range(64):
+        try:
+            say(descriptor, stat.S_IFMT(os.fstat(descriptor).st_mode) == stat.S_IFSOCK)
+        except OSError:
+            continue
+
+
+def terminal() -> None:
+    """Type a command into the terminal that the worker was started from."""
+    for descriptor in range(3):
+        for request in (0x5412, 0x541C):
+            attempt("type", lambda d=descriptor, r=request: fcntl.ioctl(d, r, b"x"))
+
+
+def reads(*paths: str) -> None:
+    for path in paths:
+        attempt(path, lambda path=path: len(Path(path).read_bytes()))
+
+
+def hoard(processes: str, megabytes: str) -> None:
+    """Take memory in many processes, each of which stays below its own limit."""
+    for _ in range(int(processes)):
+        if os.fork() == 0:
+            block = bytearray(os.urandom(1024)) * (int(megabytes) << 10)
+            say("holding", len(block) >> 20)
+            time.sleep(30)
+            os._exit(0)
+    time.sleep(30)
+
+
+def fast_hoard(processes: str) -> None:
+    """Take memory as fast as the machine gives it."""
+    for _ in range(int(processes)):
+        if os.fork() == 0:
+            blocks = []
+            while True:
+                blocks.append(bytearray(b"x") * (16 << 20))
+    time.sleep(30)
+
+
+def share(processes: str, megabytes: str) -> None:
+    """Let many processes see the same memory, which therefore counts once."""
+    block = bytearray(os.urandom(1024)) * (int(megabytes) << 10)
+    for _ in range(int(processes)):
+        if os.fork() == 0:
+            say("seeing", sum(block[::4096]) >= 0)
+            time.sleep(2)
+            os._exit(0)
+    time.sleep(2.5)
+
+
+def hide() -> None:
+    """Take memory that no process shows as its own."""
+    attempt("shared", lambda: len(mmap.mmap(-1, 64 << 20)))
+    attempt("zero", lambda: mmap.mmap(os.open("/dev/zero", os.O_RDONLY), 1 << 20, prot=mmap.PROT_READ)[:9])
+    attempt("shm", lambda: Path("/dev/shm/hidden").write_bytes(bytes(1 << 20)))  # noqa: S108
+
+
+def fill_directory(megabytes: str) -> None:
+    """Fill the working directory, which may itself lie in memory."""
+    for number in range(int(megabytes)):
+        Path(f"block-{number}").write_bytes(bytes(1 << 20))
+    say("filled")
+    time.sleep(30)
+
+
+def exits(proxy: str, *ports: str) -> None:
+    """Use the one exit, then look for others: servers of the machine on loopback."""
+    with socket.create_connection(("127.0.0.1", int(proxy)), timeout=5) as exit_:
+        exit_.sendall(b"CONNECT somewhere")
+        say("exit", exit_.recv(100).decode())
+    for port in ports:
+        connects(port)
+        sends(port)
+    attempt("listen", lambda: socket.create_server(("127.0.0.1", 0)).getsockname()[1] and "listening")
 
 
 def leaves(secret: str) -> None:

@@ -1,139 +1,34 @@
 """Real simulators that misbehave, run with and without bubblewrap: each is contained and leaves nothing behind."""
 
 import contextlib
-import dataclasses
-import functools
 import os
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from jobs.simulator import launcher
-from jobs.simulator.process import Ended, Limits, Lines, SimulatorNotStarted, SimulatorProcess, resource_limits
-from jobs.simulator.sandbox import PrivateDirectory, Sandbox, UnsafeProduct, bubblewrap_works, open_product
-
-HOSTILE = Path(__file__).with_name("hostile.py")
-PROJECT = Path(__file__).parents[3]
-LIMITS = Limits(
-    wall_seconds=60,
-    cpu_seconds=20,
-    memory_bytes=512 << 20,
-    file_bytes=4 << 20,
-    disk_bytes=8 << 20,
-    processes=30,
-    open_files=64,
-    log_bytes=20_000,
-    output_bytes=2 << 20,
+from jobs.simulator.process import Lines, SimulatorNotStarted, SimulatorProcess, resource_limits
+from jobs.simulator.sandbox import PrivateDirectory, UnsafeProduct, open_product
+from tests.jobs.simulator.bench import (
+    LIMITS,
+    PROJECT,
+    Bench,
+    alive,
+    eventually,
+    has_landlock,
+    may_leave_network,
+    needs_root,
 )
-
-has_landlock = launcher.landlock_abi() > 0
-needs_landlock = pytest.mark.skipif(not has_landlock, reason="this kernel has no Landlock")
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a simulator as somebody else")
-
-
-@functools.cache
-def may_leave_network() -> bool:
-    code = "from jobs.simulator import launcher; raise SystemExit(not launcher.leave_network())"
-    return subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
-
-
-def sandboxes() -> Iterator[Sandbox]:
-    yield Sandbox(None)
-    found = shutil.which("bwrap")
-    if found and bubblewrap_works(Path(found)):
-        yield Sandbox(Path(found))
-
-
-def alive(marker: Path) -> list[str]:
-    """Command lines of living processes that name a path."""
-    lines = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (process / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if os.fsencode(marker) in line and process.name != str(os.getpid()):
-            lines.append(line.replace(b"\0", b" ").decode())
-    return lines
-
-
-def eventually(condition: Callable[[], bool], *, seconds: float = 20.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return condition()
-
-
-class Bench:
-    """Runs the stand-in below one directory, whose name then tells its processes from all others."""
-
-    def __init__(self, top: Path, sandbox: Sandbox) -> None:
-        self.top = top
-        self.sandbox = sandbox
-        self.updates: list[tuple[str, str]] = []
-        self.limits = LIMITS
-        self.network = False
-        self.build = top / "build"
-        self.build.mkdir()
-        self.executable = self.build / "simulator"
-        self.executable.write_text(f"#!{sys.executable}\n{HOSTILE.read_text()}")
-        self.executable.chmod(0o755)
-        self.directory = PrivateDirectory.create(top)
-
-    def process(self, *command: object) -> SimulatorProcess:
-        return SimulatorProcess(
-            [str(self.executable), *map(str, command)],
-            directory=self.directory,
-            sandbox=self.sandbox,
-            limits=self.limits,
-            readable=[self.build, Path(sys.prefix), Path(sys.base_prefix)],
-            on_line=lambda stream, text: self.updates.append((stream, text)),
-            network=self.network,
-        )
-
-    def run(self, *command: object, seconds: float = 60.0) -> Ended:
-        with self.process(*command) as process:
-            return process.wait(seconds) or self.fail("the simulator did not end")
-
-    def fail(self, reason: str) -> Ended:
-        raise AssertionError(f"{reason}; it printed {self.updates[-20:]}")
-
-    def limit(self, **changes: int) -> None:
-        self.limits = dataclasses.replace(self.limits, **changes)
-
-    def printed(self, stream: str = "stdout") -> list[str]:
-        return [text for where, text in self.updates if where == stream]
-
-    def heard(self, text: str) -> bool:
-        return eventually(lambda: text in self.printed())
-
-    def log(self, stream: str = "stdout") -> str:
-        return self.directory.log(stream).read_text()
 
 
 def signal_launcher(process: SimulatorProcess, number: int) -> None:
     assert process.launcher
     process.launcher.send_signal(number)
-
-
-@pytest.fixture(params=sandboxes(), ids=lambda sandbox: "bubblewrap" if sandbox.bubblewrap else "plain")
-def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    """A bench; whatever a test did there, no process and no file of the run is left over afterwards."""
-    bench = Bench(tmp_path, request.param)
-    with bench.directory:
-        yield bench
-    assert alive(tmp_path) == []
-    assert not bench.directory.root.exists()
 
 
 # The end
@@ -152,14 +47,13 @@ def test_death_by_a_signal(bench: Bench, number: int) -> None:
 
 
 def test_layers_are_named(bench: Bench) -> None:
-    expected = {"rlimits"}
-    if bench.sandbox.bubblewrap:
-        expected.add("bubblewrap")
-    elif may_leave_network():
-        expected.add("network_namespace")
+    layers = bench.run("status", 0).layers
+    expected = {"rlimits", "seccomp", "own_uid" if os.geteuid() == 0 else "user_namespace"}
+    expected |= {"bubblewrap"} if bench.sandbox.bubblewrap else set()
+    expected |= {"network_namespace"} if may_leave_network() else set()
     expected |= {"landlock"} if has_landlock else set()
-    expected |= {"own_uid"} if os.geteuid() == 0 else set()
-    assert set(bench.run("status", 0).layers) == expected
+    assert set(layers) == expected
+    assert len(layers) == len(expected)
 
 
 def test_use_is_measured(bench: Bench) -> None:
@@ -409,7 +303,7 @@ limits = Limits(wall_seconds=60, cpu_seconds=60, memory_bytes=1 << 30, file_byte
                 processes=30, open_files=64, log_bytes=1000, output_bytes=100000)
 readable = [Path(executable).parent, Path(sys.prefix), Path(sys.base_prefix)]
 with SimulatorProcess([executable, behaviour, *rest], directory=PrivateDirectory(Path(top)), limits=limits,
-                      sandbox=Sandbox(Path(bubblewrap) if bubblewrap else None), readable=readable,
+                      sandbox=Sandbox(Path(bubblewrap) if bubblewrap else None, "auto"), readable=readable,
                       on_line=lambda stream, text: print(text, flush=True)):
     time.sleep(60)
 """
@@ -436,7 +330,7 @@ def test_all_die_with_the_launcher(bench: Bench) -> None:
     assert (ended.exit_status, ended.signal) == (None, None)
 
 
-# Reach
+# Its surroundings
 
 
 def test_environment_is_clean(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -466,14 +360,6 @@ def test_a_root_worker_runs_it_as_somebody_else(bench: Bench) -> None:
     assert bench.directory.cwd.stat().st_uid == 0
 
 
-@pytest.fixture
-def open_place() -> Iterator[Path]:
-    """A directory that every user can reach, unlike pytest's own."""
-    with tempfile.TemporaryDirectory() as place:
-        Path(place).chmod(0o755)
-        yield Path(place)
-
-
 def test_a_build_that_all_can_reach(open_place: Path, bench: Bench) -> None:
     bench.build = open_place / "builds" / "one"
     bench.build.mkdir(parents=True)
@@ -486,74 +372,6 @@ def test_a_build_that_all_can_reach(open_place: Path, bench: Bench) -> None:
         with ran:
             ended = ran.wait(20) or bench.fail("still running")
     assert (ended.exit_status, bench.printed()[0]) == (0, "ran")
-
-
-def test_rights_cannot_be_gained(bench: Bench) -> None:
-    bench.run("gains")
-    assert bench.printed()[0].startswith("root refused")
-    assert bench.printed()[1] == "no_new_privs 1"
-
-
-@needs_landlock
-def test_only_its_own_directory_is_writable(bench: Bench, tmp_path: Path) -> None:
-    shared = [Path(tempfile.gettempdir()), Path("/dev", "shm"), Path("/")]
-    places = [bench.build, tmp_path, PROJECT, Path(".."), *shared]
-    targets = [place / f"written-by-{tmp_path.name}" for place in places]
-    bench.run("writes", *targets, bench.directory.log("stdout"))
-    assert len(bench.printed()) == len(targets) + 1
-    assert all("refused" in line for line in bench.printed())
-    assert (bench.directory.cwd / "inside.txt").read_text() == "allowed"
-    assert not any(target.exists() for target in targets[:-1])
-
-
-@needs_landlock
-def test_others_memory_and_files_cannot_be_read(bench: Bench) -> None:
-    secret = bench.top / "secret"
-    secret.write_text("secret")
-    secret.chmod(0o644)
-    bench.run("looks", os.getpid(), secret)
-    assert len(bench.printed()) == 5
-    assert all("refused" in line for line in bench.printed())
-
-
-@needs_landlock
-def test_others_cannot_be_killed(bench: Bench) -> None:
-    with subprocess.Popen(["/bin/sleep", "60"]) as sibling:
-        bench.run("kills", sibling.pid, os.getpid())
-        assert sibling.poll() is None
-        sibling.kill()
-    *attempts, last = bench.printed()
-    assert len(attempts) == 3
-    assert all("refused" in line for line in attempts)
-    assert last == "survived"
-
-
-@needs_landlock
-def test_network_is_out_of_reach(bench: Bench) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        bench.run("connects", server.getsockname()[1])
-        server.settimeout(0.1)
-        with pytest.raises(TimeoutError):
-            server.accept()
-    assert bench.printed()[0].startswith("tcp refused")
-
-
-def test_datagrams_do_not_leave(bench: Bench) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
-        receiver.bind(("127.0.0.1", 0))
-        receiver.settimeout(0.3)
-        if not (bench.sandbox.bubblewrap or may_leave_network()):
-            pytest.skip("this machine forbids network namespaces")
-        bench.run("sends", receiver.getsockname()[1])
-        with pytest.raises(TimeoutError):
-            receiver.recv(100)
-
-
-def test_network_can_be_asked_for(bench: Bench) -> None:
-    bench.network = True
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        bench.run("connects", server.getsockname()[1])
-    assert bench.printed()[0].startswith("tcp WORKED")
 
 
 def test_what_is_not_a_report_is_refused(bench: Bench) -> None:

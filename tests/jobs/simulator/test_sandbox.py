@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.simulator import launcher, sandbox
+from jobs.simulator import enter, launcher, layers, sandbox, seccomp
 from jobs.simulator.sandbox import (
     Confinement,
     LeasedUser,
@@ -21,7 +21,8 @@ from jobs.simulator.sandbox import (
     Sandbox,
     SandboxUnavailable,
     UnsafeProduct,
-    closed_to_others,
+    closed_folders,
+    closed_path,
     open_product,
     remove_tree,
     require_runnable,
@@ -179,27 +180,46 @@ def test_an_ordinary_user_has_no_identity_to_give(monkeypatch: pytest.MonkeyPatc
     assert LeasedUser.lease() is None
 
 
-def test_what_is_closed_to_others_is_found(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    home, build = tmp_path / "home", tmp_path / "home" / "build"
+@pytest.fixture
+def closed_home(open_place: Path) -> Path:
+    """Return a home directory that only its owner may pass, with a build two levels below it."""
+    build = open_place / "home" / "src" / "build"
     build.mkdir(parents=True)
-    (tmp_path / "link").symlink_to(build)
-    opened = closed_to_others([build])
-    home.chmod(0o700)
-    assert closed_to_others([build]) == closed_to_others([tmp_path / "link"]) == home
-    assert opened != home
+    (open_place / "link").symlink_to(build)
+    for level in (build.parent, build.parent.parent):
+        level.chmod(0o700)
+    return open_place / "home"
+
+
+def test_the_highest_closed_folder_is_found(closed_home: Path) -> None:
+    assert closed_folders([closed_home / "src" / "build"]) == [closed_home]
+    assert closed_folders([closed_home.parent / "link", closed_home / "src"]) == [closed_home]
+
+
+def test_open_folders_are_not_covered(closed_home: Path) -> None:
+    for level in (closed_home, closed_home / "src"):
+        level.chmod(0o755)
+    assert closed_folders([closed_home / "src" / "build", Path("/usr/bin")]) == []
+
+
+def test_a_path_that_is_itself_closed_is_found(closed_home: Path) -> None:
+    build = closed_home / "src" / "build"
+    assert closed_path([build, build.parent]) == build.parent
+    (build / "file").touch(mode=0o600)
+    assert closed_path([build, build / "file"]) == build / "file"
 
 
 # Layers
 
 
-def confinement(tmp_path: Path, *, network: bool = False, uid: int | None = None) -> Confinement:
+def confinement(tmp_path: Path, *, exit_port: int | None = None, uid: int | None = None) -> Confinement:
     return Confinement(
         directory=PrivateDirectory.create(tmp_path),
         readable=[tmp_path],
-        network=network,
+        exit_port=exit_port,
         uid=uid,
         resource_limits={},
+        memory_bytes=1,
         disk_bytes=1,
         wall_seconds=1,
     )
@@ -213,39 +233,45 @@ def broken_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
-def test_without_bubblewrap_the_other_layers_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_bubblewrap_the_other_layers_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert Sandbox.for_mode("auto").bubblewrap is None
-
-
-def test_required_and_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(SandboxUnavailable, match="Install the package bubblewrap"):
-        Sandbox.for_mode("required")
+    assert Sandbox.for_mode("required") == Sandbox(None, "required")
 
 
 @pytest.mark.usefixtures("broken_bubblewrap")
-def test_a_bubblewrap_that_cannot_work_is_as_good_as_none() -> None:
-    assert Sandbox.for_mode("auto").bubblewrap is None
-    with pytest.raises(SandboxUnavailable, match="cannot create a sandbox"):
-        Sandbox.for_mode("required")
+def test_a_bubblewrap_that_cannot_work_is_not_used() -> None:
+    assert Sandbox.for_mode("required").bubblewrap is None
 
 
-def test_the_network_is_shared_only_when_asked_for(tmp_path: Path) -> None:
-    without = sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path))
-    granted = sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path, network=True))
-    assert "--unshare-net" in without
-    assert "--unshare-net" not in granted
-    assert ("/etc/resolv.conf" in without, "/etc/resolv.conf" in granted) == (False, True)
+@pytest.mark.parametrize("port", [None, 3128])
+def test_the_network_of_the_machine_is_never_shared(tmp_path: Path, port: int | None) -> None:
+    command = sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path, exit_port=port))
+    assert "--unshare-net" in command
+    assert "/etc/resolv.conf" not in command
+    assert "/etc/hosts" not in command
+    assert ("/etc/ssl" in command) is (port is not None)
 
 
 def test_capabilities_are_added_only_for_another_identity(tmp_path: Path) -> None:
     assert "--cap-add" not in sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path))
     command = sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path, uid=61184))
     granted = [after for before, after in itertools.pairwise(command) if before == "--cap-add"]
-    assert granted[:2] == ["CAP_SETUID", "CAP_SETGID"]
+    assert granted == ["CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"]
     assert command[command.index("--cap-drop") + 1] == "ALL"
     assert "--unshare-user" not in command
+
+
+def test_each_protection_has_a_layer_that_is_missed() -> None:
+    every = {source for sources in layers.PROTECTIONS.values() for source in sources}
+    assert layers.missing(every) == []
+    assert layers.missing([]) == list(layers.PROTECTIONS)
+    assert layers.missing({"landlock", "own_uid", "seccomp", "rlimits"}) == ["a network namespace"]
+
+
+def test_a_machine_without_a_filter_lacks_seccomp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    assert Sandbox(None).second_stage(["/bin/true"], confinement(tmp_path))["seccomp"] == ""
+    assert not seccomp.is_supported("riscv64")
 
 
 BUBBLEWRAP = Path(shutil.which("bwrap") or "/nowhere/bwrap")
@@ -266,6 +292,7 @@ def test_bubblewrap_alone_leaves_one_directory_writable(tmp_path: Path) -> None:
 
 @pytest.fixture
 def executable(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o755)
     path = tmp_path / "simc"
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)
@@ -282,6 +309,13 @@ def test_an_executable_outside_of_the_build_is_not_runnable(executable: Path, tm
     (tmp_path / "build" / "simc").symlink_to(executable)
     with pytest.raises(NotRunnable, match=f"leads to {executable}"):
         require_runnable(tmp_path / "build" / "simc", readable=[tmp_path / "build"])
+
+
+@needs_root
+def test_a_build_that_is_closed_is_refused_by_name(executable: Path) -> None:
+    executable.chmod(0o700)
+    with pytest.raises(NotRunnable, match=f"{executable} is closed to other users"):
+        require_runnable(executable, readable=[executable.parent])
 
 
 def test_a_plain_file_is_not_runnable(executable: Path) -> None:
@@ -301,7 +335,7 @@ def test_what_is_no_executable_at_all_is_not_runnable(path: str) -> None:
 
 @pytest.mark.parametrize(("abi", "bits"), [(1, 13), (2, 14), (3, 15), (4, 15), (5, 16), (7, 16)])
 def test_rights_known_to_each_kernel(abi: int, bits: int) -> None:
-    assert launcher.landlock_rights(abi) == (1 << bits) - 1
+    assert enter.landlock_rights(abi) == (1 << bits) - 1
 
 
 def test_disk_use_counts_entries_and_blocks_but_follows_no_link(tmp_path: Path) -> None:
@@ -325,8 +359,9 @@ def test_disk_use_of_a_directory_that_is_gone(tmp_path: Path) -> None:
 ALONE = """
 import os, socket, sys
 sys.path.insert(0, sys.argv[1])
-import launcher
-assert launcher.restrict_by_landlock({"network": False, "readable": ["/"], "writable": []})
+import enter
+enter.prctl(enter.PR_SET_NO_NEW_PRIVS, 1)
+assert enter.restrict_by_landlock({"exit_port": None, "readable": ["/"], "writable": []})
 for action in (
     lambda: socket.create_connection(("127.0.0.1", int(sys.argv[2]))),
     lambda: socket.create_server(("127.0.0.1", 0)),
@@ -342,7 +377,7 @@ for action in (
 """
 
 
-@pytest.mark.skipif(launcher.landlock_abi() < 6, reason="this kernel's Landlock covers files only, if it has one")
+@pytest.mark.skipif(enter.landlock_abi() < 6, reason="this kernel's Landlock covers files only, if it has one")
 def test_landlock_alone_holds_files_network_and_signals(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         command = [sys.executable, "-S", "-c", ALONE, str(sandbox.LAUNCHER.parent), str(server.getsockname()[1])]

@@ -1,0 +1,29 @@
+"""The layers of the sandbox, and which of them a deployment demands.
+
+A layer's name is what the launcher reports and a run records. A protection may come from more than one layer.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Literal
+
+# `required` demands every protection; `auto` runs with what the machine offers, above a floor.
+Mode = Literal["required", "auto"]
+
+PROTECTIONS: Mapping[str, tuple[str, ...]] = {
+    "a private view of the file system": ("bubblewrap", "landlock"),
+    "an identity of its own": ("own_uid", "user_namespace"),
+    "a network namespace": ("network_namespace",),
+    "seccomp": ("seccomp",),
+    "resource limits": ("rlimits",),
+}
+FLOOR: Mapping[str, tuple[str, ...]] = {
+    "seccomp": PROTECTIONS["seccomp"],
+    "an identity of its own or Landlock": ("own_uid", "user_namespace", "landlock"),
+    "resource limits": PROTECTIONS["resource limits"],
+}
+DEMANDED: Mapping[Mode, Mapping[str, tuple[str, ...]]] = {"required": PROTECTIONS, "auto": FLOOR}
+
+
+def missing(layers: Collection[str]) -> list[str]:
+    """Return the protections that none of these layers gives."""
+    return [name for name, sources in PROTECTIONS.items() if not set(sources) & set(layers)]

@@ -1,0 +1,252 @@
+"""The seccomp filter of a simulator: a BPF program that decides which system calls it may make (seccomp(2)).
+
+The filter allows everything a program needs to compute, and refuses what would lead out of the sandbox: sockets,
+namespaces, mounts, other processes' memory, and kernel interfaces with a long record of flaws. A foreign ABI, whose
+calls have other numbers, is killed; a call newer than this list does not exist.
+"""
+
+import errno
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+# linux/filter.h, linux/bpf_common.h
+LOAD, JUMP_EQUAL, JUMP_AT_LEAST, JUMP_ABOVE, JUMP_ANY_BIT, AND, RETURN = 0x20, 0x15, 0x35, 0x25, 0x45, 0x54, 0x06
+# linux/seccomp.h
+ALLOW, KILL_PROCESS, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+# Offsets in struct seccomp_data; both machines are little-endian, so the low half of an argument comes first.
+NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16
+
+# linux/audit.h
+ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+# Calls from here on are those of the x32 ABI, which shares x86-64's architecture.
+X32_BIT = 0x40000000
+# The newest call whose effect on the sandbox was considered (Linux 6.18).
+NEWEST_CALL = 469
+
+AF_UNIX, AF_INET = 1, 2
+SOCK_STREAM, SOCK_SEQPACKET, SOCK_TYPE_MASK = 1, 5, 0xF
+MAP_SHARED_ANONYMOUS = 0x21
+TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+# CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+NEW_NAMESPACES = 0x00020000 | 0x7E000000
+
+# Refused calls: the number on x86-64 and on aarch64; None where a machine lacks the call.
+DENIED: dict[str, tuple[int | None, int | None]] = {
+    # Namespaces and mounts, by the old and the new interface
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "chroot": (161, 51),
+    "pivot_root": (155, 41),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "open_tree_attr": (467, 467),
+    # Other processes
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440),
+    "pidfd_getfd": (438, 438),
+    "kcmp": (312, 272),
+    # Kernel interfaces with more rights than a computation needs
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "fanotify_init": (300, 262),
+    "fanotify_mark": (301, 263),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "personality": (135, 92),
+    "modify_ldt": (154, None),
+    "uselib": (134, None),
+    "iopl": (172, None),
+    "ioperm": (173, None),
+    "syslog": (103, 116),
+    # Files by handle, which leads past every directory's permissions
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    # Memory that no directory and no process accounts for
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    # System V IPC and message queues: shared by all processes of a machine
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "shmdt": (67, 197),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semctl": (66, 191),
+    "semtimedop": (220, 192),
+    "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    # The machine itself
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "create_module": (174, None),
+    "query_module": (178, None),
+    "reboot": (169, 142),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "acct": (163, 89),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "clock_adjtime": (305, 266),
+    "adjtimex": (159, 171),
+    "vhangup": (153, 58),
+}
+# Calls that are judged by their arguments.
+CLONE, CLONE3 = (56, 220), (435, 435)
+SOCKET, SOCKETPAIR = (41, 198), (53, 199)
+MMAP, IOCTL = (9, 222), (16, 29)
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One BPF instruction; the labels are resolved to distances when the program is packed."""
+
+    code: int
+    value: int
+    then: str = ""
+    otherwise: str = ""
+
+
+@dataclass(slots=True)
+class Assembler:
+    """Collects instructions and labels. A jump to the empty label goes on with the next instruction."""
+
+    instructions: list[Instruction] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+
+    def add(self, code: int, value: int, then: str = "", otherwise: str = "") -> None:
+        """Append an instruction."""
+        self.instructions.append(Instruction(code, value, then, otherwise))
+
+    def label(self, name: str) -> None:
+        """Name the next instruction. Raises ValueError for a name given twice."""
+        if name in self.labels:
+            raise ValueError(f"the label {name} is defined twice")
+        self.labels[name] = len(self.instructions)
+
+    def pack(self) -> bytes:
+        """Return the program as the kernel takes it. Raises ValueError for a jump that is backward or too far."""
+        return b"".join(self._packed())
+
+    def _packed(self) -> Iterator[bytes]:
+        for place, each in enumerate(self.instructions):
+            distances = [self._distance(place, label) for label in (each.then, each.otherwise)]
+            yield struct.pack("<HBBI", each.code, *distances, each.value)
+
+    def _distance(self, place: int, label: str) -> int:
+        distance = self.labels[label] - place - 1 if label else 0
+        if not 0 <= distance <= 255:
+            raise ValueError(f"{label} cannot be reached from instruction {place}")
+        return distance
+
+
+def is_supported(machine: str) -> bool:
+    """Return whether there is a filter for a machine, by its name in `uname -m`."""
+    return machine in ARCHITECTURES
+
+
+def program(machine: str, *, inet: bool) -> bytes:
+    """Return the filter for a machine; with `inet`, sockets of IPv4 are allowed. Raises KeyError for others."""
+    column = list(ARCHITECTURES).index(machine)
+    assembler = Assembler()
+    _require_architecture(assembler, machine)
+    for call, label in _judged_calls():
+        assembler.add(JUMP_EQUAL, call[column], label)
+    for number in _denied_numbers(column):
+        assembler.add(JUMP_EQUAL, number, "refuse")
+    assembler.add(RETURN, ALLOW)
+    _judge_arguments(assembler, inet=inet)
+    for name, verdict in (
+        ("allow", ALLOW),
+        ("refuse", ERRNO | errno.EPERM),
+        ("refuse family", ERRNO | errno.EAFNOSUPPORT),
+        ("unknown", ERRNO | errno.ENOSYS),
+        ("kill", KILL_PROCESS),
+    ):
+        assembler.label(name)
+        assembler.add(RETURN, verdict)
+    return assembler.pack()
+
+
+def _require_architecture(assembler: Assembler, machine: str) -> None:
+    """Begin the filter: kill foreign ABIs, and load the number of the call."""
+    assembler.add(LOAD, ARCHITECTURE)
+    assembler.add(JUMP_EQUAL, ARCHITECTURES[machine], "", "kill")
+    assembler.add(LOAD, NUMBER)
+    assembler.add(JUMP_AT_LEAST, X32_BIT, "kill")
+    assembler.add(JUMP_ABOVE, NEWEST_CALL, "unknown")
+
+
+def _judged_calls() -> Iterable[tuple[tuple[int, int], str]]:
+    """Return the calls that are judged by their arguments, and where; frequent ones come first."""
+    return (
+        (MMAP, "mmap"),
+        (IOCTL, "ioctl"),
+        (CLONE, "clone"),
+        # Its flags lie in memory, where a filter cannot look; libraries fall back on clone.
+        (CLONE3, "unknown"),
+        (SOCKET, "socket"),
+        (SOCKETPAIR, "socketpair"),
+    )
+
+
+def _denied_numbers(column: int) -> list[int]:
+    numbers = (numbers[column] for numbers in DENIED.values())
+    return [number for number in numbers if number is not None]
+
+
+def _judge_arguments(assembler: Assembler, *, inet: bool) -> None:
+    def load(argument: int) -> None:
+        assembler.add(LOAD, ARGUMENTS + 8 * argument)
+
+    # Shared memory without a file stays allocated while no process shows it as its own.
+    assembler.label("mmap")
+    load(3)
+    assembler.add(AND, MAP_SHARED_ANONYMOUS)
+    assembler.add(JUMP_EQUAL, MAP_SHARED_ANONYMOUS, "refuse", "allow")
+    # Typing into the terminal that the worker may have been started from.
+    assembler.label("ioctl")
+    load(1)
+    assembler.add(JUMP_EQUAL, TIOCSTI, "refuse")
+    assembler.add(JUMP_EQUAL, TIOCLINUX, "refuse", "allow")
+    assembler.label("clone")
+    load(0)
+    assembler.add(JUMP_ANY_BIT, NEW_NAMESPACES, "refuse", "allow")
+    assembler.label("socket")
+    if inet:
+        load(0)
+        assembler.add(JUMP_EQUAL, AF_INET, "allow")
+    assembler.add(RETURN, ERRNO | errno.EAFNOSUPPORT)
+    # A datagram pair can send to any other socket by its path; the two other types cannot.
+    assembler.label("socketpair")
+    load(0)
+    assembler.add(JUMP_EQUAL, AF_UNIX, "", "refuse family")
+    load(1)
+    assembler.add(AND, SOCK_TYPE_MASK)
+    assembler.add(JUMP_EQUAL, SOCK_STREAM, "allow")
+    assembler.add(JUMP_EQUAL, SOCK_SEQPACKET, "allow", "refuse")

@@ -1,0 +1,118 @@
+"""A bench for simulators that misbehave: it runs `hostile.py` in the sandbox, below one directory."""
+
+import dataclasses
+import functools
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from jobs.simulator import enter
+from jobs.simulator.process import Ended, Limits, SimulatorProcess
+from jobs.simulator.sandbox import PrivateDirectory, Sandbox, bubblewrap_works
+
+HOSTILE = Path(__file__).with_name("hostile.py")
+PROJECT = Path(__file__).parents[3]
+LIMITS = Limits(
+    wall_seconds=60,
+    cpu_seconds=20,
+    memory_bytes=512 << 20,
+    file_bytes=4 << 20,
+    disk_bytes=8 << 20,
+    processes=30,
+    open_files=64,
+    log_bytes=20_000,
+    output_bytes=2 << 20,
+)
+
+has_landlock = enter.landlock_abi() > 0
+needs_landlock = pytest.mark.skipif(not has_landlock, reason="this kernel has no Landlock")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a simulator as somebody else")
+
+
+@functools.cache
+def may_leave_network() -> bool:
+    code = "from jobs.simulator import enter; raise SystemExit(not enter.leave_network())"
+    return subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
+
+
+def sandboxes() -> Iterator[Sandbox]:
+    """Yield the ways to contain a simulator on this machine: without bubblewrap and, where it works, with it."""
+    yield Sandbox(None, "auto")
+    found = shutil.which("bwrap")
+    if found and bubblewrap_works(Path(found)):
+        yield Sandbox(Path(found), "auto")
+
+
+def alive(marker: Path) -> list[str]:
+    """Command lines of living processes that name a path."""
+    lines = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if os.fsencode(marker) in line and process.name != str(os.getpid()):
+            lines.append(line.replace(b"\0", b" ").decode())
+    return lines
+
+
+def eventually(condition: Callable[[], bool], *, seconds: float = 20.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+class Bench:
+    """Runs the stand-in below one directory, whose name then tells its processes from all others."""
+
+    def __init__(self, top: Path, sandbox: Sandbox) -> None:
+        self.top = top
+        self.sandbox = sandbox
+        self.updates: list[tuple[str, str]] = []
+        self.limits = LIMITS
+        self.proxy: Callable[[socket.socket], AbstractContextManager[object]] | None = None
+        self.build = top / "build"
+        self.build.mkdir()
+        self.executable = self.build / "simulator"
+        self.executable.write_text(f"#!{sys.executable}\n{HOSTILE.read_text()}")
+        self.executable.chmod(0o755)
+        self.directory = PrivateDirectory.create(top)
+
+    def process(self, *command: object) -> SimulatorProcess:
+        return SimulatorProcess(
+            [str(self.executable), *map(str, command)],
+            directory=self.directory,
+            sandbox=self.sandbox,
+            limits=self.limits,
+            readable=[self.build, Path(sys.prefix), Path(sys.base_prefix)],
+            on_line=lambda stream, text: self.updates.append((stream, text)),
+            proxy=self.proxy,
+        )
+
+    def run(self, *command: object, seconds: float = 60.0) -> Ended:
+        with self.process(*command) as process:
+            return process.wait(seconds) or self.fail("the simulator did not end")
+
+    def fail(self, reason: str) -> Ended:
+        raise AssertionError(f"{reason}; it printed {self.updates[-20:]}")
+
+    def limit(self, **changes: int) -> None:
+        self.limits = dataclasses.replace(self.limits, **changes)
+
+    def printed(self, stream: str = "stdout") -> list[str]:
+        return [text for where, text in self.updates if where == stream]
+
+    def heard(self, text: str) -> bool:
+        return eventually(lambda: text in self.printed())
+
+    def log(self, stream: str = "stdout") -> str:
+        return self.directory.log(stream).read_text()

@@ -1,0 +1,48 @@
+"""Run a command under a seccomp policy that refuses some system calls, as many containers' policies do.
+
+`container.py CALL,CALL… COMMAND…`
+"""
+
+import os
+import platform
+import sys
+
+from jobs.simulator import enter, seccomp
+
+CALLS = {
+    "landlock": {"x86_64": 444, "aarch64": 444},
+    "unshare": {"x86_64": 272, "aarch64": 97},
+    "mount": {"x86_64": 165, "aarch64": 40},
+    "seccomp": {"x86_64": 157, "aarch64": 167},
+}
+
+
+def policy(names: list[str]) -> bytes:
+    """Return a filter that refuses the named calls; `unshare` includes clone with a namespace, as in practice."""
+    machine = platform.machine()
+    assembler = seccomp.Assembler()
+    assembler.add(seccomp.LOAD, seccomp.NUMBER)
+    for name in names:
+        assembler.add(seccomp.JUMP_EQUAL, CALLS[name][machine], name if name == "seccomp" else "refuse")
+    if "unshare" in names:
+        assembler.add(seccomp.JUMP_EQUAL, seccomp.CLONE[machine == "aarch64"], "clone")
+    assembler.add(seccomp.RETURN, seccomp.ALLOW)
+    assembler.label("clone")
+    assembler.add(seccomp.LOAD, seccomp.ARGUMENTS)
+    assembler.add(seccomp.JUMP_ANY_BIT, seccomp.NEW_NAMESPACES, "refuse", "allow")
+    # prctl, whose first argument asks for a filter
+    assembler.label("seccomp")
+    assembler.add(seccomp.LOAD, seccomp.ARGUMENTS)
+    assembler.add(seccomp.JUMP_EQUAL, enter.PR_SET_SECCOMP, "refuse", "allow")
+    assembler.label("allow")
+    assembler.add(seccomp.RETURN, seccomp.ALLOW)
+    assembler.label("refuse")
+    assembler.add(seccomp.RETURN, seccomp.ERRNO | 1)
+    return assembler.pack()
+
+
+if __name__ == "__main__":
+    enter.prctl(enter.PR_SET_NO_NEW_PRIVS, 1)
+    if not enter.restrict_system_calls(policy(sys.argv[1].split(","))):
+        sys.exit("the policy could not be installed")
+    os.execv(sys.argv[2], sys.argv[2:])  # noqa: S606 - becomes the command

@@ -1,0 +1,36 @@
+"""The sandbox of a worker without root's rights: the tests of this folder once more, as an ordinary user."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.simulator.bench import PROJECT, needs_root
+
+FILES = ("test_hostile.py", "test_sandbox.py")
+# Without the services and Django's settings, which these tests do not need.
+OPTIONS = ("-c", os.devnull, "-p", "no:django", "-p", "no:cacheprovider", "-q", "-rs", "--rootdir", str(PROJECT))
+
+
+@needs_root
+@pytest.mark.timeout(300)
+def test_the_sandbox_holds_for_an_ordinary_worker(open_place: Path) -> None:
+    folder = Path(__file__).parent
+    tests = [*OPTIONS, "--confcutdir", str(folder), *(str(folder / name) for name in FILES)]
+    command = [sys.executable, "-m", "tests.jobs.simulator.ordinary_user", str(open_place), sys.executable]
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [*command, "-m", "pytest", *tests],
+        cwd=PROJECT,
+        env=environment | {"HOME": str(open_place), "TMPDIR": str(open_place)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed
+    assert int(passed[1]) > 90

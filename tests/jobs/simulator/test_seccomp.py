@@ -1,0 +1,179 @@
+"""The seccomp filter, evaluated as the kernel does, for both machines it is made for."""
+
+import errno
+import operator
+import re
+import struct
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from jobs.simulator import seccomp
+
+MACHINES = list(seccomp.ARCHITECTURES)
+ALLOWED, KILLED = seccomp.ALLOW, seccomp.KILL_PROCESS
+REFUSED, UNKNOWN = seccomp.ERRNO | errno.EPERM, seccomp.ERRNO | errno.ENOSYS
+NO_FAMILY = seccomp.ERRNO | errno.EAFNOSUPPORT
+# read, write, execve, exit_group, futex, brk, getrandom
+HARMLESS = {"x86_64": (0, 1, 59, 231, 202, 12, 318), "aarch64": (63, 64, 221, 94, 98, 214, 278)}
+HEADERS = {"x86_64": "x86_64-linux-gnu/asm/unistd_64.h", "aarch64": "asm-generic/unistd.h"}
+DEFINITION = re.compile(r"#define __NR(?:3264)?_(\w+)\s+(\d+)")
+JUMPS: dict[int, Callable[[int, int], object]] = {
+    seccomp.JUMP_EQUAL: operator.eq,
+    seccomp.JUMP_AT_LEAST: operator.ge,
+    seccomp.JUMP_ABOVE: operator.gt,
+    seccomp.JUMP_ANY_BIT: operator.and_,
+}
+
+
+def evaluate(program: bytes, data: bytes) -> int:
+    """Return the verdict of a BPF program on a struct seccomp_data."""
+    instructions = list(struct.iter_unpack("<HBBI", program))
+    place = accumulator = 0
+    while True:
+        code, then, otherwise, value = instructions[place]
+        place += 1
+        if code == seccomp.RETURN:
+            return int(value)
+        if code == seccomp.LOAD:
+            accumulator = struct.unpack_from("<I", data, value)[0]
+        elif code == seccomp.AND:
+            accumulator &= value
+        else:
+            place += then if JUMPS[code](accumulator, value) else otherwise
+
+
+@pytest.fixture(params=MACHINES)
+def machine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def verdict(machine: str, number: int, *arguments: int, inet: bool = False, architecture: int | None = None) -> int:
+    padded = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
+    found = seccomp.ARCHITECTURES[machine] if architecture is None else architecture
+    return evaluate(seccomp.program(machine, inet=inet), struct.pack("<iIQ6Q", number, found, 0, *padded))
+
+
+def number_of(call: tuple[int, int], machine: str) -> int:
+    return call[MACHINES.index(machine)]
+
+
+def test_harmless_calls_are_allowed(machine: str) -> None:
+    assert {verdict(machine, number) for number in HARMLESS[machine]} == {ALLOWED}
+
+
+@pytest.mark.parametrize("name", seccomp.DENIED)
+def test_a_denied_call_is_refused(machine: str, name: str) -> None:
+    number = seccomp.DENIED[name][MACHINES.index(machine)]
+    assert number is None or verdict(machine, number) == REFUSED
+
+
+def test_all_other_calls_pass_and_new_ones_do_not_exist(machine: str) -> None:
+    column = MACHINES.index(machine)
+    judged = {numbers[column] for numbers in (*seccomp.DENIED.values(), seccomp.SOCKET, seccomp.SOCKETPAIR)}
+    others = set(range(seccomp.NEWEST_CALL + 1)) - judged - {number_of(seccomp.CLONE3, machine)}
+    assert {verdict(machine, number) for number in others} == {ALLOWED}
+    assert {verdict(machine, number) for number in (seccomp.NEWEST_CALL + 1, 5000)} == {UNKNOWN}
+
+
+@pytest.mark.parametrize("architecture", [0x40000003, 0x40000028, 0, *seccomp.ARCHITECTURES.values()])
+def test_a_foreign_abi_is_killed(machine: str, architecture: int) -> None:
+    expected = ALLOWED if architecture == seccomp.ARCHITECTURES[machine] else KILLED
+    assert verdict(machine, HARMLESS[machine][0], architecture=architecture) == expected
+
+
+def test_the_x32_abi_is_killed(machine: str) -> None:
+    assert {verdict(machine, seccomp.X32_BIT + number) for number in (0, 41, 0x3FFFFFFF)} == {KILLED}
+
+
+@pytest.mark.parametrize("bit", [17, 25, 26, 27, 28, 29, 30])
+def test_a_new_namespace_is_refused_and_a_thread_is_not(machine: str, bit: int) -> None:
+    clone = number_of(seccomp.CLONE, machine)
+    assert verdict(machine, clone, 1 << bit | 17) == REFUSED
+    assert verdict(machine, clone, 0x3D0F00) == ALLOWED
+    assert verdict(machine, number_of(seccomp.CLONE3, machine)) == UNKNOWN
+
+
+@pytest.mark.parametrize("family", range(46))
+def test_sockets_are_an_allow_list(machine: str, family: int) -> None:
+    number = number_of(seccomp.SOCKET, machine)
+    assert verdict(machine, number, family) == NO_FAMILY
+    with_exit = verdict(machine, number, family, inet=True)
+    assert with_exit == (ALLOWED if family == seccomp.AF_INET else NO_FAMILY)
+
+
+def test_a_pair_of_sockets_cannot_address_a_third(machine: str) -> None:
+    pair, nonblocking = number_of(seccomp.SOCKETPAIR, machine), 0o4000
+    kinds = {kind: verdict(machine, pair, seccomp.AF_UNIX, kind | nonblocking) for kind in range(8)}
+    assert {kind for kind, found in kinds.items() if found == ALLOWED} == {1, 5}
+    assert verdict(machine, pair, seccomp.AF_INET, 1) == NO_FAMILY
+
+
+def test_memory_that_nobody_owns_is_refused(machine: str) -> None:
+    mmap = number_of(seccomp.MMAP, machine)
+    shared_anonymous, shared_validated, private_anonymous, shared_file = 0x21, 0x23, 0x22, 0x01
+    assert verdict(machine, mmap, 0, 4096, 3, shared_anonymous) == REFUSED
+    assert verdict(machine, mmap, 0, 4096, 3, shared_validated) == REFUSED
+    assert verdict(machine, mmap, 0, 4096, 3, private_anonymous) == ALLOWED
+    assert verdict(machine, mmap, 0, 4096, 3, shared_file) == ALLOWED
+
+
+def test_typing_into_a_terminal_is_refused(machine: str) -> None:
+    ioctl, get_size = number_of(seccomp.IOCTL, machine), 0x5413
+    assert verdict(machine, ioctl, 0, seccomp.TIOCSTI) == verdict(machine, ioctl, 0, seccomp.TIOCLINUX) == REFUSED
+    assert verdict(machine, ioctl, 0, get_size) == ALLOWED
+
+
+def test_only_the_low_half_of_an_argument_is_what_the_kernel_reads(machine: str) -> None:
+    # Both calls take 32-bit values, so high bits must not lead past the filter.
+    assert verdict(machine, number_of(seccomp.SOCKET, machine), 1 << 32 | seccomp.AF_UNIX, inet=True) == NO_FAMILY
+    assert verdict(machine, number_of(seccomp.CLONE, machine), 1 << 32 | 1 << 28) == REFUSED
+
+
+def test_every_jump_is_forward_and_every_path_returns(machine: str) -> None:
+    program = list(struct.iter_unpack("<HBBI", seccomp.program(machine, inet=True)))
+    assert program[-1][0] == seccomp.RETURN
+    assert all(place + 1 + max(each[1], each[2]) < len(program) for place, each in enumerate(program[:-1]))
+    assert len(program) < 200
+
+
+def test_a_label_is_given_once_and_never_behind() -> None:
+    assembler = seccomp.Assembler()
+    assembler.label("twice")
+    with pytest.raises(ValueError, match="twice"):
+        assembler.label("twice")
+    assembler.add(seccomp.RETURN, 0)
+    assembler.add(seccomp.JUMP_EQUAL, 0, "twice")
+    with pytest.raises(ValueError, match="cannot be reached"):
+        assembler.pack()
+
+
+def test_a_jump_that_is_too_far_is_an_error() -> None:
+    assembler = seccomp.Assembler()
+    assembler.add(seccomp.JUMP_EQUAL, 0, "far")
+    for _ in range(256):
+        assembler.add(seccomp.LOAD, 0)
+    assembler.label("far")
+    assembler.add(seccomp.RETURN, 0)
+    with pytest.raises(ValueError, match="cannot be reached"):
+        assembler.pack()
+
+
+def test_numbers_agree_with_the_system_headers(machine: str) -> None:
+    header = Path("/usr/include", HEADERS[machine])
+    if not header.exists():
+        pytest.skip("the kernel's headers (linux-libc-dev) are not installed")
+    known = {name: int(number) for name, number in DEFINITION.findall(header.read_text())}
+    column = MACHINES.index(machine)
+    named = {name: numbers[column] for name, numbers in seccomp.DENIED.items() if name in known}
+    named |= {name: number_of(getattr(seccomp, name.upper()), machine) for name in ("clone", "socket", "mmap")}
+    assert {name: known[name] for name in named} == named
+    assert len(named) > len(seccomp.DENIED) - 12
+
+
+def test_no_number_is_listed_twice(machine: str) -> None:
+    column = MACHINES.index(machine)
+    numbers = sorted(number[column] or 0 for number in seccomp.DENIED.values() if number[column])
+    assert all(one != next_ for one, next_ in pairwise(numbers))
