@@ -1,14 +1,17 @@
 """What happens once when the jobs' code is loaded."""
 
 from django.apps import AppConfig
+from django.conf import settings
 
 
 class JobsConfig(AppConfig):
     name = "jobs"
 
     def ready(self) -> None:
-        """Add the queue's gauges to the service's metrics."""
+        """Check the hosts that simulators can reach; add the queue's gauges to the service's metrics."""
+        from jobs.game_api_proxy import require_public_names
         from jobs.metrics import QueueCollector
         from simservice.metrics import REGISTRY
 
+        require_public_names(settings.GAME_API_HOSTS)
         REGISTRY.register(QueueCollector())

@@ -52,7 +52,7 @@ IGNORED = words(
     max_aoe_enemies maximize_reporting optimal_raid optimize_expressions party process_priority
     profileset_init_threads
     profileset_multiactor_base_name profileset_output_data profileset_report_player_index profileset_work_threads
-    ptr queue_lag raid_events raid_events+ reforge_plot_output_file report_details report_pets_separately
+    proxy ptr queue_lag raid_events raid_events+ reforge_plot_output_file report_details report_pets_separately
     report_precision report_progress report_raid_summary report_rng report_targets save_profiles
     save_raid_summary single_actor_batch statistics_level strict_gcd_queue
     strict_work_queue target_error_role target_level target_level+ target_race timewalk travel_variance

@@ -97,6 +97,16 @@ SIM_MEMORY_BYTES = env.int("SIM_MEMORY_BYTES", default=4 << 30)
 SIM_DISK_BYTES = env.int("SIM_DISK_BYTES", default=512 << 20)
 SIM_OUTPUT_BYTES = env.int("SIM_OUTPUT_BYTES", default=256 << 20)
 
+# The only hosts that a simulator with game credentials can reach, on port 443 (checked in jobs/apps.py)
+GAME_API_HOSTS = env.list(
+    "GAME_API_HOSTS",
+    default=[
+        *(f"{region}.battle.net" for region in ("us", "eu", "apac")),
+        *(f"{region}.api.blizzard.com" for region in ("us", "eu", "kr", "tw")),
+        *(f"{name}.battlenet.com.cn" for name in ("www", "gateway")),
+    ],
+)
+
 # Staying up: how many jobs may wait (0: any number), the seconds of an announced maintenance (0: none), and who
 # may read /metrics (empty: nobody)
 MAX_QUEUE_LENGTH = env.int("MAX_QUEUE_LENGTH", default=100_000)

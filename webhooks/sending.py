@@ -4,12 +4,12 @@ No proxy of the environment is asked and no redirect followed, because nothing h
 """
 
 import io
-import queue
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
 from http.client import HTTPException, HTTPResponse
@@ -119,29 +119,37 @@ def resolve(target: addresses.Target, *, deadline: Deadline) -> list[str]:
 
 
 def look_up(host: str, port: int, *, deadline: Deadline) -> list[str]:
-    """Return all addresses of a name. Raises Failed.
+    """Return all addresses of a name. Raises Failed, or TimeoutError when no time is left."""
+    seconds = deadline.left()
+    try:
+        found = ask_resolver(host, port).result(timeout=seconds)
+    except TimeoutError:
+        raise Failed(
+            Problem.DNS, f"The name {host} was not resolved within {deadline.seconds:g} seconds."
+        ) from None
+    except (OSError, UnicodeError):
+        found = []
+    if not found:
+        raise Failed(Problem.DNS, f"The name {host} does not lead to any address.")
+    return found
+
+
+def ask_resolver(host: str, port: int) -> Future[list[str]]:
+    """Return the future addresses of a name, which may raise OSError or UnicodeError.
 
     The system's resolver cannot be interrupted, so it has a thread of its own, which is left behind when it hangs.
     """
-    answers: queue.SimpleQueue[list[str] | OSError | UnicodeError] = queue.SimpleQueue()
+    answer: Future[list[str]] = Future()
 
     def ask() -> None:
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
         except (OSError, UnicodeError) as error:
-            answers.put(error)
+            answer.set_exception(error)
         else:
-            answers.put(list(dict.fromkeys(str(entry[4][0]) for entry in found)))
+            answer.set_result(list(dict.fromkeys(str(entry[4][0]) for entry in found)))
 
-    threading.Thread(target=ask, name="webhook-lookup", daemon=True).start()
-    try:
-        answer = answers.get(timeout=deadline.left())
-    except queue.Empty:
-        raise Failed(
-            Problem.DNS, f"The name {host} was not resolved within {deadline.seconds:g} seconds."
-        ) from None
-    if not isinstance(answer, list) or not answer:
-        raise Failed(Problem.DNS, f"The name {host} does not lead to any address.")
+    threading.Thread(target=ask, name="name-lookup", daemon=True).start()
     return answer
 
 

@@ -47,7 +47,8 @@ _REPORT_OPTION = {
 def arguments(*, threads: int, json_version: Literal[2, 3], html: bool, has_credentials: bool = False) -> list[str]:
     """Return the arguments of one run in a directory that holds the profile under `PROFILE_NAME`.
 
-    With game credentials beside it, items that the build does not know are looked up with them.
+    With game credentials beside it, items that the build does not know are looked up with them, through the proxy
+    on `PROXY_PORT`.
 
     The profile comes first: options apply in order and the last one wins (section 1.6), so the service's own
     follow it. File names are relative to the run's directory.
@@ -60,6 +61,8 @@ def arguments(*, threads: int, json_version: Literal[2, 3], html: bool, has_cred
         *_EVERY_RUN,
         # By default the network would be asked for such an item, without credentials slowly and in vain (2c).
         f"item_db_source={'local/bcpapi' if has_credentials else 'local'}",
+        # The one way out of the sandbox; exactly three fields, or the simulator rejects the option (2c).
+        *([f"proxy=http,127.0.0.1,{PROXY_PORT}"] if has_credentials else []),
         f"threads={threads}",
         _REPORT_OPTION[json_version],
         # Without a page wanted, the empty name takes back one the profile asked for.

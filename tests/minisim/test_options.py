@@ -57,6 +57,11 @@ def test_strict_parsing_makes_it_fatal_from_there_on(run: Run) -> None:
     assert run(MAGE, "strict_parsing=1", "bogus=1").status == 1
 
 
+def test_the_services_proxy_raises_no_warning(run: Run) -> None:
+    result = run(MAGE, "proxy=http,127.0.0.1,3128")
+    assert (result.status, result.err) == (0, "")
+
+
 def test_real_profile_lines_raise_no_warning(run: Run) -> None:
     lines = """source=default\nrace=void_elf\nrole=spell\nposition=back\ntalents=CAE\ncovenant=venthyr
         soulbind=nadjia\npotion=x_3\nset_bonus=tier_2pc=1\nactions.precombat=flask\nactions+=/frostbolt,if=a>=1

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from jobs.simulator.command import (
     PROFILE_NAME,
+    PROXY_PORT,
     BuildVersion,
     arguments,
     input_text,
@@ -64,8 +65,19 @@ class TestArguments:
         assert option in options()
 
     def test_no_option_is_given_twice(self) -> None:
-        names = [option.partition("=")[0] for option in options(html=True)]
-        assert len(names) == len(set(names))
+        for has_credentials in (False, True):
+            asked = arguments(threads=2, json_version=2, html=True, has_credentials=has_credentials)
+            names = [option.partition("=")[0] for option in asked]
+            assert len(names) == len(set(names))
+
+    def test_the_proxy_is_set_with_game_credentials_only(self) -> None:
+        proxy = f"proxy=http,127.0.0.1,{PROXY_PORT}"
+        with_credentials = arguments(threads=2, json_version=2, html=False, has_credentials=True)
+        assert with_credentials.index(proxy) > with_credentials.index(PROFILE_NAME)
+        assert not any(option.startswith("proxy=") for option in options())
+
+    def test_the_proxys_port_needs_no_rights_and_is_never_a_clients(self) -> None:
+        assert 1024 <= PROXY_PORT < 32768
 
 
 class TestInputText:
