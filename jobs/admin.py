@@ -34,7 +34,18 @@ ERROR_CODES = (
 class RunInline(ReadOnly, admin.TabularInline):
     model = Run
     extra = 0
-    fields = ["attempt", "stage", "shard", "build", "started_at", "ended_at", "wall_ms", "exit_code", "stopped_for"]
+    fields = [
+        "attempt",
+        "stage",
+        "shard",
+        "build",
+        "started_at",
+        "ended_at",
+        "wall_ms",
+        "exit_code",
+        "stopped_for",
+        "sandbox_layers",
+    ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
         return super().get_queryset(request).select_related("build")

@@ -10,6 +10,7 @@ from redis.exceptions import RedisError
 
 from jobs import forecast, lifecycle, queue, retention
 from jobs.models import HELD, WAITING, Job, Priority
+from jobs.simulator import layers
 from simservice import presence
 
 
@@ -61,7 +62,18 @@ def worker_gauges() -> list[GaugeMetricFamily]:
     return [
         gauge("workers", "Live simulation workers.", len(workers)),
         gauge("slots", "Simulations that the live workers run at the same time.", presence.slots_of(workers)),
+        protections(workers),
     ]
+
+
+def protections(workers: list[presence.Worker]) -> GaugeMetricFamily:
+    """Return on how many live workers each protection of the sandbox is missing."""
+    told = "Live simulation workers whose sandbox lacks a protection."
+    family = GaugeMetricFamily("simservice_sandbox_missing", told, labels=["protection"])
+    for name in layers.PROTECTIONS:
+        count = sum(name in layers.missing(worker.layers) for worker in workers)
+        family.add_metric([name.replace(" ", "_")], count)
+    return family
 
 
 def gauge(name: str, told: str, value: float) -> GaugeMetricFamily:

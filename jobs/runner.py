@@ -1,19 +1,23 @@
 """Simulator processes under this deployment's sandbox, limits and folders."""
 
 import os
+import shutil
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import cast
 
 from django.conf import settings
 
 from jobs.credentials import GameCredentials
-from jobs.models import Build
+from jobs.game_api_proxy import GameApiProxy
+from jobs.models import Build, Job
 from jobs.simulator import command
-from jobs.simulator.process import Limits, OnLine, OnLineEnd, SimulatorProcess, unheard
-from jobs.simulator.sandbox import PrivateDirectory, Sandbox, remove_tree
+from jobs.simulator.layers import Mode
+from jobs.simulator.process import Limits, OnLine, OnLineEnd, Proxy, SimulatorNotStarted, SimulatorProcess, unheard
+from jobs.simulator.sandbox import PrivateDirectory, Sandbox, SandboxUnavailable, remove_tree
 
 LOG_BYTES = 4 << 20
 MAX_REPORT_BYTES = 60 << 20
@@ -23,12 +27,38 @@ PROCESSES_PER_THREAD = 8
 OPEN_FILES = 128
 # CPU time is only a second line of defence behind the watched wall time, so it is generous.
 CPU_SPARE_SECONDS = 60
+PROBE_SECONDS = 30
 
 
 @cache
 def sandbox() -> Sandbox:
-    """Return the machine's sandbox, probed once. Raises SandboxUnavailable when `SANDBOX` demands what it lacks."""
-    return Sandbox.for_mode(settings.SANDBOX)
+    """Return the machine's sandbox, found once."""
+    return Sandbox.for_mode(cast(Mode, settings.SANDBOX))
+
+
+def probe_sandbox() -> list[str]:
+    """Run a program in the sandbox and return the layers that held it.
+
+    Raises SandboxUnavailable when the machine lacks what `SANDBOX` demands.
+    """
+    with private_directory() as directory:
+        process = SimulatorProcess(
+            [shutil.which("true") or "/bin/true"],
+            directory=directory,
+            sandbox=sandbox(),
+            limits=limits(threads=1, seconds=PROBE_SECONDS),
+            readable=[],
+            on_line=lambda *_: None,
+        )
+        try:
+            with process:
+                process.wait(PROBE_SECONDS)
+        except SimulatorNotStarted as error:
+            raise SandboxUnavailable(
+                f"No simulator can run here with SANDBOX={settings.SANDBOX}: {error}. "
+                "docs/security.md says what each layer needs of the machine."
+            ) from error
+        return process.layers
 
 
 def limits(*, threads: int, seconds: int) -> Limits:
@@ -55,9 +85,9 @@ def simulator(
     seconds: int,
     on_line: OnLine,
     on_line_end: OnLineEnd = unheard,
-    network: bool = False,
+    proxy: Proxy | None = None,
 ) -> SimulatorProcess:
-    """Return a build's process, ready to be started in a private directory."""
+    """Return a build's process, ready to be started in a private directory, with `proxy` at its only exit."""
     return SimulatorProcess(
         [build.executable, *arguments],
         directory=directory,
@@ -66,8 +96,13 @@ def simulator(
         readable=[Path(path) for path in build.readable_paths],
         on_line=on_line,
         on_line_end=on_line_end,
-        network=network,
+        proxy=proxy,
     )
+
+
+def game_api_proxy(job: Job) -> Proxy:
+    """Return what serves a job's exit to the game platform."""
+    return partial(GameApiProxy, hosts=settings.GAME_API_HOSTS, job_id=job.pk)
 
 
 def prepare(

@@ -124,7 +124,7 @@ class Stages:
             seconds=math.ceil(self.job.ceiling_runtime_seconds - self.watcher.ran_seconds),
             on_line=self.watcher.on_line,
             on_line_end=self.watcher.on_line_end,
-            network=self.job.has_credentials,
+            proxy=runner.game_api_proxy(self.job) if self.job.has_credentials else None,
         )
         with process:
             started = time.monotonic()

@@ -12,6 +12,7 @@ from redis.exceptions import RedisError
 
 from jobs import builds, execution, queue, retention, runner, stopping
 from jobs import sweep as sweeping
+from jobs.simulator import layers
 from jobs.simulator.sandbox import SandboxUnavailable
 from simservice import presence
 from simservice.celery import app
@@ -28,9 +29,12 @@ def prepare(sender: Any, **_: Any) -> None:
     if not sender.hostname.startswith(presence.SIMULATION):
         return
     try:
-        runner.sandbox()
+        app.conf.sandbox_layers = runner.probe_sandbox()
     except SandboxUnavailable as error:
         raise SystemExit(str(error)) from error
+    lacking = layers.missing(app.conf.sandbox_layers)
+    if lacking:
+        logger.warning("SANDBOX=auto: simulators run without %s", ", ".join(lacking))
     runner.remove_leftovers()
 
 

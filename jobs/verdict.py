@@ -6,6 +6,8 @@ The exit status alone proves nothing: the simulator ends with 0 when it could no
 
 import signal
 
+from django.conf import settings
+
 from jobs import variants
 from jobs.lifecycle import Outcome
 from jobs.models import Job, Status
@@ -24,6 +26,7 @@ FLOODS = {
 }
 # The simulator's own handler for a segmentation fault ends with this status (simulator-cli, 3.4).
 CRASH_STATUS = 11
+MEMORY_LIMIT = "memory_limit"
 NOTHING_TO_SIMULATE = "nothing to sim"
 
 
@@ -36,6 +39,9 @@ def judge(job: Job, ended: Ended, *, report: Report | None, profilesets: int, co
         return stopped(job, ended.stopped_for)
     if ended.stopped_for in FLOODS:
         return crashed(FLOODS[ended.stopped_for])
+    if ended.stopped_for == MEMORY_LIMIT:
+        limit = settings.SIM_MEMORY_BYTES >> 20
+        return crashed(f"The simulator needed more memory than a job's limit of {limit:,} MiB and was stopped.")
     if ended.exit_status is None or ended.exit_status == CRASH_STATUS:
         return crashed(f"The simulator crashed ({exit_code(ended)}).")
     if ended.exit_status != 0:

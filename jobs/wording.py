@@ -51,6 +51,7 @@ STOPS = {
     "cancelled": "cancelled",
     "output_flood": "stopped: it printed too much",
     "disk_flood": "stopped: it wrote too much",
+    "memory_limit": "stopped: it used too much memory",
     "lost": "lost with its worker",
 }
 LAYERS = {
@@ -58,7 +59,11 @@ LAYERS = {
     "network_namespace": "no network",
     "landlock": "file access rules (Landlock)",
     "own_uid": "own user id",
+    "user_namespace": "user namespace",
     "rlimits": "resource limits",
+    "seccomp": "system call filter (seccomp)",
+    "game_api_exit": "exit to the game platform only",
+    # Recorded by runs of earlier versions.
     "network_open": "network open for the game platform",
 }
 ARTIFACTS = {

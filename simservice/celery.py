@@ -21,6 +21,8 @@ app.conf.task_queues = [
     Queue(name, Exchange(""), routing_key=name) for name in (*LANE_QUEUES, "webhooks", "control")
 ]
 app.conf.slots = 1
+# The layers of the sandbox that hold here; a simulation worker finds them out before it takes a job.
+app.conf.sandbox_layers = []
 app.autodiscover_tasks()
 
 
@@ -40,7 +42,7 @@ def report_presence(sender: Any, **_: Any) -> None:
     """Tell Redis that this worker lives, with every heartbeat Celery sends (every two seconds)."""
     from simservice import presence
 
-    presence.report(sender.eventer.hostname, slots=app.conf.slots)
+    presence.report(sender.eventer.hostname, slots=app.conf.slots, layers=app.conf.sandbox_layers)
 
 
 @worker_ready.connect
@@ -48,4 +50,4 @@ def report_readiness(sender: Any, **_: Any) -> None:
     """Tell Redis as soon as the worker listens, rather than with its first heartbeat."""
     from simservice import presence
 
-    presence.report(sender.hostname, slots=app.conf.slots)
+    presence.report(sender.hostname, slots=app.conf.slots, layers=app.conf.sandbox_layers)

@@ -1,7 +1,7 @@
 """Whether the process lives, and whether the service can do its work."""
 
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -13,6 +13,8 @@ from simservice.api.methods import read_only
 from simservice.api.operations import Answer, Operation, documented
 
 ANSWERED_WITHIN_SECONDS = 2.5
+PARTS = ("database", "redis", "worker")
+LAYERS_EXAMPLE = ["bubblewrap", "landlock", "network_namespace", "own_uid", "rlimits", "seccomp"]
 
 # A part that hangs must not hold the answer; connections give up by themselves after a few seconds.
 askers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="readiness")
@@ -31,6 +33,7 @@ class Readiness(TypedDict):
     database: bool
     redis: bool
     worker: bool
+    sandbox: Annotated[list[str], "The layers of the sandbox that hold on every live simulation worker"]
 
 
 HEALTHZ = Operation(
@@ -48,12 +51,12 @@ READYZ = Operation(
         200: Answer(
             description="It can",
             shape=Readiness,
-            example={"status": "ok", "database": True, "redis": True, "worker": True},
+            example={"status": "ok", "database": True, "redis": True, "worker": True, "sandbox": LAYERS_EXAMPLE},
         ),
         503: Answer(
             description="It cannot",
             shape=Readiness,
-            example={"status": "unavailable", "database": True, "redis": True, "worker": False},
+            example={"status": "unavailable", "database": True, "redis": True, "worker": False, "sandbox": []},
         ),
     },
 )
@@ -71,13 +74,13 @@ def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
 def readyz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     """Answer 200 when the database, Redis and at least one simulation worker answer, else 503 and what does not."""
     parts = answers()
-    ready = all(parts.values())
+    ready = all(parts[name] for name in PARTS)
     return JsonResponse({"status": "ok" if ready else "unavailable", **parts}, status=200 if ready else 503)
 
 
-def answers() -> dict[str, bool]:
+def answers() -> dict[str, bool | list[str]]:
     """Ask all parts at once; one that takes longer than two and a half seconds does not answer."""
-    parts = {"database": False, "redis": False, "worker": False}
+    parts: dict[str, bool | list[str]] = {**dict.fromkeys(PARTS, False), "sandbox": []}
     asked = [askers.submit(ask) for ask in (database_answers, redis_and_workers)]
     done, late = wait(asked, timeout=ANSWERED_WITHIN_SECONDS)
     for question in late:
@@ -87,7 +90,7 @@ def answers() -> dict[str, bool]:
     return parts
 
 
-def database_answers() -> dict[str, bool]:
+def database_answers() -> dict[str, bool | list[str]]:
     """Tell whether PostgreSQL answers on a new connection."""
     try:
         with connection.cursor() as cursor:
@@ -99,9 +102,10 @@ def database_answers() -> dict[str, bool]:
     return {"database": True}
 
 
-def redis_and_workers() -> dict[str, bool]:
-    """Tell whether Redis answers and knows of a live simulation worker."""
+def redis_and_workers() -> dict[str, bool | list[str]]:
+    """Tell whether Redis answers and knows of a live simulation worker, and what contains its simulators."""
     try:
-        return {"redis": True, "worker": bool(presence.simulation_workers())}
+        workers = presence.simulation_workers()
     except RedisError:
-        return {"redis": False, "worker": False}
+        return {"redis": False, "worker": False, "sandbox": []}
+    return {"redis": True, "worker": bool(workers), "sandbox": presence.common_layers(workers)}

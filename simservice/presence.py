@@ -1,6 +1,7 @@
 """Which workers are alive: a hint in Redis, refreshed with every Celery heartbeat."""
 
 import time
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from simservice.hints import ask, redis
@@ -12,15 +13,17 @@ ALIVE_SECONDS = 10
 
 
 class Worker(NamedTuple):
-    """A live worker, and how many tasks it does at a time."""
+    """A live worker, how many tasks it does at a time, and the layers of the sandbox that hold its simulators."""
 
     name: str
     slots: int
+    layers: frozenset[str] = frozenset()
 
 
-def report(worker: str, *, slots: int = 1) -> None:
+def report(worker: str, *, slots: int = 1, layers: Iterable[str] = ()) -> None:
     """Record that `worker` is alive now. Redis being away is not the worker's problem."""
-    ask(lambda: record(f"{worker} {slots}"), otherwise=None)
+    member = " ".join([worker, str(slots), *sorted(layers)])
+    ask(lambda: record(member), otherwise=None)
 
 
 def record(member: str) -> None:
@@ -43,10 +46,15 @@ def simulation_workers() -> list[Worker]:
 
 def as_worker(member: str) -> Worker:
     """Return the worker that a stored sign of life is of."""
-    name, _, slots = member.rpartition(" ")
-    return Worker(name, int(slots))
+    name, slots, *layers = member.split(" ")
+    return Worker(name, int(slots), frozenset(layers))
 
 
 def slots_of(workers: list[Worker]) -> int:
     """Return how many simulations the workers run at the same time."""
     return sum(worker.slots for worker in workers)
+
+
+def common_layers(workers: list[Worker]) -> list[str]:
+    """Return the layers of the sandbox that hold on every one of the workers, by name."""
+    return sorted(frozenset.intersection(*(worker.layers for worker in workers))) if workers else []

@@ -92,7 +92,7 @@ STOP_SECONDS = env.int("STOP_SECONDS", default=20)
 RETENTION_DAYS = env.int("RETENTION_DAYS", default=30)
 
 # The simulator's process
-SANDBOX = env.str("SANDBOX", default="auto")
+SANDBOX = one_of("SANDBOX", "required", "auto")
 SIM_MEMORY_BYTES = env.int("SIM_MEMORY_BYTES", default=4 << 30)
 SIM_DISK_BYTES = env.int("SIM_DISK_BYTES", default=512 << 20)
 SIM_OUTPUT_BYTES = env.int("SIM_OUTPUT_BYTES", default=256 << 20)

@@ -38,6 +38,7 @@ def _start_services(config: pytest.Config) -> None:
     supervisor = Supervisor()
     config.add_cleanup(supervisor.stop)
     os.environ.setdefault("SECRET_KEY", "for tests only")
+    os.environ.setdefault("SANDBOX", "auto")
     # A bucket from outside is somebody's own.
     for name in [name for name in os.environ if name.startswith("ARTIFACTS_")]:
         del os.environ[name]

@@ -339,7 +339,7 @@ def require_protection(layers: list[str], demanded: dict[str, list[str]]) -> Non
     """Raise RightsRemain unless each demanded protection is given by one of the layers it may come from."""
     missing = [name for name, sources in demanded.items() if not set(sources) & set(layers)]
     if missing:
-        raise RightsRemain(f"the sandbox lacks {', '.join(missing)}")
+        raise RightsRemain(f"the sandbox lacks: {', '.join(missing)}")
 
 
 def announce(first_stage: socket.socket, layers: list[str], listener: socket.socket | None) -> None:

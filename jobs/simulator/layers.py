@@ -1,4 +1,4 @@
-"""The layers of the sandbox, and which of them a deployment demands.
+"""The layers of the sandbox, and what a deployment demands of them.
 
 A layer's name is what the launcher reports and a run records. A protection may come from more than one layer.
 """
@@ -10,15 +10,15 @@ from typing import Literal
 Mode = Literal["required", "auto"]
 
 PROTECTIONS: Mapping[str, tuple[str, ...]] = {
-    "a private view of the file system": ("bubblewrap", "landlock"),
-    "an identity of its own": ("own_uid", "user_namespace"),
-    "a network namespace": ("network_namespace",),
+    "file system view": ("bubblewrap", "landlock"),
+    "own identity": ("own_uid", "user_namespace"),
+    "network namespace": ("network_namespace",),
     "seccomp": ("seccomp",),
     "resource limits": ("rlimits",),
 }
 FLOOR: Mapping[str, tuple[str, ...]] = {
     "seccomp": PROTECTIONS["seccomp"],
-    "an identity of its own or Landlock": ("own_uid", "user_namespace", "landlock"),
+    "own identity or Landlock": (*PROTECTIONS["own identity"], "landlock"),
     "resource limits": PROTECTIONS["resource limits"],
 }
 DEMANDED: Mapping[Mode, Mapping[str, tuple[str, ...]]] = {"required": PROTECTIONS, "auto": FLOOR}

@@ -30,6 +30,7 @@ MOST_DESCRIPTORS = 2
 
 OnLine = Callable[[str, str], None]
 OnLineEnd = Callable[[str], None]
+Proxy = Callable[[socket.socket], contextlib.AbstractContextManager[object]]
 
 
 def unheard(_stream: str) -> None:
@@ -138,7 +139,7 @@ class SimulatorProcess:
         readable: Sequence[Path],
         on_line: OnLine,
         on_line_end: OnLineEnd = unheard,
-        proxy: Callable[[socket.socket], contextlib.AbstractContextManager[object]] | None = None,
+        proxy: Proxy | None = None,
     ) -> None:
         self.command = command
         self.directory = directory

@@ -79,6 +79,9 @@ def _bring_up(supervisor: Supervisor, folder: DataFolder, *, port: int) -> Stack
     _manage("migrate", "--noinput", environment=environment)
     tell("Seeding the demo account and the built-in simulator")
     demo = _seed(secrets.get("demo", {}), environment=environment)
+    lacks = demo.pop("sandboxLacks")
+    if lacks:
+        tell(f"The sandbox of simulators lacks: {lacks} (SANDBOX={settings['SANDBOX']}, see docs/security.md)")
     folder.keep_secrets(secrets | {"demo": demo})
     tell("Starting the web server and the workers")
     _start_processes(supervisor, folder, environment=environment)
@@ -115,6 +118,7 @@ def _settings(folder: DataFolder, *, port: int, secret_key: str) -> dict[str, st
         "ALLOWED_HOSTS": f"{HOST},localhost",
         "SECURE_COOKIES": "false",  # it serves plain HTTP
         "EMAIL_URL": "consolemail://",  # the web server's log is its owner's own
+        "SANDBOX": "auto",  # what this machine offers; the weakest it accepts is said in docs/security.md
         "STOP_SECONDS": "3",  # who stops it waits at a terminal
     }
     return {name: os.environ.get(name) or value for name, value in defaults.items()} | {"PORT": str(port)}

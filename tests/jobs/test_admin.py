@@ -26,7 +26,7 @@ from dashboard.management.commands import makegroups
 from jobs import admin, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, JobEvent, Run, Status
-from simservice import facts
+from simservice import facts, presence
 from tests.factories import BuildFactory, make_account, make_job, make_key, make_member, make_running_job
 
 pytestmark = pytest.mark.django_db
@@ -260,3 +260,16 @@ def test_no_admin_offers_an_action_to_who_may_only_look(model: type[Model], rf: 
     assert list(found.get_actions(request)) == []
     assert not found.has_add_permission(request)
     assert not found.has_delete_permission(request)
+
+
+def test_the_index_shows_the_workers_weakest_first(operator: HttpClient) -> None:
+    presence.report("sim@strong", layers=["bubblewrap", "own_uid", "network_namespace", "seccomp", "rlimits"])
+    presence.report("sim@weak", slots=2, layers=["own_uid", "seccomp", "rlimits"])
+    page = operator.get("/admin/").content.decode()
+    assert page.index("sim@weak") < page.index("sim@strong")
+    assert "Lacks: file system view, network namespace" in page
+    assert "All protections hold" in page
+
+
+def test_the_index_says_that_no_worker_lives(operator: HttpClient) -> None:
+    assert "No live worker" in operator.get("/admin/").content.decode()

@@ -134,7 +134,7 @@ def test_the_simulator_finds_them_in_a_file_of_its_own_and_nowhere_else(tmp_path
     )
     job = execute(secret_job(checks + LEAVE_REPORT, tmp_path))
     assert (job.status, job.status_reason) == ("completed", None)
-    assert "network_open" in Run.objects.get(job=job).sandbox_layers
+    assert "game_api_exit" in Run.objects.get(job=job).sandbox_layers
 
 
 def test_jobs_without_them_have_neither_file_nor_network(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_jobs_without_them_have_neither_file_nor_network(tmp_path: Path) -> None
     make_job()
     job = execute(claim())
     assert job.status == "completed"
-    assert "network_open" not in Run.objects.get(job=job).sandbox_layers
+    assert "game_api_exit" not in Run.objects.get(job=job).sandbox_layers
 
 
 def test_they_are_shown_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -260,3 +260,12 @@ def test_a_bug_of_ours_ends_the_job_and_costs_nothing(minisim: Build, monkeypatc
     monkeypatch.setattr(verdict, "judge", lambda *_, **__: 1 / 0)
     job = run()
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "internal", 0)
+
+
+def test_a_job_that_needs_too_much_memory_says_so(tmp_path: Path, settings: Settings) -> None:
+    settings.SIM_MEMORY_BYTES = 256 << 20
+    hoard = "block = bytearray(os.urandom(1024)) * (60 << 10)\ntime.sleep(30)"
+    make_stand_in(tmp_path, f"print('running', flush=True)\n[os.fork() for _ in range(3)]\n{hoard}")
+    job = run()
+    assert (job.status, job.error_code) == ("failed", "execution_failed")
+    assert job.status_reason == "The simulator needed more memory than a job's limit of 256 MiB and was stopped."

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -56,12 +58,27 @@ def test_a_worker_works_off_the_queue() -> None:
     assert list(ends) == ["build_unavailable"] * 3
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Return a folder that every user can reach, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        yield Path(place)
+
+
 @pytest.mark.timeout(60)
-def test_a_simulation_worker_does_not_start_without_the_sandbox_it_must_have(tmp_path: Path) -> None:
-    environment = os.environ | {"SANDBOX": "required", "PATH": str(tmp_path)}
-    command = [sys.executable, "-m", "celery", "--app", "simservice", "worker", "--hostname", "sim@test"]
+@pytest.mark.parametrize(
+    ("mode", "denied", "missing"),
+    [("required", "landlock,unshare", "file system view, network namespace"), ("auto", "seccomp", "seccomp")],
+)
+def test_a_worker_does_not_start_without_its_sandbox(
+    open_folder: Path, mode: str, denied: str, missing: str
+) -> None:
+    environment = os.environ | {"SANDBOX": mode, "DATA_DIR": str(open_folder)}
+    container = [sys.executable, "-m", "tests.jobs.simulator.container", denied]
+    celery = [sys.executable, "-m", "celery", "--app", "simservice", "worker", "--hostname", "sim@test"]
     done = subprocess.run(
-        [*command, "--pool", "threads", "--concurrency", "1"],
+        [*container, *celery, "--pool", "threads", "--concurrency", "1"],
         cwd=settings.BASE_DIR,
         env=environment,
         capture_output=True,
@@ -70,4 +87,4 @@ def test_a_simulation_worker_does_not_start_without_the_sandbox_it_must_have(tmp
         check=False,
     )
     assert done.returncode != 0
-    assert "The sandbox is required" in done.stderr
+    assert f"No simulator can run here with SANDBOX={mode}: the sandbox lacks: {missing}" in done.stderr

@@ -28,9 +28,18 @@ def test_the_process_lives(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.django_db
 def test_it_is_ready_with_a_simulation_worker_alive() -> None:
     presence.report("webhooks@here")
-    assert ready() == (503, {"status": "unavailable", "database": True, "redis": True, "worker": False})
+    parts = {"database": True, "redis": True, "worker": False, "sandbox": []}
+    assert ready() == (503, {"status": "unavailable", **parts})
     presence.report("sim@here")
-    assert ready() == (200, {"status": "ok", "database": True, "redis": True, "worker": True})
+    assert ready() == (200, {"status": "ok", **parts, "worker": True})
+
+
+@pytest.mark.django_db
+def test_it_names_the_layers_that_hold_on_every_worker() -> None:
+    presence.report("sim@strong", layers=["bubblewrap", "landlock", "seccomp"])
+    presence.report("sim@weak", layers=["own_uid", "seccomp"])
+    presence.report("webhooks@here")
+    assert ready()[1]["sandbox"] == ["seccomp"]
 
 
 @pytest.mark.django_db
@@ -66,7 +75,13 @@ def test_a_database_that_is_away_is_told_soon(
     presence.report("sim@here")
     monkeypatch.setitem(connection.settings_dict, "HOST", "127.0.0.1")
     monkeypatch.setitem(connection.settings_dict, "PORT", str(silent_port if hangs else 1))
-    assert timed_ready() == {"status": "unavailable", "database": False, "redis": True, "worker": True}
+    assert timed_ready() == {
+        "status": "unavailable",
+        "database": False,
+        "redis": True,
+        "worker": True,
+        "sandbox": [],
+    }
 
 
 @pytest.mark.django_db
@@ -79,5 +94,11 @@ def test_a_redis_that_is_away_is_told_soon(
     netloc = f"127.0.0.1:{silent_port if hangs else 1}"
     monkeypatch.setattr(settings, "REDIS_URL", urlsplit(settings.REDIS_URL)._replace(netloc=netloc).geturl())
     hints.redis.cache_clear()
-    assert timed_ready() == {"status": "unavailable", "database": True, "redis": False, "worker": False}
+    assert timed_ready() == {
+        "status": "unavailable",
+        "database": True,
+        "redis": False,
+        "worker": False,
+        "sandbox": [],
+    }
     hints.redis.cache_clear()

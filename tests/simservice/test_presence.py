@@ -16,6 +16,12 @@ def test_workers_tell_their_slots() -> None:
     assert presence.slots_of(workers) == 6
 
 
+def test_workers_report_what_contains_their_simulators() -> None:
+    presence.report("sim@here", layers=["seccomp", "landlock"])
+    assert presence.simulation_workers() == [Worker("sim@here", 1, frozenset({"landlock", "seccomp"}))]
+    assert presence.common_layers([]) == []
+
+
 def test_a_worker_lives_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(member: str) -> None:
         raise RedisError

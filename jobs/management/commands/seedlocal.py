@@ -17,7 +17,9 @@ from billing.models import Account, Plan
 from clients.accounts import default_client, open_account
 from clients.keys import create_key, find_key
 from clients.models import Membership
-from jobs import registration
+from jobs import registration, runner
+from jobs.simulator import layers
+from jobs.simulator.sandbox import SandboxUnavailable
 
 DEMO = "demo"
 DEMO_CREDITS = 10_000_000
@@ -44,6 +46,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         kept: dict[str, str] = json.loads(sys.stdin.read() or "{}")
+        try:
+            lacking = layers.missing(runner.probe_sandbox())
+        except SandboxUnavailable as error:
+            raise CommandError(str(error)) from error
         with transaction.atomic():
             account = ensure_account()
             ensure_credits(account)
@@ -54,6 +60,7 @@ class Command(BaseCommand):
         except registration.UnusableBuild as error:
             raise CommandError(str(error)) from error
         answer = {"account": DEMO, "apiKey": key, "user": DEMO, "password": password}
+        answer["sandboxLacks"] = ", ".join(lacking)
         self.stdout.write(json.dumps(answer))
 
 

@@ -4,18 +4,16 @@ import dataclasses
 import functools
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from jobs.simulator import enter
-from jobs.simulator.process import Ended, Limits, SimulatorProcess
+from jobs.simulator.process import Ended, Limits, Proxy, SimulatorProcess
 from jobs.simulator.sandbox import PrivateDirectory, Sandbox, bubblewrap_works
 
 HOSTILE = Path(__file__).with_name("hostile.py")
@@ -79,7 +77,7 @@ class Bench:
         self.sandbox = sandbox
         self.updates: list[tuple[str, str]] = []
         self.limits = LIMITS
-        self.proxy: Callable[[socket.socket], AbstractContextManager[object]] | None = None
+        self.proxy: Proxy | None = None
         self.build = top / "build"
         self.build.mkdir()
         self.executable = self.build / "simulator"

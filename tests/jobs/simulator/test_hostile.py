@@ -372,8 +372,8 @@ def in_container(open_place: Path) -> Callable[..., str]:
 
 def test_a_worker_without_landlock_and_namespaces_is_refused(in_container: Callable[..., str]) -> None:
     said = in_container("required", "landlock", "unshare")
-    assert "the sandbox lacks a private view of the file system" in said
-    assert "a network namespace" in said
+    assert "the sandbox lacks: file system view" in said
+    assert "network namespace" in said
 
 
 @needs_root
@@ -383,12 +383,12 @@ def test_auto_runs_a_root_worker_without_them(in_container: Callable[..., str]) 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root can give an identity of its own")
 def test_auto_refuses_an_ordinary_worker_without_them(in_container: Callable[..., str]) -> None:
-    assert "the sandbox lacks an identity of its own or Landlock" in in_container("auto", "landlock", "unshare")
+    assert "the sandbox lacks: own identity or Landlock" in in_container("auto", "landlock", "unshare")
 
 
 @pytest.mark.parametrize("mode", ["required", "auto"])
 def test_without_seccomp_nothing_runs(in_container: Callable[..., str], mode: str) -> None:
-    assert "the sandbox lacks seccomp" in in_container(mode, "seccomp")
+    assert "the sandbox lacks: seccomp" in in_container(mode, "seccomp")
 
 
 def test_no_namespace_means_no_game_credentials(in_container: Callable[..., str]) -> None:
