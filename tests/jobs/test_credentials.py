@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import socket
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from jobs.credentials import GameCredentials
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.progress import log_entries_of
 from jobs.scrubbing import MARK, Scrubber, scrubber_of
+from jobs.simulator.command import PROXY_PORT
 from simservice.api.errors import SecretStoreUnavailable
 from simservice.hints import outage, redis
 from simservice.ids import first_id_of, next_id
@@ -135,6 +137,34 @@ def test_the_simulator_finds_them_in_a_file_of_its_own_and_nowhere_else(tmp_path
     job = execute(secret_job(checks + LEAVE_REPORT, tmp_path))
     assert (job.status, job.status_reason) == ("completed", None)
     assert "game_api_exit" in Run.objects.get(job=job).sandbox_layers
+
+
+ASK_THE_PROXY = f"""
+import socket
+def ask(target):
+    with socket.create_connection(("127.0.0.1", {PROXY_PORT}), timeout=20) as exit_:
+        exit_.sendall(f"CONNECT {{target}} HTTP/1.1\\r\\nHost: {{target}}\\r\\n\\r\\n".encode())
+        print(target, exit_.recv(1000).split(b" ")[1].decode())
+"""
+
+
+def test_the_exit_leads_to_the_game_platform_alone(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as database:
+        port = database.getsockname()[1]
+        targets = [
+            f"127.0.0.1:{port}",
+            f"localhost:{port}",
+            "169.254.169.254:443",
+            "example.org:443",
+            "us.battle.net:80",
+        ]
+        body = f"{ASK_THE_PROXY}\nfor target in {targets!r}: ask(target)\n{LEAVE_REPORT}"
+        job = execute(secret_job(body, tmp_path))
+        database.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            database.accept()
+    assert job.status == "completed"
+    assert content(job, Artifact.Kind.STDOUT_LOG).decode().splitlines() == [f"{target} 403" for target in targets]
 
 
 def test_jobs_without_them_have_neither_file_nor_network(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Taking in executables as builds: `manage.py registerbuild`."""
 
+import os
 import shutil
 from io import StringIO
 from pathlib import Path
@@ -26,7 +27,8 @@ def registerbuild(executable: Path, *arguments: str) -> tuple[str, str]:
 
 
 def script(path: Path, body: str) -> Path:
-    """Write an executable shell script."""
+    """Write an executable shell script into a folder that every user may read."""
+    path.parent.chmod(0o755)
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
     return path
@@ -133,3 +135,21 @@ def test_a_job_runs_within_the_platforms_limits(with_profiles: Build, settings: 
     assert ended.summary is not None
     assert ended.summary["iterations"] <= 31
     assert ended.summary["mainActor"]["profilesets"]["count"] == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user runs simulators as itself")
+def test_a_folder_that_is_closed_to_simulators_is_named(tmp_path: Path) -> None:
+    simc = script(tmp_path / "simc", f"echo '{VERSION}'")
+    tmp_path.chmod(0o700)
+    with pytest.raises(CommandError, match=f"{tmp_path} is closed to other users.* chmod -R o\\+rX {tmp_path}"):
+        registerbuild(simc)
+    assert not Build.objects.exists()
+
+
+def test_a_build_below_a_closed_folder_can_be_registered(tmp_path: Path) -> None:
+    home, build = tmp_path / "home", tmp_path / "home" / "build"
+    build.mkdir(parents=True)
+    home.chmod(0o700)
+    registerbuild(script(build / "simc", f"echo '{VERSION}'"))
+    assert Build.objects.get().executable == str(build / "simc")
+    assert home.stat().st_mode & 0o777 == 0o700
