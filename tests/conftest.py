@@ -7,10 +7,15 @@ from typing import Any
 import pytest
 from django.contrib.contenttypes.models import ContentType
 from django.test import Client as HttpClient
+from hypothesis import settings as hypothesis_settings
 
 from clients.models import ApiKey
 from simservice.hints import outage, redis
 from tests.factories import make_key
+
+# On a busy machine an example may be slow without being wrong.
+hypothesis_settings.register_profile("any machine", deadline=None)
+hypothesis_settings.load_profile("any machine")
 
 
 @pytest.fixture(autouse=True)
