@@ -154,7 +154,7 @@ def _system_user() -> str:
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        reason = getattr(error, "stderr", "") or error
+        reason = (getattr(error, "stderr", "") or str(error)).strip()
         raise LocalStackError(
             f"PostgreSQL does not run as root, and the user {SYSTEM_USER} cannot be created for it ({reason})."
             " Create that user, or run this as an ordinary user."

@@ -198,7 +198,9 @@ def test_a_data_folder_that_trusted_everybody_wants_a_password(
         connection.execute("ALTER ROLE postgres PASSWORD NULL")
     supervisor.stop()
     (folder / "data" / "pg_hba.conf").write_text("local all all trust\n")
+    (folder / "data").chmod(0o750)
     with psycopg.connect(start()) as connection:
+        assert (folder / "data").stat().st_mode & 0o777 == 0o700
         assert connection.execute("SELECT answer FROM kept").fetchone() == (42,)
     with pytest.raises(psycopg.OperationalError, match="password"):
         psycopg.connect(address(folder / "data", password=""))
