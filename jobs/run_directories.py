@@ -42,7 +42,7 @@ def private_directory() -> Iterator[PrivateDirectory]:
 def remove_leftovers() -> None:
     """Remove what runs left whose process is gone. Safe to run twice at once, and to be killed anywhere."""
     with suppress(FileNotFoundError):
-        for folder in {folder_of(entry) for entry in list(runs().iterdir())}:
+        for folder in sorted({folder_of(entry) for entry in runs().iterdir()}):
             remove_if_dead(folder)
 
 
@@ -102,7 +102,7 @@ def take(path: Path) -> BinaryIO | None:
 
 def remove_if_dead(folder: Path) -> None:
     """Remove a folder that no process holds."""
-    with suppress(PermissionError):  # another user's, whose own workers remove it
+    with suppress(OSError):  # such as another user's, whose own workers remove it
         lock = take(lock_of(folder))
         if lock is not None:
             with lock:

@@ -150,6 +150,27 @@ def test_a_planted_link_is_removed_and_not_followed(tmp_path: Path, name: str) -
     assert target.stat().st_mode & 0o777 == 0o750
 
 
+@pytest.mark.parametrize("name", ["planted", "planted.lock"])
+def test_a_planted_link_to_a_file_is_removed_and_not_followed(tmp_path: Path, name: str) -> None:
+    (tmp_path / "kept").write_text("kept")
+    runs().mkdir()
+    (runs() / name).symlink_to(tmp_path / "kept")
+    remove_leftovers()
+    assert list(runs().iterdir()) == []
+    assert (tmp_path / "kept").read_text() == "kept"
+
+
+def test_a_link_as_lock_is_not_followed_and_stops_no_sweep(tmp_path: Path) -> None:
+    leave_behind(3)
+    (runs() / "planted").mkdir()
+    (runs() / "planted.lock").symlink_to(tmp_path / "absent")
+    remove_leftovers()
+    assert {each.name for each in runs().iterdir()} <= {"planted"}
+    remove_leftovers()
+    assert list(runs().iterdir()) == []
+    assert not (tmp_path / "absent").exists()
+
+
 def test_a_sweep_between_naming_and_locking_costs_a_new_name(monkeypatch: pytest.MonkeyPatch) -> None:
     flock = fcntl.flock
     first: list[bool] = []

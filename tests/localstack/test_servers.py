@@ -61,7 +61,7 @@ def server_of(url: str) -> psutil.Process:
 
 
 def folder_of(url: str) -> str:
-    return server_of(url).cwd()
+    return str(server_of(url).cwd())
 
 
 def test_two_postgres_at_once_keep_to_their_folders(start: Start, folder: Path) -> None:
