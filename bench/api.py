@@ -109,7 +109,12 @@ def start_stores(supervisor: Supervisor, folder: Path) -> dict[str, str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     return {
         **os.environ,
-        "DATABASE_URL": start_postgres(supervisor, folder / "postgres", log=folder / "postgres.log"),
+        "DATABASE_URL": start_postgres(
+            supervisor,
+            folder / "postgres",
+            log=folder / "postgres.log",
+            password="bench",  # noqa: S106
+        ),
         "REDIS_URL": start_redis(supervisor, folder / "redis", log=folder / "redis.log", password="bench"),  # noqa: S106
         "DATA_DIR": str(folder / "files"),
         "SECRET_KEY": "bench",

@@ -87,7 +87,12 @@ def main() -> None:
         supervisor = Supervisor()
         try:
             folder = Path(directory)
-            url = start_postgres(supervisor, folder / "postgres", log=folder / "postgres.log")
+            url = start_postgres(
+                supervisor,
+                folder / "postgres",
+                log=folder / "postgres.log",
+                password="bench",  # noqa: S106
+            )
             os.environ |= {"DATABASE_URL": url, "REDIS_URL": "redis://127.0.0.1:1", "SECRET_KEY": "bench"}
             os.environ["DJANGO_SETTINGS_MODULE"] = "simservice.settings"
             rows = measure()

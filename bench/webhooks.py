@@ -125,7 +125,12 @@ def main() -> None:
         authority = make_authority(folder)
         supervisor = Supervisor()
         try:
-            url = start_postgres(supervisor, folder / "postgres", log=folder / "postgres.log")
+            url = start_postgres(
+                supervisor,
+                folder / "postgres",
+                log=folder / "postgres.log",
+                password="bench",  # noqa: S106
+            )
             with receiver(authority.server_file) as port:
                 os.environ |= {
                     "DATABASE_URL": url,

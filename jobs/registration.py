@@ -10,6 +10,7 @@ from jobs import runner
 from jobs.models import Build
 from jobs.profiles.grammar import tokens
 from jobs.profiles.policy import Refusal, Rules
+from jobs.run_directories import private_directory
 from jobs.simulator import command, reports
 from jobs.simulator.process import SimulatorNotStarted
 from jobs.simulator.sandbox import NotRunnable, PrivateDirectory, UnsafeProduct, open_product, require_runnable
@@ -80,7 +81,7 @@ def probe(build: Build) -> str:
     printed: list[str] = []
     try:
         require_runnable(Path(build.executable), readable=[Path(path) for path in build.readable_paths])
-        with runner.private_directory() as directory:
+        with private_directory() as directory:
             process = runner.simulator(
                 build,
                 command.probe_arguments(),
@@ -126,7 +127,7 @@ def working_name(build: Build, profile: Path) -> str | None:
 
 def simulates(build: Build, name: str) -> bool:
     """Run one bundled profile for a few iterations and tell whether it left a report with an actor."""
-    with runner.private_directory() as directory:
+    with private_directory() as directory:
         runner.prepare(directory, f'"input={name}"\niterations={PROFILE_ITERATIONS}\ntarget_error=0\n', build=build)
         arguments = command.arguments(threads=1, json_version=2, html=False)
         process = runner.simulator(

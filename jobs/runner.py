@@ -1,10 +1,7 @@
-"""Simulator processes under this deployment's sandbox, limits and folders."""
+"""Simulator processes under this deployment's sandbox and limits."""
 
-import os
 import shutil
-import socket
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import cast
@@ -14,10 +11,11 @@ from django.conf import settings
 from jobs.credentials import GameCredentials
 from jobs.game_api_proxy import GameApiProxy
 from jobs.models import Build, Job
+from jobs.run_directories import private_directory
 from jobs.simulator import command
 from jobs.simulator.layers import Mode
 from jobs.simulator.process import Limits, OnLine, OnLineEnd, Proxy, SimulatorNotStarted, SimulatorProcess, unheard
-from jobs.simulator.sandbox import PrivateDirectory, Sandbox, SandboxUnavailable, remove_tree
+from jobs.simulator.sandbox import PrivateDirectory, Sandbox, SandboxUnavailable
 
 LOG_BYTES = 4 << 20
 MAX_REPORT_BYTES = 60 << 20
@@ -119,27 +117,3 @@ def prepare(
         file = directory.cwd / command.CREDENTIALS_NAME
         file.touch(mode=0o600, exist_ok=False)
         file.write_text(f"{credentials.client_id}:{credentials.client_secret}\n", encoding="ascii")
-
-
-@contextmanager
-def private_directory() -> Iterator[PrivateDirectory]:
-    """Make a directory for one run and remove it afterwards."""
-    own_folder().mkdir(parents=True, exist_ok=True)
-    with PrivateDirectory.create(own_folder()) as directory:
-        yield directory
-
-
-def own_folder() -> Path:
-    """Return this process's folder for run directories; the name tells later who made it."""
-    return settings.DATA_DIR / "runs" / f"{socket.gethostname()}.{os.getpid()}"
-
-
-def remove_leftovers() -> None:
-    """Remove the run directories of processes of this machine that live no more."""
-    host = f"{socket.gethostname()}."
-    for folder in own_folder().parent.glob(f"{host}*"):
-        pid = folder.name.removeprefix(host)
-        if pid.isdigit() and not Path("/proc", pid).exists():
-            # A worker killed just now may still be cleared up after; the next start finds what is left.
-            with suppress(OSError):
-                remove_tree(folder)

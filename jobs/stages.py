@@ -20,6 +20,7 @@ from jobs.outputs import Outputs
 from jobs.profiles.analysis import analyse
 from jobs.profiles.policy import Rules
 from jobs.results import Results
+from jobs.run_directories import private_directory
 from jobs.scrubbing import scrubber_of
 from jobs.simulator import command
 from jobs.simulator.process import Ended
@@ -76,7 +77,7 @@ class Stages:
         text = multistage.stage_text(stage, self.text, self.analysis, culled=self.results.culled)
         arguments = self.arguments(stage)
         self.watcher.enter(stage, profilesets=profilesets)
-        with runner.private_directory() as directory:
+        with private_directory() as directory:
             runner.prepare(directory, text, build=self.build, credentials=self.secrets)
             ended = self.simulate(stage, arguments, directory=directory)
             self.wall_ms += round(ended.wall_seconds * 1000)

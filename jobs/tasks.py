@@ -10,7 +10,7 @@ from celery.signals import worker_init, worker_shutting_down
 from django.db import Error as DatabaseError
 from redis.exceptions import RedisError
 
-from jobs import builds, execution, queue, retention, runner, stopping
+from jobs import builds, execution, queue, retention, run_directories, runner, stopping
 from jobs import sweep as sweeping
 from jobs.simulator import layers
 from jobs.simulator.sandbox import SandboxUnavailable
@@ -22,10 +22,12 @@ logger = logging.getLogger(__name__)
 
 @worker_init.connect
 def prepare(sender: Any, **_: Any) -> None:
-    """Refuse to simulate where the sandbox that the deployment demands does not work; clear what a crash left.
+    """Refuse to simulate where the sandbox that the deployment demands does not work.
 
+    Every worker, of whatever kind, removes what killed runs left on its disk: theirs may never be started again.
     Celery logs and forgets every exception here but an exit.
     """
+    run_directories.sweep_leftovers()
     if not sender.hostname.startswith(presence.SIMULATION):
         return
     try:
@@ -35,7 +37,6 @@ def prepare(sender: Any, **_: Any) -> None:
     lacking = layers.missing(app.conf.sandbox_layers)
     if lacking:
         logger.warning("SANDBOX=auto: simulators run without %s", ", ".join(lacking))
-    runner.remove_leftovers()
 
 
 @worker_shutting_down.connect

@@ -46,7 +46,11 @@ def _start_services(config: pytest.Config) -> None:
     try:
         if not os.environ.get("DATABASE_URL"):
             os.environ["DATABASE_URL"] = start_postgres(
-                supervisor, folder / "postgres", log=folder / "postgres.log", durable=False
+                supervisor,
+                folder / "postgres",
+                log=folder / "postgres.log",
+                password="for-tests-only",
+                durable=False,
             )
         if not os.environ.get("REDIS_URL"):
             os.environ["REDIS_URL"] = start_redis(

@@ -47,18 +47,28 @@ class DataFolder:
             yield
 
     def secrets(self) -> dict[str, Any]:
-        """What earlier starts kept, with the secrets every stack needs made on the first.
+        """Return what earlier starts kept; the secrets that every stack needs are made when they are missing.
 
         Raises LocalStackError when the file is not ours to read.
         """
-        try:
-            kept = json.loads(self._secrets.read_text())
-        except FileNotFoundError:
-            kept = {"secretKey": secrets.token_urlsafe(48), "redisPassword": secrets.token_hex(24)}
+        kept = self._kept_secrets()
+        made = {
+            "secretKey": secrets.token_urlsafe(48),
+            "databasePassword": secrets.token_hex(24),
+            "redisPassword": secrets.token_hex(24),
+        }
+        if made.keys() - kept.keys():
+            kept = made | kept
             self.keep_secrets(kept)
+        return kept
+
+    def _kept_secrets(self) -> dict[str, Any]:
+        try:
+            return dict(json.loads(self._secrets.read_text()))
+        except FileNotFoundError:
+            return {}
         except ValueError as error:
             raise LocalStackError(f"{self._secrets} is damaged: remove it to have new secrets made.") from error
-        return dict(kept)
 
     def keep_secrets(self, kept: Mapping[str, Any]) -> None:
         """Replaces the kept secrets as a whole."""

@@ -71,7 +71,7 @@ def check_port(port: int) -> None:
 
 def _bring_up(supervisor: Supervisor, folder: DataFolder, *, port: int) -> Stack:
     secrets = folder.secrets()
-    settings = _start_servers(supervisor, folder, redis_password=secrets["redisPassword"])
+    settings = _start_servers(supervisor, folder, secrets)
     settings |= _settings(folder, port=port, secret_key=secrets["secretKey"])
     folder.keep_environment(settings)
     environment = _program_environment(settings)
@@ -97,15 +97,19 @@ def _bring_up(supervisor: Supervisor, folder: DataFolder, *, port: int) -> Stack
     )
 
 
-def _start_servers(supervisor: Supervisor, folder: DataFolder, *, redis_password: str) -> dict[str, str]:
-    """Where the database and Redis are: the environment's if it names them, else ours, started here."""
+def _start_servers(supervisor: Supervisor, folder: DataFolder, secrets: Mapping[str, str]) -> dict[str, str]:
+    """Return where the database and Redis are: the environment's if it names them, else ours, started here."""
     database_url, redis_url = os.environ.get("DATABASE_URL"), os.environ.get("REDIS_URL")
     if not database_url:
         tell("Starting PostgreSQL")
-        database_url = start_postgres(supervisor, folder.path / "postgres", log=folder.log("postgres"))
+        database_url = start_postgres(
+            supervisor, folder.path / "postgres", log=folder.log("postgres"), password=secrets["databasePassword"]
+        )
     if not redis_url:
         tell("Starting Redis")
-        redis_url = start_redis(supervisor, folder.path / "redis", log=folder.log("redis"), password=redis_password)
+        redis_url = start_redis(
+            supervisor, folder.path / "redis", log=folder.log("redis"), password=secrets["redisPassword"]
+        )
     return {"DATABASE_URL": database_url, "REDIS_URL": redis_url}
 
 

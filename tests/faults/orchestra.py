@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from django.db import connection
 
-from jobs import cancellation, runner
+from jobs import cancellation, run_directories
 from jobs.models import TERMINAL, Job, JobEvent
 from simservice.api.errors import JobNotCancellable
 from tests.faults.actors import HEARTBEAT_SECONDS, IDLE_SECONDS, LEASE_SECONDS, Actor, Part
@@ -131,7 +131,7 @@ class Orchestra:
             actor.process.join(15)
             actor.signal(signal.SIGKILL)
             actor.process.join()
-        runner.remove_leftovers()
+        run_directories.remove_leftovers()
 
     def part(self, role: str, number: int) -> Part:
         """Return what an actor is told."""

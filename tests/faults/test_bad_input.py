@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from billing import ledger
 from clients.accounts import default_client
-from jobs import holds, runner, sweep
+from jobs import holds, run_directories, sweep
 from jobs.models import Artifact, Build, Job, Run
 from tests.billing.books import LONG
 from tests.factories import PROFILE, BuildFactory, make_account, make_job
@@ -59,8 +59,8 @@ def require_nothing_left(build: Build) -> None:
     """See that nothing of the runs is left but what their rows tell."""
     assert simulators_left(Path(build.executable)) == []
     assert orphans() == []
-    runner.remove_leftovers()
-    assert not [run for folder in runner.own_folder().parent.glob("*") for run in folder.glob("*")]
+    run_directories.remove_leftovers()
+    assert list(run_directories.runs().iterdir()) == []
     assert list(ledger.verify()) == []
     assert list(holds.disagreements()) == []
 

