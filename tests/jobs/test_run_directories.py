@@ -230,7 +230,7 @@ while time.monotonic() < deadline:
 """
 
 
-def test_runs_that_begin_and_end_during_sweeps_keep_their_directory(start: Start) -> None:
+def test_runs_that_begin_during_sweeps_keep_their_directory(start: Start) -> None:
     workers = [start(STRESS) for _ in range(4)]
     assert [each.wait() for each in workers] == [0, 0, 0, 0]
     assert list(runs().iterdir()) == []
@@ -280,7 +280,7 @@ def test_a_run_that_ended_badly_leaves_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["sim", "control", "webhooks"])
-def test_a_worker_of_any_kind_removes_credentials_that_others_left(start: Start, kind: str) -> None:
+def test_a_worker_of_any_kind_removes_credentials_left_behind(start: Start, kind: str) -> None:
     with private_directory() as directory:
         credentials = GameCredentials(client_id="id", client_secret="secret")
         runner.prepare(directory, "", build=BuildFactory.build(profiles_path=""), credentials=credentials)

@@ -122,7 +122,7 @@ def test_two_stacks_at_once_serve_and_leave_nothing_behind(local: Local, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_start_after_the_killing_of_everything_keeps_key_and_data(local: Local, tmp_path: Path) -> None:
+def test_a_start_after_killing_everything_keeps_key_and_data(local: Local, tmp_path: Path) -> None:
     marker = uuid.uuid4().hex
     arguments = ("--data", str(tmp_path), "--port", "0", "--no-demo")
     killed = local(*arguments, marker=marker)
