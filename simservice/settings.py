@@ -108,8 +108,8 @@ ALLOW_SIGNUP = env.bool("ALLOW_SIGNUP", default=True)
 SIGNUP_PLAN = env.str("SIGNUP_PLAN", default="standard")
 INVITATION_DAYS = 7
 
-# Without EMAIL_URL no mail is sent: what would be in it must not end in a log.
-vars().update(env.email_url("EMAIL_URL", default="dummymail://"))
+# Mail: without EMAIL_URL none is sent, and none is printed either, because logs must not contain links.
+vars().update(env.email_url_config(env.str("EMAIL_URL", default="") or "dummymail://"))
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.str("EMAIL_FROM", default="noreply@localhost")
 
@@ -221,15 +221,6 @@ CELERY_BEAT_SCHEDULE = {
     "clear-expired": {"task": "jobs.tasks.clear_expired", "schedule": 60, "options": {"expires": 60}},
     "forget-sessions": {"task": "dashboard.tasks.forget_sessions", "schedule": 3600},
 }
-
-# What the service writes to people; without a server it is only logged.
-EMAIL: dict[str, Any] = env.email_url("EMAIL_URL", default="consolemail://")
-EMAIL_BACKEND = EMAIL["EMAIL_BACKEND"]
-EMAIL_HOST, EMAIL_PORT = EMAIL.get("EMAIL_HOST") or "localhost", EMAIL.get("EMAIL_PORT") or 25
-EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = EMAIL.get("EMAIL_HOST_USER") or "", EMAIL.get("EMAIL_HOST_PASSWORD") or ""
-EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL.get("EMAIL_USE_TLS", False), EMAIL.get("EMAIL_USE_SSL", False)
-EMAIL_TIMEOUT = 10
-DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="webmaster@localhost")
 
 STORAGES = {
     "default": artifact_storage(),
