@@ -8,9 +8,10 @@ from django.conf import settings
 from django.core.mail import send_mail
 from django.template.loader import render_to_string
 
+from simservice.checks import NO_MAIL
+
 logger = logging.getLogger(__name__)
 
-NO_MAIL = "django.core.mail.backends.dummy.EmailBackend"
 FAILURES = (OSError, SMTPException)
 
 

@@ -24,6 +24,8 @@ PRODUCTION = {
     "HSTS_SECONDS": "31536000",
     "HSTS_SUBDOMAINS": "true",
     "HSTS_PRELOAD": "true",
+    "PUBLIC_BASE_URL": "https://example.org",
+    "SANDBOX": "required",
     "EMAIL_URL": "smtp+tls://user:password@mail.example.org:587",
 }
 
