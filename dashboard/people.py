@@ -7,7 +7,6 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from clients import invitations, members
@@ -117,7 +116,6 @@ def answer(request: HttpRequest, place: Place, member_id: int, role: Role | None
     return redirect("people", place.account.name)
 
 
-@never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def invitation(request: HttpRequest, token: str) -> HttpResponse:
     """Show an invitation to whoever has its link; accept it for somebody who is logged in."""

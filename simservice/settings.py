@@ -141,6 +141,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "simservice.metrics.MetricsMiddleware",
     "simservice.api.middleware.RequestIdMiddleware",
+    "simservice.headers.NoStoreMiddleware",
     "simservice.api.middleware.MaintenanceMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "simservice.headers.ContentSecurityPolicyMiddleware",
