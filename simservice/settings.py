@@ -107,6 +107,7 @@ METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 ALLOW_SIGNUP = env.bool("ALLOW_SIGNUP", default=True)
 SIGNUP_PLAN = env.str("SIGNUP_PLAN", default="standard")
 INVITATION_DAYS = 7
+ADMIN_REQUIRES_MFA = env.bool("ADMIN_REQUIRES_MFA", default=True)
 
 # Mail: without EMAIL_URL none is sent, and none is printed either, because logs must not contain links.
 vars().update(env.email_url_config(env.str("EMAIL_URL", default="") or "dummymail://"))
