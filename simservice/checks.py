@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core import checks
-from redis.connection import parse_url
+from redis import ConnectionPool
 
 NO_MAIL = "django.core.mail.backends.dummy.EmailBackend"
 # The modes in which libpq refuses a connection without TLS.
@@ -60,7 +60,7 @@ def findings() -> Iterator[tuple[str, tuple[bool, str, str]]]:
     yield (
         "W005",
         (
-            not parse_url(settings.REDIS_URL).get("password"),
+            not has_password(settings.REDIS_URL),
             "REDIS_URL contains no password.",
             "Require a password in Redis and set REDIS_URL=redis://:password@host:6379/0.",
         ),
@@ -73,6 +73,11 @@ def findings() -> Iterator[tuple[str, tuple[bool, str, str]]]:
             "Add ?sslmode=verify-full or ?sslmode=require to DATABASE_URL.",
         ),
     )
+
+
+def has_password(url: str) -> bool:
+    """Tell whether an address of Redis contains a password."""
+    return bool(ConnectionPool.from_url(url).connection_kwargs.get("password"))
 
 
 def is_private(database: Mapping[str, Any]) -> bool:

@@ -262,7 +262,7 @@ SPECTACULAR_SETTINGS = {
 DATA_UPLOAD_MAX_MEMORY_SIZE = 3 << 20
 
 # Logging in (django-allauth): by e-mail address, or by the user name that operators have
-AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTHENTICATION_BACKENDS = ["dashboard.backends.LoginBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
@@ -274,11 +274,20 @@ LOGIN_REDIRECT_URL = "dashboard"
 CSRF_FAILURE_VIEW = "dashboard.views.form_too_old"
 ALLAUTH_TRUSTED_PROXY_COUNT = TRUSTED_PROXIES
 ACCOUNT_ADAPTER = "dashboard.adapters.PeopleAdapter"
-ACCOUNT_FORMS = {"login": "dashboard.forms.EnterForm", "signup": "dashboard.forms.JoinForm"}
+ACCOUNT_FORMS = {
+    "login": "dashboard.forms.EnterForm",
+    "signup": "dashboard.forms.JoinForm",
+    "reset_password": "dashboard.forms.ResetForm",
+}
+# Failed logins are counted by login and address together (`PeopleAdapter`). Nothing is limited by an email address
+# alone, because a stranger could use such a limit up and lock the owner out.
+ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/5m/key", "reset_password": "20/m/ip"}
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "optional"
 ACCOUNT_CHANGE_EMAIL = True
+# Changing an address or a second factor takes the password or a code again, at most five minutes ago.
+ACCOUNT_REAUTHENTICATION_REQUIRED = MFA_REAUTHENTICATION_REQUIRED = True
 ACCOUNT_CONFIRM_EMAIL_ON_GET = False
 ACCOUNT_LOGOUT_REDIRECT_URL = "home"
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""

@@ -94,7 +94,8 @@ def test_the_admin_lives_with_the_policy() -> None:
 
 def test_cookies_are_for_this_site_only() -> None:
     http = HttpClient()
-    http.post("/accounts/signup/", {"email": "jane@example.org", "password1": "long enough, and rare"})
+    User.objects.create_user("jane", password="long enough, and rare")
+    http.post("/accounts/login/", {"login": "jane", "password": "long enough, and rare"})
     http.get("/accounts/logout/")
     for name in ("csrftoken", "sessionid"):
         found = http.cookies[name]

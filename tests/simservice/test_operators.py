@@ -28,7 +28,7 @@ def operator() -> User:
 
 def give_factor(user: User) -> str:
     """Give a user an authenticator app, and return its secret."""
-    secret = totp.generate_totp_secret()
+    secret: str = totp.generate_totp_secret()
     totp.TOTP.activate(user, secret)
     return secret
 
