@@ -3,13 +3,15 @@
 import hashlib
 from datetime import timedelta
 
+from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Case, QuerySet, When
 from django.utils import timezone
 
 from billing.models import Account
+from clients import members
 from clients.models import Invitation, Membership
 from simservice.ids import new_token
 
@@ -20,15 +22,22 @@ class Refused(Exception):
     """Nobody is invited this way; the message is a sentence for whoever tried."""
 
 
+class UnverifiedAddress(Refused):
+    """Whoever invites has no verified email address, so nobody could tell who the invitation is from."""
+
+
 class NotOpen(Exception):
     """The invitation was accepted, revoked or replaced, or has expired."""
 
 
 def invite(account: Account, *, email: str, role: Membership.Role, by: User) -> tuple[Invitation, str]:
-    """Make an invitation; return it and its token, which cannot be had a second time. Raises Refused.
+    """Make an invitation; return it and its token, which cannot be had a second time.
 
+    Raises Refused, and UnverifiedAddress when `by` has no verified email address.
     An expired invitation of the same address is closed.
     """
+    if not members.verified_address(by):
+        raise UnverifiedAddress("You need a verified email address to invite people.")
     require_room(account)
     if Membership.objects.filter(account=account, user__email__iexact=email).exists():
         raise Refused("Somebody with this address belongs to the account already.")
@@ -76,6 +85,21 @@ def open_invitations() -> QuerySet[Invitation]:
 def find(token: str) -> Invitation | None:
     """Return the open invitation of a link with its account, None when there is none."""
     return open_invitations().select_related("account", "invited_by").filter(sha256=digest(token)).first()
+
+
+def owner_address(invitation: Invitation) -> str:
+    """Return a verified address of the account's owners, "" when they have none. One query.
+
+    The owner who made the invitation comes first.
+    """
+    owners = EmailAddress.objects.filter(
+        verified=True,
+        user__is_active=True,
+        user__memberships__account=invitation.account_id,
+        user__memberships__role=Membership.Role.OWNER,
+    )
+    made_it_first = Case(When(user=invitation.invited_by_id, then=0), default=1)
+    return owners.order_by(made_it_first, "-primary", "pk").values_list("email", flat=True).first() or ""
 
 
 def of_account(account: Account) -> QuerySet[Invitation]:

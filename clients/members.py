@@ -1,5 +1,6 @@
 """Who belongs to an account, and what a role may do. An account always keeps an owner who can log in."""
 
+from allauth.account.models import EmailAddress
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Case, QuerySet, When
@@ -30,6 +31,12 @@ def members_of(account: Account) -> QuerySet[Membership]:
     """Return an account's people, owners first."""
     order = Case(*(When(role=role, then=-rank) for role, rank in RANKS.items()))
     return Membership.objects.filter(account=account).select_related("user").order_by(order, "user__email", "pk")
+
+
+def verified_address(user: User) -> str:
+    """Return the email address that a user has proved to own, "" when there is none. One query."""
+    found = EmailAddress.objects.get_verified(user)
+    return found.email if found else ""
 
 
 @transaction.atomic

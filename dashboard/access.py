@@ -14,7 +14,6 @@ from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
-from django.views.decorators.cache import never_cache
 
 from billing.models import Account
 from clients import members
@@ -67,7 +66,6 @@ def account_page(
     methods = (["GET", "HEAD"] if get else []) + (["POST"] if post else [])
 
     def decorate(view: PageView[P]) -> Callable[..., HttpResponseBase]:
-        @never_cache
         @wraps(view)
         def wrapped(request: HttpRequest, account: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             if not request.user.is_authenticated:

@@ -8,6 +8,7 @@ from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.core.internal import ratelimit
 from allauth.mfa.adapter import DefaultMFAAdapter
 from cryptography.fernet import Fernet
 from django.conf import settings
@@ -62,11 +63,13 @@ class PeopleAdapter(DefaultAccountAdapter):
         """Return the address that a mail leads to."""
         return base_url(request) + reverse("account_confirm_email", args=[emailconfirmation.key])
 
-    def get_reset_password_from_key_url(self, key: str) -> str:
-        """Return the address that a mail leads to."""
-        uid, _, signature = key.partition("-")
-        path = reverse("account_reset_password_from_key", kwargs={"uidb36": uid, "key": signature})
-        return base_url(self.request) + path
+    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
+        """Return what failed logins are counted by: the login and the address together.
+
+        Counted by the login alone, a stranger's wrong guesses would lock its owner out.
+        """
+        login = credentials.get("email") or credentials.get("username") or ""
+        return f"{login.lower()}:{ratelimit.get_ip(request)}"
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):

@@ -1,17 +1,31 @@
 """Mail to people, which may not be there: what it says must be had in another way too."""
 
+import hashlib
 import logging
 from smtplib import SMTPException
 from typing import Any
 
+from allauth.core.exceptions import ImmediateHttpResponse
 from django.conf import settings
+from django.contrib import messages
+from django.core.cache import cache
 from django.core.mail import send_mail
+from django.http import HttpRequest
+from django.shortcuts import redirect
 from django.template.loader import render_to_string
+from kombu.exceptions import OperationalError
+
+from simservice.celery import app
+from simservice.checks import NO_MAIL
 
 logger = logging.getLogger(__name__)
 
-NO_MAIL = "django.core.mail.backends.dummy.EmailBackend"
 FAILURES = (OSError, SMTPException)
+QUEUE = "control"
+# A request for a mail that no worker has taken by then is dropped.
+WAITS_SECONDS = 600
+# Between two mails of one kind to one address, so that nobody's mailbox is flooded.
+PAUSE_SECONDS = 60
 
 
 def are_sent() -> bool:
@@ -29,3 +43,29 @@ def send(template: str, *, to: str, subject: str, context: dict[str, Any]) -> bo
         logger.exception("a mail (%s) could not be sent", template)
         return False
     return True
+
+
+def request(request: HttpRequest, task: str, **fields: Any) -> None:
+    """Have a worker write a mail, so that the time of a request does not depend on what the mail says.
+
+    Raises ImmediateHttpResponse, back to the form, when no worker can be asked.
+    """
+    if not are_sent():
+        return
+    try:
+        app.send_task(task, kwargs=fields, queue=QUEUE, expires=WAITS_SECONDS)
+    except OperationalError:
+        logger.warning("a mail (%s) was not requested: the broker does not answer", task)
+        messages.error(request, "We cannot send mail at the moment. Try again in a few minutes.")
+        raise ImmediateHttpResponse(redirect(request.get_full_path())) from None
+
+
+def send_seldom(template: str, *, to: str, subject: str, context: dict[str, Any]) -> bool:
+    """Send one mail unless the address just got one of the same template; its links still work."""
+    key = f"mail:{template}:{hashlib.sha256(to.lower().encode()).hexdigest()}"
+    if not cache.add(key, value=True, timeout=PAUSE_SECONDS):
+        return False
+    was_sent = send(template, to=to, subject=subject, context=context)
+    if not was_sent:
+        cache.delete(key)
+    return was_sent

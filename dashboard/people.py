@@ -7,7 +7,6 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from clients import invitations, members
@@ -49,6 +48,7 @@ def people(request: HttpRequest, place: Place) -> HttpResponse:
         "invitations": invitations.of_account(place.account),
         "roles": ROLES,
         "form": form,
+        "may_invite": place.may_manage and bool(members.verified_address(place.user)),
     }
     return render(request, "dashboard/people.html", context)
 
@@ -57,6 +57,7 @@ def show_invitation(request: HttpRequest, place: Place, made: Invitation, token:
     """Send an invitation's link, and show it to whoever made it: this once."""
     link = base_url(request) + reverse("invitation", args=[token])
     context = {"section": "people", "place": place, "invitation": made, "link": link}
+    context["owner"] = invitations.owner_address(made)
     subject = f"Invitation to {place.account} at {settings.SERVICE_BRAND}"
     was_sent = mails.send("mail/invitation.txt", to=made.email, subject=subject, context=context)
     return render(request, "dashboard/invited.html", {**context, "was_sent": was_sent})
@@ -117,7 +118,6 @@ def answer(request: HttpRequest, place: Place, member_id: int, role: Role | None
     return redirect("people", place.account.name)
 
 
-@never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def invitation(request: HttpRequest, token: str) -> HttpResponse:
     """Show an invitation to whoever has its link; accept it for somebody who is logged in."""
@@ -126,7 +126,8 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, "account/invitation_closed.html", status=404)
     if request.method != "POST":
         invited.remember(request, found)
-        return render(request, "account/invitation.html", {"invitation": found, "membership": own(request, found)})
+        context = {"owner": invitations.owner_address(found), "membership": own(request, found)}
+        return render(request, "account/invitation.html", {"invitation": found, **context})
     if not request.user.is_authenticated:
         return redirect_to_login(request.get_full_path())
     try:

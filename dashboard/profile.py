@@ -13,7 +13,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 SHOWN = 50
@@ -21,7 +20,6 @@ ID = re.compile(r"[1-9][0-9]{0,17}")
 
 
 @login_required
-@never_cache
 @require_http_methods(["GET", "HEAD"])
 def profile(request: HttpRequest) -> HttpResponse:
     """Show how the user logs in, with the ways to change it."""
@@ -32,7 +30,6 @@ def profile(request: HttpRequest) -> HttpResponse:
 
 
 @login_required
-@never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def sessions(request: HttpRequest) -> HttpResponse:
     """List where the user is logged in; end one of those sessions, or all but this one."""

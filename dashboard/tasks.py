@@ -1,17 +1,57 @@
-"""What is cleared away behind the pages."""
+"""Celery tasks of the pages: mail to people, and the removal of old sessions."""
 
 import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import BoundedSemaphore
 
 from allauth.usersessions.models import UserSession
 from django.contrib.sessions.models import Session
+from django.db import DatabaseError, connections
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
+from dashboard import password_reset, sign_up
 from simservice.celery import app
 
 logger = logging.getLogger(__name__)
 
+# A mail server that hangs must not keep the worker's threads from the sweep.
+senders = ThreadPoolExecutor(max_workers=2, thread_name_prefix="mail")
+room = BoundedSemaphore(1_000)
+
 FORGOTTEN_AT_ONCE = 10_000
+
+
+@app.task(name="dashboard.tasks.mail_sign_up_link")
+def mail_sign_up_link(*, email: str, base: str, wanted: str, invitation: int | None) -> None:
+    """Answer a sign-up by mail."""
+    in_background(lambda: sign_up.mail_link(email=email, base=base, wanted=wanted, invitation=invitation))
+
+
+@app.task(name="dashboard.tasks.mail_reset_link")
+def mail_reset_link(*, email: str, base: str) -> None:
+    """Answer a request for a new password by mail."""
+    in_background(lambda: password_reset.mail_link(email=email, base=base))
+
+
+def in_background(write: Callable[[], object]) -> None:
+    """Write a mail in a thread of its own; drop it when a thousand others wait already."""
+    if room.acquire(blocking=False):
+        senders.submit(written, write)
+    else:
+        logger.warning("a mail was dropped: too many wait for the mail server")
+
+
+def written(write: Callable[[], object]) -> None:
+    """Write a mail, with a database connection that ends with it."""
+    try:
+        write()
+    except DatabaseError:
+        logger.exception("a mail was not written: the database does not answer")
+    finally:
+        connections.close_all()
+        room.release()
 
 
 @app.task(name="dashboard.tasks.forget_sessions")

@@ -14,6 +14,7 @@ from dashboard import (
     people,
     profile,
     sharing,
+    sign_up,
     submitting,
     views,
 )
@@ -24,6 +25,7 @@ urlpatterns = [
     path("share/<token:token>", sharing.share, name="share"),
     # Logging in, and what belongs to a user rather than to an account
     path("accounts/", include("allauth.account.urls")),
+    path("accounts/signup/<str:token>/", sign_up.finish, name="finish_sign_up"),
     path("accounts/2fa/", include("allauth.mfa.urls")),
     path("accounts/profile/", profile.profile, name="profile"),
     path("accounts/sessions/", profile.sessions, name="usersessions_list"),

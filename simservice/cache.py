@@ -1,27 +1,48 @@
 """Django's cache in Redis, for what may be lost: asked through the same door as every other hint."""
 
+import json
 from typing import Any
 
 from django.core.cache.backends.redis import RedisCache
 
 from simservice.hints import TIMEOUT_SECONDS, ask
 
-TIMEOUTS = {"socket_timeout": TIMEOUT_SECONDS, "socket_connect_timeout": TIMEOUT_SECONDS}
+
+class JsonSerializer:
+    """Keeps values as JSON. Django's own serializer is pickle, so anyone who can write to Redis could run code."""
+
+    def dumps(self, value: Any) -> str:
+        """Return a value as Redis keeps it. Raises TypeError for one that JSON cannot express."""
+        return json.dumps(value)
+
+    def loads(self, data: bytes) -> Any:
+        """Return a value again. Raises ValueError or RecursionError for anything but JSON."""
+        return json.loads(data)
+
+
+OPTIONS = {
+    "socket_timeout": TIMEOUT_SECONDS,
+    "socket_connect_timeout": TIMEOUT_SECONDS,
+    "serializer": JsonSerializer,
+}
 
 
 class HintCache(RedisCache):
     """A cache that is empty, and takes everything, while Redis does not answer."""
 
     def __init__(self, server: str, params: dict[str, Any]) -> None:
-        super().__init__(server, {**params, "OPTIONS": TIMEOUTS})
+        super().__init__(server, {**params, "OPTIONS": OPTIONS})
 
     def add(self, key: Any, value: Any, timeout: Any = None, version: int | None = None) -> bool:
         """Store a value unless there is one; True also when nobody can tell, so that a lock never blocks."""
         return bool(ask(lambda: super(HintCache, self).add(key, value, timeout, version), otherwise=True))
 
     def get(self, key: Any, default: Any = None, version: int | None = None) -> Any:
-        """Return a value, or `default`."""
-        return ask(lambda: super(HintCache, self).get(key, default, version), otherwise=default)
+        """Return a value, or `default`, also for a value that is not JSON."""
+        try:
+            return ask(lambda: super(HintCache, self).get(key, default, version), otherwise=default)
+        except (ValueError, RecursionError):
+            return default
 
     def set(self, key: Any, value: Any, timeout: Any = None, version: int | None = None) -> None:
         """Store a value if that can be done."""

@@ -1,9 +1,10 @@
-"""What our pages may load: nothing but our own files, and no script or style that stands in the page itself."""
+"""What browsers may do with our answers: what a page may load, and what a cache may keep."""
 
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
+# Pages load nothing but our own files, and contain no script or style.
 POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -31,4 +32,19 @@ class ContentSecurityPolicyMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         response.headers.setdefault("Content-Security-Policy", POLICY)
+        return response
+
+
+class NoStoreMiddleware:
+    """Keep every response out of caches unless its view says otherwise.
+
+    A view that forgets the header is then safe, whether a session, a key or nothing at all decided what it shows.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        response.headers.setdefault("Cache-Control", "no-store")
         return response

@@ -117,9 +117,10 @@ METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 ALLOW_SIGNUP = env.bool("ALLOW_SIGNUP", default=True)
 SIGNUP_PLAN = env.str("SIGNUP_PLAN", default="standard")
 INVITATION_DAYS = 7
+ADMIN_REQUIRES_MFA = env.bool("ADMIN_REQUIRES_MFA", default=True)
 
-# Without EMAIL_URL no mail is sent: what would be in it must not end in a log.
-vars().update(env.email_url("EMAIL_URL", default="dummymail://"))
+# Mail: without EMAIL_URL none is sent, and none is printed either, because logs must not contain links.
+vars().update(env.email_url_config(env.str("EMAIL_URL", default="") or "dummymail://"))
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.str("EMAIL_FROM", default="noreply@localhost")
 
@@ -151,6 +152,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "simservice.metrics.MetricsMiddleware",
     "simservice.api.middleware.RequestIdMiddleware",
+    "simservice.headers.NoStoreMiddleware",
     "simservice.api.middleware.MaintenanceMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "simservice.headers.ContentSecurityPolicyMiddleware",
@@ -232,15 +234,6 @@ CELERY_BEAT_SCHEDULE = {
     "forget-sessions": {"task": "dashboard.tasks.forget_sessions", "schedule": 3600},
 }
 
-# What the service writes to people; without a server it is only logged.
-EMAIL: dict[str, Any] = env.email_url("EMAIL_URL", default="consolemail://")
-EMAIL_BACKEND = EMAIL["EMAIL_BACKEND"]
-EMAIL_HOST, EMAIL_PORT = EMAIL.get("EMAIL_HOST") or "localhost", EMAIL.get("EMAIL_PORT") or 25
-EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = EMAIL.get("EMAIL_HOST_USER") or "", EMAIL.get("EMAIL_HOST_PASSWORD") or ""
-EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL.get("EMAIL_USE_TLS", False), EMAIL.get("EMAIL_USE_SSL", False)
-EMAIL_TIMEOUT = 10
-DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="webmaster@localhost")
-
 STORAGES = {
     "default": artifact_storage(),
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
@@ -279,7 +272,7 @@ SPECTACULAR_SETTINGS = {
 DATA_UPLOAD_MAX_MEMORY_SIZE = 3 << 20
 
 # Logging in (django-allauth): by e-mail address, or by the user name that operators have
-AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTHENTICATION_BACKENDS = ["dashboard.backends.LoginBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
@@ -291,11 +284,20 @@ LOGIN_REDIRECT_URL = "dashboard"
 CSRF_FAILURE_VIEW = "dashboard.views.form_too_old"
 ALLAUTH_TRUSTED_PROXY_COUNT = TRUSTED_PROXIES
 ACCOUNT_ADAPTER = "dashboard.adapters.PeopleAdapter"
-ACCOUNT_FORMS = {"login": "dashboard.forms.EnterForm", "signup": "dashboard.forms.JoinForm"}
+ACCOUNT_FORMS = {
+    "login": "dashboard.forms.EnterForm",
+    "signup": "dashboard.forms.JoinForm",
+    "reset_password": "dashboard.forms.ResetForm",
+}
+# Failed logins are counted by login and address together (`PeopleAdapter`). Nothing is limited by an email address
+# alone, because a stranger could use such a limit up and lock the owner out.
+ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/5m/key", "reset_password": "20/m/ip"}
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "optional"
 ACCOUNT_CHANGE_EMAIL = True
+# Changing an address or a second factor takes the password or a code again, at most five minutes ago.
+ACCOUNT_REAUTHENTICATION_REQUIRED = MFA_REAUTHENTICATION_REQUIRED = True
 ACCOUNT_CONFIRM_EMAIL_ON_GET = False
 ACCOUNT_LOGOUT_REDIRECT_URL = "home"
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""

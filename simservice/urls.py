@@ -1,13 +1,12 @@
 """Every address of the service, and what is answered where there is none."""
 
-from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import include, path, register_converter
 
-from simservice import health
+from simservice import health, operators
 from simservice.api.errors import ApiError, InternalError, NotFound, RequestTooLarge, error_response
 from simservice.api.handling import malformed
 from simservice.api.views import openapi_document
@@ -16,8 +15,7 @@ from simservice.metrics import metrics
 
 register_converter(TokenConverter, "token")
 register_converter(IdConverter, "id")
-# Operators log in as everybody does, second factor included.
-admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
+operators.guard(admin.site)
 
 urlpatterns = [
     path("", include("jobs.api.urls")),

@@ -8,6 +8,7 @@ import pytest
 from django.contrib.contenttypes.models import ContentType
 from django.test import Client as HttpClient
 from hypothesis import settings as hypothesis_settings
+from pytest_django import Settings
 
 from clients.models import ApiKey
 from simservice.hints import outage, redis
@@ -35,6 +36,12 @@ def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 def _fresh_content_types() -> None:
     """Forget Django's content types: a test that flushed the database had them made again, under other numbers."""
     ContentType.objects.clear_cache()
+
+
+@pytest.fixture(autouse=True)
+def _admin_by_password(settings: Settings) -> None:
+    """Let staff use the admin without a second factor; `tests/simservice/test_operators.py` is about that."""
+    settings.ADMIN_REQUIRES_MFA = False
 
 
 @pytest.fixture

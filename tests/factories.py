@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import factory
+from allauth.account.models import EmailAddress
 from django.contrib.auth.models import User
 from django.utils import timezone
 
@@ -55,9 +56,10 @@ def make_event(client: Client, **fields: Any) -> Event:
     return Event.objects.create(client=client, **defaults | fields)
 
 
-def make_member(account: Account | None = None, *, role: str = "owner") -> Membership:
-    """Make a user with a place in an account; the password serves nobody."""
+def make_member(account: Account | None = None, *, role: str = "owner", is_verified: bool = True) -> Membership:
+    """Make a user with a place in an account and an email address; nobody can log in with the password."""
     user = User.objects.create_user(f"user-{new_token()}", email=f"{new_token().lower()}@example.org")
+    EmailAddress.objects.create(user=user, email=user.email, verified=is_verified, primary=True)
     return Membership.objects.create(user=user, account=account or make_account(), role=role)
 
 

@@ -58,6 +58,7 @@ OPEN = {
 ENTRANCE = {
     "accounts/login/": (200, 302),
     "accounts/signup/": (200, 302),
+    "accounts/signup/<str:token>/": (404, 404),
     "accounts/logout/": (302, 200),
     "accounts/inactive/": (200, 200),
     "accounts/confirm-email/": (200, 200),

@@ -74,6 +74,7 @@ def _bring_up(supervisor: Supervisor, folder: DataFolder, *, port: int) -> Stack
     settings = _start_servers(supervisor, folder, secrets)
     settings |= _settings(folder, port=port, secret_key=secrets["secretKey"])
     folder.keep_environment(settings)
+    _tell_what_is_waived(settings)
     environment = _program_environment(settings)
     tell("Migrating the database")
     _manage("migrate", "--noinput", environment=environment)
@@ -122,10 +123,16 @@ def _settings(folder: DataFolder, *, port: int, secret_key: str) -> dict[str, st
         "ALLOWED_HOSTS": f"{HOST},localhost",
         "SECURE_COOKIES": "false",  # it serves plain HTTP
         "EMAIL_URL": "consolemail://",  # the web server's log is its owner's own
-        "SANDBOX": "auto",  # what this machine offers; the weakest it accepts is said in docs/security.md
+        "SANDBOX": "auto",  # a laptop may lack some layers; what it lacks is printed
+        "ADMIN_REQUIRES_MFA": "false",  # its one operator has just been made
         "STOP_SECONDS": "3",  # who stops it waits at a terminal
     }
     return {name: os.environ.get(name) or value for name, value in defaults.items()} | {"PORT": str(port)}
+
+
+def _tell_what_is_waived(settings: Mapping[str, str]) -> None:
+    if settings["ADMIN_REQUIRES_MFA"] == "false":
+        tell("The admin does not require a second factor here (ADMIN_REQUIRES_MFA=false)")
 
 
 def _program_environment(settings: Mapping[str, str]) -> dict[str, str]:

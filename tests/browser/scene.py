@@ -117,6 +117,7 @@ PUBLIC = {
     "reset": "/accounts/password/reset/",
     "reset-sent": "/accounts/password/reset/done/",
     "inactive": "/accounts/inactive/",
+    "sign-up-sent": "/accounts/confirm-email/",
 }
 # For those who are not logged in.
 ENTRANCE = {"login": "/accounts/login/", "sign-up": "/accounts/signup/"}

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -17,6 +18,7 @@ pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(300)]
 PROFILE = 'mage="Walker"\nlevel=80\niterations=20000\n' + "".join(
     f'profileset."Trinket {number}"+=intellect={8000 + number * 90}\n' for number in range(12)
 )
+LINK = re.compile(r"/accounts/signup/[^/\s]+/")
 KEY, SECRET = re.compile(r"sk_\w{46}"), re.compile(r"whsec_[\w-]{43}")
 
 
@@ -32,7 +34,7 @@ def test_from_signing_up_to_a_delivery_and_a_shared_page(
     visitor: Visitor, friend: Visitor, stack: Stack, receiver: Receiver
 ) -> None:
     earlier = len(receiver.received)
-    sign_up(visitor)
+    sign_up(visitor, stack)
     stack.manage("grantcredits", "walker", "100000", "--reason", "Welcome")
     make_client_and_key(visitor)
     enable_webhook(visitor, receiver)
@@ -49,11 +51,24 @@ def test_from_signing_up_to_a_delivery_and_a_shared_page(
     assert friend.heading() == "Log in"
 
 
-def sign_up(visitor: Visitor) -> None:
+def sign_up(visitor: Visitor, stack: Stack) -> None:
     visitor.open("/accounts/signup/")
-    visitor.fill(email="walker@example.com", password1="a long way to go")
+    visitor.fill(email="walker@example.com")
+    visitor.press("Send the link")
+    assert visitor.heading() == "Check your email"
+    visitor.open(mailed_link(stack))
+    visitor.fill(password1="a long way to go")
     visitor.press("Sign up")
     assert visitor.heading() == "Overview"
+
+
+def mailed_link(stack: Stack) -> str:
+    """Return the path of the link to finish signing up, from the log that a local stack prints mails to."""
+    deadline = time.monotonic() + 20
+    while not (found := LINK.findall((stack.data / "logs" / "control.log").read_text())):
+        assert time.monotonic() < deadline, "no mail was written"
+        time.sleep(0.1)
+    return str(found[-1])
 
 
 def make_client_and_key(visitor: Visitor) -> None:

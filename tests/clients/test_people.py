@@ -4,11 +4,13 @@ from contextlib import suppress
 from datetime import timedelta
 
 import pytest
+from allauth.account.models import EmailAddress
+from django.contrib.auth.models import User
 from django.utils import timezone
 
 from billing.models import Account
 from clients import invitations, members
-from clients.invitations import NotOpen, Refused
+from clients.invitations import NotOpen, Refused, UnverifiedAddress
 from clients.members import LastOwner, Role
 from clients.models import Invitation, Membership
 from tests.concurrency import at_once
@@ -115,6 +117,38 @@ def test_members_are_not_invited() -> None:
     owner = make_member()
     with pytest.raises(Refused, match="belongs"):
         make_invitation(owner.account, email=owner.user.email)
+
+
+@pytest.mark.parametrize("has_address", [True, False], ids=["unverified", "none"])
+def test_who_has_no_verified_address_does_not_invite(*, has_address: bool) -> None:
+    owner = make_member(is_verified=False)
+    if not has_address:
+        EmailAddress.objects.all().delete()
+    with pytest.raises(UnverifiedAddress, match="verified email address"):
+        invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=owner.user)
+    assert not Invitation.objects.exists()
+
+
+def test_an_invitation_names_who_made_it_before_other_owners() -> None:
+    older = make_member()
+    owner = make_member(older.account)
+    made, _ = invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=owner.user)
+    assert invitations.owner_address(made) == owner.user.email
+    members.change_role(owner.account, owner.pk, Role.VIEWER)
+    assert invitations.owner_address(made) == older.user.email
+    owner.user.delete()
+    assert invitations.owner_address(Invitation.objects.get()) == older.user.email
+
+
+@pytest.mark.parametrize("change", ["unverified", "inactive"])
+def test_an_invitation_names_no_unproved_owner(change: str) -> None:
+    owner = make_member()
+    made, _ = invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=owner.user)
+    if change == "unverified":
+        EmailAddress.objects.update(verified=False)
+    else:
+        User.objects.update(is_active=False)
+    assert invitations.owner_address(made) == ""
 
 
 def test_an_account_has_room_for_so_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,15 @@ import re
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from allauth.account.models import EmailAddress
 from django.core import mail
 from django.test import Client as HttpClient
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from clients.models import Invitation, Membership
+from jobs.management.commands.seedlocal import ensure_account, ensure_user
 from tests.dashboard.browsing import browser_of, text_of
+from tests.dashboard.mailing import link_in, write_mails
 from tests.factories import make_invitation, make_member
 
 pytestmark = pytest.mark.django_db
@@ -35,6 +37,30 @@ def test_an_invitation_is_mailed_and_shown_once(owner: Membership) -> None:
     listed = browser_of(owner).get(f"/dashboard/{owner.account}/people")
     assert ("jane@example.org" in text_of(listed), LINK.findall(listed.content.decode())) == (True, [])
     assert "invited already" in text_of(invite(owner))
+
+
+@pytest.mark.parametrize(("sends_mail", "way"), [(True, "Verify your address"), (False, "ask its operator")])
+def test_an_unverified_owner_is_told_how_to_invite(*, sends_mail: bool, way: str, settings: Settings) -> None:
+    if not sends_mail:
+        settings.EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
+    owner = make_member(is_verified=False)
+    for page in (invite(owner), browser_of(owner).get(f"/dashboard/{owner.account}/people")):
+        assert "You need a verified email address to invite people." in text_of(page)
+        assert way in text_of(page)
+        assert 'name="role" required' not in page.content.decode()
+    assert (Invitation.objects.count(), mail.outbox) == (0, [])
+
+
+def test_an_invitation_names_the_account_and_its_verified_owner(owner: Membership) -> None:
+    made = invite(owner)
+    (link,) = set(LINK.findall(made.content.decode()))
+    for told in (str(mail.outbox[0].body), text_of(HttpClient().get(link))):
+        assert str(owner.account) in told
+        assert f"owner is {owner.user.email}, a verified email address" in told.replace(" ,", ",")
+    EmailAddress.objects.update(verified=False)
+    warned = text_of(HttpClient().get(link))
+    assert owner.user.email not in warned
+    assert "No owner of this account has a verified email address." in warned
 
 
 @pytest.mark.parametrize("backend", ["smtp", "dummy"])
@@ -74,12 +100,15 @@ def test_somebody_new_signs_up_and_accepts_also_when_sign_up_is_closed(
     settings.ALLOW_SIGNUP = False
     _, token = make_invitation(owner.account)
     http = HttpClient()
-    fields = {"email": "jane@example.org", "password1": "long enough, and rare", "next": f"/invitations/{token}"}
-    assert http.post("/accounts/signup/", fields).status_code == 200
-    assert not User.objects.filter(email="jane@example.org").exists()
+    fields = {"email": "jane@example.org", "next": f"/invitations/{token}"}
+    assert "Sign-up is closed" in text_of(http.post("/accounts/signup/", fields))
     assert f"/accounts/signup/?next=/invitations/{token}" in http.get(f"/invitations/{token}").content.decode()
-    assert http.post("/accounts/signup/", fields).headers["Location"] == f"/invitations/{token}"
-    assert http.post(f"/invitations/{token}").headers["Location"] == f"/dashboard/{owner.account}/"
+    assert http.post("/accounts/signup/", fields).headers["Location"] == "/accounts/confirm-email/"
+    assert write_mails() == 1
+    elsewhere = HttpClient()
+    made = elsewhere.post(link_in(mail.outbox[0]), {"password1": "long enough, and rare"})
+    assert made.headers["Location"] == f"/invitations/{token}"
+    assert elsewhere.post(f"/invitations/{token}").headers["Location"] == f"/dashboard/{owner.account}/"
     assert Membership.objects.filter(user__email="jane@example.org").count() == 1
 
 
@@ -146,5 +175,13 @@ def test_many_people_cost_no_more_queries(
         make_member(owner.account, role="viewer")
     make_invitation(owner.account)
     http = browser_of(owner)
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         http.get(f"/dashboard/{owner.account}/people")
+
+
+def test_the_demo_user_can_invite() -> None:
+    account = ensure_account()
+    for _ in range(2):
+        ensure_user(account, None)
+    assert "Verify your address" not in text_of(invite(Membership.objects.get(account=account)))
+    assert Invitation.objects.filter(account=account).count() == 1

@@ -1,10 +1,16 @@
 """Django's cache when Redis answers, and when it does not."""
 
+import json
+import os
+import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.cache import cache
 from pytest_django import Settings
+
+from simservice.hints import redis
 
 NOWHERE = "redis://127.0.0.1:1"
 
@@ -30,3 +36,39 @@ def test_without_redis_it_is_empty_and_takes_everything(
     settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": NOWHERE}}
     name, *arguments = question
     assert getattr(cache, name)(*arguments) == answer
+
+
+class Payload:
+    """What an attacker who can write to Redis would plant: unpickling it makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("value", [[1.5, 2.25], True, 7, "text", None, {"a": [1]}], ids=repr)
+def test_redis_holds_json(value: object) -> None:
+    cache.set("name", value, 10)
+    (key,) = redis().keys()
+    assert json.loads(str(redis().get(key))) == value
+    assert cache.get("name", "nothing") == value
+
+
+@pytest.mark.parametrize("planted", ["", "{", "\x00", "[" * 100_000], ids=["empty", "half", "binary", "deep"])
+def test_what_is_not_json_is_a_miss(planted: str) -> None:
+    cache.set("name", 1, 10)
+    (key,) = redis().keys()
+    redis().set(key, planted)
+    assert cache.get("name", "nothing") == "nothing"
+
+
+def test_a_planted_pickle_is_a_miss_and_runs_nothing(tmp_path: Path) -> None:
+    cache.set("name", 1, 10)
+    (key,) = redis().keys()
+    redis().set(key, pickle.dumps(Payload(tmp_path / "made")))
+    assert cache.get("name", "nothing") == "nothing"
+    assert list(tmp_path.iterdir()) == []
+    cache.set("name", 2, 10)
+    assert cache.get("name") == 2

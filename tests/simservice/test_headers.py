@@ -24,6 +24,8 @@ PRODUCTION = {
     "HSTS_SECONDS": "31536000",
     "HSTS_SUBDOMAINS": "true",
     "HSTS_PRELOAD": "true",
+    "PUBLIC_BASE_URL": "https://example.org",
+    "SANDBOX": "required",
     "EMAIL_URL": "smtp+tls://user:password@mail.example.org:587",
 }
 
@@ -92,7 +94,8 @@ def test_the_admin_lives_with_the_policy() -> None:
 
 def test_cookies_are_for_this_site_only() -> None:
     http = HttpClient()
-    http.post("/accounts/signup/", {"email": "jane@example.org", "password1": "long enough, and rare"})
+    User.objects.create_user("jane", password="long enough, and rare")
+    http.post("/accounts/login/", {"login": "jane", "password": "long enough, and rare"})
     http.get("/accounts/logout/")
     for name in ("csrftoken", "sessionid"):
         found = http.cookies[name]

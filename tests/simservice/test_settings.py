@@ -1,5 +1,7 @@
 """Starting without what has no safe default."""
 
+import ast
+import json
 import os
 import re
 import subprocess
@@ -44,22 +46,84 @@ def test_half_of_a_bucket_stops_the_start_with_a_sentence(given: dict[str, str],
     assert told in done.stderr
 
 
-def test_every_setting_is_listed_with_its_default() -> None:
-    read = set()
-    for line in (settings.BASE_DIR / "simservice" / "settings.py").read_text().splitlines():
-        for call in ("env.str(", "env.int(", "env.bool(", "env.list(", "required("):
-            if call in line and f'{call}"' in line:
-                read.add(line.split(f'{call}"')[1].split('"')[0])
-    listed = (settings.BASE_DIR / ".env.example").read_text()
+EXAMPLE = (settings.BASE_DIR / ".env.example").read_text()
+BY_SETTINGS, _, BY_PROCFILE = EXAMPLE.partition("# Read by the Procfile\n")
+LISTED = re.compile(r"^#?([A-Z][A-Z0-9_]*)=(.*)$", re.MULTILINE)
+NEEDED = ("SECRET_KEY", "DATABASE_URL", "REDIS_URL")
+
+
+def names_read(source: str) -> list[str]:
+    """Return the settings that a program reads: with `env.…("NAME")`, or with a function of its own that does."""
+    tree = ast.parse(source)
+    readers = {one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and reads_its_argument(one)}
+    calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and one.args]
+    return [
+        str(call.args[0].value)
+        for call in calls
+        if isinstance(call.args[0], ast.Constant) and (is_env(call) or getattr(call.func, "id", "") in readers)
+    ]
+
+
+def reads_its_argument(function: ast.FunctionDef) -> bool:
+    """Tell whether a function reads the setting that its first argument names."""
+    first = function.args.args[0].arg if function.args.args else None
+    calls = [one for one in ast.walk(function) if isinstance(one, ast.Call) and is_env(one) and one.args]
+    return any(isinstance(call.args[0], ast.Name) and call.args[0].id == first for call in calls)
+
+
+def is_env(call: ast.Call) -> bool:
+    """Tell whether a call reads the environment."""
+    return bool(re.fullmatch(r"env\.\w+|os\.environ\.get|os\.getenv", ast.unparse(call.func)))
+
+
+def settings_of(**environment: str) -> dict[str, str]:
+    """Return all settings of a process with this environment, as text."""
+    program = (
+        "import json; from simservice import settings as s;"
+        "print(json.dumps({name: repr(value) for name, value in vars(s).items() if name.isupper()}))"
+    )
+    needed = {"SECRET_KEY": "any", "DATABASE_URL": "postgresql:///any", "REDIS_URL": "redis://any"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=settings.BASE_DIR,
+        env={**needed, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def test_every_listed_setting_is_read_once() -> None:
+    listed = [name for name, _ in LISTED.findall(BY_SETTINGS)]
+    read = names_read((settings.BASE_DIR / "simservice" / "settings.py").read_text())
+    assert sorted(listed) == sorted(read), "`.env.example` and settings.py must each name every setting once"
+
+
+def test_every_setting_of_the_procfile_is_listed() -> None:
+    procfile = (settings.BASE_DIR / "Procfile").read_text()
+    read = set(re.findall(r"\$\{([A-Z_]+):-([^}]*)\}", procfile))
     assert read
-    assert [name for name in sorted(read) if f"\n{name}=" not in listed and f"\n#{name}=" not in listed] == []
+    assert sorted(LISTED.findall(BY_PROCFILE)) == sorted(read)
 
 
-LISTED = re.compile(r"^#([A-Z_]+)=(\S+)$", re.MULTILINE)
+def test_listed_defaults_are_the_real_ones() -> None:
+    defaults = {name: value for name, value in LISTED.findall(BY_SETTINGS) if value}
+    assert not set(NEEDED) & set(defaults)
+    assert settings_of(**defaults) == settings_of()
 
 
-@pytest.mark.parametrize(("name", "default"), LISTED.findall((settings.BASE_DIR / ".env.example").read_text()))
-def test_a_listed_default_is_the_real_one(name: str, default: str) -> None:
-    real = getattr(settings, name, None)
-    if isinstance(real, int | float | str) and not isinstance(real, bool):
-        assert default == str(real)
+@pytest.mark.parametrize("given", [{}, {"EMAIL_URL": ""}], ids=["missing", "empty"])
+def test_without_a_mail_server_nothing_of_a_mail_is_printed(given: dict[str, str]) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "EMAIL_URL"} | given
+    command = [sys.executable, "manage.py", "sendtestemail", "jane@example.org"]
+    done = subprocess.run(
+        command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout + done.stderr == ""
+
+
+def test_mail_comes_from_the_one_sender_setting() -> None:
+    found = settings_of(EMAIL_FROM="us@example.org", DEFAULT_FROM_EMAIL="them@example.org")
+    assert {found["DEFAULT_FROM_EMAIL"], found["SERVER_EMAIL"]} == {"'us@example.org'"}

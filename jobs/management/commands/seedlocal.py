@@ -7,13 +7,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from allauth.account.models import EmailAddress
 from django.conf import settings
-from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from billing import ledger
 from billing.models import Account, Plan
+from clients import members
 from clients.accounts import default_client, open_account
 from clients.keys import create_key, find_key
 from clients.models import Membership
@@ -22,6 +24,8 @@ from jobs.simulator import layers
 from jobs.simulator.sandbox import SandboxUnavailable
 
 DEMO = "demo"
+# No mail to it leaves this machine.
+DEMO_ADDRESS = "demo@localhost"
 DEMO_CREDITS = 10_000_000
 DEMO_REASON = "Demonstration"
 ROOT = Path(settings.BASE_DIR)
@@ -78,15 +82,24 @@ def ensure_credits(account: Account) -> None:
 
 def ensure_user(account: Account, password: str | None) -> str:
     """Make sure that the demo user exists, owns the account and may use the admin; return its password."""
-    user, created = get_user_model().objects.get_or_create(
-        username=DEMO, defaults={"is_staff": True, "is_superuser": True}
-    )
+    user, created = User.objects.get_or_create(username=DEMO, defaults={"is_staff": True, "is_superuser": True})
     if created or password is None or not user.check_password(password):
         password = password or secrets.token_urlsafe(12)
         user.set_password(password)
         user.save(update_fields=["password"])
+    ensure_address(user)
     Membership.objects.get_or_create(user=user, account=account, defaults={"role": Membership.Role.OWNER})
     return password
+
+
+def ensure_address(user: User) -> None:
+    """Make sure that the demo user has a verified address, so that it can invite people."""
+    if not members.verified_address(user):
+        EmailAddress.objects.update_or_create(
+            user=user, email=DEMO_ADDRESS, defaults={"verified": True, "primary": True}
+        )
+        user.email = DEMO_ADDRESS
+        user.save(update_fields=["email"])
 
 
 def ensure_key(account: Account, secret: str | None) -> str:

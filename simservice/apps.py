@@ -1,0 +1,10 @@
+"""The service's own Django application: loading it registers the deployment checks."""
+
+from django.apps import AppConfig
+
+
+class SimserviceConfig(AppConfig):
+    name = "simservice"
+
+    def ready(self) -> None:
+        from simservice import checks  # noqa: F401 - registers the checks

@@ -1,0 +1,97 @@
+"""What `manage.py check --deploy` says about this service's settings, each with what to set."""
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.conf import settings
+from django.core import checks
+from redis import ConnectionPool
+
+NO_MAIL = "django.core.mail.backends.dummy.EmailBackend"
+# The modes in which libpq refuses a connection without TLS.
+TLS_MODES = ("require", "verify-ca", "verify-full")
+
+
+@checks.register(checks.Tags.security, deploy=True)
+def check_deployment(**_: Any) -> list[checks.CheckMessage]:
+    """Return a warning for each setting that is fit for development only."""
+    return [
+        checks.Warning(message, hint=hint, id=f"simservice.{number}")
+        for number, (is_risky, message, hint) in findings()
+        if is_risky
+    ]
+
+
+def findings() -> Iterator[tuple[str, tuple[bool, str, str]]]:
+    """Yield every check under its number: whether the setting is risky, why, and what to set."""
+    yield (
+        "W001",
+        (
+            settings.SANDBOX != "required",
+            f"SANDBOX is {settings.SANDBOX!r}, so a job may run without some layers of the sandbox.",
+            "Set SANDBOX=required.",
+        ),
+    )
+    yield (
+        "W002",
+        (
+            "*" in settings.ALLOWED_HOSTS,
+            "ALLOWED_HOSTS contains *, so a caller can choose the host in links.",
+            "Set ALLOWED_HOSTS to the host names of the service.",
+        ),
+    )
+    yield (
+        "W003",
+        (
+            not settings.PUBLIC_BASE_URL,
+            "PUBLIC_BASE_URL is not set, so links take their host from the request.",
+            "Set PUBLIC_BASE_URL, for example https://sim.example.org.",
+        ),
+    )
+    yield (
+        "W004",
+        (
+            settings.EMAIL_BACKEND == NO_MAIL,
+            "EMAIL_URL is not set: users cannot reset a password, and sign-up shows which addresses are known.",
+            "Set EMAIL_URL, for example smtp+tls://user:password@host:587.",
+        ),
+    )
+    yield (
+        "W005",
+        (
+            not has_password(settings.REDIS_URL),
+            "REDIS_URL contains no password.",
+            "Require a password in Redis and set REDIS_URL=redis://:password@host:6379/0.",
+        ),
+    )
+    yield (
+        "W006",
+        (
+            not is_private(settings.DATABASES["default"]),
+            "DATABASE_URL names another machine and does not require TLS.",
+            "Add ?sslmode=verify-full or ?sslmode=require to DATABASE_URL.",
+        ),
+    )
+
+
+def has_password(url: str) -> bool:
+    """Tell whether an address of Redis contains a password."""
+    return bool(ConnectionPool.from_url(url).connection_kwargs.get("password"))
+
+
+def is_private(database: Mapping[str, Any]) -> bool:
+    """Tell whether a connection to the database stays on this machine or must use TLS."""
+    options = database.get("OPTIONS", {})
+    hosts = str(options.get("host") or database.get("HOST") or "").split(",")
+    return options.get("sslmode") in TLS_MODES or all(is_local(host) for host in hosts)
+
+
+def is_local(host: str) -> bool:
+    """Tell whether a host of libpq is this machine: the folder of a socket, none at all, or a loopback address."""
+    if not host or host.startswith(("/", "@")) or host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

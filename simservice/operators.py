@@ -1,0 +1,56 @@
+"""Who may use the admin: staff who proved a second factor in this session, unless the deployment waives it."""
+
+from typing import Any
+
+from allauth.account.decorators import secure_admin_login
+from allauth.account.internal.flows.login import get_authentication_records
+from allauth.account.utils import get_next_redirect_url
+from allauth.mfa.utils import is_mfa_enabled
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.admin import AdminSite
+from django.http import HttpRequest, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import urlencode
+
+SET_UP = "The admin requires a second factor. Set one up, then open the admin again."
+PROVE = "The admin requires your second factor. Enter a code to continue."
+
+
+def guard(site: AdminSite) -> None:
+    """Have an admin site use our login, and refuse every page of it without a second factor."""
+    is_staff, show_login = site.has_permission, site.login
+
+    def has_permission(request: HttpRequest) -> bool:
+        return is_staff(request) and not lacks_second_factor(request)
+
+    def login(request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponseBase:
+        if is_staff(request) and lacks_second_factor(request):
+            return lead_to_second_factor(request)
+        return show_login(request, extra_context)
+
+    site.has_permission = has_permission  # type: ignore[method-assign]
+    site.login = secure_admin_login(login)  # type: ignore[method-assign]
+
+
+def lacks_second_factor(request: HttpRequest) -> bool:
+    """Return whether the admin must refuse: the user has no second factor, or did not use it in this session.
+
+    A session that is older than the factor may belong to the person whom the factor is meant to keep out.
+    """
+    if not settings.ADMIN_REQUIRES_MFA:
+        return False
+    records = get_authentication_records(request, request.user)
+    return not any(one["method"] == "mfa" for one in records) or not is_mfa_enabled(request.user)
+
+
+def lead_to_second_factor(request: HttpRequest) -> HttpResponseRedirect:
+    """Send a member of staff to the page where they set up a second factor, or prove the one they have."""
+    if not is_mfa_enabled(request.user):
+        messages.info(request, SET_UP)
+        return redirect("mfa_activate_totp")
+    messages.info(request, PROVE)
+    wanted = get_next_redirect_url(request) or reverse("admin:index")
+    return redirect(f"{reverse('mfa_reauthenticate')}?{urlencode({'next': wanted})}")

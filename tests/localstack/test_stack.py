@@ -1,0 +1,25 @@
+"""The settings of a local stack, and what its user is told of them."""
+
+from pathlib import Path
+
+import pytest
+
+from simservice.localstack import stack
+from simservice.localstack.folder import DataFolder
+
+
+@pytest.mark.parametrize(("chosen", "lines"), [(None, 1), ("true", 0)], ids=["by default", "unless asked for"])
+def test_the_admin_needs_no_second_factor_and_the_user_is_told(
+    chosen: str | None,
+    lines: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("ADMIN_REQUIRES_MFA", raising=False)
+    if chosen:
+        monkeypatch.setenv("ADMIN_REQUIRES_MFA", chosen)
+    settings = stack._settings(DataFolder(tmp_path), port=1, secret_key="any")
+    stack._tell_what_is_waived(settings)
+    assert settings["ADMIN_REQUIRES_MFA"] == (chosen or "false")
+    assert capsys.readouterr().err.count("ADMIN_REQUIRES_MFA=false") == lines

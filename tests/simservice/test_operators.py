@@ -1,0 +1,108 @@
+"""The admin asks staff for a second factor."""
+
+from typing import Any
+
+import pytest
+from allauth.mfa.totp.internal import auth as totp
+from django.contrib.auth.models import User
+from django.test import Client as HttpClient
+from pytest_django import Settings
+
+from tests.dashboard.browsing import text_of
+from tests.dashboard.test_accounts import PASSWORD, code_of, log_in
+from tests.test_access import ADMIN, address
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _require_mfa(settings: Settings) -> None:
+    settings.ADMIN_REQUIRES_MFA = True
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture
+def operator() -> User:
+    return User.objects.create_superuser("operator", password=PASSWORD)
+
+
+def give_factor(user: User) -> str:
+    """Give a user an authenticator app, and return its secret."""
+    secret: str = totp.generate_totp_secret()
+    totp.TOTP.activate(user, secret)
+    return secret
+
+
+def log_in_with_factor(user: User) -> HttpClient:
+    """Return a browser in which a user logged in with password and code."""
+    secret, browser = give_factor(user), HttpClient()
+    log_in(browser, user.username)
+    answer = browser.post("/accounts/2fa/authenticate/", {"code": code_of(secret)})
+    assert answer.headers["Location"] == "/dashboard/"
+    return browser
+
+
+def paths() -> list[str]:
+    """Return an address for every route of the admin."""
+    return [address(route.replace("(?P<url>.*)", "nowhere")) for route in ADMIN if route != "admin/login/"]
+
+
+@pytest.mark.parametrize("path", paths())
+def test_every_page_of_the_admin_asks_for_the_factor(path: str, operator: User) -> None:
+    browser = HttpClient()
+    browser.force_login(operator)
+    for method in ("get", "post"):
+        refused = getattr(browser, method)(path)
+        way = "/admin/" if path == "/admin/logout/" else "/admin/login/"
+        assert (refused.status_code, refused.headers["Location"].split("?")[0]) == (302, way)
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_staff_without_a_factor_are_led_to_set_one_up(method: str, operator: User) -> None:
+    browser = HttpClient()
+    browser.force_login(operator)
+    answer: Any = getattr(browser, method)("/admin/login/?next=/admin/jobs/job/")
+    assert answer.headers["Location"] == "/accounts/2fa/totp/activate/"
+    page = browser.get("/accounts/2fa/totp/activate/", follow=True)
+    assert "The admin requires a second factor. Set one up" in text_of(page)
+
+
+def test_staff_with_a_factor_use_the_admin(operator: User) -> None:
+    assert log_in_with_factor(operator).get("/admin/").status_code == 200
+
+
+def test_a_session_older_than_the_factor_must_prove_it(operator: User) -> None:
+    browser = HttpClient()
+    log_in(browser, "operator")
+    secret = give_factor(operator)
+    asked = browser.get("/admin/login/?next=/admin/jobs/job/").headers["Location"]
+    assert asked == "/accounts/2fa/reauthenticate/?next=%2Fadmin%2Fjobs%2Fjob%2F"
+    assert "Enter a code to continue" in text_of(browser.get(asked))
+    assert browser.post(asked, {"code": code_of(secret)}).headers["Location"] == "/admin/jobs/job/"
+    assert browser.get("/admin/jobs/job/").status_code == 200
+
+
+def test_a_removed_factor_closes_the_admin_again(operator: User) -> None:
+    browser = log_in_with_factor(operator)
+    operator.authenticator_set.all().delete()  # type: ignore[attr-defined]
+    assert browser.get("/admin/").status_code == 302
+
+
+def test_nobody_is_led_out_of_the_site(operator: User) -> None:
+    give_factor(operator)
+    browser = HttpClient()
+    browser.force_login(operator)
+    asked = browser.get("/admin/login/?next=https://example.org/").headers["Location"]
+    assert asked == "/accounts/2fa/reauthenticate/?next=%2Fadmin%2F"
+
+
+def test_who_is_not_on_the_staff_is_refused_as_before(settings: Settings) -> None:
+    browser = log_in_with_factor(User.objects.create_user("jane", password=PASSWORD))
+    assert browser.get("/admin/login/").status_code == 403
+
+
+def test_a_deployment_can_waive_the_factor(operator: User, settings: Settings) -> None:
+    settings.ADMIN_REQUIRES_MFA = False
+    browser = HttpClient()
+    browser.force_login(operator)
+    assert browser.get("/admin/").status_code == 200

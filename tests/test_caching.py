@@ -1,0 +1,75 @@
+"""What caches may keep: every route of the URL configuration, with every kind of caller."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client as HttpClient
+from pytest_django import Settings
+
+from tests.test_access import (
+    ADMIN,
+    CALLS,
+    ENTRANCE,
+    METHODS,
+    OPEN,
+    PAGES,
+    PERSONAL,
+    RESOURCE,
+    World,
+    address,
+    browsers,
+    call,
+    well_formed,
+    world,
+)
+
+__all__ = ["browsers", "world"]
+pytestmark = pytest.mark.django_db
+# Routes that depend on nobody's login or key and may be kept.
+KEPT = {"artifacts/<token:token>": "private, max-age=3600", "v1/openapi.json": "public, max-age=300"}
+
+
+@pytest.mark.parametrize(("method", "route"), CALLS)
+def test_no_answer_to_a_key_is_stored(method: str, route: str, world: World) -> None:
+    path = world.path(RESOURCE + route)
+    for secret in (world.owner, world.stranger, well_formed(), "sk_x", None):
+        answer = call(method, path, secret)
+        assert "no-store" in answer.headers["Cache-Control"], (secret, answer.status_code)
+
+
+@pytest.mark.parametrize("path", ["/v1/sim/nowhere", "/v1/sim/jobs/x", "/v1/", "/nowhere", "/dashboard/nowhere/"])
+def test_no_refusal_is_stored(path: str, world: World) -> None:
+    for method in METHODS:
+        assert "no-store" in call(method, path, world.owner).headers["Cache-Control"], method
+
+
+def test_maintenance_is_not_stored(settings: Settings) -> None:
+    settings.MAINTENANCE_SECONDS = 60
+    assert "no-store" in call("GET", f"/{RESOURCE}jobs").headers["Cache-Control"]
+
+
+@pytest.mark.parametrize("route", [*PAGES, *PERSONAL, *ENTRANCE])
+def test_no_page_behind_a_login_is_stored(route: str, browsers: dict[str, HttpClient]) -> None:
+    path = address(route, account=browsers["owner"].defaults["ACCOUNT"])
+    for who, browser in browsers.items():
+        for answer in (browser.get(path), browser.post(path)):
+            assert "no-store" in answer.headers["Cache-Control"], (who, answer.status_code)
+
+
+@pytest.mark.parametrize("route", ADMIN)
+def test_no_page_of_the_admin_is_stored(route: str) -> None:
+    browser = HttpClient()
+    browser.force_login(User.objects.create_superuser("operator"))
+    answer = browser.get(address(route.replace("(?P<url>.*)", "nowhere")))
+    assert "no-store" in answer.headers["Cache-Control"]
+
+
+@pytest.mark.parametrize("route", OPEN)
+def test_public_answers_keep_their_own_caching(route: str, world: World) -> None:
+    assert call("GET", world.path(route)).headers["Cache-Control"] == KEPT.get(route, "no-store")
+
+
+def test_an_artifact_keeps_its_tag(world: World) -> None:
+    path = world.path("artifacts/<token:token>")
+    tag = call("GET", path).headers["ETag"]
+    again = HttpClient().get(path, headers={"if-none-match": tag})
+    assert (again.status_code, again.headers["Cache-Control"]) == (304, "private, max-age=3600")
