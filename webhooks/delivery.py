@@ -216,7 +216,10 @@ def opened(endpoint: Endpoint) -> Sequence[str] | None:
     try:
         return endpoints.secrets_of(endpoint, now=timezone.now())
     except InvalidToken:
-        logger.exception("the webhook secret of client %s cannot be opened: WEBHOOK_SECRETS_KEYS", endpoint.pk)
+        logger.exception(
+            "the webhook secret of client %s cannot be decrypted: its key is not in SECRET_KEY_FALLBACKS",
+            endpoint.pk,
+        )
         return None
 
 
@@ -235,7 +238,9 @@ def record(results: Iterable[tuple[Attempt, Answer]]) -> None:
             delivered.append(attempt.event_id)
         else:
             keep_failed(attempt, verdict)
-        note_health(known[attempt.client_id], succeeded=verdict.outcome == Outcome.DELIVERED)
+        # A missing key is no fault of the receiver's, and disabling the endpoint would erase its secret.
+        if attempt.secrets is not None:
+            note_health(known[attempt.client_id], succeeded=verdict.outcome == Outcome.DELIVERED)
     Event.objects.filter(pk__in=delivered).update(state=State.DELIVERED, lease_expires_at=None, ended_at=Now())
 
 

@@ -5,11 +5,9 @@ caller's.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from cryptography.fernet import MultiFernet
-from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
@@ -18,6 +16,7 @@ from django.utils import timezone
 from billing.models import Account
 from clients.models import Client
 from simservice import sealing
+from simservice.sealing import Purpose, Sealed
 from webhooks import addresses, sending
 from webhooks.models import Endpoint
 
@@ -181,16 +180,17 @@ def secrets_of(endpoint: Endpoint, *, now: datetime) -> Sequence[str]:
     return [unseal(one) for one in sealed]
 
 
-def cipher() -> MultiFernet:
-    """Return what seals the secrets."""
-    return sealing.cipher(settings.WEBHOOK_SECRETS_KEYS, purpose="webhook secrets")
-
-
 def seal(secret: str) -> str:
     """Return a secret as the database keeps it."""
-    return cipher().encrypt(secret.encode()).decode()
+    return sealing.seal(secret, purpose=Purpose.WEBHOOK_SECRETS)
 
 
 def unseal(sealed: str) -> str:
-    """Return a secret that was sealed. Raises InvalidToken when the deployment's keys have been changed."""
-    return cipher().decrypt(sealed.encode()).decode()
+    """Decrypt a secret. Raises InvalidToken when the deployment no longer has its key."""
+    return sealing.unseal(sealed, purpose=Purpose.WEBHOOK_SECRETS)
+
+
+def sealed_secrets() -> Iterator[Sealed]:
+    """Yield the secrets of all endpoints, current and old ones."""
+    for column, name in (("secret", "webhook secret of client"), ("old_secret", "old webhook secret of client")):
+        yield from sealing.sealed_column(Endpoint.objects.exclude(**{column: ""}), column, name=name)

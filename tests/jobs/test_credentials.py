@@ -69,7 +69,7 @@ class TestStore:
 
     def test_with_another_key_they_are_lost(self, settings: Settings) -> None:
         credentials.store(1, PAIR, seconds=60)
-        settings.CREDENTIALS_KEY = "another"
+        settings.SECRET_KEY = "another"
         assert credentials.fetch(1, seconds=60) is None
 
     def test_redis_away_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:

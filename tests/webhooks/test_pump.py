@@ -123,12 +123,23 @@ def test_a_secret_that_cannot_be_opened_fails_the_attempt_and_nothing_else(
     hooked: tuple[Client, str], receiver: Receiver, settings: Settings
 ) -> None:
     write(hooked[0], 1)
-    settings.WEBHOOK_SECRETS_KEYS = ["another key"]
+    settings.SECRET_KEY = "another key"
     other = make_hooked(receiver, "/200", count=1)
     tasks.deliver()
     assert Event.objects.get(client=other).state == "delivered"
     assert Event.objects.get(client=hooked[0]).state == "waiting"
     assert Delivery.objects.get(event__client=hooked[0]).problem == "internal"
+
+
+def test_a_missing_key_disables_no_endpoint(
+    hooked: tuple[Client, str], monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    monkeypatch.setattr(delivery, "DISABLED_AFTER", timedelta(0))
+    write(hooked[0], 1)
+    settings.SECRET_KEY = "another key"
+    tasks.deliver()
+    endpoint = Endpoint.objects.get()
+    assert (Delivery.objects.get().problem, endpoint.is_enabled, endpoint.failing_since) == ("internal", True, None)
 
 
 def test_a_bug_with_one_event_fails_its_attempt_only(
