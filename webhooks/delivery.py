@@ -20,6 +20,7 @@ from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, When
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from clients.audit import SYSTEM
 from webhooks import endpoints
 from webhooks.models import Delivery, Endpoint, Event
 from webhooks.schedule import Outcome, Verdict, judge
@@ -296,7 +297,7 @@ def note_health(endpoint: Endpoint, *, succeeded: bool) -> None:
     if changed:
         endpoints.save(endpoint, failing_since=endpoint.failing_since)
     if endpoint.failing_since and now - endpoint.failing_since >= DISABLED_AFTER:
-        endpoints.switch_off(endpoint, because=Endpoint.Disabled.FAILING)
+        endpoints.switch_off(endpoint, because=Endpoint.Disabled.FAILING, by=SYSTEM)
 
 
 def recover_lost() -> int:

@@ -7,6 +7,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from billing import ledger
+from clients.audit import SYSTEM
 from clients.keys import create_key
 from clients.models import Client, Membership
 from tests.dashboard.browsing import browser_of
@@ -24,7 +25,7 @@ def fill(owner: Membership, round_number: int) -> None:
     make_client(owner.account, f"bot-{round_number}")
     make_invitation(owner.account)
     client = Client.objects.filter(account=owner.account, is_default=False).earliest("pk")
-    create_key(client)
+    create_key(client, by=SYSTEM)
     for event in (make_event(client), *Event.objects.filter(client=client)):
         Delivery.objects.create(event=event, outcome="failed", started_at=timezone.now())
     Membership.objects.create(user=owner.user, account=make_member().account, role="viewer")
@@ -56,7 +57,7 @@ def queries_of(http: HttpClient, path: str) -> int:
 def test_an_accounts_page(page: str) -> None:
     owner = make_member()
     client = make_client(owner.account)
-    key, _ = create_key(client)
+    key, _ = create_key(client, by=SYSTEM)
     event = make_event(client)
     fill(owner, 0)
     http = browser_of(owner)

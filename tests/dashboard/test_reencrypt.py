@@ -22,6 +22,7 @@ from pytest_django import Settings
 from redis import Redis
 
 from clients import once
+from clients.audit import SYSTEM
 from clients.models import Client, Membership
 from dashboard import adapters
 from dashboard.management.commands import reencrypt
@@ -95,8 +96,8 @@ def world() -> World:
     totp.TOTP.activate(place.user, secret)
     codes = RecoveryCodes.activate(place.user).generate_codes()
     client = make_client(place.account)
-    old = endpoints.install(client, "https://hooks.example.com/")
-    new = endpoints.rotate(client)
+    old = endpoints.install(client, "https://hooks.example.com/", by=SYSTEM)
+    new = endpoints.rotate(client, by=SYSTEM)
     credentials.store(JOB, PAIR, seconds=60)
     return World(place, secret, codes, client, [old, new], browser)
 
@@ -291,7 +292,7 @@ def test_a_webhook_secret_rotated_meanwhile_stays(
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", ["the old key"]
     only(monkeypatch, Purpose.WEBHOOK_SECRETS, endpoints.sealed_secrets)
     fresh: list[str] = []
-    with beside(lambda: fresh.append(endpoints.rotate(world.client)), monkeypatch):
+    with beside(lambda: fresh.append(endpoints.rotate(world.client, by=SYSTEM)), monkeypatch):
         run()
     settings.SECRET_KEY_FALLBACKS = []
     endpoint = Endpoint.objects.get(client=world.client)

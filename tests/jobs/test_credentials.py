@@ -11,6 +11,7 @@ from django.utils import timezone
 from pytest_django import Settings
 from redis.exceptions import RedisError
 
+from clients.audit import SYSTEM
 from jobs import cancellation, credentials, execution, lifecycle, sweep, tasks
 from jobs.credentials import GameCredentials
 from jobs.models import Artifact, Job, JobEvent, Run
@@ -209,7 +210,7 @@ def test_every_end_forgets_them(end: str, tmp_path: Path, settings: Settings) ->
     elif end == "cancelled":
         job = make_job(has_credentials=True)
         credentials.store(job.pk, PAIR, seconds=60)
-        cancellation.cancel(job)
+        cancellation.cancel(job, by=SYSTEM)
     else:
         settings.MAX_ATTEMPTS = 1
         job = make_running_job(has_credentials=True)
