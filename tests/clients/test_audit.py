@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 
@@ -10,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, connection, transaction
 from django.test import RequestFactory
 from django.utils import timezone
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import Settings
 
 from billing.ledger import InsufficientCredits
 from clients import accounts, audit, invitations, keys, members
@@ -18,6 +19,7 @@ from clients.audit import COMMAND_LINE, SYSTEM, Action
 from clients.members import Role
 from clients.models import ApiKey, AuditEvent, Membership
 from jobs import cancellation, lifecycle, operating
+from jobs.models import Status
 from simservice.api.addresses import client_address
 from simservice.api.errors import JobNotCancellable
 from tests.factories import actor_of, make_account, make_client, make_job, make_key, make_member, make_running_job
@@ -83,7 +85,7 @@ def test_a_change_that_fails_writes_nothing(owner: Membership) -> None:
 def test_a_change_and_its_event_commit_together(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
     key, _ = make_key(owner.account)
     monkeypatch.setattr(AuditEvent.objects, "create", lambda **_: 1 / 0)
-    changes = [
+    changes: list[Callable[[], object]] = [
         lambda: keys.create_key(key.client, by=SYSTEM),
         lambda: keys.revoke(key, by=SYSTEM),
         lambda: accounts.create_client(owner.account, "bot", by=SYSTEM),
@@ -131,9 +133,7 @@ def test_the_system_disables_a_failing_webhook(owner: Membership) -> None:
     assert written()[-1] == "webhook.disabled"
 
 
-def test_only_cancels_by_others_are_written(
-    owner: Membership, django_assert_num_queries: DjangoAssertNumQueries
-) -> None:
+def test_only_cancels_by_others_are_written(owner: Membership) -> None:
     request = RequestFactory().post("/")
     own, _ = make_key(owner.account)
     other, _ = make_key(owner.account)
@@ -157,7 +157,7 @@ def test_a_running_jobs_cancel_is_written_once(owner: Membership) -> None:
     assert written() == ["job.cancelled"]
     lifecycle.finish(job, lifecycle.CANCELLED_LOST)
     job = make_running_job()
-    lifecycle.finish(job, lifecycle.Outcome(status=lifecycle.Status.FAILED, error_code="internal"))
+    lifecycle.finish(job, lifecycle.Outcome(status=Status.FAILED, error_code="internal"))
     with pytest.raises(JobNotCancellable):
         cancellation.cancel(job, by=actor_of(owner))
     assert written() == ["job.cancelled"]
