@@ -13,7 +13,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from billing.ledger import InsufficientCredits
-from billing.models import Account, Balance
+from billing.models import Account, Balance, Entry, Grant
 from clients import accounts, audit, invitations, keys, members
 from clients.audit import COMMAND_LINE, SYSTEM, Action
 from clients.members import Role
@@ -114,7 +114,7 @@ class World:
 
     def stored(self) -> list[object]:
         """Return what the database has of everything that changes."""
-        models = (Account, Balance, Client, ApiKey, Membership, Invitation, Endpoint, Job, AuditEvent)
+        models = (Account, Balance, Grant, Entry, Client, ApiKey, Membership, Invitation, Endpoint, Job, AuditEvent)
         return [list(model._default_manager.order_by("pk").values()) for model in models]
 
 
