@@ -21,6 +21,7 @@ from django.utils import timezone  # noqa: E402
 from billing import ledger  # noqa: E402
 from billing.models import MOST_CREDITS, Account, Plan  # noqa: E402
 from clients.accounts import default_client, open_account  # noqa: E402
+from clients.audit import SYSTEM  # noqa: E402
 from clients.keys import create_key  # noqa: E402
 from clients.models import Membership  # noqa: E402
 from jobs.models import Build, DailyUsage, Job, JobProfile, Run  # noqa: E402
@@ -160,7 +161,7 @@ def main() -> None:
         cursor.execute("VACUUM ANALYZE")
     deep = Job.objects.filter(account=account).order_by("-id").values_list("pk", flat=True)[LARGEST * 9 // 10]
     answer = {
-        "apiKey": create_key(default_client(account))[1],
+        "apiKey": create_key(default_client(account), by=SYSTEM)[1],
         "cursor": make_cursor(account_id=account.pk, last_id=deep),
         "ended": some_ids(account, waiting=False),
         "waiting": some_ids(account, waiting=True),

@@ -1,6 +1,7 @@
 """Opening accounts: each comes with its built-in client."""
 
 import secrets
+from datetime import datetime
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -8,7 +9,9 @@ from django.db import IntegrityError, transaction
 from django.utils.text import slugify
 
 from billing import ledger
-from billing.models import Account, Plan
+from billing.models import Account, Grant, Plan
+from clients import audit
+from clients.audit import Action, Actor
 from clients.models import DEFAULT_CLIENT, Client, Membership
 
 NAME_CHARACTERS = 40
@@ -32,13 +35,49 @@ class NameTaken(Exception):
     """The account has a client of this name."""
 
 
-def create_client(account: Account, name: str) -> Client:
+def create_client(account: Account, name: str, *, by: Actor) -> Client:
     """Create a client beside the account's default one. Raises NameTaken; so two requests make one client."""
     try:
         with transaction.atomic():
-            return Client.objects.create(account=account, name=name)
+            made = Client.objects.create(account=account, name=name)
+            audit.record(account.pk, Action.CLIENT_CREATED, by=by, target_id=made.pk, target=name)
     except IntegrityError:
         raise NameTaken from None
+    return made
+
+
+@transaction.atomic
+def save_changes(account: Account, *, by: Actor) -> None:
+    """Save an account's name, plan and suspension."""
+    before = Account.objects.select_for_update(no_key=True, of=("self",)).select_related("plan").get(pk=account.pk)
+    account.save(update_fields=["name", "plan", "suspended_at"])
+    if account.name != before.name:
+        audit.record(account.pk, Action.ACCOUNT_RENAMED, by=by, old=before.name, new=account.name)
+    if account.plan != before.plan:
+        audit.record(account.pk, Action.ACCOUNT_PLAN_CHANGED, by=by, old=before.plan.name, new=account.plan.name)
+    if bool(account.suspended_at) != bool(before.suspended_at):
+        action = Action.ACCOUNT_SUSPENDED if account.suspended_at else Action.ACCOUNT_RESUMED
+        audit.record(account.pk, action, by=by)
+
+
+@transaction.atomic
+def grant_credits(
+    account: Account, amount: int, *, reason: str, by: Actor, expires_at: datetime | None = None
+) -> Grant:
+    """Give an account credits in the name of an operator. Raises ledger.Refused."""
+    made = ledger.grant(account, amount, reason=reason, expires_at=expires_at)
+    audit.record(account.pk, Action.CREDITS_GRANTED, by=by, target_id=made.pk, credits=amount, reason=reason)
+    return made
+
+
+@transaction.atomic
+def correct_credits(account: Account, amount: int, *, reason: str, by: Actor) -> None:
+    """Add purchased credits, or take credits away, in the name of an operator.
+
+    Raises ledger.Refused or ledger.InsufficientCredits.
+    """
+    ledger.correct(account, amount, reason=reason)
+    audit.record(account.pk, Action.CREDITS_CORRECTED, by=by, credits=amount, reason=reason)
 
 
 @transaction.atomic

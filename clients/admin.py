@@ -1,20 +1,80 @@
 """Accounts with their clients, keys and people in the admin. Keys are made where they are shown once."""
 
+from collections.abc import Callable
 from typing import Any
 
-from django.contrib import admin
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ActionForm
+from django.db import transaction
 from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 
-from billing.admin import CreditsActions
+from billing import ledger
 from billing.models import Account
-from clients import keys
+from clients import accounts, audit, keys, members
 from clients.accounts import open_account
-from clients.models import ApiKey, Client, Invitation, Membership
+from clients.audit import Action
+from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
 from simservice.facts import ManyRows, ReadOnly
+
+
+class Booking(forms.Form):
+    """What an operator must write for credits to be moved."""
+
+    credits = forms.IntegerField()
+    reason = forms.CharField(max_length=ledger.MAX_REASON)
+
+
+class BookingFields(ActionForm):
+    """The same as it stands beside the choice of an action; other actions leave it empty."""
+
+    credits = forms.CharField(required=False, help_text="For a correction, negative to take away.")
+    reason = forms.CharField(required=False)
+
+
+class CreditsActions(admin.ModelAdmin):
+    """The actions on accounts that move credits, each with a written reason, and an account's balances."""
+
+    action_form = BookingFields
+    actions = ["grant_credits", "correct_credits"]
+
+    def has_book_permission(self, request: HttpRequest) -> bool:
+        """Tell whether the user may move credits, which only the ledger writes."""
+        return request.user.has_perm("billing.add_entry")
+
+    @admin.display(description="available, purchased and reserved credits")
+    def credits(self, account: Account) -> str:
+        found = ledger.balances(account)
+        return f"{found.available} available, {found.purchased} of them purchased; {found.reserved} reserved"
+
+    @admin.action(description="Grant credits", permissions=["book"])
+    def grant_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
+        self.book(request, queryset, accounts.grant_credits)
+
+    @admin.action(description="Correct the credits", permissions=["book"])
+    def correct_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
+        self.book(request, queryset, accounts.correct_credits)
+
+    def book(self, request: HttpRequest, chosen: QuerySet[Account], door: Callable[..., object]) -> None:
+        """Pass what the operator wrote to `door` for each account, and say what happened."""
+        form = Booking(request.POST)
+        if not form.is_valid():
+            wanted = f"Write a whole number of credits and a reason of at most {ledger.MAX_REASON} characters."
+            self.message_user(request, wanted, messages.ERROR)
+            return
+        amount, reason = form.cleaned_data["credits"], form.cleaned_data["reason"]
+        for account in chosen:
+            try:
+                door(account, amount, reason=reason, by=audit.operator(request))
+            except (ledger.Refused, ledger.InsufficientCredits) as error:
+                self.message_user(request, f"{account}: {error}", messages.ERROR)
+            else:
+                self.log_change(request, account, f"{amount} credits: {reason}")
+                self.message_user(request, f"{account}: {amount} credits booked.")
 
 
 class MembershipInline(ReadOnly, admin.TabularInline):
@@ -43,6 +103,7 @@ class AccountAdmin(ManyRows, CreditsActions):
             "Clients": "clients_client",
             "Keys": "clients_apikey",
             "Entries": "billing_entry",
+            "Audit log": "clients_auditevent",
         }
         links = [
             format_html('<a href="{}?q={}">{}</a>', reverse(f"admin:{name}_changelist"), account.name, label)
@@ -53,7 +114,7 @@ class AccountAdmin(ManyRows, CreditsActions):
     def save_model(self, request: HttpRequest, obj: Account, form: ModelForm, change: bool) -> None:  # noqa: FBT001
         """Open a new account through its own door, which gives it its built-in client."""
         if change:
-            super().save_model(request, obj, form, change)
+            accounts.save_changes(obj, by=audit.operator(request))
         else:
             obj.pk = open_account(obj.name, plan=obj.plan).pk
 
@@ -72,24 +133,40 @@ class ClientAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(ManyRows, admin.ModelAdmin):
-    list_display = ["__str__", "client", "name", "created_at", "expires_at", "revoked_at", "last_used_at"]
+    list_display = [
+        "__str__",
+        "client",
+        "name",
+        "created_by",
+        "created_at",
+        "expires_at",
+        "revoked_at",
+        "last_used_at",
+    ]
     list_filter = [("revoked_at", admin.EmptyFieldListFilter), ("expires_at", admin.EmptyFieldListFilter)]
-    list_select_related = ["client__account"]
+    list_select_related = ["client__account", "created_by"]
     ordering = ["-pk"]
-    exact_texts = ("last4", "client__account__name")
+    exact_texts = ("last4", "client__account__name", "created_by__email")
     exact_numbers = ("last4",)
-    fields = ["client", "name", "last4", "created_at", "expires_at", "revoked_at", "last_used_at"]
-    readonly_fields = ["client", "last4", "created_at", "revoked_at", "last_used_at"]
+    fields = ["client", "name", "last4", "created_by", "created_at", "expires_at", "revoked_at", "last_used_at"]
+    readonly_fields = ["client", "last4", "created_by", "created_at", "revoked_at", "last_used_at"]
     actions = ["revoke"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
         return super().get_queryset(request).select_related("client__account")
 
+    def save_model(self, request: HttpRequest, obj: ApiKey, form: ModelForm, change: bool) -> None:  # noqa: FBT001
+        """Save what can be edited: the name and the expiry."""
+        if "name" in form.changed_data:
+            keys.rename(obj, obj.name, by=audit.operator(request))
+        if "expires_at" in form.changed_data:
+            keys.expire(obj, obj.expires_at, by=audit.operator(request))
+
     @admin.action(description="Revoke: the keys serve no more", permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
         chosen = [key for key in queryset if key.revoked_at is None]
         for key in chosen:
-            keys.revoke(key)
+            keys.revoke(key, by=audit.operator(request))
             self.log_change(request, key, "Revoked")
         self.message_user(request, f"{len(chosen)} keys revoked.")
 
@@ -114,6 +191,23 @@ class MembershipAdmin(ManyRows, admin.ModelAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
         return ["user", "account"] if obj else []
 
+    def save_model(self, request: HttpRequest, obj: Membership, form: ModelForm, change: bool) -> None:  # noqa: FBT001
+        super().save_model(request, obj, form, change)
+        by = audit.operator(request)
+        if not change:
+            members.record(Action.MEMBER_JOINED, obj, by=by, role=obj.role)
+        elif "role" in form.changed_data:
+            members.record(Action.MEMBER_ROLE_CHANGED, obj, by=by, old=form.initial["role"], new=obj.role)
+
+    def delete_model(self, request: HttpRequest, obj: Membership) -> None:
+        members.record(Action.MEMBER_REMOVED, obj, by=audit.operator(request))
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Membership]) -> None:
+        with transaction.atomic():
+            for one in queryset.select_related("user"):
+                self.delete_model(request, one)
+
 
 @admin.register(Invitation)
 class InvitationAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
@@ -122,3 +216,13 @@ class InvitationAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
     ordering = ["-pk"]
     exclude = ["sha256"]
     exact_texts = ("account__name", "email")
+
+
+@admin.register(AuditEvent)
+class AuditEventAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
+    list_display = ["at", "account", "action", "target", "actor", "address", "details"]
+    list_filter = ["action"]
+    list_select_related = ["account"]
+    ordering = ["-pk"]
+    exact_numbers = ("user_id", "target_id")
+    exact_texts = ("account__name", "actor")

@@ -11,7 +11,8 @@ from django.db.models import Case, QuerySet, When
 from django.utils import timezone
 
 from billing.models import Account
-from clients import members
+from clients import audit, members
+from clients.audit import Action, Actor
 from clients.models import Invitation, Membership
 from simservice.ids import new_token
 
@@ -30,13 +31,14 @@ class NotOpen(Exception):
     """The invitation was accepted, revoked or replaced, or has expired."""
 
 
-def invite(account: Account, *, email: str, role: Membership.Role, by: User) -> tuple[Invitation, str]:
+def invite(account: Account, *, email: str, role: Membership.Role, by: Actor) -> tuple[Invitation, str]:
     """Make an invitation; return it and its token, which cannot be had a second time.
+
 
     Raises Refused, and UnverifiedAddress when `by` has no verified email address.
     An expired invitation of the same address is closed.
     """
-    if not members.verified_address(by):
+    if by.user is None or not members.verified_address(by.user):
         raise UnverifiedAddress("You need a verified email address to invite people.")
     require_room(account)
     if Membership.objects.filter(account=account, user__email__iexact=email).exists():
@@ -51,9 +53,10 @@ def invite(account: Account, *, email: str, role: Membership.Role, by: User) -> 
                 email=email,
                 role=role,
                 sha256=digest(token),
-                invited_by=by,
+                invited_by=by.user,
                 expires_at=now + timedelta(days=settings.INVITATION_DAYS),
             )
+            record(Action.INVITATION_CREATED, made, by=by, role=role)
     except IntegrityError:
         raise Refused("This address is invited already. For a new link, revoke that invitation first.") from None
     return made, token
@@ -107,16 +110,22 @@ def of_account(account: Account) -> QuerySet[Invitation]:
     return Invitation.objects.filter(account=account, closed_at=None).order_by("-pk")
 
 
-def revoke(account: Account, invitation_id: int) -> Invitation | None:
+@transaction.atomic
+def revoke(account: Account, invitation_id: int, *, by: Actor) -> Invitation | None:
     """Close an invitation of an account; None when the account has no such one. Again does no harm."""
     found = Invitation.objects.filter(account=account, pk=invitation_id).first()
-    if found is not None:
-        Invitation.objects.filter(pk=found.pk, closed_at=None).update(closed_at=timezone.now())
+    if found and Invitation.objects.filter(pk=found.pk, closed_at=None).update(closed_at=timezone.now()):
+        record(Action.INVITATION_REVOKED, found, by=by)
     return found
 
 
+def record(action: Action, invitation: Invitation, *, by: Actor, **details: str) -> None:
+    """Write an event about an invitation."""
+    audit.record(invitation.account_id, action, by=by, target_id=invitation.pk, target=invitation.email, **details)
+
+
 @transaction.atomic
-def accept(invitation: Invitation, user: User) -> Membership:
+def accept(invitation: Invitation, user: User, *, by: Actor) -> Membership:
     """Give a user the offered place; whoever has one in the account already keeps it as it is. Raises NotOpen.
 
     The account is locked before the invitation, as for every other change of members.
@@ -125,7 +134,9 @@ def accept(invitation: Invitation, user: User) -> Membership:
     taken = open_invitations().filter(pk=invitation.pk).update(closed_at=timezone.now(), accepted_by=user)
     if not taken:
         raise NotOpen
-    found, _ = Membership.objects.get_or_create(
+    found, is_new = Membership.objects.get_or_create(
         user=user, account_id=invitation.account_id, defaults={"role": invitation.role}
     )
+    if is_new:
+        members.record(Action.MEMBER_JOINED, found, by=by, role=found.role)
     return found

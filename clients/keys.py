@@ -7,10 +7,15 @@ import string
 import zlib
 from datetime import datetime, timedelta
 
-from django.db.models import Q
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from clients.models import ApiKey, Client
+from billing.models import Account
+from clients import audit
+from clients.audit import Action, Actor
+from clients.models import ApiKey, Client, Membership
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 PREFIX = "sk_"
@@ -42,24 +47,83 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def create_key(client: Client, *, name: str = "", expires_at: datetime | None = None) -> tuple[ApiKey, str]:
-    """Make a key for `client`; return its row and its secret, which cannot be had a second time."""
+class NotAMember(Exception):
+    """The user no longer belongs to the account."""
+
+
+@transaction.atomic
+def create_key(
+    client: Client, *, by: Actor, name: str = "", expires_at: datetime | None = None
+) -> tuple[ApiKey, str]:
+    """Create a key for `client`; return its row and its secret, which cannot be shown again. Raises NotAMember."""
+    if by.user is not None:
+        hold_place(client, by.user)
     body = PREFIX + "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_CHARACTERS))
     secret = body + checksum(body)
     key = ApiKey.objects.create(
-        client=client, name=name, sha256=digest(secret), last4=secret[-4:], expires_at=expires_at
+        client=client,
+        name=name,
+        sha256=digest(secret),
+        last4=secret[-4:],
+        expires_at=expires_at,
+        created_by=by.user,
     )
+    record(Action.KEY_CREATED, key, by=by, client=client.name, name=name)
     return key, secret
 
 
-def rename(key: ApiKey, name: str) -> None:
+def hold_place(client: Client, user: User) -> None:
+    """Keep a user in the client's account until the transaction ends. Raises NotAMember.
+
+    Removing a member can revoke their keys, so no key of theirs may appear behind its back.
+    """
+    own = Membership.objects.filter(account_id=client.account_id, user=user)
+    if own.select_for_update(no_key=True).values_list("pk").first() is None:
+        raise NotAMember
+
+
+@transaction.atomic
+def rename(key: ApiKey, name: str, *, by: Actor) -> None:
     """Give a key another name."""
     ApiKey.objects.filter(pk=key.pk).update(name=name)
+    record(Action.KEY_RENAMED, key, by=by, name=name)
 
 
-def revoke(key: ApiKey) -> None:
-    """Let a key serve no more; the first time counts, again does no harm."""
-    ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
+@transaction.atomic
+def expire(key: ApiKey, expires_at: datetime | None, *, by: Actor) -> None:
+    """Change when a key expires; None: never."""
+    ApiKey.objects.filter(pk=key.pk).update(expires_at=expires_at)
+    record(
+        Action.KEY_EXPIRY_CHANGED, key, by=by, expires=f"{expires_at:%Y-%m-%d %H:%M} UTC" if expires_at else None
+    )
+
+
+def revoke(key: ApiKey, *, by: Actor) -> None:
+    """Revoke a key. Revoking it again changes nothing."""
+    revoke_all(ApiKey.objects.filter(pk=key.pk), by=by)
+
+
+@transaction.atomic
+def revoke_all(chosen: QuerySet[ApiKey], *, by: Actor) -> int:
+    """Revoke keys; return how many were not revoked before."""
+    found = chosen.filter(revoked_at=None).select_related("client").order_by("pk")
+    unrevoked = list(found.select_for_update(of=("self",), no_key=True))
+    ApiKey.objects.filter(pk__in=[key.pk for key in unrevoked]).update(revoked_at=timezone.now())
+    for key in unrevoked:
+        record(Action.KEY_REVOKED, key, by=by)
+    return len(unrevoked)
+
+
+def active_keys_of(user: User, account: Account) -> QuerySet[ApiKey]:
+    """Return the active keys that a user created in an account, newest first."""
+    unexpired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
+    found = ApiKey.objects.filter(unexpired, client__account=account, created_by=user, revoked_at=None)
+    return found.select_related("client").order_by("-pk")
+
+
+def record(action: Action, key: ApiKey, *, by: Actor, **details: str | None) -> None:
+    """Write an event about a key."""
+    audit.record(key.client.account_id, action, by=by, target_id=key.pk, target=key, **details)
 
 
 def find_key(secret: str) -> ApiKey | None:

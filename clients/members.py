@@ -6,6 +6,8 @@ from django.db import transaction
 from django.db.models import Case, QuerySet, When
 
 from billing.models import Account
+from clients import audit, keys
+from clients.audit import Action, Actor
 from clients.models import Membership
 
 Role = Membership.Role
@@ -40,27 +42,41 @@ def verified_address(user: User) -> str:
 
 
 @transaction.atomic
-def change_role(account: Account, member_id: int, role: Role) -> Membership | None:
+def change_role(account: Account, member_id: int, role: Role, *, by: Actor) -> Membership | None:
     """Give a member another role; None when there is no such member any more. Raises LastOwner."""
     found = lock_member(account, member_id)
     if found is None:
         return None
     if role != Role.OWNER:
         require_another_owner(found)
-    found.role = role
+    old, found.role = found.role, role
     found.save(update_fields=["role"])
+    if old != role:
+        record(Action.MEMBER_ROLE_CHANGED, found, by=by, old=old, new=role)
     return found
 
 
 @transaction.atomic
-def remove(account: Account, member_id: int) -> Membership | None:
-    """Take a member out of an account; None when there is no such member any more. Raises LastOwner."""
+def remove(account: Account, member_id: int, *, by: Actor, revoke_keys: bool) -> Membership | None:
+    """Take a member out of an account, and revoke the active keys they created there if that is wanted.
+
+    None when there is no such member any more. Raises LastOwner.
+    """
     found = lock_member(account, member_id)
     if found is None:
         return None
     require_another_owner(found)
     Membership.objects.filter(pk=found.pk).delete()
+    record(Action.MEMBER_LEFT if by.user == found.user else Action.MEMBER_REMOVED, found, by=by)
+    if revoke_keys:
+        keys.revoke_all(keys.active_keys_of(found.user, account), by=by)
     return found
+
+
+def record(action: Action, member: Membership, *, by: Actor, **details: str) -> None:
+    """Write an event about a member."""
+    target = audit.name_of(member.user)
+    audit.record(member.account_id, action, by=by, target_id=member.user_id, target=target, **details)
 
 
 def lock_member(account: Account, member_id: int) -> Membership | None:

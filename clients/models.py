@@ -40,6 +40,8 @@ class ApiKey(models.Model):
     name = models.CharField(max_length=64, blank=True)
     sha256 = models.CharField(max_length=64, unique=True)
     last4 = models.CharField(max_length=4)
+    # Null for keys made by commands, and for keys older than this column.
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
@@ -115,6 +117,89 @@ class Invitation(models.Model):
     @property
     def has_expired(self) -> bool:
         return self.expires_at <= timezone.now()
+
+
+class AuditEvent(models.Model):
+    """A change to an account: who made it, when, and from which address.
+
+    Written once in the transaction of the change, and never changed or deleted (a trigger prevents it). There is no
+    foreign key to users: the event outlives them, and deleting one changes no event.
+    """
+
+    class Action(models.TextChoices):
+        """What was done. The first word tells what `target_id` is the id of; details are in parentheses."""
+
+        # A key was created (client, name).
+        KEY_CREATED = "key.created"
+        # A key got another name (name).
+        KEY_RENAMED = "key.renamed"
+        # An operator changed when a key expires (expires).
+        KEY_EXPIRY_CHANGED = "key.expiry_changed"
+        # A key was revoked.
+        KEY_REVOKED = "key.revoked"
+        # A client was created.
+        CLIENT_CREATED = "client.created"
+        # A client's webhook was set up or enabled again, with a new secret (host).
+        WEBHOOK_ENABLED = "webhook.enabled"
+        # Events go to another address from now on (host).
+        WEBHOOK_ADDRESS_CHANGED = "webhook.address_changed"
+        # The signing secret was replaced (hours for which the old one still signs).
+        WEBHOOK_SECRET_ROTATED = "webhook.secret_rotated"  # noqa: S105 - no password
+        # A webhook was disabled by a member, or by the system because it kept failing.
+        WEBHOOK_DISABLED = "webhook.disabled"
+        # Somebody was invited (role).
+        INVITATION_CREATED = "invitation.created"
+        # An open invitation was withdrawn.
+        INVITATION_REVOKED = "invitation.revoked"
+        # A user became a member, by an invitation or by an operator (role).
+        MEMBER_JOINED = "member.joined"
+        # A member got another role (old, new).
+        MEMBER_ROLE_CHANGED = "member.role_changed"
+        # A member was removed by another person.
+        MEMBER_REMOVED = "member.removed"
+        # A member left.
+        MEMBER_LEFT = "member.left"
+        # The account moved to another plan (old, new).
+        ACCOUNT_PLAN_CHANGED = "account.plan_changed"
+        # The account got another name (old, new).
+        ACCOUNT_RENAMED = "account.renamed"
+        # The account can no longer submit jobs.
+        ACCOUNT_SUSPENDED = "account.suspended"
+        # The account can submit jobs again.
+        ACCOUNT_RESUMED = "account.resumed"
+        # An operator granted credits (credits, reason).
+        CREDITS_GRANTED = "credits.granted"
+        # An operator corrected the purchased credits (credits, reason).
+        CREDITS_CORRECTED = "credits.corrected"
+        # A job was cancelled by somebody other than the API key that submitted it.
+        JOB_CANCELLED = "job.cancelled"
+        # An operator took a job from its worker, back into the queue.
+        JOB_REQUEUED = "job.requeued"
+        # An operator ended a job as lost.
+        JOB_RELEASED = "job.released"
+
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="audit_events", db_index=False)
+    at = models.DateTimeField(db_default=Now())
+    action = models.CharField(max_length=32, choices=Action)
+    # The user who acted; null for an API key, a command or the system.
+    user_id = models.BigIntegerField(null=True)
+    # Who acted, as they were called then.
+    actor = models.CharField(max_length=300)
+    # Where the request came from; null when there was no request.
+    address = models.GenericIPAddressField(null=True)
+    target_id = models.BigIntegerField(null=True)
+    # What was changed, as it was called then.
+    target = models.CharField(max_length=300, blank=True)
+    details = models.JSONField(default=dict)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["account", "-id"], name="audit_by_account"),
+            models.Index(fields=["account", "user_id", "-id"], name="audit_by_user"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.target}".rstrip()
 
 
 class SentForm(models.Model):

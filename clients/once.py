@@ -9,7 +9,6 @@ from django.utils import timezone
 from clients.models import SentForm
 from simservice.ids import new_token
 
-SIGNER = signing.TimestampSigner(salt="clients.once")
 LASTS = timedelta(days=1)
 FORGOTTEN_AT_ONCE = 100
 
@@ -22,9 +21,14 @@ class TooOld(Exception):
     """The form is not one that was given out within the last day to this user for this purpose."""
 
 
+def signer() -> signing.TimestampSigner:
+    """Return what signs tokens with `SECRET_KEY`, and also accepts those of `SECRET_KEY_FALLBACKS`."""
+    return signing.TimestampSigner(salt="clients.once")
+
+
 def new_form(user_id: int, purpose: str) -> str:
     """Return the token of a new form, for one user and one purpose."""
-    return SIGNER.sign_object([new_token(), user_id, purpose])
+    return signer().sign_object([new_token(), user_id, purpose])
 
 
 def require_unused(form: str, user_id: int, purpose: str) -> None:
@@ -51,7 +55,7 @@ def use(form: str, user_id: int, purpose: str) -> None:
 def read(form: str, user_id: int, purpose: str) -> str:
     """Return the part of a form's token that is kept. Raises TooOld."""
     try:
-        token, *meant = SIGNER.unsign_object(form, max_age=LASTS)
+        token, *meant = signer().unsign_object(form, max_age=LASTS)
     except signing.BadSignature:
         raise TooOld from None
     if meant != [user_id, purpose]:

@@ -16,7 +16,8 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllow
 from django.http.response import HttpResponseBase
 
 from billing.models import Account
-from clients import members
+from clients import audit, members
+from clients.audit import Actor
 from clients.members import Role
 from clients.models import Membership
 
@@ -30,6 +31,7 @@ class Place:
     """Where a request is and as whom: a user's membership in an account."""
 
     membership: Membership
+    request: HttpRequest
 
     @property
     def user(self) -> User:
@@ -49,6 +51,11 @@ class Place:
         """Tell whether the user decides who belongs to the account."""
         return members.ranks_at_least(self.membership.role, Role.OWNER)
 
+    @property
+    def actor(self) -> Actor:
+        """The user, as the audit log names them."""
+        return audit.member(self.user, self.request)
+
     @cached_property
     def memberships(self) -> list[Membership]:
         """The user's accounts, as many as a menu can show. One query, when a template asks."""
@@ -56,12 +63,12 @@ class Place:
 
 
 def account_page(
-    *, post: Role | None = None, get: bool = True
+    *, post: Role | None = None, get: bool = True, read: Role = Role.VIEWER
 ) -> Callable[[PageView[P]], Callable[..., HttpResponseBase]]:
     """Make a view `(request, place, …)` a page of the account that its path names.
 
-    GET is for every member, unless `get` is False; POST for those who have at least the role `post`, and for
-    nobody when that is None. Costs a query beside those for the session and the user.
+    GET is for those who have at least the role `read`, and for nobody when `get` is False; POST for those who have
+    at least the role `post`, and for nobody when that is None. Costs a query beside those for session and user.
     """
     methods = (["GET", "HEAD"] if get else []) + (["POST"] if post else [])
 
@@ -70,11 +77,12 @@ def account_page(
         def wrapped(request: HttpRequest, account: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             if not request.user.is_authenticated:
                 return ask_to_log_in(request)
-            place = find_place(request.user, account)
+            place = find_place(request, request.user, account)
             cast(Any, request).place = place
             if request.method not in methods:
                 return HttpResponseNotAllowed(methods)
-            if request.method == "POST" and post and not members.ranks_at_least(place.membership.role, post):
+            least = post if request.method == "POST" and post else read
+            if not members.ranks_at_least(place.membership.role, least):
                 raise PermissionDenied
             return view(request, place, *args, **kwargs)
 
@@ -90,10 +98,10 @@ def ask_to_log_in(request: HttpRequest) -> HttpResponse:
     return redirect_to_login(request.get_full_path())
 
 
-def find_place(user: User, account: str) -> Place:
+def find_place(request: HttpRequest, user: User, account: str) -> Place:
     """Return the user's place in an account. Raises Http404 alike for an unknown account and another's."""
     found = Membership.objects.select_related("account__plan").filter(user=user, account__name=account).first()
     if found is None:
         raise Http404
     found.user = user
-    return Place(found)
+    return Place(found, request)

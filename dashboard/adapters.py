@@ -1,27 +1,29 @@
 """How django-allauth is fitted in: who may sign up, what a new user gets, and how second factors are kept."""
 
-import base64
-import hashlib
-import hmac
 import logging
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.core.internal import ratelimit
 from allauth.mfa.adapter import DefaultMFAAdapter
-from cryptography.fernet import Fernet
+from allauth.mfa.models import Authenticator
+from cryptography.fernet import InvalidToken
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.http import HttpRequest
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from clients import accounts
 from dashboard import invited, mails
+from simservice import sealing
 from simservice.api.addresses import base_url
+from simservice.sealing import Purpose, Sealed
 
 logger = logging.getLogger(__name__)
 
@@ -77,17 +79,39 @@ class SecondFactorAdapter(DefaultMFAAdapter):
 
     def encrypt(self, text: str) -> str:
         """Return what the database keeps of a secret."""
-        return cipher().encrypt(text.encode()).decode()
+        return sealing.seal(text, purpose=Purpose.SECOND_FACTORS)
 
     def decrypt(self, encrypted_text: str) -> str:
-        """Return a secret again."""
-        return cipher().decrypt(encrypted_text.encode()).decode()
+        """Return a secret again; without its key, end the request with a page that says so."""
+        try:
+            return sealing.unseal(encrypted_text, purpose=Purpose.SECOND_FACTORS)
+        except InvalidToken:
+            logger.error("a second factor cannot be decrypted: its key is not in SECRET_KEY_FALLBACKS")
+            page = render(self.request, "error.html", {"error": UNREADABLE_FACTOR}, status=503)
+            raise ImmediateHttpResponse(page) from None
 
 
-def cipher() -> Fernet:
-    """Return what encrypts the secrets of second factors, with a key made from the deployment's."""
-    key = hmac.new(settings.SECRET_KEY.encode(), b"second factors", hashlib.sha256).digest()
-    return Fernet(base64.urlsafe_b64encode(key))
+UNREADABLE_FACTOR = {
+    "status": 503,
+    "message": "Your second factor cannot be checked at the moment. Try again later, or contact the operators.",
+}
+
+
+# Where allauth keeps the secret of each kind
+SECRET_OF = {Authenticator.Type.TOTP: "secret", Authenticator.Type.RECOVERY_CODES: "seed"}
+
+
+def sealed_factors() -> Iterator[Sealed]:
+    """Yield the encrypted secret of every second factor."""
+    for kind, name in SECRET_OF.items():
+        for pk, data in sealing.column_of(Authenticator.objects.filter(type=kind), "data"):
+            replace = partial(swap_factor, pk, data, name)
+            yield Sealed(name=f"second factor {pk}", text=data[name], replace=replace)
+
+
+def swap_factor(pk: int, old: dict[str, Any], name: str, new: str) -> bool:
+    """Replace a second factor's secret; False when its data has changed, as when a recovery code is used."""
+    return bool(Authenticator.objects.filter(pk=pk, data=old).update(data={**old, name: new}))
 
 
 def one_at_a_time() -> None:

@@ -10,7 +10,7 @@ from django.core.exceptions import NON_FIELD_ERRORS
 from django.core.validators import RegexValidator
 from django.db import transaction
 from django.db.models import Count, Max, Q
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
@@ -55,7 +55,7 @@ def clients(request: HttpRequest, place: Place) -> HttpResponse:
     form = ClientForm(sent(request))
     if form.is_valid():
         try:
-            made = accounts.create_client(place.account, form.cleaned_data["name"])
+            made = accounts.create_client(place.account, form.cleaned_data["name"], by=place.actor)
         except accounts.NameTaken:
             form.add_error("name", "There is a client of this name already.")
         else:
@@ -93,17 +93,21 @@ def client(request: HttpRequest, place: Place, client_id: int) -> HttpResponse:
     form = KeyForm(sent(request))
     if form.is_valid():
         try:
-            key, secret = make_key(found, place.user.pk, form)
+            key, secret = make_key(place, found, form)
         except once.SentBefore:
             return render(
                 request, "dashboard/key_made_before.html", {"section": "clients", "client": found}, status=409
             )
+        except keys.NotAMember:
+            raise Http404 from None
         except once.TooOld:
             form.add_error(NON_FIELD_ERRORS, OLD_FORM)
         else:
             context = {"section": "clients", "client": found, "key": key, "secret": secret}
             return render(request, "dashboard/key_made.html", context)
-    page = page_of(request, ApiKey.objects.filter(client=found), account_id=place.account.pk)
+    page = page_of(
+        request, ApiKey.objects.filter(client=found).select_related("created_by"), account_id=place.account.pk
+    )
     context = {
         "section": "clients",
         "client": found,
@@ -120,13 +124,13 @@ def new_form(place: Place) -> str:
     return once.new_form(place.user.pk, KEY_FORM)
 
 
-def make_key(owner: Client, user_id: int, form: KeyForm) -> tuple[ApiKey, str]:
+def make_key(place: Place, owner: Client, form: KeyForm) -> tuple[ApiKey, str]:
     """Make the key that a form describes, once. Raises once.SentBefore, or once.TooOld."""
     days = form.cleaned_data["days"]
     expires_at = timezone.now() + timedelta(days=days) if days else None
     with transaction.atomic():
-        once.use(form.cleaned_data["form"], user_id, KEY_FORM)
-        return keys.create_key(owner, name=form.cleaned_data["name"], expires_at=expires_at)
+        once.use(form.cleaned_data["form"], place.user.pk, KEY_FORM)
+        return keys.create_key(owner, by=place.actor, name=form.cleaned_data["name"], expires_at=expires_at)
 
 
 @account_page(post=Role.MEMBER)
@@ -135,7 +139,7 @@ def key(request: HttpRequest, place: Place, key_id: int) -> HttpResponse:
     found = find_key(place, key_id)
     form = RenameForm(sent(request), initial={"name": found.name})
     if form.is_valid():
-        keys.rename(found, form.cleaned_data["name"])
+        keys.rename(found, form.cleaned_data["name"], by=place.actor)
         messages.success(request, f"The key {found} has its new name.")
         return redirect("client", place.account.name, found.client_id)
     return render(request, "dashboard/key.html", {"section": "clients", "key": found, "form": form})
@@ -145,7 +149,7 @@ def key(request: HttpRequest, place: Place, key_id: int) -> HttpResponse:
 def revoke_key(request: HttpRequest, place: Place, key_id: int) -> HttpResponse:
     """Let a key serve no more."""
     found = find_key(place, key_id)
-    keys.revoke(found)
+    keys.revoke(found, by=place.actor)
     messages.success(request, f"The key {found} is revoked.")
     return redirect("client", place.account.name, found.client_id)
 
@@ -157,4 +161,6 @@ def find_client(place: Place, client_id: int) -> Client:
 
 def find_key(place: Place, key_id: int) -> ApiKey:
     """Return a key of one of the account's clients, with its client. Raises Http404."""
-    return get_object_or_404(ApiKey.objects.select_related("client"), pk=key_id, client__account=place.account)
+    return get_object_or_404(
+        ApiKey.objects.select_related("client", "created_by"), pk=key_id, client__account=place.account
+    )

@@ -81,7 +81,7 @@ def enable(place: Place, client: Client, form: EnableForm) -> str:
     endpoints.check_url(url)
     with transaction.atomic():
         once.use(form.cleaned_data["form"], place.user.pk, FORM)
-        return endpoints.install(client, url)
+        return endpoints.install(client, url, by=place.actor)
 
 
 @account_page(post=Role.MEMBER)
@@ -101,7 +101,8 @@ def rotate_once(place: Place, client: Client, form: RotateForm) -> str:
     """Rotate a secret as a form says, once, and return the new one. Raises what `answer_with_secret` tells."""
     with transaction.atomic():
         once.use(form.cleaned_data["form"], place.user.pk, FORM)
-        return endpoints.rotate(client, overlap=timedelta(hours=form.cleaned_data["hours"]))
+        overlap = timedelta(hours=form.cleaned_data["hours"])
+        return endpoints.rotate(client, by=place.actor, overlap=overlap)
 
 
 def answer_with_secret(
@@ -139,7 +140,7 @@ def change_url(request: HttpRequest, place: Place, client_id: int) -> HttpRespon
     form = UrlForm(sent(request), initial={"url": endpoint.url if endpoint else ""})
     if form.is_valid():
         try:
-            endpoints.set_url(client, form.cleaned_data["url"])
+            endpoints.set_url(client, form.cleaned_data["url"], by=place.actor)
         except Refused as refused:
             form.add_error("url", str(refused))
         except NotPossible as reason:
@@ -155,7 +156,7 @@ def disable(request: HttpRequest, place: Place, client_id: int) -> HttpResponse:
     """Send nothing more, and forget the secret."""
     client = find_client(place, client_id)
     try:
-        endpoints.disable(client)
+        endpoints.disable(client, by=place.actor)
     except NotPossible as reason:
         messages.error(request, str(reason))
     else:

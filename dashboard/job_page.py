@@ -54,7 +54,7 @@ def cancel(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
     """Cancel a job."""
     found = find(place, job_id)
     try:
-        done = cancellation.cancel(found)
+        done = cancellation.cancel(found, by=place.actor)
     except JobNotCancellable:
         messages.error(request, "The job has ended already.")
     else:

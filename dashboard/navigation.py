@@ -9,6 +9,7 @@ class Section:
 
     view: str
     label: str
+    for_owners: bool = False
 
 
 SECTIONS = (
@@ -17,4 +18,5 @@ SECTIONS = (
     Section("clients", "Clients and keys"),
     Section("credits", "Credits"),
     Section("people", "People"),
+    Section("audit", "Audit log", for_owners=True),
 )

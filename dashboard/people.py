@@ -5,11 +5,11 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from clients import invitations, members
+from clients import audit, invitations, keys, members
 from clients.members import LastOwner, Role
 from clients.models import Invitation, Membership
 from dashboard import invited, mails
@@ -18,6 +18,7 @@ from dashboard.forms import sent
 from simservice.api.addresses import base_url
 
 LAST_OWNER = "An account keeps at least one owner. Make somebody else an owner first."
+SHOWN_KEYS = 50
 # The least first.
 ROLES = [(role.value, role.label) for role in (Role.VIEWER, Role.MEMBER, Role.OWNER)]
 
@@ -37,7 +38,7 @@ def people(request: HttpRequest, place: Place) -> HttpResponse:
     form = InviteForm(sent(request))
     if form.is_valid():
         try:
-            made, token = invitations.invite(place.account, by=place.user, **form.cleaned_data)
+            made, token = invitations.invite(place.account, by=place.actor, **form.cleaned_data)
         except invitations.Refused as error:
             form.add_error("email", str(error))
         else:
@@ -66,7 +67,7 @@ def show_invitation(request: HttpRequest, place: Place, made: Invitation, token:
 @account_page(post=Role.OWNER, get=False)
 def revoke_invitation(request: HttpRequest, place: Place, invitation_id: int) -> HttpResponse:
     """Close an invitation."""
-    found = invitations.revoke(place.account, invitation_id)
+    found = invitations.revoke(place.account, invitation_id, by=place.actor)
     if found is None:
         raise Http404
     messages.success(request, f"The invitation of {found.email} is no longer open.")
@@ -79,43 +80,55 @@ def change_role(request: HttpRequest, place: Place, member_id: int) -> HttpRespo
     form = RoleForm(request.POST)
     if not form.is_valid():
         raise Http404
-    return answer(request, place, member_id, Role(form.cleaned_data["role"]))
-
-
-@account_page(post=Role.OWNER, get=False)
-def remove(request: HttpRequest, place: Place, member_id: int) -> HttpResponse:
-    """Take a member out of the account."""
-    return answer(request, place, member_id, None)
-
-
-@account_page(post=Role.VIEWER, get=False)
-def leave(request: HttpRequest, place: Place) -> HttpResponse:
-    """Leave the account."""
+    role = Role(form.cleaned_data["role"])
     try:
-        members.remove(place.account, place.membership.pk)
-    except LastOwner:
-        messages.error(request, LAST_OWNER)
-        return redirect("people", place.account.name)
-    messages.success(request, f"You no longer belong to {place.account}.")
-    return redirect("dashboard")
-
-
-def answer(request: HttpRequest, place: Place, member_id: int, role: Role | None) -> HttpResponse:
-    """Give a member a role, or none, and tell how it went. Raises Http404 for somebody who is no member."""
-    try:
-        found = (
-            members.change_role(place.account, member_id, role)
-            if role
-            else members.remove(place.account, member_id)
-        )
+        found = members.change_role(place.account, member_id, role, by=place.actor)
     except LastOwner:
         messages.error(request, LAST_OWNER)
         return redirect("people", place.account.name)
     if found is None:
         raise Http404
-    told = f"is now {role.label.lower()}" if role else "no longer belongs to this account"
-    messages.success(request, f"{found.user.email or found.user.get_username()} {told}.")
+    messages.success(request, f"{audit.name_of(found.user)} is now {role.label.lower()}.")
     return redirect("people", place.account.name)
+
+
+@account_page(read=Role.OWNER, post=Role.OWNER)
+def remove(request: HttpRequest, place: Place, member_id: int) -> HttpResponse:
+    """Ask for confirmation, then take a member out of the account."""
+    found = get_object_or_404(members.members_of(place.account), pk=member_id)
+    told = f"{audit.name_of(found.user)} no longer belongs to this account."
+    return take_out(request, place, found, told=told, then=reverse("people", args=[place.account.name]))
+
+
+@account_page(post=Role.VIEWER)
+def leave(request: HttpRequest, place: Place) -> HttpResponse:
+    """Ask for confirmation, then take the user out of the account."""
+    told = f"You no longer belong to {place.account}."
+    return take_out(request, place, place.membership, told=told, then=reverse("dashboard"))
+
+
+def take_out(request: HttpRequest, place: Place, leaving: Membership, *, told: str, then: str) -> HttpResponse:
+    """Show which keys somebody who leaves has created, and what happens to them; or do it. Raises Http404."""
+    if request.method != "POST":
+        created = keys.active_keys_of(leaving.user, place.account)
+        context = {
+            "section": "people",
+            "leaving": leaving,
+            "who": audit.name_of(leaving.user),
+            "is_self": leaving.user == place.user,
+            "count": created.count(),
+            "keys": created[:SHOWN_KEYS],
+        }
+        return render(request, "dashboard/remove_member.html", context)
+    try:
+        found = members.remove(place.account, leaving.pk, by=place.actor, revoke_keys="revoke_keys" in request.POST)
+    except LastOwner:
+        messages.error(request, LAST_OWNER)
+        return redirect("people", place.account.name)
+    if found is None:
+        raise Http404
+    messages.success(request, told)
+    return redirect(then)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -131,7 +144,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
     if not request.user.is_authenticated:
         return redirect_to_login(request.get_full_path())
     try:
-        membership = invitations.accept(found, request.user)
+        membership = invitations.accept(found, request.user, by=audit.member(request.user, request))
     except invitations.NotOpen:
         return render(request, "account/invitation_closed.html", status=404)
     invited.forget(request)

@@ -3,6 +3,7 @@
 from django.urls import include, path
 
 from dashboard import (
+    audit_log,
     clients,
     deliveries,
     docs,
@@ -57,6 +58,7 @@ urlpatterns = [
     path("dashboard/<slug:account>/credits.csv", money.entries_csv, name="entries_csv"),
     path("dashboard/<slug:account>/usage", money.used, name="usage"),
     path("dashboard/<slug:account>/usage.csv", money.usage_csv, name="usage_csv"),
+    path("dashboard/<slug:account>/audit", audit_log.audit_log, name="audit"),
     path("dashboard/<slug:account>/people", people.people, name="people"),
     path("dashboard/<slug:account>/people/leave", people.leave, name="leave_account"),
     path("dashboard/<slug:account>/people/<id:member_id>/role", people.change_role, name="change_role"),

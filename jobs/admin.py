@@ -9,6 +9,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
+from clients import audit
+from clients.audit import Actor
 from jobs import builds, cancellation, operating
 from jobs.models import Artifact, Build, Job, JobEvent, Run
 from simservice.api.errors import JobNotCancellable
@@ -124,9 +126,9 @@ class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
 
     @admin.action(description="Cancel: end waiting jobs, stop running ones", permissions=["operate"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        def cancel(job: Job) -> bool:
+        def cancel(job: Job, *, by: Actor) -> bool:
             try:
-                cancellation.cancel(job)
+                cancellation.cancel(job, by=by)
             except JobNotCancellable:
                 return False
             return True
@@ -145,7 +147,7 @@ class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
         self,
         request: HttpRequest,
         queryset: QuerySet[Job],
-        door: Callable[[Job], bool],
+        door: Callable[..., bool],
         *,
         done: str,
         refused: str,
@@ -155,9 +157,9 @@ class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
         if len(chosen) > MOST_AT_ONCE:
             self.message_user(request, f"Choose at most {MOST_AT_ONCE} jobs at a time.", messages.ERROR)
             return
-        left = []
+        left, by = [], audit.operator(request)
         for job in chosen:
-            if door(job):
+            if door(job, by=by):
                 self.log_change(request, job, done.capitalize())
             else:
                 left.append(str(job))

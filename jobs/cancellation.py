@@ -9,6 +9,8 @@ from datetime import datetime
 
 from django.db import transaction
 
+from clients import audit
+from clients.audit import Action, Actor
 from jobs import lifecycle
 from jobs.models import HELD, WAITING, Job, Status
 from simservice.api.errors import JobNotCancellable
@@ -26,7 +28,7 @@ class Cancellation:
     requested_at: datetime | None
 
 
-def cancel(job: Job) -> Cancellation:
+def cancel(job: Job, *, by: Actor) -> Cancellation:
     """End a waiting job, or have a running one stopped; a repeated call answers as the first did.
 
     The row is locked while it is decided, so claims, ends and hand-backs come before or after. Raises
@@ -36,7 +38,10 @@ def cancel(job: Job) -> Cancellation:
         found = Job.objects.select_for_update().get(pk=job.pk)
         if found.status in WAITING:
             lifecycle.finish(found, lifecycle.CANCELLED)
+            record(found, by=by)
         elif found.status in HELD:
+            if found.cancel_requested_at is None:
+                record(found, by=by)
             lifecycle.request_cancel(found)
             found.refresh_from_db(fields=["cancel_requested_at"])
         elif found.status != Status.CANCELLED:
@@ -44,6 +49,15 @@ def cancel(job: Job) -> Cancellation:
     if found.status in HELD:
         hint(found)
     return Cancellation(job_id=found.pk, requested_at=found.cancel_requested_at)
+
+
+def record(job: Job, *, by: Actor) -> None:
+    """Write an audit event, unless the API key that submitted the job cancels it.
+
+    A job does not record which user submitted it on the dashboard, so every cancel by a user is written.
+    """
+    if by.key_id is None or by.key_id != job.api_key_id:
+        audit.record(job.account_id, Action.JOB_CANCELLED, by=by, target_id=job.pk, target=job)
 
 
 def hint(job: Job) -> None:

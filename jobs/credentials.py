@@ -5,15 +5,17 @@ They never touch the database, a message, a log or a command line (specification
 
 import json
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
-from cryptography.fernet import InvalidToken, MultiFernet
-from django.conf import settings
+from cryptography.fernet import InvalidToken
 from redis.exceptions import RedisError
 
 from simservice import sealing
 from simservice.api.errors import SecretStoreUnavailable
 from simservice.hints import ask, redis
+from simservice.sealing import Purpose, Sealed
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +23,7 @@ logger = logging.getLogger(__name__)
 SPARE_SECONDS = 600
 PREFIX = "credentials:"
 SCANNED_AT_ONCE = 1000
+SWAP = "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +37,7 @@ class GameCredentials:
 def store(job_id: int, credentials: GameCredentials, *, seconds: int) -> None:
     """Keep a job's credentials for as long as it may wait and run. Raises SecretStoreUnavailable."""
     content = json.dumps([job_id, credentials.client_id, credentials.client_secret])
-    sealed = cipher().encrypt(content.encode()).decode()
+    sealed = sealing.seal(content, purpose=Purpose.GAME_CREDENTIALS)
     # During an outage at once: a caller who waits for Redis holds one of a few threads.
     if not ask(lambda: redis().set(key_of(job_id), sealed, ex=seconds + SPARE_SECONDS), otherwise=None):
         raise SecretStoreUnavailable({"reason": "redis_unavailable"})
@@ -50,7 +53,7 @@ def fetch(job_id: int, *, seconds: int) -> GameCredentials | None:
     except RedisError:
         raise SecretStoreUnavailable({"reason": "redis_unavailable"}) from None
     try:
-        owner, client_id, client_secret = json.loads(cipher().decrypt(str(stored)))
+        owner, client_id, client_secret = json.loads(sealing.unseal(str(stored), purpose=Purpose.GAME_CREDENTIALS))
     except (InvalidToken, ValueError):
         owner = None
     if owner != job_id:
@@ -70,9 +73,19 @@ def kept() -> list[int]:
     return [int(str(key).removeprefix(PREFIX)) for key in keys]
 
 
-def cipher() -> MultiFernet:
-    """Return what encrypts the credentials, with a key made from the deployment's."""
-    return sealing.cipher([settings.CREDENTIALS_KEY], purpose="game credentials")
+def sealed_credentials() -> Iterator[Sealed]:
+    """Yield the encrypted credentials that Redis has. Raises RedisError."""
+    for job_id in kept():
+        text = redis().get(key_of(job_id))
+        if text is not None:
+            yield Sealed(
+                name=f"game credentials of job {job_id}", text=str(text), replace=partial(swap, job_id, str(text))
+            )
+
+
+def swap(job_id: int, old: str, new: str) -> bool:
+    """Replace a job's encrypted credentials, which keep their time to live; False when they have changed."""
+    return bool(redis().eval(SWAP, 1, key_of(job_id), old, new))
 
 
 def key_of(job_id: int) -> str:

@@ -2,6 +2,8 @@
 
 from django.db import transaction
 
+from clients import audit
+from clients.audit import Action, Actor
 from jobs import lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import ACTIVE, HELD, Job, Status
@@ -14,17 +16,21 @@ RELEASED = Outcome(
 )
 
 
-def requeue(job: Job) -> bool:
+def requeue(job: Job, *, by: Actor) -> bool:
     """Take a job from the worker that holds it, back to its place in the queue; False when no worker holds it.
 
     The worker notices with its next renewal of the lease and stops its simulator. A job whose cancel was asked for
     is cancelled instead.
     """
     found = Job.objects.get(pk=job.pk)
-    return found.status in HELD and lifecycle.hand_back(found, reason=TAKEN_BACK)
+    with transaction.atomic():
+        returned = found.status in HELD and lifecycle.hand_back(found, reason=TAKEN_BACK)
+        if returned:
+            audit.record(job.account_id, Action.JOB_REQUEUED, by=by, target_id=job.pk, target=job)
+    return returned
 
 
-def release(job: Job) -> bool:
+def release(job: Job, *, by: Actor) -> bool:
     """End a job that has not ended, as lost by the platform: all that was reserved for it is given back.
 
     False when it has ended, or somebody else moved it just then.
@@ -36,4 +42,5 @@ def release(job: Job) -> bool:
         ended = lifecycle.finish(found, RELEASED)
         if ended:
             lifecycle.end_lost_runs(found)
+            audit.record(job.account_id, Action.JOB_RELEASED, by=by, target_id=job.pk, target=job)
     return ended

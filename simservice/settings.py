@@ -51,6 +51,8 @@ def artifact_storage() -> dict[str, Any]:
 # The deployment
 DEBUG = env.bool("DEBUG", default=False)
 SECRET_KEY = required("SECRET_KEY", "the key that signs sessions and links: any long random text")
+# Earlier keys, which still verify and decrypt
+SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / ".local"))).resolve()
@@ -58,12 +60,12 @@ DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / ".local"))).resolve()
 # Proxies in front of the service that tell the caller's address and scheme (X-Forwarded-For, -Proto): 0 trusts none
 TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
 
-# Encrypts the game credentials that wait in Redis with their jobs
-CREDENTIALS_KEY = env.str("CREDENTIALS_KEY", default="") or SECRET_KEY
+# Encrypts game credentials instead of SECRET_KEY (simservice/sealing.py)
+CREDENTIALS_KEY = env.str("CREDENTIALS_KEY", default="")
 
-# Webhooks: the keys of the secrets in the database (the first seals, all open), the limits of one client, the
+# Webhooks: keys for their secrets instead of SECRET_KEY (simservice/sealing.py), the limits of one client, the
 # addresses of development that no rule is applied to, and a certificate authority to trust beside the usual ones
-WEBHOOK_SECRETS_KEYS = env.list("WEBHOOK_SECRETS_KEYS", default=[]) or [SECRET_KEY]
+WEBHOOK_SECRETS_KEYS = env.list("WEBHOOK_SECRETS_KEYS", default=[])
 WEBHOOK_PER_SECOND = env.int("WEBHOOK_PER_SECOND", default=20)
 WEBHOOK_IN_FLIGHT = env.int("WEBHOOK_IN_FLIGHT", default=4)
 WEBHOOK_ALLOWED_ADDRESSES = env.list("WEBHOOK_ALLOWED_ADDRESSES", default=[])

@@ -12,6 +12,7 @@ from billing import ledger
 from billing.models import Account, Plan
 from clients import invitations
 from clients.accounts import default_client, open_account
+from clients.audit import SYSTEM, Actor
 from clients.keys import create_key
 from clients.models import ApiKey, Client, Invitation, Membership
 from jobs import lifecycle
@@ -41,7 +42,7 @@ def make_account(*, credits: int = AMPLE, **plan: Any) -> Account:  # noqa: A002
 
 def make_key(account: Account | None = None, **fields: Any) -> tuple[ApiKey, str]:
     """Make a key of an account's default client; return it with its secret."""
-    return create_key(default_client(account or make_account()), **fields)
+    return create_key(default_client(account or make_account()), **{"by": SYSTEM} | fields)
 
 
 def make_client(account: Account, name: str = "bot") -> Client:
@@ -63,11 +64,16 @@ def make_member(account: Account | None = None, *, role: str = "owner", is_verif
     return Membership.objects.create(user=user, account=account or make_account(), role=role)
 
 
+def actor_of(membership: Membership) -> Actor:
+    """Return a member as the audit log names them."""
+    return Actor(label=membership.user.email, user=membership.user)
+
+
 def make_invitation(account: Account | None = None, **fields: Any) -> tuple[Invitation, str]:
     """Make an invitation by an owner of an account; return it with its token."""
     owner = make_member(account)
     chosen = {"email": f"{new_token().lower()}@example.org", "role": Membership.Role.MEMBER, **fields}
-    return invitations.invite(owner.account, by=owner.user, **chosen)
+    return invitations.invite(owner.account, by=actor_of(owner), **chosen)
 
 
 class BuildFactory(factory.django.DjangoModelFactory[Build]):

@@ -90,6 +90,8 @@ PERSONAL = {
 }
 # What a viewer may do.
 FOR_VIEWERS = {"dashboard/<slug:account>/people/leave": 302}
+# What only an owner may read.
+FOR_OWNERS = {"dashboard/<slug:account>/audit", "dashboard/<slug:account>/people/<id:member_id>/remove"}
 # An object of an account, by the name that routes have for it.
 OBJECTS: dict[str, Callable[[Account], object]] = {
     "client_id": lambda account: make_client(account).pk,
@@ -351,7 +353,8 @@ def test_an_accounts_page_is_for_its_members(route: str, browsers: dict[str, Htt
         )
         assert (stranger.status_code, stranger.headers["Location"].split("?")[0]) == (302, "/accounts/login/")
         assert outsider.status_code == 404
-        assert viewer.status_code in ((200, 404, 405) if method == "get" else (FOR_VIEWERS.get(route, 403), 405))
+        read = (403,) if route in FOR_OWNERS else (200, 404, 405)
+        assert viewer.status_code in (read if method == "get" else (FOR_VIEWERS.get(route, 403), 405))
 
 
 @pytest.mark.parametrize("route", [route for route in PAGES if PARAMETER.findall(route)[1:]])

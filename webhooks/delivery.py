@@ -20,6 +20,7 @@ from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, When
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from clients.audit import SYSTEM
 from webhooks import endpoints
 from webhooks.models import Delivery, Endpoint, Event
 from webhooks.schedule import Outcome, Verdict, judge
@@ -216,7 +217,10 @@ def opened(endpoint: Endpoint) -> Sequence[str] | None:
     try:
         return endpoints.secrets_of(endpoint, now=timezone.now())
     except InvalidToken:
-        logger.exception("the webhook secret of client %s cannot be opened: WEBHOOK_SECRETS_KEYS", endpoint.pk)
+        logger.exception(
+            "the webhook secret of client %s cannot be decrypted: its key is not in SECRET_KEY_FALLBACKS",
+            endpoint.pk,
+        )
         return None
 
 
@@ -235,7 +239,9 @@ def record(results: Iterable[tuple[Attempt, Answer]]) -> None:
             delivered.append(attempt.event_id)
         else:
             keep_failed(attempt, verdict)
-        note_health(known[attempt.client_id], succeeded=verdict.outcome == Outcome.DELIVERED)
+        # A missing key is no fault of the receiver's, and disabling the endpoint would erase its secret.
+        if attempt.secrets is not None:
+            note_health(known[attempt.client_id], succeeded=verdict.outcome == Outcome.DELIVERED)
     Event.objects.filter(pk__in=delivered).update(state=State.DELIVERED, lease_expires_at=None, ended_at=Now())
 
 
@@ -291,7 +297,7 @@ def note_health(endpoint: Endpoint, *, succeeded: bool) -> None:
     if changed:
         endpoints.save(endpoint, failing_since=endpoint.failing_since)
     if endpoint.failing_since and now - endpoint.failing_since >= DISABLED_AFTER:
-        endpoints.switch_off(endpoint, because=Endpoint.Disabled.FAILING)
+        endpoints.switch_off(endpoint, because=Endpoint.Disabled.FAILING, by=SYSTEM)
 
 
 def recover_lost() -> int:

@@ -5,19 +5,20 @@ caller's.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from cryptography.fernet import MultiFernet
-from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from billing.models import Account
+from clients import audit
+from clients.audit import Action, Actor
 from clients.models import Client
 from simservice import sealing
+from simservice.sealing import Purpose, Sealed
 from webhooks import addresses, sending
 from webhooks.models import Endpoint
 
@@ -68,14 +69,14 @@ def require_enabled(client: Client) -> None:
         raise NotPossible("The client has no enabled webhook.")
 
 
-def configure(client: Client, url: str) -> str:
+def configure(client: Client, url: str, *, by: Actor) -> str:
     """Give a client its first endpoint, or a disabled one this URL; return the new secret.
 
     Raises addresses.Refused, or NotPossible for a built-in client and where an enabled endpoint is.
     """
     require_own(client)
     check_url(url)
-    return install(client, url)
+    return install(client, url, by=by)
 
 
 def require_own(client: Client) -> None:
@@ -85,7 +86,7 @@ def require_own(client: Client) -> None:
 
 
 @transaction.atomic
-def install(client: Client, url: str) -> str:
+def install(client: Client, url: str, *, by: Actor) -> str:
     """Do what `configure` does after its checks, which ask the resolver: for callers in a transaction."""
     secret = new_secret()
     fresh = {"url": url, "secret": seal(secret), **ENABLED}
@@ -94,17 +95,19 @@ def install(client: Client, url: str) -> str:
     if endpoint.is_enabled and not is_new:
         raise NotPossible("The webhook is enabled already. Change its URL, or rotate its secret.")
     save(endpoint, **fresh)
+    record(Action.WEBHOOK_ENABLED, client, by=by, host=host_of(url))
     return secret
 
 
-def set_url(client: Client, url: str) -> None:
+def set_url(client: Client, url: str, *, by: Actor) -> None:
     """Send a client's events elsewhere from now on. Raises addresses.Refused or NotPossible."""
     check_url(url)
     with transaction.atomic():
         save(locked(client), url=url, failing_since=None)
+        record(Action.WEBHOOK_ADDRESS_CHANGED, client, by=by, host=host_of(url))
 
 
-def enable(client: Client) -> str:
+def enable(client: Client, *, by: Actor) -> str:
     """Enable a disabled endpoint and return its new secret (specification, Events).
 
     Raises NotPossible, or addresses.Refused when its URL is no longer acceptable.
@@ -112,19 +115,19 @@ def enable(client: Client) -> str:
     endpoint = of(client)
     if endpoint is None:
         raise NotPossible(NONE)
-    return configure(client, endpoint.url)
+    return configure(client, endpoint.url, by=by)
 
 
-def disable(client: Client) -> None:
+def disable(client: Client, *, by: Actor) -> None:
     """Send nothing more to a client's endpoint and forget its secrets; events that wait are given up by the sweep.
 
     Raises NotPossible when it never had one.
     """
     with transaction.atomic():
-        switch_off(locked(client), because=Endpoint.Disabled.BY_OWNER)
+        switch_off(locked(client), because=Endpoint.Disabled.BY_OWNER, by=by)
 
 
-def rotate(client: Client, *, overlap: timedelta = OVERLAP) -> str:
+def rotate(client: Client, *, by: Actor, overlap: timedelta = OVERLAP) -> str:
     """Give an endpoint a new secret and return it; until the overlap is over, the old one signs too.
 
     Raises NotPossible unless the endpoint is enabled and the overlap is between nothing and a week.
@@ -140,6 +143,7 @@ def rotate(client: Client, *, overlap: timedelta = OVERLAP) -> str:
             {"old_secret": endpoint.secret, "old_secret_until": timezone.now() + overlap} if overlap else FORGOTTEN
         )
         save(endpoint, secret=seal(secret), **old)
+        record(Action.WEBHOOK_SECRET_ROTATED, client, by=by, hours=overlap // timedelta(hours=1))
     return secret
 
 
@@ -148,12 +152,23 @@ FORGOTTEN = {"old_secret": "", "old_secret_until": None}
 ENABLED = {"disabled_at": None, "disabled_for": "", "failing_since": None, "tell_owners_at": None, **FORGOTTEN}
 
 
-def switch_off(endpoint: Endpoint, *, because: Endpoint.Disabled) -> None:
+def switch_off(endpoint: Endpoint, *, because: Endpoint.Disabled, by: Actor) -> None:
     """Disable a locked endpoint; its owners are told when it was not themselves who did it. Again is no change."""
     if not endpoint.is_enabled:
         return
     told = None if because == Endpoint.Disabled.BY_OWNER else Now()
     save(endpoint, disabled_at=Now(), disabled_for=because, tell_owners_at=told, secret="", **FORGOTTEN)
+    record(Action.WEBHOOK_DISABLED, endpoint.client, by=by)
+
+
+def record(action: Action, client: Client, *, by: Actor, **details: str | int) -> None:
+    """Write an event about a client's webhook."""
+    audit.record(client.account_id, action, by=by, target_id=client.pk, target=client.name, **details)
+
+
+def host_of(url: str) -> str:
+    """Return what the audit log keeps of a URL: its path and query can contain a receiver's secret."""
+    return addresses.parse(url).host
 
 
 def locked(client: Client) -> Endpoint:
@@ -181,16 +196,17 @@ def secrets_of(endpoint: Endpoint, *, now: datetime) -> Sequence[str]:
     return [unseal(one) for one in sealed]
 
 
-def cipher() -> MultiFernet:
-    """Return what seals the secrets."""
-    return sealing.cipher(settings.WEBHOOK_SECRETS_KEYS, purpose="webhook secrets")
-
-
 def seal(secret: str) -> str:
     """Return a secret as the database keeps it."""
-    return cipher().encrypt(secret.encode()).decode()
+    return sealing.seal(secret, purpose=Purpose.WEBHOOK_SECRETS)
 
 
 def unseal(sealed: str) -> str:
-    """Return a secret that was sealed. Raises InvalidToken when the deployment's keys have been changed."""
-    return cipher().decrypt(sealed.encode()).decode()
+    """Decrypt a secret. Raises InvalidToken when the deployment no longer has its key."""
+    return sealing.unseal(sealed, purpose=Purpose.WEBHOOK_SECRETS)
+
+
+def sealed_secrets() -> Iterator[Sealed]:
+    """Yield the secrets of all endpoints, current and old ones."""
+    for column, name in (("secret", "webhook secret of client"), ("old_secret", "old webhook secret of client")):
+        yield from sealing.sealed_column(Endpoint.objects.exclude(**{column: ""}), column, name=name)

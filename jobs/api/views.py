@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from clients import rate_limits
+from clients import audit, rate_limits
 from clients.authentication import Caller
 from jobs import builds, cancellation, queries, submission, usage
 from jobs.api import operations, responses
@@ -131,9 +131,10 @@ class JobCancel(JobsAPIView):
     """`POST /v1/{resource}/jobs/{id}/cancel`"""
 
     @documented(operations.CANCEL_JOB)
-    def post(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
+    def post(self, request: Request, job_id: str) -> Response:
         job = queries.find_job(self.caller().account, job_id)
-        return Response(responses.cancellation(cancellation.cancel(job)))
+        done = cancellation.cancel(job, by=audit.api_key(self.caller().key, request))
+        return Response(responses.cancellation(done))
 
 
 class JobResult(JobsAPIView):

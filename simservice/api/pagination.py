@@ -4,20 +4,24 @@ from django.core import signing
 
 from simservice.api.errors import InvalidCursor, ValidationFailed
 
-SIGNER = signing.Signer(sep=".", salt="simservice.api.pagination")
 DEFAULT_LIMIT = 25
 MAX_LIMIT = 100
 
 
+def signer() -> signing.Signer:
+    """Return what signs cursors with `SECRET_KEY`, and also accepts those of `SECRET_KEY_FALLBACKS`."""
+    return signing.Signer(sep=".", salt="simservice.api.pagination")
+
+
 def make_cursor(*, account_id: int, last_id: int) -> str:
     """Return a cursor for the rows after `last_id` of this account's list."""
-    return SIGNER.sign_object([account_id, last_id])
+    return signer().sign_object([account_id, last_id])
 
 
 def read_cursor(cursor: str, *, account_id: int) -> int:
     """Return the id a cursor names. Raises InvalidCursor for any that was not made for this account."""
     try:
-        owner, last_id = SIGNER.unsign_object(cursor)
+        owner, last_id = signer().unsign_object(cursor)
     except signing.BadSignature:
         raise InvalidCursor from None
     if owner != account_id:

@@ -141,6 +141,8 @@ PAGES = {
     "usage-by-client": "/usage?by=client",
     "usage-by-build": "/usage?by=build",
     "people": "/people",
+    "leave": "/people/leave",
+    "audit": "/audit",
 }
 ADMIN = {"admin": "/admin/", "admin-jobs": "/admin/jobs/job/", "admin-events": "/admin/webhooks/event/"}
 

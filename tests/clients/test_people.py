@@ -10,11 +10,12 @@ from django.utils import timezone
 
 from billing.models import Account
 from clients import invitations, members
+from clients.audit import SYSTEM
 from clients.invitations import NotOpen, Refused, UnverifiedAddress
 from clients.members import LastOwner, Role
 from clients.models import Invitation, Membership
 from tests.concurrency import at_once
-from tests.factories import make_account, make_invitation, make_member
+from tests.factories import actor_of, make_account, make_invitation, make_member
 
 pytestmark = pytest.mark.django_db
 
@@ -28,9 +29,9 @@ def test_the_last_owner_stays() -> None:
     owner = make_member()
     make_member(owner.account, role="member")
     with pytest.raises(LastOwner):
-        members.remove(owner.account, owner.pk)
+        members.remove(owner.account, owner.pk, by=SYSTEM, revoke_keys=False)
     with pytest.raises(LastOwner):
-        members.change_role(owner.account, owner.pk, Role.VIEWER)
+        members.change_role(owner.account, owner.pk, Role.VIEWER, by=SYSTEM)
     assert roles(owner.account) == ["member", "owner"]
 
 
@@ -40,17 +41,17 @@ def test_an_owner_who_cannot_log_in_is_none() -> None:
     other.user.is_active = False
     other.user.save()
     with pytest.raises(LastOwner):
-        members.remove(owner.account, owner.pk)
+        members.remove(owner.account, owner.pk, by=SYSTEM, revoke_keys=False)
 
 
 def test_a_second_owner_lets_the_first_go() -> None:
     owner = make_member()
     other = make_member(owner.account)
-    assert members.change_role(owner.account, other.pk, Role.MEMBER)
-    assert members.change_role(owner.account, other.pk, Role.OWNER)
-    assert members.remove(owner.account, owner.pk)
+    assert members.change_role(owner.account, other.pk, Role.MEMBER, by=SYSTEM)
+    assert members.change_role(owner.account, other.pk, Role.OWNER, by=SYSTEM)
+    assert members.remove(owner.account, owner.pk, by=SYSTEM, revoke_keys=False)
     assert roles(owner.account) == ["owner"]
-    assert members.remove(owner.account, owner.pk) is None
+    assert members.remove(owner.account, owner.pk, by=SYSTEM, revoke_keys=False) is None
 
 
 @pytest.mark.django_db(transaction=True)
@@ -61,7 +62,7 @@ def test_of_two_owners_who_leave_at_once_one_stays() -> None:
 
         def leave() -> None:
             with suppress(LastOwner):
-                members.remove(owner.account, leaving.pop())  # noqa: B023 - called before the next round
+                members.remove(owner.account, leaving.pop(), by=SYSTEM, revoke_keys=False)  # noqa: B023 - called before the next round
 
         at_once(2, leave)
         assert roles(owner.account) == ["owner"]
@@ -80,28 +81,28 @@ def test_an_invitation_serves_once() -> None:
     first, second = make_member().user, make_member().user
     found = invitations.find(token)
     assert found is not None
-    assert invitations.accept(found, first).role == "member"
+    assert invitations.accept(found, first, by=SYSTEM).role == "member"
     assert invitations.find(token) is None
     with pytest.raises(NotOpen):
-        invitations.accept(found, second)
+        invitations.accept(found, second, by=SYSTEM)
 
 
 @pytest.mark.parametrize("change", ["revoked", "expired"])
 def test_what_is_not_open_is_not_accepted(change: str) -> None:
     made, token = make_invitation()
     if change == "revoked":
-        invitations.revoke(made.account, made.pk)
+        invitations.revoke(made.account, made.pk, by=SYSTEM)
     else:
         Invitation.objects.filter(pk=made.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
     assert invitations.find(token) is None
     with pytest.raises(NotOpen):
-        invitations.accept(made, make_member().user)
+        invitations.accept(made, make_member().user, by=SYSTEM)
 
 
 def test_a_member_who_accepts_keeps_the_role() -> None:
     owner = make_member()
     made, _ = make_invitation(owner.account, role=Role.VIEWER)
-    assert invitations.accept(made, owner.user).role == "owner"
+    assert invitations.accept(made, owner.user, by=SYSTEM).role == "owner"
 
 
 def test_an_address_is_invited_once_at_a_time() -> None:
@@ -125,16 +126,16 @@ def test_who_has_no_verified_address_does_not_invite(*, has_address: bool) -> No
     if not has_address:
         EmailAddress.objects.all().delete()
     with pytest.raises(UnverifiedAddress, match="verified email address"):
-        invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=owner.user)
+        invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
     assert not Invitation.objects.exists()
 
 
 def test_an_invitation_names_who_made_it_before_other_owners() -> None:
     older = make_member()
     owner = make_member(older.account)
-    made, _ = invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=owner.user)
+    made, _ = invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
     assert invitations.owner_address(made) == owner.user.email
-    members.change_role(owner.account, owner.pk, Role.VIEWER)
+    members.change_role(owner.account, owner.pk, Role.VIEWER, by=SYSTEM)
     assert invitations.owner_address(made) == older.user.email
     owner.user.delete()
     assert invitations.owner_address(Invitation.objects.get()) == older.user.email
@@ -143,7 +144,7 @@ def test_an_invitation_names_who_made_it_before_other_owners() -> None:
 @pytest.mark.parametrize("change", ["unverified", "inactive"])
 def test_an_invitation_names_no_unproved_owner(change: str) -> None:
     owner = make_member()
-    made, _ = invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=owner.user)
+    made, _ = invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
     if change == "unverified":
         EmailAddress.objects.update(verified=False)
     else:
@@ -155,7 +156,7 @@ def test_an_account_has_room_for_so_many(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(invitations, "MOST_PEOPLE", 2)
     made, _ = make_invitation()
     with pytest.raises(Refused, match="at most 2"):
-        invitations.invite(made.account, email="a@example.org", role=Role.MEMBER, by=make_member().user)
+        invitations.invite(made.account, email="a@example.org", role=Role.MEMBER, by=actor_of(make_member()))
 
 
 def test_an_account_makes_so_many_invitations_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,10 +164,10 @@ def test_an_account_makes_so_many_invitations_a_day(monkeypatch: pytest.MonkeyPa
     owner = make_member()
     for number in range(3):
         address = f"{number}@example.org"
-        made, _ = invitations.invite(owner.account, email=address, role=Role.MEMBER, by=owner.user)
-        invitations.revoke(owner.account, made.pk)
+        made, _ = invitations.invite(owner.account, email=address, role=Role.MEMBER, by=actor_of(owner))
+        invitations.revoke(owner.account, made.pk, by=SYSTEM)
     with pytest.raises(Refused, match="a day"):
-        invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=owner.user)
+        invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
 
 
 @pytest.mark.django_db(transaction=True)
@@ -176,7 +177,7 @@ def test_of_many_who_accept_at_once_one_gets_the_place() -> None:
 
     def accept() -> None:
         with suppress(NotOpen):
-            invitations.accept(made, guests.pop())
+            invitations.accept(made, guests.pop(), by=SYSTEM)
 
     at_once(4, accept)
     assert roles(made.account) == ["member", "owner"]

@@ -47,6 +47,9 @@ def test_a_key_is_made_and_its_secret_shown_once(owner: Membership) -> None:
     assert key.expires_at is not None
     assert (key.name, key.client) == ("laptop", client)
     assert abs(key.expires_at - key.created_at - timedelta(days=30)) < timedelta(seconds=10)
+    assert key.created_by == owner.user
+    assert f"Created by {owner.user.email}" in text_of(http.get(f"/dashboard/{owner.account}/keys/{key.pk}"))
+    assert owner.user.email in text_of(http.get(path)).partition("Expires")[2]
     assert "no-store" in made.headers["Cache-Control"]
     again = http.post(path, {"name": "laptop", "days": "30", "form": form})
     assert (again.status_code, SECRET.findall(again.content.decode())) == (409, [])

@@ -9,11 +9,11 @@ from django.core import mail
 from django.test import Client as HttpClient
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from clients.models import Invitation, Membership
+from clients.models import ApiKey, Invitation, Membership
 from jobs.management.commands.seedlocal import ensure_account, ensure_user
 from tests.dashboard.browsing import browser_of, text_of
 from tests.dashboard.mailing import link_in, write_mails
-from tests.factories import make_invitation, make_member
+from tests.factories import actor_of, make_invitation, make_key, make_member
 
 pytestmark = pytest.mark.django_db
 LINK = re.compile(r"/invitations/[\w-]{22}")
@@ -130,9 +130,37 @@ def test_roles_are_changed_and_members_removed(owner: Membership) -> None:
     http.post(f"{path}/role", {"role": "owner"})
     assert Membership.objects.get(pk=other.pk).role == "owner"
     assert http.post(f"{path}/role", {"role": "king"}).status_code == 404
+    assert "Remove" in text_of(http.get(f"{path}/remove"))
     http.post(f"{path}/remove")
     assert not Membership.objects.filter(pk=other.pk).exists()
     assert browser_of(other).get(f"/dashboard/{owner.account}/").status_code == 404
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_removing_a_member_offers_to_revoke_their_keys(wanted: bool, owner: Membership) -> None:  # noqa: FBT001
+    other = make_member(owner.account, role="member")
+    theirs, _ = make_key(owner.account, by=actor_of(other), name="night job")
+    own, _ = make_key(owner.account, by=actor_of(owner))
+    http, path = browser_of(owner), f"/dashboard/{owner.account}/people/{other.pk}/remove"
+    asked = http.get(path)
+    assert f"{other.user.email} created 1 key that still works" in text_of(asked)
+    assert re.search(r'name="revoke_keys" checked', asked.content.decode())
+    assert ("night job" in text_of(asked), str(own) in text_of(asked)) == (True, False)
+    assert Membership.objects.filter(pk=other.pk).exists()
+    http.post(path, {"revoke_keys": "on"} if wanted else {})
+    theirs.refresh_from_db()
+    own.refresh_from_db()
+    assert (theirs.state, own.state) == ("revoked" if wanted else "active", "active")
+
+
+def test_somebody_who_leaves_is_offered_the_same(owner: Membership) -> None:
+    other = make_member(owner.account, role="member")
+    make_key(owner.account, by=actor_of(other))
+    make_key(owner.account, by=actor_of(other))
+    http, path = browser_of(other), f"/dashboard/{owner.account}/people/leave"
+    assert "You created 2 keys that still work. " in text_of(http.get(path))
+    http.post(path, {"revoke_keys": "on"})
+    assert not ApiKey.objects.filter(revoked_at=None).exists()
 
 
 def test_the_last_owner_is_told_why_not(owner: Membership) -> None:

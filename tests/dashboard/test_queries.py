@@ -7,10 +7,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from billing import ledger
+from clients.audit import SYSTEM
 from clients.keys import create_key
 from clients.models import Client, Membership
 from tests.dashboard.browsing import browser_of
-from tests.factories import make_client, make_event, make_invitation, make_key, make_member
+from tests.factories import actor_of, make_client, make_event, make_invitation, make_key, make_member
 from webhooks.models import Delivery, Event
 
 pytestmark = pytest.mark.django_db
@@ -24,7 +25,7 @@ def fill(owner: Membership, round_number: int) -> None:
     make_client(owner.account, f"bot-{round_number}")
     make_invitation(owner.account)
     client = Client.objects.filter(account=owner.account, is_default=False).earliest("pk")
-    create_key(client)
+    create_key(client, by=actor_of(owner))
     for event in (make_event(client), *Event.objects.filter(client=client)):
         Delivery.objects.create(event=event, outcome="failed", started_at=timezone.now())
     Membership.objects.create(user=owner.user, account=make_member().account, role="viewer")
@@ -51,16 +52,22 @@ def queries_of(http: HttpClient, path: str) -> int:
         "credits",
         "usage",
         "people",
+        "people/{member}/remove",
+        "people/leave",
+        "audit",
     ],
 )
 def test_an_accounts_page(page: str) -> None:
     owner = make_member()
     client = make_client(owner.account)
-    key, _ = create_key(client)
+    key, _ = create_key(client, by=SYSTEM)
     event = make_event(client)
     fill(owner, 0)
     http = browser_of(owner)
-    path = f"/dashboard/{owner.account}/" + page.format(client=client.pk, key=key.pk, event=event.name)
+    member = make_member(owner.account, role="viewer")
+    path = f"/dashboard/{owner.account}/" + page.format(
+        client=client.pk, key=key.pk, event=event.name, member=member.pk
+    )
     before = queries_of(http, path)
     for round_number in (1, 2, 3):
         fill(owner, round_number)

@@ -10,6 +10,7 @@ from django.test import Client as HttpClient
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
+from clients.audit import SYSTEM
 from jobs import artifacts, cancellation, forecast, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, Status
@@ -67,7 +68,7 @@ def test_a_failed_job_says_why() -> None:
 
 def test_a_cancelled_job_says_so() -> None:
     job = make_job()
-    cancellation.cancel(job)
+    cancellation.cancel(job, by=SYSTEM)
     assert "The job was cancelled before it ran" in page(job)
 
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from clients.accounts import default_client
+from clients.audit import SYSTEM
 from clients.models import Client, Membership
 from tests.dashboard.browsing import browser_of, hidden, text_of
 from tests.factories import make_account, make_client, make_event, make_member
@@ -96,13 +97,13 @@ def test_a_refused_address_is_told_in_words(client: Client, http: HttpClient, ur
     assert 'aria-invalid="true"' in answer.content.decode()
     assert told in text_of(answer)
     assert not Endpoint.objects.exists()
-    endpoints.configure(client, URL)
+    endpoints.configure(client, URL, by=SYSTEM)
     assert told in text_of(http.post(path_of(client, "/url"), {"url": url}))
     assert Endpoint.objects.get().url == URL
 
 
 def test_a_secret_is_rotated_once_and_the_old_one_signs_on(client: Client, http: HttpClient) -> None:
-    old = endpoints.configure(client, URL)
+    old = endpoints.configure(client, URL, by=SYSTEM)
     path = path_of(client, "/rotate")
     form = {"hours": "24", "form": hidden(http.get(path), "form")}
     (new,) = secrets_in(http.post(path, form))
@@ -114,7 +115,7 @@ def test_a_secret_is_rotated_once_and_the_old_one_signs_on(client: Client, http:
 
 
 def test_without_an_overlap_the_old_secret_is_gone(client: Client, http: HttpClient) -> None:
-    endpoints.configure(client, URL)
+    endpoints.configure(client, URL, by=SYSTEM)
     path = path_of(client, "/rotate")
     (new,) = secrets_in(http.post(path, {"hours": "0", "form": hidden(http.get(path), "form")}))
     assert endpoints.secrets_of(Endpoint.objects.get(), now=timezone.now()) == [new]
@@ -122,14 +123,14 @@ def test_without_an_overlap_the_old_secret_is_gone(client: Client, http: HttpCli
 
 @pytest.mark.parametrize("form", [{}, {"hours": "2"}, {"hours": "-1"}, {"hours": "24"}], ids=str)
 def test_a_wrong_form_rotates_nothing(client: Client, http: HttpClient, form: dict[str, str]) -> None:
-    secret = endpoints.configure(client, URL)
+    secret = endpoints.configure(client, URL, by=SYSTEM)
     answer = http.post(path_of(client, "/rotate"), form)
     assert 'role="alert"' in answer.content.decode()
     assert endpoints.secrets_of(Endpoint.objects.get(), now=timezone.now()) == [secret]
 
 
 def test_the_address_is_changed_and_the_secret_stays(client: Client, http: HttpClient) -> None:
-    secret = endpoints.configure(client, URL)
+    secret = endpoints.configure(client, URL, by=SYSTEM)
     for _ in range(2):
         assert http.post(path_of(client, "/url"), {"url": OTHER}).status_code == 302
     endpoint = Endpoint.objects.get()
@@ -138,7 +139,7 @@ def test_the_address_is_changed_and_the_secret_stays(client: Client, http: HttpC
 
 
 def test_disabled_and_enabled_with_another_secret(client: Client, http: HttpClient) -> None:
-    old = endpoints.configure(client, URL)
+    old = endpoints.configure(client, URL, by=SYSTEM)
     for _ in range(2):
         assert http.post(path_of(client, "/disable")).status_code == 302
     page = http.get(path_of(client))
@@ -173,7 +174,7 @@ def period() -> dict[str, str]:
 
 
 def test_a_test_event_is_sent_once(client: Client, http: HttpClient) -> None:
-    endpoints.configure(client, URL)
+    endpoints.configure(client, URL, by=SYSTEM)
     form = {"form": fresh(http, client)}
     sent = http.post(path_of(client, "/test"), form, follow=True)
     event = Event.objects.get()
@@ -185,7 +186,7 @@ def test_a_test_event_is_sent_once(client: Client, http: HttpClient) -> None:
 
 
 def test_an_event_shows_its_attempts_and_is_sent_again_once(client: Client, http: HttpClient) -> None:
-    endpoints.configure(client, URL)
+    endpoints.configure(client, URL, by=SYSTEM)
     event = give_up(client)
     path = f"/dashboard/{client.account}/events/{event.name}"
     page = http.get(path)
@@ -202,7 +203,7 @@ def test_an_event_shows_its_attempts_and_is_sent_again_once(client: Client, http
 
 
 def test_all_that_was_given_up_in_a_period_is_sent_again(client: Client, http: HttpClient) -> None:
-    endpoints.configure(client, URL)
+    endpoints.configure(client, URL, by=SYSTEM)
     recent = [give_up(client) for _ in range(3)]
     old = give_up(client, created_at=timezone.now() - timedelta(days=3))
     for told in ("3 events are sent again", "0 events are sent again"):
@@ -218,7 +219,7 @@ def test_all_that_was_given_up_in_a_period_is_sent_again(client: Client, http: H
     "form", [{}, {"since": "2026-01-02T00:00", "until": "2026-01-01T00:00"}], ids=["none", "turned"]
 )
 def test_a_wrong_period_is_told(client: Client, http: HttpClient, form: dict[str, str]) -> None:
-    endpoints.configure(client, URL)
+    endpoints.configure(client, URL, by=SYSTEM)
     assert 'aria-invalid="true"' in http.post(path_of(client, "/failed"), form).content.decode()
 
 
@@ -231,10 +232,10 @@ def test_the_built_in_client_says_why_it_has_none(owner: Membership, http: HttpC
 
 
 def test_one_that_was_disabled_for_failing_is_told_where_people_look(client: Client, http: HttpClient) -> None:
-    endpoints.configure(client, URL)
+    endpoints.configure(client, URL, by=SYSTEM)
     overview, clients = f"/dashboard/{client.account}/", f"/dashboard/{client.account}/clients"
     assert "A webhook was disabled" not in text_of(http.get(overview))
-    endpoints.switch_off(Endpoint.objects.get(), because=Endpoint.Disabled.FAILING)
+    endpoints.switch_off(Endpoint.objects.get(), because=Endpoint.Disabled.FAILING, by=SYSTEM)
     for path in (overview, clients):
         assert "A webhook was disabled" in text_of(http.get(path))
     assert "Every delivery to it had failed" in text_of(http.get(path_of(client)))
@@ -243,7 +244,7 @@ def test_one_that_was_disabled_for_failing_is_told_where_people_look(client: Cli
 
 
 def test_a_viewer_sees_no_forms(client: Client) -> None:
-    endpoints.configure(client, URL)
+    endpoints.configure(client, URL, by=SYSTEM)
     event = give_up(client)
     viewer = browser_of(make_member(client.account, role="viewer"))
     for path in (
@@ -256,7 +257,7 @@ def test_a_viewer_sees_no_forms(client: Client) -> None:
 def test_lists_are_by_pages_and_take_few_queries(
     client: Client, http: HttpClient, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
-    endpoints.configure(client, URL)
+    endpoints.configure(client, URL, by=SYSTEM)
     made = [give_up(client).name[:12] for _ in range(60)]
     address, seen = path_of(client), []
     while address:
@@ -271,7 +272,7 @@ def test_lists_are_by_pages_and_take_few_queries(
 def test_an_event_with_many_attempts_takes_few_queries(
     client: Client, http: HttpClient, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
-    endpoints.configure(client, URL)
+    endpoints.configure(client, URL, by=SYSTEM)
     event = give_up(client)
     times = [timezone.now() + timedelta(seconds=second) for second in range(40)]
     Delivery.objects.bulk_create(

@@ -19,12 +19,13 @@ pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 CONFIGURE = """
 import json
 from billing.models import Account
+from clients.audit import SYSTEM
 from clients.keys import create_key
 from clients.models import Client
 from webhooks import endpoints
 client = Client.objects.create(account=Account.objects.get(name="demo"), name="bot")
-secret = endpoints.configure(client, {url!r})
-print(json.dumps([create_key(client)[1], secret]))
+secret = endpoints.configure(client, {url!r}, by=SYSTEM)
+print(json.dumps([create_key(client, by=SYSTEM)[1], secret]))
 """
 
 

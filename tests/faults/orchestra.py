@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from django.db import connection
 
+from clients.audit import SYSTEM
 from jobs import cancellation, run_directories
 from jobs.models import TERMINAL, Job, JobEvent
 from simservice.api.errors import JobNotCancellable
@@ -259,7 +260,7 @@ class Orchestra:
             return
         number = self.random.choice(list(self.seen.accepted)[-2 * self.score.waiting :])
         try:
-            cancelled = cancellation.cancel(Job(pk=self.seen.accepted[number]))
+            cancelled = cancellation.cancel(Job(pk=self.seen.accepted[number]), by=SYSTEM)
         except JobNotCancellable:
             self.seen.cancels["too late"] += 1
         else:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from django.utils import timezone
 from pytest_django import Settings
 from redis.exceptions import RedisError
 
+from clients.audit import SYSTEM
 from jobs import cancellation, execution, lifecycle, queue, sweep
 from jobs.cancellation import Cancellation, cancel
 from jobs.lifecycle import Outcome
@@ -37,7 +39,7 @@ def lose_lease(job: Job) -> None:
 @pytest.mark.parametrize("status", [Status.PENDING, Status.QUEUED])
 def test_a_waiting_job_ends_at_once(status: Status) -> None:
     job = make_job(status=status)
-    assert cancel(job) == Cancellation(job_id=job.pk, requested_at=None)
+    assert cancel(job, by=SYSTEM) == Cancellation(job_id=job.pk, requested_at=None)
     ended = fresh(job)
     assert (ended.status, ended.error_code, ended.credits_consumed) == ("cancelled", "user_cancelled", 0)
     assert "Nothing is billed" in str(ended.status_reason)
@@ -48,7 +50,7 @@ def test_a_waiting_job_ends_at_once(status: Status) -> None:
 def test_a_held_job_is_marked_and_keeps_its_status(status: Status) -> None:
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(status=status)
-    answer = cancel(job)
+    answer = cancel(job, by=SYSTEM)
     marked = fresh(job)
     assert marked.status == status
     assert answer.requested_at == marked.cancel_requested_at is not None
@@ -57,18 +59,18 @@ def test_a_held_job_is_marked_and_keeps_its_status(status: Status) -> None:
 
 def test_repeated_calls_answer_as_the_first() -> None:
     waiting, running = make_job(), make_running_job()
-    answers = [cancel(waiting), cancel(running)]
-    assert [cancel(waiting), cancel(running)] == answers
+    answers = [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)]
+    assert [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)] == answers
     lifecycle.finish(fresh(running), lifecycle.CANCELLED)
-    assert [cancel(waiting), cancel(running)] == answers
+    assert [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)] == answers
 
 
 def test_a_job_that_ended_in_another_way_cannot_be_cancelled() -> None:
     job = make_running_job()
-    cancel(job)
+    cancel(job, by=SYSTEM)
     lifecycle.finish(job, DONE)
     with pytest.raises(JobNotCancellable) as raised:
-        cancel(job)
+        cancel(job, by=SYSTEM)
     assert raised.value.meta == {"id": str(job.pk), "status": "completed"}
 
 
@@ -78,7 +80,7 @@ def test_redis_away_hinders_no_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(cancellation, "redis", away)
     job = make_running_job()
-    assert cancel(job).requested_at
+    assert cancel(job, by=SYSTEM).requested_at
     assert not cancellation.is_hinted(job)
 
 
@@ -86,7 +88,7 @@ def test_a_hundred_cancels_at_once_are_one() -> None:
     jobs = [make_job(), make_running_job()]
     answers: list[Cancellation] = []
     for job in jobs:
-        at_once(25, lambda job=job: answers.append(cancel(job)))  # type: ignore[misc]
+        at_once(25, lambda job=job: answers.append(cancel(job, by=SYSTEM)))  # type: ignore[misc]
     assert len(set(answers)) == 2
     assert JobEvent.objects.filter(job=jobs[0], to_status=Status.CANCELLED).count() == 1
 
@@ -125,7 +127,7 @@ def test_a_cancel_that_races_leaves_one_end(other: Callable[[Job], None], make: 
 def quietly_cancel(job: Job) -> None:
     """Cancel, or be told that it is too late."""
     try:
-        cancel(job)
+        cancel(job, by=SYSTEM)
     except JobNotCancellable:
         assert fresh(job).status == "completed"
 
@@ -134,7 +136,7 @@ def quietly_cancel(job: Job) -> None:
 def test_a_cancelled_job_whose_worker_is_lost_is_not_run_again(most: int, settings: Settings) -> None:
     settings.MAX_ATTEMPTS = most
     job = make_running_job()
-    cancel(job)
+    cancel(job, by=SYSTEM)
     lose_lease(job)
     assert sweep.recover_expired_leases() == 1
     ended = fresh(job)
@@ -145,7 +147,7 @@ def test_a_mark_that_came_after_the_look_is_heeded() -> None:
     job = make_running_job()
     lose_lease(job)
     looked = fresh(job)
-    cancel(job)
+    cancel(job, by=SYSTEM)
     assert sweep.recover(looked)
     assert fresh(job).status == "cancelled"
 
@@ -154,7 +156,7 @@ def test_a_job_cancelled_before_its_process_started_runs_nothing(tmp_path: Path)
     make_stand_in(tmp_path, LEAVE_REPORT)
     make_job()
     job = claim()
-    cancel(job)
+    cancel(job, by=SYSTEM)
     execution.execute(job)
     ended = fresh(job)
     assert (ended.status, ended.error_code, ended.credits_consumed) == ("cancelled", "user_cancelled", 0)
@@ -163,7 +165,7 @@ def test_a_job_cancelled_before_its_process_started_runs_nothing(tmp_path: Path)
 
 def test_a_running_job_is_stopped_keeps_what_was_done_and_is_billed_for_it(tmp_path: Path) -> None:
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
-    job = run_beside(cancel)
+    job = run_beside(partial(cancel, by=SYSTEM))
     assert (job.status, job.error_code) == ("cancelled", "user_cancelled")
     assert job.summary is not None
     assert job.summary["partial"] is True
@@ -187,7 +189,7 @@ def test_the_renewed_lease_brings_the_cancel_when_redis_was_emptied(tmp_path: Pa
 def test_the_hint_brings_the_cancel_long_before_the_next_renewal(tmp_path: Path, settings: Settings) -> None:
     settings.HEARTBEAT_SECONDS, settings.LEASE_SECONDS = 60, 90
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
-    job = run_beside(cancel)
+    job = run_beside(partial(cancel, by=SYSTEM))
     assert job.status == "cancelled"
     assert job.sim_duration_ms is not None
     assert job.sim_duration_ms < 10_000
@@ -200,11 +202,11 @@ def test_a_hint_without_a_mark_stops_nothing(tmp_path: Path) -> None:
 
 def test_a_simulator_that_does_not_listen_is_killed(tmp_path: Path) -> None:
     make_stand_in(tmp_path, "signal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)")
-    job = run_beside(cancel)
+    job = run_beside(partial(cancel, by=SYSTEM))
     assert (job.status, job.simulator_exit_code, job.summary) == ("cancelled", "SIGKILL", None)
 
 
 def test_no_thread_outlives_the_attempt(tmp_path: Path) -> None:
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
-    job = run_beside(cancel)
+    job = run_beside(partial(cancel, by=SYSTEM))
     assert f"attendant-{job.pk}" not in {thread.name for thread in threading.enumerate()}

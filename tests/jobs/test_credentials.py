@@ -12,6 +12,7 @@ from django.utils import timezone
 from pytest_django import Settings
 from redis.exceptions import RedisError
 
+from clients.audit import SYSTEM
 from jobs import cancellation, credentials, execution, lifecycle, sweep, tasks
 from jobs.credentials import GameCredentials
 from jobs.models import Artifact, Job, JobEvent, Run
@@ -71,7 +72,7 @@ class TestStore:
 
     def test_with_another_key_they_are_lost(self, settings: Settings) -> None:
         credentials.store(1, PAIR, seconds=60)
-        settings.CREDENTIALS_KEY = "another"
+        settings.SECRET_KEY = "another"
         assert credentials.fetch(1, seconds=60) is None
 
     def test_redis_away_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +240,7 @@ def test_every_end_forgets_them(end: str, tmp_path: Path, settings: Settings) ->
     elif end == "cancelled":
         job = make_job(has_credentials=True)
         credentials.store(job.pk, PAIR, seconds=60)
-        cancellation.cancel(job)
+        cancellation.cancel(job, by=SYSTEM)
     else:
         settings.MAX_ATTEMPTS = 1
         job = make_running_job(has_credentials=True)

@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 
 from billing import ledger
 from billing.models import Hold
+from clients.audit import SYSTEM
 from jobs import cancellation, execution, holds, queue, sweep
 from jobs.models import Job, Run
 from tests.factories import make_account, make_job
@@ -41,7 +42,7 @@ def test_it_is_kept_by_a_job_that_ran(tmp_path: Path, body: str, status: str) ->
 
 def test_it_is_kept_by_a_job_that_was_cancelled_while_it_ran(tmp_path: Path) -> None:
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
-    job = run_beside(cancellation.cancel, priority_fee_credits=FEE)
+    job = run_beside(cancelled, priority_fee_credits=FEE)
     assert job.status == "cancelled"
     assert paid(job) == -(-Run.objects.get().wall_ms // 1000) * 32 + FEE  # type: ignore[operator]
 
@@ -53,8 +54,12 @@ def overdue(job: Job) -> None:
 
 def cancelled_when_claimed(job: Job) -> None:
     claimed = claim()
-    cancellation.cancel(claimed)
+    cancellation.cancel(claimed, by=SYSTEM)
     execution.execute(claimed)
+
+
+def cancelled(job: Job) -> None:
+    cancellation.cancel(job, by=SYSTEM)
 
 
 def without_build(job: Job) -> None:
@@ -67,7 +72,13 @@ def lost_too_often(job: Job) -> None:
     sweep.recover_expired_leases()
 
 
-NEVER_RAN = [overdue, cancellation.cancel, cancelled_when_claimed, without_build, lost_too_often]
+NEVER_RAN = [
+    overdue,
+    cancelled,
+    cancelled_when_claimed,
+    without_build,
+    lost_too_often,
+]
 
 
 @pytest.mark.parametrize("end", NEVER_RAN, ids=lambda end: end.__name__)

@@ -1,10 +1,12 @@
 """The logs that are kept of a job, however its simulator ended, with real processes."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 from pytest_django import Settings
 
+from clients.audit import SYSTEM
 from jobs import cancellation, credentials, execution, verdict
 from jobs.credentials import GameCredentials
 from jobs.models import Artifact, Job
@@ -56,7 +58,7 @@ def test_an_error_of_ours_leaves_the_logs_and_nothing_else(
 
 def test_a_cancelled_job_leaves_both_logs(tmp_path: Path) -> None:
     make_stand_in(tmp_path, LAST_WORDS + RUN_UNTIL_ASKED)
-    job = run_beside(cancellation.cancel)
+    job = run_beside(partial(cancellation.cancel, by=SYSTEM))
     assert job.status == "cancelled"
     assert content(job, STDOUT).startswith(b"half way\n")
     assert content(job, STDERR) == b"a warning\n"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pytest_django import Settings
 
+from clients.audit import SYSTEM
 from clients.models import Client
 from tests.factories import make_account, make_client
 from tests.webhooks.receivers import Authority, Receiver, make_authority, receiving
@@ -29,7 +30,7 @@ def receiver(authority: Authority, settings: Settings) -> Iterator[Receiver]:
 def hooked(receiver: Receiver, db: None) -> tuple[Client, str]:
     """A client whose webhook goes to the receiver, and its secret."""
     client = make_client(make_account())
-    return client, endpoints.configure(client, receiver.url())
+    return client, endpoints.configure(client, receiver.url(), by=SYSTEM)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pytest_django import Settings
 
 from billing.models import Account
+from clients.audit import SYSTEM
 from clients.models import Client
 from simservice.hints import redis
 from tests.concurrency import at_once
@@ -156,7 +157,7 @@ def test_a_failure_moves_an_endpoint_to_the_other_lane() -> None:
 
 def test_nothing_is_sent_for_a_disabled_endpoint() -> None:
     client = make_hooked(3)
-    endpoints.disable(client)
+    endpoints.disable(client, by=SYSTEM)
     assert claim(STEADY, room=48) == []
     assert (delivery.give_up_disabled(), delivery.give_up_disabled()) == (3, 0)
     assert set(Event.objects.values_list("state", "failure")) == {("failed", "disabled")}

@@ -10,6 +10,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from clients.accounts import default_client
+from clients.audit import SYSTEM
 from clients.models import DEFAULT_CLIENT, Client
 from tests.concurrency import at_once
 from tests.factories import make_account, make_client
@@ -41,7 +42,7 @@ def test_a_secret_is_shown_once_and_kept_encrypted(hooked: tuple[Client, str]) -
 def test_the_default_client_can_have_none(receiver: Receiver) -> None:
     client = default_client(make_account())
     with pytest.raises(NotPossible, match="default client"):
-        endpoints.configure(client, receiver.url())
+        endpoints.configure(client, receiver.url(), by=SYSTEM)
     assert not Endpoint.objects.exists()
 
 
@@ -61,7 +62,7 @@ def test_the_database_refuses_to_make_a_client_with_one_the_default(hooked: tupl
 def test_an_enabled_endpoint_is_not_configured_again(hooked: tuple[Client, str], receiver: Receiver) -> None:
     client, secret = hooked
     with pytest.raises(NotPossible, match="enabled already"):
-        endpoints.configure(client, receiver.url("/201"))
+        endpoints.configure(client, receiver.url("/201"), by=SYSTEM)
     assert signing(client) == [secret]
 
 
@@ -71,7 +72,7 @@ def test_of_many_who_configure_at_once_one_succeeds(receiver: Receiver) -> None:
 
     def configure() -> None:
         try:
-            secrets.append(endpoints.configure(client, receiver.url()))
+            secrets.append(endpoints.configure(client, receiver.url(), by=SYSTEM))
         except NotPossible:
             return
 
@@ -81,14 +82,14 @@ def test_of_many_who_configure_at_once_one_succeeds(receiver: Receiver) -> None:
 
 def test_disabling_forgets_the_secrets_and_enabling_makes_a_new_one(hooked: tuple[Client, str]) -> None:
     client, secret = hooked
-    endpoints.rotate(client)
-    endpoints.disable(client)
-    endpoints.disable(client)
+    endpoints.rotate(client, by=SYSTEM)
+    endpoints.disable(client, by=SYSTEM)
+    endpoints.disable(client, by=SYSTEM)
     endpoint = Endpoint.objects.get()
     assert (endpoint.secret, endpoint.old_secret, endpoint.disabled_for) == ("", "", "owner")
     assert endpoint.tell_owners_at is None
     assert not endpoints.is_enabled(client)
-    fresh = endpoints.enable(client)
+    fresh = endpoints.enable(client, by=SYSTEM)
     assert fresh != secret
     assert signing(client) == [fresh]
     assert endpoints.is_enabled(client)
@@ -96,7 +97,7 @@ def test_disabling_forgets_the_secrets_and_enabling_makes_a_new_one(hooked: tupl
 
 def test_a_rotation_keeps_the_old_secret_beside_the_new_one(hooked: tuple[Client, str]) -> None:
     client, secret = hooked
-    fresh = endpoints.rotate(client, overlap=timedelta(hours=1))
+    fresh = endpoints.rotate(client, overlap=timedelta(hours=1), by=SYSTEM)
     assert signing(client) == [secret, fresh]
     Endpoint.objects.update(old_secret_until=Now() - timedelta(seconds=1))
     assert signing(client) == [fresh]
@@ -107,8 +108,8 @@ def test_a_rotation_keeps_the_old_secret_beside_the_new_one(hooked: tuple[Client
 
 def test_a_rotation_without_an_overlap_forgets_the_old_secret(hooked: tuple[Client, str]) -> None:
     client, _ = hooked
-    endpoints.rotate(client)
-    fresh = endpoints.rotate(client, overlap=timedelta(0))
+    endpoints.rotate(client, by=SYSTEM)
+    fresh = endpoints.rotate(client, overlap=timedelta(0), by=SYSTEM)
     assert signing(client) == [fresh]
     assert Endpoint.objects.get().old_secret == ""
 
@@ -116,20 +117,20 @@ def test_a_rotation_without_an_overlap_forgets_the_old_secret(hooked: tuple[Clie
 @pytest.mark.parametrize("overlap", [timedelta(seconds=-1), timedelta(days=7, seconds=1)])
 def test_an_overlap_has_bounds(overlap: timedelta, hooked: tuple[Client, str]) -> None:
     with pytest.raises(NotPossible, match="between 0 and 7 days"):
-        endpoints.rotate(hooked[0], overlap=overlap)
+        endpoints.rotate(hooked[0], overlap=overlap, by=SYSTEM)
 
 
 def test_a_disabled_endpoint_is_not_rotated(hooked: tuple[Client, str]) -> None:
-    endpoints.disable(hooked[0])
+    endpoints.disable(hooked[0], by=SYSTEM)
     with pytest.raises(NotPossible, match="disabled"):
-        endpoints.rotate(hooked[0])
+        endpoints.rotate(hooked[0], by=SYSTEM)
 
 
 @pytest.mark.parametrize("act", [endpoints.enable, endpoints.disable, endpoints.rotate])
 def test_without_an_endpoint_nothing_can_be_done(act: object) -> None:
     client = make_client(make_account())
     with pytest.raises(NotPossible, match="no webhook"):
-        act(client)  # type: ignore[operator]
+        act(client, by=SYSTEM)  # type: ignore[operator]
     assert endpoints.of(client) is None
 
 
@@ -137,8 +138,8 @@ def test_another_url_must_be_acceptable_too(hooked: tuple[Client, str], receiver
     client, secret = hooked
     for url in ("http://example.com/", "https://10.0.0.1/", "https://localhost/"):
         with pytest.raises(Refused):
-            endpoints.set_url(client, url)
-    endpoints.set_url(client, receiver.url("/201"))
+            endpoints.set_url(client, url, by=SYSTEM)
+    endpoints.set_url(client, receiver.url("/201"), by=SYSTEM)
     assert Endpoint.objects.get().url == receiver.url("/201")
     assert signing(client) == [secret]
 
@@ -146,14 +147,14 @@ def test_another_url_must_be_acceptable_too(hooked: tuple[Client, str], receiver
 def test_a_name_that_leads_nowhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [])
     with pytest.raises(Refused, match="does not lead to any address"):
-        endpoints.configure(make_client(make_account()), "https://hooks.example.com/")
+        endpoints.configure(make_client(make_account()), "https://hooks.example.com/", by=SYSTEM)
 
 
 def test_a_secret_outlives_a_change_of_the_key(hooked: tuple[Client, str], settings: Settings) -> None:
     client, secret = hooked
     settings.WEBHOOK_SECRETS_KEYS = ["a new one", *settings.WEBHOOK_SECRETS_KEYS]
     assert signing(client) == [secret]
-    fresh = endpoints.rotate(client)
+    fresh = endpoints.rotate(client, by=SYSTEM)
     settings.WEBHOOK_SECRETS_KEYS = ["a new one"]
     Endpoint.objects.update(old_secret="", old_secret_until=None)
     assert signing(client) == [fresh]

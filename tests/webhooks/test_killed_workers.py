@@ -12,6 +12,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
+from clients.audit import SYSTEM
 from clients.models import Client
 from tests.billing.books import LONG
 from tests.factories import make_account, make_client
@@ -77,7 +78,7 @@ def test_workers_killed_again_and_again_lose_no_event(receiver: Receiver) -> Non
     random = Random(8)  # noqa: S311
     for _ in range(10):
         client = make_client(make_account())
-        endpoints.configure(client, receiver.url())
+        endpoints.configure(client, receiver.url(), by=SYSTEM)
     for _ in range(KILLS):
         for client in Client.objects.filter(is_default=False):
             write(client, 5)

@@ -12,6 +12,7 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 from pytest_django import Settings
 
+from clients.audit import SYSTEM
 from clients.models import Client, Membership
 from tests.factories import make_account, make_client
 from tests.jobs.simulators import wait_until
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def make_hooked(receiver: Receiver, path: str, *, count: int) -> Client:
     """Make a client whose events go to a path of the receiver."""
     client = make_client(make_account())
-    endpoints.configure(client, receiver.url(path))
+    endpoints.configure(client, receiver.url(path), by=SYSTEM)
     write(client, count)
     return client
 
@@ -110,7 +111,7 @@ def test_during_a_rotation_both_signatures_are_sent_the_new_one_last(
     hooked: tuple[Client, str], receiver: Receiver
 ) -> None:
     client, old = hooked
-    new = endpoints.rotate(client)
+    new = endpoints.rotate(client, by=SYSTEM)
     write(client, 1)
     tasks.deliver()
     (request,) = receiver.received
@@ -123,12 +124,23 @@ def test_a_secret_that_cannot_be_opened_fails_the_attempt_and_nothing_else(
     hooked: tuple[Client, str], receiver: Receiver, settings: Settings
 ) -> None:
     write(hooked[0], 1)
-    settings.WEBHOOK_SECRETS_KEYS = ["another key"]
+    settings.SECRET_KEY = "another key"
     other = make_hooked(receiver, "/200", count=1)
     tasks.deliver()
     assert Event.objects.get(client=other).state == "delivered"
     assert Event.objects.get(client=hooked[0]).state == "waiting"
     assert Delivery.objects.get(event__client=hooked[0]).problem == "internal"
+
+
+def test_a_missing_key_disables_no_endpoint(
+    hooked: tuple[Client, str], monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    monkeypatch.setattr(delivery, "DISABLED_AFTER", timedelta(0))
+    write(hooked[0], 1)
+    settings.SECRET_KEY = "another key"
+    tasks.deliver()
+    endpoint = Endpoint.objects.get()
+    assert (Delivery.objects.get().problem, endpoint.is_enabled, endpoint.failing_since) == ("internal", True, None)
 
 
 def test_a_bug_with_one_event_fails_its_attempt_only(
@@ -174,7 +186,7 @@ def test_five_days_of_failures_disable_an_endpoint_and_its_owners_are_told(
     for name, role in (("ada", "owner"), ("bob", "member"), ("eve", "owner")):
         user = django_user_model.objects.create_user(name, f"{name}@example.com")  # type: ignore[attr-defined]
         Membership.objects.create(user=user, account=client.account, role=role)
-    endpoints.set_url(client, receiver.url("/500"))
+    endpoints.set_url(client, receiver.url("/500"), by=SYSTEM)
     assert fail_since(client, 4.99).is_enabled
     endpoint = fail_since(client, 5)
     assert (endpoint.disabled_for, endpoint.secret) == ("failing", "")
@@ -187,7 +199,7 @@ def test_five_days_of_failures_disable_an_endpoint_and_its_owners_are_told(
     assert sorted(message.to) == ["ada@example.com", "eve@example.com"]
     assert receiver.url("/500") in message.body
     assert set(Event.objects.values_list("state", "failure")) == {("failed", "disabled")}
-    assert endpoints.enable(client)
+    assert endpoints.enable(client, by=SYSTEM)
     assert Endpoint.objects.get().failing_since is None
 
 
@@ -197,7 +209,7 @@ def test_owners_are_told_later_when_no_mail_can_be_sent(
     client, _ = hooked
     user = django_user_model.objects.create_user("ada", "ada@example.com")  # type: ignore[attr-defined]
     Membership.objects.create(user=user, account=client.account, role="owner")
-    endpoints.set_url(client, receiver.url("/500"))
+    endpoints.set_url(client, receiver.url("/500"), by=SYSTEM)
     fail_since(client, 6)
     working = settings.EMAIL_BACKEND
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"

@@ -6,6 +6,7 @@ import pytest
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from clients.audit import SYSTEM
 from clients.models import Client
 from tests.factories import make_account, make_client
 from tests.webhooks.receivers import Receiver
@@ -21,11 +22,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def give_up(client: Client, receiver: Receiver, *, count: int) -> None:
     """Let events of a client be rejected."""
-    endpoints.set_url(client, receiver.url("/400"))
+    endpoints.set_url(client, receiver.url("/400"), by=SYSTEM)
     write(client, count)
     for _ in range(count):
         tasks.deliver()
-    endpoints.set_url(client, receiver.url("/200"))
+    endpoints.set_url(client, receiver.url("/200"), by=SYSTEM)
     receiver.received.clear()
 
 
@@ -65,7 +66,7 @@ def test_all_failed_events_of_a_period_are_sent_again(
     write(client, 1)
     tasks.deliver()
     other = make_client(make_account())
-    endpoints.configure(other, receiver.url("/400"))
+    endpoints.configure(other, receiver.url("/400"), by=SYSTEM)
     write(other, 1)
     tasks.deliver()
     old = Event.objects.filter(client=client).earliest("id")
@@ -83,7 +84,7 @@ def test_all_failed_events_of_a_period_are_sent_again(
 
 def test_nothing_is_sent_again_to_a_disabled_endpoint(hooked: tuple[Client, str], receiver: Receiver) -> None:
     give_up(hooked[0], receiver, count=1)
-    endpoints.disable(hooked[0])
+    endpoints.disable(hooked[0], by=SYSTEM)
     event = Event.objects.get()
     with pytest.raises(NotPossible):
         redelivery.redeliver(event)

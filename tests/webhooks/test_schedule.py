@@ -7,6 +7,7 @@ import pytest
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from clients.audit import SYSTEM
 from clients.models import Client
 from tests.webhooks.receivers import Receiver
 from tests.webhooks.test_delivery import end_job
@@ -106,7 +107,7 @@ def attempt_now() -> timedelta:
 @pytest.mark.django_db(transaction=True)
 def test_three_days_of_failures(hooked: tuple[Client, str], receiver: Receiver) -> None:
     client, _ = hooked
-    endpoints.set_url(client, receiver.url("/503"))
+    endpoints.set_url(client, receiver.url("/503"), by=SYSTEM)
     end_job(client)
     waits = []
     while Event.objects.get().state == "waiting":
@@ -127,12 +128,12 @@ def test_three_days_of_failures(hooked: tuple[Client, str], receiver: Receiver) 
 @pytest.mark.django_db(transaction=True)
 def test_a_success_in_between_ends_it(hooked: tuple[Client, str], receiver: Receiver) -> None:
     client, _ = hooked
-    endpoints.set_url(client, receiver.url("/500"))
+    endpoints.set_url(client, receiver.url("/500"), by=SYSTEM)
     end_job(client)
     for path in ("/500", "/429", "/408"):
-        endpoints.set_url(client, receiver.url(path))
+        endpoints.set_url(client, receiver.url(path), by=SYSTEM)
         attempt_now()
-    endpoints.set_url(client, receiver.url("/204"))
+    endpoints.set_url(client, receiver.url("/204"), by=SYSTEM)
     attempt_now()
     assert (Event.objects.get().state, Event.objects.get().failures) == ("delivered", 3)
     assert list(Delivery.objects.order_by("id").values_list("status", flat=True)) == [500, 429, 408, 204]
@@ -146,7 +147,7 @@ def test_a_success_in_between_ends_it(hooked: tuple[Client, str], receiver: Rece
 def test_what_is_final_is_not_tried_again(
     path: str, excerpt: str, hooked: tuple[Client, str], receiver: Receiver
 ) -> None:
-    endpoints.set_url(hooked[0], receiver.url(path))
+    endpoints.set_url(hooked[0], receiver.url(path), by=SYSTEM)
     end_job(hooked[0])
     tasks.deliver()
     event, delivery = Event.objects.get(), Delivery.objects.get()
@@ -156,7 +157,7 @@ def test_what_is_final_is_not_tried_again(
 
 @pytest.mark.django_db(transaction=True)
 def test_the_log_keeps_two_kilobytes_of_an_answer(hooked: tuple[Client, str], receiver: Receiver) -> None:
-    endpoints.set_url(hooked[0], receiver.url("/huge"))
+    endpoints.set_url(hooked[0], receiver.url("/huge"), by=SYSTEM)
     end_job(hooked[0])
     tasks.deliver()
     delivery = Delivery.objects.get()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from clients.audit import SYSTEM
 from clients.models import Client
 from tests.webhooks.receivers import Received, Receiver
 from tests.webhooks.test_claims import write
@@ -66,7 +67,7 @@ def test_deliveries_are_verified(ask: Helper, hooked: tuple[Client, str], receiv
     client, old = hooked
     write(client, 1)
     tasks.deliver()
-    new = endpoints.rotate(client)
+    new = endpoints.rotate(client, by=SYSTEM)
     write(client, 1)
     tasks.deliver()
     first, second = receiver.received

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from clients.audit import COMMAND_LINE
 from clients.keys import create_key
 from clients.models import DEFAULT_CLIENT, Client
 
@@ -28,5 +29,5 @@ class Command(BaseCommand):
         if days is not None and not 1 <= days <= 36_500:
             raise CommandError("--days must be from 1 to 36500.")
         expires_at = timezone.now() + timedelta(days=days) if days else None
-        _, secret = create_key(owner, expires_at=expires_at)
+        _, secret = create_key(owner, by=COMMAND_LINE, expires_at=expires_at)
         self.stdout.write(secret)

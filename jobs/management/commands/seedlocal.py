@@ -17,6 +17,7 @@ from billing import ledger
 from billing.models import Account, Plan
 from clients import members
 from clients.accounts import default_client, open_account
+from clients.audit import COMMAND_LINE
 from clients.keys import create_key, find_key
 from clients.models import Membership
 from jobs import registration, runner
@@ -108,4 +109,4 @@ def ensure_key(account: Account, secret: str | None) -> str:
         key = find_key(secret)
         if key is not None and key.revoked_at is None:
             return secret
-    return create_key(default_client(account), name="local")[1]
+    return create_key(default_client(account), by=COMMAND_LINE, name="local")[1]

@@ -9,6 +9,8 @@ from django.utils import timezone
 
 from billing import ledger
 from billing.models import Account
+from clients import accounts
+from clients.audit import COMMAND_LINE
 
 
 class Command(BaseCommand):
@@ -36,7 +38,7 @@ class Command(BaseCommand):
             raise CommandError("--days must be from 1 to 36500.")
         expires_at = timezone.now() + timedelta(days=days) if days else None
         try:
-            granted = ledger.grant(found, credits, reason=reason, expires_at=expires_at)
+            granted = accounts.grant_credits(found, credits, reason=reason, by=COMMAND_LINE, expires_at=expires_at)
         except ledger.Refused as error:
             raise CommandError(str(error)) from error
         self.stdout.write(str(granted.pk))

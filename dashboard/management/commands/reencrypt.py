@@ -1,0 +1,42 @@
+"""`reencrypt`: encrypt all stored secrets with the current key, so that older keys can be removed."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from redis.exceptions import RedisError
+
+from dashboard.adapters import sealed_factors
+from jobs.credentials import sealed_credentials
+from simservice import sealing
+from simservice.sealing import Purpose, Sealed
+from webhooks.endpoints import sealed_secrets
+
+STORED: dict[Purpose, Callable[[], Iterable[Sealed]]] = {
+    Purpose.SECOND_FACTORS: sealed_factors,
+    Purpose.WEBHOOK_SECRETS: sealed_secrets,
+    Purpose.GAME_CREDENTIALS: sealed_credentials,
+}
+REFUSED = """None of the configured keys decrypts these values. They are unchanged:
+  {names}
+Add the key they were encrypted with to SECRET_KEY_FALLBACKS, then run the command again."""
+REDIS_AWAY = "Redis does not answer, so game credentials may still need the old key. Run the command again."
+
+
+class Command(BaseCommand):
+    help = (
+        "Encrypts second factors, webhook secrets and game credentials with the current key. Safe to interrupt and "
+        "to repeat. Exits with status 1 and names the values that none of the configured keys decrypts."
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        unreadable = []
+        for purpose, stored in STORED.items():
+            try:
+                tally = sealing.reencrypt(purpose, stored)
+            except RedisError as error:
+                raise CommandError(REDIS_AWAY) from error
+            self.stdout.write(f"{purpose}: {tally}")
+            unreadable += tally.unreadable
+        if unreadable:
+            raise CommandError(REFUSED.format(names="\n  ".join(unreadable)))

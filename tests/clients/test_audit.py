@@ -1,0 +1,304 @@
+"""The audit log: each change writes its event in its own transaction, and no event ever changes."""
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import IntegrityError, connection, transaction
+from django.test import RequestFactory
+from django.utils import timezone
+from pytest_django import Settings
+
+from billing.ledger import InsufficientCredits
+from billing.models import Account, Balance, Entry, Grant
+from clients import accounts, audit, invitations, keys, members
+from clients.audit import COMMAND_LINE, SYSTEM, Action
+from clients.members import Role
+from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
+from jobs import cancellation, lifecycle, operating
+from jobs.models import Job, Status
+from simservice.api.addresses import client_address
+from simservice.api.errors import JobNotCancellable
+from tests.factories import (
+    PlanFactory,
+    actor_of,
+    make_account,
+    make_client,
+    make_job,
+    make_key,
+    make_member,
+    make_running_job,
+)
+from webhooks import delivery, endpoints
+from webhooks.models import Endpoint
+
+pytestmark = pytest.mark.django_db
+URL = "https://hooks.example.com/services/secret-path?token=secret"
+
+
+@pytest.fixture
+def owner() -> Membership:
+    return make_member()
+
+
+def written() -> list[str]:
+    """Return the actions of all events, the oldest first."""
+    return list(AuditEvent.objects.order_by("pk").values_list("action", flat=True))
+
+
+def test_an_event_tells_who_what_and_from_where(owner: Membership) -> None:
+    request = RequestFactory().post("/", REMOTE_ADDR="203.0.113.9")
+    client = make_client(owner.account)
+    key, _ = keys.create_key(client, by=audit.member(owner.user, request), name="laptop")
+    event = AuditEvent.objects.get()
+    assert (event.account, event.user_id, event.actor) == (owner.account, owner.user.pk, owner.user.email)
+    assert (event.address, event.target_id, event.target) == ("203.0.113.9", key.pk, str(key))
+    assert event.details == {"client": "bot", "name": "laptop"}
+    assert timezone.now() - event.at < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("change", ["UPDATE clients_auditevent SET actor = 'x'", "DELETE FROM clients_auditevent"])
+def test_an_event_is_never_changed_or_deleted(change: str, owner: Membership) -> None:
+    make_key(owner.account)
+    with pytest.raises(IntegrityError, match="never changed"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(change)
+
+
+def test_events_outlive_the_user(owner: Membership) -> None:
+    guest = make_member(owner.account, role="member")
+    keys.create_key(make_client(owner.account), by=actor_of(guest))
+    email = guest.user.email
+    members.remove(owner.account, guest.pk, by=actor_of(owner), revoke_keys=False)
+    User.objects.get(pk=guest.user.pk).delete()
+    assert AuditEvent.objects.get(action=Action.KEY_CREATED).actor == email
+    assert ApiKey.objects.get().created_by is None
+
+
+def test_a_change_that_fails_writes_nothing(owner: Membership) -> None:
+    with pytest.raises(members.LastOwner):
+        members.remove(owner.account, owner.pk, by=actor_of(owner), revoke_keys=True)
+    with pytest.raises(accounts.NameTaken):
+        accounts.create_client(owner.account, "default", by=actor_of(owner))
+    with pytest.raises(InsufficientCredits):
+        accounts.correct_credits(make_account(credits=0), -1, reason="x", by=COMMAND_LINE)
+    ended = make_running_job()
+    lifecycle.finish(ended, lifecycle.CANCELLED_LOST)
+    assert not operating.release(ended, by=COMMAND_LINE)
+    assert not operating.requeue(ended, by=COMMAND_LINE)
+    assert written() == []
+
+
+class World:
+    """An account with one of everything that can change."""
+
+    def __init__(self) -> None:
+        self.owner = make_member()
+        self.account = self.owner.account
+        self.guest = make_member(self.account, role="member")
+        self.stranger = make_member()
+        self.key, _ = make_key(self.account)
+        self.client = make_client(self.account)
+        endpoints.install(self.client, URL, by=SYSTEM)
+        self.new_client = make_client(self.account, "another")
+        self.by = actor_of(self.owner)
+        self.invitation, _ = invitations.invite(self.account, email="a@example.org", role=Role.MEMBER, by=self.by)
+        self.waiting, self.running = make_job(self.client), make_running_job(client=self.client)
+        self.plan = PlanFactory.create()
+
+    def change_plan(self) -> None:
+        self.account.plan = self.plan
+        accounts.save_changes(self.account, by=SYSTEM)
+
+    def stored(self) -> list[object]:
+        """Return what the database has of everything that changes."""
+        models = (Account, Balance, Grant, Entry, Client, ApiKey, Membership, Invitation, Endpoint, Job, AuditEvent)
+        return [list(model._default_manager.order_by("pk").values()) for model in models]
+
+
+CHANGES: dict[str, Callable[[World], object]] = {
+    "create key": lambda world: keys.create_key(world.client, by=world.by),
+    "rename key": lambda world: keys.rename(world.key, "x", by=world.by),
+    "expire key": lambda world: keys.expire(world.key, timezone.now(), by=world.by),
+    "revoke key": lambda world: keys.revoke(world.key, by=world.by),
+    "create client": lambda world: accounts.create_client(world.account, "x", by=world.by),
+    "change plan": World.change_plan,
+    "grant": lambda world: accounts.grant_credits(world.account, 5, reason="x", by=world.by),
+    "correct": lambda world: accounts.correct_credits(world.account, 5, reason="x", by=world.by),
+    "change role": lambda world: members.change_role(world.account, world.guest.pk, Role.OWNER, by=world.by),
+    "remove": lambda world: members.remove(world.account, world.guest.pk, by=world.by, revoke_keys=True),
+    "invite": lambda world: invitations.invite(world.account, email="b@example.org", role=Role.MEMBER, by=world.by),
+    "revoke invitation": lambda world: invitations.revoke(world.account, world.invitation.pk, by=world.by),
+    "accept": lambda world: invitations.accept(world.invitation, world.stranger.user, by=world.by),
+    "enable webhook": lambda world: endpoints.install(world.new_client, URL, by=world.by),
+    "change address": lambda world: endpoints.set_url(world.client, f"{URL}x", by=world.by),
+    "rotate": lambda world: endpoints.rotate(world.client, by=world.by),
+    "disable webhook": lambda world: endpoints.disable(world.client, by=world.by),
+    "cancel": lambda world: cancellation.cancel(world.waiting, by=world.by),
+    "cancel running": lambda world: cancellation.cancel(world.running, by=world.by),
+    "requeue": lambda world: operating.requeue(world.running, by=world.by),
+    "release": lambda world: operating.release(world.running, by=world.by),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_without_its_event_is_undone(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoints, "check_url", lambda _: None)
+    world = World()
+    before = world.stored()
+    with monkeypatch.context() as patch:
+        patch.setattr(AuditEvent.objects, "create", lambda **_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            CHANGES[change](world)
+    world.account.refresh_from_db()
+    assert world.stored() == before
+    CHANGES[change](world)
+    assert AuditEvent.objects.count() == len(before[-1]) + 1  # type: ignore[arg-type]
+
+
+def test_what_changes_nothing_is_not_written(owner: Membership) -> None:
+    key, _ = make_key(owner.account)
+    made, _ = invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
+    for _ in range(2):
+        keys.revoke(key, by=SYSTEM)
+        invitations.revoke(owner.account, made.pk, by=SYSTEM)
+        members.change_role(owner.account, owner.pk, Role.OWNER, by=SYSTEM)
+        accounts.save_changes(owner.account, by=SYSTEM)
+    assert written() == ["key.created", "invitation.created", "key.revoked", "invitation.revoked"]
+
+
+def test_a_webhooks_secret_path_is_not_written(owner: Membership) -> None:
+    client = make_client(owner.account)
+    secret = endpoints.install(client, URL, by=SYSTEM)
+    endpoints.rotate(client, by=SYSTEM, overlap=timedelta(hours=3))
+    endpoints.disable(client, by=SYSTEM)
+    endpoints.disable(client, by=SYSTEM)
+    assert written() == ["webhook.enabled", "webhook.secret_rotated", "webhook.disabled"]
+    told = str(list(AuditEvent.objects.values()))
+    assert "hooks.example.com" in told
+    assert not [text for text in ("secret-path", "token=", secret) if text in told]
+
+
+def test_the_system_disables_a_failing_webhook(owner: Membership) -> None:
+    endpoints.install(make_client(owner.account), URL, by=SYSTEM)
+    endpoint = Endpoint.objects.get()
+    endpoint.failing_since = timezone.now() - delivery.DISABLED_AFTER
+    delivery.note_health(endpoint, succeeded=False)
+    assert AuditEvent.objects.latest("pk").actor == "System"
+    assert written()[-1] == "webhook.disabled"
+
+
+def test_only_cancels_by_others_are_written(owner: Membership) -> None:
+    request = RequestFactory().post("/")
+    own, _ = make_key(owner.account)
+    other, _ = make_key(owner.account)
+    first, second, third = (make_job(own.client, api_key=own) for _ in range(3))
+    cancellation.cancel(first, by=audit.api_key(own, request))
+    assert "job.cancelled" not in written()
+    for _ in range(2):
+        cancellation.cancel(second, by=audit.api_key(other, request))
+    cancellation.cancel(third, by=actor_of(owner))
+    found = AuditEvent.objects.filter(action=Action.JOB_CANCELLED).order_by("pk")
+    assert [(event.target_id, event.actor) for event in found] == [
+        (second.pk, f"API key {other}"),
+        (third.pk, owner.user.email),
+    ]
+
+
+def test_a_running_jobs_cancel_is_written_once(owner: Membership) -> None:
+    job = make_running_job()
+    for _ in range(3):
+        cancellation.cancel(job, by=actor_of(owner))
+    assert written() == ["job.cancelled"]
+    lifecycle.finish(job, lifecycle.CANCELLED_LOST)
+    job = make_running_job()
+    lifecycle.finish(job, lifecycle.Outcome(status=Status.FAILED, error_code="internal"))
+    with pytest.raises(JobNotCancellable):
+        cancellation.cancel(job, by=actor_of(owner))
+    assert written() == ["job.cancelled"]
+
+
+def test_operators_are_named(owner: Membership) -> None:
+    request = RequestFactory().post("/", REMOTE_ADDR="2001:db8::1")
+    request.user = User.objects.create_superuser("alice")
+    by = audit.operator(request)
+    requeued, released = make_running_job(), make_running_job()
+    assert operating.requeue(requeued, by=by)
+    assert operating.release(released, by=by)
+    seen = AuditEvent.objects.order_by("pk").values_list("action", "actor", "address", "target")
+    assert list(seen) == [
+        ("job.requeued", "Operator alice", "2001:db8::1", str(requeued.pk)),
+        ("job.released", "Operator alice", "2001:db8::1", str(released.pk)),
+    ]
+
+
+class TestLeaving:
+    def test_keys_can_be_revoked(self, owner: Membership) -> None:
+        guest, elsewhere = make_member(owner.account, role="member"), make_member()
+        Membership.objects.create(user=guest.user, account=elsewhere.account, role="owner")
+        theirs, _ = make_key(owner.account, by=actor_of(guest))
+        expired, _ = make_key(owner.account, by=actor_of(guest), expires_at=timezone.now() - timedelta(days=1))
+        others, _ = make_key(owner.account, by=actor_of(owner))
+        away, _ = make_key(elsewhere.account, by=actor_of(guest))
+        members.remove(owner.account, guest.pk, by=actor_of(owner), revoke_keys=True)
+        states = [ApiKey.objects.get(pk=key.pk).state for key in (theirs, expired, others, away)]
+        assert states == ["revoked", "expired", "active", "active"]
+        assert written()[-2:] == ["member.removed", "key.revoked"]
+
+    def test_keys_can_be_kept(self, owner: Membership) -> None:
+        guest = make_member(owner.account, role="member")
+        key, _ = make_key(owner.account, by=actor_of(guest))
+        members.remove(owner.account, guest.pk, by=actor_of(guest), revoke_keys=False)
+        assert ApiKey.objects.get(pk=key.pk).state == "active"
+        assert written()[-1] == "member.left"
+
+    def test_somebody_who_left_creates_no_key(self, owner: Membership) -> None:
+        guest = make_member(owner.account, role="member")
+        members.remove(owner.account, guest.pk, by=actor_of(owner), revoke_keys=True)
+        with pytest.raises(keys.NotAMember):
+            make_key(owner.account, by=actor_of(guest))
+
+    @pytest.mark.django_db(transaction=True)
+    def test_no_key_appears_behind_a_removal(self) -> None:
+        """A key is created in a transaction that has not committed when its creator is removed."""
+        owner = make_member()
+        guest = make_member(owner.account, role="member")
+
+        def remove() -> None:
+            try:
+                members.remove(owner.account, guest.pk, by=actor_of(owner), revoke_keys=True)
+            finally:
+                connection.close()
+
+        removal = threading.Thread(target=remove)
+        with transaction.atomic():
+            key, _ = make_key(owner.account, by=actor_of(guest))
+            removal.start()
+            time.sleep(0.5)
+        removal.join()
+        assert not Membership.objects.filter(pk=guest.pk).exists()
+        assert ApiKey.objects.get(pk=key.pk).state == "revoked"
+
+
+@pytest.mark.parametrize(
+    ("proxies", "forwarded", "remote", "address"),
+    [
+        (0, "198.51.100.1", "203.0.113.9", "203.0.113.9"),
+        (1, "198.51.100.1", "10.0.0.1", "198.51.100.1"),
+        (1, "6.6.6.6, 198.51.100.1", "10.0.0.1", "198.51.100.1"),
+        (2, "6.6.6.6, 198.51.100.1, 10.0.0.2", "10.0.0.1", "198.51.100.1"),
+        (2, "198.51.100.1", "10.0.0.1", "198.51.100.1"),
+        (1, "", "203.0.113.9", "203.0.113.9"),
+        (1, "unknown", "10.0.0.1", None),
+        (0, "", "fe80::1%eth0", "fe80::1"),
+        (0, "", "", None),
+    ],
+)
+def test_the_address_is_the_one_the_outermost_trusted_proxy_saw(
+    proxies: int, forwarded: str, remote: str, address: str | None, settings: Settings
+) -> None:
+    settings.TRUSTED_PROXIES = proxies
+    request = RequestFactory().get("/", headers={"x-forwarded-for": forwarded}, REMOTE_ADDR=remote)
+    assert client_address(request) == address
