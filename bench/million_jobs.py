@@ -95,7 +95,8 @@ def fill(model: type[models.Model], values: dict[str, str]) -> None:
 
 def open_accounts() -> Account:
     """Open accounts without any limit that a benchmark could reach; return the largest one."""
-    limits = {"submissions_per_minute": NO_LIMIT, "reads_per_minute": NO_LIMIT, "max_active_jobs": NO_LIMIT}
+    limited = ("submissions_per_minute", "submission_bytes_per_minute", "reads_per_minute", "max_active_jobs")
+    limits = dict.fromkeys(limited, NO_LIMIT)
     plan = Plan.objects.create(name="bench", **limits)
     accounts = [open_account(f"bench-{number}", plan=plan) for number in range(ACCOUNTS)]
     ledger.purchase(accounts[0], MOST_CREDITS // 10, reason="bench")

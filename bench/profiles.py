@@ -1,11 +1,26 @@
-"""How fast a profile is analysed; about a second."""
+"""How fast a profile is analysed, and what the worst bodies cost the web server; about a minute.
 
+A body's cost is that of reading, checking and judging it, without the database.
+"""
+
+import os
 import sys
 import time
 import tracemalloc
 
+from bench import hostile
+from bench.hostile import Body
 from jobs.profiles.analysis import Bounds, analyse
 from jobs.profiles.policy import Rules
+
+SETTINGS = {
+    "DJANGO_SETTINGS_MODULE": "simservice.settings",
+    "SECRET_KEY": "bench",
+    "DATABASE_URL": "postgresql://127.0.0.1:1/none",
+    "REDIS_URL": "redis://127.0.0.1:1",
+}
+AIM_SECONDS = 0.25
+SHOWN_BODIES = 10
 
 PROFILESETS = 20_000
 ROUNDS = 5
@@ -29,6 +44,38 @@ def analysis_seconds(text: str) -> float:
     return time.perf_counter() - started
 
 
+def body_seconds(body: Body) -> float:
+    """CPU seconds from a body's bytes to the verdict on it, the best of three."""
+    return min(handling_seconds(body) for _ in range(3))
+
+
+def handling_seconds(body: Body) -> float:
+    """CPU seconds of handling a body once."""
+    from django.http import QueryDict
+
+    from jobs.api.requests import from_json, from_text
+    from jobs.profiles.analysis import analyse_submitted
+    from simservice.api.errors import ApiError
+    from simservice.api.parsers import PlainTextParser, parse_json
+
+    begun = time.process_time()
+    try:
+        if body.form == "text/plain":
+            asked = from_text(PlainTextParser().read(body.content), QueryDict("channel=latest"), {})
+        else:
+            asked = from_json(parse_json(body.content))
+        rules = Rules(has_credentials=asked.credentials is not None)
+        analyse_submitted(asked.profile_text, rules=rules, bounds=Bounds(iterations=250_000, target_error=0.01))
+    except ApiError:
+        pass
+    return time.process_time() - begun
+
+
+def worst_bodies() -> list[tuple[float, str]]:
+    """The CPU seconds of hostile bodies with their names, the worst first."""
+    return sorted(((body_seconds(body), body.name) for body in hostile.bodies()), reverse=True)
+
+
 def main() -> None:
     text = large_profile()
     megabytes = len(text.encode()) / 1e6
@@ -42,7 +89,15 @@ def main() -> None:
         "memory of that analysis": f"{peak:.0f} MB",
     }
     sys.stdout.writelines(f"{name:<34}{figure:>20}\n" for name, figure in rows.items())
+    worst = worst_bodies()
+    shown = worst if "--all" in sys.argv else worst[:SHOWN_BODIES]
+    print(f"CPU seconds of {len(worst)} hostile bodies, of which at most {AIM_SECONDS} each are wanted")
+    sys.stdout.writelines(f"  {name:<46}{seconds:>6.3f}\n" for seconds, name in shown)
 
 
 if __name__ == "__main__":
+    os.environ.update(SETTINGS)
+    import django
+
+    django.setup()
     main()

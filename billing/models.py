@@ -27,6 +27,8 @@ class Plan(models.Model):
     # Granted at the start of each month, and gone at its end.
     monthly_credits = models.PositiveBigIntegerField(default=0)
     submissions_per_minute = models.PositiveIntegerField(default=1_200)
+    # Bytes of request bodies that submit jobs, refused ones included.
+    submission_bytes_per_minute = models.PositiveBigIntegerField(default=64 * 1024 * 1024)
     # For each key of the account.
     reads_per_minute = models.PositiveIntegerField(default=6_000)
     # Which workers the plan's jobs run on, as callers are told it.
@@ -41,6 +43,7 @@ class Plan(models.Model):
             models.CheckConstraint(
                 condition=Q(submissions_per_minute__gt=0, reads_per_minute__gt=0), name="plan_rate_limits_positive"
             ),
+            models.CheckConstraint(condition=Q(submission_bytes_per_minute__gt=0), name="plan_bytes_positive"),
             models.CheckConstraint(
                 condition=Q(default_queue_seconds__lte=F("max_queue_seconds")),
                 name="plan_queue_default_le_max",

@@ -1,4 +1,4 @@
-"""How many requests a caller may make a minute: submissions for each account, reads for each key.
+"""How many requests a caller may make a minute: submissions and their bytes for each account, reads for each key.
 
 Counted in Redis over the last sixty seconds. While Redis does not answer nothing is counted and nobody is refused.
 """
@@ -7,7 +7,7 @@ import math
 import time
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -41,15 +41,11 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """What a limit has counted in the last minute, and from when it allows one request more.
-
-    `reset_at` is in Unix seconds; it is `wait_seconds` from now, rounded up.
-    """
+    """What a limit has counted in the last minute, and from when, in Unix seconds, it allows one request more."""
 
     used: int
     limit: int
     reset_at: int
-    wait_seconds: int
 
     def headers(self) -> dict[str, str]:
         """Return the window as response headers (contract, section 1)."""
@@ -69,15 +65,35 @@ class RateLimits(BaseThrottle):
     def allow_request(self, request: Request, view: "APIView") -> bool:
         """Return True, or raise RateLimitExceeded."""
         caller = request.user
-        if isinstance(caller, Caller):
-            submits = request.method in getattr(view, "submission_methods", ())
-            spend(request, submission_limit(caller.account) if submits else read_limit(caller))
+        if not isinstance(caller, Caller):
+            return True
+        if request.method in getattr(view, "submission_methods", ()):
+            spend(request, submission_limit(caller.account))
+            if not is_chunked(request):
+                spend_bytes(caller.account, length_of(request))
+        else:
+            spend(request, read_limit(caller))
         return True
+
+
+def is_chunked(request: HttpRequest | Request) -> bool:
+    """Tell whether a body comes without its length, so that it has to be counted once it has been read."""
+    return "HTTP_TRANSFER_ENCODING" in request.META
+
+
+def length_of(request: HttpRequest | Request) -> int:
+    """Return how many bytes a request's body has, as it declares."""
+    return int(request.META.get("CONTENT_LENGTH") or 0)
 
 
 def submission_limit(account: Account) -> Limit:
     """Return the limit of the submissions of all the account's keys, and of its people, together."""
     return Limit("submissions", account.pk, RateLimitItemPerMinute(account.plan.submissions_per_minute))
+
+
+def byte_limit(account: Account) -> Limit:
+    """Return the limit of the bytes of those submissions."""
+    return Limit("bytes", account.pk, RateLimitItemPerMinute(account.plan.submission_bytes_per_minute))
 
 
 def read_limit(caller: Caller) -> Limit:
@@ -87,14 +103,60 @@ def read_limit(caller: Caller) -> Limit:
 
 def spend(request: HttpRequest | Request, limit: Limit) -> None:
     """Count a request, and leave the window for the response's headers. Raises RateLimitExceeded."""
-    allowed = ask(lambda: limiter().hit(limit.item, limit.kind, str(limit.who)), otherwise=None)
-    window = window_of(limit) if allowed is not None else None
+    allowed = hit(limit)
+    window = window_of(limit)
     if window is None:
         return
     request.META[RATE_LIMIT_HEADERS] = window.headers()
     if not allowed:
-        RATE_LIMITED.labels(limit.kind).inc()
-        raise RateLimitExceeded({"scope": "developer"}, headers={"Retry-After": str(window.wait_seconds)})
+        raise refusal(limit)
+
+
+def spend_bytes(account: Account, length: int) -> None:
+    """Count the bytes of a submission. Raises RateLimitExceeded.
+
+    A body that is larger than the limit takes all of it, so it passes once nothing else was sent for a minute.
+    """
+    limit = byte_limit(account)
+    cost = min(length, limit.item.amount)
+    if cost and not hit(limit, cost):
+        raise refusal(limit, cost)
+
+
+def hit(limit: Limit, cost: int = 1) -> bool:
+    """Count against a limit, and tell whether it allows that; it does while Redis does not answer."""
+    return ask(lambda: limiter().hit(limit.item, limit.kind, str(limit.who), cost=cost), otherwise=True)
+
+
+def refusal(limit: Limit, cost: int = 1) -> RateLimitExceeded:
+    """Return the error of a request that a limit does not allow."""
+    RATE_LIMITED.labels(limit.kind).inc()
+    return RateLimitExceeded(
+        {"scope": "developer", "limit": limit.kind}, headers={"Retry-After": str(wait_seconds(limit, cost))}
+    )
+
+
+def wait_seconds(limit: Limit, cost: int) -> int:
+    """Return when the limit allows `cost` more, in seconds from now: at least 1, and 1 when Redis does not answer.
+
+    The count of the minute before fades away evenly; after that, so does the count of this one.
+    """
+    storage, key, period = (
+        limiter().storage,
+        limit.item.key_for(limit.kind, str(limit.who)),
+        limit.item.get_expiry(),
+    )
+    window = ask(lambda: cast(RedisStorage, storage).get_sliding_window(key, period), otherwise=None)
+    if window is None:
+        return 1
+    previous, previous_left, current, current_left = window
+    # The counter rounds the fading part down, so it may be anything below this.
+    room = limit.item.amount - cost + 1
+    if current < room:
+        wait = previous_left - period * (room - current) / previous if previous else 0
+    else:
+        wait = current_left - period * room / current
+    return max(math.ceil(wait), 1)
 
 
 def reads(caller: Caller) -> Window | None:
@@ -112,7 +174,6 @@ def window_of(limit: Limit) -> Window | None:
         used=limit.item.amount - stats.remaining,
         limit=limit.item.amount,
         reset_at=max(math.ceil(stats.reset_time), math.floor(now) + 1),
-        wait_seconds=max(math.ceil(stats.reset_time - now), 1),
     )
 
 

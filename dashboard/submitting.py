@@ -239,6 +239,7 @@ def submit_job(request: HttpRequest, place: Place) -> HttpResponse:
 def submit(request: HttpRequest, place: Place, form: JobForm) -> HttpResponse:
     """Submit the job that a form describes. Raises an ApiError, once.SentBefore, or once.TooOld."""
     rate_limits.spend(request, rate_limits.submission_limit(place.account))
+    rate_limits.spend_bytes(place.account, rate_limits.length_of(request))
     asked = from_json(form.body())
     answer = submission.submit_once(
         asked,

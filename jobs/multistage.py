@@ -106,7 +106,7 @@ def reason_of(analysis: Analysis) -> str:
 
 def target_errors(analysis: Analysis, bounds: Bounds) -> list[float]:
     """Return each stage's target error; one that the profile's own already meets ends the funnel with that."""
-    written = analysis.numbers.get("target_error")
+    written = analysis.numbers["target_error"].get(None)
     own = written and read_number(written.value)
     # Zero and less switch the target off, and so does what is not a number.
     final = max(own if own and own > 0 else FINAL_TARGET_ERROR, bounds.target_error)
@@ -115,7 +115,7 @@ def target_errors(analysis: Analysis, bounds: Bounds) -> list[float]:
 
 def most_iterations(analysis: Analysis, bounds: Bounds) -> int:
     """Return the most iterations that each actor of a stage takes: the profile's own number, or the platform's."""
-    written = analysis.numbers.get("iterations")
+    written = analysis.numbers["iterations"].get(None)
     own = written and read_integer(written.value)
     return min(own, bounds.iterations) if own and own > 0 else bounds.iterations
 

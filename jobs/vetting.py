@@ -10,7 +10,7 @@ from django.utils import timezone
 from billing.models import Plan
 from jobs import builds
 from jobs.models import Build
-from jobs.profiles.analysis import Analysis, Bounds, analyse
+from jobs.profiles.analysis import Analysis, Bounds, analyse_submitted
 from jobs.profiles.policy import Refusal, Rules
 from jobs.request import Submission
 from simservice.api.errors import BuildPinNotAllowed, BuildPinUnavailable, ProfileRefused, TooManyVariants
@@ -34,12 +34,18 @@ def analysis_of(submission: Submission) -> Analysis:
         bundled=builds.BundledNames(submission.git_branch, build_id=submission.build_id),
         has_credentials=submission.credentials is not None,
     )
-    return analyse(submission.profile_text, rules=rules, bounds=bounds())
+    return analyse_submitted(submission.profile_text, rules=rules, bounds=bounds())
 
 
 def vet_profile(submission: Submission) -> Analysis:
-    """Return what a profile would do. Raises ProfileRefused when it may not run, or would simulate nothing."""
+    """Return what a profile would do.
+
+    Raises ProfileRefused when it may not run, would simulate nothing, or has more options than any real one.
+    """
     analysis = analysis_of(submission)
+    if analysis.excess:
+        message = f"The profile has {analysis.excess}; split it into several jobs."
+        raise ProfileRefused({"reason": "profile_too_long", "message": message, **NOTHING_BLOCKED}, message=message)
     if analysis.refused:
         raise ProfileRefused(refusal_meta(analysis))
     if not analysis.has_actor:

@@ -4,7 +4,7 @@ import re
 from contextlib import suppress
 from typing import Any, cast
 
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -55,6 +55,14 @@ class JobList(JobsAPIView):
 
     submission_methods = ("POST",)
     parser_classes = [StrictJSONParser, PlainTextParser]
+
+    def get_parser_context(self, http_request: HttpRequest) -> dict[str, Any]:
+        return super().get_parser_context(http_request) | {"received": self.count_received}
+
+    def count_received(self, length: int) -> None:
+        """Count a body that came without its length, now that it has been read. Raises RateLimitExceeded."""
+        if rate_limits.is_chunked(self.request):
+            rate_limits.spend_bytes(self.caller().account, length)
 
     @documented(operations.SUBMIT_JOB)
     def post(self, request: Request) -> HttpResponse:

@@ -5,11 +5,13 @@ One pass over the text; memory grows with the names of profilesets and with noth
 
 import math
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
-from jobs.profiles.grammar import tokens
-from jobs.profiles.policy import ITEM_SLOTS, LIMITED, Refusal, Rules, Setting
+from jobs.profiles.grammar import words
+from jobs.profiles.policy import ITEM_SLOTS, LIMITED, NEEDS_CREDENTIALS, Refusal, Rules, Setting
 from jobs.profiles.values import read_integer, read_number
 
 # What starts an actor in any known tree (simulator-cli, 1.7). Enemies and pets are nobody's result.
@@ -24,17 +26,22 @@ HELD_BACK = frozenset(
     "calculate_scale_factors scale_delta_multiplier center_scale_delta dps_plot_stats report_details "
     "scale_only".split()
 )
-# What a profileset must not decide for itself when its stages decide it.
-OWN_STAGES = HELD_BACK | LIMITED | {"profileset_metric"}
-METRIC_SEPARATORS = re.compile("[/:,]")
+METRIC = re.compile("[^/:,]+")
 # Metrics of which more is better: only among these does the highest mean win.
 MORE_IS_BETTER = frozenset("dps prioritydps dpse raid_dps hps hpse aps haps".split())
 # Those that are above zero wherever the baseline does damage.
 DAMAGE = frozenset({"dps", "raid_dps"})
 # No target error may stand beside it, and stages are target errors (simulator-cli, section 5).
 STAGE_SENSITIVE = frozenset({"deterministic"})
+# What a profileset must not decide for itself when its stages decide it.
+OWN_STAGES = HELD_BACK | LIMITED | STAGE_SENSITIVE | {"profileset_metric"}
 # Controllers cancel profilesets by themselves (simulator-cli, 1.8).
 CONTROLLERS = "profileset_controller."
+# What real profiles never reach: their options take 50 bytes and more, which are 42,000 in 2 MB.
+MAX_OPTIONS = 60_000
+MAX_QUOTES = MAX_LINES = 2 * MAX_OPTIONS
+MAX_TEMPLATES = 20_000
+LARGEST = (("\n", MAX_LINES, "lines"), ('"', MAX_QUOTES, "quotes"), ("$", MAX_TEMPLATES, "dollar signs"))
 LISTED_REFUSALS = 20
 LISTED_WARNINGS = 100
 SHOWN_CHARACTERS = 40
@@ -76,8 +83,11 @@ class Clamp:
 
 @dataclass(kw_only=True)
 class Analysis:
-    """The answer. `refusals` holds the first twenty of `refused`; `clamps` every one that must be applied."""
+    """The answer. `refusals` holds the first twenty of `refused`."""
 
+    bounds: Bounds
+    # What there is too much of to read the profile at all; nothing else is known then.
+    excess: str | None = None
     refusals: list[Refusal] = field(default_factory=list)
     refused: int = 0
     actors: int = 0
@@ -87,13 +97,14 @@ class Analysis:
     main_actor: str | None = None
     # Each with whether it changes anything of the base.
     profilesets: dict[str, bool] = field(default_factory=dict)
-    # The base's own `iterations` and `target_error`, as they stand last.
-    numbers: dict[str, Setting] = field(default_factory=dict)
+    # The last `iterations` and `target_error` of the base (None), and of each profileset with its own.
+    numbers: dict[str, dict[str | None, Setting]] = field(
+        default_factory=lambda: {name: {} for name in sorted(LIMITED)}
+    )
     # Whether something in it keeps stages from being judged alike, and whether it cancels profilesets by itself.
     stage_sensitive: bool = False
     cancels_profilesets: bool = False
     metric: str = "dps"
-    clamps: list[Clamp] = field(default_factory=list)
 
     @property
     def has_actor(self) -> bool:
@@ -109,6 +120,12 @@ class Analysis:
         return not self.cancels_profilesets and self.metric in DAMAGE
 
     @property
+    def clamps(self) -> Iterator[Clamp]:
+        """Yield a clamp for every number beyond the limits that is in force at the end of the text."""
+        found = (clamped(setting, self.bounds) for own in self.numbers.values() for setting in own.values())
+        return (clamp for clamp in found if clamp is not None)
+
+    @property
     def variants(self) -> int:
         """Return how many characters are simulated beside the first: profilesets, copies, further actors."""
         return len(self.profilesets) + self.copies + max(0, self.actors + self.includes - 1)
@@ -116,20 +133,33 @@ class Analysis:
 
 def analyse(text: str, *, rules: Rules, bounds: Bounds) -> Analysis:
     """Read a profile once and return what it would do. Never raises, whatever the text."""
+    return _read(words(text), rules=rules, bounds=bounds)
+
+
+def analyse_submitted(text: str, *, rules: Rules, bounds: Bounds) -> Analysis:
+    """Return what `analyse` does in bounded time: of an oversized profile only its `excess` is known."""
+    for mark, most, name in LARGEST:
+        if text.count(mark) > most:
+            return Analysis(bounds=bounds, excess=f"more than {most:,} {name}")
+    source = words(text)
+    found = _read(islice(source, MAX_OPTIONS), rules=rules, bounds=bounds)
+    if next(source, None) is None:
+        return found
+    return Analysis(bounds=bounds, excess=f"more than {MAX_OPTIONS:,} options")
+
+
+def _read(source: Iterable[tuple[int, str]], *, rules: Rules, bounds: Bounds) -> Analysis:
     reader = _Reader(bounds)
-    for found in rules.judge(tokens(text)):
+    for found in rules.judge(source):
         reader.take(found)
-    return reader.finish()
+    return reader.result
 
 
 class _Reader:
     """Gathers the analysis option by option."""
 
     def __init__(self, bounds: Bounds) -> None:
-        self.bounds = bounds
-        self.result = Analysis()
-        # The last `iterations` and `target_error` of the base (None), and of each profileset with its own.
-        self.own: dict[str | None, dict[str, Setting]] = {}
+        self.result = Analysis(bounds=bounds)
 
     def take(self, found: Setting | Refusal) -> None:
         """Take the next option or refusal."""
@@ -143,54 +173,49 @@ class _Reader:
             self._take_base(found)
 
     def _take_profileset(self, setting: Setting, name: str) -> None:
-        sets = self.result.profilesets
-        sets[name] = bool(setting.name) or (not setting.replaces and sets.get(name, False))
+        result, option = self.result, setting.name
+        result.profilesets[name] = bool(option) or (not setting.replaces and result.profilesets.get(name, False))
         if setting.replaces:
-            self.own.pop(name, None)
-        if setting.name in LIMITED:
-            self.own.setdefault(name, {})[setting.name] = setting
-        if setting.name in OWN_STAGES or setting.name in STAGE_SENSITIVE:
-            self.result.stage_sensitive = True
+            for own in result.numbers.values():
+                own.pop(name, None)
+        if option in OWN_STAGES:
+            result.stage_sensitive = True
+            if option in LIMITED:
+                result.numbers[option][name] = setting
 
     def _take_base(self, setting: Setting) -> None:
         result, name = self.result, setting.name
         if name is None or name == "input":
             result.includes += 1
-        elif name in CLASSES or name in ("armory", "guild"):
+        elif name in CLASSES or name in NEEDS_CREDENTIALS:
             result.actors += downloaded(setting.value) if name == "armory" else 1
             result.main_actor = result.main_actor or setting.value
         elif name == "copy":
             result.copies += 1
         elif name in LIMITED:
-            self.own.setdefault(None, {})[name] = setting
+            result.numbers[name][None] = setting
         elif name == "profileset_metric":
-            named = METRIC_SEPARATORS.split(setting.value.strip().lower())
-            result.metric = next(filter(None, named), "dps")
-        elif name in STAGE_SENSITIVE or name.startswith(CONTROLLERS):
+            first = METRIC.search(setting.value.strip().lower())
+            result.metric = first[0] if first else "dps"
+        elif name in STAGE_SENSITIVE or name[: len(CONTROLLERS)] == CONTROLLERS:
             result.stage_sensitive = True
-            result.cancels_profilesets |= name.startswith(CONTROLLERS)
-        elif name in ACTOR_OPTIONS or name.partition(".")[0].rstrip("+") == "actions":
+            result.cancels_profilesets |= name not in STAGE_SENSITIVE
+        elif name in ACTOR_OPTIONS or (name[:7] == "actions" and name.partition(".")[0].rstrip("+") == "actions"):
             result.actor_options += 1
 
-    def finish(self) -> Analysis:
-        """Return the analysis with the clamps that are in force at the end of the text."""
-        found = (self._clamp(setting) for settings in self.own.values() for setting in settings.values())
-        self.result.clamps = [clamp for clamp in found if clamp is not None]
-        self.result.numbers = self.own.get(None, {})
-        return self.result
 
-    def _clamp(self, setting: Setting) -> Clamp | None:
-        """Return the clamp of one number, or None when it is within the limits or no number at all."""
-        if setting.name == "iterations":
-            count = read_integer(setting.value)
-            if count is None or count <= self.bounds.iterations:
-                return None
-            return clamp("iterations_clamped", setting, count, self.bounds.iterations)
-        error = read_number(setting.value)
-        # Zero and less switch the target off; what is not a number would never be reached.
-        if error is None or error <= 0 or error >= self.bounds.target_error:
+def clamped(setting: Setting, bounds: Bounds) -> Clamp | None:
+    """Return the clamp of one number, or None when it is within the limits or no number at all."""
+    if setting.name == "iterations":
+        count = read_integer(setting.value)
+        if count is None or count <= bounds.iterations:
             return None
-        return clamp("target_error_floored", setting, error, self.bounds.target_error)
+        return clamp("iterations_clamped", setting, count, bounds.iterations)
+    error = read_number(setting.value)
+    # Zero and less switch the target off; what is not a number would never be reached.
+    if error is None or error <= 0 or error >= bounds.target_error:
+        return None
+    return clamp("target_error_floored", setting, error, bounds.target_error)
 
 
 def clamp(kind: str, setting: Setting, requested: float, applied: float) -> Clamp:
@@ -208,6 +233,9 @@ def clamp(kind: str, setting: Setting, requested: float, applied: float) -> Clam
 
 def downloaded(value: str) -> int:
     """Return how many actors an `armory=region,server,name,…` starts."""
+    if value.count(",") > MAX_OPTIONS:
+        # More than any plan allows, whatever is between them.
+        return value.count(",")
     return max(1, sum("=" not in part for part in value.split(",")[2:]))
 
 
@@ -221,7 +249,7 @@ def warnings(analysis: Analysis) -> list[dict[str, Any]]:
             "applied": found.applied,
             "message": found.message,
         }
-        for found in analysis.clamps[:LISTED_WARNINGS]
+        for found in islice(analysis.clamps, LISTED_WARNINGS)
     ]
 
 
@@ -230,6 +258,5 @@ def limited(text: str, analysis: Analysis) -> str:
 
     The lines stand behind it because the last one wins (simulator-cli, 1.6); a quote left open ends with its line.
     """
-    if not analysis.clamps:
-        return text
-    return "\n".join([text, "# Limits of the platform", *(found.directive for found in analysis.clamps), ""])
+    directives = [found.directive for found in analysis.clamps]
+    return "\n".join([text, "# Limits of the platform", *directives, ""]) if directives else text

@@ -5,11 +5,12 @@ spelling gets past it. Everything that is not refused here is allowed: real prof
 classes, expansions and forks that nobody has listed. Sections are those of simulator-cli.
 """
 
+import re
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from jobs.profiles.grammar import Option, TemplateError, Templates, Token, profileset_name
+from jobs.profiles.grammar import TemplateError, Templates, Token, profileset_name
 
 READS = "it reads a file"
 WRITES = "it writes a file"
@@ -117,6 +118,10 @@ ITEM_SLOTS = frozenset(
     "finger2 ring1 ring2 trinket1 trinket2 main_hand off_hand ranged relic1 relic2 weapon items".split()
 )
 ITEM_OVERRIDE = "override.item_slot."
+# One of the parts between an item's commas; what follows its `=` is a value.
+_SOURCE = re.compile(r"(?<![^,])\s*+source\s*+(?![^=,])")
+# The names whose value decides.
+LOOKED_INTO = ITEM_SLOTS | NEEDS_CREDENTIALS | {"input"}
 # The names to which `+=` appends (1.3); everywhere else it makes an option of an unknown name.
 APPENDABLE = frozenset(
     {"raid_events", "set_bonus", "class_talents", "spec_talents", "hero_talents", "target_level"}
@@ -124,6 +129,8 @@ APPENDABLE = frozenset(
 APPENDABLE_FAMILIES = ("actions", "apl_variable", "items")
 # Read as numbers whatever follows the digits.
 LIMITED = frozenset({"iterations", "target_error"})
+# How many harmless names are remembered.
+MEMORY = 1_000
 
 NOT_BUNDLED = "only the build's own bundled profiles can be included"
 NO_CREDENTIALS = "it needs credentials.bnetClientId and credentials.bnetClientSecret"
@@ -162,16 +169,21 @@ class Rules:
 
     bundled: Container[str] = frozenset()
     has_credentials: bool = False
+    # Names met before whose value does not matter: most options repeat a few of them.
+    _harmless: set[str | None] = field(default_factory=set, init=False, repr=False, compare=False)
 
-    def judge(self, tokens: Iterable[Token]) -> Iterator[Setting | Refusal]:
-        """Judge a profile's tokens in order; template definitions are taken in and yield nothing."""
+    def judge(self, tokens: Iterable[tuple[int, str]]) -> Iterator[Setting | Refusal]:
+        """Judge a profile's tokens in order; template definitions are taken in and yield nothing.
+
+        Takes tokens or plain pairs of line and text.
+        """
         templates = Templates({})
-        for token in tokens:
-            if "$" in token.text:
-                yield from self._judge_templated(token, templates)
+        for line, text in tokens:
+            if "$" in text:
+                yield from self._judge_templated(Token(line, text), templates)
             else:
-                name, equals, value = token.text.partition("=")
-                yield self._judge_option(Option(token.line, name, value) if equals else bare(token))
+                name, equals, value = text.partition("=")
+                yield self._judge_option(line, name, value) if equals else self._judge_option(line, None, name)
 
     def _judge_templated(self, token: Token, templates: Templates) -> Iterator[Setting | Refusal]:
         if could_become_another(token):
@@ -184,62 +196,61 @@ class Rules:
             return
         if option is not None:
             # What two templates spell together would be expanded once more inside a profileset.
-            yield refuse(option, TEMPLATED) if "$(" in option.value else self._judge_option(option)
+            templated = "$(" in option.value
+            yield refuse(*option, TEMPLATED) if templated else self._judge_option(*option)
 
-    def _judge_option(self, option: Option) -> Setting | Refusal:
-        if option.name is not None and is_profileset(option.name):
-            return self._judge_profileset(option)
-        reason = self._reason(option)
-        return refuse(option, reason) if reason else Setting(option.line, option.name, option.value)
+    def _judge_option(self, line: int, name: str | None, value: str) -> Setting | Refusal:
+        if name is not None and is_profileset(name):
+            return self._judge_profileset(line, name, value)
+        reason = None if name in self._harmless else self._reason(name, value)
+        return refuse(line, name, value, reason) if reason else Setting(line, name, value)
 
-    def _judge_profileset(self, option: Option) -> Setting | Refusal:
+    def _judge_profileset(self, line: int, name: str, value: str) -> Setting | Refusal:
         """Judge the text after `profileset.NAME+=`, which the simulator reads as one token again (1.8)."""
-        found = profileset_name(option.name or "")
-        if found is None or found[0] in ("", "+"):
-            return refuse(option, LOST_NAME)
-        name, adds = found
-        if not option.value:
-            return Setting(option.line, "", "", name, not adds)
-        inner = Token(option.line, option.value)
-        nested = bare(inner) if inner.name is None else Option(option.line, inner.name, inner.value or "")
-        reason = self._nested_reason(nested)
-        return refuse(option, reason) if reason else Setting(option.line, nested.name, nested.value, name, not adds)
+        key, adds = profileset_name(name) or ("", False)
+        if key in ("", "+"):
+            return refuse(line, name, value, LOST_NAME)
+        if not value:
+            return Setting(line, "", "", key, not adds)
+        nested: str | None
+        nested, equals, rest = value.partition("=")
+        if not equals:
+            nested, rest = None, value
+        reason = None if nested in self._harmless else self._nested_reason(nested, rest)
+        return refuse(line, name, value, reason) if reason else Setting(line, nested, rest, key, not adds)
 
-    def _nested_reason(self, nested: Option) -> str | None:
+    def _nested_reason(self, name: str | None, value: str) -> str | None:
         """Return why an option inside a profileset is refused, or None."""
-        if nested.name is not None and is_profileset(nested.name):
-            return NESTED
-        if nested.name is not None and nested.name.endswith("+") and not appends(nested.name):
-            # `profileset.a=b+=…`: what was meant as the set's name has become an option's.
-            return LOST_NAME
-        if nested.name in LIMITED and "=" in nested.value:
-            # It would not replace the base's own number like any other, but follow behind it (1.8).
-            return OUT_OF_TURN
-        return self._reason(nested)
+        if name is not None:
+            if is_profileset(name):
+                return NESTED
+            if name[-1:] == "+" and not appends(name):
+                # `profileset.a=b+=…`: what was meant as the set's name has become an option's.
+                return LOST_NAME
+            if name in LIMITED:
+                # With `=` it would not replace the base's own number like any other, but follow behind it (1.8).
+                return OUT_OF_TURN if "=" in value else None
+        return self._reason(name, value)
 
-    def _reason(self, option: Option) -> str | None:
+    def _reason(self, name: str | None, value: str) -> str | None:
         """Return why a single option is refused, or None. Spelling variants count as the name they resemble."""
-        if option.name is None:
-            return None if option.value in self.bundled else NOT_BUNDLED
-        name = option.name.rstrip("+").lower()
-        if name == "input":
-            return None if option.name == "input" and option.value in self.bundled else NOT_BUNDLED
-        if name in NEEDS_CREDENTIALS:
+        if name is None:
+            return None if value in self.bundled else NOT_BUNDLED
+        plain = name.rstrip("+").lower()
+        if plain not in LOOKED_INTO and plain[: len(ITEM_OVERRIDE)] != ITEM_OVERRIDE:
+            if plain == name and plain not in REFUSED and plain not in LIMITED and len(self._harmless) < MEMORY:
+                self._harmless.add(name)
+            return REFUSED.get(plain)
+        if plain == "input":
+            return None if name == "input" and value in self.bundled else NOT_BUNDLED
+        if plain in NEEDS_CREDENTIALS:
             return None if self.has_credentials else NO_CREDENTIALS
-        if name in ITEM_SLOTS or name.startswith(ITEM_OVERRIDE):
-            return item_reason(option)
-        return REFUSED.get(name)
+        return item_reason(name, value)
 
 
-def bare(token: Token) -> Option:
-    """Return the option that a token without `=` is: a file to include."""
-    return Option(token.line, None, token.text)
-
-
-def refuse(option: Option, reason: str) -> Refusal:
+def refuse(line: int, name: str | None, value: str, reason: str) -> Refusal:
     """Return the refusal of an option, with its text as the simulator reads it."""
-    text = option.value if option.name is None else f"{option.name}={option.value}"
-    return Refusal(option.line, text, reason)
+    return Refusal(line, value if name is None else f"{name}={value}", reason)
 
 
 def could_become_another(token: Token) -> bool:
@@ -247,21 +258,21 @@ def could_become_another(token: Token) -> bool:
 
     A dollar sign alone is none, except where a definition would begin: at the start of a name.
     """
-    name, value = token.name, token.value
-    if name is None or value is None:
-        return "$(" in token.text
-    if name.startswith("$"):
+    name, equals, value = token.text.partition("=")
+    if not equals:
+        return "$(" in name
+    if name[:1] == "$":
         return "$(" in name[1:]
     if "$(" in name:
         return True
-    inner = Token(token.line, value)
-    directive = value if inner.name is None else inner.name
-    return is_profileset(name) and "$(" in directive
+    # Of a profileset's option, the part before its own `=`, if there is one.
+    return "$(" in value.partition("=")[0] and is_profileset(name)
 
 
 def is_profileset(name: str) -> bool:
     """Tell whether an option is, or by its looks means to be, a profileset's."""
-    return name[:11].lower() == "profileset."
+    # Few names have a dot there, so most need no copy in lower case.
+    return name[10:11] == "." and name[:11].lower() == "profileset."
 
 
 def appends(name: str) -> bool:
@@ -270,15 +281,14 @@ def appends(name: str) -> bool:
     return plain in APPENDABLE or plain.partition(".")[0] in APPENDABLE_FAMILIES
 
 
-def item_reason(option: Option) -> str | None:
+def item_reason(name: str, value: str) -> str | None:
     """Return why an item is refused, or None. Where `+=` works it joins strings, be it in the middle of a word."""
-    if option.name is not None and option.name.endswith("+"):
+    if name[-1:] == "+":
         return PIECEMEAL
-    return NETWORK if names_a_source(option.value) else None
+    return NETWORK if names_a_source(value) else None
 
 
 def names_a_source(item: str) -> bool:
     """Tell whether an item's options name the database to look it up in."""
-    return "source" in item.lower() and any(
-        part.partition("=")[0].strip().lower() == "source" for part in item.split(",")
-    )
+    lowered = item.lower()
+    return "source" in lowered and _SOURCE.search(lowered) is not None

@@ -186,8 +186,10 @@ class MaxActiveJobsExceeded(ApiError):
 
 
 class RateLimitExceeded(ApiError):
+    """The caller sends too much; `meta.limit` says of what: `submissions`, `bytes` of submissions, or `reads`."""
+
     status, code = 429, "rate_limit_exceeded"
-    message = "Too many requests; try again after the time in Retry-After."
+    message = "Too many requests, or too many bytes; try again after the time in Retry-After."
 
 
 class InternalError(ApiError):

@@ -86,7 +86,7 @@ EXAMPLES: list[ApiError] = [
         }
     ),
     errors.MaxActiveJobsExceeded({"reason": "active_jobs", "maxActiveJobs": 200, "activeJobs": 200}),
-    errors.RateLimitExceeded({"scope": "developer"}),
+    errors.RateLimitExceeded({"scope": "developer", "limit": "submissions"}),
     errors.QueueUnavailable({"reason": "queue", "queueHealth": "unavailable"}),
     errors.SecretStoreUnavailable({"reason": "secret_store"}),
     errors.ApiMaintenance({"retryAfterSeconds": 600}),

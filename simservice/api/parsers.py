@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import IO, Any
 
 from rest_framework.parsers import BaseParser
@@ -10,6 +11,8 @@ from simservice.api.errors import InvalidJson, RequestTooLarge, UnsupportedMedia
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 MAX_DIGITS = 4000
+# Far more than any request has. Each costs time, and a body has room for millions.
+MAX_VALUES = 10_000
 
 
 class BoundedParser(BaseParser):
@@ -19,11 +22,20 @@ class BoundedParser(BaseParser):
         self,
         stream: IO[bytes],
         media_type: str | None = None,
-        parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002
+        parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return what the body stands for. Raises RequestTooLarge, UnsupportedMediaType, or as `read` does."""
+        """Return what the body stands for. Raises RequestTooLarge, UnsupportedMediaType, or as `read` does.
+
+        A view that counts bytes says so with `received` in its parsers' context: it is called with their number,
+        at most the limit and one, before anything else is done with the body.
+        """
         refuse_other_charsets(media_type or "")
-        return self.read(read_bounded(stream))
+        body = stream.read(MAX_BODY_BYTES + 1)
+        if received := (parser_context or {}).get("received"):
+            received(len(body))
+        if len(body) > MAX_BODY_BYTES:
+            raise RequestTooLarge
+        return self.read(body)
 
     def read(self, body: bytes) -> Any:
         """Return what the bytes stand for."""
@@ -73,19 +85,13 @@ def refuse_other_charsets(media_type: str) -> None:
             raise UnsupportedMediaType(message="The body's charset must be UTF-8.")
 
 
-def read_bounded(stream: IO[bytes]) -> bytes:
-    """Return the body, never holding more than the limit and one byte. Raises RequestTooLarge."""
-    body = stream.read(MAX_BODY_BYTES + 1)
-    if len(body) > MAX_BODY_BYTES:
-        raise RequestTooLarge
-    return body
-
-
 def parse_json(body: bytes) -> Any:
     """Parse strict JSON. Raises InvalidJson with a sentence that says what is wrong."""
     try:
+        text = body.decode("utf-8")
+        refuse_many_values(text)
         return json.loads(
-            body.decode("utf-8"),
+            text,
             parse_int=short_integer,
             parse_constant=refuse_constant,
             object_pairs_hook=refuse_repeated_keys,
@@ -94,6 +100,21 @@ def parse_json(body: bytes) -> Any:
         raise InvalidJson(message="The body is nested too deeply.") from None
     except ValueError as error:
         raise InvalidJson(message=f"The body is not valid JSON: {error}") from None
+
+
+def refuse_many_values(text: str) -> None:
+    """Raise InvalidJson when a text has more values than any request, before an object is made of each.
+
+    Looks at what stands between the strings only, and raises ValueError for a string that has no end.
+    """
+    values, end = 0, 0
+    while values <= MAX_VALUES and end < len(text):
+        start = text.find('"', end)
+        stop = len(text) if start < 0 else start
+        values += sum(text.count(mark, end, stop) for mark in ",[{")
+        end = stop if start < 0 else scanstring(text, start + 1)[1]
+    if values > MAX_VALUES:
+        raise InvalidJson(message=f"The body has more than {MAX_VALUES:,} values.")
 
 
 def short_integer(digits: str) -> int:

@@ -1,5 +1,6 @@
 """Requests a minute: who shares a count, what a refusal says, and what happens without Redis."""
 
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -9,16 +10,19 @@ from urllib.parse import urlsplit
 import pytest
 from django.conf import settings
 from django.test import Client as HttpClient
-from limits import RateLimitItem
+from limits import RateLimitItem, RateLimitItemPerMinute
+from limits.storage import RedisStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 
 from clients import rate_limits
 from clients.authentication import Caller
 from clients.models import ApiKey
 from simservice import hints
+from simservice.api import parsers
 from simservice.metrics import REGISTRY
 from tests.conftest import Api
 from tests.factories import make_account, make_key
+from tests.jobs.api.bodies import BODY
 
 HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 
@@ -37,7 +41,10 @@ def test_a_read_too_many_is_refused_with_the_time_to_wait() -> None:
     api, before = caller(reads_per_minute=3), refused("reads")
     assert [api.get("jobs/1").status_code for _ in range(4)] == [404, 404, 404, 429]
     answer = api.get("jobs/1")
-    assert (answer.json()["code"], answer.json()["meta"]) == ("rate_limit_exceeded", {"scope": "developer"})
+    assert (answer.json()["code"], answer.json()["meta"]) == (
+        "rate_limit_exceeded",
+        {"scope": "developer", "limit": "reads"},
+    )
     assert 1 <= int(answer["Retry-After"]) <= 60
     assert refused("reads") - before == 2
 
@@ -73,6 +80,88 @@ def test_reads_are_counted_by_key_and_submissions_by_account() -> None:
     one, other = Api(make_key(account)[1]), Api(make_key(account)[1])
     assert [api.get("builds").status_code for api in (one, other, one)] == [200, 200, 429]
     assert [api.post("jobs", {}).status_code for api in (one, other)] == [400, 429]
+
+
+@pytest.mark.django_db
+def test_submissions_are_limited_by_their_bytes_too() -> None:
+    api, before = caller(submission_bytes_per_minute=1_000), refused("bytes")
+    assert [api.post("jobs", "x" * 600).status_code for _ in range(2)] == [400, 429]
+    answer = api.post("jobs", "x" * 600)
+    assert answer.json()["meta"] == {"scope": "developer", "limit": "bytes"}
+    assert 1 <= int(answer["Retry-After"]) <= 120
+    assert answer["X-RateLimit-Limit"] == "1200"
+    assert refused("bytes") - before == 2
+    assert api.post("jobs", "x" * 300).status_code == 400
+
+
+@pytest.mark.django_db
+def test_a_body_over_the_byte_limit_takes_all_of_it() -> None:
+    api = caller(submission_bytes_per_minute=100)
+    assert [api.post("jobs", body).status_code for body in ("x" * 200, "x")] == [400, 429]
+
+
+@pytest.mark.django_db
+def test_bytes_are_counted_by_account_and_not_for_reads() -> None:
+    account = make_account(submission_bytes_per_minute=100)
+    one, other = Api(make_key(account)[1]), Api(make_key(account)[1])
+    assert [api.post("jobs", "x" * 100).status_code for api in (one, other)] == [400, 429]
+    assert one.get("builds").status_code == 200
+    assert caller().post("jobs", "x" * 100).status_code == 400
+
+
+@pytest.mark.django_db
+def test_chunked_bytes_are_counted_before_they_are_parsed() -> None:
+    api = caller(submission_bytes_per_minute=100)
+    headers = {"transfer-encoding": "chunked"}
+    codes = [api.post("jobs", "{not json".ljust(60), headers=headers).json()["code"] for _ in range(2)]
+    assert codes == ["invalid_json", "rate_limit_exceeded"]
+
+
+@pytest.mark.django_db
+def test_a_chunked_body_that_is_too_large_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parsers, "MAX_BODY_BYTES", 50)
+    api = caller(submission_bytes_per_minute=100)
+    headers = {"transfer-encoding": "chunked"}
+    codes = [api.post("jobs", "x" * 60, headers=headers).json()["code"] for _ in range(2)]
+    assert codes == ["request_too_large", "rate_limit_exceeded"]
+
+
+@pytest.mark.django_db
+def test_replays_count_their_bytes() -> None:
+    size = len(json.dumps(BODY))
+    api = caller(submission_bytes_per_minute=2 * size)
+    answers = [api.post("jobs", BODY, headers={"idempotency-key": "a"}) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+
+
+@pytest.mark.django_db
+def test_after_the_time_to_wait_the_bytes_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RateLimitItem, "get_expiry", lambda _: 1)
+    api = caller(submission_bytes_per_minute=1_000)
+    answers = [api.post("jobs", "x" * 900) for _ in range(2)]
+    assert answers[-1].status_code == 429
+    time.sleep(int(answers[-1]["Retry-After"]))
+    assert api.post("jobs", "x" * 900).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("window", "cost", "seconds"),
+    [
+        ((0, 0.0, 0, 0.0), 100, 1),
+        ((0, 0.0, 100, 120.0), 1, 60),
+        ((0, 0.0, 100, 90.0), 51, 60),
+        ((100, 30.0, 0, 90.0), 51, 1),
+        ((100, 60.0, 0, 120.0), 76, 45),
+        ((100, 60.0, 20, 120.0), 81, 60),
+        ((100, 60.0, 50, 120.0), 76, 90),
+    ],
+)
+def test_the_wait_is_until_the_counts_have_faded_enough(
+    monkeypatch: pytest.MonkeyPatch, window: tuple[int, float, int, float], cost: int, seconds: int
+) -> None:
+    monkeypatch.setattr(RedisStorage, "get_sliding_window", lambda *_: window)
+    limit = rate_limits.Limit("bytes", 1, RateLimitItemPerMinute(100))
+    assert rate_limits.wait_seconds(limit, cost) == pytest.approx(seconds, abs=2)
 
 
 @pytest.mark.django_db

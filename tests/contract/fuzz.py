@@ -19,7 +19,8 @@ VARIANTS = ("C", "R")
 # What a caller may do is the plan's; here it may do everything, so that its limits are not all there is to see.
 ROOM = """
     UPDATE billing_plan
-    SET submissions_per_minute = %(most)s, reads_per_minute = %(most)s, max_active_jobs = %(most)s
+    SET submissions_per_minute = %(most)s, submission_bytes_per_minute = 1e12, reads_per_minute = %(most)s,
+        max_active_jobs = %(most)s
 """
 
 

@@ -172,8 +172,12 @@ def test_too_few_credits() -> None:
 
 @pytest.mark.parametrize(
     ("plan", "told"),
-    [({"max_active_jobs": 1}, "as many unfinished jobs"), ({"submissions_per_minute": 1}, "Too many requests")],
-    ids=["active", "rate"],
+    [
+        ({"max_active_jobs": 1}, "as many unfinished jobs"),
+        ({"submissions_per_minute": 1}, "Too many requests"),
+        ({"submission_bytes_per_minute": 1}, "too many bytes"),
+    ],
+    ids=["active", "rate", "bytes"],
 )
 def test_the_accounts_limits_hold(plan: dict[str, int], told: str) -> None:
     member = make_member(make_account(**plan))

@@ -72,7 +72,7 @@ META = {
     "build_pin_not_allowed": {
         "reason", "message", "docsUrl", "buildId", "maxPinAgeDays", "blocked", "blockedCount", "blockedTruncated",
     },
-    "rate_limit_exceeded": {"scope"},
+    "rate_limit_exceeded": {"scope", "limit"},
     "max_active_jobs_exceeded": {"reason", "maxActiveJobs", "activeJobs"},
     "queue_unavailable": {"reason", "queueHealth"},
     "secret_store_unavailable": {"reason"},

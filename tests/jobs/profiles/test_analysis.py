@@ -2,15 +2,38 @@
 
 import time
 import tracemalloc
+from collections.abc import Callable, Container
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.profiles.analysis import LISTED_WARNINGS, Analysis, Bounds, analyse, limited, warnings
+from jobs.profiles.analysis import (
+    LISTED_WARNINGS,
+    MAX_OPTIONS,
+    Analysis,
+    Bounds,
+    analyse,
+    analyse_submitted,
+    limited,
+    warnings,
+)
 from jobs.profiles.policy import Rules
 
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
+
+
+class Bundled(Container[str]):
+    """The names of bundled profiles, none of them, that notes who asked."""
+
+    def __init__(self, note: Callable[[int], None]) -> None:
+        self.note = note
+
+    def __contains__(self, name: object) -> bool:
+        self.note(1)
+        return False
+
+
 BUNDLED = Rules(bundled=frozenset({"mage.simc"}), has_credentials=True)
 
 
@@ -201,7 +224,7 @@ def test_warnings_are_listed_up_to_a_number_and_all_applied() -> None:
     text = "\n".join(f"profileset.{number}+=iterations=900000" for number in range(LISTED_WARNINGS + 1))
     found = analysed(text)
     assert len(warnings(found)) == LISTED_WARNINGS
-    assert analysed(limited(text, found)).clamps == []
+    assert list(analysed(limited(text, found)).clamps) == []
 
 
 def test_a_profile_within_the_limits_runs_as_it_is() -> None:
@@ -233,7 +256,7 @@ def test_a_limited_profile_has_nothing_left_to_limit(pieces: list[tuple[str, str
     text = "".join(piece + separator for piece, separator in pieces)
     before = analysed(text)
     after = analysed(limited(text, before))
-    assert after.clamps == []
+    assert list(after.clamps) == []
     assert (after.refused, after.variants, after.profilesets) == (
         before.refused,
         before.variants,
@@ -244,6 +267,32 @@ def test_a_limited_profile_has_nothing_left_to_limit(pieces: list[tuple[str, str
 def test_refusals_are_listed_up_to_a_number_and_all_counted() -> None:
     found = analysed("html=x\n" * 50)
     assert ([refusal.line for refusal in found.refusals], found.refused) == (list(range(1, 21)), 50)
+
+
+@pytest.mark.parametrize(
+    ("line", "most", "excess"),
+    [
+        ("a=b", 60_000, "60,000 options"),
+        ('"a b=c', 60_000, "60,000 options"),
+        ("# a b", 120_000, "120,000 lines"),
+        ('""', 60_000, "120,000 quotes"),
+        ("# $", 20_000, "20,000 dollar signs"),
+    ],
+)
+def test_a_submitted_profile_has_largest_numbers(line: str, most: int, excess: str) -> None:
+    found = [analyse_submitted(f"{line}\n" * number, rules=Rules(), bounds=BOUNDS) for number in (most, most + 1)]
+    assert [one.excess for one in found] == [None, f"more than {excess}"]
+
+
+def test_no_token_beyond_the_largest_number_is_judged() -> None:
+    judged: list[int] = []
+    bundled = Bundled(judged.append)
+    analyse_submitted("x.simc\n" * 110_000, rules=Rules(bundled=bundled), bounds=BOUNDS)
+    assert len(judged) == MAX_OPTIONS
+
+
+def test_an_accepted_profile_is_read_whatever_its_size() -> None:
+    assert analysed("copy=a\n" * 80_000).copies == 80_000
 
 
 MEGABYTES = 2_000_000

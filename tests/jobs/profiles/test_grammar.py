@@ -17,6 +17,7 @@ from jobs.profiles.grammar import (
     expand_templates,
     profileset_name,
     tokens,
+    words,
 )
 from tests.jobs.profiles.reference import Undefined, reference_expansion, reference_tokens
 
@@ -51,6 +52,8 @@ PIECES = [
     "profileset.",
     "input=",
 ]
+# Separators to Python and not to the simulator.
+ASCII_PIECES = ["\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f"]
 STRANGE_PIECES = [BOM, "é", "\0", "\v", "\f", "\x85", "\xa0", "\u2028", "😀"]
 generated = st.lists(st.sampled_from(PIECES + STRANGE_PIECES), max_size=40).map("".join)
 thoroughly = settings(max_examples=100_000 if os.environ.get("SIMSERVICE_LONG") else 300, deadline=None)
@@ -61,6 +64,13 @@ thoroughly = settings(max_examples=100_000 if os.environ.get("SIMSERVICE_LONG") 
 @given(generated)
 def test_reads_any_text_like_the_reference(text: str) -> None:
     assert list(tokens(text)) == reference_tokens(text)
+
+
+@pytest.mark.timeout(1800)
+@thoroughly
+@given(st.lists(st.sampled_from([*PIECES, *ASCII_PIECES]), max_size=40).map("".join))
+def test_reads_any_ascii_text_like_the_reference(text: str) -> None:
+    assert list(words(text)) == reference_tokens(text)
 
 
 @pytest.mark.timeout(1800)

@@ -1,12 +1,21 @@
 """No spelling the simulator understands gets a harmful directive past the policy, and harmless text passes."""
 
+from itertools import product
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jobs.profiles import policy
 from jobs.profiles.grammar import decode, tokens
-from jobs.profiles.policy import Refusal, Rules, Setting
+from jobs.profiles.policy import Refusal, Rules, Setting, names_a_source
 
 BUNDLED = frozenset({"mage.simc"})
+# Of every kind that is judged in its own way.
+WORDS = [
+    "level=80", "level+=80", "iterations=5", "iterations=5=6", "html=x", "HTML=x", "head=a", "head=a,source=b",
+    "head+=a", "armory=a", "input=mage.simc", "mage.simc", "x.simc", "actions+=/x", "profileset.c=d", "=",
+]  # fmt: skip
 
 # By the sections of simulator-cli, and written out here: a name that is lost from the table must be missed.
 FORBIDDEN = """
@@ -85,6 +94,26 @@ def judged(text: str, **rules: bool) -> list[Setting | Refusal]:
 
 def refused(text: str, **rules: bool) -> list[Refusal]:
     return [found for found in judged(text, **rules) if isinstance(found, Refusal)]
+
+
+def test_no_option_changes_how_the_next_is_judged() -> None:
+    options = [prefix + word for prefix in ("", "profileset.a+=", "profileset.b=") for word in WORDS]
+    for first, second in product(options, repeat=2):
+        assert judged(f"{first}\n{second}") == judged(first) + judged(f"\n{second}"), (first, second)
+
+
+def test_a_forbidden_name_is_refused_each_time() -> None:
+    for name in FORBIDDEN:
+        assert len(refused(f"{name}=1\n{name}=1\nprofileset.a+={name}=1\n" * 2)) == 6
+
+
+@given(
+    st.lists(st.sampled_from(["source", "SOURCE", "so", ",", "=", " ", "\u2003", "\x1f", "x", "İ"]), max_size=12)
+)
+def test_a_source_is_found_wherever_a_part_begins(pieces: list[str]) -> None:
+    item = "".join(pieces)
+    names = [part.partition("=")[0].strip().lower() for part in item.split(",")]
+    assert names_a_source(item) is ("source" in names)
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
