@@ -124,8 +124,6 @@ def reveal(covered: list[str], readable: list[str], writable: str) -> None:
     for path, descriptor in opened.items():
         bind(path, descriptor, is_writable=path == writable)
         os.close(descriptor)
-    for folder in covered:
-        mount("none", folder, "", MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV)
 
 
 def bind(path: str, descriptor: int, *, is_writable: bool) -> None:

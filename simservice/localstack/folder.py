@@ -32,8 +32,11 @@ class DataFolder:
         Raises LocalStackError when another stack runs on it, or it cannot be written.
         """
         try:
-            for folder in (self.path, self.files, self.path / "logs"):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Simulators under an identity of their own must pass through to their working directories.
+            for folder in (self.path, self.files):
+                folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+            for folder in (self.files / "artifacts", self.path / "logs"):
+                folder.mkdir(mode=0o700, exist_ok=True)
             lock = (self.path / "lock").open("w")
         except OSError as error:
             raise LocalStackError(f"The data folder cannot be used: {error}") from error

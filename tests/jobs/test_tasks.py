@@ -69,7 +69,7 @@ def open_folder() -> Iterator[Path]:
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("mode", "denied", "missing"),
-    [("required", "landlock,unshare", "file system view, network namespace"), ("auto", "seccomp", "seccomp")],
+    [("required", "landlock,unshare,clone", "file system view, network namespace"), ("auto", "seccomp", "seccomp")],
 )
 def test_a_worker_does_not_start_without_its_sandbox(
     open_folder: Path, mode: str, denied: str, missing: str

@@ -345,9 +345,10 @@ from jobs.simulator.sandbox import PrivateDirectory, Sandbox
 
 limits = Limits(wall_seconds=60, cpu_seconds=60, memory_bytes=1 << 30, file_bytes=1 << 20, disk_bytes=1 << 20,
                 processes=30, open_files=64, log_bytes=1000, output_bytes=100000)
-process = SimulatorProcess(["/bin/true"], directory=PrivateDirectory(Path(sys.argv[1])), limits=limits,
-                           sandbox=Sandbox.for_mode(sys.argv[2]), readable=[Path(sys.argv[4])],
-                           on_line=lambda *_: None, proxy={"closing": closing}.get(sys.argv[3]))
+process = SimulatorProcess(["/bin/sh", "-c", sys.argv[5]], limits=limits,
+                           directory=PrivateDirectory(Path(sys.argv[1])), sandbox=Sandbox.for_mode(sys.argv[2]),
+                           readable=[Path(sys.argv[4])], on_line=lambda stream, text: print(text),
+                           proxy={"closing": closing}.get(sys.argv[3]))
 try:
     with process:
         process.wait(20)
@@ -361,9 +362,9 @@ except SimulatorNotStarted as error:
 def in_container(open_place: Path) -> Callable[..., str]:
     """Return what runs a simulator where some system calls are refused, and says how that went."""
 
-    def run(mode: str, *denied: str, proxy: str = "none", readable: Path = open_place) -> str:
+    def run(mode: str, *denied: str, proxy: str = "none", readable: Path = open_place, script: str = "true") -> str:
         container = ["-m", "tests.jobs.simulator.container", ",".join(denied)]
-        arguments = [str(PrivateDirectory.create(open_place).root), mode, proxy, str(readable)]
+        arguments = [str(PrivateDirectory.create(open_place).root), mode, proxy, str(readable), script]
         command = [sys.executable, *container, sys.executable, "-c", DRIVER, *arguments]
         return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
 
@@ -371,19 +372,19 @@ def in_container(open_place: Path) -> Callable[..., str]:
 
 
 def test_a_worker_without_landlock_and_namespaces_is_refused(in_container: Callable[..., str]) -> None:
-    said = in_container("required", "landlock", "unshare")
+    said = in_container("required", "landlock", "unshare", "clone")
     assert "the sandbox lacks: file system view" in said
     assert "network namespace" in said
 
 
 @needs_root
 def test_auto_runs_a_root_worker_without_them(in_container: Callable[..., str]) -> None:
-    assert in_container("auto", "landlock", "unshare") == "ran with own_uid rlimits seccomp\n"
+    assert in_container("auto", "landlock", "unshare", "clone") == "ran with own_uid rlimits seccomp\n"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root can give an identity of its own")
 def test_auto_refuses_an_ordinary_worker_without_them(in_container: Callable[..., str]) -> None:
-    assert "the sandbox lacks: own identity or Landlock" in in_container("auto", "landlock", "unshare")
+    assert "the sandbox lacks: own identity or Landlock" in in_container("auto", "landlock", "unshare", "clone")
 
 
 @pytest.mark.parametrize("mode", ["required", "auto"])
@@ -392,7 +393,7 @@ def test_without_seccomp_nothing_runs(in_container: Callable[..., str], mode: st
 
 
 def test_no_namespace_means_no_game_credentials(in_container: Callable[..., str]) -> None:
-    assert "game credentials need a network namespace" in in_container("auto", "unshare", proxy="closing")
+    assert "game credentials need a network namespace" in in_container("auto", "unshare", "clone", proxy="closing")
 
 
 @needs_root
@@ -400,9 +401,26 @@ def test_a_closed_build_without_mounts_is_refused_by_name(
     in_container: Callable[..., str], closed_build: Path
 ) -> None:
     home = closed_build.parents[1]
-    said = in_container("auto", "mount", readable=closed_build)
+    said = in_container("auto", "mount", "clone", readable=closed_build)
     assert f"other users may not pass {home}" in said
     assert f"chmod o+x {home}" in said
+
+
+@needs_root
+def test_a_build_below_a_closed_folder_is_read_only(in_container: Callable[..., str], closed_build: Path) -> None:
+    (closed_build / "data").chmod(0o666)
+    script = f"echo mine > {closed_build}/data || echo refused"
+    assert "refused" in in_container("auto", "landlock", "clone", readable=closed_build, script=script)
+    assert (closed_build / "data").read_text() == "its own"
+
+
+UNSCOPED = "from jobs.simulator import enter; enter.landlock_abi = lambda: 5; print(*enter.leave_network())"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root needs no user namespace")
+def test_a_user_namespace_that_lets_signals_out_is_no_identity() -> None:
+    done = subprocess.run([sys.executable, "-c", UNSCOPED], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["network_namespace"]
 
 
 @needs_landlock
