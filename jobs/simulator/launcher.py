@@ -26,6 +26,7 @@ CHECK_MEMORY_SECONDS = 0.25
 FIRST_TO_GO_SECONDS = 0.2
 ENTRY_BYTES = 4096
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+RUN_GROUP = "simservice-run-"
 
 PR_SET_CHILD_SUBREAPER = 36
 TMPFS_MAGIC = 0x01021994
@@ -121,8 +122,7 @@ def disk_use(top: str, *, enough: int) -> int:
 class MemoryCgroup:
     """A control group (version 2) of one run, whose memory the kernel limits as a whole.
 
-    The launcher itself is in it; when memory runs out the kernel kills the simulator first, whose processes ask for
-    that (`oom_score_adj`).
+    The launcher is in it only while it starts the simulator, so the kernel never kills the launcher for that limit.
     """
 
     def __init__(self, folder: Path, *, home: Path) -> None:
@@ -131,31 +131,42 @@ class MemoryCgroup:
 
     @classmethod
     def create(cls, limit: int, *, home: Path | None) -> Self | None:
-        """Make one beside this process's own group, and move there; None where memory is not delegated to us."""
-        if home is None or "memory" not in read_words(home.parent / "cgroup.subtree_control"):
+        """Make a group beside this process's own, and enter it; None where memory is not delegated."""
+        if home is None or not is_delegated(home.parent):
             return None
-        group = cls(home.parent / f"simservice-run-{os.getpid()}", home=home)
+        group = cls(home.parent / f"{RUN_GROUP}{os.getpid()}", home=home)
         try:
-            remove_empty_groups(home.parent)
-            group.folder.mkdir()
-            (group.folder / "memory.max").write_text(str(limit))
-            with contextlib.suppress(FileNotFoundError):
-                (group.folder / "memory.swap.max").write_text("0")
-            (group.folder / "cgroup.procs").write_text(str(os.getpid()))
+            remove_abandoned_groups(home.parent)
+            group.make(limit)
         except OSError:
             group.remove()
             return None
         return group
 
-    def is_exceeded(self) -> bool:
-        """Whether the kernel had to kill for want of memory."""
-        words = read_words(self.folder / "memory.events")
-        return int(dict(zip(words[::2], words[1::2], strict=True)).get("oom_kill", "0")) > 0
+    def make(self, limit: int) -> None:
+        """Make the group with its limit, and move this process there; raises OSError."""
+        # Left to the owner of a delegated group. It fails while processes are in that group itself.
+        (self.home.parent / "cgroup.subtree_control").write_text("+memory")
+        self.folder.mkdir()
+        (self.folder / "memory.max").write_text(str(limit))
+        # No group has it where the kernel does not account for swap.
+        if (self.home / "memory.swap.max").exists():
+            (self.folder / "memory.swap.max").write_text("0")
+        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
 
-    def remove(self) -> None:
-        """Move back and remove the group; what cannot be removed now is removed by a later run."""
+    def leave(self) -> None:
+        """Move this process back; what it has started stays."""
         with contextlib.suppress(OSError):
             (self.home / "cgroup.procs").write_text(str(os.getpid()))
+
+    def is_exceeded(self) -> bool:
+        """Return whether the kernel killed because of this limit, rather than for want of memory elsewhere."""
+        words = read_words(self.folder / "memory.events")
+        counts = dict(zip(words[::2], words[1::2], strict=True))
+        return int(counts.get("oom", 0)) > 0 and int(counts.get("oom_kill", 0)) > 0
+
+    def remove(self) -> None:
+        """Remove the group; a later run removes one that is still in use."""
         with contextlib.suppress(OSError):
             self.folder.rmdir()
 
@@ -171,11 +182,24 @@ def own_cgroup() -> Path | None:
     return None
 
 
-def remove_empty_groups(parent: Path) -> None:
-    """Remove the groups of runs whose launcher was killed; the kernel refuses for those in use."""
-    for folder in parent.glob("simservice-run-*"):
-        with contextlib.suppress(OSError):
-            folder.rmdir()
+def is_delegated(group: Path) -> bool:
+    """Return whether a control group is marked as handed over to the programs in it, as systemd marks it.
+
+    The right to write there says nothing: root has it everywhere, and would leave the limits of its own service.
+    """
+    try:
+        return os.getxattr(group, "user.delegate") == b"1"
+    except OSError:
+        return False
+
+
+def remove_abandoned_groups(parent: Path) -> None:
+    """Remove the groups of launchers that were killed; those of living ones may be empty for a moment."""
+    for folder in parent.glob(f"{RUN_GROUP}*"):
+        pid = folder.name.removeprefix(RUN_GROUP)
+        if pid == str(os.getpid()) or not Path("/proc", pid).exists():
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 def read_words(path: Path) -> list[str]:
@@ -274,6 +298,8 @@ class Supervisor:
             ],
             setsid=True,
         )
+        if self.cgroup is not None:
+            self.cgroup.leave()
         theirs.close()
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 1)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.jobs.simulator.bench import PROJECT, needs_root
 
-FILES = ("test_hostile.py", "test_sandbox.py")
+FILES = ("test_hostile.py", "test_memory.py", "test_sandbox.py")
 # Without the services and Django's settings, which these tests do not need.
 OPTIONS = ("-c", os.devnull, "-p", "no:django", "-p", "no:cacheprovider", "-q", "-rs", "--rootdir", str(PROJECT))
 

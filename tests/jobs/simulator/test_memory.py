@@ -1,0 +1,205 @@
+"""Memory of a run: the kernel's limit where a control group is delegated, and the sums elsewhere.
+
+The kernel's part needs a machine that delegates; here a plain folder stands for the tree of control groups.
+"""
+
+import contextlib
+import mmap
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from jobs.simulator import enter
+from jobs.simulator.launcher import (
+    PAGE_BYTES,
+    MemoryCgroup,
+    memory_use,
+    proportional_bytes,
+    remove_abandoned_groups,
+    resident_bytes,
+)
+
+MIB = 1 << 20
+LIMIT = 256 * MIB
+# Above the highest process id that Linux gives.
+NOBODY = 1 << 22
+PR_SET_DUMPABLE = 4
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return the group of a worker, in a group that is delegated."""
+    home = tmp_path / "service" / "worker"
+    home.mkdir(parents=True)
+    os.setxattr(home.parent, "user.delegate", b"1")
+    (home.parent / "cgroup.subtree_control").write_text("")
+    (home / "memory.swap.max").write_text("max")
+    return home
+
+
+def created(home: Path | None) -> MemoryCgroup:
+    group = MemoryCgroup.create(LIMIT, home=home)
+    assert group is not None
+    return group
+
+
+def without_capabilities(action: Callable[[], object]) -> object:
+    """Return the result of an action in a thread that owns what root owns and may do no more."""
+    with ThreadPoolExecutor(1, initializer=enter.drop_capabilities) as pool:
+        return pool.submit(action).result()
+
+
+def test_a_group_of_its_own_limits_memory_and_swap(home: Path) -> None:
+    group = created(home)
+    assert group.folder.parent == home.parent
+    assert (home.parent / "cgroup.subtree_control").read_text() == "+memory"
+    assert (group.folder / "memory.max").read_text() == str(LIMIT)
+    assert (group.folder / "memory.swap.max").read_text() == "0"
+
+
+def test_swap_is_left_alone_where_it_is_not_accounted_for(home: Path) -> None:
+    (home / "memory.swap.max").unlink()
+    assert not (created(home).folder / "memory.swap.max").exists()
+
+
+def test_the_launcher_enters_the_group_and_leaves_it(home: Path) -> None:
+    group = created(home)
+    assert (group.folder / "cgroup.procs").read_text() == str(os.getpid())
+    assert not (home / "cgroup.procs").exists()
+    group.leave()
+    assert (home / "cgroup.procs").read_text() == str(os.getpid())
+
+
+def test_no_group_is_made_outside_control_groups() -> None:
+    assert MemoryCgroup.create(LIMIT, home=None) is None
+
+
+def test_no_group_is_made_where_none_is_delegated(home: Path) -> None:
+    os.removexattr(home.parent, "user.delegate")
+    assert MemoryCgroup.create(LIMIT, home=home) is None
+    assert list(home.parent.glob("simservice-run-*")) == []
+
+
+@pytest.mark.parametrize("closed", [".", "cgroup.subtree_control"])
+def test_a_tree_that_is_closed_to_us_stays_as_it_is(home: Path, closed: str) -> None:
+    before = sorted(home.parent.iterdir())
+    (home.parent / closed).chmod(0o555)
+    assert without_capabilities(lambda: MemoryCgroup.create(LIMIT, home=home)) is None
+    assert sorted(home.parent.iterdir()) == before
+
+
+def test_a_run_goes_on_when_its_group_cannot_be_left(home: Path) -> None:
+    group = created(home)
+    (home / "cgroup.procs").mkdir()
+    group.leave()
+
+
+def test_groups_of_killed_launchers_are_removed(home: Path) -> None:
+    left = home.parent / f"simservice-run-{NOBODY}"
+    left.mkdir()
+    created(home)
+    assert not left.exists()
+
+
+def test_a_group_left_under_our_own_number_is_replaced(home: Path) -> None:
+    left = home.parent / f"simservice-run-{os.getpid()}"
+    left.mkdir()
+    before = left.stat().st_ctime_ns
+    assert created(home).folder.stat().st_ctime_ns > before
+
+
+def test_the_empty_group_of_a_living_launcher_stays(home: Path) -> None:
+    others = home.parent / f"simservice-run-{os.getppid()}"
+    others.mkdir()
+    remove_abandoned_groups(home.parent)
+    assert others.exists()
+
+
+def test_an_abandoned_group_in_use_stays(home: Path) -> None:
+    busy = home.parent / f"simservice-run-{NOBODY}"
+    (busy / "process").mkdir(parents=True)
+    assert created(home)
+    assert busy.exists()
+
+
+@pytest.mark.parametrize(
+    ("events", "is_exceeded"),
+    [
+        ("low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\noom_group_kill 0\n", False),
+        ("low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n", True),
+        # Killed for the limit of a group above, or of the machine; then a shortage that ended without a kill.
+        ("low 0\nhigh 0\nmax 0\noom 0\noom_kill 1\noom_group_kill 0\n", False),
+        ("low 0\nhigh 0\nmax 12\noom 1\noom_kill 0\noom_group_kill 0\n", False),
+        ("", False),
+    ],
+)
+def test_a_kill_for_the_limit_of_the_run_is_told_apart(home: Path, events: str, is_exceeded: bool) -> None:  # noqa: FBT001
+    group = created(home)
+    (group.folder / "memory.events").write_text(events)
+    assert group.is_exceeded() is is_exceeded
+
+
+def test_removing_a_group_twice_is_harmless(home: Path) -> None:
+    group = MemoryCgroup(home.parent / "simservice-run-1", home=home)
+    group.folder.mkdir()
+    group.remove()
+    group.remove()
+    assert not group.folder.exists()
+
+
+@contextlib.contextmanager
+def sharers(*, is_hidden: bool = False) -> Iterator[list[int]]:
+    """Yield two processes that see the same 64 MiB; the second may let nobody look into it."""
+    ready, done = os.pipe()
+    with mmap.mmap(-1, 64 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
+        for place in range(0, len(block), PAGE_BYTES):
+            block[place] = 1
+        child = os.fork()
+        if child == 0:
+            enter.prctl(PR_SET_DUMPABLE, not is_hidden)
+            os.write(done, b"!")
+            time.sleep(60)
+            os._exit(0)
+        os.read(ready, 1)
+        try:
+            yield [os.getpid(), child]
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            os.close(ready)
+            os.close(done)
+
+
+def test_resident_memory_counts_shared_pages_for_each() -> None:
+    before = resident_bytes(os.getpid())
+    with sharers() as pids:
+        assert sum(map(resident_bytes, pids)) > before + 120 * MIB
+
+
+def test_proportional_memory_counts_shared_pages_once() -> None:
+    with sharers() as pids:
+        assert sum(map(proportional_bytes, pids)) < sum(map(resident_bytes, pids)) - 56 * MIB
+
+
+def test_shared_memory_is_divided_only_above_the_limit() -> None:
+    with sharers() as pids:
+        summed = sum(map(resident_bytes, pids))
+        assert memory_use(pids, enough=2 * summed) > summed - 8 * MIB
+        assert memory_use(pids, enough=summed // 2) < summed - 56 * MIB
+
+
+def test_a_process_that_has_ended_uses_nothing() -> None:
+    assert resident_bytes(NOBODY) == proportional_bytes(NOBODY) == 0
+    assert memory_use([NOBODY], enough=-1) == 0
+
+
+def test_memory_whose_sharing_is_hidden_counts_in_full() -> None:
+    with sharers(is_hidden=True) as pids:
+        resident = resident_bytes(pids[1])
+        assert resident > 64 * MIB
+        assert without_capabilities(lambda: proportional_bytes(pids[1])) == resident
