@@ -367,6 +367,11 @@ class Supervisor:
             self.ended |= reap()
         self.ended |= kill_descendants()
 
+    def stop(self, reason: str) -> None:
+        """Kill all; the first reason counts."""
+        self.stopped_for = self.stopped_for or reason
+        self.kill()
+
     @property
     def seconds_left(self) -> float:
         return float(self.started_at + self.specification["wall_seconds"] - time.monotonic())
@@ -374,8 +379,7 @@ class Supervisor:
     def check_time(self) -> None:
         """Kill a simulator that the worker, suspended perhaps, has let run past its time."""
         if self.seconds_left <= 0:
-            self.stopped_for = "overtime"
-            self.kill()
+            self.stop("overtime")
 
     def check_use(self) -> None:
         """Look at disk and memory, each as often as it is due."""
@@ -393,8 +397,7 @@ class Supervisor:
         used = disk_use(self.specification["watched"], enough=enough)
         self.files_in_memory_bytes = used if self.has_files_in_memory else 0
         if used > enough:
-            self.stopped_for = "disk_flood"
-            self.kill()
+            self.stop("disk_flood")
 
     def check_memory(self) -> None:
         """Kill a simulator whose processes together use more memory than the run may."""
@@ -404,8 +407,7 @@ class Supervisor:
             enough = self.specification["memory_bytes"] - self.files_in_memory_bytes
             is_exceeded = memory_use(descendants(), enough=enough) > enough
         if is_exceeded:
-            self.stopped_for = "memory_limit"
-            self.kill()
+            self.stop("memory_limit")
 
     def result(self, wall_seconds: float) -> dict[str, Any]:
         """The end as the worker wants to know it; times in seconds, memory in bytes."""
