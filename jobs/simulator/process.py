@@ -351,7 +351,7 @@ def take_listener(descriptors: list[int]) -> socket.socket:
         raise SimulatorNotStarted("the exit is not a socket")
     listener = socket.socket(fileno=descriptors.pop())
     is_listening = listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-    if listener.family != socket.AF_INET or listener.type != socket.SOCK_STREAM or not is_listening:
+    if listener.family != socket.AF_INET or not is_listening:
         listener.close()
         raise SimulatorNotStarted("the exit is not a listening socket of IPv4")
     return listener

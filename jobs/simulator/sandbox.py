@@ -214,13 +214,13 @@ def is_closed(path: Path) -> bool:
 
 
 def closed_folders(paths: Iterable[Path]) -> list[Path]:
-    """Return the highest folders above the paths that other users may not pass; those below one are left out."""
+    """Return the highest folder above each path that other users may not pass."""
     highest = set()
     for path in paths:
         for named in {path.absolute(), path.resolve()}:
             closed = [level for level in named.parents if is_closed(level)]
             highest.update(closed[-1:])
-    return sorted(folder for folder in highest if not highest & set(folder.parents))
+    return sorted(highest)
 
 
 def closed_path(paths: Iterable[Path]) -> Path | None:

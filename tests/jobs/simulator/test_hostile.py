@@ -26,7 +26,7 @@ from jobs.simulator.command import PROXY_PORT
 from jobs.simulator.layers import PROTECTIONS
 from jobs.simulator.process import SimulatorNotStarted, take_listener
 from jobs.simulator.sandbox import PrivateDirectory
-from tests.jobs.simulator.bench import PROJECT, Bench, needs_landlock, needs_root
+from tests.jobs.simulator.bench import PROJECT, Bench, needs_landlock, needs_root, sandboxes
 
 only_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="this machine has no such ABI")
 MIB = 1 << 20
@@ -293,6 +293,16 @@ def test_what_is_no_listening_socket_is_no_exit(make: Callable[[], list[int]]) -
         os.close(descriptor)
 
 
+def test_descriptors_that_are_no_exit_are_closed(bench: Bench) -> None:
+    process = bench.process("status", 0)
+    process.received = [os.open("/dev/null", os.O_RDONLY) for _ in range(2)]
+    left = process.received[:]
+    process.close()
+    for descriptor in left:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
+
+
 # Memory
 
 
@@ -404,6 +414,12 @@ def test_a_closed_build_without_mounts_is_refused_by_name(
     said = in_container("auto", "mount", "clone", readable=closed_build)
     assert f"other users may not pass {home}" in said
     assert f"chmod o+x {home}" in said
+
+
+@pytest.mark.skipif(len(list(sandboxes())) < 2, reason="bubblewrap is absent or cannot work here")
+def test_bubblewrap_shows_few_devices(in_container: Callable[..., str]) -> None:
+    """Shared memory can be taken through some of the others, and Landlock may be missing."""
+    assert in_container("auto", "landlock", script="ls /dev").split()[:2] == ["null", "urandom"]
 
 
 @needs_root
