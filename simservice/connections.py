@@ -147,7 +147,7 @@ class Connection(TConn):
         self.initialized = self.data_ready = True
         self.arrived = bytearray()
         self.served = 0
-        self.is_ended = False
+        self.is_ended = self.awaits_100 = False
         self.await_request()
 
     def await_request(self) -> None:
@@ -218,7 +218,7 @@ class Connection(TConn):
             return True
         if is_over:
             self.body.end()
-        elif self.request._expected_100_continue:
+        else:
             self.ask_for_body()
         return is_over
 
@@ -234,20 +234,22 @@ class Connection(TConn):
         del self.arrived[:size]
         self.served += 1
         self.request = Request(self.cfg, IterUnreader([head]), self.client, self.served)
+        # gunicorn itself would answer the expectation only when the body is there.
+        self.awaits_100 = self.request._expected_100_continue  # noqa: SLF001
+        self.request._expected_100_continue = False  # noqa: SLF001
         return True
 
     def ask_for_body(self) -> None:
         """Tell a client that waits for it to send the body."""
-        self.request._expected_100_continue = False
-        with suppress(OSError):
-            self.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if self.awaits_100:
+            self.awaits_100 = False
+            with suppress(OSError):
+                self.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def __next__(self) -> Request:
         """Return the complete request. Raises what is wrong with it."""
         if self.error:
             raise self.error
-        # gunicorn would answer the expectation only now.
-        self.request._expected_100_continue = False
         self.body.file.seek(0)
         self.request.body = self.body.file
         if self.body.is_cut:
