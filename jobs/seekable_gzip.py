@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
-SEGMENT_BYTES = 1 << 20
+SEGMENT_BYTES = 512 << 10
 READ_BYTES = 64 << 10
 # Deflate, an extra field, no time, no system; then the sizes of the field and of its only subfield.
 HEADER = struct.Struct("<10sH2sH")

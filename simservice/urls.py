@@ -1,5 +1,7 @@
 """Every address of the service, and what is answered where there is none."""
 
+import sys
+
 from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
 from django.core.exceptions import RequestDataTooBig
@@ -8,7 +10,15 @@ from django.shortcuts import render
 from django.urls import include, path, register_converter
 
 from simservice import health
-from simservice.api.errors import ApiError, InternalError, NotFound, RequestTooLarge, error_response
+from simservice.api.errors import (
+    DATABASE_AWAY,
+    ApiError,
+    DatabaseUnavailable,
+    InternalError,
+    NotFound,
+    RequestTooLarge,
+    error_response,
+)
 from simservice.api.handling import malformed
 from simservice.api.views import openapi_document
 from simservice.ids import IdConverter, TokenConverter
@@ -40,7 +50,10 @@ def answer(request: HttpRequest, error: ApiError) -> HttpResponse:
     path = "/" + request.path.lstrip("/")
     if path.startswith(FOR_PROGRAMS) or path == "/v1":
         return error_response(error, request)
-    return render(request, "error.html", {"error": error}, status=error.status)
+    response = render(request, "error.html", {"error": error}, status=error.status)
+    for name, value in error.headers.items():
+        response[name] = value
+    return response
 
 
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -60,4 +73,5 @@ def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:  # n
 
 def handler500(request: HttpRequest) -> HttpResponse:
     """Answer when a view outside the API failed."""
-    return answer(request, InternalError())
+    is_database = isinstance(sys.exception(), DATABASE_AWAY)
+    return answer(request, DatabaseUnavailable() if is_database else InternalError())

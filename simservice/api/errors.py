@@ -208,7 +208,7 @@ class QueueUnavailable(Unavailable):
 
 
 class DatabaseUnavailable(QueueUnavailable):
-    message = "The service cannot reach its database at the moment."
+    message = "The database does not answer, or takes too long. Try again later."
 
     def __init__(self) -> None:
         super().__init__({"reason": "database_unavailable", "queueHealth": "unavailable"})
