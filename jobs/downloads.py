@@ -9,6 +9,7 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 from django.utils.http import parse_etags
 
+from clients.rate_limits import limited_by_address
 from jobs import artifacts, queries
 from jobs.api import operations, responses
 from jobs.links import Links
@@ -40,6 +41,7 @@ class Part:
 
 @documented(operations.DOWNLOAD_ARTIFACT)
 @read_only
+@limited_by_address
 def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
     """Answer with an artifact's content; whoever has the address may read it (contract, sections 2 and 6)."""
     found = queries.find_download(token)
@@ -58,6 +60,7 @@ def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
 
 @documented(operations.GET_MANIFEST)
 @read_only
+@limited_by_address
 def manifest(request: HttpRequest, token: str) -> JsonResponse:
     """Answer with an ended job's manifest, the latest attempt's (contract, section 4)."""
     job = queries.find_shared(token)

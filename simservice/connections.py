@@ -77,7 +77,8 @@ class ChunkedBody(SizedBody):
         self.framing = 0
         self.left = 0
         self.in_chunk = False
-        self.trailers: list[bytes] | None = None
+        self.is_ending = False
+        self.trailers: list[bytes] = []
 
     def take(self, arrived: bytearray) -> bool:
         """Move the content of what arrived to the file. Return whether the body is complete."""
@@ -109,7 +110,7 @@ class ChunkedBody(SizedBody):
 
     def is_last(self, line: bytes) -> bool:
         """Read a line between contents. Return whether it ends the body."""
-        if self.trailers is not None:
+        if self.is_ending:
             return self.is_last_trailer(line)
         if self.in_chunk:
             if line:
@@ -121,8 +122,7 @@ class ChunkedBody(SizedBody):
             raise InvalidChunkSize(line)
         self.left = int(found[1], 16)
         self.in_chunk = self.left > 0
-        if not self.left:
-            self.trailers = []
+        self.is_ending = not self.in_chunk
         return False
 
     def is_last_trailer(self, line: bytes) -> bool:
@@ -153,7 +153,7 @@ class Connection(TConn):
     def await_request(self) -> None:
         """Begin to wait for the first byte of the next request."""
         self.request: Request | None = None
-        self.body: SizedBody | None = None
+        self.body = SizedBody(0)
         self.error: Exception | None = None
         self.since = time.monotonic()
 
@@ -175,7 +175,7 @@ class Connection(TConn):
     @property
     def spooled(self) -> int:
         """How many bytes are in the temporary file."""
-        return self.body.size if self.body and self.body.size > IN_MEMORY_BYTES else 0
+        return self.body.size if self.body.size > IN_MEMORY_BYTES else 0
 
     def deadline(self, *, is_stopping: bool) -> float:
         """Return when the connection is closed unless its request is complete (monotonic)."""
@@ -212,8 +212,6 @@ class Connection(TConn):
         """Return whether a request is complete. Raises gunicorn's errors for one that is malformed."""
         if self.request is None and not self.has_head(is_over=is_over):
             return False
-        if self.body is None:
-            self.body = body_of(self.request)
         if self.body.take(self.arrived):
             return True
         if is_over:
@@ -234,6 +232,7 @@ class Connection(TConn):
         del self.arrived[:size]
         self.served += 1
         self.request = Request(self.cfg, IterUnreader([head]), self.client, self.served)
+        self.body = body_of(self.request)
         # gunicorn itself would answer the expectation only when the body is there.
         self.awaits_100 = self.request._expected_100_continue  # noqa: SLF001
         self.request._expected_100_continue = False  # noqa: SLF001
@@ -248,8 +247,8 @@ class Connection(TConn):
 
     def __next__(self) -> Request:
         """Return the complete request. Raises what is wrong with it."""
-        if self.error:
-            raise self.error
+        if self.error or self.request is None:
+            raise self.error or StopIteration
         self.body.file.seek(0)
         self.request.body = self.body.file
         if self.body.is_cut:
@@ -262,9 +261,8 @@ class Connection(TConn):
 
     def forget_body(self) -> None:
         """Remove the temporary file."""
-        if self.body:
-            self.body.file.close()
-        self.body = None
+        self.body.file.close()
+        self.body = SizedBody(0)
 
     def end(self) -> None:
         """Send no more. The connection waits for the client to close it. Raises OSError when it is over."""

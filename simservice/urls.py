@@ -12,15 +12,14 @@ from django.urls import include, path, register_converter
 from simservice import health
 from simservice.api.errors import (
     DATABASE_AWAY,
-    ApiError,
     DatabaseUnavailable,
     InternalError,
     NotFound,
     RequestTooLarge,
-    error_response,
 )
 from simservice.api.handling import malformed
 from simservice.api.views import openapi_document
+from simservice.error_answers import error_answer
 from simservice.ids import IdConverter, TokenConverter
 from simservice.metrics import metrics
 
@@ -42,23 +41,9 @@ urlpatterns = [
 ]
 
 
-FOR_PROGRAMS = ("/v1/", "/artifacts/", "/manifests/")
-
-
-def answer(request: HttpRequest, error: ApiError) -> HttpResponse:
-    """Answer an error outside any view: the envelope for programs, a page for people."""
-    path = "/" + request.path.lstrip("/")
-    if path.startswith(FOR_PROGRAMS) or path == "/v1":
-        return error_response(error, request)
-    response = render(request, "error.html", {"error": error}, status=error.status)
-    for name, value in error.headers.items():
-        response[name] = value
-    return response
-
-
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer a request that Django refused to look at."""
-    return answer(request, RequestTooLarge() if isinstance(exception, RequestDataTooBig) else malformed())
+    return error_answer(request, RequestTooLarge() if isinstance(exception, RequestDataTooBig) else malformed())
 
 
 def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
@@ -68,10 +53,10 @@ def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:  # n
 
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
     """Answer an unknown address."""
-    return answer(request, NotFound())
+    return error_answer(request, NotFound())
 
 
 def handler500(request: HttpRequest) -> HttpResponse:
     """Answer when a view outside the API failed."""
     is_database = isinstance(sys.exception(), DATABASE_AWAY)
-    return answer(request, DatabaseUnavailable() if is_database else InternalError())
+    return error_answer(request, DatabaseUnavailable() if is_database else InternalError())

@@ -1,4 +1,6 @@
-"""The address under which callers reach the service."""
+"""Addresses of requests: the one under which callers reach the service, and the one they come from."""
+
+from ipaddress import ip_address
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -8,3 +10,18 @@ from rest_framework.request import Request
 def base_url(request: HttpRequest | Request) -> str:
     """Return `PUBLIC_BASE_URL`, or the host that a request came to; without a final slash."""
     return settings.PUBLIC_BASE_URL or request.build_absolute_uri("/").rstrip("/")
+
+
+def client_address(request: HttpRequest | Request) -> str | None:
+    """Return the IP address that a request came from, None when it is not known.
+
+    Behind proxies it is the address that the outermost of the `TRUSTED_PROXIES` saw. Each proxy appends one to
+    `X-Forwarded-For`, so whatever the caller wrote into the header comes earlier and is ignored.
+    """
+    forwarded = request.META.get("HTTP_X_FORWARDED_FOR", "") if settings.TRUSTED_PROXIES else ""
+    told = forwarded.split(",")[-settings.TRUSTED_PROXIES :][0].strip() or request.META.get("REMOTE_ADDR", "")
+    try:
+        # PostgreSQL takes no zone.
+        return str(ip_address(told.partition("%")[0]))
+    except ValueError:
+        return None
