@@ -28,7 +28,7 @@ from simservice.connections import Connection
 MOST_SPOOLED_BYTES = 256 << 20
 # What the process needs besides connections and their temporary files.
 OTHER_DESCRIPTORS = 128
-CHECK_SECONDS = 0.5
+CHECK_SECONDS = 0.25
 # How long a client may take to read what is sent to it at once, 64 KiB of a file for example.
 SEND_SECONDS = 30.0
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
@@ -117,6 +117,10 @@ class Worker(ThreadWorker):
         """Remove a connection's temporary file."""
         self.spooled -= connection.spooled
         connection.forget_body()
+
+    def wait_for_and_dispatch_events(self, timeout: float) -> None:
+        """Wait no longer than until the next look at the time."""
+        super().wait_for_and_dispatch_events(CHECK_SECONDS if self.waiting else timeout)
 
     def murder_pending(self) -> None:
         """Close connections whose time is over."""
