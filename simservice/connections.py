@@ -255,8 +255,8 @@ class Connection(TConn):
         return self.request
 
     def finish_body(self, deadline: float) -> bool:  # noqa: ARG002 - nothing is left to wait for
-        """Return whether the next request begins where this one ended."""
-        return not self.body.is_cut
+        """Return whether the next request begins where this one ended. gunicorn asks unless the connection ends."""
+        return True
 
     def forget_body(self) -> None:
         """Remove the temporary file."""
