@@ -1,7 +1,9 @@
 """Clients that send slowly, stop, or never end: no thread waits for them, and nobody else notices."""
 
+import io
 import json
 import re
+import secrets
 import select
 import signal
 import socket
@@ -12,14 +14,20 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from pytest_django import DjangoDbBlocker
 
+from jobs import artifacts, lifecycle
+from jobs.lifecycle import Outcome
+from jobs.models import Artifact, Status
 from simservice.api.parsers import MAX_BODY_BYTES
-from tests.simservice.strict_worker import CONNECTIONS, HEAD_SECONDS, REQUEST_SECONDS, SPOOLED_BYTES
+from tests.factories import make_running_job
+from tests.simservice.strict_worker import CONNECTIONS, HEAD_SECONDS, REQUEST_SECONDS, SEND_SECONDS, SPOOLED_BYTES
 from tests.web_server import Answer, WebServer, read_answer, request, web_server
 
 pytestmark = [pytest.mark.django_db, pytest.mark.xdist_group("web"), pytest.mark.timeout(180)]
 
 SLOW_CLIENTS = 100
+THREADS = 8
 JOBS = b"/v1/sim/jobs"
 JSON = b"Content-Type: application/json"
 CHUNKED = b"Transfer-Encoding: chunked"
@@ -37,6 +45,17 @@ def strict(web: WebServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     log = tmp_path_factory.mktemp("strict") / "web.log"
     with web_server(log, worker="tests.simservice.strict_worker.Worker") as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def large_file(bearer: bytes, django_db_blocker: DjangoDbBlocker) -> bytes:
+    """The address of an artifact that no socket's buffers hold."""
+    with django_db_blocker.unblock():
+        job = make_running_job()
+        stored = artifacts.store(job, Artifact.Kind.JSON_REPORT, io.BytesIO(secrets.token_bytes(24 << 20)))
+        assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={}))
+        stored.save(force_insert=True)
+        return f"/artifacts/{stored.token}".encode()
 
 
 def posted(bearer: bytes, *headers: bytes, body: bytes = b"") -> bytes:
@@ -179,6 +198,14 @@ def test_clients_that_do_not_close_delay_nobody(web: WebServer) -> None:
     with connected(web, 20, request(b"/healthz", CLOSE)) as clients:
         assert {client.recv(12) for client in clients} == {b"HTTP/1.1 200"}
         assert seconds(lambda: web.send(request(b"/healthz"))) < 1.0
+
+
+def test_clients_that_do_not_read_are_given_up(strict: WebServer, large_file: bytes) -> None:
+    """Each has a thread until then; no more than all of them."""
+    logged = strict.log.stat().st_size
+    with connected(strict, THREADS, request(large_file)):
+        assert seconds(lambda: strict.send(request(b"/healthz"))) < SEND_SECONDS + LATE_SECONDS
+    assert b"Traceback" not in strict.log.read_bytes()[logged:]
 
 
 def test_idle_connections_leave_room_for_others(strict: WebServer, bearer: bytes) -> None:
