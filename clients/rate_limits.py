@@ -1,4 +1,5 @@
-"""How many requests a caller may make a minute: submissions and their bytes for each account, reads for each key.
+"""How many requests a caller may make a minute: submissions and their bytes for each account, reads for each key,
+and requests without a key for each address.
 
 Counted in Redis over the last sixty seconds. While Redis does not answer nothing is counted and nobody is refused.
 """
@@ -6,11 +7,13 @@ Counted in Redis over the last sixty seconds. While Redis does not answer nothin
 import math
 import time
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, cast
+from functools import cache, wraps
+from ipaddress import IPv4Address, ip_address, ip_network
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from django.conf import settings
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from limits import RateLimitItemPerMinute
 from limits.storage import RedisStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
@@ -19,8 +22,11 @@ from rest_framework.throttling import BaseThrottle
 
 from billing.models import Account
 from clients.authentication import Caller
+from simservice.api.addresses import client_address
 from simservice.api.errors import RateLimitExceeded
+from simservice.api.methods import View
 from simservice.api.middleware import RATE_LIMIT_HEADERS
+from simservice.error_answers import error_answer
 from simservice.hints import ask
 from simservice.metrics import RATE_LIMITED
 
@@ -35,8 +41,9 @@ class Limit(NamedTuple):
     """What is counted, for whom, and how many are allowed a minute."""
 
     kind: str
-    who: int
+    who: int | str
     item: RateLimitItemPerMinute
+    scope: str = "developer"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +108,34 @@ def read_limit(caller: Caller) -> Limit:
     return Limit("reads", caller.key.pk, RateLimitItemPerMinute(caller.plan.reads_per_minute))
 
 
+def limited_by_address(view: View) -> View:
+    """Count the requests of a view that needs no key, and refuse those over their address's limit."""
+
+    @wraps(view)
+    def limited(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        try:
+            if address := client_address(request):
+                spend(request, public_limit(address))
+        except RateLimitExceeded as error:
+            return error_answer(request, error)
+        return view(request, *args, **kwargs)
+
+    return limited
+
+
+def public_limit(address: str) -> Limit:
+    """Return the limit that an address shares with the others of its network."""
+    item = RateLimitItemPerMinute(settings.PUBLIC_REQUESTS_PER_MINUTE)
+    return Limit("public", network_of(address), item, scope="address")
+
+
+def network_of(address: str) -> str:
+    """Return what one subscriber has: an IPv4 address, or the 64 bits that begin an IPv6 address."""
+    parsed = ip_address(address)
+    ipv4 = parsed if isinstance(parsed, IPv4Address) else parsed.ipv4_mapped
+    return str(ipv4 or ip_network((int(parsed) >> 64 << 64, 64)))
+
+
 def spend(request: HttpRequest | Request, limit: Limit) -> None:
     """Count a request, and leave the window for the response's headers. Raises RateLimitExceeded."""
     allowed = hit(limit)
@@ -132,7 +167,7 @@ def refusal(limit: Limit, cost: int = 1) -> RateLimitExceeded:
     """Return the error of a request that a limit does not allow."""
     RATE_LIMITED.labels(limit.kind).inc()
     return RateLimitExceeded(
-        {"scope": "developer", "limit": limit.kind}, headers={"Retry-After": str(wait_seconds(limit, cost))}
+        {"scope": limit.scope, "limit": limit.kind}, headers={"Retry-After": str(wait_seconds(limit, cost))}
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from clients.rate_limits import limited_by_address
 from dashboard import results
 from dashboard.files import files_of
 from jobs import forecast, queries, wording
@@ -20,6 +21,7 @@ HEADERS = {"X-Robots-Tag": "noindex", "Cache-Control": "no-store", "Referrer-Pol
 
 
 @read_only
+@limited_by_address
 def share(request: HttpRequest, token: str) -> HttpResponse:
     """Show one job. Raises Http404 for a link that was never given out, or after retention."""
     job = queries.find_shared(token)

@@ -1,13 +1,11 @@
 """What a job leaves behind: files in the storage, compressed at rest, and their rows."""
 
-import gzip
-import hashlib
 import logging
-import shutil
 import tempfile
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import IO, BinaryIO, cast
 
@@ -15,7 +13,7 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.utils import timezone
 
-from jobs import stopping
+from jobs import seekable_gzip, stopping
 from jobs.models import Artifact, Job
 from simservice import storages
 from simservice.ids import new_token, next_id
@@ -39,20 +37,6 @@ class NotStored(Exception):
     """A file could not be stored, for reasons of ours; the attempt must not end without it."""
 
 
-class Measured:
-    """A writer that counts and hashes what passes through it."""
-
-    def __init__(self, target: gzip.GzipFile) -> None:
-        self.target = target
-        self.bytes = 0
-        self.hash = hashlib.sha256()
-
-    def write(self, data: bytes) -> int:
-        self.bytes += len(data)
-        self.hash.update(data)
-        return self.target.write(data)
-
-
 def store(job: Job, kind: Artifact.Kind, content: BinaryIO, *, stage: int | None = None) -> Artifact:
     """Put a file into the storage and return its row, not yet saved. The content is streamed.
 
@@ -60,9 +44,7 @@ def store(job: Job, kind: Artifact.Kind, content: BinaryIO, *, stage: int | None
     it by the same. Raises NotStored, or WorkerStops when the worker cannot wait for the storage.
     """
     with not_stored(kind), tempfile.TemporaryFile() as compressed:
-        with gzip.GzipFile(fileobj=compressed, mode="wb", compresslevel=6, mtime=0) as packer:
-            measured = Measured(packer)
-            shutil.copyfileobj(content, measured, CHUNK_BYTES)
+        packed = seekable_gzip.pack(content, compressed)
         name = save(storage_name(job, kind, stage=stage), compressed)
     return Artifact(
         id=next_id(),
@@ -73,8 +55,8 @@ def store(job: Job, kind: Artifact.Kind, content: BinaryIO, *, stage: int | None
         mime_type=MIME_TYPES[kind],
         token=new_token(),
         storage_name=name,
-        bytes=measured.bytes,
-        sha256=measured.hash.hexdigest(),
+        bytes=packed.bytes,
+        sha256=packed.sha256,
         created_at=timezone.now(),
     )
 
@@ -148,25 +130,44 @@ def discard(artifacts: list[Artifact]) -> None:
                 logger.warning("%s stays until its job's retention ends: %s", artifact.storage_name, error)
 
 
-def open_stored(artifact: Artifact) -> IO[bytes]:
-    """Open an artifact's compressed file, to be read once and in order.
+@dataclass(frozen=True)
+class Opened:
+    """An artifact to be read once: without a place its compressed file, otherwise a part of its content."""
+
+    stored: IO[bytes]
+    place: seekable_gzip.Place | None = None
+    size: int = 0
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield all of it, and close the file."""
+        with self.stored:
+            if self.place is None:
+                yield from iter(lambda: self.stored.read(CHUNK_BYTES), b"")
+            else:
+                yield from seekable_gzip.unpack(self.stored, place=self.place, size=self.size)
+
+    def close(self) -> None:
+        self.stored.close()
+
+
+def open_compressed(artifact: Artifact) -> Opened:
+    """Open an artifact's compressed file.
 
     Raises FileNotFoundError when the storage has it no more, another OSError when the storage does not answer.
     """
-    return cast(IO[bytes], default_storage.open(artifact.storage_name))
+    return Opened(cast(IO[bytes], default_storage.open(artifact.storage_name)))
 
 
-def compressed_chunks(stored: IO[bytes]) -> Iterator[bytes]:
-    """Yield a compressed file as it is, and close it."""
-    with stored:
-        yield from iter(lambda: stored.read(CHUNK_BYTES), b"")
+def open_part(artifact: Artifact, *, start: int, stop: int) -> Opened:
+    """Open an artifact's content from byte `start` up to `stop`. Raises as `open_compressed` does.
 
-
-def chunks(stored: IO[bytes], *, start: int, stop: int) -> Iterator[bytes]:
-    """Yield the content of a compressed file from byte `start` up to `stop`, and close it."""
-    with stored, gzip.GzipFile(fileobj=stored) as content:
-        content.seek(start)
-        left = stop - start
-        while left > 0 and (data := content.read(min(CHUNK_BYTES, left))):
-            left -= len(data)
-            yield data
+    At most one segment before the part is decompressed; files of earlier versions are, from their beginning.
+    """
+    storage, header = cast(storages.ArtifactStorage, default_storage), b""
+    if start >= seekable_gzip.SEGMENT_BYTES:
+        size = seekable_gzip.header_size(artifact.bytes)
+        with storage.open_range(artifact.storage_name, 0, size) as beginning:
+            header = beginning.read(size)
+    place = seekable_gzip.place_of(header, start=start, stop=stop)
+    stored = storage.open_range(artifact.storage_name, place.start, place.stop)
+    return Opened(stored, place, stop - start)

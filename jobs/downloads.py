@@ -2,15 +2,14 @@
 
 import logging
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 from django.utils.http import parse_etags
 
+from clients.rate_limits import limited_by_address
 from jobs import artifacts, queries
 from jobs.api import operations, responses
 from jobs.links import Links
@@ -42,6 +41,7 @@ class Part:
 
 @documented(operations.DOWNLOAD_ARTIFACT)
 @read_only
+@limited_by_address
 def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
     """Answer with an artifact's content; whoever has the address may read it (contract, sections 2 and 6)."""
     found = queries.find_download(token)
@@ -60,6 +60,7 @@ def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
 
 @documented(operations.GET_MANIFEST)
 @read_only
+@limited_by_address
 def manifest(request: HttpRequest, token: str) -> JsonResponse:
     """Answer with an ended job's manifest, the latest attempt's (contract, section 4)."""
     job = queries.find_shared(token)
@@ -121,21 +122,16 @@ def asked_part(request: HttpRequest, found: Artifact) -> Part | None:
     return Part(int(first), min(int(last) + 1 if last else found.bytes, found.bytes))
 
 
-def content(stored: IO[bytes], part: Part | None) -> Iterator[bytes]:
-    """Return what to send of a compressed file: a part of its content, or the file as it is."""
-    if part is None:
-        return artifacts.compressed_chunks(stored)
-    return artifacts.chunks(stored, start=part.start, stop=part.stop)
-
-
 def send(request: HttpRequest, found: Artifact, part: Part | None) -> HttpResponseBase:
     """Return a response that reads a part of the artifact, or its compressed file, as it is sent."""
-    stored = artifacts.open_stored(found)
+    opened = (
+        artifacts.open_part(found, start=part.start, stop=part.stop) if part else artifacts.open_compressed(found)
+    )
     if request.method == "HEAD":
-        stored.close()
+        opened.close()
         response: HttpResponseBase = HttpResponse(content_type=found.mime_type)
     else:
-        response = StreamingHttpResponse(content(stored, part), content_type=found.mime_type)
+        response = StreamingHttpResponse(opened.chunks(), content_type=found.mime_type)
     if part is not None:
         response["Content-Length"] = str(part.stop - part.start)
         response["Accept-Ranges"] = "bytes"

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import celeryd_after_setup, heartbeat_sent, setup_logging, worker_ready
+from celery.signals import celeryd_after_setup, heartbeat_sent, setup_logging, worker_init, worker_ready
 from kombu import Exchange, Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
@@ -29,6 +29,14 @@ app.autodiscover_tasks()
 @setup_logging.connect
 def keep_django_logging(**_: Any) -> None:
     """Leave logging as Django's settings made it."""
+
+
+@worker_init.connect
+def limit_worker_statements(**_: Any) -> None:
+    """Limit what the database does for this worker at a time."""
+    from simservice import statements
+
+    statements.limit_statements(statements.WORKER_SECONDS)
 
 
 @celeryd_after_setup.connect

@@ -1,32 +1,12 @@
 """Django as a WSGI application that no request can break before its views see it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.http.response import HttpResponseBase
-from gunicorn.http.errors import ParseException
 
 from simservice.api.parsers import MAX_BODY_BYTES
-
-
-class Body:
-    """A request's body as the server reads it. What is wrong with its chunks is an OSError, as a lost client is."""
-
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
-
-    def read(self, size: int) -> bytes:
-        return self._checked(self.stream.read, size)
-
-    def readline(self, size: int) -> bytes:
-        return self._checked(self.stream.readline, size)
-
-    def _checked(self, read: Callable[[int], bytes], size: int) -> bytes:
-        try:
-            return read(size)
-        except ParseException as error:
-            raise OSError(str(error)) from error
 
 
 class Request(WSGIRequest):
@@ -46,7 +26,6 @@ class Handler(WSGIHandler):
     request_class = Request
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> HttpResponseBase:
-        environ["wsgi.input"] = Body(environ["wsgi.input"])
         if is_chunked(environ) or int(environ.get("CONTENT_LENGTH") or 0) > MAX_BODY_BYTES:
             # Django reads as much as this says; the stream itself ends where the body does.
             environ["CONTENT_LENGTH"] = str(MAX_BODY_BYTES + 1)

@@ -115,6 +115,9 @@ MAX_QUEUE_LENGTH = env.int("MAX_QUEUE_LENGTH", default=100_000)
 MAINTENANCE_SECONDS = env.int("MAINTENANCE_SECONDS", default=0)
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 
+# Share pages, artifacts and manifests need no key: how many requests a minute one address may make for them
+PUBLIC_REQUESTS_PER_MINUTE = env.int("PUBLIC_REQUESTS_PER_MINUTE", default=300)
+
 # People: whether strangers may sign up, and the plan that their accounts are on
 ALLOW_SIGNUP = env.bool("ALLOW_SIGNUP", default=True)
 SIGNUP_PLAN = env.str("SIGNUP_PLAN", default="standard")

@@ -1,5 +1,7 @@
 """Every address of the service, and what is answered where there is none."""
 
+import sys
+
 from django.contrib import admin
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
@@ -7,9 +9,16 @@ from django.shortcuts import render
 from django.urls import include, path, register_converter
 
 from simservice import health, operators
-from simservice.api.errors import ApiError, InternalError, NotFound, RequestTooLarge, error_response
+from simservice.api.errors import (
+    DATABASE_AWAY,
+    DatabaseUnavailable,
+    InternalError,
+    NotFound,
+    RequestTooLarge,
+)
 from simservice.api.handling import malformed
 from simservice.api.views import openapi_document
+from simservice.error_answers import error_answer
 from simservice.ids import IdConverter, TokenConverter
 from simservice.metrics import metrics
 
@@ -30,20 +39,9 @@ urlpatterns = [
 ]
 
 
-FOR_PROGRAMS = ("/v1/", "/artifacts/", "/manifests/")
-
-
-def answer(request: HttpRequest, error: ApiError) -> HttpResponse:
-    """Answer an error outside any view: the envelope for programs, a page for people."""
-    path = "/" + request.path.lstrip("/")
-    if path.startswith(FOR_PROGRAMS) or path == "/v1":
-        return error_response(error, request)
-    return render(request, "error.html", {"error": error}, status=error.status)
-
-
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer a request that Django refused to look at."""
-    return answer(request, RequestTooLarge() if isinstance(exception, RequestDataTooBig) else malformed())
+    return error_answer(request, RequestTooLarge() if isinstance(exception, RequestDataTooBig) else malformed())
 
 
 def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
@@ -53,9 +51,10 @@ def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:  # n
 
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
     """Answer an unknown address."""
-    return answer(request, NotFound())
+    return error_answer(request, NotFound())
 
 
 def handler500(request: HttpRequest) -> HttpResponse:
     """Answer when a view outside the API failed."""
-    return answer(request, InternalError())
+    is_database = isinstance(sys.exception(), DATABASE_AWAY)
+    return error_answer(request, DatabaseUnavailable() if is_database else InternalError())

@@ -1,10 +1,18 @@
-"""The web server's worker: gunicorn's threaded one, answering in the contract's words what gunicorn itself refuses.
+"""The web server's worker: gunicorn's threaded one, with two changes.
 
-Such a request never reaches Django: its line, its headers or the framing of its body are broken, and whoever sent
-it may have named no address. So there is one form of answer, whatever the address (contract, section 1).
+A request takes a thread only when it has been received completely. Until then its connection waits in the main
+loop, together with idle ones.
+
+A request that gunicorn refuses never reaches Django: its line, its headers or the framing of its body are broken.
+It is answered with the error envelope, whatever its address (contract, section 1).
 """
 
+import errno
 import json
+import resource
+import selectors
+import time
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +22,16 @@ from gunicorn.workers.gthread import ThreadWorker
 
 from simservice.api.errors import ApiError, InternalError, RequestTooLarge, ValidationFailed, envelope
 from simservice.api.middleware import new_request_id
+from simservice.connections import Connection
+
+# Bodies in temporary files, of all connections together.
+MOST_SPOOLED_BYTES = 256 << 20
+# What the process needs besides connections and their temporary files.
+OTHER_DESCRIPTORS = 128
+CHECK_SECONDS = 0.25
+# How long a client may take to read what is sent to it at once, 64 KiB of a file for example.
+SEND_SECONDS = 30.0
+NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 HEAD = """\
 HTTP/1.1 {status} {reason}\r
@@ -27,7 +45,114 @@ REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server E
 
 
 class Worker(ThreadWorker):
-    """What the Procfile names as gunicorn's worker class."""
+    """The worker class that the Procfile names. All but `handle*` runs in the main loop."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Connections without a complete request; the one that has waited longest comes first.
+        self.waiting: dict[Connection, None] = {}
+        self.spooled = 0
+        self.checked_at = 0.0
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.most_connections = min(self.worker_connections, (descriptors - OTHER_DESCRIPTORS) // 2)
+
+    def accept(self, listener: Any) -> None:
+        """Take a new connection, in exchange for the one that has waited longest when there are too many."""
+        try:
+            client, address = listener.accept()
+        except OSError as error:
+            if error.errno in NO_DESCRIPTORS:
+                self.drop_oldest()
+            return
+        self.nr_conns += 1
+        if self.nr_conns >= self.most_connections:
+            self.drop_oldest()
+        self.wait_for(Connection(self.cfg, client, address, listener.getsockname()))
+
+    def wait_for(self, connection: Connection) -> None:
+        """Let the main loop read a connection."""
+        connection.sock.setblocking(False)  # noqa: FBT003 - the library's own form
+        self.waiting[connection] = None
+        self.poller.register(connection, selectors.EVENT_READ, self.receive)
+
+    def stop_waiting(self, connection: Connection) -> None:
+        """Take a connection out of the main loop."""
+        self.poller.unregister(connection)
+        del self.waiting[connection]
+
+    def receive(self, connection: Connection) -> None:
+        """Read what a connection sends, and give its request to a thread when it is complete."""
+        before = connection.spooled
+        try:
+            is_ready = connection.receive()
+        except BlockingIOError:
+            return
+        except OSError:
+            self.drop(connection)
+            return
+        self.spooled += connection.spooled - before
+        if self.spooled > MOST_SPOOLED_BYTES:
+            self.drop(next(one for one in self.waiting if one.spooled or one is connection))
+        if is_ready and connection in self.waiting:
+            self.stop_waiting(connection)
+            self.enqueue_req(connection)
+
+    def drop_oldest(self) -> None:
+        """Close the connection that has waited longest for a complete request, if any does."""
+        if self.waiting:
+            self.drop(next(iter(self.waiting)))
+
+    def drop(self, connection: Connection) -> None:
+        """Close a connection that waits."""
+        self.stop_waiting(connection)
+        self.close(connection)
+
+    def close(self, connection: Connection) -> None:
+        """Close a connection, with its temporary file."""
+        self.forget_body(connection)
+        connection.close()
+        self.nr_conns -= 1
+
+    def forget_body(self, connection: Connection) -> None:
+        """Remove a connection's temporary file."""
+        self.spooled -= connection.spooled
+        connection.forget_body()
+
+    def wait_for_and_dispatch_events(self, timeout: float) -> None:
+        """Wait no longer than until the next look at the time."""
+        super().wait_for_and_dispatch_events(CHECK_SECONDS if self.waiting else timeout)
+
+    def murder_pending(self) -> None:
+        """Close connections whose time is over."""
+        now = time.monotonic()
+        if now - self.checked_at < CHECK_SECONDS:
+            return
+        self.checked_at = now
+        for connection in list(self.waiting):
+            if connection.deadline(is_stopping=not self.alive) < now:
+                self.drop(connection)
+
+    def finish_request(self, conn: Connection, fs: "Future[bool]") -> None:
+        """Wait for the connection's next request, or for its end."""
+        self.forget_body(conn)
+        try:
+            if not fs.result():
+                conn.end()
+        except Exception:
+            self.close(conn)
+            return
+        if conn.next_is_ready():
+            self.enqueue_req(conn)
+        else:
+            self.wait_for(conn)
+
+    def handle_request(self, req: Any, conn: Connection) -> bool:
+        """Answer a request. Raises ConnectionAbortedError when the client does not read the answer."""
+        conn.sock.settimeout(SEND_SECONDS)
+        try:
+            return bool(super().handle_request(req, conn))
+        except TimeoutError as error:
+            raise ConnectionResetError(errno.ECONNRESET, "the client does not read the answer") from error
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: Exception) -> None:  # noqa: ARG002
         """Answer a request that failed outside Django, and log it: a bug with its trace, a refusal in one line."""
@@ -44,7 +169,7 @@ class Worker(ThreadWorker):
 def refusal(exc: Exception) -> ApiError:
     """Return the error that stands for what gunicorn raised."""
     if isinstance(exc, LimitRequestLine | LimitRequestHeaders):
-        return RequestTooLarge(message="The request's line or headers are too long or too many.")
+        return RequestTooLarge(message="The request's line, headers or chunks are too long or too many.")
     if isinstance(exc, ParseException):
         return ValidationFailed([{"path": "", "message": "The request is not valid HTTP/1.1."}])
     return InternalError()

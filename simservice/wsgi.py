@@ -8,5 +8,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
 django.setup(set_prefix=False)
 
 from simservice.edge import Handler  # noqa: E402 - the framework reads its settings on import
+from simservice.statements import WEB_SECONDS, limit_statements  # noqa: E402
 
+limit_statements(WEB_SECONDS)
 application = Handler()

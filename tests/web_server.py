@@ -52,6 +52,7 @@ class WebServer:
 
     port: int
     log: Path
+    process: "subprocess.Popen[bytes]"
 
     @contextmanager
     def connection(self) -> Iterator[socket.socket]:
@@ -81,20 +82,21 @@ def request(target: bytes, *headers: bytes, method: bytes = b"GET", body: bytes 
 
 
 @contextmanager
-def web_server(log: Path) -> Iterator[WebServer]:
+def web_server(log: Path, *, worker: str = "simservice.webserver.Worker") -> Iterator[WebServer]:
     """Start the Procfile's web process on the tests' database, on a free port; end it with the block."""
     port = free_port()
     database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{settings.DATABASES['default']['NAME']}")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "DATABASE_URL": database.geturl(), "PORT": str(port), "PATH": path}
     line = parse_procfile((settings.BASE_DIR / "Procfile").read_text()).processes["web"]
+    line = line.replace("simservice.webserver.Worker", worker)
     with log.open("wb") as output:
         process = subprocess.Popen(
             shell(line), cwd=settings.BASE_DIR, env=environment, stdout=output, stderr=subprocess.STDOUT
         )
     try:
         wait_until_listening(port, process)
-        yield WebServer(port, log)
+        yield WebServer(port, log, process)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(20)

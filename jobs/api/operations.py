@@ -320,7 +320,7 @@ GET_MANIFEST = Operation(
     description="Needs no key; `links.manifest` of a job has the address.",
     parameters=[TOKEN],
     answers={200: Answer(description="The manifest", shape=shapes.Manifest, example=examples.MANIFEST)},
-    errors=[errors.NotFound],
+    errors=[errors.NotFound, errors.RateLimitExceeded],
 )
 DOWNLOAD_ARTIFACT = Operation(
     id="downloadArtifact",
@@ -341,7 +341,7 @@ DOWNLOAD_ARTIFACT = Operation(
         304: Answer(description="Nothing new"),
         416: Answer(description="There is no such part"),
     },
-    errors=[errors.NotFound, errors.QueueUnavailable],
+    errors=[errors.NotFound, errors.RateLimitExceeded, errors.QueueUnavailable],
 )
 BRAND = settings.SERVICE_BRAND
 WEBHOOKS["job.terminal"] = Webhook(

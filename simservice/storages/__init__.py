@@ -4,7 +4,7 @@ Both replace a file that has the same name, keep no part of one whose saving fai
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import IO, Protocol
 
 # What one request to a bucket can remove.
 REMOVED_AT_ONCE = 1000
@@ -15,3 +15,9 @@ class ArtifactStorage(Protocol):
 
     def delete_many(self, names: Sequence[str]) -> None:
         """Remove up to `REMOVED_AT_ONCE` files, those that are there. Raises OSError when one of them stays."""
+
+    def open_range(self, name: str, start: int, stop: int | None) -> IO[bytes]:
+        """Open a file to be read once from byte `start`; what comes from `stop` on is not needed.
+
+        Raises FileNotFoundError when there is no such file, another OSError when the storage does not answer.
+        """

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import IO, cast
 
 from boto3.exceptions import Boto3Error
 from boto3.s3.transfer import TransferConfig
@@ -53,9 +54,14 @@ class BucketStorage(S3Storage):
         """Open an object to be read once, from its beginning; a copy would fill the memory or the disk."""
         if mode != "rb":
             raise ValueError(f"an object is read as it is, not with mode {mode!r}")
+        return File(self.open_range(name, 0, None), name)
+
+    def open_range(self, name: str, start: int, stop: int | None) -> IO[bytes]:
+        """Open an object to be read once, from byte `start` up to `stop`."""
+        asked = {"Range": f"bytes={start}-{'' if stop is None else stop - 1}"} if start or stop else {}
         with storage_errors(name):
-            client = self.connection.meta.client
-            return File(client.get_object(Bucket=self.bucket_name, Key=name)["Body"], name)
+            answer = self.connection.meta.client.get_object(Bucket=self.bucket_name, Key=name, **asked)
+        return cast(IO[bytes], answer["Body"])
 
     def _save(self, name: str, content: "File[bytes]") -> str:
         with storage_errors(name):

@@ -12,9 +12,10 @@ import pytest
 from django.core.files.storage import default_storage
 from django.test import Client as HttpClient
 
-from jobs import artifacts, lifecycle
+from jobs import artifacts, lifecycle, seekable_gzip
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Status
+from jobs.seekable_gzip import SEGMENT_BYTES
 from tests.factories import make_running_job
 
 pytestmark = pytest.mark.usefixtures("each_storage")
@@ -115,6 +116,36 @@ def test_a_download_survives_the_removal_of_its_file(artifact: Artifact) -> None
     answer: Any = HttpClient().get(f"/artifacts/{artifact.token}")
     default_storage.delete(artifact.storage_name)
     assert b"".join(answer.streaming_content) == HTML
+
+
+def test_a_part_near_the_end_reads_little(artifact: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not more than the segments that the part touches, which random bytes do not make smaller."""
+    content = secrets.token_bytes(8 * SEGMENT_BYTES)
+    stored = artifacts.store(artifact.job, Artifact.Kind.JSON_REPORT, io.BytesIO(content))
+    stored.save(force_insert=True)
+    asked = ranges_asked(monkeypatch)
+    assert fetch(stored, range="bytes=-100")[1] == content[-100:]
+    assert asked == [
+        (0, seekable_gzip.header_size(stored.bytes)),
+        (pytest.approx(7 * SEGMENT_BYTES, rel=0.01), None),
+    ]
+    start = 3 * SEGMENT_BYTES + 5
+    assert fetch(stored, range=f"bytes={start}-{start + 9}")[1] == content[start : start + 10]
+    assert asked[-1] == pytest.approx((3 * SEGMENT_BYTES, 4 * SEGMENT_BYTES), rel=0.01)
+
+
+def ranges_asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
+    """Return a list of the ranges that the storage is asked for from now on."""
+    asked: list[tuple[int, int | None]] = []
+    storage: Any = type(default_storage._wrapped)  # type: ignore[attr-defined]
+    open_range = storage.open_range
+
+    def noted(self: Any, name: str, start: int, stop: int | None) -> Any:
+        asked.append((start, stop))
+        return open_range(self, name, start, stop)
+
+    monkeypatch.setattr(storage, "open_range", noted)
+    return asked
 
 
 @contextmanager

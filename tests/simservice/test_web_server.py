@@ -2,16 +2,12 @@
 
 import json
 import time
-from collections.abc import Iterator
 
 import pytest
-from django.core.management import call_command
-from pytest_django import DjangoDbBlocker
 
 from simservice.api.parsers import MAX_BODY_BYTES
 from simservice.webserver import refusal
-from tests.factories import make_key
-from tests.web_server import REQUEST_ID, Answer, WebServer, read_answer, request, web_server
+from tests.web_server import REQUEST_ID, Answer, WebServer, read_answer, request
 
 # One server serves all of them, so they run on one of the test processes.
 pytestmark = [pytest.mark.django_db, pytest.mark.xdist_group("web"), pytest.mark.timeout(180)]
@@ -25,23 +21,6 @@ CHUNKED = b"Transfer-Encoding: chunked"
 def shortened(value: object) -> str:
     """Return a test's name for a parameter."""
     return str(value)[:40]
-
-
-@pytest.fixture(scope="module")
-def web(
-    django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[WebServer]:
-    """The web server, and nothing else of the stack but its database and Redis."""
-    with web_server(tmp_path_factory.mktemp("web") / "web.log") as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def bearer(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[bytes]:
-    """The credential of an account that the server's own connections see."""
-    with django_db_blocker.unblock():
-        yield f"Authorization: Bearer {make_key()[1]}".encode()
-        call_command("flush", interactive=False, inhibit_post_migrate=True, verbosity=0)
 
 
 def test_it_answers(web: WebServer) -> None:

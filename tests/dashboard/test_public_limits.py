@@ -1,0 +1,92 @@
+"""How often one address may ask for what needs no key: share pages, artifacts, manifests."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.test import Client as HttpClient
+from pytest_django import Settings
+
+from clients import rate_limits
+from clients.rate_limits import network_of
+from simservice.localstack.redis_server import free_port
+
+pytestmark = pytest.mark.django_db
+
+TOKEN = "x" * 22
+SHARE, ARTIFACT, MANIFEST = (f"/{kind}/{TOKEN}" for kind in ("share", "artifacts", "manifests"))
+
+
+@pytest.fixture(autouse=True)
+def _two_a_minute(settings: Settings) -> None:
+    settings.PUBLIC_REQUESTS_PER_MINUTE = 2
+
+
+def get(path: str, address: str = "192.0.2.1", **headers: str) -> Any:
+    return HttpClient(REMOTE_ADDR=address).get(path, headers=headers)
+
+
+def statuses(*addresses: str, **headers: str) -> list[int]:
+    return [get(SHARE, address, **headers).status_code for address in addresses]
+
+
+def test_public_addresses_share_one_limit_of_their_caller() -> None:
+    assert [get(path).status_code for path in (SHARE, ARTIFACT, MANIFEST, SHARE)] == [404, 404, 429, 429]
+    assert statuses("192.0.2.2") == [404]
+
+
+@pytest.mark.parametrize("path", [ARTIFACT, MANIFEST])
+def test_programs_get_the_envelope(path: str) -> None:
+    answer = [get(path) for _ in range(3)][-1]
+    body = answer.json()
+    assert (answer.status_code, body["code"], body["meta"]) == (
+        429,
+        "rate_limit_exceeded",
+        {"scope": "address", "limit": "public"},
+    )
+    assert 1 <= int(answer["Retry-After"]) <= 60
+
+
+def test_people_get_a_page() -> None:
+    answer = [get(SHARE) for _ in range(3)][-1]
+    assert answer.status_code == 429
+    assert answer["Content-Type"].startswith("text/html")
+    assert 1 <= int(answer["Retry-After"]) <= 60
+
+
+def test_a_callers_own_header_changes_nothing() -> None:
+    assert statuses(*["192.0.2.1"] * 2, x_forwarded_for="192.0.2.7") == [404, 404]
+    assert statuses("192.0.2.1", x_forwarded_for="192.0.2.8") == [429]
+
+
+def test_behind_a_proxy_callers_are_told_apart(settings: Settings) -> None:
+    settings.TRUSTED_PROXIES = 1
+    assert statuses(*["192.0.2.1"] * 3, x_forwarded_for="spoofed, 198.51.100.1") == [404, 404, 429]
+    assert statuses("192.0.2.1", x_forwarded_for="other, 198.51.100.1") == [429]
+    assert statuses("192.0.2.1", x_forwarded_for="198.51.100.2") == [404]
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8:0:1::1", "2001:db8:0:1::/64"),
+        ("2001:db8:0:1:ffff::", "2001:db8:0:1::/64"),
+    ],
+)
+def test_a_subscriber_has_one_network(address: str, network: str) -> None:
+    assert network_of(address) == network
+
+
+def test_an_unknown_address_is_not_limited() -> None:
+    assert statuses(*[""] * 4) == [404] * 4
+
+
+def test_without_redis_nobody_is_refused(settings: Settings) -> None:
+    settings.REDIS_URL = urlsplit(settings.REDIS_URL)._replace(netloc=f"127.0.0.1:{free_port()}").geturl()
+    rate_limits.limiter.cache_clear()
+    try:
+        assert statuses(*["192.0.2.1"] * 4) == [404] * 4
+    finally:
+        rate_limits.limiter.cache_clear()

@@ -1,0 +1,72 @@
+"""Files that can be read from the middle."""
+
+import gzip
+import io
+import random
+import zlib
+
+import pytest
+
+from jobs import seekable_gzip
+from jobs.seekable_gzip import MOST_LISTED, SEGMENT_BYTES, header_size, pack, place_of, unpack
+
+SIZES = [0, 1, SEGMENT_BYTES - 1, SEGMENT_BYTES, SEGMENT_BYTES + 1, 3 * SEGMENT_BYTES, 3 * SEGMENT_BYTES + 77]
+
+
+def made(size: int) -> bytes:
+    """Return a text of many bytes that does not repeat."""
+    return random.Random(size).randbytes(size // 2 + 1).hex().encode()[:size]  # noqa: S311 - no secret
+
+
+def packed(content: bytes) -> bytes:
+    target = io.BytesIO()
+    assert pack(io.BytesIO(content), target).bytes == len(content)
+    return target.getvalue()
+
+
+def part(file: bytes, content_bytes: int, start: int, stop: int) -> bytes:
+    """Read a part as it is read from a storage, which sends what was asked for and no more."""
+    place = place_of(file[: header_size(content_bytes)], start=start, stop=stop)
+    return b"".join(unpack(io.BytesIO(file[place.start : place.stop]), place=place, size=stop - start))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_gzip_reader_can_read_the_file(size: int) -> None:
+    content = made(size)
+    file, reader = packed(content), zlib.decompressobj(zlib.MAX_WBITS | 16)
+    assert gzip.decompress(file) == content
+    # One member only: browsers stop after the first.
+    assert (reader.decompress(file), reader.eof, reader.unused_data) == (content, True, b"")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_any_part_is_the_contents(size: int) -> None:
+    content, file = made(size), packed(made(size))
+    edges = [edge for n in range(4) for edge in (n * SEGMENT_BYTES - 1, n * SEGMENT_BYTES, n * SEGMENT_BYTES + 1)]
+    places = sorted({min(max(edge, 0), size) for edge in [*edges, size]})
+    for start in places:
+        for stop in places[places.index(start) :]:
+            assert part(file, size, start, stop) == content[start:stop]
+
+
+def test_files_of_earlier_versions_are_read_from_the_start() -> None:
+    content = made(2 * SEGMENT_BYTES)
+    assert part(gzip.compress(content, mtime=0), len(content), len(content) - 9, len(content)) == content[-9:]
+
+
+def test_what_the_list_cannot_hold_is_read_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seekable_gzip, "MOST_LISTED", 1)
+    content = made(4 * SEGMENT_BYTES)
+    file = packed(content)
+    assert part(file, len(content), len(content) - 9, len(content)) == content[-9:]
+    assert gzip.decompress(file) == content
+
+
+def test_the_largest_list_fits_into_the_header() -> None:
+    assert len(seekable_gzip.header([1] * MOST_LISTED)) == header_size(MOST_LISTED * SEGMENT_BYTES + 1)
+
+
+def test_a_file_that_is_cut_off_is_not_the_whole() -> None:
+    content = made(1000)
+    with pytest.raises(EOFError):
+        part(packed(content)[:200], len(content), 0, len(content))

@@ -1,0 +1,27 @@
+"""The real web server, one for each module that asks for it."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.core.management import call_command
+from pytest_django import DjangoDbBlocker
+
+from tests.factories import make_key
+from tests.web_server import WebServer, web_server
+
+
+@pytest.fixture(scope="module")
+def web(
+    django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WebServer]:
+    """The web server, and nothing else of the stack but its database and Redis."""
+    with web_server(tmp_path_factory.mktemp("web") / "web.log") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def bearer(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[bytes]:
+    """The credential of an account that the server's own connections see."""
+    with django_db_blocker.unblock():
+        yield f"Authorization: Bearer {make_key()[1]}".encode()
+        call_command("flush", interactive=False, inhibit_post_migrate=True, verbosity=0)

@@ -1,0 +1,19 @@
+"""The web server's worker with limits that a test can reach."""
+
+import resource
+
+from simservice import connections, webserver
+from simservice.webserver import Worker
+
+__all__ = ["Worker"]
+
+HEAD_SECONDS, REQUEST_SECONDS = 1.0, 2.0
+CONNECTIONS = 40
+SPOOLED_BYTES = 1 << 20
+SEND_SECONDS = 1.0
+
+connections.HEAD_SECONDS, connections.REQUEST_SECONDS = HEAD_SECONDS, REQUEST_SECONDS
+webserver.MOST_SPOOLED_BYTES = SPOOLED_BYTES
+webserver.SEND_SECONDS = SEND_SECONDS
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (webserver.OTHER_DESCRIPTORS + 2 * CONNECTIONS, most))

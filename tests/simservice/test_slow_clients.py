@@ -1,0 +1,237 @@
+"""Clients that send slowly, stop, or never end: no thread waits for them, and nobody else notices."""
+
+import io
+import json
+import re
+import secrets
+import select
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from pytest_django import DjangoDbBlocker
+
+from jobs import artifacts, lifecycle
+from jobs.lifecycle import Outcome
+from jobs.models import Artifact, Status
+from simservice.api.parsers import MAX_BODY_BYTES
+from tests.factories import make_running_job
+from tests.simservice.strict_worker import CONNECTIONS, HEAD_SECONDS, REQUEST_SECONDS, SEND_SECONDS, SPOOLED_BYTES
+from tests.web_server import Answer, WebServer, read_answer, request, web_server
+
+pytestmark = [pytest.mark.django_db, pytest.mark.xdist_group("web"), pytest.mark.timeout(180)]
+
+SLOW_CLIENTS = 100
+THREADS = 8
+JOBS = b"/v1/sim/jobs"
+JSON = b"Content-Type: application/json"
+CHUNKED = b"Transfer-Encoding: chunked"
+BODY = json.dumps({"build": {"channel": "no such"}, "profile": {"text": ""}}).encode()
+LENGTH = b"Content-Length: %d" % len(BODY)
+EXPECT = b"Expect: 100-continue"
+CLOSE = b"Connection: close"
+# The main loop looks at the time about once a second; the rest is for a machine that does other things too.
+LATE_SECONDS = 4.0
+
+
+@pytest.fixture(scope="module")
+def strict(web: WebServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+    """A web server whose limits a test can reach."""
+    log = tmp_path_factory.mktemp("strict") / "web.log"
+    with web_server(log, worker="tests.simservice.strict_worker.Worker") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def large_file(bearer: bytes, django_db_blocker: DjangoDbBlocker) -> bytes:
+    """The address of an artifact that no socket's buffers hold."""
+    with django_db_blocker.unblock():
+        job = make_running_job()
+        stored = artifacts.store(job, Artifact.Kind.JSON_REPORT, io.BytesIO(secrets.token_bytes(24 << 20)))
+        assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={}))
+        stored.save(force_insert=True)
+        return f"/artifacts/{stored.token}".encode()
+
+
+def posted(bearer: bytes, *headers: bytes, body: bytes = b"") -> bytes:
+    """Return a submission, which is refused for its channel when it arrives."""
+    return request(JOBS, bearer, JSON, *headers, method=b"POST", body=body)
+
+
+def seconds(send: Callable[[], Answer]) -> float:
+    begun = time.monotonic()
+    assert send().status in (200, 400)
+    return time.monotonic() - begun
+
+
+@contextmanager
+def connected(web: WebServer, number: int, *sent: bytes) -> Iterator[list[socket.socket]]:
+    """Open connections and send the same on each."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(web.connection()) for _ in range(number)]
+        for client in clients:
+            for part in sent:
+                client.sendall(part)
+        yield clients
+
+
+@contextmanager
+def dripping(clients: list[socket.socket], rest: bytes) -> Iterator[None]:
+    """Send one byte a second on each connection."""
+    done = threading.Event()
+
+    def drip() -> None:
+        for number in range(len(rest)):
+            for client in clients:
+                with suppress(OSError):
+                    client.sendall(rest[number : number + 1])
+            if done.wait(1):
+                return
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def closed_after(client: socket.socket, rest: bytes = b"") -> float:
+    """Send a byte a quarter of a second until the server closes the connection; return the seconds until then."""
+    begun, client_bytes = time.monotonic(), iter(rest * 1000)
+    client.settimeout(0.25)
+    while True:
+        try:
+            if rest:
+                client.sendall(bytes([next(client_bytes)]))
+            if client.recv(1000) == b"":
+                return time.monotonic() - begun
+        except TimeoutError:
+            assert time.monotonic() - begun < 20
+        except OSError:
+            return time.monotonic() - begun
+
+
+def is_open(client: socket.socket) -> bool:
+    """Tell whether the server, which has sent nothing on a connection, has not closed it either."""
+    return not select.select([client], [], [], 0)[0]
+
+
+PARTS = {
+    "line": (b"", b"GET /healthz HTTP/1.1"),
+    "headers": (b"GET /healthz HTTP/1.1\r\nX-Y: ", b"y" * 30),
+    "body": (posted(b"X-Y: z", LENGTH), BODY),
+    "chunks": (posted(b"X-Y: z", CHUNKED) + b"%x\r\n" % len(BODY), BODY),
+    "asked-for": (posted(b"X-Y: z", LENGTH, EXPECT), BODY),
+}
+
+
+def test_a_hundred_slow_clients_delay_nobody(web: WebServer, bearer: bytes) -> None:
+    with ExitStack() as stack:
+        for at_once, rest in PARTS.values():
+            clients = stack.enter_context(connected(web, SLOW_CLIENTS // len(PARTS), at_once))
+            stack.enter_context(dripping(clients, rest))
+        taken = [seconds(lambda: web.send(request(b"/healthz"))) for _ in range(20)]
+        taken += [seconds(lambda: web.send(posted(bearer, LENGTH, body=BODY))) for _ in range(10)]
+    # Measured alone, it is a few hundredths.
+    assert sorted(taken)[int(len(taken) * 0.95)] < 1.0
+
+
+@pytest.mark.parametrize("part", ["line", "headers"])
+def test_a_head_that_takes_too_long_is_given_up(strict: WebServer, part: str) -> None:
+    with connected(strict, 1, PARTS[part][0] or b"G") as (client,):
+        assert HEAD_SECONDS <= closed_after(client, b"x") < HEAD_SECONDS + LATE_SECONDS
+
+
+@pytest.mark.parametrize("part", ["body", "chunks", "asked-for"])
+def test_a_body_that_takes_too_long_is_given_up(strict: WebServer, part: str) -> None:
+    with connected(strict, 1, PARTS[part][0]) as (client,):
+        assert REQUEST_SECONDS <= closed_after(client, b" ") < REQUEST_SECONDS + LATE_SECONDS
+
+
+def test_a_silent_connection_is_given_up(strict: WebServer) -> None:
+    with connected(strict, 1) as (client,):
+        assert HEAD_SECONDS <= closed_after(client) < HEAD_SECONDS + LATE_SECONDS
+
+
+def test_slow_requests_are_answered(web: WebServer, bearer: bytes) -> None:
+    chunked = posted(bearer, CHUNKED) + b"%x\r\n%s\r\n0\r\nX-Y: z\r\n\r\n" % (len(BODY), BODY)
+    for sent in (posted(bearer, LENGTH, body=BODY), chunked):
+        with web.connection() as client:
+            for number in range(len(sent)):
+                client.sendall(sent[number : number + 1])
+            assert read_answer(client).code() == "validation_failed"
+
+
+def test_requests_behind_each_other_are_answered_in_order(web: WebServer, bearer: bytes) -> None:
+    chunked = posted(bearer, CHUNKED) + b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
+    sent = [request(b"/healthz"), chunked, posted(bearer, LENGTH, body=BODY), request(b"/v1/nowhere", CLOSE)]
+    with connected(web, 1, b"".join(sent)) as (client,):
+        text = client.makefile("rb").read()
+    assert re.findall(rb"HTTP/1.1 (\d+)", text) == [b"200", b"400", b"400", b"404"]
+
+
+def test_what_follows_a_refused_body_is_no_request(web: WebServer, bearer: bytes) -> None:
+    body = bytes(MAX_BODY_BYTES + 1) + request(b"/healthz")
+    with connected(web, 1, posted(bearer, b"Content-Length: 9000000", body=body)) as (client,):
+        text = client.makefile("rb").read()
+    assert re.findall(rb"HTTP/1.1 (\d+)", text) == [b"413"]
+
+
+def test_headers_without_end_are_refused(web: WebServer) -> None:
+    with connected(web, 1, request(b"/healthz")[:-2], b"X: y\r\n" * 20_000) as (client,):
+        assert read_answer(client).code() == "request_too_large"
+
+
+def test_a_body_of_tiny_chunks_is_refused(web: WebServer, bearer: bytes) -> None:
+    with connected(web, 1, posted(bearer, CHUNKED), b"1\r\n \r\n" * 100_000) as (client,):
+        assert read_answer(client).code() == "request_too_large"
+
+
+def test_clients_that_do_not_close_delay_nobody(web: WebServer) -> None:
+    with connected(web, 20, request(b"/healthz", CLOSE)) as clients:
+        assert {client.recv(12) for client in clients} == {b"HTTP/1.1 200"}
+        assert seconds(lambda: web.send(request(b"/healthz"))) < 1.0
+
+
+def test_clients_that_do_not_read_are_given_up(strict: WebServer, large_file: bytes) -> None:
+    """Each has a thread until then; no more than all of them."""
+    logged = strict.log.stat().st_size
+    with connected(strict, THREADS, request(large_file)):
+        assert seconds(lambda: strict.send(request(b"/healthz"))) < SEND_SECONDS + LATE_SECONDS
+    assert b"Traceback" not in strict.log.read_bytes()[logged:]
+
+
+def test_idle_connections_leave_room_for_others(strict: WebServer, bearer: bytes) -> None:
+    """The connection that has waited longest makes room, so descriptors last."""
+    assert strict.send(posted(bearer, LENGTH, body=BODY)).code() == "validation_failed"
+    with connected(strict, 3 * CONNECTIONS) as clients:
+        assert strict.send(request(b"/healthz")).status == 200
+        assert not any(is_open(client) for client in clients[: 2 * CONNECTIONS])
+
+
+def test_unfinished_bodies_have_a_bound_in_all(strict: WebServer, bearer: bytes) -> None:
+    """The one that has waited longest is given up for others."""
+    size = SPOOLED_BYTES // 3
+    sent = posted(bearer, b"Content-Length: %d" % (size + 1), body=b" " * size)
+    with connected(strict, 4, sent) as clients:
+        assert closed_after(clients[0]) < REQUEST_SECONDS
+        assert all(is_open(client) for client in clients[1:])
+        clients[-1].sendall(b" ")
+        assert read_answer(clients[-1]).code() == "invalid_json"
+
+
+def test_a_request_on_its_way_is_answered_before_the_stop(web: WebServer, bearer: bytes, tmp_path: Path) -> None:
+    with web_server(tmp_path / "log") as server, connected(server, 1, posted(bearer, LENGTH)) as (client,):
+        assert server.send(request(b"/healthz")).status == 200
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        client.sendall(BODY)
+        answer = read_answer(client)
+        assert (answer.code(), answer.headers["Connection"]) == ("validation_failed", "close")

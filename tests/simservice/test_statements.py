@@ -1,0 +1,78 @@
+"""How long the database may work on a statement, in each kind of process."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from simservice.statements import WEB_SECONDS
+from tests.web_server import REQUEST_ID, Answer, WebServer, request
+
+pytestmark = [pytest.mark.django_db, pytest.mark.xdist_group("web")]
+
+BUILDS = b"/v1/sim/builds"
+SHARE = b"/share/" + b"x" * 22
+ARTIFACT = b"/artifacts/" + b"x" * 22
+THREADS = 8
+SHOW = """
+from django.db import connection
+with connection.cursor() as cursor:
+    print(cursor.execute("SHOW statement_timeout").fetchone()[0])
+"""
+WORKER = """
+from celery.signals import worker_init
+from simservice.celery import app
+worker_init.send(type("Worker", (), {"hostname": "control@here"}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("process", "limit"),
+    [("", "0"), ("import simservice.wsgi", "5s"), (WORKER, "30s")],
+    ids=["command", "web", "worker"],
+)
+def test_statements_are_limited_by_kind_of_process(process: str, limit: str) -> None:
+    program = f"import django; django.setup()\n{process}\n{SHOW}"
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "simservice.settings"}
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    told = subprocess.check_output(command, cwd=settings.BASE_DIR, env=environment, text=True)
+    assert told.splitlines()[-1] == limit
+
+
+@pytest.fixture
+def locked(web: WebServer, bearer: bytes) -> Iterator[psycopg.Connection]:
+    """A transaction that keeps everybody from reading jobs, their files and builds, until it is closed."""
+    with psycopg.connect(**connection.get_connection_params() | {"cursor_factory": None}) as other:
+        other.execute("LOCK TABLE jobs_job, jobs_artifact, jobs_build")
+        yield other
+
+
+def ask(web: WebServer, bearer: bytes, path: bytes) -> Answer:
+    return web.send(request(path, bearer))
+
+
+def test_a_query_that_is_cut_off_is_a_503(web: WebServer, bearer: bytes, locked: psycopg.Connection) -> None:
+    """In time, in the form that each address calls for; all threads and their connections go on working."""
+    begun = time.monotonic()
+    with ThreadPoolExecutor(THREADS) as callers:
+        paths = [SHARE, ARTIFACT, *[BUILDS] * (THREADS - 2)]
+        page, *others = callers.map(lambda path: ask(web, bearer, path), paths)
+    assert WEB_SECONDS - 1 < time.monotonic() - begun < 2 * WEB_SECONDS
+    assert (page.status, page.headers["Retry-After"]) == (503, "10")
+    assert page.headers["Content-Type"].startswith("text/html")
+    assert REQUEST_ID.fullmatch(page.headers["X-Request-Id"])
+    for answer in others:
+        assert (answer.status, answer.code(), answer.headers["Retry-After"]) == (503, "queue_unavailable", "10")
+        assert answer.json()["meta"]["reason"] == "database_unavailable"
+    locked.rollback()
+    with ThreadPoolExecutor(THREADS) as callers:
+        assert {
+            answer.status for answer in callers.map(lambda _: ask(web, bearer, BUILDS), range(2 * THREADS))
+        } == {200}
