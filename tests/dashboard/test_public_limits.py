@@ -39,11 +39,8 @@ def test_public_addresses_share_one_limit_of_their_caller() -> None:
 def test_programs_get_the_envelope(path: str) -> None:
     answer = [get(path) for _ in range(3)][-1]
     body = answer.json()
-    assert (answer.status_code, body["code"], body["meta"]) == (
-        429,
-        "rate_limit_exceeded",
-        {"scope": "address", "limit": "public"},
-    )
+    assert (answer.status_code, body["code"]) == (429, "rate_limit_exceeded")
+    assert body["meta"] == {"scope": "address", "limit": "public"}
     assert 1 <= int(answer["Retry-After"]) <= 60
 
 
