@@ -87,7 +87,9 @@ def web_server(log: Path, *, worker: str = "simservice.webserver.Worker") -> Ite
     port = free_port()
     database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{settings.DATABASES['default']['NAME']}")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "DATABASE_URL": database.geturl(), "PORT": str(port), "PATH": path}
+    # A deployment does not set what pytest does.
+    outside = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    environment = {**outside, "DATABASE_URL": database.geturl(), "PORT": str(port), "PATH": path}
     line = parse_procfile((settings.BASE_DIR / "Procfile").read_text()).processes["web"]
     line = line.replace("simservice.webserver.Worker", worker)
     with log.open("wb") as output:
