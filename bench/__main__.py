@@ -14,5 +14,7 @@ if __name__ == "__main__":
     # In processes of their own, as each that sets up Django.
     subprocess.run([sys.executable, "-m", "bench.profiles"], check=True)
     subprocess.run([sys.executable, "-m", "bench.webhooks"], check=True)
+    subprocess.run([sys.executable, "-m", "bench.slow_clients"], check=True)
+    subprocess.run([sys.executable, "-m", "bench.logins"], check=True)
     # The last, because it sets up Django in this process.
     ledger.main()
