@@ -89,6 +89,7 @@ esac
 
 def make_fast_stand_in(folder: Path) -> Path:
     """Write a simulator that starts in no time; its profile says how long it takes and how it ends."""
+    folder.chmod(0o755)
     script = folder / "stand-in"
     script.write_text(STAND_IN % json.dumps(REPORT))
     script.chmod(0o755)
