@@ -47,7 +47,7 @@ def test_maintenance_is_not_stored(settings: Settings) -> None:
     assert "no-store" in call("GET", f"/{RESOURCE}jobs").headers["Cache-Control"]
 
 
-@pytest.mark.parametrize("route", [*PAGES, *PERSONAL, *ENTRANCE])
+@pytest.mark.parametrize("route", sorted({*PAGES, *PERSONAL, *ENTRANCE}))
 def test_no_page_behind_a_login_is_stored(route: str, browsers: dict[str, HttpClient]) -> None:
     path = address(route, account=browsers["owner"].defaults["ACCOUNT"])
     for who, browser in browsers.items():
@@ -55,7 +55,7 @@ def test_no_page_behind_a_login_is_stored(route: str, browsers: dict[str, HttpCl
             assert "no-store" in answer.headers["Cache-Control"], (who, answer.status_code)
 
 
-@pytest.mark.parametrize("route", ADMIN)
+@pytest.mark.parametrize("route", sorted(ADMIN))
 def test_no_page_of_the_admin_is_stored(route: str) -> None:
     browser = HttpClient()
     browser.force_login(User.objects.create_superuser("operator"))
@@ -63,7 +63,7 @@ def test_no_page_of_the_admin_is_stored(route: str) -> None:
     assert "no-store" in answer.headers["Cache-Control"]
 
 
-@pytest.mark.parametrize("route", OPEN)
+@pytest.mark.parametrize("route", sorted(OPEN))
 def test_public_answers_keep_their_own_caching(route: str, world: World) -> None:
     assert call("GET", world.path(route)).headers["Cache-Control"] == KEPT.get(route, "no-store")
 
