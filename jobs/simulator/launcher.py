@@ -17,6 +17,7 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -48,10 +49,15 @@ def descendants() -> list[int]:
 def children(pid: int) -> list[int]:
     """The children of all threads of a process; none when it has ended."""
     found: list[int] = []
-    for thread in Path(f"/proc/{pid}/task").glob("[0-9]*"):
+    for thread in threads(pid):
         with contextlib.suppress(OSError):
             found += map(int, (thread / "children").read_text().split())
     return found
+
+
+def threads(pid: int) -> Iterator[Path]:
+    """The folders of a process's threads; none when it has ended."""
+    return Path(f"/proc/{pid}/task").glob("[0-9]*")
 
 
 def send_signal(pid: int, number: int) -> None:
@@ -221,15 +227,24 @@ def memory_use(pids: list[int], *, enough: int) -> int:
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process, 0 when it has ended."""
-    words = read_words(Path(f"/proc/{pid}/statm"))
-    return int(words[1]) * PAGE_BYTES if words else 0
+    """Resident memory of a process, 0 when it has ended.
+
+    Asked of its threads: where the first one has ended, the process itself shows no memory while others go on.
+    """
+    for thread in threads(pid):
+        words = read_words(thread / "statm")
+        if words and words[1] != "0":
+            return int(words[1]) * PAGE_BYTES
+    return 0
 
 
 def proportional_bytes(pid: int) -> int:
     """Resident memory of a process, each page divided by its users; undivided where that is hidden."""
-    words = read_words(Path(f"/proc/{pid}/smaps_rollup"))
-    return int(words[words.index("Pss:") + 1]) * 1024 if "Pss:" in words else resident_bytes(pid)
+    for thread in threads(pid):
+        words = read_words(thread / "smaps_rollup")
+        if "Pss:" in words:
+            return int(words[words.index("Pss:") + 1]) * 1024
+    return resident_bytes(pid)
 
 
 def is_in_memory(path: str) -> bool:

@@ -9,6 +9,7 @@ import signal
 import socket
 import stat
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -312,6 +313,23 @@ def hoard(processes: str, megabytes: str) -> None:
             say("holding", len(block) >> 20)
             time.sleep(30)
             os._exit(0)
+    time.sleep(30)
+
+
+def headless_hoard(processes: str, megabytes: str) -> None:
+    """Take memory in processes whose first thread has ended, so that they show none as their own."""
+
+    def hold() -> None:
+        time.sleep(0.3)
+        block = bytearray(os.urandom(1024)) * (int(megabytes) << 10)
+        say("holding", len(block) >> 20)
+        time.sleep(30)
+        os._exit(0)
+
+    for _ in range(int(processes)):
+        if os.fork() == 0:
+            threading.Thread(target=hold).start()
+            libc.syscall(60 if os.uname().machine == "x86_64" else 93, 0)
     time.sleep(30)
 
 

@@ -306,9 +306,10 @@ def test_descriptors_that_are_no_exit_are_closed(bench: Bench) -> None:
 # Memory
 
 
-def test_memory_is_limited_for_all_processes_together(bench: Bench) -> None:
+@pytest.mark.parametrize("behaviour", ["hoard", "headless_hoard"])
+def test_memory_is_limited_for_all_processes_together(bench: Bench, behaviour: str) -> None:
     bench.limit(memory_bytes=256 * MIB)
-    ended = bench.run("hoard", 6, 60)
+    ended = bench.run(behaviour, 6, 60)
     assert (ended.signal, ended.stopped_for) == (signal.SIGKILL, "memory_limit")
     assert ended.wall_seconds < 20
 
