@@ -8,6 +8,7 @@ import errno
 import functools
 import os
 import platform
+import resource
 import signal
 import socket
 import subprocess
@@ -81,6 +82,26 @@ def test_others_cannot_be_killed(bench: Bench) -> None:
     assert len(attempts) == 3
     assert all("refused" in line for line in attempts)
     assert last == "survived"
+
+
+def test_others_limits_and_files_cannot_be_changed(bench: Bench) -> None:
+    secret = bench.build / "secret"
+    secret.touch(mode=0o600)
+    limits, priority = resource.getrlimit(resource.RLIMIT_CPU), os.getpriority(os.PRIO_PROCESS, 0)
+    with subprocess.Popen(["/bin/sleep", "60"]) as sibling:
+        ended = bench.run("reaches_out", sibling.pid, secret)
+        assert resource.prlimit(sibling.pid, resource.RLIMIT_CPU) == limits
+        assert os.getpriority(os.PRIO_PROCESS, sibling.pid) == priority
+        sibling.kill()
+    assert refusals(bench) == {errno.EPERM}
+    assert ended.exit_status == 0
+    assert secret.stat().st_mode & 0o777 == 0o600
+
+
+def test_every_file_keeps_a_name(bench: Bench) -> None:
+    bench.run("nameless")
+    assert refusals(bench) == {errno.EPERM}
+    assert (bench.directory.cwd / "named").exists()
 
 
 @needs_landlock
