@@ -17,7 +17,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -99,10 +99,11 @@ def kill_descendants() -> dict[int, int]:
     return ended
 
 
-def disk_use(top: str, *, enough: int) -> int:
+def disk_use(top: str, *, enough: int, meanwhile: Callable[[], None]) -> int:
     """Bytes below a directory, without following links; the walk ends once it has found more than enough.
 
-    An entry counts as a block at least, which bounds the walk. What cannot be looked into counts as too much.
+    An entry counts as a block at least, which bounds the walk. What cannot be looked into counts as too much. As a
+    walk can take seconds, `meanwhile` is called at every entry.
     """
     used = 0
     pending = [top]
@@ -110,6 +111,7 @@ def disk_use(top: str, *, enough: int) -> int:
         try:
             with os.scandir(pending.pop()) as entries:
                 for entry in entries:
+                    meanwhile()
                     used += max(entry.stat(follow_symlinks=False).st_blocks * 512, ENTRY_BYTES)
                     if used > enough:
                         break
@@ -402,14 +404,18 @@ class Supervisor:
         if now >= self.next_disk_check_at:
             self.next_disk_check_at = now + CHECK_DISK_SECONDS
             self.check_disk()
-        if now >= self.next_memory_check_at:
-            self.next_memory_check_at = now + CHECK_MEMORY_SECONDS
+        self.check_memory_when_due()
+
+    def check_memory_when_due(self) -> None:
+        """Look at memory unless that was done a moment ago."""
+        if time.monotonic() >= self.next_memory_check_at:
             self.check_memory()
+            self.next_memory_check_at = time.monotonic() + CHECK_MEMORY_SECONDS
 
     def check_disk(self) -> None:
         """Kill a simulator whose private directory has outgrown its limit."""
         enough = self.specification["disk_bytes"]
-        used = disk_use(self.specification["watched"], enough=enough)
+        used = disk_use(self.specification["watched"], enough=enough, meanwhile=self.check_memory_when_due)
         self.files_in_memory_bytes = used if self.has_files_in_memory else 0
         if used > enough:
             self.stop("disk_flood")

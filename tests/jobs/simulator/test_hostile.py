@@ -24,6 +24,7 @@ import pytest
 
 from jobs.simulator import seccomp
 from jobs.simulator.command import PROXY_PORT
+from jobs.simulator.launcher import disk_use
 from jobs.simulator.layers import PROTECTIONS
 from jobs.simulator.process import SimulatorNotStarted, take_listener
 from jobs.simulator.sandbox import PrivateDirectory
@@ -333,6 +334,16 @@ def test_memory_is_limited_for_all_processes_together(bench: Bench, behaviour: s
     ended = bench.run(behaviour, 6, 60)
     assert (ended.signal, ended.stopped_for) == (signal.SIGKILL, "memory_limit")
     assert ended.wall_seconds < 20
+
+
+def test_many_files_do_not_delay_the_look_at_memory() -> None:
+    """A walk that takes seconds must be interrupted for each look at memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(5):
+            Path(folder, str(number)).touch()
+        looks: list[int] = []
+        disk_use(folder, enough=MIB, meanwhile=lambda: looks.append(1))
+    assert len(looks) == 5
 
 
 def test_memory_that_processes_share_counts_once(bench: Bench) -> None:
