@@ -17,6 +17,7 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -48,10 +49,15 @@ def descendants() -> list[int]:
 def children(pid: int) -> list[int]:
     """The children of all threads of a process; none when it has ended."""
     found: list[int] = []
-    for thread in Path(f"/proc/{pid}/task").glob("[0-9]*"):
+    for thread in threads(pid):
         with contextlib.suppress(OSError):
             found += map(int, (thread / "children").read_text().split())
     return found
+
+
+def threads(pid: int) -> Iterator[Path]:
+    """The folders of a process's threads; none when it has ended."""
+    return Path(f"/proc/{pid}/task").glob("[0-9]*")
 
 
 def send_signal(pid: int, number: int) -> None:
@@ -93,10 +99,11 @@ def kill_descendants() -> dict[int, int]:
     return ended
 
 
-def disk_use(top: str, *, enough: int) -> int:
+def disk_use(top: str, *, enough: int, meanwhile: Callable[[], None]) -> int:
     """Bytes below a directory, without following links; the walk ends once it has found more than enough.
 
-    An entry counts as a block at least, which bounds the walk. What cannot be looked into counts as too much.
+    An entry counts as a block at least, which bounds the walk. What cannot be looked into counts as too much. As a
+    walk can take seconds, `meanwhile` is called at every entry.
     """
     used = 0
     pending = [top]
@@ -104,6 +111,7 @@ def disk_use(top: str, *, enough: int) -> int:
         try:
             with os.scandir(pending.pop()) as entries:
                 for entry in entries:
+                    meanwhile()
                     used += max(entry.stat(follow_symlinks=False).st_blocks * 512, ENTRY_BYTES)
                     if used > enough:
                         break
@@ -221,15 +229,24 @@ def memory_use(pids: list[int], *, enough: int) -> int:
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process, 0 when it has ended."""
-    words = read_words(Path(f"/proc/{pid}/statm"))
-    return int(words[1]) * PAGE_BYTES if words else 0
+    """Resident memory of a process, 0 when it has ended.
+
+    Asked of its threads: where the first one has ended, the process itself shows no memory while others go on.
+    """
+    for thread in threads(pid):
+        words = read_words(thread / "statm")
+        if words and words[1] != "0":
+            return int(words[1]) * PAGE_BYTES
+    return 0
 
 
 def proportional_bytes(pid: int) -> int:
     """Resident memory of a process, each page divided by its users; undivided where that is hidden."""
-    words = read_words(Path(f"/proc/{pid}/smaps_rollup"))
-    return int(words[words.index("Pss:") + 1]) * 1024 if "Pss:" in words else resident_bytes(pid)
+    for thread in threads(pid):
+        words = read_words(thread / "smaps_rollup")
+        if "Pss:" in words:
+            return int(words[words.index("Pss:") + 1]) * 1024
+    return resident_bytes(pid)
 
 
 def is_in_memory(path: str) -> bool:
@@ -387,14 +404,18 @@ class Supervisor:
         if now >= self.next_disk_check_at:
             self.next_disk_check_at = now + CHECK_DISK_SECONDS
             self.check_disk()
-        if now >= self.next_memory_check_at:
-            self.next_memory_check_at = now + CHECK_MEMORY_SECONDS
+        self.check_memory_when_due()
+
+    def check_memory_when_due(self) -> None:
+        """Look at memory unless that was done a moment ago."""
+        if time.monotonic() >= self.next_memory_check_at:
             self.check_memory()
+            self.next_memory_check_at = time.monotonic() + CHECK_MEMORY_SECONDS
 
     def check_disk(self) -> None:
         """Kill a simulator whose private directory has outgrown its limit."""
         enough = self.specification["disk_bytes"]
-        used = disk_use(self.specification["watched"], enough=enough)
+        used = disk_use(self.specification["watched"], enough=enough, meanwhile=self.check_memory_when_due)
         self.files_in_memory_bytes = used if self.has_files_in_memory else 0
         if used > enough:
             self.stop("disk_flood")

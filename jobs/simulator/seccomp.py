@@ -27,6 +27,11 @@ NEWEST_CALL = 469
 AF_UNIX, AF_INET = 1, 2
 SOCK_STREAM, SOCK_SEQPACKET, SOCK_TYPE_MASK = 1, 5, 0xF
 MAP_SHARED_ANONYMOUS = 0x21
+SOL_SOCKET = 1
+# SO_SNDBUF, SO_RCVBUF, SO_SNDBUFFORCE, SO_RCVBUFFORCE
+BUFFER_SIZES = (7, 8, 32, 33)
+# The bit that O_TMPFILE adds to O_DIRECTORY
+TEMPORARY_FILE = 0o20000000
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 NEW_NAMESPACES = 0x00020000 | 0x7E000000
@@ -55,6 +60,40 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "process_madvise": (440, 440),
     "pidfd_getfd": (438, 438),
     "kcmp": (312, 272),
+    "setpriority": (141, 140),
+    "ioprio_set": (251, 30),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    # Files of the same user anywhere: Landlock does not judge who changes their attributes or watches them
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, None),
+    "fchown": (93, 55),
+    "lchown": (94, None),
+    "fchownat": (260, 54),
+    "utime": (132, None),
+    "utimes": (235, None),
+    "futimesat": (261, None),
+    "utimensat": (280, 88),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    # Files without a name, which no look at the directory finds; see also `open`
+    "unlink": (87, None),
+    "unlinkat": (263, 35),
+    "rename": (82, None),
+    "renameat": (264, 38),
+    "renameat2": (316, 276),
     # Kernel interfaces with more rights than a computation needs
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
@@ -79,6 +118,7 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     # Memory that no directory and no process accounts for
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
+    "vmsplice": (278, 75),
     # System V IPC and message queues: shared by all processes of a machine
     "shmget": (29, 194),
     "shmat": (30, 196),
@@ -120,6 +160,9 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
 CLONE, CLONE3 = (56, 220), (435, 435)
 SOCKET, SOCKETPAIR = (41, 198), (53, 199)
 MMAP, IOCTL = (9, 222), (16, 29)
+OPENAT, OPENAT2, PRLIMIT64 = (257, 56), (437, 437), (302, 261)
+SETSOCKOPT = (54, 208)
+OPEN = (2, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +219,9 @@ def program(machine: str, *, inet: bool) -> bytes:
     assembler = Assembler()
     _require_architecture(assembler, machine)
     for call, label in _judged_calls():
-        assembler.add(JUMP_EQUAL, call[column], label)
+        number = call[column]
+        if number is not None:
+            assembler.add(JUMP_EQUAL, number, label)
     for number in _denied_numbers(column):
         assembler.add(JUMP_EQUAL, number, "refuse")
     assembler.add(RETURN, ALLOW)
@@ -202,7 +247,7 @@ def _require_architecture(assembler: Assembler, machine: str) -> None:
     assembler.add(JUMP_ABOVE, NEWEST_CALL, "unknown")
 
 
-def _judged_calls() -> Iterable[tuple[tuple[int, int], str]]:
+def _judged_calls() -> Iterable[tuple[tuple[int, int | None], str]]:
     """Return the calls that are judged by their arguments, and where; frequent ones come first."""
     return (
         (MMAP, "mmap"),
@@ -212,6 +257,12 @@ def _judged_calls() -> Iterable[tuple[tuple[int, int], str]]:
         (CLONE3, "unknown"),
         (SOCKET, "socket"),
         (SOCKETPAIR, "socketpair"),
+        (OPENAT, "openat"),
+        (OPEN, "open"),
+        # As with clone3, its flags lie in memory.
+        (OPENAT2, "unknown"),
+        (PRLIMIT64, "prlimit"),
+        (SETSOCKOPT, "setsockopt"),
     )
 
 
@@ -229,6 +280,23 @@ def _judge_arguments(assembler: Assembler, *, inet: bool) -> None:
     load(3)
     assembler.add(AND, MAP_SHARED_ANONYMOUS)
     assembler.add(JUMP_EQUAL, MAP_SHARED_ANONYMOUS, "refuse", "allow")
+    # A file without a name takes disk, or memory, that no look at the directory finds.
+    for name, argument in (("open", 1), ("openat", 2)):
+        assembler.label(name)
+        load(argument)
+        assembler.add(JUMP_ANY_BIT, TEMPORARY_FILE, "refuse", "allow")
+    # Only a process's own limits: Landlock does not keep it from setting the worker's, whose user it may be.
+    assembler.label("prlimit")
+    load(0)
+    assembler.add(JUMP_EQUAL, 0, "allow", "refuse")
+    # Buffers count as no process's memory, so they keep their usual size.
+    assembler.label("setsockopt")
+    load(1)
+    assembler.add(JUMP_EQUAL, SOL_SOCKET, "", "allow")
+    load(2)
+    for option in BUFFER_SIZES:
+        assembler.add(JUMP_EQUAL, option, "refuse")
+    assembler.add(RETURN, ALLOW)
     # Typing into the terminal that the worker may have been started from.
     assembler.label("ioctl")
     load(1)

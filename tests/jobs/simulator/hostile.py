@@ -9,6 +9,7 @@ import signal
 import socket
 import stat
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -181,7 +182,7 @@ def deep_tree() -> None:
         Path("d" * 100).mkdir()
         os.chdir("d" * 100)
     Path("bottom").touch(mode=0)
-    Path().chmod(0)
+    Path("closed").mkdir(mode=0)
 
 
 def looks(worker: str, secret: str) -> None:
@@ -269,6 +270,30 @@ def namespaces() -> None:
     say("clone3", "WORKED" if libc.syscall(435, arguments, 88) >= 0 else "refused", ctypes.get_errno())
 
 
+def reaches_out(worker: str, secret: str) -> None:
+    """Change what belongs to another process or file of the same user, which Landlock does not judge."""
+    pid = int(worker)
+    attempt("limits", lambda: resource.prlimit(pid, resource.RLIMIT_CPU, (1, 1)))
+    attempt("priority", lambda: os.setpriority(os.PRIO_PROCESS, pid, 19))
+    attempt("processors", lambda: os.sched_setaffinity(pid, {0}))
+    attempt("mode", lambda: Path(secret).chmod(0o777))
+    attempt("times", lambda: os.utime(secret, (1, 1)))
+    attempt("owner", lambda: os.chown(secret, -1, -1))
+    attempt("attribute", lambda: os.setxattr(secret, "user.mark", b"1"))
+    watch = libc.inotify_init1(0)
+    say("watch", "refused" if watch < 0 else "WORKED", ctypes.get_errno())
+    resource.setrlimit(resource.RLIMIT_CPU, (5, 5))
+
+
+def nameless() -> None:
+    """Take disk in files that have no name, or none any more."""
+    Path("named").write_text("here")
+    attempt("unlink", lambda: os.unlink("named"))  # noqa: PTH108 - as the others
+    attempt("rename", lambda: Path("named").rename("other"))
+    attempt("replace", lambda: Path("named").replace("other"))
+    attempt("temporary", lambda: os.open(".", os.O_TMPFILE | os.O_RDWR, 0o600))
+
+
 def foreign_abi() -> None:
     """Make a socket by the calls of 32-bit programs, which have other numbers."""
     code = bytes.fromhex("53 b867010000 bb01000000 b901000000 31d2 cd80 5b c3")
@@ -315,6 +340,23 @@ def hoard(processes: str, megabytes: str) -> None:
     time.sleep(30)
 
 
+def headless_hoard(processes: str, megabytes: str) -> None:
+    """Take memory in processes whose first thread has ended, so that they show none as their own."""
+
+    def hold() -> None:
+        time.sleep(0.3)
+        block = bytearray(os.urandom(1024)) * (int(megabytes) << 10)
+        say("holding", len(block) >> 20)
+        time.sleep(30)
+        os._exit(0)
+
+    for _ in range(int(processes)):
+        if os.fork() == 0:
+            threading.Thread(target=hold).start()
+            libc.syscall(60 if os.uname().machine == "x86_64" else 93, 0)
+    time.sleep(30)
+
+
 def fast_hoard(processes: str) -> None:
     """Take memory as fast as the machine gives it."""
     for _ in range(int(processes)):
@@ -336,10 +378,22 @@ def share(processes: str, megabytes: str) -> None:
     time.sleep(2.5)
 
 
+def gift(pipe: int) -> None:
+    """Leave a page to a pipe, which keeps the huge page around it when the process lets go of it."""
+    block = ctypes.create_string_buffer(4096)
+    vector = (ctypes.c_size_t * 2)(ctypes.addressof(block), len(block))
+    if libc.vmsplice(pipe, vector, 1, 0) < 0:
+        raise OSError(ctypes.get_errno(), "vmsplice")
+
+
 def hide() -> None:
     """Take memory that no process shows as its own."""
     attempt("shared", lambda: len(mmap.mmap(-1, 64 << 20)))
     attempt("zero", lambda: mmap.mmap(os.open("/dev/zero", os.O_RDONLY), 1 << 20, prot=mmap.PROT_READ)[:9])
+    attempt("gift", lambda: gift(os.pipe()[1]))
+    with socket.socketpair()[0] as pair:
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            attempt("buffer", lambda option=option: pair.setsockopt(socket.SOL_SOCKET, option, 1 << 30))
     attempt("shm", lambda: Path("/dev/shm/hidden").write_bytes(bytes(1 << 20)))  # noqa: S108
 
 

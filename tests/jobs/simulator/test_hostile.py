@@ -8,6 +8,7 @@ import errno
 import functools
 import os
 import platform
+import resource
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ import pytest
 
 from jobs.simulator import seccomp
 from jobs.simulator.command import PROXY_PORT
+from jobs.simulator.launcher import disk_use
 from jobs.simulator.layers import PROTECTIONS
 from jobs.simulator.process import SimulatorNotStarted, take_listener
 from jobs.simulator.sandbox import PrivateDirectory
@@ -81,6 +83,26 @@ def test_others_cannot_be_killed(bench: Bench) -> None:
     assert len(attempts) == 3
     assert all("refused" in line for line in attempts)
     assert last == "survived"
+
+
+def test_others_limits_and_files_cannot_be_changed(bench: Bench) -> None:
+    secret = bench.build / "secret"
+    secret.touch(mode=0o600)
+    limits, priority = resource.getrlimit(resource.RLIMIT_CPU), os.getpriority(os.PRIO_PROCESS, 0)
+    with subprocess.Popen(["/bin/sleep", "60"]) as sibling:
+        ended = bench.run("reaches_out", sibling.pid, secret)
+        assert resource.prlimit(sibling.pid, resource.RLIMIT_CPU) == limits
+        assert os.getpriority(os.PRIO_PROCESS, sibling.pid) == priority
+        sibling.kill()
+    assert refusals(bench) == {errno.EPERM}
+    assert ended.exit_status == 0
+    assert secret.stat().st_mode & 0o777 == 0o600
+
+
+def test_every_file_keeps_a_name(bench: Bench) -> None:
+    bench.run("nameless")
+    assert refusals(bench) == {errno.EPERM}
+    assert (bench.directory.cwd / "named").exists()
 
 
 @needs_landlock
@@ -306,11 +328,22 @@ def test_descriptors_that_are_no_exit_are_closed(bench: Bench) -> None:
 # Memory
 
 
-def test_memory_is_limited_for_all_processes_together(bench: Bench) -> None:
+@pytest.mark.parametrize("behaviour", ["hoard", "headless_hoard"])
+def test_memory_is_limited_for_all_processes_together(bench: Bench, behaviour: str) -> None:
     bench.limit(memory_bytes=256 * MIB)
-    ended = bench.run("hoard", 6, 60)
+    ended = bench.run(behaviour, 6, 60)
     assert (ended.signal, ended.stopped_for) == (signal.SIGKILL, "memory_limit")
     assert ended.wall_seconds < 20
+
+
+def test_many_files_do_not_delay_the_look_at_memory() -> None:
+    """A walk that takes seconds must be interrupted for each look at memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(5):
+            Path(folder, str(number)).touch()
+        looks: list[int] = []
+        disk_use(folder, enough=MIB, meanwhile=lambda: looks.append(1))
+    assert len(looks) == 5
 
 
 def test_memory_that_processes_share_counts_once(bench: Bench) -> None:

@@ -343,17 +343,17 @@ def test_disk_use_counts_entries_and_blocks_but_follows_no_link(tmp_path: Path) 
     (tmp_path / "inner" / "large").write_bytes(bytes(100_000))
     (tmp_path / "empty").touch()
     (tmp_path / "link").symlink_to("/usr")
-    assert 110_000 < launcher.disk_use(str(tmp_path), enough=1 << 30) < 130_000
+    assert 110_000 < launcher.disk_use(str(tmp_path), enough=1 << 30, meanwhile=lambda: None) < 130_000
 
 
 def test_the_walk_ends_with_enough(tmp_path: Path) -> None:
     for number in range(100):
         (tmp_path / str(number)).touch()
-    assert launcher.disk_use(str(tmp_path), enough=10_000) == 3 * launcher.ENTRY_BYTES
+    assert launcher.disk_use(str(tmp_path), enough=10_000, meanwhile=lambda: None) == 3 * launcher.ENTRY_BYTES
 
 
 def test_disk_use_of_a_directory_that_is_gone(tmp_path: Path) -> None:
-    assert launcher.disk_use(str(tmp_path / "gone"), enough=1) == 0
+    assert launcher.disk_use(str(tmp_path / "gone"), enough=1, meanwhile=lambda: None) == 0
 
 
 ALONE = """
