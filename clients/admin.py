@@ -32,9 +32,7 @@ class Booking(forms.Form):
 class BookingFields(ActionForm):
     """The same fields beside the list of actions; other actions ignore them."""
 
-    credits = forms.CharField(
-        required=False, help_text="For a correction, use a negative number to take credits away."
-    )
+    credits = forms.CharField(required=False, help_text="A negative correction takes credits away.")
     reason = forms.CharField(required=False)
 
 

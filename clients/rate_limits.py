@@ -1,7 +1,7 @@
 """How many requests a caller may make a minute: submissions and their bytes for each account, reads for each key,
 and requests without a key for each address.
 
-Requests are counted in Redis over the last sixty seconds. While Redis does not answer, nothing is counted or refused.
+Counted in Redis over the last sixty seconds. While Redis does not answer, nothing is counted and nobody is refused.
 """
 
 import math
