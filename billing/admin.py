@@ -1,4 +1,4 @@
-"""Plans and the book in the admin. Accounts and their credits are in `clients.admin`, beside the audit log."""
+"""Plans and the ledger in the admin. Accounts and their credits are in `clients.admin`, beside the audit log."""
 
 from django.contrib import admin
 

@@ -23,16 +23,16 @@ from simservice.facts import ManyRows, ReadOnly
 
 
 class Booking(forms.Form):
-    """What an operator must write for credits to be moved."""
+    """The fields that an operator must fill in to move credits."""
 
     credits = forms.IntegerField()
     reason = forms.CharField(max_length=ledger.MAX_REASON)
 
 
 class BookingFields(ActionForm):
-    """The same as it stands beside the choice of an action; other actions leave it empty."""
+    """The same fields beside the list of actions; other actions ignore them."""
 
-    credits = forms.CharField(required=False, help_text="For a correction, negative to take away.")
+    credits = forms.CharField(required=False, help_text="A negative correction takes credits away.")
     reason = forms.CharField(required=False)
 
 
@@ -43,7 +43,7 @@ class CreditsActions(admin.ModelAdmin):
     actions = ["grant_credits", "correct_credits"]
 
     def has_book_permission(self, request: HttpRequest) -> bool:
-        """Tell whether the user may move credits, which only the ledger writes."""
+        """Return whether the user can move credits, which only the ledger writes."""
         return request.user.has_perm("billing.add_entry")
 
     @admin.display(description="available, purchased and reserved credits")
@@ -55,12 +55,12 @@ class CreditsActions(admin.ModelAdmin):
     def grant_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
         self.book(request, queryset, accounts.grant_credits)
 
-    @admin.action(description="Correct the credits", permissions=["book"])
+    @admin.action(description="Correct credits", permissions=["book"])
     def correct_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
         self.book(request, queryset, accounts.correct_credits)
 
     def book(self, request: HttpRequest, chosen: QuerySet[Account], door: Callable[..., object]) -> None:
-        """Pass what the operator wrote to `door` for each account, and say what happened."""
+        """Call `door` with the operator's input for each account, and report the results."""
         form = Booking(request.POST)
         if not form.is_valid():
             wanted = f"Write a whole number of credits and a reason of at most {ledger.MAX_REASON} characters."
@@ -162,7 +162,7 @@ class ApiKeyAdmin(ManyRows, admin.ModelAdmin):
         if "expires_at" in form.changed_data:
             keys.expire(obj, obj.expires_at, by=audit.operator(request))
 
-    @admin.action(description="Revoke: the keys serve no more", permissions=["change"])
+    @admin.action(description="Revoke keys", permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
         chosen = [key for key in queryset if key.revoked_at is None]
         for key in chosen:

@@ -19,7 +19,7 @@ MAX_LABEL = 300
 
 @dataclass(frozen=True, kw_only=True)
 class Actor:
-    """Who does something to an account, as the log names them, and from which address."""
+    """Who changes an account, as the log names them, and from which address."""
 
     label: str
     user: User | None = None
@@ -34,7 +34,7 @@ COMMAND_LINE = Actor(label="Operator (command line)")
 
 
 def name_of(user: User) -> str:
-    """Return what a person is called: by email address, or by user name without one."""
+    """Return a person's email address, or user name if they have none."""
     return user.email or user.get_username()
 
 
@@ -79,7 +79,7 @@ def record(
 def events_of(
     account: Account, *, actions: Iterable[Action] = (), user_id: int | None = None
 ) -> QuerySet[AuditEvent]:
-    """Return an account's events, those of some actions or of one user only if that is asked."""
+    """Return an account's events, optionally only those of some actions or of one user."""
     found = AuditEvent.objects.filter(account=account)
     if actions:
         found = found.filter(action__in=list(actions))

@@ -24,7 +24,7 @@ class Refused(Exception):
 
 
 class UnverifiedAddress(Refused):
-    """Whoever invites has no verified email address, so nobody could tell who the invitation is from."""
+    """The inviter has no verified email address, so nobody could tell who sent the invitation."""
 
 
 class NotOpen(Exception):
@@ -32,11 +32,11 @@ class NotOpen(Exception):
 
 
 def invite(account: Account, *, email: str, role: Membership.Role, by: Actor) -> tuple[Invitation, str]:
-    """Make an invitation; return it and its token, which cannot be had a second time.
+    """Create an invitation; return it and its token, which cannot be read again.
 
 
-    Raises Refused, and UnverifiedAddress when `by` has no verified email address.
-    An expired invitation of the same address is closed.
+    Closes an expired invitation of the same address. Raises Refused, and UnverifiedAddress if `by` has no verified
+    email address.
     """
     if by.user is None or not members.verified_address(by.user):
         raise UnverifiedAddress("You need a verified email address to invite people.")
@@ -91,7 +91,7 @@ def find(token: str) -> Invitation | None:
 
 
 def owner_address(invitation: Invitation) -> str:
-    """Return a verified address of the account's owners, "" when they have none. One query.
+    """Return a verified address of one of the account's owners, "" if there is none. One query.
 
     The owner who made the invitation comes first.
     """

@@ -75,7 +75,7 @@ def create_key(
 def hold_place(client: Client, user: User) -> None:
     """Keep a user in the client's account until the transaction ends. Raises NotAMember.
 
-    Removing a member can revoke their keys, so no key of theirs may appear behind its back.
+    Removing a member can revoke their keys, so no new key may appear meanwhile.
     """
     own = Membership.objects.filter(account_id=client.account_id, user=user)
     if own.select_for_update(no_key=True).values_list("pk").first() is None:
@@ -91,7 +91,7 @@ def rename(key: ApiKey, name: str, *, by: Actor) -> None:
 
 @transaction.atomic
 def expire(key: ApiKey, expires_at: datetime | None, *, by: Actor) -> None:
-    """Change when a key expires; None: never."""
+    """Change when a key expires; None means never."""
     ApiKey.objects.filter(pk=key.pk).update(expires_at=expires_at)
     record(
         Action.KEY_EXPIRY_CHANGED, key, by=by, expires=f"{expires_at:%Y-%m-%d %H:%M} UTC" if expires_at else None
@@ -99,7 +99,7 @@ def expire(key: ApiKey, expires_at: datetime | None, *, by: Actor) -> None:
 
 
 def revoke(key: ApiKey, *, by: Actor) -> None:
-    """Revoke a key. Revoking it again changes nothing."""
+    """Revoke a key; do nothing if it is already revoked."""
     revoke_all(ApiKey.objects.filter(pk=key.pk), by=by)
 
 

@@ -36,7 +36,7 @@ def members_of(account: Account) -> QuerySet[Membership]:
 
 
 def verified_address(user: User) -> str:
-    """Return the email address that a user has proved to own, "" when there is none. One query."""
+    """Return a user's verified email address, "" if there is none. One query."""
     found = EmailAddress.objects.get_verified(user)
     return found.email if found else ""
 
@@ -58,7 +58,7 @@ def change_role(account: Account, member_id: int, role: Role, *, by: Actor) -> M
 
 @transaction.atomic
 def remove(account: Account, member_id: int, *, by: Actor, revoke_keys: bool) -> Membership | None:
-    """Take a member out of an account, and revoke the active keys they created there if that is wanted.
+    """Remove a member from an account; optionally revoke the active keys that they created there.
 
     None when there is no such member any more. Raises LastOwner.
     """

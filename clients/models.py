@@ -122,12 +122,12 @@ class Invitation(models.Model):
 class AuditEvent(models.Model):
     """A change to an account: who made it, when, and from which address.
 
-    Written once in the transaction of the change, and never changed or deleted (a trigger prevents it). There is no
-    foreign key to users: the event outlives them, and deleting one changes no event.
+    Written in the transaction of the change, and never changed or deleted (a trigger prevents that). There is no
+    foreign key to users, because events must survive the deletion of a user.
     """
 
     class Action(models.TextChoices):
-        """What was done. The first word tells what `target_id` is the id of; details are in parentheses."""
+        """What was done. The first word names the object of `target_id`; details are in parentheses."""
 
         # A key was created (client, name).
         KEY_CREATED = "key.created"
@@ -141,7 +141,7 @@ class AuditEvent(models.Model):
         CLIENT_CREATED = "client.created"
         # A client's webhook was set up or enabled again, with a new secret (host).
         WEBHOOK_ENABLED = "webhook.enabled"
-        # Events go to another address from now on (host).
+        # A client's webhook got another address (host).
         WEBHOOK_ADDRESS_CHANGED = "webhook.address_changed"
         # The signing secret was replaced (hours for which the old one still signs).
         WEBHOOK_SECRET_ROTATED = "webhook.secret_rotated"  # noqa: S105 - no password
@@ -183,12 +183,12 @@ class AuditEvent(models.Model):
     action = models.CharField(max_length=32, choices=Action)
     # The user who acted; null for an API key, a command or the system.
     user_id = models.BigIntegerField(null=True)
-    # Who acted, as they were called then.
+    # The actor's name at the time.
     actor = models.CharField(max_length=300)
     # Where the request came from; null when there was no request.
     address = models.GenericIPAddressField(null=True)
     target_id = models.BigIntegerField(null=True)
-    # What was changed, as it was called then.
+    # The name of the changed object at the time.
     target = models.CharField(max_length=300, blank=True)
     details = models.JSONField(default=dict)
 

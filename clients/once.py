@@ -22,7 +22,7 @@ class TooOld(Exception):
 
 
 def signer() -> signing.TimestampSigner:
-    """Return what signs tokens with `SECRET_KEY`, and also accepts those of `SECRET_KEY_FALLBACKS`."""
+    """Return a signer that signs with `SECRET_KEY` and also accepts `SECRET_KEY_FALLBACKS`."""
     return signing.TimestampSigner(salt="clients.once")
 
 

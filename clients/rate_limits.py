@@ -1,7 +1,7 @@
 """How many requests a caller may make a minute: submissions and their bytes for each account, reads for each key,
 and requests without a key for each address.
 
-Counted in Redis over the last sixty seconds. While Redis does not answer nothing is counted and nobody is refused.
+Counted in Redis over the last sixty seconds. While Redis does not answer, nothing is counted and nobody is refused.
 """
 
 import math
@@ -48,7 +48,7 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """What a limit has counted in the last minute, and from when, in Unix seconds, it allows one request more."""
+    """A limit's count of the last minute, and the Unix time from which it allows one more request."""
 
     used: int
     limit: int
@@ -84,12 +84,12 @@ class RateLimits(BaseThrottle):
 
 
 def is_chunked(request: HttpRequest | Request) -> bool:
-    """Tell whether a body comes without its length, so that it has to be counted once it has been read."""
+    """Return whether a body comes without its length, so that it must be counted after reading."""
     return "HTTP_TRANSFER_ENCODING" in request.META
 
 
 def length_of(request: HttpRequest | Request) -> int:
-    """Return how many bytes a request's body has, as it declares."""
+    """Return the declared length of a request's body in bytes."""
     return int(request.META.get("CONTENT_LENGTH") or 0)
 
 
@@ -99,7 +99,7 @@ def submission_limit(account: Account) -> Limit:
 
 
 def byte_limit(account: Account) -> Limit:
-    """Return the limit of the bytes of those submissions."""
+    """Return the limit on the bytes of those submissions."""
     return Limit("bytes", account.pk, RateLimitItemPerMinute(account.plan.submission_bytes_per_minute))
 
 
@@ -124,13 +124,13 @@ def limited_by_address(view: View) -> View:
 
 
 def public_limit(address: str) -> Limit:
-    """Return the limit that an address shares with the others of its network."""
+    """Return the limit that an address shares with its network."""
     item = RateLimitItemPerMinute(settings.PUBLIC_REQUESTS_PER_MINUTE)
     return Limit("public", network_of(address), item, scope="address")
 
 
 def network_of(address: str) -> str:
-    """Return what one subscriber has: an IPv4 address, or the 64 bits that begin an IPv6 address."""
+    """Return a subscriber's network: an IPv4 address, or the first 64 bits of an IPv6 address."""
     parsed = ip_address(address)
     ipv4 = parsed if isinstance(parsed, IPv4Address) else parsed.ipv4_mapped
     return str(ipv4 or ip_network((int(parsed) >> 64 << 64, 64)))
@@ -150,7 +150,7 @@ def spend(request: HttpRequest | Request, limit: Limit) -> None:
 def spend_bytes(account: Account, length: int) -> None:
     """Count the bytes of a submission. Raises RateLimitExceeded.
 
-    A body that is larger than the limit takes all of it, so it passes once nothing else was sent for a minute.
+    A body larger than the limit uses all of it, so it passes if nothing else was sent for a minute.
     """
     limit = byte_limit(account)
     cost = min(length, limit.item.amount)
@@ -159,12 +159,12 @@ def spend_bytes(account: Account, length: int) -> None:
 
 
 def hit(limit: Limit, cost: int = 1) -> bool:
-    """Count against a limit, and tell whether it allows that; it does while Redis does not answer."""
+    """Count against a limit; return whether it allows that. It always does while Redis does not answer."""
     return ask(lambda: limiter().hit(limit.item, limit.kind, str(limit.who), cost=cost), otherwise=True)
 
 
 def refusal(limit: Limit, cost: int = 1) -> RateLimitExceeded:
-    """Return the error of a request that a limit does not allow."""
+    """Return the error for a request over a limit."""
     RATE_LIMITED.labels(limit.kind).inc()
     return RateLimitExceeded(
         {"scope": limit.scope, "limit": limit.kind}, headers={"Retry-After": str(wait_seconds(limit, cost))}
@@ -172,9 +172,9 @@ def refusal(limit: Limit, cost: int = 1) -> RateLimitExceeded:
 
 
 def wait_seconds(limit: Limit, cost: int) -> int:
-    """Return when the limit allows `cost` more, in seconds from now: at least 1, and 1 when Redis does not answer.
+    """Return in how many seconds the limit allows `cost` more: at least 1, and 1 if Redis does not answer.
 
-    The count of the minute before fades away evenly; after that, so does the count of this one.
+    The count of the previous minute fades evenly; after that, so does the count of this one.
     """
     storage, key, period = (
         limiter().storage,

@@ -67,8 +67,8 @@ def account_page(
 ) -> Callable[[PageView[P]], Callable[..., HttpResponseBase]]:
     """Make a view `(request, place, …)` a page of the account that its path names.
 
-    GET is for those who have at least the role `read`, and for nobody when `get` is False; POST for those who have
-    at least the role `post`, and for nobody when that is None. Costs a query beside those for session and user.
+    GET requires at least the role `read`, and is not allowed if `get` is False. POST requires at least the role
+    `post`, and is not allowed if that is None. Costs one query besides those for session and user.
     """
     methods = (["GET", "HEAD"] if get else []) + (["POST"] if post else [])
 

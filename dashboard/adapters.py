@@ -1,4 +1,4 @@
-"""How django-allauth is fitted in: who may sign up, what a new user gets, and how second factors are kept."""
+"""Adapters for django-allauth: who can sign up, what a new user gets, and how second factors are stored."""
 
 import logging
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class PeopleAdapter(DefaultAccountAdapter):
     """Accounts of people, and the mail they get."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
-        """Let strangers in if the deployment does, and always whoever was invited."""
+        """Return whether sign-up is open: if the deployment allows it, and always with an invitation."""
         return settings.ALLOW_SIGNUP or invited.to(request) is not None
 
     def save_user(self, request: HttpRequest, user: User, form: Any, commit: bool = True) -> User:  # noqa: FBT001, FBT002
@@ -43,7 +43,7 @@ class PeopleAdapter(DefaultAccountAdapter):
         with transaction.atomic():
             one_at_a_time()
             if User.objects.filter(email__iexact=form.cleaned_data["email"]).exists():
-                messages.info(request, "There is a user with this address now. Please log in.")
+                messages.info(request, "A user with this address already exists. Log in instead.")
                 raise ImmediateHttpResponse(redirect("account_login"))
             saved: User = super().save_user(request, user, form, commit)
             if invited.to(request) is None:
@@ -51,14 +51,14 @@ class PeopleAdapter(DefaultAccountAdapter):
         return saved
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
-        """Send a mail; one that cannot be sent is logged, and what it was about stands nevertheless."""
+        """Send a mail. If it cannot be sent, log that; what it reports stays done."""
         try:
             super().send_mail(template_prefix, email, context)
         except mails.FAILURES:
             logger.exception("a mail (%s) could not be sent", template_prefix)
 
     def should_send_confirmation_mail(self, request: HttpRequest, email_address: Any, signup: bool) -> bool:  # noqa: ARG002, FBT001
-        """Tell whether to ask for an address's confirmation: not where no mail would come."""
+        """Return whether to verify an address: only if mail can be sent."""
         return mails.are_sent()
 
     def get_email_confirmation_url(self, request: HttpRequest, emailconfirmation: Any) -> str:
@@ -66,9 +66,9 @@ class PeopleAdapter(DefaultAccountAdapter):
         return base_url(request) + reverse("account_confirm_email", args=[emailconfirmation.key])
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
-        """Return what failed logins are counted by: the login and the address together.
+        """Return the key by which failed logins are counted: login and address together.
 
-        Counted by the login alone, a stranger's wrong guesses would lock its owner out.
+        If only the login counted, a stranger's wrong guesses would lock out its owner.
         """
         login = credentials.get("email") or credentials.get("username") or ""
         return f"{login.lower()}:{ratelimit.get_ip(request)}"
@@ -82,7 +82,7 @@ class SecondFactorAdapter(DefaultMFAAdapter):
         return sealing.seal(text, purpose=Purpose.SECOND_FACTORS)
 
     def decrypt(self, encrypted_text: str) -> str:
-        """Return a secret again; without its key, end the request with a page that says so."""
+        """Decrypt a secret; if no key decrypts it, end the request with a page that says so."""
         try:
             return sealing.unseal(encrypted_text, purpose=Purpose.SECOND_FACTORS)
         except InvalidToken:
@@ -93,11 +93,11 @@ class SecondFactorAdapter(DefaultMFAAdapter):
 
 UNREADABLE_FACTOR = {
     "status": 503,
-    "message": "Your second factor cannot be checked at the moment. Try again later, or contact the operators.",
+    "message": "Your second factor cannot be checked at the moment. Try again later or contact the operator.",
 }
 
 
-# Where allauth keeps the secret of each kind
+# Where allauth stores the secret of each kind
 SECRET_OF = {Authenticator.Type.TOTP: "secret", Authenticator.Type.RECOVERY_CODES: "seed"}
 
 
@@ -110,7 +110,7 @@ def sealed_factors() -> Iterator[Sealed]:
 
 
 def swap_factor(pk: int, old: dict[str, Any], name: str, new: str) -> bool:
-    """Replace a second factor's secret; False when its data has changed, as when a recovery code is used."""
+    """Replace a second factor's secret. Return False if its data has changed, for example by a used code."""
     return bool(Authenticator.objects.filter(pk=pk, data=old).update(data={**old, name: new}))
 
 

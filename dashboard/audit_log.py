@@ -57,7 +57,7 @@ SENTENCES = {
     Action.ACCOUNT_PLAN_CHANGED: "Changed the plan from {old} to {new}",
     Action.ACCOUNT_RENAMED: "Renamed the account from {old} to {new}",
     Action.ACCOUNT_SUSPENDED: "Suspended the account",
-    Action.ACCOUNT_RESUMED: "Lifted the suspension of the account",
+    Action.ACCOUNT_RESUMED: "Lifted the account's suspension",
     Action.CREDITS_GRANTED: "Granted {credits} credits: {reason}",
     Action.CREDITS_CORRECTED: "Corrected the balance by {credits} credits: {reason}",
     Action.JOB_CANCELLED: "Cancelled job {target}",
@@ -69,7 +69,7 @@ INSTEAD_OF_NOTHING = {"name": "no name", "expires": "never"}
 
 @account_page(read=Role.OWNER)
 def audit_log(request: HttpRequest, place: Place) -> HttpResponse:
-    """List what was changed, the newest first."""
+    """List changes, newest first."""
     group, user_id = asked(request)
     events = audit.events_of(place.account, actions=group.actions, user_id=user_id)
     page = page_of(request, events, account_id=place.account.pk)
@@ -86,7 +86,7 @@ def audit_log(request: HttpRequest, place: Place) -> HttpResponse:
 
 
 def asked(request: HttpRequest) -> tuple[Group, int | None]:
-    """Return the group of actions and the user that the list is narrowed to. Raises Http404."""
+    """Return the group of actions and the user that the list is filtered by. Raises Http404."""
     groups = {group.name: group for group in GROUPS}
     about, by = request.GET.get("about", ""), request.GET.get("by", "")
     if about not in groups or not (by == "" or (by.isascii() and by.isdigit() and len(by) <= MOST_DIGITS)):
@@ -95,7 +95,7 @@ def asked(request: HttpRequest) -> tuple[Group, int | None]:
 
 
 def sentence(event: AuditEvent) -> str:
-    """Return what an event says in words."""
+    """Return the sentence that describes an event."""
     told: defaultdict[str, object] = defaultdict(lambda: "?", target=event.target)
     told.update({name: value or INSTEAD_OF_NOTHING.get(name, value) for name, value in event.details.items()})
     return SENTENCES[Action(event.action)].format_map(told)

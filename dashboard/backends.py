@@ -1,4 +1,4 @@
-"""Finding the user of a login with the same work for known and unknown logins."""
+"""Find the user of a login, with the same work for known and unknown logins."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from django.http import HttpRequest
 
 
 class LoginBackend(AuthenticationBackend):
-    """Logs in by user name or email address, with one query and one password hash for every attempt.
+    """Login by user name or email address, with one query and one password hash for every attempt.
 
-    django-allauth's own looks an address up twice and hashes each time, so a known one takes twice as long.
+    django-allauth's own backend looks up an address twice and hashes each time, so a known one takes twice as long.
     """
 
     def _authenticate(self, request: HttpRequest | None, **credentials: Any) -> User | None:  # noqa: ARG002
@@ -22,9 +22,9 @@ class LoginBackend(AuthenticationBackend):
 
 
 def find_user(login: str) -> User | None:
-    """Return the user whose name or address a login is, case aside. One query.
+    """Return the user with this name or address, ignoring case. One query.
 
-    Of several, it is the one of this name, then the one who verified the address, then the oldest.
+    Of several users, a matching name comes first, then a verified address, then the oldest user.
     """
     proved = EmailAddress.objects.filter(user=OuterRef("pk"), email__iexact=login, verified=True)
     users = User.objects.filter(Q(username__iexact=login) | Q(email__iexact=login))
@@ -38,15 +38,14 @@ def find_user(login: str) -> User | None:
 
 
 def users_of(email: str) -> list[User]:
-    """Return the users with this address, case aside. One query.
+    """Return the users with this address, ignoring case. One query.
 
-    There are several only if an operator gave it to several. An address that a user only asked to change to does
-    not count.
+    There are several only if an operator gave several users this address. Pending address changes do not count.
     """
     users = User.objects.filter(email__iexact=email).order_by("pk")
     return [user for user in users if user.email.lower() == email.lower()]
 
 
 def rank(user: User, login: str) -> int:
-    """Return how well a login fits a user's name; the least fits best."""
+    """Return how well a login matches a user; lower is better."""
     return (user.username != login) + (user.username.lower() != login.lower())

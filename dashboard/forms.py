@@ -1,4 +1,4 @@
-"""What all forms need, and the forms of logging in, in our words."""
+"""Helpers for all forms, and the login and sign-up forms."""
 
 from typing import Any
 
@@ -25,9 +25,9 @@ class EnterForm(LoginForm):
 
 
 class JoinForm(SignupForm):
-    """Sign-up in two steps: the address alone, then the password on the page of the mailed link (`sign_up.py`).
+    """Sign-up in two steps: the address, then the password on the page of the mailed link (`sign_up.py`).
 
-    Where no mail is sent, it is one step, and a known address is refused.
+    Without mail, it is a single step that refuses known addresses.
     """
 
     def __init__(self, *args: Any, proven: str | None = None, **kwargs: Any) -> None:
@@ -45,7 +45,7 @@ class JoinForm(SignupForm):
         return value if self.asks_for_link else str(super().validate_unique_email(value))
 
     def try_save(self, request: HttpRequest) -> tuple[User | None, HttpResponse | None]:
-        """Make the user, or have the link mailed and say so."""
+        """Create the user, or have the link mailed and say so."""
         if self.asks_for_link:
             sign_up.request_link(request, self.cleaned_data["email"])
             return None, redirect("account_email_verification_sent")

@@ -22,9 +22,9 @@ logger = logging.getLogger(__name__)
 
 FAILURES = (OSError, SMTPException)
 QUEUE = "control"
-# A request for a mail that no worker has taken by then is dropped.
+# Mail requests that no worker takes within this time are dropped.
 WAITS_SECONDS = 600
-# Between two mails of one kind to one address, so that nobody's mailbox is flooded.
+# Between two mails of one kind to one address, so that mailboxes are not flooded.
 PAUSE_SECONDS = 60
 
 
@@ -46,9 +46,9 @@ def send(template: str, *, to: str, subject: str, context: dict[str, Any]) -> bo
 
 
 def request(request: HttpRequest, task: str, **fields: Any) -> None:
-    """Have a worker write a mail, so that the time of a request does not depend on what the mail says.
+    """Have a worker write a mail, so that the duration of a request does not depend on the mail.
 
-    Raises ImmediateHttpResponse, back to the form, when no worker can be asked.
+    Raises ImmediateHttpResponse, which redirects to the form, if the broker does not answer.
     """
     if not are_sent():
         return
@@ -61,7 +61,7 @@ def request(request: HttpRequest, task: str, **fields: Any) -> None:
 
 
 def send_seldom(template: str, *, to: str, subject: str, context: dict[str, Any]) -> bool:
-    """Send one mail unless the address just got one of the same template; its links still work."""
+    """Send a mail unless the address just got one of the same template, whose links still work."""
     key = f"mail:{template}:{hashlib.sha256(to.lower().encode()).hexdigest()}"
     if not cache.add(key, value=True, timeout=PAUSE_SECONDS):
         return False

@@ -1,4 +1,4 @@
-"""Resetting a password by a mailed link, which only the owner of a known address gets."""
+"""Password reset with a mailed link, which only the owner of a known address gets."""
 
 from allauth.account.forms import default_token_generator
 from allauth.account.utils import user_pk_to_url_str

@@ -17,14 +17,14 @@ from dashboard.access import Place, account_page
 from dashboard.forms import sent
 from simservice.api.addresses import base_url
 
-LAST_OWNER = "An account keeps at least one owner. Make somebody else an owner first."
+LAST_OWNER = "An account needs at least one owner. Make somebody else an owner first."
 SHOWN_KEYS = 50
 # The least first.
 ROLES = [(role.value, role.label) for role in (Role.VIEWER, Role.MEMBER, Role.OWNER)]
 
 
 class InviteForm(forms.Form):
-    email = forms.EmailField(label="E-mail address", max_length=254, widget=forms.EmailInput())
+    email = forms.EmailField(label="Email address", max_length=254, widget=forms.EmailInput())
     role = forms.ChoiceField(label="Role", choices=ROLES, initial=Role.MEMBER)
 
 
@@ -55,7 +55,7 @@ def people(request: HttpRequest, place: Place) -> HttpResponse:
 
 
 def show_invitation(request: HttpRequest, place: Place, made: Invitation, token: str) -> HttpResponse:
-    """Send an invitation's link, and show it to whoever made it: this once."""
+    """Send an invitation's link, and show it once to its creator."""
     link = base_url(request) + reverse("invitation", args=[token])
     context = {"section": "people", "place": place, "invitation": made, "link": link}
     context["owner"] = invitations.owner_address(made)
@@ -66,11 +66,11 @@ def show_invitation(request: HttpRequest, place: Place, made: Invitation, token:
 
 @account_page(post=Role.OWNER, get=False)
 def revoke_invitation(request: HttpRequest, place: Place, invitation_id: int) -> HttpResponse:
-    """Close an invitation."""
+    """Revoke an invitation."""
     found = invitations.revoke(place.account, invitation_id, by=place.actor)
     if found is None:
         raise Http404
-    messages.success(request, f"The invitation of {found.email} is no longer open.")
+    messages.success(request, f"Invitation of {found.email} revoked.")
     return redirect("people", place.account.name)
 
 
@@ -108,7 +108,7 @@ def leave(request: HttpRequest, place: Place) -> HttpResponse:
 
 
 def take_out(request: HttpRequest, place: Place, leaving: Membership, *, told: str, then: str) -> HttpResponse:
-    """Show which keys somebody who leaves has created, and what happens to them; or do it. Raises Http404."""
+    """Show the active keys of a member who leaves; on POST, remove the member. Raises Http404."""
     if request.method != "POST":
         created = keys.active_keys_of(leaving.user, place.account)
         context = {
@@ -133,7 +133,7 @@ def take_out(request: HttpRequest, place: Place, leaving: Membership, *, told: s
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def invitation(request: HttpRequest, token: str) -> HttpResponse:
-    """Show an invitation to whoever has its link; accept it for somebody who is logged in."""
+    """Show an invitation to anyone with its link; accept it for a user who is logged in."""
     found = invitations.find(token)
     if found is None:
         return render(request, "account/invitation_closed.html", status=404)
@@ -148,7 +148,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
     except invitations.NotOpen:
         return render(request, "account/invitation_closed.html", status=404)
     invited.forget(request)
-    messages.success(request, f"You are {membership.get_role_display().lower()} of {found.account} now.")
+    messages.success(request, f"You are now {membership.get_role_display().lower()} of {found.account}.")
     return redirect("overview", found.account.name)
 
 

@@ -1,4 +1,4 @@
-"""Signing up by a mailed link, so that only the owner of an address learns whether it is known."""
+"""Sign-up with a mailed link, so that only the owner of an address learns whether it is known."""
 
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ VALID_FOR = timedelta(days=3)
 
 
 class Proof(NamedTuple):
-    """What a link proves: who opens it reads the mail of an address, and came with an invitation, or none."""
+    """What a link proves: its user can read the mail of an address, and may have an invitation."""
 
     email: str
     invitation: int | None
@@ -43,7 +43,7 @@ def request_link(request: HttpRequest, email: str) -> None:
 
 
 def mail_link(*, email: str, base: str, wanted: str, invitation: int | None) -> bool:
-    """Mail an address the link to finish signing up, or tell its owner that there is an account already."""
+    """Mail the link to finish signing up, or tell the owner of the address that they have an account."""
     context: dict[str, Any] = {"base": base, "days": VALID_FOR.days}
     if backends.users_of(email):
         subject = f"You already have an account at {settings.SERVICE_BRAND}"
@@ -57,7 +57,7 @@ def mail_link(*, email: str, base: str, wanted: str, invitation: int | None) -> 
 
 
 def read(token: str) -> Proof | None:
-    """Return what a link proves; None for one that is too old or was never sent."""
+    """Return what a link proves; None if it has expired or is invalid."""
     try:
         return Proof(*signing.loads(token, salt=SALT, max_age=VALID_FOR))
     except signing.BadSignature:
@@ -65,7 +65,7 @@ def read(token: str) -> Proof | None:
 
 
 class FinishView(SignupView):
-    """The page of a link: it asks for a password and makes the user, whose address is verified."""
+    """The page of a link: it asks for a password and creates the user with a verified address."""
 
     def dispatch(self, request: HttpRequest, *args: Any, token: str, **kwargs: Any) -> HttpResponseBase:
         proof = read(token)

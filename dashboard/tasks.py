@@ -1,4 +1,4 @@
-"""Celery tasks of the pages: mail to people, and the removal of old sessions."""
+"""Celery tasks for the pages: mail to people, and the removal of old sessions."""
 
 import logging
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from simservice.celery import app
 
 logger = logging.getLogger(__name__)
 
-# A mail server that hangs must not keep the worker's threads from the sweep.
+# A mail server that hangs must not block the worker's threads, which also run the sweep.
 senders = ThreadPoolExecutor(max_workers=2, thread_name_prefix="mail")
 room = BoundedSemaphore(1_000)
 
@@ -36,7 +36,7 @@ def mail_reset_link(*, email: str, base: str) -> None:
 
 
 def in_background(write: Callable[[], object]) -> None:
-    """Write a mail in a thread of its own; drop it when a thousand others wait already."""
+    """Write a mail in a separate thread; drop it if a thousand others are waiting."""
     if room.acquire(blocking=False):
         senders.submit(written, write)
     else:
@@ -44,7 +44,7 @@ def in_background(write: Callable[[], object]) -> None:
 
 
 def written(write: Callable[[], object]) -> None:
-    """Write a mail, with a database connection that ends with it."""
+    """Write a mail with its own database connection."""
     try:
         write()
     except DatabaseError:

@@ -132,14 +132,14 @@ def discard(artifacts: list[Artifact]) -> None:
 
 @dataclass(frozen=True)
 class Opened:
-    """An artifact to be read once: without a place its compressed file, otherwise a part of its content."""
+    """An artifact to be read once: its compressed file if there is no place, otherwise a part of its content."""
 
     stored: IO[bytes]
     place: seekable_gzip.Place | None = None
     size: int = 0
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield all of it, and close the file."""
+        """Yield all bytes, then close the file."""
         with self.stored:
             if self.place is None:
                 yield from iter(lambda: self.stored.read(CHUNK_BYTES), b"")
@@ -153,15 +153,15 @@ class Opened:
 def open_compressed(artifact: Artifact) -> Opened:
     """Open an artifact's compressed file.
 
-    Raises FileNotFoundError when the storage has it no more, another OSError when the storage does not answer.
+    Raises FileNotFoundError if the storage no longer has it, another OSError if the storage does not answer.
     """
     return Opened(cast(IO[bytes], default_storage.open(artifact.storage_name)))
 
 
 def open_part(artifact: Artifact, *, start: int, stop: int) -> Opened:
-    """Open an artifact's content from byte `start` up to `stop`. Raises as `open_compressed` does.
+    """Open an artifact's content from byte `start` up to `stop`. Raises like `open_compressed`.
 
-    At most one segment before the part is decompressed; files of earlier versions are, from their beginning.
+    Decompresses at most one segment before the part, or everything before it in files of earlier versions.
     """
     storage, header = cast(storages.ArtifactStorage, default_storage), b""
     if start >= seekable_gzip.SEGMENT_BYTES:

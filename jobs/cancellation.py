@@ -52,9 +52,9 @@ def cancel(job: Job, *, by: Actor) -> Cancellation:
 
 
 def record(job: Job, *, by: Actor) -> None:
-    """Write an audit event, unless the API key that submitted the job cancels it.
+    """Write an audit event unless the job is cancelled by the API key that submitted it.
 
-    A job does not record which user submitted it on the dashboard, so every cancel by a user is written.
+    A job does not record which user submitted it on the dashboard, so every cancellation by a user is written.
     """
     if by.key_id is None or by.key_id != job.api_key_id:
         audit.record(job.account_id, Action.JOB_CANCELLED, by=by, target_id=job.pk, target=job)

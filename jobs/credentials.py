@@ -74,7 +74,7 @@ def kept() -> list[int]:
 
 
 def sealed_credentials() -> Iterator[Sealed]:
-    """Yield the encrypted credentials that Redis has. Raises RedisError."""
+    """Yield the encrypted credentials in Redis. Raises RedisError."""
     for job_id in kept():
         text = redis().get(key_of(job_id))
         if text is not None:
@@ -84,7 +84,7 @@ def sealed_credentials() -> Iterator[Sealed]:
 
 
 def swap(job_id: int, old: str, new: str) -> bool:
-    """Replace a job's encrypted credentials, which keep their time to live; False when they have changed."""
+    """Replace a job's encrypted credentials and keep their time to live. Return False if they have changed."""
     return bool(redis().eval(SWAP, 1, key_of(job_id), old, new))
 
 

@@ -1,4 +1,4 @@
-"""The one network exit of a simulator: an HTTP CONNECT proxy that reaches the game platform's hosts alone.
+"""The only network exit of a simulator: an HTTP CONNECT proxy that reaches only the game platform's hosts.
 
 The simulator connects inside its own network namespace; the proxy connects onward in the worker's. Nothing that the
 simulator sends is trusted: a name is checked against a list, resolved here, and connected to only if every address
@@ -25,17 +25,17 @@ from webhooks.sending import MOST_ADDRESSES, ask_resolver
 
 logger = logging.getLogger(__name__)
 
-# SimulationCraft reuses one curl handle, which keeps up to 5 connections.
+# SimulationCraft reuses one curl handle, which keeps up to 5 connections open.
 MAX_TUNNELS = 8
 # With the tunnels, these are all the descriptors that a run can hold; further connections wait in the kernel.
 MAX_OPEN_CONNECTIONS = 32
-# One kept connection carries many requests, so even an import of a guild needs few.
+# One connection carries many requests, so even a guild import needs few.
 MAX_CONNECTIONS = 200
-# After so many, refused ones included, the listener closes: a flood must not cost the worker CPU time.
+# After this many, including refused ones, the listener closes: a flood must not cost the worker CPU time.
 MAX_ACCEPTED = 2_000
 # Each response is one JSON document; this leaves room for a large guild.
 MAX_DOWNLOAD_BYTES = 64 << 20
-# Requests have no bodies to speak of.
+# Requests have almost no bodies.
 MAX_UPLOAD_BYTES = 8 << 20
 # A read counts as at least this many bytes, so that single bytes reach the limit before they cost much CPU time.
 MIN_COUNTED_BYTES = 256
@@ -43,13 +43,13 @@ MIN_COUNTED_BYTES = 256
 MAX_HEAD_BYTES = 8 << 10
 # The simulator is on the same machine and sends the head in one piece.
 HEAD_SECONDS = 5.0
-# Name and connection together; SimulationCraft gives up on a request after 15 s.
+# For name lookup and connection together; SimulationCraft gives up on a request after 15 s.
 CONNECT_SECONDS = 10.0
-# Without a byte either way; longer than a request may take, short enough to free an abandoned tunnel.
+# Idle time in both directions: longer than a request takes, short enough to free an abandoned tunnel.
 IDLE_SECONDS = 30.0
-# Memory per direction of a tunnel: nothing more is read until this is written.
+# Memory per direction of a tunnel: nothing more is read until this much is written.
 CHUNK_BYTES = 16 << 10
-# Enough to see what a run tried; a hostile one cannot flood the log.
+# Enough to see what a run tried, without letting it flood the log.
 MAX_LOG_LINES = 5
 LOOKUP_POLL_SECONDS = 0.02
 SHOWN_HOST_CHARACTERS = 100
@@ -59,7 +59,7 @@ BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 REQUEST_LINE = re.compile(r"(?P<method>[!-~]+) (?P<target>[!-~]+) HTTP/1\.[01]")
 HEADER_LINE = re.compile(r"(?P<name>[!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t -~\x80-\xff]*")
 AUTHORITY = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
-# A CONNECT request has no body (RFC 9110, 9.3.6); these would announce one.
+# A CONNECT request has no body (RFC 9110, 9.3.6); these headers would announce one.
 BODY_HEADERS = {"content-length", "transfer-encoding"}
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
@@ -76,24 +76,24 @@ class Rejected(Exception):
 
 
 class ByteBudget:
-    """The bytes that all tunnels of a run may still carry in one direction."""
+    """The remaining bytes of a run's tunnels in one direction."""
 
     def __init__(self, limit: int) -> None:
         self.left = limit
 
     def spend(self, count: int) -> None:
-        """Take bytes that were read. Raises Rejected when the limit is exceeded."""
+        """Count bytes that were read. Raises Rejected if the limit is exceeded."""
         self.left -= max(count, MIN_COUNTED_BYTES)
         self.require()
 
     def require(self) -> None:
         """Raise Rejected if the limit was exceeded."""
         if self.left < 0:
-            raise Rejected(HTTPStatus.TOO_MANY_REQUESTS, "The byte limit of this run is reached.")
+            raise Rejected(HTTPStatus.TOO_MANY_REQUESTS, "The byte limit of this run was reached.")
 
 
 def require_public_names(hosts: Collection[str]) -> None:
-    """Check the setting `GAME_API_HOSTS`. Raises ImproperlyConfigured unless every entry is a public host name."""
+    """Check `GAME_API_HOSTS`. Raises ImproperlyConfigured unless every entry is a public host name."""
     for host in hosts:
         if not is_public_name(host.lower()):
             raise ImproperlyConfigured(
@@ -103,7 +103,7 @@ def require_public_names(hosts: Collection[str]) -> None:
 
 
 def is_public_name(host: str) -> bool:
-    """Return whether this is a full name of the public internet, in lower case, and not an address."""
+    """Return whether this is a fully qualified public name in lower case, and not an address."""
     if addresses.NUMBER.match(host.rpartition(".")[2]):
         return False
     try:
@@ -114,7 +114,7 @@ def is_public_name(host: str) -> bool:
 
 
 def resolve_host(host: str) -> Future[list[str]]:
-    """Return the future addresses of a host's HTTPS service."""
+    """Return a future of the addresses of a host's HTTPS service."""
     return ask_resolver(host, HTTPS_PORT)
 
 
@@ -147,8 +147,9 @@ async def connect_to_address(address: str) -> socket.socket:
 class GameApiProxy:
     """Let one simulator reach the game platform's hosts, and nothing else.
 
-    One thread serves all connections. It owns the listener, and ends with the `with` block: tunnels are closed at
-    once. Only a lookup that hangs in the system's resolver can outlive it, as a daemon thread without descriptors.
+    One thread serves all connections and owns the listener. It ends with the `with` block, and closes tunnels at
+    once. Only a lookup that hangs in the system's resolver can outlive it, as a daemon thread without
+    descriptors.
     """
 
     def __init__(
@@ -169,7 +170,7 @@ class GameApiProxy:
         self.log_lines = 0
 
     def __enter__(self) -> Self:
-        """Start to accept connections."""
+        """Start accepting connections."""
         self.listener.settimeout(0)
         self.loop = asyncio.new_event_loop()
         self.serving = self.loop.create_task(self.serve())
@@ -179,7 +180,7 @@ class GameApiProxy:
 
     def __exit__(self, *_: object) -> None:
         """Close the listener and all connections."""
-        # The loop is closed already if an error of ours ended the thread.
+        # The loop is already closed if an internal error ended the thread.
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self.serving.cancel)
         self.thread.join()
@@ -196,7 +197,7 @@ class GameApiProxy:
                 await self.open_connections.acquire()
                 peer = await self.accept()
                 task = handling.create_task(self.handle(peer, number=number))
-                # A task that is cancelled before its first step runs none of its own cleanup.
+                # A task that is cancelled before its first step does not run its own cleanup.
                 task.add_done_callback(partial(self.close, peer))
             self.listener.close()
             self.log(f"the listener is closed after {MAX_ACCEPTED} connections")
@@ -210,7 +211,7 @@ class GameApiProxy:
             except BlockingIOError:
                 await self.wait_for_connection()
             except OSError as error:
-                # Out of descriptors, or a connection that is gone already.
+                # Out of descriptors, or the connection is already gone.
                 self.log(f"accept failed: {error.strerror}")
                 await asyncio.sleep(1)
             else:
@@ -218,7 +219,7 @@ class GameApiProxy:
                 return peer
 
     async def wait_for_connection(self) -> None:
-        """Return when the listener has a connection."""
+        """Wait until the listener has a connection."""
         readable = asyncio.Event()
         self.loop.add_reader(self.listener, readable.set)
         try:
@@ -242,7 +243,7 @@ class GameApiProxy:
                     await self.tunnel(peer, upstream, early=early)
         except Rejected as rejected:
             self.log(f"{rejected.status.value} {rejected}")
-            # It fits the socket's buffer. Both ends are on one kernel: what is sent is received despite the close.
+            # It fits into the socket's buffer, and both ends are on one kernel, so it arrives despite the close.
             with suppress(OSError):
                 peer.send(response(rejected))
         except OSError:
@@ -252,7 +253,7 @@ class GameApiProxy:
             logger.exception("job %s: game API proxy failed", self.job_id)
 
     async def read_request(self, peer: socket.socket, *, number: int) -> tuple[str, bytes]:
-        """Return the requested host, and what was sent behind the request. Raises Rejected or OSError."""
+        """Return the requested host and the bytes sent after the request. Raises Rejected or OSError."""
         try:
             async with asyncio.timeout(HEAD_SECONDS):
                 head, early = await self.read_head(peer)
@@ -265,7 +266,7 @@ class GameApiProxy:
         return self.allowed_host(parse_target(head)), early
 
     async def read_head(self, peer: socket.socket) -> tuple[bytes, bytes]:
-        """Return a request's head without its empty line, and what was sent behind it."""
+        """Return a request's head without its empty line, and the bytes sent after it."""
         received = bytearray()
         while (end := received.find(HEAD_END)) < 0 and len(received) <= MAX_HEAD_BYTES:
             if BARE_LINE_FEED.search(received):
@@ -275,7 +276,7 @@ class GameApiProxy:
                 raise Rejected(HTTPStatus.BAD_REQUEST, "The request is incomplete.")
             received += data
         if not 0 <= end <= MAX_HEAD_BYTES:
-            message = f"The request's head is over {MAX_HEAD_BYTES} bytes."
+            message = f"The request's head is larger than {MAX_HEAD_BYTES} bytes."
             raise Rejected(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, message)
         return bytes(received[:end]), bytes(received[end + len(HEAD_END) :])
 
@@ -303,7 +304,7 @@ class GameApiProxy:
     async def public_addresses(self, host: str) -> list[str]:
         """Return a host's first addresses if all of them are public. Raises Rejected or OSError."""
         answer = self.resolve(host)
-        # Polled: an answer that comes after the loop is closed must not touch the loop.
+        # Polled, because an answer that arrives after the loop is closed must not touch the loop.
         while not answer.done():
             await asyncio.sleep(LOOKUP_POLL_SECONDS)
         found = answer.result()
@@ -314,7 +315,7 @@ class GameApiProxy:
         return found[:MOST_ADDRESSES]
 
     async def tunnel(self, peer: socket.socket, upstream: socket.socket, *, early: bytes) -> None:
-        """Carry bytes both ways until both ends have closed, one fails, a limit is reached or nothing moves."""
+        """Carry bytes both ways until both ends close, one fails, a limit is reached or the tunnel is idle."""
         for end in (peer, upstream):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer.send(ESTABLISHED)
@@ -340,7 +341,7 @@ class GameApiProxy:
             await self.loop.sock_sendall(sink, data)
             if not idle.expired():
                 idle.reschedule(self.loop.time() + IDLE_SECONDS)
-            # Two fast ends never make a read or write wait, so others get their turn here.
+            # Two fast ends never make a read or write wait, so give other tasks their turn here.
             await asyncio.sleep(0)
             data = await self.receive(source, budget)
         sink.shutdown(socket.SHUT_WR)
@@ -353,7 +354,7 @@ class GameApiProxy:
         return data
 
     def log(self, message: str) -> None:
-        """Log one of the run's few warnings."""
+        """Log a warning, up to the limit for each run."""
         self.log_lines += 1
         if self.log_lines <= MAX_LOG_LINES:
             logger.warning("job %s: game API proxy: %s", self.job_id, message)

@@ -67,7 +67,7 @@ def worker_gauges() -> list[GaugeMetricFamily]:
 
 
 def protections(workers: list[presence.Worker]) -> GaugeMetricFamily:
-    """Return on how many live workers each protection of the sandbox is missing."""
+    """Return how many live workers lack each protection of the sandbox."""
     told = "Live simulation workers whose sandbox lacks a protection."
     family = GaugeMetricFamily("simservice_sandbox_missing", told, labels=["protection"])
     for name in layers.PROTECTIONS:

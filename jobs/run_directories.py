@@ -1,8 +1,8 @@
-"""Private directories of runs, and the removal of those that a dead process left.
+"""Create private directories of runs and remove those of dead processes.
 
-Each run has a folder below `DATA_DIR/runs` and a lock file beside it. The run's process holds the lock from before
-the folder is made until it is removed, and the kernel frees it when the process ends. So a folder whose lock can be
-taken is left over, whatever host or container it comes from.
+Each run has a folder below `DATA_DIR/runs` and a lock file beside it. The run's process locks the file before
+it creates the folder and until the folder is removed; the kernel frees the lock when the process ends. A folder
+whose lock is free is therefore a leftover, whatever host or container it comes from.
 """
 
 import fcntl
@@ -29,7 +29,7 @@ LOCK_SUFFIX = ".lock"
 
 @contextmanager
 def private_directory() -> Iterator[PrivateDirectory]:
-    """Make a directory for one run and remove it afterwards; the next sweep removes it where that fails."""
+    """Create a directory for one run and remove it afterwards; if that fails, the next sweep removes it."""
     folder, lock = locked_name()
     with lock:
         try:
@@ -40,14 +40,14 @@ def private_directory() -> Iterator[PrivateDirectory]:
 
 
 def remove_leftovers() -> None:
-    """Remove what runs left whose process is gone. Safe to run twice at once, and to be killed anywhere."""
+    """Remove the directories of runs whose process is gone. Safe to run concurrently and to kill at any point."""
     with suppress(FileNotFoundError):
         for folder in sorted({folder_of(entry) for entry in runs().iterdir()}):
             remove_if_dead(folder)
 
 
 def sweep_leftovers() -> None:
-    """Start a thread that removes leftovers now and every `SWEEP_SECONDS`, as long as this process lives."""
+    """Start a thread that removes leftovers now and every `SWEEP_SECONDS` while this process lives."""
     threading.Thread(target=sweep_forever, name="run-directories", daemon=True).start()
 
 
@@ -56,22 +56,22 @@ def sweep_forever() -> None:
         try:
             remove_leftovers()
         except Exception:
-            logger.exception("directories of dead runs are removed later")
+            logger.exception("directories of dead runs could not be removed; the next sweep tries again")
         time.sleep(SWEEP_SECONDS)
 
 
 def runs() -> Path:
-    """Return where the folders of all runs are, also those of other machines that share `DATA_DIR`."""
+    """Return the folder of all runs, including those of other machines that share `DATA_DIR`."""
     return settings.DATA_DIR / "runs"
 
 
 def locked_name() -> tuple[Path, BinaryIO]:
-    """Return a folder that is yet to be made, whose name was never used, and its lock, held by this process."""
+    """Return an unused folder name, not created yet, and its lock, held by this process."""
     runs().mkdir(parents=True, exist_ok=True)
     while True:
         folder = runs() / f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(8)}"
         lock = take(lock_of(folder))
-        if lock is not None:  # a sweep may have been first
+        if lock is not None:  # a sweep may have removed it first
             return folder, lock
 
 
@@ -80,15 +80,15 @@ def lock_of(folder: Path) -> Path:
 
 
 def folder_of(entry: Path) -> Path:
-    """Return the folder that an entry of `runs` belongs to, which need not exist any more."""
+    """Return the folder that an entry of `runs` belongs to; it may no longer exist."""
     if entry.name.endswith(LOCK_SUFFIX) and entry.is_file() and not entry.is_symlink():
         return entry.with_name(entry.name.removesuffix(LOCK_SUFFIX))
     return entry
 
 
 def take(path: Path) -> BinaryIO | None:
-    """Lock a file, made when absent; return None if a process holds its lock or has just removed it."""
-    # NFS locks only what is open for writing.
+    """Lock a file, created if missing. Return None if a process holds its lock or has just removed it."""
+    # NFS locks only files that are open for writing.
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -102,7 +102,7 @@ def take(path: Path) -> BinaryIO | None:
 
 def remove_if_dead(folder: Path) -> None:
     """Remove a folder that no process holds."""
-    with suppress(OSError):  # such as another user's, whose own workers remove it
+    with suppress(OSError):  # such as another user's folder, which their own workers remove
         lock = take(lock_of(folder))
         if lock is not None:
             with lock:
@@ -119,4 +119,4 @@ def remove(folder: Path) -> None:
         lock_of(folder).unlink(missing_ok=True)
     except OSError:
         # A killed worker's simulator may need a moment to die.
-        logger.warning("%s is removed later", folder, exc_info=True)
+        logger.warning("%s could not be removed; the next sweep tries again", folder, exc_info=True)

@@ -30,14 +30,14 @@ PROBE_SECONDS = 30
 
 @cache
 def sandbox() -> Sandbox:
-    """Return the machine's sandbox, found once."""
+    """Return the machine's sandbox, detected once."""
     return Sandbox.for_mode(cast(Mode, settings.SANDBOX))
 
 
 def probe_sandbox() -> list[str]:
-    """Run a program in the sandbox and return the layers that held it.
+    """Run a program in the sandbox and return the active layers.
 
-    Raises SandboxUnavailable when the machine lacks what `SANDBOX` demands.
+    Raises SandboxUnavailable if the machine lacks what `SANDBOX` requires.
     """
     with private_directory() as directory:
         process = SimulatorProcess(
@@ -54,7 +54,7 @@ def probe_sandbox() -> list[str]:
         except SimulatorNotStarted as error:
             raise SandboxUnavailable(
                 f"No simulator can run here with SANDBOX={settings.SANDBOX}: {error}. "
-                "docs/security.md says what each layer needs of the machine."
+                "docs/security.md says what each layer requires of the machine."
             ) from error
         return process.layers
 
@@ -85,7 +85,7 @@ def simulator(
     on_line_end: OnLineEnd = unheard,
     proxy: Proxy | None = None,
 ) -> SimulatorProcess:
-    """Return a build's process, ready to be started in a private directory, with `proxy` at its only exit."""
+    """Return a build's process, ready to start in a private directory, with `proxy` as its only exit."""
     return SimulatorProcess(
         [build.executable, *arguments],
         directory=directory,
@@ -99,7 +99,7 @@ def simulator(
 
 
 def game_api_proxy(job: Job) -> Proxy:
-    """Return what serves a job's exit to the game platform."""
+    """Return the proxy for a job's exit to the game platform."""
     return partial(GameApiProxy, hosts=settings.GAME_API_HOSTS, job_id=job.pk)
 
 

@@ -1,7 +1,7 @@
-"""gzip files that can be read from the middle, and that are ordinary gzip files to everybody else.
+"""gzip files that can be read from the middle, and are ordinary gzip files to other readers.
 
-At the end of each segment of the content the compressor forgets what came before (a full flush), so a reader can
-start there. The header's extra field lists where the segments begin (RFC 1952, section 2.3.1.1).
+At the end of each segment the compressor discards its history (a full flush), so a reader can start there.
+The header's extra field lists where the segments begin (RFC 1952, section 2.3.1.1).
 """
 
 import hashlib
@@ -19,14 +19,14 @@ READ_BYTES = 64 << 10
 HEADER = struct.Struct("<10sH2sH")
 MAGIC, SUBFIELD = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff", b"sg"
 OFFSET, TRAILER = struct.Struct("<Q"), struct.Struct("<II")
-# What fits into the field. A part behind the last listed segment is read from there.
+# As many as fit into the field. A part after the last listed segment is read from that segment.
 MOST_LISTED = (0xFFFF - 4) // OFFSET.size
 RAW, WITH_HEADER = -zlib.MAX_WBITS, zlib.MAX_WBITS | 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class Packed:
-    """What was compressed: the content's size and hash."""
+    """The size and hash of the content before compression."""
 
     bytes: int
     sha256: str
@@ -36,7 +36,7 @@ class Packed:
 class Place:
     """Where to read a part of the content: in the file from `start` up to `stop` (None: its end).
 
-    The first `skipped` bytes of the content there come before the part.
+    Skip the first `skipped` bytes of the content there.
     """
 
     start: int
@@ -46,7 +46,7 @@ class Place:
 
 
 def pack(content: IO[bytes], target: IO[bytes]) -> Packed:
-    """Compress a content. Both are streamed. Raises OSError."""
+    """Compress content; input and output are streamed. Raises OSError."""
     size, checksum, digest, offsets = 0, 0, hashlib.sha256(), []
     deflate = zlib.compressobj(6, wbits=RAW)
     with tempfile.TemporaryFile() as body:
@@ -79,7 +79,7 @@ def header_size(content_bytes: int) -> int:
 def place_of(found: bytes, *, start: int, stop: int) -> Place:
     """Return where to read the content from byte `start` up to `stop`, given the file's first `header_size` bytes.
 
-    A file without our list is read from its beginning.
+    A file without this list is read from its beginning.
     """
     offsets = listed_offsets(found)
     segment, last = min(start // SEGMENT_BYTES, len(offsets)), (stop - 1) // SEGMENT_BYTES
@@ -94,7 +94,7 @@ def place_of(found: bytes, *, start: int, stop: int) -> Place:
 
 
 def listed_offsets(found: bytes) -> list[int]:
-    """Return where the segments behind the first begin, counted from the header's end; none for any other file."""
+    """Return the offsets of the segments after the first, from the header's end; none for other files."""
     size = len(found) - HEADER.size
     if size < 0 or HEADER.unpack_from(found) != (MAGIC, size + 4, SUBFIELD, size):
         return []
@@ -102,7 +102,7 @@ def listed_offsets(found: bytes) -> list[int]:
 
 
 def unpack(packed: IO[bytes], *, place: Place, size: int) -> Iterator[bytes]:
-    """Yield `size` bytes of the content behind a place. Raises EOFError when the file is cut off."""
+    """Yield `size` bytes of the content at a place. Raises EOFError if the file is truncated."""
     inflate = zlib.decompressobj(place.window_bits)
     skipped, left = place.skipped, size
     while left > 0:

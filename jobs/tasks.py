@@ -22,10 +22,10 @@ logger = logging.getLogger(__name__)
 
 @worker_init.connect
 def prepare(sender: Any, **_: Any) -> None:
-    """Refuse to simulate where the sandbox that the deployment demands does not work.
+    """Refuse to simulate if the sandbox that the deployment requires does not work.
 
-    Every worker, of whatever kind, removes what killed runs left on its disk: theirs may never be started again.
-    Celery logs and forgets every exception here but an exit.
+    Every kind of worker removes leftovers of killed runs, because their own worker may never start again.
+    Celery logs and ignores every exception here except an exit.
     """
     run_directories.sweep_leftovers()
     if not sender.hostname.startswith(presence.SIMULATION):

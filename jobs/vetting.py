@@ -40,7 +40,7 @@ def analysis_of(submission: Submission) -> Analysis:
 def vet_profile(submission: Submission) -> Analysis:
     """Return what a profile would do.
 
-    Raises ProfileRefused when it may not run, would simulate nothing, or has more options than any real one.
+    Raises ProfileRefused if it must not run, would simulate nothing, or exceeds a limit on its size.
     """
     analysis = analysis_of(submission)
     if analysis.excess:

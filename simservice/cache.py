@@ -9,14 +9,14 @@ from simservice.hints import TIMEOUT_SECONDS, ask
 
 
 class JsonSerializer:
-    """Keeps values as JSON. Django's own serializer is pickle, so anyone who can write to Redis could run code."""
+    """Stores values as JSON, because with Django's pickle anyone who can write to Redis could run code."""
 
     def dumps(self, value: Any) -> str:
-        """Return a value as Redis keeps it. Raises TypeError for one that JSON cannot express."""
+        """Serialize a value for Redis. Raises TypeError for a value that JSON cannot express."""
         return json.dumps(value)
 
     def loads(self, data: bytes) -> Any:
-        """Return a value again. Raises ValueError or RecursionError for anything but JSON."""
+        """Parse a stored value. Raises ValueError or RecursionError for anything but JSON."""
         return json.loads(data)
 
 
@@ -38,7 +38,7 @@ class HintCache(RedisCache):
         return bool(ask(lambda: super(HintCache, self).add(key, value, timeout, version), otherwise=True))
 
     def get(self, key: Any, default: Any = None, version: int | None = None) -> Any:
-        """Return a value, or `default`, also for a value that is not JSON."""
+        """Return a value, or `default` if it is missing or not JSON."""
         try:
             return ask(lambda: super(HintCache, self).get(key, default, version), otherwise=default)
         except (ValueError, RecursionError):

@@ -21,7 +21,7 @@ app.conf.task_queues = [
     Queue(name, Exchange(""), routing_key=name) for name in (*LANE_QUEUES, "webhooks", "control")
 ]
 app.conf.slots = 1
-# The layers of the sandbox that hold here; a simulation worker finds them out before it takes a job.
+# The sandbox layers that are active here; a simulation worker detects them before it takes a job.
 app.conf.sandbox_layers = []
 app.autodiscover_tasks()
 
@@ -33,7 +33,7 @@ def keep_django_logging(**_: Any) -> None:
 
 @worker_init.connect
 def limit_worker_statements(**_: Any) -> None:
-    """Limit what the database does for this worker at a time."""
+    """Limit the duration of this worker's database statements."""
     from simservice import statements
 
     statements.limit_statements(statements.WORKER_SECONDS)

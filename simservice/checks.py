@@ -1,4 +1,4 @@
-"""What `manage.py check --deploy` says about this service's settings, each with what to set."""
+"""Deployment checks of this service for `manage.py check --deploy`."""
 
 import ipaddress
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ TLS_MODES = ("require", "verify-ca", "verify-full")
 
 @checks.register(checks.Tags.security, deploy=True)
 def check_deployment(**_: Any) -> list[checks.CheckMessage]:
-    """Return a warning for each setting that is fit for development only."""
+    """Return a warning for each setting that is suitable only for development."""
     return [
         checks.Warning(message, hint=hint, id=f"simservice.{number}")
         for number, (is_risky, message, hint) in findings()
@@ -76,19 +76,19 @@ def findings() -> Iterator[tuple[str, tuple[bool, str, str]]]:
 
 
 def has_password(url: str) -> bool:
-    """Tell whether an address of Redis contains a password."""
+    """Return whether a Redis URL contains a password."""
     return bool(ConnectionPool.from_url(url).connection_kwargs.get("password"))
 
 
 def is_private(database: Mapping[str, Any]) -> bool:
-    """Tell whether a connection to the database stays on this machine or must use TLS."""
+    """Return whether a database connection stays on this machine or must use TLS."""
     options = database.get("OPTIONS", {})
     hosts = str(options.get("host") or database.get("HOST") or "").split(",")
     return options.get("sslmode") in TLS_MODES or all(is_local(host) for host in hosts)
 
 
 def is_local(host: str) -> bool:
-    """Tell whether a host of libpq is this machine: the folder of a socket, none at all, or a loopback address."""
+    """Return whether a libpq host is this machine: a socket folder, no host, or a loopback address."""
     if not host or host.startswith(("/", "@")) or host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""Requests as they arrive at the web server: received completely before a thread handles them.
+"""Receive requests completely before a thread handles them.
 
 A connection costs a descriptor and little memory while its request arrives, however slowly that is. gunicorn's own
 parser reads the head of each request and so decides where its body ends.
@@ -22,7 +22,7 @@ from simservice.body_limit import MAX_BODY_BYTES
 # Both from the first byte. A new connection that sends nothing is closed after the shorter one.
 HEAD_SECONDS = 10.0
 REQUEST_SECONDS = 30.0
-# How long a client may take to close a connection after its last answer.
+# How long a client can take to close a connection after its last response.
 LINGER_SECONDS = 2.0
 
 HEAD_BYTES = 64 << 10
@@ -30,7 +30,7 @@ HEAD_BYTES = 64 << 10
 IN_MEMORY_BYTES = 64 << 10
 RECEIVED_AT_ONCE = 64 << 10
 
-# What a chunked body may have beside its content, because each chunk costs processor time: 0.2 s at this limit.
+# Limit on a chunked body's framing, because each chunk costs CPU time: 0.2 s at this limit.
 CHUNK_LINE_BYTES = 8 << 10
 FRAMING_BYTES = 384 << 10
 
@@ -40,17 +40,17 @@ CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[\t -~\x80-\xff]*)?")
 
 
 class SizedBody:
-    """A body whose length is known. No more of it is taken than the limit and one byte."""
+    """A body of known length. Reads at most one byte more than the limit."""
 
     def __init__(self, length: int) -> None:
         self.file = SpooledTemporaryFile(max_size=IN_MEMORY_BYTES)  # noqa: SIM115 - closed with its request
         self.size = 0
         self.wanted = min(length, MAX_BODY_BYTES + 1)
-        # Whether the client has more to send than is taken, or sent less than it said.
+        # Whether the client has more to send than is read, or sent less than it declared.
         self.is_cut = length > self.wanted
 
     def take(self, arrived: bytearray) -> bool:
-        """Move this body's part of what arrived to the file. Return whether the body is complete."""
+        """Move this body's part of the received bytes to the file. Return whether the body is complete."""
         self.keep(arrived, self.wanted - self.size)
         return self.size == self.wanted
 
@@ -63,12 +63,12 @@ class SizedBody:
         return len(part)
 
     def end(self) -> None:
-        """Take what arrived for the body, because the client sends no more."""
+        """Take the received bytes as the body, because the client sends no more."""
         self.is_cut = True
 
 
 class ChunkedBody(SizedBody):
-    """A body in chunks, of which only the content is kept. Raises gunicorn's errors for what is malformed."""
+    """A chunked body, of which only the content is kept. Raises gunicorn's errors for malformed input."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(MAX_BODY_BYTES + 1)
@@ -80,7 +80,7 @@ class ChunkedBody(SizedBody):
         self.trailers: list[bytes] = []
 
     def take(self, arrived: bytearray) -> bool:
-        """Move the content of what arrived to the file. Return whether the body is complete."""
+        """Move received content to the file. Return whether the body is complete."""
         while self.size < self.wanted:
             if self.left:
                 self.left -= self.keep(arrived, min(self.left, self.wanted - self.size))
@@ -94,7 +94,7 @@ class ChunkedBody(SizedBody):
         return True
 
     def next_line(self, arrived: bytearray) -> bytes | None:
-        """Take a line from what arrived; None when its end has not."""
+        """Take a line from the received bytes; return None if it is incomplete."""
         end = arrived.find(LINE_END)
         if max(end, len(arrived) if end < 0 else 0) > CHUNK_LINE_BYTES:
             raise InvalidChunkSize(b"the line is too long")
@@ -104,7 +104,7 @@ class ChunkedBody(SizedBody):
         del arrived[: end + len(LINE_END)]
         self.framing += end + len(LINE_END)
         if self.framing > FRAMING_BYTES:
-            raise LimitRequestHeaders("the chunks are too many")
+            raise LimitRequestHeaders("too many chunks")
         return line
 
     def is_last(self, line: bytes) -> bool:
@@ -157,7 +157,7 @@ class Connection(TConn):
         self.since = time.monotonic()
 
     def next_is_ready(self) -> bool:
-        """Begin the next request with what arrived behind the last one. Return as `receive` does."""
+        """Begin the next request with the bytes after the last one. Return like `receive`."""
         if self.is_ended:
             return False
         self.await_request()
@@ -177,7 +177,7 @@ class Connection(TConn):
         return self.body.size if self.body.size > IN_MEMORY_BYTES else 0
 
     def deadline(self, *, is_stopping: bool) -> float:
-        """Return when the connection is closed unless its request is complete (monotonic)."""
+        """Return the monotonic time at which the connection is closed unless its request is complete."""
         if self.is_ended:
             return self.since + LINGER_SECONDS
         if self.is_silent and (self.served or is_stopping):
@@ -185,9 +185,9 @@ class Connection(TConn):
         return self.since + (HEAD_SECONDS if self.request is None else REQUEST_SECONDS)
 
     def receive(self) -> bool:
-        """Read what the socket has. Return whether a thread has something to do.
+        """Read from the socket. Return whether a thread has something to do.
 
-        Raises BlockingIOError when there is nothing to read, another OSError when the connection is over.
+        Raises BlockingIOError if there is nothing to read, another OSError if the connection has ended.
         """
         data = self.sock.recv(RECEIVED_AT_ONCE)
         if not data and (self.is_ended or self.is_silent):
@@ -200,7 +200,7 @@ class Connection(TConn):
         return self.advance(is_over=not data)
 
     def advance(self, *, is_over: bool = False) -> bool:
-        """Read on in what arrived, which is the last there is if `is_over`. Return as `receive` does."""
+        """Process the received bytes, which are the last ones if `is_over`. Return like `receive`."""
         try:
             return self.has_request(is_over=is_over)
         except Exception as error:
@@ -208,7 +208,7 @@ class Connection(TConn):
             return True
 
     def has_request(self, *, is_over: bool) -> bool:
-        """Return whether a request is complete. Raises gunicorn's errors for one that is malformed."""
+        """Return whether a request is complete. Raises gunicorn's errors for malformed requests."""
         if self.request is None and not self.has_head(is_over=is_over):
             return False
         if self.body.take(self.arrived):
@@ -220,7 +220,7 @@ class Connection(TConn):
         return is_over
 
     def has_head(self, *, is_over: bool) -> bool:
-        """Parse the head if it is complete, or can be refused already. Return whether there is one."""
+        """Parse the head if it is complete or can already be refused. Return whether there is one."""
         end = self.arrived.find(HEAD_END)
         if end < 0 and len(self.arrived) > HEAD_BYTES:
             raise LimitRequestHeaders("the head is too long")
@@ -232,20 +232,20 @@ class Connection(TConn):
         self.served += 1
         self.request = Request(self.cfg, IterUnreader([head]), self.client, self.served)
         self.body = body_of(self.request)
-        # gunicorn itself would answer the expectation only when the body is there.
+        # gunicorn itself would answer the expectation only after the body has arrived.
         self.awaits_100 = self.request._expected_100_continue  # noqa: SLF001
         self.request._expected_100_continue = False  # noqa: SLF001
         return True
 
     def ask_for_body(self) -> None:
-        """Tell a client that waits for it to send the body."""
+        """Tell a client that waits for permission to send the body."""
         if self.awaits_100:
             self.awaits_100 = False
             with suppress(OSError):
                 self.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def __next__(self) -> Request:
-        """Return the complete request. Raises what is wrong with it."""
+        """Return the complete request. Raises its error if it has one."""
         if self.error or self.request is None:
             raise self.error or StopIteration
         self.body.file.seek(0)
@@ -264,7 +264,7 @@ class Connection(TConn):
         self.body = SizedBody(0)
 
     def end(self) -> None:
-        """Send no more. The connection waits for the client to close it. Raises OSError when it is over."""
+        """Stop sending and wait for the client to close the connection. Raises OSError if it has ended."""
         self.is_ended = True
         self.since = time.monotonic()
         self.arrived.clear()

@@ -9,7 +9,7 @@ FOR_PROGRAMS = ("/v1/", "/artifacts/", "/manifests/")
 
 
 def error_answer(request: HttpRequest, error: ApiError) -> HttpResponse:
-    """Answer with an error in the form that the request's address calls for."""
+    """Answer with an error in the format that fits the request's address."""
     path = "/" + request.path.lstrip("/")
     if path.startswith(FOR_PROGRAMS) or path == "/v1":
         return error_response(error, request)

@@ -1,4 +1,4 @@
-"""What browsers may do with our answers: what a page may load, and what a cache may keep."""
+"""Response headers: what a page can load, and what caches can store."""
 
 from collections.abc import Callable
 
@@ -38,7 +38,7 @@ class ContentSecurityPolicyMiddleware:
 class NoStoreMiddleware:
     """Keep every response out of caches unless its view says otherwise.
 
-    A view that forgets the header is then safe, whether a session, a key or nothing at all decided what it shows.
+    A view without its own caching header is therefore safe.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

@@ -33,7 +33,7 @@ class Readiness(TypedDict):
     database: bool
     redis: bool
     worker: bool
-    sandbox: Annotated[list[str], "The layers of the sandbox that hold on every live simulation worker"]
+    sandbox: Annotated[list[str], "The sandbox layers that are active on every live simulation worker"]
 
 
 HEALTHZ = Operation(
@@ -103,7 +103,7 @@ def database_answers() -> dict[str, bool | list[str]]:
 
 
 def redis_and_workers() -> dict[str, bool | list[str]]:
-    """Tell whether Redis answers and knows of a live simulation worker, and what contains its simulators."""
+    """Return whether Redis answers, whether a simulation worker is live, and the sandbox layers."""
     try:
         workers = presence.simulation_workers()
     except RedisError:

@@ -1,4 +1,4 @@
-"""Who may use the admin: staff who proved a second factor in this session, unless the deployment waives it."""
+"""Restrict the admin to staff who used a second factor in this session, unless the deployment waives it."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ PROVE = "The admin requires your second factor. Enter a code to continue."
 
 
 def guard(site: AdminSite) -> None:
-    """Have an admin site use our login, and refuse every page of it without a second factor."""
+    """Make an admin site use our login and require a second factor for every page."""
     is_staff, show_login = site.has_permission, site.login
 
     def has_permission(request: HttpRequest) -> bool:
@@ -38,7 +38,7 @@ def guard(site: AdminSite) -> None:
 def lacks_second_factor(request: HttpRequest) -> bool:
     """Return whether the admin must refuse: the user has no second factor, or did not use it in this session.
 
-    A session that is older than the factor may belong to the person whom the factor is meant to keep out.
+    A session older than the factor may belong to the attacker that the factor should keep out.
     """
     if not settings.ADMIN_REQUIRES_MFA:
         return False
@@ -47,7 +47,7 @@ def lacks_second_factor(request: HttpRequest) -> bool:
 
 
 def lead_to_second_factor(request: HttpRequest) -> HttpResponseRedirect:
-    """Send a member of staff to the page where they set up a second factor, or prove the one they have."""
+    """Redirect a member of staff to set up a second factor or to use theirs."""
     if not is_mfa_enabled(request.user):
         messages.info(request, SET_UP)
         return redirect("mfa_activate_totp")

@@ -56,5 +56,5 @@ def slots_of(workers: list[Worker]) -> int:
 
 
 def common_layers(workers: list[Worker]) -> list[str]:
-    """Return the layers of the sandbox that hold on every one of the workers, by name."""
+    """Return the sandbox layers that are active on every worker, by name."""
     return sorted(frozenset.intersection(*(worker.layers for worker in workers))) if workers else []

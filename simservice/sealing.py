@@ -19,11 +19,11 @@ BATCH = 500
 class Purpose(StrEnum):
     """What is encrypted. The text is part of the key, so it never changes."""
 
-    # Of users: TOTP secrets and the seeds of recovery codes, in the database
+    # Users' TOTP secrets and seeds of recovery codes, in the database
     SECOND_FACTORS = "second factors"
-    # Of clients: what deliveries are signed with, in the database
+    # Clients' signing secrets for deliveries, in the database
     WEBHOOK_SECRETS = "webhook secrets"
-    # Of waiting and running jobs, in Redis
+    # Credentials of unfinished jobs, in Redis
     GAME_CREDENTIALS = "game credentials"
 
 
@@ -38,13 +38,13 @@ def keys_for(purpose: Purpose) -> list[str]:
 
 
 def derived(key: str, *, purpose: Purpose) -> Fernet:
-    """Return what one of the deployment's keys, which can be any text, encrypts with."""
+    """Return the encryption key derived from one of the deployment's keys, which can be any text."""
     digest = hmac.new(key.encode(), purpose.encode(), hashlib.sha256).digest()
     return Fernet(base64.urlsafe_b64encode(digest))
 
 
 def cipher(purpose: Purpose) -> MultiFernet:
-    """Return what encrypts with the current key and decrypts with any."""
+    """Return a cipher that encrypts with the current key and decrypts with any."""
     return MultiFernet([derived(key, purpose=purpose) for key in keys_for(purpose)])
 
 
@@ -54,13 +54,13 @@ def seal(text: str, *, purpose: Purpose) -> str:
 
 
 def unseal(sealed: str, *, purpose: Purpose) -> str:
-    """Decrypt a secret. Raises InvalidToken when it was encrypted with none of the deployment's keys."""
+    """Decrypt a secret. Raises InvalidToken if none of the deployment's keys decrypts it."""
     return cipher(purpose).decrypt(sealed.encode()).decode()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sealed:
-    """A stored secret as it was read. `replace` stores another text in its place, unless it has changed since."""
+    """A stored secret as read. `replace` stores another text in its place unless it has changed since."""
 
     name: str
     text: str = field(repr=False)
@@ -69,11 +69,11 @@ class Sealed:
 
 @dataclass
 class Tally:
-    """What re-encryption found: counts, and the names of what no key decrypts."""
+    """The result of re-encryption: counts, and the names of values that no key decrypts."""
 
     reencrypted: int = 0
     current: int = 0
-    # Replaced or removed by somebody else between reading and writing
+    # Replaced or removed by another process between reading and writing
     changed: int = 0
     unreadable: list[str] = field(default_factory=list)
 
@@ -82,10 +82,10 @@ class Tally:
 
 
 def reencrypt(purpose: Purpose, stored: Callable[[], Iterable[Sealed]]) -> Tally:
-    """Encrypt with the current key what is stored under older ones; leave alone what cannot be decrypted.
+    """Encrypt values of older keys with the current key; leave values that cannot be decrypted.
 
-    Reads everything again until nothing is left to do: a process that read a value before it was re-encrypted can
-    write the old text back.
+    Repeats until nothing is left to do, because a process that read a value before it was re-encrypted can write
+    the old text back.
     """
     total = latest = one_pass(purpose, stored())
     while latest.reencrypted or latest.changed:
@@ -137,5 +137,5 @@ def column_of(rows: QuerySet[Any], column: str) -> Iterator[tuple[int, Any]]:
 
 
 def swap(rows: QuerySet[Any], column: str, pk: int, old: str, new: str) -> bool:
-    """Replace the text in a row's column; False when it has changed."""
+    """Replace the text in a row's column. Return False if it has changed."""
     return bool(rows.filter(pk=pk, **{column: old}).update(**{column: new}))

@@ -276,7 +276,7 @@ SPECTACULAR_SETTINGS = {
 # Forms may be as long as the bodies of the API, which its parser bounds.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 3 << 20
 
-# Logging in (django-allauth): by e-mail address, or by the user name that operators have
+# Login (django-allauth): by email address, or by user name for operators
 AUTHENTICATION_BACKENDS = ["dashboard.backends.LoginBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -314,7 +314,7 @@ MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_TOTP_ISSUER = SERVICE_BRAND
 # Half a minute either way, for clocks that differ and people who type slowly.
 MFA_TOTP_TOLERANCE = 1
-# Operators have no e-mail address, and need a second factor the most.
+# Operators have no email address, and need a second factor the most.
 MFA_ALLOW_UNVERIFIED_EMAIL = True
 
 LANGUAGE_CODE = "en"

@@ -1,4 +1,4 @@
-"""How long PostgreSQL may work on one statement, waits for locks included, by kind of process.
+"""Limits on the duration of one PostgreSQL statement, including waits for locks, by kind of process.
 
 Management commands and migrations have no limit.
 """

@@ -1,10 +1,10 @@
-"""The web server's worker: gunicorn's threaded one, with two changes.
+"""The web server's worker: gunicorn's threaded worker with two changes.
 
-A request takes a thread only when it has been received completely. Until then its connection waits in the main
-loop, together with idle ones.
+A request occupies a thread only after it has been received completely. Until then, its connection waits in the main
+loop like an idle one.
 
-A request that gunicorn refuses never reaches Django: its line, its headers or the framing of its body are broken.
-It is answered with the error envelope, whatever its address (contract, section 1).
+A request with a malformed line, headers or framing never reaches Django, because gunicorn refuses it. The response
+has the error envelope, whatever the address (contract, section 1).
 """
 
 import errno
@@ -24,12 +24,12 @@ from simservice.api.errors import ApiError, InternalError, RequestTooLarge, Vali
 from simservice.api.middleware import new_request_id
 from simservice.connections import Connection
 
-# Bodies in temporary files, of all connections together.
+# Limit on bodies in temporary files, for all connections together.
 MOST_SPOOLED_BYTES = 256 << 20
-# What the process needs besides connections and their temporary files.
+# Descriptors that the process needs besides connections and their temporary files.
 OTHER_DESCRIPTORS = 128
 CHECK_SECONDS = 0.25
-# How long a client may take to read what is sent to it at once, 64 KiB of a file for example.
+# How long a client can take to read one write, for example 64 KiB of a file.
 SEND_SECONDS = 30.0
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
@@ -57,7 +57,7 @@ class Worker(ThreadWorker):
         self.most_connections = min(self.worker_connections, (descriptors - OTHER_DESCRIPTORS) // 2)
 
     def accept(self, listener: Any) -> None:
-        """Take a new connection, in exchange for the one that has waited longest when there are too many."""
+        """Accept a connection; if there are too many, close the one that has waited longest."""
         try:
             client, address = listener.accept()
         except OSError as error:
@@ -81,7 +81,7 @@ class Worker(ThreadWorker):
         del self.waiting[connection]
 
     def receive(self, connection: Connection) -> None:
-        """Read what a connection sends, and give its request to a thread when it is complete."""
+        """Read from a connection, and hand its request to a thread when it is complete."""
         before = connection.spooled
         try:
             is_ready = connection.receive()
@@ -119,11 +119,11 @@ class Worker(ThreadWorker):
         connection.forget_body()
 
     def wait_for_and_dispatch_events(self, timeout: float) -> None:
-        """Wait no longer than until the next look at the time."""
+        """Wait at most until the next check of the time limits."""
         super().wait_for_and_dispatch_events(CHECK_SECONDS if self.waiting else timeout)
 
     def murder_pending(self) -> None:
-        """Close connections whose time is over."""
+        """Close connections that exceed a time limit."""
         now = time.monotonic()
         if now - self.checked_at < CHECK_SECONDS:
             return
@@ -147,12 +147,12 @@ class Worker(ThreadWorker):
             self.wait_for(conn)
 
     def handle_request(self, req: Any, conn: Connection) -> bool:
-        """Answer a request. Raises ConnectionAbortedError when the client does not read the answer."""
+        """Answer a request. Raises ConnectionAbortedError if the client does not read the response."""
         conn.sock.settimeout(SEND_SECONDS)
         try:
             return bool(super().handle_request(req, conn))
         except TimeoutError as error:
-            raise ConnectionResetError(errno.ECONNRESET, "the client does not read the answer") from error
+            raise ConnectionResetError(errno.ECONNRESET, "the client does not read the response") from error
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: Exception) -> None:  # noqa: ARG002
         """Answer a request that failed outside Django, and log it: a bug with its trace, a refusal in one line."""

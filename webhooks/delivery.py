@@ -239,7 +239,7 @@ def record(results: Iterable[tuple[Attempt, Answer]]) -> None:
             delivered.append(attempt.event_id)
         else:
             keep_failed(attempt, verdict)
-        # A missing key is no fault of the receiver's, and disabling the endpoint would erase its secret.
+        # A missing key is not the receiver's fault, and disabling the endpoint would erase its secret.
         if attempt.secrets is not None:
             note_health(known[attempt.client_id], succeeded=verdict.outcome == Outcome.DELIVERED)
     Event.objects.filter(pk__in=delivered).update(state=State.DELIVERED, lease_expires_at=None, ended_at=Now())

@@ -167,7 +167,7 @@ def record(action: Action, client: Client, *, by: Actor, **details: str | int) -
 
 
 def host_of(url: str) -> str:
-    """Return what the audit log keeps of a URL: its path and query can contain a receiver's secret."""
+    """Return the part of a URL for the audit log; path and query can contain a receiver's secret."""
     return addresses.parse(url).host
 
 
@@ -202,7 +202,7 @@ def seal(secret: str) -> str:
 
 
 def unseal(sealed: str) -> str:
-    """Decrypt a secret. Raises InvalidToken when the deployment no longer has its key."""
+    """Decrypt a secret. Raises InvalidToken if the deployment no longer has its key."""
     return sealing.unseal(sealed, purpose=Purpose.WEBHOOK_SECRETS)
 
 

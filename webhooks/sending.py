@@ -135,9 +135,9 @@ def look_up(host: str, port: int, *, deadline: Deadline) -> list[str]:
 
 
 def ask_resolver(host: str, port: int) -> Future[list[str]]:
-    """Return the future addresses of a name, which may raise OSError or UnicodeError.
+    """Return a future of the addresses of a name, which can raise OSError or UnicodeError.
 
-    The system's resolver cannot be interrupted, so it has a thread of its own, which is left behind when it hangs.
+    The system's resolver cannot be interrupted, so it has its own thread, which is abandoned if it hangs.
     """
     answer: Future[list[str]] = Future()
 

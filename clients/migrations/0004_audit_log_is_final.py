@@ -1,4 +1,4 @@
-"""Whoever writes, however: events of the audit log are never changed or deleted."""
+"""Prevent every change and deletion of audit log events with a trigger."""
 
 from django.db import migrations
 

@@ -37,7 +37,7 @@ STAGE_SENSITIVE = frozenset({"deterministic"})
 OWN_STAGES = HELD_BACK | LIMITED | STAGE_SENSITIVE | {"profileset_metric"}
 # Controllers cancel profilesets by themselves (simulator-cli, 1.8).
 CONTROLLERS = "profileset_controller."
-# What real profiles never reach: their options take 50 bytes and more, which are 42,000 in 2 MB.
+# Real profiles never reach these: at 50 bytes or more for each option, 2 MB contain at most 42,000.
 MAX_OPTIONS = 60_000
 MAX_QUOTES = MAX_LINES = 2 * MAX_OPTIONS
 MAX_TEMPLATES = 20_000
@@ -86,7 +86,7 @@ class Analysis:
     """The answer. `refusals` holds the first twenty of `refused`."""
 
     bounds: Bounds
-    # What there is too much of to read the profile at all; nothing else is known then.
+    # The limit that the profile exceeds; if set, the profile was not read further.
     excess: str | None = None
     refusals: list[Refusal] = field(default_factory=list)
     refused: int = 0
@@ -137,7 +137,7 @@ def analyse(text: str, *, rules: Rules, bounds: Bounds) -> Analysis:
 
 
 def analyse_submitted(text: str, *, rules: Rules, bounds: Bounds) -> Analysis:
-    """Return what `analyse` does in bounded time: of an oversized profile only its `excess` is known."""
+    """Return the same as `analyse` in bounded time; for an oversized profile, set only `excess`."""
     for mark, most, name in LARGEST:
         if text.count(mark) > most:
             return Analysis(bounds=bounds, excess=f"more than {most:,} {name}")
@@ -205,14 +205,14 @@ class _Reader:
 
 
 def clamped(setting: Setting, bounds: Bounds) -> Clamp | None:
-    """Return the clamp of one number, or None when it is within the limits or no number at all."""
+    """Return the clamp of one number, or None if it is within the limits or not a number."""
     if setting.name == "iterations":
         count = read_integer(setting.value)
         if count is None or count <= bounds.iterations:
             return None
         return clamp("iterations_clamped", setting, count, bounds.iterations)
     error = read_number(setting.value)
-    # Zero and less switch the target off; what is not a number would never be reached.
+    # Zero or less switches the target off; a value that is not a number would never be reached.
     if error is None or error <= 0 or error >= bounds.target_error:
         return None
     return clamp("target_error_floored", setting, error, bounds.target_error)

@@ -19,7 +19,7 @@ MAX_EXPANSION = 4 * 1024 * 1024
 _SEPARATORS = " \t\r"
 _BEFORE_COMMENT = f"{_SEPARATORS}#"
 _WORD = re.compile(f"[^{_SEPARATORS}]+")
-# What `str.split` takes for a separator in ASCII, and the simulator does not.
+# ASCII characters that separate for `str.split` but not for the simulator.
 _NOT_SEPARATORS = "\v\f\x1c\x1d\x1e\x1f"
 _TEMPLATE = "$("
 _SHOWN_CHARACTERS = 40
@@ -87,7 +87,7 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def words(text: str) -> Iterator[tuple[int, str]]:
-    """What `tokens` returns, as plain pairs of line and text: half the time where there are many."""
+    """Return the same as `tokens`, as plain pairs of line and text, which takes half the time."""
     split = _splitter(text)
     for number, line in enumerate(text.removeprefix(BOM).split("\n"), start=1):
         if not line:
@@ -194,8 +194,8 @@ def _splitter(text: str) -> Callable[[str], list[str]]:
 def _quoted_words(line: str, split: Callable[[str], list[str]]) -> list[str]:
     """Split one line that has quotes. A separator ends a token only right after unquoted text.
 
-    So a word that ends with a closing quote is held, whatever number of separators follow, and the next word is
-    glued to it: the simulator's quirk, and the reason why a split on blanks sees other options than it does.
+    So a word that ends with a closing quote is joined with the next word, however many separators follow. The
+    simulator does this, so a plain split on blanks would see other options.
     """
     if line[0] in _BEFORE_COMMENT and line.lstrip(_SEPARATORS)[0] == "#":
         return []

@@ -129,7 +129,7 @@ APPENDABLE = frozenset(
 APPENDABLE_FAMILIES = ("actions", "apl_variable", "items")
 # Read as numbers whatever follows the digits.
 LIMITED = frozenset({"iterations", "target_error"})
-# How many harmless names are remembered.
+# How many harmless names are cached.
 MEMORY = 1_000
 
 NOT_BUNDLED = "only the build's own bundled profiles can be included"
@@ -169,11 +169,11 @@ class Rules:
 
     bundled: Container[str] = frozenset()
     has_credentials: bool = False
-    # Names met before whose value does not matter: most options repeat a few of them.
+    # Cache of names whose value does not matter: most options repeat a few names.
     _harmless: set[str | None] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def judge(self, tokens: Iterable[tuple[int, str]]) -> Iterator[Setting | Refusal]:
-        """Judge a profile's tokens in order; template definitions are taken in and yield nothing.
+        """Judge a profile's tokens in order; template definitions are stored and yield nothing.
 
         Takes tokens or plain pairs of line and text.
         """
@@ -225,10 +225,10 @@ class Rules:
             if is_profileset(name):
                 return NESTED
             if name[-1:] == "+" and not appends(name):
-                # `profileset.a=b+=…`: what was meant as the set's name has become an option's.
+                # `profileset.a=b+=…`: the intended name of the set has become an option's name.
                 return LOST_NAME
             if name in LIMITED:
-                # With `=` it would not replace the base's own number like any other, but follow behind it (1.8).
+                # Unlike other options, with `=` it would not replace the base's number but follow it (1.8).
                 return OUT_OF_TURN if "=" in value else None
         return self._reason(name, value)
 
@@ -271,7 +271,7 @@ def could_become_another(token: Token) -> bool:
 
 def is_profileset(name: str) -> bool:
     """Tell whether an option is, or by its looks means to be, a profileset's."""
-    # Few names have a dot there, so most need no copy in lower case.
+    # Few names have a dot there, so most need no lower-case copy.
     return name[10:11] == "." and name[:11].lower() == "profileset."
 
 

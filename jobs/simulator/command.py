@@ -61,7 +61,7 @@ def arguments(*, threads: int, json_version: Literal[2, 3], html: bool, has_cred
         *_EVERY_RUN,
         # By default the network would be asked for such an item, without credentials slowly and in vain (2c).
         f"item_db_source={'local/bcpapi' if has_credentials else 'local'}",
-        # The one way out of the sandbox; exactly three fields, or the simulator rejects the option (2c).
+        # The only exit of the sandbox; the simulator accepts the option only with exactly three fields (2c).
         *([f"proxy=http,127.0.0.1,{PROXY_PORT}"] if has_credentials else []),
         f"threads={threads}",
         _REPORT_OPTION[json_version],

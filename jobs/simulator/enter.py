@@ -1,7 +1,7 @@
-"""The second stage of the launcher: gives up every right that a simulator has no use for, then becomes it.
+"""The second stage of the launcher: gives up every right that a simulator does not need, then becomes it.
 
-It runs as a script with one JSON document as its argument (`jobs.simulator.sandbox` writes it), directly below the
-first stage or inside bubblewrap, and imports nothing of the service.
+It runs as a script, directly below the first stage or inside bubblewrap, and imports nothing from the service. Its
+argument is one JSON document, written by `jobs.simulator.sandbox`.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_NOATIME, MS_NODIRATIME, MS_BIND, MS_REC, MS_PRIVATE = 1024, 2048, 4096, 16384, 1 << 18
-# Flags of a mount that a copy of it must keep.
+# Flags that a bind mount must keep from its source.
 MS_KEPT = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_NODIRATIME
 
 SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8913, 0x8914
@@ -51,18 +51,18 @@ WRITE_RIGHTS = READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | MAKE_REG | MAKE_DI
 RIGHTS_OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 BIND_TCP, CONNECT_TCP = 1 << 0, 1 << 1
 SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
-# The first version of Landlock that keeps signals from leaving.
+# The first Landlock version that restricts signals.
 LANDLOCK_SCOPES_SIGNALS = 6
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 class RightsRemain(Exception):
-    """A right could not be given up, so the simulator must not run; the text says which one."""
+    """A right could not be given up, so the simulator must not run; the message names it."""
 
 
 def checked(call: Callable[..., int], *arguments: object) -> int:
-    """The result of a C function; raises OSError where it reports a failure."""
+    """Return the result of a C function. Raises OSError if it reports a failure."""
     result = call(*arguments)
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -70,7 +70,7 @@ def checked(call: Callable[..., int], *arguments: object) -> int:
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """prctl(2); all five arguments are given at full width, as some options insist on zeros."""
+    """Call prctl(2) with all five arguments at full width, because some options require zeros."""
     padded = (*arguments, 0, 0, 0, 0)[:4]
     return checked(libc.prctl, option, *(ctypes.c_ulong(value) for value in padded))
 
@@ -79,10 +79,10 @@ def prctl(option: int, *arguments: int) -> int:
 
 
 def leave_network() -> list[str]:
-    """Move to a network namespace without interfaces; return the layers that this gave.
+    """Move to a network namespace without interfaces; return the layers that this adds.
 
-    An ordinary user needs a user namespace for that. By itself it keeps no signal from leaving, so it counts as an
-    identity of its own only together with Landlock's scope.
+    An ordinary user needs a user namespace for that. It does not restrict signals, so it counts as an own identity
+    only together with Landlock's scope.
     """
     if os.geteuid() == 0:
         return ["network_namespace"] if libc.unshare(CLONE_NEWNET) == 0 else []
@@ -93,7 +93,7 @@ def leave_network() -> list[str]:
 
 
 def open_exit(port: int) -> socket.socket:
-    """Bring up this namespace's loopback interface and listen there, for the worker's proxy."""
+    """Bring up this namespace's loopback interface; return a socket that listens there for the proxy."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         flags = struct.unpack_from("H", fcntl.ioctl(control, SIOCGIFFLAGS, struct.pack("16sH22x", b"lo", 0)), 16)[0]
         if not flags & IFF_UP:
@@ -105,19 +105,19 @@ def open_exit(port: int) -> socket.socket:
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    """mount(2)."""
+    """Call mount(2). Raises OSError."""
     checked(libc.mount, source.encode(), os.fsencode(target), kind.encode(), flags, options.encode())
 
 
 def reveal(covered: list[str], readable: list[str], writable: str) -> None:
     """Make paths below closed folders reachable, in a mount namespace of this process.
 
-    An empty folder that everybody may pass covers each closed one, and the paths are bound into it: those of
-    `readable` without the right to write. Only root may do this.
+    An empty folder that everyone can enter covers each closed one, and the paths are bound into it, those in
+    `readable` read-only. Only root can do this.
     """
     checked(libc.unshare, CLONE_NEWNS)
     mount("none", "/", "", MS_REC | MS_PRIVATE)
-    # Opened in the new namespace, as only its own mounts can be bound, and before anything is covered.
+    # Opened before anything is covered, and in the new namespace because only its own mounts can be bound.
     opened = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in sorted({*readable, writable})}
     for folder in covered:
         mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
@@ -127,7 +127,7 @@ def reveal(covered: list[str], readable: list[str], writable: str) -> None:
 
 
 def bind(path: str, descriptor: int, *, is_writable: bool) -> None:
-    """Bind an opened file or folder to its own name, which may lie below a folder that is covered by now."""
+    """Bind an opened file or folder to its own path, which may be below a covered folder."""
     source = f"/proc/self/fd/{descriptor}"
     if not os.path.lexists(path):
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120 - Path has no such mode
@@ -145,7 +145,7 @@ def bind(path: str, descriptor: int, *, is_writable: bool) -> None:
 
 
 class RulesetAttributes(ctypes.Structure):
-    """struct landlock_ruleset_attr; a field the kernel does not know yet must be zero."""
+    """struct landlock_ruleset_attr; fields that the kernel does not know must be zero."""
 
     _fields_ = [("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64)]
 
@@ -164,12 +164,12 @@ class NetPort(ctypes.Structure):
 
 
 def landlock_abi() -> int:
-    """The version of Landlock in this kernel; less than 1 without it."""
+    """Return the kernel's Landlock version; less than 1 without Landlock."""
     return int(libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_CREATE_RULESET_VERSION))
 
 
 def landlock_rights(abi: int) -> int:
-    """All rights over files that a kernel of this Landlock version can take away."""
+    """Return all file rights that this Landlock version can restrict."""
     highest = REFER >> 1
     for since, right in ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)):
         if abi >= since:
@@ -178,7 +178,7 @@ def landlock_rights(abi: int) -> int:
 
 
 def allow_path(ruleset: int, path: str, rights: int) -> None:
-    """Give rights over a path and all below it; a path that does not exist is left out."""
+    """Grant rights over a path and everything below it; skip a path that does not exist."""
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -195,7 +195,7 @@ def add_rule(ruleset: int, kind: int, rule: ctypes.Structure) -> None:
 
 
 def restrict_by_landlock(specification: dict[str, Any]) -> bool:
-    """Leave only the named paths, no TCP but to the exit, no signals outward; False without Landlock."""
+    """Allow only the named paths, TCP only to the exit, and no signals outward. Return False without Landlock."""
     abi = landlock_abi()
     if abi < 1:
         return False
@@ -222,9 +222,9 @@ def restrict_by_landlock(specification: dict[str, Any]) -> bool:
 
 
 def drop_bounding_set() -> None:
-    """Make sure that no program executed from here on can gain a capability.
+    """Ensure that no program executed later can gain a capability.
 
-    Without the right to do so, a process has no capability to begin with, and may gain none either.
+    A process without the right to do so has no capabilities and cannot gain any.
     """
     capability = 0
     with contextlib.suppress(OSError):
@@ -235,7 +235,7 @@ def drop_bounding_set() -> None:
 
 
 def become_user(uid: int) -> None:
-    """Take on an unprivileged identity, for good."""
+    """Switch to an unprivileged identity permanently."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
@@ -249,7 +249,7 @@ def drop_capabilities() -> None:
 
 
 def limit_resources(limits: dict[str, tuple[int, int]]) -> None:
-    """Lower each limit, given as (soft, hard); one that is lower already stays as it is."""
+    """Lower each limit, given as (soft, hard); a limit that is already lower stays."""
     for name, values in limits.items():
         kind = getattr(resource, name)
         hardest = resource.getrlimit(kind)[1]
@@ -267,7 +267,7 @@ class FilterProgram(ctypes.Structure):
 
 
 def restrict_system_calls(program: bytes) -> bool:
-    """Install a seccomp filter; False where the kernel, or a filter that is already in force, does not allow it."""
+    """Install a seccomp filter. Return False if the kernel or an existing filter does not allow it."""
     filters = FilterProgram(len(program) // 8, program)
     try:
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(filters))
@@ -277,7 +277,7 @@ def restrict_system_calls(program: bytes) -> bool:
 
 
 def reset_signals() -> None:
-    """Undo what Python and whoever started the worker ignore: exec passes ignored signals on."""
+    """Reset signals that Python or the worker's parent ignores, because exec passes ignored signals on."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         with contextlib.suppress(OSError):
             signal.signal(number, signal.SIG_DFL)
@@ -285,9 +285,9 @@ def reset_signals() -> None:
 
 
 def give_up_rights(specification: dict[str, Any]) -> tuple[list[str], socket.socket | None]:
-    """Apply every layer that this machine offers; their names, and the exit's listening socket if there is one.
+    """Apply every layer that this machine offers; return their names and the exit's listening socket, if any.
 
-    Raises RightsRemain when a layer that is demanded is missing, and OSError when one fails half-way.
+    Raises RightsRemain if a required layer is missing, and OSError if one fails half-way.
     """
     layers = list(specification["layers"])
     Path("/proc/self/oom_score_adj").write_text("1000")
@@ -314,7 +314,7 @@ def give_up_rights(specification: dict[str, Any]) -> tuple[list[str], socket.soc
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     limit_resources(specification["limits"])
     layers.append("rlimits")
-    # Last: the steps above need calls that it refuses.
+    # Last, because the steps above need calls that the filter refuses.
     if restrict_system_calls(bytes.fromhex(specification["seccomp"])):
         layers.append("seccomp")
     require_protection(layers, specification["demanded"])
@@ -322,7 +322,7 @@ def give_up_rights(specification: dict[str, Any]) -> tuple[list[str], socket.soc
 
 
 def reveal_or_refuse(specification: dict[str, Any]) -> None:
-    """Make the build and the working directory reachable. Raises RightsRemain, naming a closed folder."""
+    """Make the build and the working directory reachable. Raises RightsRemain with the name of a closed folder."""
     try:
         reveal(specification["covered"], specification["revealed"], specification["cwd"])
     except OSError as error:
@@ -334,20 +334,20 @@ def reveal_or_refuse(specification: dict[str, Any]) -> None:
 
 
 def require_protection(layers: list[str], demanded: dict[str, list[str]]) -> None:
-    """Raise RightsRemain unless each demanded protection is given by one of the layers it may come from."""
+    """Raise RightsRemain unless each required protection is given by one of its layers."""
     missing = [name for name, sources in demanded.items() if not set(sources) & set(layers)]
     if missing:
         raise RightsRemain(f"the sandbox lacks: {', '.join(missing)}")
 
 
 def announce(first_stage: socket.socket, layers: list[str], listener: socket.socket | None) -> None:
-    """Name the layers to the first stage, and hand the exit's listening socket out."""
+    """Send the layers and the exit's listening socket to the first stage."""
     message = json.dumps({"layers": layers}).encode()
     socket.send_fds(first_stage, [message], [] if listener is None else [listener.fileno()])
 
 
 def enter(specification: dict[str, Any]) -> NoReturn:
-    """Become the simulator. If the first stage has died meanwhile, nobody hears the layers and this ends.
+    """Become the simulator. If the first stage has died meanwhile, sending the layers fails and this process ends.
 
     The duplicate of the socket, unlike the one received, is closed by exec: that tells of success.
     """

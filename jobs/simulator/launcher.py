@@ -1,9 +1,9 @@
-"""The program between a worker and a simulator. It runs as a script and imports nothing of the service.
+"""The program between a worker and a simulator. It runs as a script and imports nothing from the service.
 
-Its argument is one JSON document (`jobs.simulator.sandbox` writes it). It starts the second stage
-(`jobs.simulator.enter`), stays as the parent of whatever that leaves behind, watches what the run uses, and ends
-only when nothing of it is alive. Its standard input is a socket to the worker: it takes `interrupt` and `kill`
-there, and takes the end of the stream, which is the worker's death, for `kill`.
+Its argument is one JSON document, written by `jobs.simulator.sandbox`. It starts the second stage
+(`jobs.simulator.enter`), adopts the processes that stage leaves behind, watches what the run uses, and ends only
+when none of its processes is alive. Its standard input is a socket to the worker. It accepts `interrupt` and `kill`
+there, and treats the end of the stream, which means that the worker has died, as `kill`.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def descendants() -> list[int]:
-    """All processes below this one. Orphans are among them, because this process is a subreaper."""
+    """Return all processes below this one, including orphans, because this process is a subreaper."""
     found = [os.getpid()]
     for pid in found:
         found += children(pid)
@@ -47,7 +47,7 @@ def descendants() -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """The children of all threads of a process; none when it has ended."""
+    """Return the children of all threads of a process; none if it has ended."""
     found: list[int] = []
     for thread in threads(pid):
         with contextlib.suppress(OSError):
@@ -66,7 +66,7 @@ def send_signal(pid: int, number: int) -> None:
 
 
 def reap() -> dict[int, int]:
-    """Wait statuses, by process id, of all children that have ended."""
+    """Reap all children that have ended; return their wait statuses by process id."""
     ended = {}
     try:
         while (found := os.waitpid(-1, os.WNOHANG)) != (0, 0):
@@ -77,7 +77,7 @@ def reap() -> dict[int, int]:
 
 
 def children_remain() -> bool:
-    """Whether there is any child, alive or not yet reaped; unlike a look at /proc this misses none."""
+    """Return whether any child is alive or not yet reaped; unlike reading /proc, this misses none."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -86,9 +86,9 @@ def children_remain() -> bool:
 
 
 def kill_descendants() -> dict[int, int]:
-    """Kill and reap every descendant, also one that left the session; their wait statuses by process id.
+    """Kill and reap every descendant in any session; return their wait statuses by process id.
 
-    They may fork meanwhile, but never more than their limit allows, as the dead count until they are reaped.
+    They can fork meanwhile, but not beyond their limit, because dead processes count until they are reaped.
     """
     ended = reap()
     while children_remain():
@@ -100,10 +100,10 @@ def kill_descendants() -> dict[int, int]:
 
 
 def disk_use(top: str, *, enough: int, meanwhile: Callable[[], None]) -> int:
-    """Bytes below a directory, without following links; the walk ends once it has found more than enough.
+    """Return the bytes below a directory, without following links; stop once the limit is exceeded.
 
-    An entry counts as a block at least, which bounds the walk. What cannot be looked into counts as too much. As a
-    walk can take seconds, `meanwhile` is called at every entry.
+    Each entry counts as at least one block, which bounds the walk. An unreadable folder counts as too much. A walk
+    can take seconds, so `meanwhile` is called at every entry.
     """
     used = 0
     pending = [top]
@@ -130,7 +130,7 @@ def disk_use(top: str, *, enough: int, meanwhile: Callable[[], None]) -> int:
 class MemoryCgroup:
     """A control group (version 2) of one run, whose memory the kernel limits as a whole.
 
-    The launcher is in it only while it starts the simulator, so the kernel never kills the launcher for that limit.
+    The launcher is in it only while it starts the simulator, so the kernel never kills the launcher for this limit.
     """
 
     def __init__(self, folder: Path, *, home: Path) -> None:
@@ -139,7 +139,7 @@ class MemoryCgroup:
 
     @classmethod
     def create(cls, limit: int, *, home: Path | None) -> Self | None:
-        """Make a group beside this process's own, and enter it; None where memory is not delegated."""
+        """Create a group beside this process's own and enter it. Return None if memory is not delegated."""
         if home is None or not is_delegated(home.parent):
             return None
         group = cls(home.parent / f"{RUN_GROUP}{os.getpid()}", home=home)
@@ -152,35 +152,35 @@ class MemoryCgroup:
         return group
 
     def make(self, limit: int) -> None:
-        """Make the group with its limit, and move this process there; raises OSError."""
+        """Create the group with its limit and move this process into it. Raises OSError."""
         # Left to the owner of a delegated group. It fails while processes are in that group itself.
         (self.home.parent / "cgroup.subtree_control").write_text("+memory")
         self.folder.mkdir()
         (self.folder / "memory.max").write_text(str(limit))
-        # No group has it where the kernel does not account for swap.
+        # Missing if the kernel does not account for swap.
         if (self.home / "memory.swap.max").exists():
             (self.folder / "memory.swap.max").write_text("0")
         (self.folder / "cgroup.procs").write_text(str(os.getpid()))
 
     def leave(self) -> None:
-        """Move this process back; what it has started stays."""
+        """Move this process back; the processes that it started stay."""
         with contextlib.suppress(OSError):
             (self.home / "cgroup.procs").write_text(str(os.getpid()))
 
     def is_exceeded(self) -> bool:
-        """Return whether the kernel killed because of this limit, rather than for want of memory elsewhere."""
+        """Return whether the kernel killed a process for this limit, not for a memory shortage elsewhere."""
         words = read_words(self.folder / "memory.events")
         counts = dict(zip(words[::2], words[1::2], strict=True))
         return int(counts.get("oom", 0)) > 0 and int(counts.get("oom_kill", 0)) > 0
 
     def remove(self) -> None:
-        """Remove the group; a later run removes one that is still in use."""
+        """Remove the group; if it is still in use, a later run removes it."""
         with contextlib.suppress(OSError):
             self.folder.rmdir()
 
 
 def own_cgroup() -> Path | None:
-    """The folder of this process's control group of version 2; None without one below the root."""
+    """Return the folder of this process's control group (version 2); None if it has none below the root."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             if line.startswith("0::/") and line != "0::/":
@@ -191,9 +191,9 @@ def own_cgroup() -> Path | None:
 
 
 def is_delegated(group: Path) -> bool:
-    """Return whether a control group is marked as handed over to the programs in it, as systemd marks it.
+    """Return whether a control group has the mark that systemd gives to delegated groups.
 
-    The right to write there says nothing: root has it everywhere, and would leave the limits of its own service.
+    Write permission proves nothing: root has it everywhere, and could leave the limits of its own service.
     """
     try:
         return os.getxattr(group, "user.delegate") == b"1"
@@ -202,7 +202,7 @@ def is_delegated(group: Path) -> bool:
 
 
 def remove_abandoned_groups(parent: Path) -> None:
-    """Remove the groups of launchers that were killed; those of living ones may be empty for a moment."""
+    """Remove the groups of killed launchers, but not of live ones, which can be empty for a moment."""
     for folder in parent.glob(f"{RUN_GROUP}*"):
         pid = folder.name.removeprefix(RUN_GROUP)
         if pid == str(os.getpid()) or not Path("/proc", pid).exists():
@@ -211,7 +211,7 @@ def remove_abandoned_groups(parent: Path) -> None:
 
 
 def read_words(path: Path) -> list[str]:
-    """The words of a small file; none when it cannot be read."""
+    """Return the words of a small file; none if it cannot be read."""
     try:
         return path.read_text().split()
     except OSError:
@@ -219,19 +219,19 @@ def read_words(path: Path) -> list[str]:
 
 
 def memory_use(pids: list[int], *, enough: int) -> int:
-    """Bytes of memory that processes use together.
+    """Return the bytes of memory that processes use together.
 
-    Their resident pages are added up, which is cheap and counts shared pages several times. Only when that comes to
-    more than enough are the pages shared out among those who use them, which is costly.
+    Adding up resident pages is cheap, but counts shared pages several times. Only if that sum exceeds the limit are
+    shared pages divided among the processes that use them, which is expensive.
     """
     resident = sum(resident_bytes(pid) for pid in pids)
     return resident if resident <= enough else sum(proportional_bytes(pid) for pid in pids)
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process, 0 when it has ended.
+    """Return the resident memory of a process in bytes, 0 if it has ended.
 
-    Asked of its threads: where the first one has ended, the process itself shows no memory while others go on.
+    Its threads are asked: once the first one has ended, the process itself shows no memory while others go on.
     """
     for thread in threads(pid):
         words = read_words(thread / "statm")
@@ -241,7 +241,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def proportional_bytes(pid: int) -> int:
-    """Resident memory of a process, each page divided by its users; undivided where that is hidden."""
+    """Return the resident memory of a process with each page divided by its users; undivided if that is hidden."""
     for thread in threads(pid):
         words = read_words(thread / "smaps_rollup")
         if "Pss:" in words:
@@ -250,13 +250,13 @@ def proportional_bytes(pid: int) -> int:
 
 
 def is_in_memory(path: str) -> bool:
-    """Whether a folder lies on a tmpfs, so that its files take memory."""
+    """Return whether a folder is on a tmpfs, where files use memory."""
     statfs = ctypes.create_string_buffer(512)
     return bool(libc.statfs(os.fsencode(path), statfs) == 0 and struct.unpack_from("l", statfs)[0] == TMPFS_MAGIC)
 
 
 class Supervisor:
-    """One simulator from its start until nothing of it is left."""
+    """One simulator, from its start until all its processes are gone."""
 
     def __init__(self, specification: dict[str, Any], worker: socket.socket) -> None:
         self.specification = specification
@@ -273,7 +273,7 @@ class Supervisor:
         self.cgroup = MemoryCgroup.create(specification["memory_bytes"], home=own_cgroup())
 
     def run(self) -> None:
-        """Returns when the simulator and all its descendants are gone and the worker has been told."""
+        """Run until the simulator and all its descendants are gone and the worker has the report."""
         libc.prctl(PR_SET_CHILD_SUBREAPER, *map(ctypes.c_ulong, (1, 0, 0, 0)))
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
@@ -293,14 +293,14 @@ class Supervisor:
         self.tell({"ended": self.result(wall_seconds)})
 
     def watch_children(self) -> None:
-        """Make the end of a child readable, so that one wait serves for all there is to wait for."""
+        """Make the end of a child readable, so that one wait covers all events."""
         self.wakeup, self.notify = socket.socketpair()
         self.notify.settimeout(0)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         signal.set_wakeup_fd(self.notify.fileno(), warn_on_full_buffer=False)
 
     def start(self) -> None:
-        """Start the second stage with this stage's output as its own, and let go of that output here."""
+        """Start the second stage with this stage's output, and close that output here."""
         self.ready, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ready.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self.ready.settimeout(0)
@@ -323,7 +323,7 @@ class Supervisor:
         os.dup2(nothing, 2)
 
     def step(self) -> None:
-        """Wait for the next thing to happen and deal with it."""
+        """Wait for the next event and handle it."""
         sources = [source for source in (self.ready, self.worker, self.wakeup) if source.fileno() >= 0]
         readable, _, _ = select.select(sources, [], [], min(CHECK_MEMORY_SECONDS, max(0.0, self.seconds_left)))
         if self.ready in readable:
@@ -335,9 +335,9 @@ class Supervisor:
             self.ended |= reap()
 
     def read_ready(self) -> None:
-        """Hear the second stage: its layers, perhaps a socket or an error, and the closing of its socket by exec.
+        """Receive from the second stage: its layers, perhaps a socket or an error, then the end of its socket.
 
-        The kernel adds the sender's process id as it is seen from here, outside any namespace.
+        The kernel adds the sender's process id as seen from here, outside any namespace.
         """
         while self.ready.fileno() >= 0:
             try:
@@ -356,7 +356,7 @@ class Supervisor:
                 self.listener = struct.unpack("i", received[socket.SCM_RIGHTS])[0]
 
     def announce(self) -> None:
-        """Tell the worker that the simulator runs, and pass the socket of its exit on, or say why it does not."""
+        """Tell the worker that the simulator runs and pass on its exit's socket, or say why it does not run."""
         self.started_at = time.monotonic()
         if "layers" in self.said and "error" not in self.said:
             self.tell({"started": self.said["layers"]}, descriptor=self.listener)
@@ -364,19 +364,19 @@ class Supervisor:
             self.tell({"failed": self.said.get("error", "the sandbox could not be set up")})
 
     def obey(self, order: bytes) -> None:
-        """Interrupt the simulator itself, or kill all; no message means that the worker is gone."""
+        """Interrupt the simulator, or kill all processes; no message means that the worker has died."""
         if order == b"interrupt":
             self.signal_simulator(signal.SIGINT)
         else:
             self.kill()
 
     def signal_simulator(self, number: int) -> None:
-        """Signal the simulator alone: bubblewrap's own processes must see it end."""
+        """Signal only the simulator, because bubblewrap's own processes must see it end."""
         if self.simulator_pid in descendants():
             send_signal(self.simulator_pid, number)
 
     def kill(self) -> None:
-        """Kill all. The simulator goes first, as bubblewrap passes on what it used only if it outlives it."""
+        """Kill all processes, the simulator first: bubblewrap reports its usage only if it outlives it."""
         self.signal_simulator(signal.SIGKILL)
         deadline = time.monotonic() + FIRST_TO_GO_SECONDS
         while self.child_pid not in self.ended and time.monotonic() < deadline:
@@ -385,7 +385,7 @@ class Supervisor:
         self.ended |= kill_descendants()
 
     def stop(self, reason: str) -> None:
-        """Kill all; the first reason counts."""
+        """Kill all processes; the first reason counts."""
         self.stopped_for = self.stopped_for or reason
         self.kill()
 
@@ -394,12 +394,12 @@ class Supervisor:
         return float(self.started_at + self.specification["wall_seconds"] - time.monotonic())
 
     def check_time(self) -> None:
-        """Kill a simulator that the worker, suspended perhaps, has let run past its time."""
+        """Kill a simulator that runs past its time, for example because the worker is suspended."""
         if self.seconds_left <= 0:
             self.stop("overtime")
 
     def check_use(self) -> None:
-        """Look at disk and memory, each as often as it is due."""
+        """Check disk and memory, each when it is due."""
         now = time.monotonic()
         if now >= self.next_disk_check_at:
             self.next_disk_check_at = now + CHECK_DISK_SECONDS
@@ -413,7 +413,7 @@ class Supervisor:
             self.next_memory_check_at = time.monotonic() + CHECK_MEMORY_SECONDS
 
     def check_disk(self) -> None:
-        """Kill a simulator whose private directory has outgrown its limit."""
+        """Kill a simulator whose private directory exceeds its limit."""
         enough = self.specification["disk_bytes"]
         used = disk_use(self.specification["watched"], enough=enough, meanwhile=self.check_memory_when_due)
         self.files_in_memory_bytes = used if self.has_files_in_memory else 0
@@ -421,7 +421,7 @@ class Supervisor:
             self.stop("disk_flood")
 
     def check_memory(self) -> None:
-        """Kill a simulator whose processes together use more memory than the run may."""
+        """Kill a simulator whose processes together exceed the memory limit."""
         if self.cgroup is not None:
             is_exceeded = self.cgroup.is_exceeded()
         else:
@@ -431,7 +431,7 @@ class Supervisor:
             self.stop("memory_limit")
 
     def result(self, wall_seconds: float) -> dict[str, Any]:
-        """The end as the worker wants to know it; times in seconds, memory in bytes."""
+        """Return the report for the worker; times in seconds, memory in bytes."""
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         return {
             "status": os.waitstatus_to_exitcode(self.ended[self.child_pid]),

@@ -1,12 +1,12 @@
-"""The layers of the sandbox, and what a deployment demands of them.
+"""The layers of the sandbox, and the protections that a deployment requires.
 
-A layer's name is what the launcher reports and a run records. A protection may come from more than one layer.
+A layer's name is what the launcher reports and a run records. More than one layer can give a protection.
 """
 
 from collections.abc import Collection, Mapping
 from typing import Literal
 
-# `required` demands every protection; `auto` runs with what the machine offers, above a floor.
+# `required` needs every protection; `auto` runs with what the machine offers, above a minimum.
 Mode = Literal["required", "auto"]
 
 PROTECTIONS: Mapping[str, tuple[str, ...]] = {

@@ -1,4 +1,4 @@
-"""One simulator process: started in the sandbox, its output drained, its limits watched, its end reported."""
+"""Run one simulator process in the sandbox: read its output, watch its limits and report its end."""
 
 import contextlib
 import functools
@@ -25,7 +25,7 @@ LONGEST_LINE_BYTES = 8192
 CHUNK_BYTES = 65536
 START_SECONDS = 30.0
 END_SECONDS = 15.0
-# One is expected; a second one must be seen to be refused.
+# One is expected; room for a second one allows refusing it.
 MOST_DESCRIPTORS = 2
 
 OnLine = Callable[[str, str], None]
@@ -34,21 +34,21 @@ Proxy = Callable[[socket.socket], contextlib.AbstractContextManager[object]]
 
 
 def unheard(_stream: str) -> None:
-    """Take what nobody listens to."""
+    """Ignore output that has no listener."""
 
 
 class SimulatorNotStarted(Exception):
-    """The simulator could not be started; the text says what failed."""
+    """The simulator could not be started; the message says what failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one simulator may use.
+    """The limits of one simulator.
 
-    `wall_seconds` is for a simulator that nobody stopped in time. `memory_bytes` limits the memory of all
+    `wall_seconds` applies if nobody stops the simulator in time. `memory_bytes` limits the memory of all
     processes together, and the address space of each. `cpu_seconds`, `file_bytes` (largest file) and `open_files`
-    hold for each process; `processes` counts threads too. `disk_bytes` is for the whole private directory,
-    `log_bytes` what is kept of each stream, and `output_bytes` what both may print before it counts as a flood.
+    apply to each process; `processes` counts threads too. `disk_bytes` limits the whole private directory,
+    `log_bytes` the stored part of each stream, and `output_bytes` the output of both before it counts as a flood.
     """
 
     wall_seconds: float
@@ -91,7 +91,7 @@ class Lines:
         self.shown = ""
 
     def feed(self, data: bytes) -> None:
-        """Take what was read next, cut anywhere."""
+        """Process the next piece of output, which can be cut anywhere."""
         *pieces, last = re.split(rb"([\r\n])", data)
         for text, end in zip(pieces[::2], pieces[1::2], strict=True):
             self.add(text)
@@ -101,7 +101,7 @@ class Lines:
         self.add(last)
 
     def finish(self) -> None:
-        """The stream has ended, perhaps in the middle of a line."""
+        """Finish the stream, which may have ended in the middle of a line."""
         self.end_update()
         if self.shown:
             self.end_line()
@@ -121,12 +121,12 @@ class Lines:
 
 
 class SimulatorProcess:
-    """A simulator in the sandbox. Use it as a context manager: leaving it kills and reaps whatever is left.
+    """A simulator in the sandbox. Use it as a context manager: leaving it kills and reaps all remaining processes.
 
-    `on_line(stream, text)` receives every update of `stdout` and `stderr` in threads of its own, as it comes, and
-    `on_line_end(stream)` hears that the last update was not redrawn; what they raise is logged once and otherwise
-    ignored. The logs lie in the private directory. `proxy` serves the simulator's only exit from its network
-    namespace: it is given a listening socket, and is entered and left with the process. Without it there is none.
+    `on_line(stream, text)` receives every update of `stdout` and `stderr` immediately, in separate threads.
+    `on_line_end(stream)` is called when the last update is final. Their exceptions are logged once and otherwise
+    ignored. The logs are in the private directory. `proxy` serves the simulator's only exit from its network
+    namespace: it is called with a listening socket, and is entered and left with the process.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class SimulatorProcess:
         self.close()
 
     def start(self) -> None:
-        """Start the simulator and return when it runs; raises SimulatorNotStarted."""
+        """Start the simulator and return when it runs. Raises SimulatorNotStarted."""
         try:
             self._launch()
             message = self._receive(START_SECONDS) or {"failed": f"not started after {START_SECONDS:.0f} s"}
@@ -186,7 +186,7 @@ class SimulatorProcess:
     def wait(self, timeout: float | None) -> Ended | None:
         """Return how it ended, or None if it still runs after `timeout` seconds.
 
-        By the time it has ended no descendant is alive and the logs are complete.
+        Once it has ended, no descendant is alive and the logs are complete.
         """
         if self.ended is None:
             message = self._receive(timeout)
@@ -205,7 +205,7 @@ class SimulatorProcess:
         self._order(b"kill", reason)
 
     def stop(self, reason: str, *, grace_seconds: float = 3.0) -> Ended | None:
-        """Interrupt it and, if it has not ended after the grace, kill it."""
+        """Interrupt the simulator and, if it has not ended after the grace period, kill it."""
         self.interrupt(reason)
         ended = self.wait(grace_seconds)
         if ended is None:
@@ -214,7 +214,7 @@ class SimulatorProcess:
         return ended
 
     def close(self) -> None:
-        """Kill and reap whatever is left, finish the logs, and take the private directory back."""
+        """Kill and reap all remaining processes, finish the logs, and take the private directory back."""
         if self.launcher is not None:
             self.worker_end.close()
             try:
@@ -267,14 +267,14 @@ class SimulatorProcess:
             self.drains.append(drain)
 
     def _serve_exit(self) -> None:
-        """Let the proxy serve the exit's socket; raises SimulatorNotStarted unless it is exactly that."""
+        """Let the proxy serve the exit's socket. Raises SimulatorNotStarted if it is anything else."""
         if self.proxy is None:
             return
         self.serving.enter_context(self.proxy(take_listener(self.received)))
         self.layers = [*self.layers, "game_api_exit"]
 
     def _drain(self, stream: str, pipe: IO[bytes]) -> None:
-        """Read a stream to its end, whatever is printed, so that the simulator never waits for a reader."""
+        """Read all of a stream, so that the simulator never waits for a reader."""
         log = Log(self.directory.log(stream), most_bytes=self.limits.log_bytes)
         update = Quietly(functools.partial(self.on_line, stream))
         line_end = Quietly(self.on_line_end)
@@ -291,7 +291,7 @@ class SimulatorProcess:
             lines.finish()
 
     def _is_flood(self, more_bytes: int) -> bool:
-        """Count what is printed; kill the simulator when it has become too much."""
+        """Count the output; kill the simulator if it exceeds the limit."""
         with self.lock:
             before = self.printed_bytes
             self.printed_bytes += more_bytes
@@ -335,7 +335,7 @@ class SimulatorProcess:
         )
 
     def _last_words(self) -> str:
-        """The end of what was printed to stderr before the simulator could start, such as bubblewrap's."""
+        """Return the end of stderr from before the simulator started, such as bubblewrap's errors."""
         text = self.directory.log("stderr").read_bytes()[-500:].decode(errors="replace").strip()
         return f" ({text})" if text else ""
 
@@ -343,7 +343,7 @@ class SimulatorProcess:
 def take_listener(descriptors: list[int]) -> socket.socket:
     """Return the one socket among received descriptors, out of the list.
 
-    Raises SimulatorNotStarted unless it is exactly one, of IPv4, that listens: nothing else is an exit.
+    Raises SimulatorNotStarted unless there is exactly one listening IPv4 socket.
     """
     if len(descriptors) != 1:
         raise SimulatorNotStarted(f"{len(descriptors)} descriptors came for one exit")
@@ -358,7 +358,7 @@ def take_listener(descriptors: list[int]) -> socket.socket:
 
 
 class Quietly:
-    """Calls a function and lets none of its exceptions through; the first is logged."""
+    """Calls a function and suppresses its exceptions; the first is logged."""
 
     def __init__(self, function: Callable[[str], None]) -> None:
         self.function = function
@@ -370,14 +370,14 @@ class Quietly:
             self.function(text)
         except Exception:
             if not self.failed:
-                logger.exception("Reading the simulator's output failed; the simulator runs on")
+                logger.exception("Reading the simulator's output failed; the simulator continues")
             self.failed = True
 
 
 def resource_limits(limits: Limits, *, others: int) -> dict[str, tuple[int, int]]:
-    """Limits as setrlimit(2) takes them; ``others`` are the user's tasks that count against its processes.
+    """Return limits for setrlimit(2); `others` is the number of the user's tasks that count as its processes.
 
-    A second lies between the soft CPU limit and the hard one, so that the end by SIGXCPU shows which limit it was.
+    The hard CPU limit is one second above the soft one, so that SIGXCPU shows which limit was reached.
     """
     processes = others + limits.processes
     return {

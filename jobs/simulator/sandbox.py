@@ -1,8 +1,7 @@
-"""The place a simulator runs in: its private directory, the layers around it, and what may be taken out of it.
+"""The sandbox of a simulator: its private directory, the layers around it, and the files that can be read from it.
 
-Bubblewrap is used where it works. The other layers are applied by `jobs.simulator.enter`, inside bubblewrap or
-without it: namespaces, Landlock, an identity of its own (only a worker that runs as root can give one), limits and
-seccomp.
+Bubblewrap is used where it works. With or without it, `jobs.simulator.enter` applies the other layers: namespaces,
+Landlock, a separate identity (only a worker that runs as root can assign one), limits and seccomp.
 """
 
 import contextlib
@@ -32,27 +31,26 @@ INTERPRETER = Path(sys.executable).resolve()
 
 SYSTEM_PATHS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SYSTEM_SETTINGS = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
-# For HTTPS through the exit. There is nothing else to reach, so neither resolv.conf nor hosts is shown.
+# For HTTPS through the exit. Nothing else is reachable, so resolv.conf and hosts are left out.
 CERTIFICATES = ("/etc/ssl", "/etc/pki", "/etc/ca-certificates")
 DEVICES = ("/dev/null", "/dev/urandom")
 MACHINE_FACTS = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu", "/dev/urandom")
 
-# The upper part of the range that systemd sets aside for identities that exist only while a service runs; it
-# lies within the 65,536 that a container usually has.
+# The upper part of systemd's range for dynamic users, within the 65,536 ids that a container usually has.
 FIRST_UID = 61184
 LAST_UID = 65519
 
 
 class SandboxUnavailable(Exception):
-    """The deployment demands a protection that this machine cannot give; the text says which."""
+    """The deployment requires a protection that this machine cannot give; the message names it."""
 
 
 class NotRunnable(Exception):
-    """An executable cannot be run in the sandbox; the text says why and what to change."""
+    """An executable cannot be run in the sandbox; the message says why and what to change."""
 
 
 class UnsafeProduct(Exception):
-    """What the simulator left under a report's name is not a plain file of a sane size."""
+    """The file that the simulator left under a report's name is not a plain file of an acceptable size."""
 
 
 # The private directory
@@ -60,7 +58,7 @@ class UnsafeProduct(Exception):
 
 @dataclass(frozen=True)
 class PrivateDirectory:
-    """A directory for one run: the simulator's own two levels down, the logs beside it, out of its reach.
+    """A directory for one run: the simulator's own directory is two levels down, the logs are out of its reach.
 
     The parent of the simulator's working directory is empty because simulators search it for input files
     (simulator-cli, 1.5 and 6).
@@ -70,7 +68,7 @@ class PrivateDirectory:
 
     @classmethod
     def create(cls, parent: Path) -> Self:
-        """Make one below an existing directory."""
+        """Create a private directory below an existing directory."""
         directory = cls(Path(tempfile.mkdtemp(prefix="run-", dir=parent)))
         directory.cwd.mkdir(parents=True)
         directory.cwd.chmod(0o700)
@@ -80,25 +78,25 @@ class PrivateDirectory:
 
     @property
     def cwd(self) -> Path:
-        """The simulator's working directory, the only one it may write to."""
+        """The simulator's working directory, the only one that it can write to."""
         return self.root / "work" / "run"
 
     def log(self, stream: str) -> Path:
-        """The log of ``stdout`` or ``stderr``."""
+        """Return the path of the log of `stdout` or `stderr`."""
         return self.root / f"{stream}.log"
 
     def hand_over(self, uid: int) -> None:
-        """Give the working directory and the files put into it to another user."""
+        """Give the working directory and its files to another user."""
         for path in (self.cwd, *self.cwd.iterdir()):
             os.chown(path, uid, uid, follow_symlinks=False)
 
     def take_back(self) -> None:
-        """Own the working directory again; call it when nothing of the simulator is left alive."""
+        """Take the working directory back. Call only when none of the simulator's processes is alive."""
         os.chown(self.cwd, os.geteuid(), os.getegid())
         self.cwd.chmod(0o700)
 
     def remove(self) -> None:
-        """Remove everything; no simulator may be alive in it."""
+        """Remove everything. Call only when no simulator is alive in it."""
         with contextlib.suppress(FileNotFoundError):
             remove_tree(self.root)
 
@@ -110,10 +108,10 @@ class PrivateDirectory:
 
 
 def remove_tree(top: Path) -> None:
-    """Remove a directory whose content a hostile program made; nothing may change it meanwhile.
+    """Remove a directory that a hostile program filled; nothing may change it meanwhile.
 
-    Subdirectories are moved up to the top before their own turn, so that no depth is too deep and no path too
-    long. Links are removed, never followed.
+    Subdirectories are moved to the top before they are removed, so no path is too deep or too long. Links are
+    removed, never followed.
     """
     moved = (top / f"{secrets.token_hex(8)}-{number}" for number in itertools.count())
     while directories := remove_files(top):
@@ -125,7 +123,7 @@ def remove_tree(top: Path) -> None:
 
 
 def remove_files(directory: Path) -> list[Path]:
-    """Remove all that is not a directory from a directory; the directories that remain."""
+    """Remove everything except directories from a directory; return the remaining directories."""
     directory.chmod(0o700)
     remaining = []
     for entry in list(os.scandir(directory)):
@@ -139,10 +137,10 @@ def remove_files(directory: Path) -> list[Path]:
 
 
 def open_product(directory: Path, name: str, *, max_bytes: int) -> BinaryIO | None:
-    """Open a file that the simulator wrote; None if there is none of that name.
+    """Open a file that the simulator wrote; return None if it does not exist.
 
-    Raises UnsafeProduct for anything but a plain file of at most ``max_bytes`` bytes with one name: a link
-    would lead out of the directory, and opening a FIFO would wait for ever.
+    Raises UnsafeProduct for anything but a plain file of at most `max_bytes` bytes with one name: a link
+    would lead out of the directory, and opening a FIFO would block forever.
     """
     if name in ("", ".", "..") or "/" in name:
         raise UnsafeProduct(f"{name!r} is not a plain file name")
@@ -175,17 +173,17 @@ def require_plain(found: os.stat_result, name: str, *, max_bytes: int) -> None:
 
 @dataclass(frozen=True)
 class LeasedUser:
-    """An unprivileged user id, also used as group id, that no other run on this machine has at the time."""
+    """An unprivileged user id, also used as group id, that no other live run on this machine has."""
 
     uid: int
     lock: socket.socket
 
     @classmethod
     def lease(cls) -> Self | None:
-        """None where the worker is an ordinary user, who cannot run anything as somebody else.
+        """Reserve an id; return None if the worker is an ordinary user, who cannot switch to another user.
 
-        A name in the abstract socket space is the lock: the kernel frees it with its holder. The search starts
-        anywhere, so that containers which share a kernel but no such space rarely meet.
+        A name in the abstract socket namespace is the lock: the kernel frees it when its holder ends. The search
+        starts at random, so containers that share a kernel but not this namespace rarely collide.
         """
         if os.geteuid() != 0:
             return None
@@ -203,18 +201,18 @@ class LeasedUser:
         raise SandboxUnavailable(f"all user ids from {FIRST_UID} to {LAST_UID} are in use")
 
     def release(self) -> None:
-        """Let others have the id; call it when nothing runs under it any more."""
+        """Release the id. Call only when no process runs under it."""
         self.lock.close()
 
 
 def is_closed(path: Path) -> bool:
-    """Return whether other users may not pass a folder, or not read a file."""
+    """Return whether other users cannot enter a folder, or cannot read a file."""
     wanted = stat.S_IXOTH if path.is_dir() else stat.S_IROTH
     return path.exists() and not path.stat().st_mode & wanted
 
 
 def closed_folders(paths: Iterable[Path]) -> list[Path]:
-    """Return the highest folder above each path that other users may not pass."""
+    """Return the highest folder above each path that other users cannot enter."""
     highest = set()
     for path in paths:
         for named in {path.absolute(), path.resolve()}:
@@ -229,7 +227,7 @@ def closed_path(paths: Iterable[Path]) -> Path | None:
 
 
 def tasks_of_this_user() -> int:
-    """Threads that count against this user's RLIMIT_NPROC now."""
+    """Return how many threads count against this user's RLIMIT_NPROC now."""
     count = 0
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -243,12 +241,12 @@ def tasks_of_this_user() -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Confinement:
-    """What one run may have.
+    """The access and limits of one run.
 
     `readable` are the build's files; choose them narrowly, since a simulator can print what it reads. With
-    `exit_port`, the run gets a listening socket on that port of its own loopback interface, for a proxy to serve.
+    `exit_port`, the run gets a socket for a proxy that listens on that port of its own loopback interface.
     `resource_limits` maps names of the `resource` module to (soft, hard) limits; `memory_bytes` is for all
-    processes together. After `wall_seconds` the run is killed, whether or not a worker sees to it.
+    processes together. After `wall_seconds` the run is killed even if the worker does nothing.
     """
 
     directory: PrivateDirectory
@@ -280,7 +278,7 @@ class Confinement:
 
     @property
     def covered(self) -> list[Path]:
-        """Return the folders that keep an identity of its own from what it must reach."""
+        """Return the closed folders that would block the run's identity from files that it needs."""
         return [] if self.uid is None else closed_folders([*self.readable, self.directory.cwd.parent])
 
     @property
@@ -291,25 +289,25 @@ class Confinement:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """How simulators are contained on this machine; `bubblewrap` is None where it is absent or cannot work."""
+    """The sandbox of this machine; `bubblewrap` is None if it is missing or does not work."""
 
     bubblewrap: Path | None
     mode: Mode = "required"
 
     @classmethod
     def for_mode(cls, mode: Mode) -> Self:
-        """Return the sandbox of this machine. Whether it gives what the mode demands shows when something runs."""
+        """Return the sandbox of this machine. Missing protections are detected only when a program runs."""
         found = shutil.which("bwrap")
         return cls(Path(found) if found and bubblewrap_works(Path(found)) else None, mode)
 
     def outer_layers(self, confinement: Confinement) -> list[str]:
-        """Return the layers that hold before the second stage begins."""
+        """Return the layers that are active before the second stage begins."""
         if self.bubblewrap is None:
             return []
         return ["bubblewrap", "network_namespace", *(["user_namespace"] if confinement.uid is None else [])]
 
     def launch_command(self, command: Sequence[str], confinement: Confinement) -> list[str]:
-        """Return the command line that runs a simulator's command line in confinement; see the launcher."""
+        """Return the command line that runs a simulator in the sandbox; see `launcher.py`."""
         inner = script_command(ENTER, self.second_stage(command, confinement))
         if self.bubblewrap is not None:
             inner = [*bubblewrap_command(self.bubblewrap, confinement), "--", *inner]
@@ -324,7 +322,7 @@ class Sandbox:
         return script_command(LAUNCHER, first_stage)
 
     def second_stage(self, command: Sequence[str], confinement: Confinement) -> dict[str, Any]:
-        """Return what the second stage of the launcher must know."""
+        """Return the specification for the launcher's second stage."""
         cwd = str(confinement.directory.cwd)
         machine = platform.machine()
         is_filtered = seccomp.is_supported(machine)
@@ -350,15 +348,15 @@ class Sandbox:
 
 
 def script_command(script: Path, specification: Mapping[str, Any]) -> list[str]:
-    """Return a command that runs a script without site packages and without heed to the environment."""
+    """Return a command that runs a script and ignores site packages and the environment."""
     return [str(INTERPRETER), "-I", "-S", str(script), json.dumps(specification)]
 
 
 def bubblewrap_command(executable: Path, confinement: Confinement) -> list[str]:
     """Return bubblewrap's command line up to the program to run.
 
-    A worker that runs as root gives the simulator an identity inside, so it needs no user namespace but the
-    rights to change identity. Nothing but the working directory is writable, not even a /tmp in memory.
+    If the worker runs as root, the second stage switches identity inside, so bubblewrap keeps the rights for that
+    and needs no user namespace. Only the working directory is writable; there is not even a /tmp in memory.
     """
     readable = [*map(str, confinement.readable), sys.base_prefix, str(ENTER)]
     cwd = str(confinement.directory.cwd)
@@ -377,14 +375,14 @@ def bubblewrap_command(executable: Path, confinement: Confinement) -> list[str]:
     ]
 
 
-# What the second stage needs inside to change identity and to drop all of it.
+# The second stage needs these to change identity and to drop all capabilities.
 CAPABILITIES = (
     *("--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP"),
 )
 
 
 def system_binds() -> Iterator[str]:
-    """Options that show the system's programs and libraries as they lie here, links as links."""
+    """Return options that show the system's programs and libraries as they are here, links included."""
     for path in map(Path, SYSTEM_PATHS):
         if path.is_symlink():
             yield from ("--symlink", str(path.readlink()), str(path))
@@ -393,21 +391,21 @@ def system_binds() -> Iterator[str]:
 
 
 def open_parents(paths: Iterable[str]) -> Iterator[str]:
-    """Options that make the directories above paths passable; bubblewrap would make them for root alone."""
+    """Return options that open the directories above paths to everyone; bubblewrap would open them only to root."""
     parents = {parent for path in map(Path, paths) for parent in path.parents}
     for parent in sorted(parents):
         yield from ("--perms", "0755", "--dir", str(parent))
 
 
 def binds(paths: Iterable[str]) -> Iterator[str]:
-    """Options that show paths read-only; what does not exist is left out."""
+    """Return options that show paths read-only; paths that do not exist are left out."""
     for path in paths:
         yield from ("--ro-bind-try", path, path)
 
 
 @functools.cache
 def bubblewrap_works(executable: Path) -> bool:
-    """Return whether bubblewrap can make such a sandbox here, by making one; containers often forbid it."""
+    """Return whether bubblewrap works here, by creating a sandbox; containers often forbid that."""
     with tempfile.TemporaryDirectory() as parent, PrivateDirectory.create(Path(parent)) as directory:
         confinement = Confinement(
             directory=directory,
@@ -427,9 +425,9 @@ def bubblewrap_works(executable: Path) -> bool:
 
 
 def require_runnable(executable: Path, *, readable: Sequence[Path]) -> None:
-    """Raise NotRunnable unless an executable can be started in the sandbox, as far as its files tell.
+    """Raise NotRunnable if the files show that an executable cannot be started in the sandbox.
 
-    What only a run can tell (a missing library or interpreter) shows when the simulator is started.
+    Other problems, such as a missing library or interpreter, appear only when the simulator is started.
     """
     if not executable.is_absolute():
         raise NotRunnable(f"{executable}: give the executable's absolute path")
@@ -445,6 +443,5 @@ def require_runnable(executable: Path, *, readable: Sequence[Path]) -> None:
     closed = closed_path([target, *readable]) if os.geteuid() == 0 else None
     if closed is not None:
         raise NotRunnable(
-            f"{closed} is closed to other users, and simulators run under an identity of their own. "
-            f"Run: chmod -R o+rX {closed}"
+            f"{closed} is closed to other users, and simulators run as a separate user. Run: chmod -R o+rX {closed}"
         )

@@ -1,8 +1,8 @@
 """The seccomp filter of a simulator: a BPF program that decides which system calls it may make (seccomp(2)).
 
-The filter allows everything a program needs to compute, and refuses what would lead out of the sandbox: sockets,
-namespaces, mounts, other processes' memory, and kernel interfaces with a long record of flaws. A foreign ABI, whose
-calls have other numbers, is killed; a call newer than this list does not exist.
+The filter allows the calls that a computation needs, and refuses those that could lead out of the sandbox: sockets,
+namespaces, mounts, other processes' memory, and kernel interfaces with a long record of flaws. A call of a foreign
+ABI, where numbers mean other calls, kills the process. A call newer than this list fails with ENOSYS.
 """
 
 import errno
@@ -21,10 +21,11 @@ NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 # Calls from here on are those of the x32 ABI, which shares x86-64's architecture.
 X32_BIT = 0x40000000
-# The newest call whose effect on the sandbox was considered (Linux 6.18).
+# The newest call that was reviewed (Linux 6.18).
 NEWEST_CALL = 469
 
 AF_UNIX, AF_INET = 1, 2
+IPPROTO_IP, IPPROTO_TCP = 0, 6
 SOCK_STREAM, SOCK_SEQPACKET, SOCK_TYPE_MASK = 1, 5, 0xF
 MAP_SHARED_ANONYMOUS = 0x21
 SOL_SOCKET = 1
@@ -38,7 +39,7 @@ NEW_NAMESPACES = 0x00020000 | 0x7E000000
 
 # Refused calls: the number on x86-64 and on aarch64; None where a machine lacks the call.
 DENIED: dict[str, tuple[int | None, int | None]] = {
-    # Namespaces and mounts, by the old and the new interface
+    # Namespaces and mounts, old and new interface
     "unshare": (272, 97),
     "setns": (308, 268),
     "chroot": (161, 51),
@@ -94,7 +95,7 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "rename": (82, None),
     "renameat": (264, 38),
     "renameat2": (316, 276),
-    # Kernel interfaces with more rights than a computation needs
+    # Kernel interfaces that a computation does not need
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
@@ -112,10 +113,10 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "iopl": (172, None),
     "ioperm": (173, None),
     "syslog": (103, 116),
-    # Files by handle, which leads past every directory's permissions
+    # Files by handle, which bypasses the permissions of directories
     "name_to_handle_at": (303, 264),
     "open_by_handle_at": (304, 265),
-    # Memory that no directory and no process accounts for
+    # Memory that counts for no directory and no process
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "vmsplice": (278, 75),
@@ -156,7 +157,7 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "adjtimex": (159, 171),
     "vhangup": (153, 58),
 }
-# Calls that are judged by their arguments.
+# Calls that are checked by their arguments.
 CLONE, CLONE3 = (56, 220), (435, 435)
 SOCKET, SOCKETPAIR = (41, 198), (53, 199)
 MMAP, IOCTL = (9, 222), (16, 29)
@@ -177,7 +178,7 @@ class Instruction:
 
 @dataclass(slots=True)
 class Assembler:
-    """Collects instructions and labels. A jump to the empty label goes on with the next instruction."""
+    """Collects instructions and labels. A jump to the empty label continues with the next instruction."""
 
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
@@ -193,7 +194,7 @@ class Assembler:
         self.labels[name] = len(self.instructions)
 
     def pack(self) -> bytes:
-        """Return the program as the kernel takes it. Raises ValueError for a jump that is backward or too far."""
+        """Return the program in the kernel's format. Raises ValueError for a jump that is backward or too far."""
         return b"".join(self._packed())
 
     def _packed(self) -> Iterator[bytes]:
@@ -248,12 +249,12 @@ def _require_architecture(assembler: Assembler, machine: str) -> None:
 
 
 def _judged_calls() -> Iterable[tuple[tuple[int, int | None], str]]:
-    """Return the calls that are judged by their arguments, and where; frequent ones come first."""
+    """Return the calls that are checked by their arguments, and where; frequent ones come first."""
     return (
         (MMAP, "mmap"),
         (IOCTL, "ioctl"),
         (CLONE, "clone"),
-        # Its flags lie in memory, where a filter cannot look; libraries fall back on clone.
+        # Its flags are in memory, which a filter cannot read; libraries fall back to clone.
         (CLONE3, "unknown"),
         (SOCKET, "socket"),
         (SOCKETPAIR, "socketpair"),
@@ -275,7 +276,7 @@ def _judge_arguments(assembler: Assembler, *, inet: bool) -> None:
     def load(argument: int) -> None:
         assembler.add(LOAD, ARGUMENTS + 8 * argument)
 
-    # Shared memory without a file stays allocated while no process shows it as its own.
+    # Shared memory without a file can stay allocated without counting for any process.
     assembler.label("mmap")
     load(3)
     assembler.add(AND, MAP_SHARED_ANONYMOUS)
@@ -307,10 +308,17 @@ def _judge_arguments(assembler: Assembler, *, inet: bool) -> None:
     assembler.add(JUMP_ANY_BIT, NEW_NAMESPACES, "refuse", "allow")
     assembler.label("socket")
     if inet:
+        # TCP alone: other protocols would reach kernel code that no proxy needs.
         load(0)
-        assembler.add(JUMP_EQUAL, AF_INET, "allow")
+        assembler.add(JUMP_EQUAL, AF_INET, "", "refuse family")
+        load(1)
+        assembler.add(AND, SOCK_TYPE_MASK)
+        assembler.add(JUMP_EQUAL, SOCK_STREAM, "", "refuse")
+        load(2)
+        assembler.add(JUMP_EQUAL, IPPROTO_IP, "allow")
+        assembler.add(JUMP_EQUAL, IPPROTO_TCP, "allow", "refuse")
     assembler.add(RETURN, ERRNO | errno.EAFNOSUPPORT)
-    # A datagram pair can send to any other socket by its path; the two other types cannot.
+    # A datagram pair can send to any socket by its path; the other two types cannot.
     assembler.label("socketpair")
     load(0)
     assembler.add(JUMP_EQUAL, AF_UNIX, "", "refuse family")

@@ -12,7 +12,7 @@ register = template.Library()
 
 
 class WorkerRow(TypedDict):
-    """A live worker, how many jobs it runs at a time, and the protections its sandbox lacks."""
+    """A live worker, the number of jobs it runs at a time, and the protections its sandbox lacks."""
 
     name: str
     slots: int
@@ -21,7 +21,7 @@ class WorkerRow(TypedDict):
 
 @register.simple_tag
 def simulation_workers() -> list[WorkerRow]:
-    """Return the live simulation workers, those with the weakest sandbox first; none while Redis is away."""
+    """Return the live simulation workers, those with the weakest sandbox first; none while Redis is down."""
     workers: list[presence.Worker] = ask(presence.simulation_workers, otherwise=[])
     rows = [WorkerRow(name=each.name, slots=each.slots, lacks=layers.missing(each.layers)) for each in workers]
     return sorted(rows, key=lambda row: (-len(row["lacks"]), row["name"]))

@@ -16,12 +16,12 @@ def client_address(request: HttpRequest | Request) -> str | None:
     """Return the IP address that a request came from, None when it is not known.
 
     Behind proxies it is the address that the outermost of the `TRUSTED_PROXIES` saw. Each proxy appends one to
-    `X-Forwarded-For`, so whatever the caller wrote into the header comes earlier and is ignored.
+    `X-Forwarded-For`, so addresses that the caller wrote into the header come earlier and are ignored.
     """
     forwarded = request.META.get("HTTP_X_FORWARDED_FOR", "") if settings.TRUSTED_PROXIES else ""
     told = forwarded.split(",")[-settings.TRUSTED_PROXIES :][0].strip() or request.META.get("REMOTE_ADDR", "")
     try:
-        # PostgreSQL takes no zone.
+        # PostgreSQL accepts no zone.
         return str(ip_address(told.partition("%")[0]))
     except ValueError:
         return None

@@ -186,7 +186,7 @@ class MaxActiveJobsExceeded(ApiError):
 
 
 class RateLimitExceeded(ApiError):
-    """The caller sends too much; `meta.limit` says of what: `submissions`, their `bytes`, `reads` or `public`."""
+    """The caller exceeded a limit; `meta.limit` is `submissions`, `bytes`, `reads` or `public`."""
 
     status, code = 429, "rate_limit_exceeded"
     message = "Too many requests, or too many bytes; try again after the time in Retry-After."
@@ -210,7 +210,7 @@ class QueueUnavailable(Unavailable):
 
 
 class DatabaseUnavailable(QueueUnavailable):
-    message = "The database does not answer, or takes too long. Try again later."
+    message = "The database does not answer or takes too long. Try again later."
 
     def __init__(self) -> None:
         super().__init__({"reason": "database_unavailable", "queueHealth": "unavailable"})

@@ -9,7 +9,7 @@ MAX_LIMIT = 100
 
 
 def signer() -> signing.Signer:
-    """Return what signs cursors with `SECRET_KEY`, and also accepts those of `SECRET_KEY_FALLBACKS`."""
+    """Return a signer that signs with `SECRET_KEY` and also accepts `SECRET_KEY_FALLBACKS`."""
     return signing.Signer(sep=".", salt="simservice.api.pagination")
 
 

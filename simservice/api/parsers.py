@@ -11,7 +11,7 @@ from simservice.api.errors import InvalidJson, RequestTooLarge, UnsupportedMedia
 from simservice.body_limit import MAX_BODY_BYTES
 
 MAX_DIGITS = 4000
-# Far more than any request has. Each costs time, and a body has room for millions.
+# Far more than real requests have. Each costs time, and a body has room for millions.
 MAX_VALUES = 10_000
 
 
@@ -24,7 +24,7 @@ class BoundedParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return what the body stands for. Raises RequestTooLarge, UnsupportedMediaType, or as `read` does.
+        """Return the parsed body. Raises RequestTooLarge, UnsupportedMediaType, or like `read`.
 
         A view that counts bytes says so with `received` in its parsers' context: it is called with their number,
         at most the limit and one, before anything else is done with the body.
@@ -105,7 +105,7 @@ def parse_json(body: bytes) -> Any:
 def refuse_many_values(text: str) -> None:
     """Raise InvalidJson when a text has more values than any request, before an object is made of each.
 
-    Looks at what stands between the strings only, and raises ValueError for a string that has no end.
+    Looks only between the strings. Raises ValueError for an unterminated string.
     """
     values, end = 0, 0
     while values <= MAX_VALUES and end < len(text):

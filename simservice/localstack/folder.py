@@ -50,9 +50,9 @@ class DataFolder:
             yield
 
     def secrets(self) -> dict[str, Any]:
-        """Return what earlier starts kept; the secrets that every stack needs are made when they are missing.
+        """Return the stored secrets; create those that are missing.
 
-        Raises LocalStackError when the file is not ours to read.
+        Raises LocalStackError if the file cannot be read.
         """
         kept = self._kept_secrets()
         made = {

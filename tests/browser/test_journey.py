@@ -54,7 +54,7 @@ def test_from_signing_up_to_a_delivery_and_a_shared_page(
 def sign_up(visitor: Visitor, stack: Stack) -> None:
     visitor.open("/accounts/signup/")
     visitor.fill(email="walker@example.com")
-    visitor.press("Send the link")
+    visitor.press("Send link")
     assert visitor.heading() == "Check your email"
     visitor.open(mailed_link(stack))
     visitor.fill(password1="a long way to go")

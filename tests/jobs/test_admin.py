@@ -272,4 +272,4 @@ def test_the_index_shows_the_workers_weakest_first(operator: HttpClient) -> None
 
 
 def test_the_index_says_that_no_worker_lives(operator: HttpClient) -> None:
-    assert "No live worker" in operator.get("/admin/").content.decode()
+    assert "No live workers." in operator.get("/admin/").content.decode()

@@ -20,7 +20,7 @@ class Command(BaseCommand):
         parser.add_argument("account", help="the account's name")
         parser.add_argument("credits", type=int, help="how many")
         parser.add_argument("--reason", default="Granted by an operator", help="(default: %(default)s)")
-        parser.add_argument("--days", type=int, help="days until what is left of them expires (default: never)")
+        parser.add_argument("--days", type=int, help="days until unspent credits expire (default: never)")
 
     def handle(
         self,

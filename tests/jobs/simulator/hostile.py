@@ -198,8 +198,9 @@ def connects(port: str) -> None:
 
 
 def sends(port: str) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-        attempt("udp", lambda: sender.sendto(b"leak", ("127.0.0.1", int(port))))
+    attempt(
+        "udp", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"leak", ("127.0.0.1", int(port)))
+    )
 
 
 def kills(*victims: str) -> None:

@@ -102,8 +102,18 @@ def test_a_new_namespace_is_refused_and_a_thread_is_not(machine: str, bit: int) 
 def test_sockets_are_an_allow_list(machine: str, family: int) -> None:
     number = number_of(seccomp.SOCKET, machine)
     assert verdict(machine, number, family) == NO_FAMILY
-    with_exit = verdict(machine, number, family, inet=True)
+    with_exit = verdict(machine, number, family, seccomp.SOCK_STREAM, inet=True)
     assert with_exit == (ALLOWED if family == seccomp.AF_INET else NO_FAMILY)
+
+
+def test_the_exit_speaks_tcp_alone(machine: str) -> None:
+    number, close_on_exec, mptcp = number_of(seccomp.SOCKET, machine), 0o2000000, 262
+
+    def allows(kind: int, protocol: int) -> bool:
+        return verdict(machine, number, seccomp.AF_INET, kind | close_on_exec, protocol, inet=True) == ALLOWED
+
+    kinds = [(kind, protocol) for kind in range(8) for protocol in (0, 6, 17, 132, mptcp) if allows(kind, protocol)]
+    assert kinds == [(seccomp.SOCK_STREAM, 0), (seccomp.SOCK_STREAM, 6)]
 
 
 def test_a_pair_of_sockets_cannot_address_a_third(machine: str) -> None:
