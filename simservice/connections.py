@@ -154,6 +154,7 @@ class Connection(TConn):
         self.request: Request | None = None
         self.body = SizedBody(0)
         self.error: Exception | None = None
+        self.searched = 0
         self.since = time.monotonic()
 
     def next_is_ready(self) -> bool:
@@ -221,10 +222,12 @@ class Connection(TConn):
 
     def has_head(self, *, is_over: bool) -> bool:
         """Parse the head if it is complete, or can be refused already. Return whether there is one."""
-        end = self.arrived.find(HEAD_END)
+        # Nothing is searched twice, or a long head that arrives byte by byte would keep the main loop busy.
+        end = self.arrived.find(HEAD_END, max(0, self.searched - len(HEAD_END) + 1))
         if end < 0 and len(self.arrived) > HEAD_BYTES:
             raise LimitRequestHeaders("the head is too long")
-        if end < 0 and not is_over and not BARE_LINE_FEED.search(self.arrived):
+        if end < 0 and not is_over and not BARE_LINE_FEED.search(self.arrived, self.searched):
+            self.searched = len(self.arrived)
             return False
         size = end + len(HEAD_END) if end >= 0 else len(self.arrived)
         head = bytes(self.arrived[:size])

@@ -82,6 +82,9 @@ class Worker(ThreadWorker):
 
     def receive(self, connection: Connection) -> None:
         """Read what a connection sends, and give its request to a thread when it is complete."""
+        if connection not in self.waiting:
+            # Dropped for another one since the poller told of both.
+            return
         before = connection.spooled
         try:
             is_ready = connection.receive()
