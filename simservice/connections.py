@@ -12,7 +12,7 @@ from tempfile import SpooledTemporaryFile
 from typing import Any
 
 from gunicorn.http.body import ChunkedReader
-from gunicorn.http.errors import ChunkMissingTerminator, InvalidChunkSize, LimitRequestHeaders
+from gunicorn.http.errors import ChunkMissingTerminator, InvalidChunkSize, LimitRequestHeaders, ParseException
 from gunicorn.http.message import Request
 from gunicorn.http.unreader import IterUnreader
 from gunicorn.workers.gthread import TConn
@@ -39,6 +39,13 @@ BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[\t -~\x80-\xff]*)?")
 
 
+class ShortBody(ParseException):
+    """The client closed the connection before the end of the body."""
+
+    def __init__(self, missing: int) -> None:
+        super().__init__(f"the body is {missing} bytes short")
+
+
 class SizedBody:
     """A body whose length is known. No more of it is taken than the limit and one byte."""
 
@@ -46,7 +53,7 @@ class SizedBody:
         self.file = SpooledTemporaryFile(max_size=IN_MEMORY_BYTES)  # noqa: SIM115 - closed with its request
         self.size = 0
         self.wanted = min(length, MAX_BODY_BYTES + 1)
-        # Whether the client has more to send than is taken, or sent less than it said.
+        # Whether the client has more to send than is taken.
         self.is_cut = length > self.wanted
 
     def take(self, arrived: bytearray) -> bool:
@@ -63,8 +70,8 @@ class SizedBody:
         return len(part)
 
     def end(self) -> None:
-        """Take what arrived for the body, because the client sends no more."""
-        self.is_cut = True
+        """Refuse a body that is shorter than its length: half a profile is another profile."""
+        raise ShortBody(self.wanted - self.size)
 
 
 class ChunkedBody(SizedBody):
@@ -216,9 +223,8 @@ class Connection(TConn):
             return True
         if is_over:
             self.body.end()
-        else:
-            self.ask_for_body()
-        return is_over
+        self.ask_for_body()
+        return False
 
     def has_head(self, *, is_over: bool) -> bool:
         """Parse the head if it is complete, or can be refused already. Return whether there is one."""
