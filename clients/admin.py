@@ -6,6 +6,8 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ActionForm
+from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
 from django.forms import ModelForm
@@ -206,6 +208,24 @@ class MembershipAdmin(ManyRows, admin.ModelAdmin):
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Membership]) -> None:
         with transaction.atomic():
             for one in queryset.select_related("user"):
+                self.delete_model(request, one)
+
+
+admin.site.unregister(User)
+
+
+@admin.register(User)
+class PersonAdmin(UserAdmin):
+    """Deleting a user takes them out of their accounts, whose logs say so."""
+
+    def delete_model(self, request: HttpRequest, obj: User) -> None:
+        for place in Membership.objects.filter(user=obj):
+            members.record(Action.MEMBER_REMOVED, place, by=audit.operator(request))
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        with transaction.atomic():
+            for one in queryset:
                 self.delete_model(request, one)
 
 

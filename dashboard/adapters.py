@@ -22,10 +22,12 @@ from django.urls import reverse
 from clients import accounts
 from dashboard import invited, mails
 from simservice import sealing
-from simservice.api.addresses import base_url
+from simservice.api.addresses import base_url, client_address
 from simservice.sealing import Purpose, Sealed
 
 logger = logging.getLogger(__name__)
+
+UNKNOWN_ADDRESS = "::"
 
 
 class PeopleAdapter(DefaultAccountAdapter):
@@ -64,6 +66,10 @@ class PeopleAdapter(DefaultAccountAdapter):
     def get_email_confirmation_url(self, request: HttpRequest, emailconfirmation: Any) -> str:
         """Return the address that a mail leads to."""
         return base_url(request) + reverse("account_confirm_email", args=[emailconfirmation.key])
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        """Return the address that attempts are counted by; whoever has no known one counts as the same."""
+        return client_address(request) or UNKNOWN_ADDRESS
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
         """Return the key by which failed logins are counted: login and address together.

@@ -54,6 +54,8 @@ def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
         response = error_response(StorageUnavailable(), request)
     for name, value in SAFE_HEADERS.items():
         response[name] = value
+    if response.status_code >= 400:
+        response["Cache-Control"] = "no-store"
     patch_vary_headers(response, ["Accept-Encoding"])
     return response
 

@@ -12,7 +12,7 @@ from tempfile import SpooledTemporaryFile
 from typing import Any
 
 from gunicorn.http.body import ChunkedReader
-from gunicorn.http.errors import ChunkMissingTerminator, InvalidChunkSize, LimitRequestHeaders
+from gunicorn.http.errors import ChunkMissingTerminator, InvalidChunkSize, LimitRequestHeaders, ParseException
 from gunicorn.http.message import Request
 from gunicorn.http.unreader import IterUnreader
 from gunicorn.workers.gthread import TConn
@@ -39,6 +39,13 @@ BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[\t -~\x80-\xff]*)?")
 
 
+class ShortBody(ParseException):
+    """The client closed the connection before the end of the body."""
+
+    def __init__(self, missing: int) -> None:
+        super().__init__(f"the body is {missing} bytes short")
+
+
 class SizedBody:
     """A body of known length. Reads at most one byte more than the limit."""
 
@@ -46,7 +53,7 @@ class SizedBody:
         self.file = SpooledTemporaryFile(max_size=IN_MEMORY_BYTES)  # noqa: SIM115 - closed with its request
         self.size = 0
         self.wanted = min(length, MAX_BODY_BYTES + 1)
-        # Whether the client has more to send than is read, or sent less than it declared.
+        # Whether the client has more to send than is read.
         self.is_cut = length > self.wanted
 
     def take(self, arrived: bytearray) -> bool:
@@ -63,8 +70,8 @@ class SizedBody:
         return len(part)
 
     def end(self) -> None:
-        """Take the received bytes as the body, because the client sends no more."""
-        self.is_cut = True
+        """Refuse a body that is shorter than its length: half a profile is another profile."""
+        raise ShortBody(self.wanted - self.size)
 
 
 class ChunkedBody(SizedBody):
@@ -154,6 +161,7 @@ class Connection(TConn):
         self.request: Request | None = None
         self.body = SizedBody(0)
         self.error: Exception | None = None
+        self.searched = 0
         self.since = time.monotonic()
 
     def next_is_ready(self) -> bool:
@@ -215,16 +223,17 @@ class Connection(TConn):
             return True
         if is_over:
             self.body.end()
-        else:
-            self.ask_for_body()
-        return is_over
+        self.ask_for_body()
+        return False
 
     def has_head(self, *, is_over: bool) -> bool:
         """Parse the head if it is complete or can already be refused. Return whether there is one."""
-        end = self.arrived.find(HEAD_END)
+        # Nothing is searched twice, or a long head that arrives byte by byte would keep the main loop busy.
+        end = self.arrived.find(HEAD_END, max(0, self.searched - len(HEAD_END) + 1))
         if end < 0 and len(self.arrived) > HEAD_BYTES:
             raise LimitRequestHeaders("the head is too long")
-        if end < 0 and not is_over and not BARE_LINE_FEED.search(self.arrived):
+        if end < 0 and not is_over and not BARE_LINE_FEED.search(self.arrived, self.searched):
+            self.searched = len(self.arrived)
             return False
         size = end + len(HEAD_END) if end >= 0 else len(self.arrived)
         head = bytes(self.arrived[:size])

@@ -287,7 +287,6 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "dashboard"
 CSRF_FAILURE_VIEW = "dashboard.views.form_too_old"
-ALLAUTH_TRUSTED_PROXY_COUNT = TRUSTED_PROXIES
 ACCOUNT_ADAPTER = "dashboard.adapters.PeopleAdapter"
 ACCOUNT_FORMS = {
     "login": "dashboard.forms.EnterForm",

@@ -82,6 +82,9 @@ class Worker(ThreadWorker):
 
     def receive(self, connection: Connection) -> None:
         """Read from a connection, and hand its request to a thread when it is complete."""
+        if connection not in self.waiting:
+            # Dropped to make room for another one since the poller reported both.
+            return
         before = connection.spooled
         try:
             is_ready = connection.receive()

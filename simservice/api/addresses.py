@@ -22,6 +22,13 @@ def client_address(request: HttpRequest | Request) -> str | None:
     told = forwarded.split(",")[-settings.TRUSTED_PROXIES :][0].strip() or request.META.get("REMOTE_ADDR", "")
     try:
         # PostgreSQL accepts no zone.
-        return str(ip_address(told.partition("%")[0]))
+        return str(ip_address(without_port(told).partition("%")[0]))
     except ValueError:
         return None
+
+
+def without_port(told: str) -> str:
+    """Return an address without the port that some proxies write behind it."""
+    if told.startswith("["):
+        return told[1:].partition("]")[0]
+    return told.partition(":")[0] if told.count(":") == 1 else told

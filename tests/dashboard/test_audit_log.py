@@ -192,6 +192,14 @@ class Admin:
     def delete_members(self) -> None:
         self.act("clients/membership", "delete_selected", self.member(), post="yes")
 
+    def delete_user(self) -> None:
+        user = make_member(self.account, role="viewer").user
+        self.change(f"auth/user/{user.pk}/delete", post="yes")
+
+    def delete_users(self) -> None:
+        user = make_member(self.account, role="viewer").user
+        self.act("auth/user", "delete_selected", user.pk, post="yes")
+
 
 BY_OPERATORS: dict[str, tuple[Action, Callable[[Admin], None]]] = {
     "suspend": (Action.ACCOUNT_SUSPENDED, Admin.suspend),
@@ -216,6 +224,8 @@ BY_OPERATORS: dict[str, tuple[Action, Callable[[Admin], None]]] = {
     "change role": (Action.MEMBER_ROLE_CHANGED, Admin.change_role),
     "remove member": (Action.MEMBER_REMOVED, Admin.delete_member),
     "remove members": (Action.MEMBER_REMOVED, Admin.delete_members),
+    "delete user": (Action.MEMBER_REMOVED, Admin.delete_user),
+    "delete users": (Action.MEMBER_REMOVED, Admin.delete_users),
     "cancel": (
         Action.JOB_CANCELLED,
         lambda admin: admin.act("jobs/job", "cancel", make_job(default_client(admin.account)).pk),

@@ -10,12 +10,13 @@ from celery import Celery
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import User
 from django.core import mail
+from django.core.cache import cache
 from django.db import connection
 from django.test import Client as HttpClient
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from dashboard import mails, sign_up, tasks
+from dashboard import backends, mails, sign_up, tasks
 from tests.dashboard.browsing import text_of
 from tests.dashboard.mailing import asked, link_in, write_mails
 from tests.dashboard.test_accounts import PASSWORD, ask_to_sign_up, confirm_identity, log_in
@@ -111,10 +112,27 @@ def test_a_user_name_comes_before_an_address(jane: User) -> None:
 
 
 def test_letters_that_only_look_alike_are_others(jane: User) -> None:
-    User.objects.filter(pk=jane.pk).update(email="mike@example.org")
-    assert log_in(HttpClient(), "m\u0131ke@example.org").status_code == 200
-    HttpClient().post("/accounts/password/reset/", {"email": "m\u0131ke@example.org"})
+    """Most databases fold more letters than an address does; this one does from here on."""
+    with connection.cursor() as cursor:
+        for column in ("username", "email"):
+            cursor.execute(f'ALTER TABLE auth_user ALTER {column} TYPE varchar(254) COLLATE "pg_c_utf8"')
+    User.objects.filter(pk=jane.pk).update(username="m\u0131ke", email="m\u0131ke@example.org")
+    assert User.objects.filter(username__iexact="mike", email__iexact="mike@example.org").exists()
+    for login in ("mike", "mike@example.org"):
+        assert log_in(HttpClient(), login).status_code == 200
+    HttpClient().post("/accounts/password/reset/", {"email": "mike@example.org"})
     assert write_mails() == 0
+
+
+def test_users_are_found_by_an_index() -> None:
+    with CaptureQueriesContext(connection) as queries:
+        backends.find_user(UNKNOWN)
+        backends.users_of(UNKNOWN)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        for query in queries.captured_queries:
+            cursor.execute(f"EXPLAIN {query['sql']}")
+            assert "Seq Scan on auth_user" not in str(cursor.fetchall())
 
 
 @pytest.mark.parametrize(
@@ -256,7 +274,7 @@ def test_an_unknown_login_is_locked_like_a_known_one(jane: User) -> None:
 
 
 def test_behind_a_proxy_the_caller_is_counted(jane: User, settings: Settings) -> None:
-    settings.ALLAUTH_TRUSTED_PROXY_COUNT = 1
+    settings.TRUSTED_PROXIES = 1
 
     def guess(forwarded: str, password: str) -> Any:
         return log_in(HttpClient(headers={"x-forwarded-for": forwarded}), KNOWN, password)
@@ -265,6 +283,17 @@ def test_behind_a_proxy_the_caller_is_counted(jane: User, settings: Settings) ->
         refused = guess(f"198.51.100.{number}, 192.0.2.1", "wrong")
     assert "Too many failed" in text_of(refused)
     assert guess("192.0.2.1, 192.0.2.2", PASSWORD).status_code == 302
+
+
+@pytest.mark.parametrize("forwarded", ["", "192.0.2.1", "unknown, unknown", "192.0.2.1:80, 192.0.2.2:80", ","])
+def test_odd_lists_of_proxies_keep_nobody_out(forwarded: str, jane: User, settings: Settings) -> None:
+    settings.TRUSTED_PROXIES = 2
+    http = HttpClient(headers={"x-forwarded-for": forwarded})
+    for _ in range(6):
+        refused = log_in(http, KNOWN, "wrong")
+    assert "Too many failed" in text_of(refused)
+    cache.clear()
+    assert log_in(http, KNOWN).status_code == 302
 
 
 def test_nobody_uses_up_an_owners_resets(jane: User) -> None:

@@ -110,6 +110,7 @@ def test_a_file_that_the_storage_lost_is_not_found(artifact: Artifact) -> None:
     default_storage.delete(artifact.storage_name)
     answer, _ = fetch(artifact)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert answer.headers["Cache-Control"] == "no-store"
 
 
 def test_a_download_survives_the_removal_of_its_file(artifact: Artifact) -> None:

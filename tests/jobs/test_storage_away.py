@@ -31,5 +31,6 @@ def test_a_storage_that_fails_is_not_a_missing_file(
     settings.STORAGES = bucket.storages(**options)
     answer = HttpClient().get(f"/artifacts/{artifact.token}")
     assert (answer.status_code, answer.json()["code"]) == (503, "queue_unavailable")
+    assert answer.headers["Cache-Control"] == "no-store"
     assert answer.json()["meta"] == {"reason": "storage_unavailable", "queueHealth": "ok"}
     assert answer.headers["Retry-After"]

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import secrets
 import select
@@ -14,12 +15,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from gunicorn.config import Config
 from pytest_django import DjangoDbBlocker
 
 from jobs import artifacts, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Status
 from simservice.body_limit import MAX_BODY_BYTES
+from simservice.connections import Connection
 from tests.factories import make_running_job
 from tests.simservice.strict_worker import CONNECTIONS, HEAD_SECONDS, REQUEST_SECONDS, SEND_SECONDS, SPOOLED_BYTES
 from tests.web_server import Answer, WebServer, read_answer, request, web_server
@@ -189,6 +192,22 @@ def test_headers_without_end_are_refused(web: WebServer) -> None:
         assert read_answer(client).code() == "request_too_large"
 
 
+def test_a_byte_of_a_long_head_costs_little() -> None:
+    """Clients that send most of a head at once and the rest byte by byte would keep the main loop busy."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        connection = Connection(Config(), ours, ("127.0.0.1", 1), ("127.0.0.1", 2))
+        theirs.sendall(b"GET /healthz HTTP/1.1\r\n" + b"X: y\r\n" * 10_000)
+        connection.receive()
+        begun = time.process_time()
+        for _ in range(2_000):
+            theirs.sendall(b"x")
+            assert not connection.receive()
+        # Searched from its beginning each time, it takes more than two seconds.
+        assert time.process_time() - begun < 0.5
+        connection.body.file.close()
+
+
 def test_a_body_of_tiny_chunks_is_refused(web: WebServer, bearer: bytes) -> None:
     with connected(web, 1, posted(bearer, CHUNKED), b"1\r\n \r\n" * 100_000) as (client,):
         assert read_answer(client).code() == "request_too_large"
@@ -214,6 +233,29 @@ def test_idle_connections_leave_room_for_others(strict: WebServer, bearer: bytes
     with connected(strict, 3 * CONNECTIONS) as clients:
         assert strict.send(request(b"/healthz")).status == 200
         assert not any(is_open(client) for client in clients[: 2 * CONNECTIONS])
+
+
+def worker_of(server: WebServer) -> int:
+    """Return the process that serves requests, below the one that watches it."""
+    pid = server.process.pid
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
+def test_a_connection_that_makes_room_may_have_sent_something(strict: WebServer) -> None:
+    """The server learns of both at once, and has closed the connection when it comes to what it sent."""
+    worker = worker_of(strict)
+    with connected(strict, CONNECTIONS - 1) as clients:
+        clients[-1].sendall(request(b"/healthz"))
+        assert read_answer(clients[-1]).status == 200
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            with connected(strict, 1):
+                for client in clients:
+                    client.sendall(request(b"/healthz"))
+                os.kill(worker, signal.SIGCONT)
+                assert read_answer(clients[-1]).status == 200
+        finally:
+            os.kill(worker, signal.SIGCONT)
 
 
 def test_unfinished_bodies_have_a_bound_in_all(strict: WebServer, bearer: bytes) -> None:

@@ -314,9 +314,15 @@ def test_malformed_chunks(web: WebServer, bearer: bytes, body: bytes) -> None:
     assert (answer.status, answer.code()) == (400, "validation_failed")
 
 
-def test_a_body_shorter_than_it_says(web: WebServer, bearer: bytes) -> None:
-    answer = posted(web, bearer, b'{"build"', JSON, b"Content-Length: 100", and_close=True)
-    assert (answer.status, answer.code()) == (400, "invalid_json")
+@pytest.mark.parametrize("media_type", [JSON, b"Content-Type: text/plain"])
+def test_a_body_shorter_than_it_says(web: WebServer, bearer: bytes, media_type: bytes) -> None:
+    """The first half of a profile would be a job of its own."""
+    half = request(
+        JOBS + b"?channel=latest", bearer, media_type, b"Content-Length: 100", method=b"POST", body=b"mage=A\n"
+    )
+    answer = web.send(half, and_close=True)
+    assert (answer.status, answer.code()) == (400, "validation_failed")
+    assert web.send(request(JOBS, bearer)).json()["jobs"] == []
 
 
 def test_a_client_that_waits_to_be_asked_for_its_body(web: WebServer, bearer: bytes) -> None:
