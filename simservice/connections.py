@@ -17,7 +17,7 @@ from gunicorn.http.message import Request
 from gunicorn.http.unreader import IterUnreader
 from gunicorn.workers.gthread import TConn
 
-from simservice.api.parsers import MAX_BODY_BYTES
+from simservice.api.limits import MAX_BODY_BYTES
 
 # Both from the first byte. A new connection that sends nothing is closed after the shorter one.
 HEAD_SECONDS = 10.0

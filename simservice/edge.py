@@ -6,7 +6,7 @@ from typing import Any
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.http.response import HttpResponseBase
 
-from simservice.api.parsers import MAX_BODY_BYTES
+from simservice.api.limits import MAX_BODY_BYTES
 
 
 class Request(WSGIRequest):

@@ -92,7 +92,7 @@ def below(process: psutil.Process, words: str) -> list[psutil.Process]:
 @contextlib.contextmanager
 def running_stack(data: Path, **chosen: str) -> Iterator[Stack]:
     """Start a stack with its data in a folder and its settings in the environment, and stop it in the end."""
-    own = ("DATABASE_URL", "REDIS_URL", "DATA_DIR", "SECRET_KEY")
+    own = ("DATABASE_URL", "REDIS_URL", "DATA_DIR", "SECRET_KEY", "DJANGO_SETTINGS_MODULE")
     environment = {name: value for name, value in os.environ.items() if name not in own} | chosen
     command = [sys.executable, "manage.py", "local", "--port", "0", "--data", str(data), "--no-demo"]
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)

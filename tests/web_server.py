@@ -88,6 +88,8 @@ def web_server(log: Path, *, worker: str = "simservice.webserver.Worker") -> Ite
     database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{settings.DATABASES['default']['NAME']}")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "DATABASE_URL": database.geturl(), "PORT": str(port), "PATH": path}
+    # Only pytest sets it.
+    environment.pop("DJANGO_SETTINGS_MODULE", None)
     line = parse_procfile((settings.BASE_DIR / "Procfile").read_text()).processes["web"]
     line = line.replace("simservice.webserver.Worker", worker)
     with log.open("wb") as output:

@@ -8,8 +8,8 @@ from typing import IO, Any
 from rest_framework.parsers import BaseParser
 
 from simservice.api.errors import InvalidJson, RequestTooLarge, UnsupportedMediaType, ValidationFailed
+from simservice.api.limits import MAX_BODY_BYTES
 
-MAX_BODY_BYTES = 3 * 1024 * 1024
 MAX_DIGITS = 4000
 # Far more than any request has. Each costs time, and a body has room for millions.
 MAX_VALUES = 10_000

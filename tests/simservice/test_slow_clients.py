@@ -19,7 +19,7 @@ from pytest_django import DjangoDbBlocker
 from jobs import artifacts, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Status
-from simservice.api.parsers import MAX_BODY_BYTES
+from simservice.api.limits import MAX_BODY_BYTES
 from tests.factories import make_running_job
 from tests.simservice.strict_worker import CONNECTIONS, HEAD_SECONDS, REQUEST_SECONDS, SEND_SECONDS, SPOOLED_BYTES
 from tests.web_server import Answer, WebServer, read_answer, request, web_server

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from simservice.api.parsers import MAX_BODY_BYTES
+from simservice.api.limits import MAX_BODY_BYTES
 from simservice.webserver import refusal
 from tests.web_server import REQUEST_ID, Answer, WebServer, read_answer, request
 
