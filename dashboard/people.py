@@ -17,14 +17,14 @@ from dashboard.access import Place, account_page
 from dashboard.forms import sent
 from simservice.api.addresses import base_url
 
-LAST_OWNER = "An account keeps at least one owner. Make somebody else an owner first."
+LAST_OWNER = "An account needs at least one owner. Make someone else an owner first."
 SHOWN_KEYS = 50
 # The least first.
 ROLES = [(role.value, role.label) for role in (Role.VIEWER, Role.MEMBER, Role.OWNER)]
 
 
 class InviteForm(forms.Form):
-    email = forms.EmailField(label="E-mail address", max_length=254, widget=forms.EmailInput())
+    email = forms.EmailField(label="Email address", max_length=254, widget=forms.EmailInput())
     role = forms.ChoiceField(label="Role", choices=ROLES, initial=Role.MEMBER)
 
 
@@ -116,6 +116,7 @@ def take_out(request: HttpRequest, place: Place, leaving: Membership, *, told: s
             "leaving": leaving,
             "who": audit.name_of(leaving.user),
             "is_self": leaving.user == place.user,
+            "is_only_owner": members.is_only_owner(leaving),
             "count": created.count(),
             "keys": created[:SHOWN_KEYS],
         }
