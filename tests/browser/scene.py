@@ -118,13 +118,13 @@ class Scene:
         visitor.open(f"{self.clients['guild-bot']}/webhook/rotate")
         visitor.press("Rotate the secret")
 
-    def invite(self, visitor: Visitor) -> None:
+    def invite(self, visitor: Visitor, email: str = "somebody.else@example.com") -> None:
         visitor.open(f"{ACCOUNT}/people")
-        visitor.fill(email="somebody.else@example.com")
+        visitor.fill(email=email)
         visitor.press("Invite")
 
     def follow_invitation(self, visitor: Visitor) -> None:
-        self.invite(visitor)
+        self.invite(visitor, "somebody.new@example.com")
         visitor.open(visitor.page.locator(".secret").inner_text())
 
     def remove(self, visitor: Visitor) -> None:
