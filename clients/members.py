@@ -87,6 +87,11 @@ def lock_member(account: Account, member_id: int) -> Membership | None:
 
 def require_another_owner(leaving: Membership) -> None:
     """Raise LastOwner when the account has no owner who can log in but this one. The account must be locked."""
-    owners = Membership.objects.filter(account_id=leaving.account_id, role=Role.OWNER, user__is_active=True)
-    if leaving.role == Role.OWNER and not owners.exclude(pk=leaving.pk).exists():
+    if is_only_owner(leaving):
         raise LastOwner
+
+
+def is_only_owner(member: Membership) -> bool:
+    """Return whether nobody else who can log in owns the account."""
+    owners = Membership.objects.filter(account_id=member.account_id, role=Role.OWNER, user__is_active=True)
+    return member.role == Role.OWNER and not owners.exclude(pk=member.pk).exists()

@@ -17,7 +17,7 @@ from dashboard.access import Place, account_page
 from dashboard.forms import sent
 from simservice.api.addresses import base_url
 
-LAST_OWNER = "An account needs at least one owner. Make somebody else an owner first."
+LAST_OWNER = "An account needs at least one owner. Make someone else an owner first."
 SHOWN_KEYS = 50
 # The least first.
 ROLES = [(role.value, role.label) for role in (Role.VIEWER, Role.MEMBER, Role.OWNER)]
@@ -116,6 +116,7 @@ def take_out(request: HttpRequest, place: Place, leaving: Membership, *, told: s
             "leaving": leaving,
             "who": audit.name_of(leaving.user),
             "is_self": leaving.user == place.user,
+            "is_only_owner": members.is_only_owner(leaving),
             "count": created.count(),
             "keys": created[:SHOWN_KEYS],
         }

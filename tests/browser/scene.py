@@ -22,6 +22,18 @@ ACTORS = 'warrior="Bruna"\nlevel=80\niterations=200\n' + "".join(
 )
 FAILS = 'mage="Broken"\nlevel=80\nfight_style=NoSuchStyle\n'
 REFUSED = 'mage="Frosty"\nlevel=80\nxml=/etc/passwd\nsave=profile.simc\nhead=,id=1\n'
+MEMBER = "somebody.of.the.guild@example.com"
+JOINED = """
+    WITH someone AS (
+        INSERT INTO auth_user (username, email, password, first_name, last_name, is_superuser, is_staff, is_active,
+                               date_joined)
+        VALUES ('somebody', %s, '', '', '', false, false, true, now()) RETURNING id
+    ), joined AS (
+        INSERT INTO clients_membership (user_id, account_id, role)
+        SELECT someone.id, a.id, 'member' FROM someone, billing_account a WHERE a.name = 'demo'
+    )
+    UPDATE clients_apikey SET created_by_id = someone.id FROM someone WHERE name = 'laptop'
+"""
 HISTORY = """
     INSERT INTO jobs_dailyusage (account_id, client_id, build_id, day, jobs, runs, sim_ms, credits)
     SELECT c.account_id, c.id, (SELECT id FROM jobs_build LIMIT 1), (now() AT TIME ZONE 'utc')::date - n,
@@ -81,6 +93,8 @@ class Scene:
         yield View("key-made", self.make_key)
         yield View("webhook-secret", self.rotate)
         yield View("person-invited", self.invite)
+        yield View("invitation", self.follow_invitation)
+        yield View("person-remove", self.remove)
         yield from (at(name, path, is_ours=False) for name, path in ADMIN.items())
 
     def set_up_second_factor(self, visitor: Visitor) -> None:
@@ -104,10 +118,18 @@ class Scene:
         visitor.open(f"{self.clients['guild-bot']}/webhook/rotate")
         visitor.press("Rotate the secret")
 
-    def invite(self, visitor: Visitor) -> None:
+    def invite(self, visitor: Visitor, email: str = "somebody.else@example.com") -> None:
         visitor.open(f"{ACCOUNT}/people")
-        visitor.fill(email="somebody.else@example.com")
+        visitor.fill(email=email)
         visitor.press("Invite")
+
+    def follow_invitation(self, visitor: Visitor) -> None:
+        self.invite(visitor, "somebody.new@example.com")
+        visitor.open(visitor.page.locator(".secret").inner_text())
+
+    def remove(self, visitor: Visitor) -> None:
+        visitor.open(f"{ACCOUNT}/people")
+        visitor.follow(f"Remove {MEMBER}")
 
 
 PUBLIC = {
@@ -118,6 +140,7 @@ PUBLIC = {
     "reset-sent": "/accounts/password/reset/done/",
     "inactive": "/accounts/inactive/",
     "sign-up-sent": "/accounts/confirm-email/",
+    "sign-up-expired": "/accounts/signup/expired/",
 }
 # For those who are not logged in.
 ENTRANCE = {"login": "/accounts/login/", "sign-up": "/accounts/signup/"}
@@ -143,6 +166,7 @@ PAGES = {
     "people": "/people",
     "leave": "/people/leave",
     "audit": "/audit",
+    "audit-none": "/audit?by=0",
 }
 ADMIN = {"admin": "/admin/", "admin-jobs": "/admin/jobs/job/", "admin-events": "/admin/webhooks/event/"}
 
@@ -164,6 +188,7 @@ def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> Scene:
     key = str(visitor.page.locator("tbody th a").first.get_attribute("href"))
     event = make_deliveries(visitor, receiver, clients["guild-bot"])
     with psycopg.connect(stack.ready["databaseUrl"]) as connection:
+        connection.execute(JOINED, [MEMBER])
         connection.execute(HISTORY)
         connection.execute(FAILING)
     for job in jobs.values():

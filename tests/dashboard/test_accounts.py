@@ -158,7 +158,7 @@ def test_a_page_that_is_asked_for_too_often_says_so(settings: Settings) -> None:
     addresses = [f"{number}@example.org" for number in range(3)]
     *_, last = [HttpClient().post("/accounts/password/reset/", {"email": address}) for address in addresses]
     assert last.status_code == 429
-    assert "Wait some minutes" in last.content.decode()
+    assert "Try again in a few minutes" in last.content.decode()
 
 
 @pytest.mark.django_db(transaction=True)

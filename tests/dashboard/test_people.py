@@ -68,7 +68,7 @@ def test_without_mail_the_link_is_there_nevertheless(owner: Membership, backend:
     settings.EMAIL_BACKEND = f"django.core.mail.backends.{backend}.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
     made = invite(owner)
-    assert "No email was sent" in text_of(made)
+    assert "No email could be sent" in text_of(made)
     assert LINK.search(made.content.decode())
 
 
@@ -168,6 +168,13 @@ def test_the_last_owner_is_told_why_not(owner: Membership) -> None:
     for attempt in (f"{path}/leave", f"{path}/{owner.pk}/remove"):
         assert "at least one owner" in text_of(http.post(attempt, follow=True))
     assert "at least one owner" in text_of(http.post(f"{path}/{owner.pk}/role", {"role": "member"}, follow=True))
+
+
+def test_the_only_owner_is_told_before_leaving(owner: Membership) -> None:
+    http, path = browser_of(owner), f"/dashboard/{owner.account}/people/leave"
+    assert "You are the only owner." in text_of(http.get(path))
+    make_member(owner.account, role="owner")
+    assert "You are the only owner." not in text_of(http.get(path))
 
 
 def test_a_member_leaves_and_is_told_where_to_go(owner: Membership, settings: Settings) -> None:

@@ -48,6 +48,7 @@ def test_people_get_a_page() -> None:
     answer = [get(SHARE) for _ in range(3)][-1]
     assert answer.status_code == 429
     assert answer["Content-Type"].startswith("text/html")
+    assert "Too many requests" in answer.content.decode()
     assert 1 <= int(answer["Retry-After"]) <= 60
 
 

@@ -267,8 +267,8 @@ def test_the_index_shows_the_workers_weakest_first(operator: HttpClient) -> None
     presence.report("sim@weak", slots=2, layers=["own_uid", "seccomp", "rlimits"])
     page = operator.get("/admin/").content.decode()
     assert page.index("sim@weak") < page.index("sim@strong")
-    assert "Lacks: file system view, network namespace" in page
-    assert "All protections hold" in page
+    assert "Sandbox lacks: file system view, network namespace" in page
+    assert "Sandbox complete" in page
 
 
 def test_the_index_says_that_no_worker_lives(operator: HttpClient) -> None:
