@@ -19,9 +19,9 @@ run: .venv/.runtime
 test: check
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(STACK_TESTS:%=--ignore=%)
 
-# What only the whole stack can show, some of it in a real Chromium: two minutes. Without `chromium` and `npm` the
+# What only the whole stack can show, some of it in a real Chromium, and bodies of the largest size: five minutes. Without `chromium` and `npm` the
 # tests that need them are skipped.
-STACK_TESTS := tests/browser tests/contract tests/end_to_end
+STACK_TESTS := tests/browser tests/contract tests/end_to_end tests/localstack/test_cli.py tests/jobs/test_hostile_bodies.py
 stack: .venv/.development
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(STACK_TESTS)
 
