@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.contenttypes.models import ContentType
 from django.test import Client as HttpClient
 from hypothesis import settings as hypothesis_settings
@@ -14,6 +15,8 @@ from clients.models import ApiKey
 from simservice.hints import outage, redis
 from tests.factories import make_key
 
+# Every test client would otherwise look through all static files when it is made.
+settings.WHITENOISE_AUTOREFRESH = True
 # On a busy machine an example may be slow without being wrong.
 hypothesis_settings.register_profile("any machine", deadline=None)
 hypothesis_settings.load_profile("any machine")

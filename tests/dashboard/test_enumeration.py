@@ -222,9 +222,8 @@ def test_without_a_broker_the_form_says_so(path: str, jane: User, monkeypatch: p
     nowhere = Celery("nowhere", broker="redis://127.0.0.1:1", set_as_current=False)
     nowhere.conf.task_publish_retry = False
     monkeypatch.setattr(mails, "app", nowhere)
-    for address in (KNOWN, UNKNOWN):
-        answer = HttpClient().post(path, {"email": address}, follow=True)
-        assert "We cannot send mail at the moment" in text_of(answer)
+    answer = HttpClient().post(path, {"email": UNKNOWN}, follow=True)
+    assert "We cannot send mail at the moment" in text_of(answer)
 
 
 def test_what_waits_for_the_mail_server_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
