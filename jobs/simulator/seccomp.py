@@ -187,6 +187,10 @@ class Assembler:
         """Append an instruction."""
         self.instructions.append(Instruction(code, value, then, otherwise))
 
+    def load_argument(self, number: int) -> None:
+        """Append the load of the low half of an argument of the call, counted from 0."""
+        self.add(LOAD, ARGUMENTS + 8 * number)
+
     def label(self, name: str) -> None:
         """Name the next instruction. Raises ValueError for a name given twice."""
         if name in self.labels:
@@ -226,7 +230,9 @@ def program(machine: str, *, inet: bool) -> bytes:
     for number in _denied_numbers(column):
         assembler.add(JUMP_EQUAL, number, "refuse")
     assembler.add(RETURN, ALLOW)
-    _judge_arguments(assembler, inet=inet)
+    _judge_memory_and_files(assembler)
+    _judge_processes(assembler)
+    _judge_sockets(assembler, inet=inet)
     for name, verdict in (
         ("allow", ALLOW),
         ("refuse", ERRNO | errno.EPERM),
@@ -272,57 +278,60 @@ def _denied_numbers(column: int) -> list[int]:
     return [number for number in numbers if number is not None]
 
 
-def _judge_arguments(assembler: Assembler, *, inet: bool) -> None:
-    def load(argument: int) -> None:
-        assembler.add(LOAD, ARGUMENTS + 8 * argument)
-
+def _judge_memory_and_files(assembler: Assembler) -> None:
     # Shared memory without a file can stay allocated without counting for any process.
     assembler.label("mmap")
-    load(3)
+    assembler.load_argument(3)
     assembler.add(AND, MAP_SHARED_ANONYMOUS)
     assembler.add(JUMP_EQUAL, MAP_SHARED_ANONYMOUS, "refuse", "allow")
     # A file without a name takes disk, or memory, that no look at the directory finds.
     for name, argument in (("open", 1), ("openat", 2)):
         assembler.label(name)
-        load(argument)
+        assembler.load_argument(argument)
         assembler.add(JUMP_ANY_BIT, TEMPORARY_FILE, "refuse", "allow")
+
+
+def _judge_processes(assembler: Assembler) -> None:
     # Only a process's own limits: Landlock does not keep it from setting the worker's, whose user it may be.
     assembler.label("prlimit")
-    load(0)
+    assembler.load_argument(0)
     assembler.add(JUMP_EQUAL, 0, "allow", "refuse")
-    # Buffers count as no process's memory, so they keep their usual size.
-    assembler.label("setsockopt")
-    load(1)
-    assembler.add(JUMP_EQUAL, SOL_SOCKET, "", "allow")
-    load(2)
-    for option in BUFFER_SIZES:
-        assembler.add(JUMP_EQUAL, option, "refuse")
-    assembler.add(RETURN, ALLOW)
     # Typing into the terminal that the worker may have been started from.
     assembler.label("ioctl")
-    load(1)
+    assembler.load_argument(1)
     assembler.add(JUMP_EQUAL, TIOCSTI, "refuse")
     assembler.add(JUMP_EQUAL, TIOCLINUX, "refuse", "allow")
     assembler.label("clone")
-    load(0)
+    assembler.load_argument(0)
     assembler.add(JUMP_ANY_BIT, NEW_NAMESPACES, "refuse", "allow")
+
+
+def _judge_sockets(assembler: Assembler, *, inet: bool) -> None:
+    # Buffers count as no process's memory, so they keep their usual size.
+    assembler.label("setsockopt")
+    assembler.load_argument(1)
+    assembler.add(JUMP_EQUAL, SOL_SOCKET, "", "allow")
+    assembler.load_argument(2)
+    for option in BUFFER_SIZES:
+        assembler.add(JUMP_EQUAL, option, "refuse")
+    assembler.add(RETURN, ALLOW)
     assembler.label("socket")
     if inet:
         # TCP alone: other protocols would reach kernel code that no proxy needs.
-        load(0)
+        assembler.load_argument(0)
         assembler.add(JUMP_EQUAL, AF_INET, "", "refuse family")
-        load(1)
+        assembler.load_argument(1)
         assembler.add(AND, SOCK_TYPE_MASK)
         assembler.add(JUMP_EQUAL, SOCK_STREAM, "", "refuse")
-        load(2)
+        assembler.load_argument(2)
         assembler.add(JUMP_EQUAL, IPPROTO_IP, "allow")
         assembler.add(JUMP_EQUAL, IPPROTO_TCP, "allow", "refuse")
     assembler.add(RETURN, ERRNO | errno.EAFNOSUPPORT)
     # A datagram pair can send to any socket by its path; the other two types cannot.
     assembler.label("socketpair")
-    load(0)
+    assembler.load_argument(0)
     assembler.add(JUMP_EQUAL, AF_UNIX, "", "refuse family")
-    load(1)
+    assembler.load_argument(1)
     assembler.add(AND, SOCK_TYPE_MASK)
     assembler.add(JUMP_EQUAL, SOCK_STREAM, "allow")
     assembler.add(JUMP_EQUAL, SOCK_SEQPACKET, "allow", "refuse")
