@@ -80,10 +80,12 @@ def held_by(process: subprocess.Popen[str]) -> Path:
 
 def leave_behind(number: int) -> None:
     """Leave what workers that were killed left: a folder with a few files, and a lock that nobody holds."""
+    runs().mkdir(parents=True, exist_ok=True)
     for each in range(number):
-        directory = runs() / f"gone.{each}" / "run-x" / "work" / "run"
-        directory.mkdir(parents=True)
-        (directory / "apikey.txt").write_text("id:secret")
+        made = runs().parent / "made"
+        (made / "run-x" / "work" / "run").mkdir(parents=True)
+        (made / "run-x" / "work" / "run" / "apikey.txt").write_text("id:secret")
+        made.rename(runs() / f"gone.{each}")  # at once: a sweep may be under way
         (runs() / f"gone.{each}.lock").touch()
 
 
