@@ -16,14 +16,18 @@ DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_
 run: .venv/.runtime
 	@$(BIN)/python manage.py local $(ARGS)
 
-test: check
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(STACK_TESTS:%=--ignore=%)
+# Much of a test is waiting for other processes, so three run on two cores.
+PYTEST := $(BIN)/python -m pytest --dist loadgroup -n $(shell expr $$(nproc) \* 3 / 2)
 
-# What only the whole stack can show, some of it in a real Chromium, and bodies of the largest size: five minutes. Without `chromium` and `npm` the
-# tests that need them are skipped.
-STACK_TESTS := tests/browser tests/contract tests/end_to_end tests/localstack/test_cli.py tests/jobs/test_hostile_bodies.py
+test: check
+	$(PYTEST) $(STACK_TESTS:%=--ignore=%)
+
+# What starts whole stacks, or needs long: five minutes. Without `chromium` and `npm` the tests that need
+# them are skipped.
+STACK_TESTS := tests/browser tests/contract tests/end_to_end tests/faults tests/localstack \
+	tests/jobs/simulator/test_ordinary_user.py tests/jobs/test_hostile_bodies.py
 stack: .venv/.development
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(STACK_TESTS)
+	$(PYTEST) $(STACK_TESTS)
 
 # Thousands of made-up requests against both variants; `make stack` has a few hundred.
 FUZZ_EXAMPLES ?= 150
@@ -35,7 +39,7 @@ ledger: .venv/.development
 	SIMSERVICE_LONG=1 $(BIN)/python -m pytest -s tests/billing
 
 # Thousands of jobs under faults at every point, workers killed at each, and 1,000 capped jobs on a busy machine; an
-# hour and a half. FAULT_SEED and FAULT_JOBS choose another run; `make test` has a small one.
+# hour and a half. FAULT_SEED and FAULT_JOBS choose another run; `make stack` has a small one.
 faults: .venv/.development
 	SIMSERVICE_LONG=1 $(BIN)/python -m pytest -s tests/faults
 
