@@ -152,7 +152,8 @@ def test_a_secret_that_a_process_shows_is_found(where: str) -> None:
 
 
 # Each without one of the things that keep jobs safe, under the faults that this thing is there for, and how the
-# violations tell of it.
+# violations tell of it. Which worker is first is chance: what one run does not show, the next may.
+TRIES = 3
 BROKEN: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no fencing": (
         {"faults": ["pause"], "roles": ["worker"], "points": ["while it runs", "all artifacts stored"]},
@@ -170,6 +171,11 @@ BROKEN: dict[str, tuple[dict[str, Any], list[str]]] = {
 @pytest.mark.parametrize("variant", BROKEN)
 def test_the_suite_notices_what_is_broken(variant: str, tmp_path: Path, server: RedisServer) -> None:
     chosen, told = BROKEN[variant]
-    score = Score(jobs=12, seed=SEED, sweepers=1, variant=variant, lost_after_seconds=4, cancelled=0, **chosen)
-    found = violations(play(score, tmp_path, server).seen)
-    assert [words for words in told if not any(words in violation for violation in found)] == [], found
+    found: list[str] = []
+    for seed in range(SEED, SEED + TRIES):
+        score = Score(jobs=12, seed=seed, sweepers=1, variant=variant, lost_after_seconds=4, cancelled=0, **chosen)
+        found += violations(play(score, tmp_path, server).seen)
+        untold = [words for words in told if not any(words in violation for violation in found)]
+        if not untold:
+            return
+    assert untold == [], found
