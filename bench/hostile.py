@@ -131,7 +131,7 @@ BROKEN: dict[str, Make] = {
     "an unfinished list": lambda: "[" + "1," * (JSON_BYTES // 2 - 1),
     "no UTF-8 at the end": lambda: "\u00e9" * (JSON_BYTES // 2 - 1) + "\udcff",
 }
-# What costs whoever judges a profile. "In full" are those that stay just within the limits on numbers.
+# Profiles that are expensive to judge. Those marked "in full" stay just within the limits on numbers.
 PROFILES: dict[str, Make] = {
     "one-letter words": profile("a "),
     "one-letter lines": profile("a\n"),

@@ -24,7 +24,7 @@ class Refused(Exception):
 
 
 class UnverifiedAddress(Refused):
-    """The inviter has no verified email address, so nobody could tell who sent the invitation."""
+    """The inviter has no verified email address, so the invited person could not know who sent the invitation."""
 
 
 class NotOpen(Exception):
@@ -33,7 +33,6 @@ class NotOpen(Exception):
 
 def invite(account: Account, *, email: str, role: Membership.Role, by: Actor) -> tuple[Invitation, str]:
     """Create an invitation; return it and its token, which cannot be read again.
-
 
     Closes an expired invitation of the same address. Raises Refused, and UnverifiedAddress if `by` has no verified
     email address.

@@ -26,6 +26,7 @@ from simservice.api.addresses import client_address
 from simservice.api.errors import RateLimitExceeded
 from simservice.api.methods import View
 from simservice.api.middleware import RATE_LIMIT_HEADERS
+from simservice.body_limit import is_chunked
 from simservice.error_answers import error_answer
 from simservice.hints import ask
 from simservice.metrics import RATE_LIMITED
@@ -76,16 +77,11 @@ class RateLimits(BaseThrottle):
             return True
         if request.method in getattr(view, "submission_methods", ()):
             spend(request, submission_limit(caller.account))
-            if not is_chunked(request):
+            if not is_chunked(request.META):
                 spend_bytes(caller.account, length_of(request))
         else:
             spend(request, read_limit(caller))
         return True
-
-
-def is_chunked(request: HttpRequest | Request) -> bool:
-    """Return whether a body comes without its length, so that it must be counted after reading."""
-    return "HTTP_TRANSFER_ENCODING" in request.META
 
 
 def length_of(request: HttpRequest | Request) -> int:
@@ -176,12 +172,9 @@ def wait_seconds(limit: Limit, cost: int) -> int:
 
     The count of the previous minute fades evenly; after that, so does the count of this one.
     """
-    storage, key, period = (
-        limiter().storage,
-        limit.item.key_for(limit.kind, str(limit.who)),
-        limit.item.get_expiry(),
-    )
-    window = ask(lambda: cast(RedisStorage, storage).get_sliding_window(key, period), otherwise=None)
+    storage = cast(RedisStorage, limiter().storage)
+    key, period = limit.item.key_for(limit.kind, str(limit.who)), limit.item.get_expiry()
+    window = ask(lambda: storage.get_sliding_window(key, period), otherwise=None)
     if window is None:
         return 1
     previous, previous_left, current, current_left = window

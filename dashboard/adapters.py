@@ -16,18 +16,21 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.http import HttpRequest
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 
 from clients import accounts
 from dashboard import invited, mails
 from simservice import sealing
 from simservice.api.addresses import base_url, client_address
+from simservice.api.errors import SecretStoreUnavailable
+from simservice.error_answers import error_answer
 from simservice.sealing import Purpose, Sealed
 
 logger = logging.getLogger(__name__)
 
 UNKNOWN_ADDRESS = "::"
+UNREADABLE_FACTOR = "Your second factor cannot be checked at the moment. Try again later or contact the operator."
 
 
 class PeopleAdapter(DefaultAccountAdapter):
@@ -68,7 +71,7 @@ class PeopleAdapter(DefaultAccountAdapter):
         return base_url(request) + reverse("account_confirm_email", args=[emailconfirmation.key])
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        """Return the address that attempts are counted by; whoever has no known one counts as the same."""
+        """Return the address that attempts are counted by; all unknown addresses count as one."""
         return client_address(request) or UNKNOWN_ADDRESS
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
@@ -93,14 +96,8 @@ class SecondFactorAdapter(DefaultMFAAdapter):
             return sealing.unseal(encrypted_text, purpose=Purpose.SECOND_FACTORS)
         except InvalidToken:
             logger.error("a second factor cannot be decrypted: its key is not in SECRET_KEY_FALLBACKS")
-            page = render(self.request, "error.html", {"error": UNREADABLE_FACTOR}, status=503)
-            raise ImmediateHttpResponse(page) from None
-
-
-UNREADABLE_FACTOR = {
-    "status": 503,
-    "message": "Your second factor cannot be checked at the moment. Try again later or contact the operator.",
-}
+            error = SecretStoreUnavailable({"reason": "unknown_key"}, message=UNREADABLE_FACTOR)
+            raise ImmediateHttpResponse(error_answer(self.request, error)) from None
 
 
 # Where allauth stores the secret of each kind

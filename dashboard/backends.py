@@ -28,7 +28,7 @@ def find_user(login: str) -> User | None:
     """
     proved = EmailAddress.objects.filter(user=OuterRef("pk"), email__iexact=login, verified=True)
     users = User.objects.filter(Q(username__iexact=login) | Q(email__iexact=login))
-    # The database folds more letters than these: a dotless i is no i in an address.
+    # The database folds more letters: it takes a dotless i for an i, which in an address is another letter.
     found = [
         user
         for user in users.annotate(is_verified=Exists(proved)).order_by("-is_verified", "pk")

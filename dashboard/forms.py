@@ -56,7 +56,7 @@ class JoinForm(SignupForm):
 
 
 class ResetForm(ResetPasswordForm):
-    """Asks for an address. Only the owner's mailbox tells whether it is known (`password_reset.py`)."""
+    """Asks for an address. Only its owner learns, by mail, whether it is known (`password_reset.py`)."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

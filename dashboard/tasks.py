@@ -7,7 +7,7 @@ from threading import BoundedSemaphore
 
 from allauth.usersessions.models import UserSession
 from django.contrib.sessions.models import Session
-from django.db import DatabaseError, connections
+from django.db import connections
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
@@ -47,8 +47,9 @@ def written(write: Callable[[], object]) -> None:
     """Write a mail with its own database connection."""
     try:
         write()
-    except DatabaseError:
-        logger.exception("a mail was not written: the database does not answer")
+    except Exception:
+        # The pool would keep it to itself.
+        logger.exception("a mail was not written")
     finally:
         connections.close_all()
         room.release()

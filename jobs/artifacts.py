@@ -132,7 +132,7 @@ def discard(artifacts: list[Artifact]) -> None:
 
 @dataclass(frozen=True)
 class Opened:
-    """An artifact to be read once: its compressed file if there is no place, otherwise a part of its content."""
+    """An artifact to be read once: a part of its content, or without a place the compressed file as it is."""
 
     stored: IO[bytes]
     place: seekable_gzip.Place | None = None

@@ -18,60 +18,52 @@ def check_deployment(**_: Any) -> list[checks.CheckMessage]:
     """Return a warning for each setting that is suitable only for development."""
     return [
         checks.Warning(message, hint=hint, id=f"simservice.{number}")
-        for number, (is_risky, message, hint) in findings()
+        for number, is_risky, message, hint in (*safety(), *connections())
         if is_risky
     ]
 
 
-def findings() -> Iterator[tuple[str, tuple[bool, str, str]]]:
-    """Yield every check under its number: whether the setting is risky, why, and what to set."""
+def safety() -> Iterator[tuple[str, bool, str, str]]:
+    """Yield the checks of the service itself: number, whether the setting is risky, why, and what to set."""
     yield (
         "W001",
-        (
-            settings.SANDBOX != "required",
-            f"SANDBOX is {settings.SANDBOX!r}, so a job may run without some layers of the sandbox.",
-            "Set SANDBOX=required.",
-        ),
+        settings.SANDBOX != "required",
+        f"SANDBOX is {settings.SANDBOX!r}, so a job may run without some layers of the sandbox.",
+        "Set SANDBOX=required.",
     )
     yield (
         "W002",
-        (
-            "*" in settings.ALLOWED_HOSTS,
-            "ALLOWED_HOSTS contains *, so a caller can choose the host in links.",
-            "Set ALLOWED_HOSTS to the host names of the service.",
-        ),
+        "*" in settings.ALLOWED_HOSTS,
+        "ALLOWED_HOSTS contains *, so a caller can choose the host in links.",
+        "Set ALLOWED_HOSTS to the host names of the service.",
     )
     yield (
         "W003",
-        (
-            not settings.PUBLIC_BASE_URL,
-            "PUBLIC_BASE_URL is not set, so links take their host from the request.",
-            "Set PUBLIC_BASE_URL, for example https://sim.example.org.",
-        ),
+        not settings.PUBLIC_BASE_URL,
+        "PUBLIC_BASE_URL is not set, so links take their host from the request.",
+        "Set PUBLIC_BASE_URL, for example https://sim.example.org.",
     )
+
+
+def connections() -> Iterator[tuple[str, bool, str, str]]:
+    """Yield the checks of mail, Redis and the database, as `safety` does."""
     yield (
         "W004",
-        (
-            settings.EMAIL_BACKEND == NO_MAIL,
-            "EMAIL_URL is not set: users cannot reset a password, and sign-up shows which addresses are known.",
-            "Set EMAIL_URL, for example smtp+tls://user:password@host:587.",
-        ),
+        settings.EMAIL_BACKEND == NO_MAIL,
+        "EMAIL_URL is not set: users cannot reset a password, and sign-up shows which addresses are known.",
+        "Set EMAIL_URL, for example smtp+tls://user:password@host:587.",
     )
     yield (
         "W005",
-        (
-            not has_password(settings.REDIS_URL),
-            "REDIS_URL contains no password.",
-            "Require a password in Redis and set REDIS_URL=redis://:password@host:6379/0.",
-        ),
+        not has_password(settings.REDIS_URL),
+        "REDIS_URL contains no password.",
+        "Require a password in Redis and set REDIS_URL=redis://:password@host:6379/0.",
     )
     yield (
         "W006",
-        (
-            not is_private(settings.DATABASES["default"]),
-            "DATABASE_URL names another machine and does not require TLS.",
-            "Add ?sslmode=verify-full or ?sslmode=require to DATABASE_URL.",
-        ),
+        not is_private(settings.DATABASES["default"]),
+        "DATABASE_URL names another machine and does not require TLS.",
+        "Add ?sslmode=verify-full or ?sslmode=require to DATABASE_URL.",
     )
 
 

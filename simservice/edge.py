@@ -1,12 +1,11 @@
 """Django as a WSGI application that no request can break before its views see it."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.http.response import HttpResponseBase
 
-from simservice.body_limit import MAX_BODY_BYTES
+from simservice.body_limit import MAX_BODY_BYTES, is_chunked
 
 
 class Request(WSGIRequest):
@@ -30,8 +29,3 @@ class Handler(WSGIHandler):
             # Django reads as much as this says; the stream itself ends where the body does.
             environ["CONTENT_LENGTH"] = str(MAX_BODY_BYTES + 1)
         return super().__call__(environ, start_response)
-
-
-def is_chunked(environ: Mapping[str, Any]) -> bool:
-    """Tell whether a body comes without its length; the server has refused every other transfer coding."""
-    return "HTTP_TRANSFER_ENCODING" in environ

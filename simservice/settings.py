@@ -6,6 +6,8 @@ from typing import Any
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from simservice.body_limit import MAX_BODY_BYTES
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 
@@ -273,8 +275,8 @@ SPECTACULAR_SETTINGS = {
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "SORT_OPERATIONS": False,
 }
-# Forms may be as long as the bodies of the API, which its parser bounds.
-DATA_UPLOAD_MAX_MEMORY_SIZE = 3 << 20
+# A form may be as long as a body of the API.
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 
 # Login (django-allauth): by email address, or by user name for operators
 AUTHENTICATION_BACKENDS = ["dashboard.backends.LoginBackend"]

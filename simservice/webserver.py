@@ -26,7 +26,7 @@ from simservice.connections import Connection
 
 # Limit on bodies in temporary files, for all connections together.
 MOST_SPOOLED_BYTES = 256 << 20
-# Descriptors that the process needs besides connections and their temporary files.
+# Descriptors that the process needs for anything but connections and their temporary files.
 OTHER_DESCRIPTORS = 128
 CHECK_SECONDS = 0.25
 # How long a client can take to read one write, for example 64 KiB of a file.

@@ -58,7 +58,7 @@ def make_event(client: Client, **fields: Any) -> Event:
 
 
 def make_member(account: Account | None = None, *, role: str = "owner", is_verified: bool = True) -> Membership:
-    """Make a user with a place in an account and an email address; nobody can log in with the password."""
+    """Make a user with a place in an account and an email address; its password is unusable."""
     user = User.objects.create_user(f"user-{new_token()}", email=f"{new_token().lower()}@example.org")
     EmailAddress.objects.create(user=user, email=user.email, verified=is_verified, primary=True)
     return Membership.objects.create(user=user, account=account or make_account(), role=role)

@@ -23,6 +23,7 @@ from simservice.api.operations import documented
 from simservice.api.pagination import make_cursor, read_cursor, read_limit
 from simservice.api.parsers import PlainTextParser, StrictJSONParser
 from simservice.api.query import single_values
+from simservice.body_limit import is_chunked
 
 IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}\Z")
 
@@ -61,7 +62,7 @@ class JobList(JobsAPIView):
 
     def count_received(self, length: int) -> None:
         """Count a body that came without its length, now that it has been read. Raises RateLimitExceeded."""
-        if rate_limits.is_chunked(self.request):
+        if is_chunked(self.request.META):
             rate_limits.spend_bytes(self.caller().account, length)
 
     @documented(operations.SUBMIT_JOB)

@@ -276,14 +276,14 @@ class Confinement:
         """Return the system's settings that the simulator may read."""
         return [*SYSTEM_SETTINGS, *(CERTIFICATES if self.exit_port else ())]
 
-    @property
+    @functools.cached_property
     def covered(self) -> list[Path]:
         """Return the closed folders that would block the run's identity from files that it needs."""
         return [] if self.uid is None else closed_folders([*self.readable, self.directory.cwd.parent])
 
     @property
     def revealed(self) -> list[Path]:
-        """Return the readable paths that lie below a covered folder."""
+        """Return the readable paths below a covered folder."""
         return [path for path in self.readable if any(path.absolute().is_relative_to(top) for top in self.covered)]
 
 
@@ -377,7 +377,14 @@ def bubblewrap_command(executable: Path, confinement: Confinement) -> list[str]:
 
 # The second stage needs these to change identity and to drop all capabilities.
 CAPABILITIES = (
-    *("--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP"),
+    "--cap-drop",
+    "ALL",
+    "--cap-add",
+    "CAP_SETUID",
+    "--cap-add",
+    "CAP_SETGID",
+    "--cap-add",
+    "CAP_SETPCAP",
 )
 
 

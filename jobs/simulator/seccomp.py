@@ -6,6 +6,7 @@ ABI, where numbers mean other calls, kills the process. A call newer than this l
 """
 
 import errno
+import functools
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -218,6 +219,7 @@ def is_supported(machine: str) -> bool:
     return machine in ARCHITECTURES
 
 
+@functools.cache
 def program(machine: str, *, inet: bool) -> bytes:
     """Return the filter for a machine; with `inet`, sockets of IPv4 are allowed. Raises KeyError for others."""
     column = list(ARCHITECTURES).index(machine)
@@ -260,13 +262,12 @@ def _judged_calls() -> Iterable[tuple[tuple[int, int | None], str]]:
         (MMAP, "mmap"),
         (IOCTL, "ioctl"),
         (CLONE, "clone"),
-        # Its flags are in memory, which a filter cannot read; libraries fall back to clone.
+        # A filter cannot read the flags of clone3 and openat2, which are in memory; libraries fall back.
         (CLONE3, "unknown"),
         (SOCKET, "socket"),
         (SOCKETPAIR, "socketpair"),
         (OPENAT, "openat"),
         (OPEN, "open"),
-        # As with clone3, its flags lie in memory.
         (OPENAT2, "unknown"),
         (PRLIMIT64, "prlimit"),
         (SETSOCKOPT, "setsockopt"),

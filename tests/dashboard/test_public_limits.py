@@ -1,4 +1,4 @@
-"""How often one address may ask for what needs no key: share pages, artifacts, manifests."""
+"""Limits on requests without a key, by address: share pages, artifacts, manifests."""
 
 from typing import Any
 from urllib.parse import urlsplit

@@ -60,12 +60,12 @@ class World:
     browser: HttpClient
 
     def signs_the_same(self) -> bool:
-        """Tell whether deliveries still carry the same signatures."""
+        """Return whether deliveries still carry the same signatures."""
         endpoint = Endpoint.objects.get(client=self.client)
         return endpoints.secrets_of(endpoint, now=timezone.now()) == self.webhook_secrets
 
     def lets_in(self) -> bool:
-        """Tell whether a login with password and TOTP code succeeds."""
+        """Return whether a login with password and TOTP code succeeds."""
         http = HttpClient()
         log_in(http, self.place.user.email)
         code = code_of(self.totp_secret)
@@ -75,12 +75,12 @@ class World:
         return http.get("/accounts/profile/").status_code == 200
 
     def knows_recovery_codes(self) -> bool:
-        """Tell whether the recovery codes are still the same."""
+        """Return whether the recovery codes are still the same."""
         found = Authenticator.objects.get(type=Authenticator.Type.RECOVERY_CODES)
         return bool(RecoveryCodes(found).generate_codes() == self.recovery_codes)
 
     def works(self) -> bool:
-        """Tell whether everything that is encrypted can be used."""
+        """Return whether everything that is encrypted can be used."""
         fetched = credentials.fetch(JOB, seconds=60)
         return self.signs_the_same() and self.lets_in() and self.knows_recovery_codes() and fetched == PAIR
 

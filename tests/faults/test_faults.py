@@ -151,8 +151,8 @@ def test_a_secret_that_a_process_shows_is_found(where: str) -> None:
     assert len(sampler.shown) == 1
 
 
-# Each without one of the things that keep jobs safe, under the faults that this thing is there for, and how the
-# violations tell of it. Which worker is first is chance: what one run does not show, the next may.
+# Variants that lack one protection, with the faults it protects from and the words of the expected violations.
+# Which worker is first is chance, so a violation that one run does not show may appear in the next.
 TRIES = 3
 BROKEN: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no fencing": (

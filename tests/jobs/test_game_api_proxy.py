@@ -54,7 +54,7 @@ class Platform:
         return found(*self.addresses)
 
     async def connect(self, addresses: Sequence[str]) -> socket.socket:
-        """Connect to the server, which stands for all addresses."""
+        """Connect to the test server, whatever the address."""
         self.connected.append(list(addresses))
         with ExitStack() as opened:
             upstream = opened.enter_context(socket.socket())

@@ -36,7 +36,7 @@ def costs(api: Api, body: Body) -> Iterator[float]:
 
 
 def is_cheap(api: Api, body: Body) -> bool:
-    """Tell whether a body is answered in time at least once: another process may be in the way of the others."""
+    """Return whether one of several attempts is answered in time; another process may delay the others."""
     return any(cost < SECONDS for cost in costs(api, body))
 
 

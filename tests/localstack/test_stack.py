@@ -1,4 +1,4 @@
-"""The settings of a local stack, and what its user is told of them."""
+"""The settings of a local stack, and the messages about them."""
 
 from pathlib import Path
 

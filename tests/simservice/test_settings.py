@@ -65,14 +65,14 @@ def names_read(source: str) -> list[str]:
 
 
 def reads_its_argument(function: ast.FunctionDef) -> bool:
-    """Tell whether a function reads the setting that its first argument names."""
+    """Return whether a function reads the setting that its first argument names."""
     first = function.args.args[0].arg if function.args.args else None
     calls = [one for one in ast.walk(function) if isinstance(one, ast.Call) and is_env(one) and one.args]
     return any(isinstance(call.args[0], ast.Name) and call.args[0].id == first for call in calls)
 
 
 def is_env(call: ast.Call) -> bool:
-    """Tell whether a call reads the environment."""
+    """Return whether a call reads the environment."""
     return bool(re.fullmatch(r"env\.\w+|os\.environ\.get|os\.getenv", ast.unparse(call.func)))
 
 

@@ -122,7 +122,7 @@ def closed_after(client: socket.socket, rest: bytes = b"") -> float:
 
 
 def is_open(client: socket.socket) -> bool:
-    """Tell whether the server, which has sent nothing on a connection, has not closed it either."""
+    """Return whether the server, which has sent nothing on a connection, has not closed it either."""
     return not select.select([client], [], [], 0)[0]
 
 

@@ -242,7 +242,7 @@ def families() -> None:
 
 
 def capabilities() -> None:
-    """Print what is left in the five sets, as one number each."""
+    """Print the five sets of capabilities, one number each."""
     header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     libc.capget(header, sets)
     effective, permitted, inheritable = (sets[place] | sets[place + 3] << 32 for place in range(3))
@@ -399,7 +399,7 @@ def hide() -> None:
 
 
 def fill_directory(megabytes: str) -> None:
-    """Fill the working directory, which may itself lie in memory."""
+    """Fill the working directory, which may be in memory."""
     for number in range(int(megabytes)):
         Path(f"block-{number}").write_bytes(bytes(1 << 20))
     say("filled")

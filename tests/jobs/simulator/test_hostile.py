@@ -230,7 +230,7 @@ def test_a_build_below_a_closed_folder_runs(bench: Bench, closed_build: Path) ->
 
 
 class Answerer:
-    """Stands in for the proxy: answers whoever uses the exit, and knows what was said."""
+    """Stands in for the proxy: answers every connection and keeps what it received."""
 
     def __init__(self, heard: list[bytes], listener: socket.socket) -> None:
         self.listener = listener
