@@ -235,6 +235,14 @@ def test_what_waits_for_the_mail_server_is_bounded(caplog: pytest.LogCaptureFixt
     assert "a mail was dropped" in caplog.text
 
 
+def test_a_mail_that_cannot_be_written_is_logged_and_leaves_its_place(caplog: pytest.LogCaptureFixture) -> None:
+    tasks.room.acquire()
+    tasks.written(lambda: 1 // 0)
+    assert "a mail was not written" in caplog.text
+    with pytest.raises(ValueError, match="released too many times"):
+        tasks.room.release()
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_writes_the_mail_beside_its_other_tasks(jane: User) -> None:
     HttpClient().post("/accounts/password/reset/", {"email": KNOWN})
