@@ -6,7 +6,7 @@ from collections.abc import Callable
 from django.db import connection
 
 
-def at_once(count: int, action: Callable[[], None]) -> None:
+def at_once(count: int, action: Callable[[], object]) -> None:
     """Run an action in several threads and return when all have ended."""
 
     def run() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -10,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Error, expect
 
 from tests.browser.chromium import PATIENCE_MS, Visitor, visiting
+from tests.jobs.simulators import wait_until
 from tests.stack import Stack
 from tests.webhooks.receivers import Receiver
 
@@ -64,11 +64,9 @@ def sign_up(visitor: Visitor, stack: Stack) -> None:
 
 def mailed_link(stack: Stack) -> str:
     """Return the path of the link to finish signing up, from the log that a local stack prints mails to."""
-    deadline = time.monotonic() + 20
-    while not (found := LINK.findall((stack.data / "logs" / "control.log").read_text())):
-        assert time.monotonic() < deadline, "no mail was written"
-        time.sleep(0.1)
-    return str(found[-1])
+    log = stack.data / "logs" / "control.log"
+    wait_until(lambda: bool(LINK.search(log.read_text())))
+    return str(LINK.findall(log.read_text())[-1])
 
 
 def make_client_and_key(visitor: Visitor) -> None:

@@ -22,6 +22,7 @@ from jobs import cancellation, lifecycle, operating
 from jobs.models import Job, Status
 from simservice.api.addresses import client_address
 from simservice.api.errors import JobNotCancellable
+from tests.concurrency import at_once
 from tests.factories import (
     PlanFactory,
     actor_of,
@@ -253,6 +254,13 @@ class TestLeaving:
         members.remove(owner.account, guest.pk, by=actor_of(guest), revoke_keys=False)
         assert ApiKey.objects.get(pk=key.pk).state == "active"
         assert written()[-1] == "member.left"
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_key_revoked_at_once_is_written_once(self) -> None:
+        for _ in range(5):
+            key, _secret = make_key()
+            at_once(4, lambda: keys.revoke(key, by=SYSTEM))  # noqa: B023 - all have ended within the step
+            assert AuditEvent.objects.filter(action=Action.KEY_REVOKED, target_id=key.pk).count() == 1
 
     def test_somebody_who_left_creates_no_key(self, owner: Membership) -> None:
         guest = make_member(owner.account, role="member")

@@ -10,10 +10,10 @@ from django.utils import timezone
 
 from billing.models import Account
 from clients import invitations, members
-from clients.audit import SYSTEM
+from clients.audit import SYSTEM, Action
 from clients.invitations import NotOpen, Refused, UnverifiedAddress
 from clients.members import LastOwner, Role
-from clients.models import Invitation, Membership
+from clients.models import AuditEvent, Invitation, Membership
 from tests.concurrency import at_once
 from tests.factories import actor_of, make_account, make_invitation, make_member
 
@@ -103,6 +103,7 @@ def test_a_member_who_accepts_keeps_the_role() -> None:
     owner = make_member()
     made, _ = make_invitation(owner.account, role=Role.VIEWER)
     assert invitations.accept(made, owner.user, by=SYSTEM).role == "owner"
+    assert not AuditEvent.objects.filter(action=Action.MEMBER_JOINED).exists()
 
 
 def test_an_address_is_invited_once_at_a_time() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.db.models import Model
 from django.test import Client as HttpClient
 from pytest_django import Settings
 
@@ -253,6 +254,18 @@ def test_what_an_operator_does_is_written(act: str, owner: Membership) -> None:
         FROM,
     )
     assert rows(log_of(owner))[0][0] == "Operator alice"
+
+
+@pytest.mark.parametrize(("place", "model"), [("clients/membership", Membership), ("auth/user", User)])
+def test_a_deletion_that_fails_writes_nothing(
+    place: str, model: type[Model], owner: Membership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, member = Admin(owner), make_member(owner.account, role="viewer")
+    monkeypatch.setattr(model, "delete", lambda *_: 1 // 0)
+    chosen = member if model is Membership else member.user
+    with pytest.raises(ZeroDivisionError):
+        admin.act(place, "delete_selected", chosen.pk, post="yes")
+    assert not AuditEvent.objects.filter(action=Action.MEMBER_REMOVED).exists()
 
 
 def test_what_a_command_does_is_written(owner: Membership) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from unittest.mock import Mock
 
 import pytest
 from django.contrib.sessions.models import Session
@@ -56,6 +57,13 @@ def test_a_key_is_made_and_its_secret_shown_once(owner: Membership) -> None:
     assert ApiKey.objects.count() == 1
     for page in (path, f"/dashboard/{owner.account}/keys/{key.pk}", f"/dashboard/{owner.account}/clients"):
         assert not SECRET.search(http.get(page).content.decode())
+
+
+def test_somebody_removed_meanwhile_makes_no_key(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+    http, client = browser_of(owner), default_client(owner.account)
+    monkeypatch.setattr(keys, "hold_place", Mock(side_effect=keys.NotAMember))
+    sent = {"days": "0", "form": once.new_form(owner.user.pk, "key")}
+    assert http.post(f"/dashboard/{owner.account}/clients/{client.pk}", sent).status_code == 404
 
 
 def test_a_secret_is_kept_nowhere(owner: Membership) -> None:

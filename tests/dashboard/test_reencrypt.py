@@ -1,6 +1,5 @@
 """Rotating SECRET_KEY: nothing is lost while the old key is a fallback, nor after `reencrypt` without it."""
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from cryptography.fernet import InvalidToken
 from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.core.management import CommandError, call_command
-from django.db import connection
 from django.test import Client as HttpClient
 from django.utils import timezone
 from pytest_django import Settings
@@ -32,6 +30,7 @@ from simservice import sealing
 from simservice.api.pagination import make_cursor, read_cursor
 from simservice.hints import redis
 from simservice.sealing import Purpose, Sealed
+from tests.concurrency import at_once
 from tests.dashboard.test_accounts import PASSWORD, code_of, log_in
 from tests.factories import make_client, make_member
 from webhooks import endpoints
@@ -230,19 +229,11 @@ def beside(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> Iterat
     """Do something on a connection of its own, once, after the first value was read and before it is replaced."""
     waiting = [act]
 
-    def on_another_connection(what: Callable[[], object]) -> None:
-        try:
-            what()
-        finally:
-            connection.close()
-
     renewed = sealing.renewed
 
     def interrupted(sealed: str, *, purpose: Purpose) -> str:
         if waiting:
-            thread = threading.Thread(target=on_another_connection, args=[waiting.pop()])
-            thread.start()
-            thread.join()
+            at_once(1, waiting.pop())
         return renewed(sealed, purpose=purpose)
 
     with monkeypatch.context() as patch:
@@ -254,6 +245,23 @@ def beside(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> Iterat
 def only(monkeypatch: pytest.MonkeyPatch, purpose: Purpose, stored: Callable[[], Iterator[Sealed]]) -> None:
     """Have the command look at one kind of secrets."""
     monkeypatch.setattr(reencrypt, "STORED", {purpose: stored})
+
+
+def test_an_old_text_written_back_is_encrypted_again(
+    world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", ["the old key"]
+    read_before = [Endpoint.objects.values("secret", "old_secret").get()]
+
+    def stored() -> Iterator[Sealed]:
+        yield from endpoints.sealed_secrets()
+        if read_before:
+            Endpoint.objects.update(**read_before.pop())
+
+    only(monkeypatch, Purpose.WEBHOOK_SECRETS, stored)
+    run()
+    settings.SECRET_KEY_FALLBACKS = []
+    assert world.signs_the_same()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -22,7 +22,7 @@ from jobs import artifacts, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Status
 from simservice.body_limit import MAX_BODY_BYTES
-from simservice.connections import Connection
+from simservice.connections import LINGER_SECONDS, Connection
 from tests.factories import make_running_job
 from tests.simservice.strict_worker import CONNECTIONS, HEAD_SECONDS, REQUEST_SECONDS, SEND_SECONDS, SPOOLED_BYTES
 from tests.web_server import Answer, WebServer, read_answer, request, web_server
@@ -105,9 +105,9 @@ def dripping(clients: list[socket.socket], rest: bytes) -> Iterator[None]:
         thread.join()
 
 
-def closed_after(client: socket.socket, rest: bytes = b"") -> float:
-    """Send a byte a quarter of a second until the server closes the connection; return the seconds until then."""
-    begun, client_bytes = time.monotonic(), iter(rest * 1000)
+def closed_after(client: socket.socket, rest: bytes = b"", *, begun: float) -> float:
+    """Send four bytes a second until the server closes the connection; return the seconds since `begun`."""
+    client_bytes = iter(rest * 1000)
     client.settimeout(0.25)
     while True:
         try:
@@ -148,19 +148,22 @@ def test_a_hundred_slow_clients_delay_nobody(web: WebServer, bearer: bytes) -> N
 
 @pytest.mark.parametrize("part", ["line", "headers"])
 def test_a_head_that_takes_too_long_is_given_up(strict: WebServer, part: str) -> None:
+    begun = time.monotonic()
     with connected(strict, 1, PARTS[part][0] or b"G") as (client,):
-        assert HEAD_SECONDS <= closed_after(client, b"x") < HEAD_SECONDS + LATE_SECONDS
+        assert HEAD_SECONDS <= closed_after(client, b"x", begun=begun) < HEAD_SECONDS + LATE_SECONDS
 
 
 @pytest.mark.parametrize("part", ["body", "chunks", "asked-for"])
 def test_a_body_that_takes_too_long_is_given_up(strict: WebServer, part: str) -> None:
+    begun = time.monotonic()
     with connected(strict, 1, PARTS[part][0]) as (client,):
-        assert REQUEST_SECONDS <= closed_after(client, b" ") < REQUEST_SECONDS + LATE_SECONDS
+        assert REQUEST_SECONDS <= closed_after(client, b" ", begun=begun) < REQUEST_SECONDS + LATE_SECONDS
 
 
 def test_a_silent_connection_is_given_up(strict: WebServer) -> None:
+    begun = time.monotonic()
     with connected(strict, 1) as (client,):
-        assert HEAD_SECONDS <= closed_after(client) < HEAD_SECONDS + LATE_SECONDS
+        assert HEAD_SECONDS <= closed_after(client, begun=begun) < HEAD_SECONDS + LATE_SECONDS
 
 
 def test_slow_requests_are_answered(web: WebServer, bearer: bytes) -> None:
@@ -180,11 +183,31 @@ def test_requests_behind_each_other_are_answered_in_order(web: WebServer, bearer
     assert re.findall(rb"HTTP/1.1 (\d+)", text) == [b"200", b"400", b"400", b"404"]
 
 
-def test_what_follows_a_refused_body_is_no_request(web: WebServer, bearer: bytes) -> None:
-    body = bytes(MAX_BODY_BYTES + 1) + request(b"/healthz")
-    with connected(web, 1, posted(bearer, b"Content-Length: 9000000", body=body)) as (client,):
+@pytest.mark.parametrize("framing", [b"Content-Length: 9000000", CHUNKED], ids=["length", "chunks"])
+def test_what_follows_a_refused_body_is_no_request(web: WebServer, bearer: bytes, framing: bytes) -> None:
+    start = b"%x\r\n" % 9_000_000 if framing == CHUNKED else b""
+    body = start + bytes(MAX_BODY_BYTES + 1) + request(b"/healthz")
+    with connected(web, 1, posted(bearer, framing, body=body)) as (client,):
         text = client.makefile("rb").read()
     assert re.findall(rb"HTTP/1.1 (\d+)", text) == [b"413"]
+
+
+def test_an_ended_connection_takes_no_request() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        connection = Connection(Config(), ours, ("127.0.0.1", 1), ("127.0.0.1", 2))
+        connection.end()
+        theirs.sendall(request(b"/healthz"))
+        assert not connection.receive()
+        assert not connection.next_is_ready()
+        assert connection.deadline(is_stopping=False) == connection.since + LINGER_SECONDS
+        connection.body.file.close()
+
+
+def test_a_chunk_whose_line_is_long_is_refused(web: WebServer, bearer: bytes) -> None:
+    body = b"1;" + b"x" * 9000 + b"\r\n \r\n0\r\n\r\n"
+    with connected(web, 1, posted(bearer, CHUNKED, body=body)) as (client,):
+        assert "not valid HTTP/1.1" in str(read_answer(client).json())
 
 
 def test_headers_without_end_are_refused(web: WebServer) -> None:
@@ -263,7 +286,7 @@ def test_unfinished_bodies_have_a_bound_in_all(strict: WebServer, bearer: bytes)
     size = SPOOLED_BYTES // 3
     sent = posted(bearer, b"Content-Length: %d" % (size + 1), body=b" " * size)
     with connected(strict, 4, sent) as clients:
-        assert closed_after(clients[0]) < REQUEST_SECONDS
+        assert closed_after(clients[0], begun=time.monotonic()) < REQUEST_SECONDS
         assert all(is_open(client) for client in clients[1:])
         clients[-1].sendall(b" ")
         assert read_answer(clients[-1]).code() == "invalid_json"

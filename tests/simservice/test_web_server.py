@@ -312,6 +312,7 @@ def test_a_body_without_end_is_refused_while_it_comes(web: WebServer, bearer: by
 def test_malformed_chunks(web: WebServer, bearer: bytes, body: bytes) -> None:
     answer = posted(web, bearer, body, JSON, CHUNKED, and_close=True)
     assert (answer.status, answer.code()) == (400, "validation_failed")
+    assert "not valid HTTP/1.1" in str(answer.json())
 
 
 @pytest.mark.parametrize("media_type", [JSON, b"Content-Type: text/plain"])
