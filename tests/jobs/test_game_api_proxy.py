@@ -23,6 +23,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from jobs import game_api_proxy
 from jobs.game_api_proxy import GameApiProxy, connect_to, require_public_names
+from tests.localstack.conftest import eventually
 from tests.webhooks.receivers import make_authority, receiving
 
 HOST = "us.battle.net"
@@ -131,10 +132,16 @@ class Client:
             opened.pop_all()
             return connection
 
-    def assert_refused(self) -> None:
-        """Assert that nothing listens any more."""
+    def is_refused(self) -> bool:
+        """Return whether nothing listens any more."""
         with socket.socket() as connection:
-            assert connection.connect_ex(("127.0.0.1", self.port)) == errno.ECONNREFUSED
+            return connection.connect_ex(("127.0.0.1", self.port)) == errno.ECONNREFUSED
+
+    def opens_tunnel(self) -> bool:
+        """Return whether the proxy opens one more tunnel."""
+        with self.connect() as connection:
+            connection.sendall(CONNECT)
+            return read(connection, len(ESTABLISHED)) == ESTABLISHED
 
     def ask(self, request: bytes) -> bytes:
         """Return all that a request is answered with until the proxy closes the connection."""
@@ -276,9 +283,9 @@ class TestTunnel:
             assert time.monotonic() - started < 4
 
     def test_a_tunnel_in_use_outlives_the_idle_time(self, client: Client, limit: Limit) -> None:
-        limit(IDLE_SECONDS=0.6)
+        limit(IDLE_SECONDS=2)
         with client.tunnel() as tunnel:
-            for _ in range(8):
+            for _ in range(16):
                 tunnel.sendall(b".")
                 assert tunnel.recv(1) == b"."
                 time.sleep(0.15)
@@ -494,6 +501,36 @@ class TestReaching:
         with asyncio.run(connect_to(["127.0.0.2", "::1", "127.0.0.1"])) as upstream:
             assert upstream.getpeername() == ("127.0.0.1", platform.port)
 
+    def test_the_next_address_is_tried_when_one_is_silent(
+        self, limit: Limit, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def connect(address: str) -> socket.socket:
+            if address == PUBLIC:
+                await asyncio.sleep(30)
+            return socket.socket()
+
+        async def in_time() -> socket.socket:
+            async with asyncio.timeout(2):
+                return await connect_to([PUBLIC, "127.0.0.1"])
+
+        limit(CONNECT_SECONDS=2)
+        monkeypatch.setattr(game_api_proxy, "connect_to_address", connect)
+        asyncio.run(in_time()).close()
+
+    def test_a_failed_accept_does_not_end_the_proxy(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        accept, failures = socket.socket.accept, iter([OSError(errno.EMFILE, "Too many open files")])
+
+        def fail_once(listener: socket.socket) -> Any:
+            for failure in failures:
+                raise failure
+            return accept(listener)
+
+        monkeypatch.setattr(socket.socket, "accept", fail_once)
+        client.tunnel().close()
+        assert "accept failed: Too many open files" in caplog.text
+
     def test_without_an_address_there_is_no_connection(self) -> None:
         with pytest.raises(OSError):  # noqa: PT011 - any of them
             asyncio.run(connect_to([]))
@@ -530,7 +567,7 @@ class TestLimits:
         limit(MAX_ACCEPTED=20)
         with proxying(platform) as client:
             assert [status(client.ask(b"\n")) for _ in range(20)] == [400] * 20
-            eventually(client.assert_refused)
+            assert eventually(client.is_refused)
 
     def test_a_ninth_tunnel_is_refused_until_one_is_closed(self, client: Client) -> None:
         with ExitStack() as opened:
@@ -538,7 +575,7 @@ class TestLimits:
             assert client.connect_to("us.battle.net:443") == 503
             tunnels[0].shutdown(socket.SHUT_WR)
             assert read_to_end(tunnels[0]) == b""
-            eventually(lambda: client.tunnel().close())
+            assert eventually(client.opens_tunnel)
 
     def test_100_silent_connections_do_not_stop_the_proxy(self, client: Client, limit: Limit) -> None:
         limit(HEAD_SECONDS=0.3)
@@ -602,20 +639,6 @@ class TestLimits:
         assert echoed == 7
 
 
-def eventually(act: Callable[[], object]) -> None:
-    """Repeat an assertion that comes true after a moment."""
-    deadline = time.monotonic() + 5
-    while True:
-        try:
-            act()
-        except AssertionError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-        else:
-            return
-
-
 def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - counts the folder's own too, on both sides
 
@@ -635,7 +658,7 @@ class TestExit:
             assert time.monotonic() - started < 1
             for connection in tunnels + silent:
                 connection.close()
-            eventually(lambda: assert_equal((descriptors(), threading.active_count()), (before, threads)))
+            assert eventually(lambda: (descriptors(), threading.active_count()) == (before, threads))
 
     def test_it_is_immediate_whatever_is_under_way(self, platform: Platform) -> None:
         with ExitStack() as opened:
@@ -655,21 +678,17 @@ class TestExit:
             connection.sendall(CONNECT)
             time.sleep(0.1)
         answered.set()
-        eventually(lambda: assert_equal(threading.active_count(), threads))
+        assert eventually(lambda: threading.active_count() == threads)
 
     def test_the_port_is_free_again(self, platform: Platform) -> None:
         with proxying(platform) as client:
             pass
-        client.assert_refused()
+        assert client.is_refused()
 
     def test_a_proxy_that_nobody_used_ends(self, platform: Platform) -> None:
         for _ in range(20):
             with proxying(platform):
                 pass
-
-
-def assert_equal(one: object, other: object) -> None:
-    assert one == other
 
 
 class TestLog:

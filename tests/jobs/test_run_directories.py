@@ -293,6 +293,24 @@ def test_a_worker_of_any_kind_removes_credentials_left_behind(start: Start, kind
     assert eventually(lambda: list(runs().iterdir()) == [], seconds=30)
 
 
+FAIL_ONCE = """
+sweep, failures = remove_leftovers, iter([OSError()])
+def failing():
+    for failure in failures:
+        raise failure
+    sweep()
+run_directories.remove_leftovers, run_directories.SWEEP_SECONDS = failing, 0.05
+run_directories.sweep_leftovers()
+sys.stdin.read()
+"""
+
+
+def test_a_sweep_that_failed_is_not_the_last(start: Start) -> None:
+    start(FAIL_ONCE)
+    leave_behind(1)
+    assert eventually(lambda: list(runs().iterdir()) == [])
+
+
 def test_the_sweep_is_repeated_while_a_worker_lives(start: Start) -> None:
     sweeper = start(
         "run_directories.SWEEP_SECONDS = 0.05\nrun_directories.sweep_leftovers()\nprint('ready', flush=True)\n"

@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from jobs import seekable_gzip
-from jobs.seekable_gzip import MOST_LISTED, SEGMENT_BYTES, header_size, pack, place_of, unpack
+from jobs.seekable_gzip import MOST_LISTED, READ_BYTES, SEGMENT_BYTES, header_size, pack, place_of, unpack
 
 SIZES = [0, 1, SEGMENT_BYTES - 1, SEGMENT_BYTES, SEGMENT_BYTES + 1, 3 * SEGMENT_BYTES, 3 * SEGMENT_BYTES + 77]
 
@@ -70,3 +70,9 @@ def test_a_file_that_is_cut_off_is_not_the_whole() -> None:
     content = made(1000)
     with pytest.raises(EOFError):
         part(packed(content)[:200], len(content), 0, len(content))
+
+
+def test_content_that_packs_well_comes_in_small_parts() -> None:
+    content = bytes(4 * SEGMENT_BYTES)
+    parts = unpack(io.BytesIO(packed(content)), place=place_of(b"", start=0, stop=1), size=len(content))
+    assert max(map(len, parts)) <= READ_BYTES

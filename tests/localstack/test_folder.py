@@ -35,6 +35,13 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
         pass
 
 
+def test_only_the_way_to_the_files_is_open_to_others(folder: DataFolder) -> None:
+    with folder.locked():
+        names = (".", "files", "files/artifacts", "logs")
+        modes = {name: (folder.path / name).stat().st_mode & 0o777 for name in names}
+    assert modes == {".": 0o711, "files": 0o711, "files/artifacts": 0o700, "logs": 0o700}
+
+
 def test_secrets_are_made_once_and_kept(folder: DataFolder) -> None:
     with folder.locked():
         first = folder.secrets()

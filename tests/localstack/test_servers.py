@@ -298,6 +298,16 @@ def test_another_user_at_the_socket_needs_the_password(start: Start, folder: Pat
     assert as_nobody(known, "", folder / "data") == "connected\n"
 
 
+def test_the_server_gets_no_variable_of_ours(tmp_path: Path) -> None:
+    server = postgres._Server(folder=tmp_path, programs=tmp_path, user=None, durable=False)
+    assert set(server.environment) == {"PATH", "LC_ALL"}
+
+
+@as_root
+def test_the_server_is_not_in_roots_group(start: Start) -> None:
+    assert server_of(start()).gids().real != 0
+
+
 @as_root
 def test_an_ordinary_user_runs_the_server_without_another() -> None:
     script = """

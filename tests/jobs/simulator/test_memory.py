@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
+from unittest.mock import Mock
 
 import pytest
 
-from jobs.simulator import enter
+from jobs.simulator import enter, launcher
 from jobs.simulator.launcher import (
     PAGE_BYTES,
     MemoryCgroup,
+    Supervisor,
     memory_use,
     proportional_bytes,
     remove_abandoned_groups,
@@ -109,10 +111,8 @@ def test_groups_of_killed_launchers_are_removed(home: Path) -> None:
 
 
 def test_a_group_left_under_our_own_number_is_replaced(home: Path) -> None:
-    left = home.parent / f"simservice-run-{os.getpid()}"
-    left.mkdir()
-    before = left.stat().st_ctime_ns
-    assert created(home).folder.stat().st_ctime_ns > before
+    (home.parent / f"simservice-run-{os.getpid()}").mkdir()
+    created(home)
 
 
 def test_the_empty_group_of_a_living_launcher_stays(home: Path) -> None:
@@ -144,6 +144,62 @@ def test_a_kill_for_the_limit_of_the_run_is_told_apart(home: Path, events: str, 
     group = created(home)
     (group.folder / "memory.events").write_text(events)
     assert group.is_exceeded() is is_exceeded
+
+
+def supervisor(watched: Path, home: Path | None, monkeypatch: pytest.MonkeyPatch) -> Supervisor:
+    """Return the first stage for a run whose group is below `home`."""
+    monkeypatch.setattr(launcher, "own_cgroup", lambda: home)
+    return Supervisor({"watched": str(watched), "memory_bytes": LIMIT, "disk_bytes": MIB}, Mock())
+
+
+def test_a_run_in_a_group_of_its_own_is_judged_by_the_kernel(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervised = supervisor(tmp_path, home, monkeypatch)
+    monkeypatch.setattr(supervised, "kill", Mock())
+    assert supervised.cgroup
+    (supervised.cgroup.folder / "memory.events").write_text("oom 1\noom_kill 1\n")
+    supervised.check_memory()
+    assert supervised.stopped_for == "memory_limit"
+
+
+@pytest.mark.parametrize(
+    ("group", "mounts", "found"),
+    [
+        ("0::/system.slice/w\n", "c /cg cgroup2 rw 0 0\n", Path("/cg/system.slice/w")),
+        ("0::/\n", "c /cg cgroup2 rw 0 0\n", None),
+        ("1:memory:/a\n", "c /cg cgroup2 rw 0 0\n", None),
+        ("0::/a\n", "c /cg cgroup rw 0 0\n", None),
+    ],
+)
+def test_the_own_group_is_found(
+    group: str, mounts: str, found: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"/proc/self/cgroup": group, "/proc/self/mounts": mounts}
+    monkeypatch.setattr(Path, "read_text", lambda path: files[str(path)])
+    assert launcher.own_cgroup() == found
+
+
+def test_a_group_that_was_made_in_part_is_removed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(group: MemoryCgroup, _: int) -> None:
+        group.folder.mkdir()
+        raise OSError
+
+    monkeypatch.setattr(MemoryCgroup, "make", fail)
+    assert MemoryCgroup.create(LIMIT, home=home) is None
+    assert list(home.parent.glob("simservice-run-*")) == []
+
+
+def test_many_files_do_not_delay_the_look_at_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A walk that takes seconds must be interrupted for each look at memory."""
+    for number in range(5):
+        (tmp_path / str(number)).touch()
+    look = Mock()
+    supervised = supervisor(tmp_path, None, monkeypatch)
+    monkeypatch.setattr(launcher, "CHECK_MEMORY_SECONDS", 0)
+    monkeypatch.setattr(supervised, "check_memory", look)
+    supervised.check_disk()
+    assert look.call_count == 5
 
 
 def test_removing_a_group_twice_is_harmless(home: Path) -> None:

@@ -27,6 +27,7 @@ from jobs.simulator.sandbox import (
     remove_tree,
     require_runnable,
 )
+from tests.jobs.simulator.bench import PROJECT
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a simulator as somebody else")
 
@@ -383,3 +384,17 @@ def test_landlock_alone_holds_files_network_and_signals(tmp_path: Path) -> None:
         command = [sys.executable, "-S", "-c", ALONE, str(sandbox.LAUNCHER.parent), str(server.getsockname()[1])]
         printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     assert printed.split() == ["refused"] * 4
+
+
+LOWER = """
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
+from jobs.simulator import enter
+setrlimit(RLIMIT_NOFILE, (50, 60))
+enter.limit_resources({"RLIMIT_NOFILE": (64, 64)})
+print(*getrlimit(RLIMIT_NOFILE))
+"""
+
+
+def test_a_limit_that_is_already_lower_stays() -> None:
+    done = subprocess.run([sys.executable, "-c", LOWER], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert done.stdout == "60 60\n"
