@@ -1,0 +1,161 @@
+"""When the fee of high priority is due: by the free slots and the jobs that wait (contract, section 7)."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from billing.models import Plan
+from jobs import forecast, lifecycle
+from jobs.models import Job, Priority
+from jobs.priority_fee import buys_earlier_start
+from simservice import hints, presence
+from tests.conftest import Api
+from tests.factories import make_job, make_running_job
+from tests.jobs.api.bodies import BODY
+
+pytestmark = pytest.mark.django_db
+FEE = 320
+# F free slots, A waiting high jobs, O waiting standard jobs: due if O >= 1 and F <= A + O.
+TABLE = [
+    (free, high, standard, standard >= 1 and free <= high + standard)
+    for free in range(5)
+    for high in range(4)
+    for standard in range(4)
+]
+# The same by hand, at each edge of the rule.
+EDGES = {
+    (0, 0, 0): False, (0, 0, 1): True, (0, 1, 0): False, (0, 3, 0): False,
+    (1, 0, 0): False, (1, 0, 1): True, (1, 1, 0): False, (1, 1, 1): True,
+    (2, 0, 1): False, (2, 0, 2): True, (2, 1, 1): True, (2, 2, 0): False,
+    (3, 0, 2): False, (3, 0, 3): True, (3, 1, 1): False, (3, 1, 2): True, (3, 2, 1): True,
+    (4, 0, 3): False, (4, 3, 1): True, (4, 2, 1): False, (4, 3, 0): False,
+}  # fmt: skip
+
+
+def wait_in(lane: Priority, count: int) -> None:
+    for _ in range(count):
+        make_job(priority=lane)
+
+
+def fee(api: Api, priority: str = "high") -> int:
+    """Submit a job and return the fee that it was told."""
+    answer = api.post("jobs", BODY | {"priority": priority, "runtime": {"maxRuntimeSeconds": 1}})
+    assert answer.status_code == 200
+    charged: int = answer.json()["runtime"]["priorityFeeCredits"]
+    return charged
+
+
+@pytest.mark.parametrize(("free", "high", "standard", "due"), TABLE)
+def test_each_row_of_the_rule(free: int, high: int, standard: int, due: bool) -> None:  # noqa: FBT001
+    assert EDGES.get((free, high, standard), due) == due
+    wait_in(Priority.HIGH, high)
+    wait_in(Priority.STANDARD, standard)
+    wait_in(Priority.BACKGROUND, 1)
+    make_running_job()
+    assert buys_earlier_start(live_slots=free + 1) == due
+
+
+@pytest.mark.parametrize(("free", "high", "standard"), EDGES)
+def test_a_submission_is_charged_by_the_rule(api: Api, free: int, high: int, standard: int) -> None:
+    wait_in(Priority.HIGH, high)
+    wait_in(Priority.STANDARD, standard)
+    presence.report("sim@here", slots=free)
+    assert fee(api) == EDGES[free, high, standard] * FEE
+
+
+def test_jobs_that_are_prepared_or_run_take_slots() -> None:
+    assert lifecycle.start_attempt(make_job(), worker="worker-1")
+    make_running_job()
+    make_job()
+    assert buys_earlier_start(live_slots=3)
+    assert not buys_earlier_start(live_slots=4)
+
+
+def test_jobs_of_dead_workers_take_no_slots() -> None:
+    lost = make_running_job()
+    make_job()
+    Job.objects.filter(pk=lost.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    assert not buys_earlier_start(live_slots=2)
+
+
+def test_more_jobs_than_slots_leave_none_free() -> None:
+    make_running_job()
+    make_running_job()
+    make_job()
+    assert buys_earlier_start(live_slots=1)
+
+
+def test_without_a_live_worker_no_slot_is_free(api: Api) -> None:
+    presence.report("webhooks@here", slots=4)
+    make_job()
+    assert fee(api) == FEE
+
+
+def test_without_redis_no_slot_is_free(api: Api, settings: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    presence.report("sim@here", slots=9)
+    make_job()
+    monkeypatch.setattr(hints.outage, "may_ask", lambda: False)
+    assert forecast.live_slots() is None
+    assert buys_earlier_start(live_slots=forecast.live_slots() or 0)
+
+
+def test_slots_of_several_workers_add_up(api: Api) -> None:
+    presence.report("sim@here", slots=1)
+    presence.report("sim@there", slots=2)
+    wait_in(Priority.STANDARD, 2)
+    assert fee(api) == 0
+    assert fee(api) == FEE
+
+
+def test_each_high_job_in_turn_sees_those_before_it(api: Api) -> None:
+    presence.report("sim@here", slots=3)
+    make_job()
+    assert [fee(api) for _ in range(4)] == [0, 0, FEE, FEE]
+
+
+def test_a_plan_without_a_fee_has_none(api: Api) -> None:
+    Plan.objects.update(high_priority_fee_credits=0)
+    make_job()
+    assert fee(api) == 0
+
+
+@pytest.mark.parametrize("priority", ["standard", "background"])
+def test_lower_priorities_pay_and_ask_nothing(
+    api: Api, priority: str, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    fee(api, priority)
+    make_job()
+    with CaptureQueriesContext(connection) as lower:
+        assert fee(api, priority) == 0
+    with CaptureQueriesContext(connection) as high:
+        fee(api)
+    assert len(high) == len(lower) + 2
+
+
+MILLION = """
+    INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
+        'id', job.id + n, 'share_token', n::text, 'priority', CASE WHEN n %% 2 = 0 THEN 2 ELSE 1 END))).*
+    FROM jobs_job AS job, generate_series(1, %s) AS n WHERE job.id = %s
+"""
+
+
+@pytest.mark.parametrize("slots", [1, 8])
+def test_a_long_queue_is_read_as_far_as_there_are_slots(slots: int) -> None:
+    job = make_job(priority=Priority.BACKGROUND)
+    with connection.cursor() as cursor:
+        cursor.execute(MILLION, [30_000, job.pk])
+        cursor.execute("ANALYZE jobs_job")
+    with CaptureQueriesContext(connection) as captured:
+        assert buys_earlier_start(live_slots=slots)
+    held, waiting = (query["sql"] for query in captured)
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT TEXT) {waiting}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+        cursor.execute(f"EXPLAIN {held}")
+        assert "job_held" in str(cursor.fetchall())
+    assert "Backward using job_waiting" in plan
+    assert f"rows={slots}.00 loops" in plan
