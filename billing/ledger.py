@@ -168,15 +168,18 @@ def correct(account: Account, amount: int, *, reason: str) -> None:
 
 
 @transaction.atomic
-def hold(account: Account, amount: int, *, job_id: int) -> None:
-    """Set credits aside for a new job. Raises InsufficientCredits, or Refused.
+def hold(account: Account, amount: int, *, job_id: int, least: int | None = None) -> None:
+    """Set credits aside for a new job: `amount`, or all that the account has if that is `least` or more.
 
-    At most six statements and a savepoint, however many grants the credits come from.
+    Without `least`, nothing below `amount` will do. Raises InsufficientCredits, or Refused. At most six statements
+    and a savepoint, however many grants the credits come from.
     """
     require_amount(amount)
     balance = lock(account)
-    parts = take(amount, free_parts(balance))
-    Hold.objects.create(job_id=job_id, account_id=balance.pk, credits=amount)
+    free = free_parts(balance)
+    held = amount if least is None else max(least, min(amount, total_of(free)))
+    parts = take(held, free)
+    Hold.objects.create(job_id=job_id, account_id=balance.pk, credits=held)
     post(balance, [move(balance, part, target=Pocket.HELD, job_id=job_id) for part in parts])
 
 
@@ -285,9 +288,14 @@ def free_parts(balance: Balance) -> list[Part]:
     return [*parts, Part(grant=None, credits=balance.purchased)]
 
 
+def total_of(parts: Iterable[Part]) -> int:
+    """Return how many credits some parts are in all."""
+    return sum(part.credits for part in parts)
+
+
 def take(amount: int, parts: Sequence[Part]) -> list[Part]:
     """Return the first parts, the last one cut, that make up an amount. Raises InsufficientCredits."""
-    free = sum(part.credits for part in parts)
+    free = total_of(parts)
     if amount > free:
         raise InsufficientCredits(free)
     taken = []

@@ -18,8 +18,13 @@ ASKED_AGAIN_AFTER_SECONDS = 5.0
 
 
 def first_slice(job: Job) -> int:
-    """Return the credits that are held before a job without a cap may wait; the fee is held besides."""
+    """Return the most credits that are held before a job without a cap may wait; the fee is held besides."""
     return min(SLICE_SECONDS * job.credits_per_second, job.ceiling_credits)
+
+
+def first_second(job: Job) -> int:
+    """Return the fewest credits that are held before a job without a cap may wait; the fee is held besides."""
+    return min(job.credits_per_second, job.ceiling_credits)
 
 
 class Budget:
@@ -65,9 +70,9 @@ class Budget:
             self._extend_by_the_rest(shortage.available)
 
     def _extend_by_the_rest(self, available: int) -> None:
-        """Hold the whole seconds that an account can still pay for."""
-        rest = available - available % self.job.credits_per_second
-        if rest:
+        """Hold what makes whole seconds of what is held and what an account still has."""
+        rest = available - (self.held_credits + available) % self.job.credits_per_second
+        if rest > 0:
             try:
                 self._extend(rest)
             except ledger.InsufficientCredits:

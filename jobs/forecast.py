@@ -8,10 +8,11 @@ import math
 import time
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import accumulate
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -20,11 +21,13 @@ from django.db import connection
 from django.utils import timezone
 
 from jobs.models import HELD, WAITING, Job, Priority, Run
+from jobs.progress import percents_of
 from simservice import presence
 from simservice.api.errors import QueueUnavailable
 from simservice.hints import ask, redis
 
-KEY = "queue:snapshot"
+# The number changes with the snapshot's fields: processes of two versions run during an upgrade.
+KEY = "queue:snapshot:2"
 KEPT_SECONDS = 10
 MEASURED_RUNS = 200
 MAX_MARKS = 1000
@@ -80,16 +83,16 @@ class Place:
 class Snapshot:
     """The queue at one moment (`taken_at`, Unix seconds). Work is in seconds of one slot.
 
-    `marks` are in the queue's order: every waiting job up to a thousand, and a sample of more. `run_seconds` has
-    the mean run of each plan width, in vCPUs; it is empty until a run was measured.
+    `marks` are in the queue's order: every waiting job up to a thousand, and a sample of more. `free_in` has the
+    seconds until each of the live `slots` is free, the soonest first; those that cannot be estimated are left out.
+    `run_seconds` has the mean run of each plan width, in vCPUs; it is empty until a run was measured.
     """
 
     taken_at: float
     waiting: Mapping[str, int]
     marks: list[Mark]
-    running: int
-    running_work_seconds: float
     slots: int
+    free_in: list[float]
     run_seconds: Mapping[str, float]
     oldest_wait_seconds: float
 
@@ -110,14 +113,16 @@ class Snapshot:
         return self.place_of(Job(pk=LAST_ID, priority=priority))
 
     def seconds_until(self, ahead: Ahead) -> int | None:
-        """Return how long all slots together take for what is running and for what is ahead."""
-        if not self.slots:
-            return None
-        if ahead.jobs < self.slots - self.running:
-            return 0
-        if not self.run_seconds:
-            return None
-        return math.ceil((self.running_work_seconds + ahead.work_seconds) / self.slots)
+        """Return in how many seconds a slot is free for the job behind what is ahead; None when unknown.
+
+        That is when the jobs ahead have taken one slot each, or when the slots have done the work ahead together.
+        """
+        moments = self.free_in[ahead.jobs : ahead.jobs + 1]
+        if self.run_seconds:
+            # The least over how many slots help: each more brings its own remaining work along.
+            sums = enumerate(accumulate(self.free_in), start=1)
+            moments += [(ahead.work_seconds + total) / count for count, total in sums]
+        return math.ceil(min(moments)) if moments else None
 
     def ahead_of(self, job: Job) -> Ahead:
         """Return what starts before a job. Between two marks a job's id tells its place, about."""
@@ -163,7 +168,7 @@ def read(text: str) -> Snapshot:
 
 def publish() -> None:
     """Take a snapshot and leave it in Redis for a few rounds of the sweep."""
-    slots = ask(lambda: presence.slots_of(presence.simulation_workers()), otherwise=None)
+    slots = live_slots()
     if slots is None:
         return
     text = json.dumps(asdict(take(slots=slots)))
@@ -171,18 +176,21 @@ def publish() -> None:
     ask(lambda: redis().set(KEY, text, ex=kept), otherwise=None)
 
 
+def live_slots() -> int | None:
+    """Return how many simulations the live workers run at the same time; None when Redis does not answer."""
+    return ask(lambda: presence.slots_of(presence.simulation_workers()), otherwise=None)
+
+
 def take(*, slots: int) -> Snapshot:
-    """Look at the queue, with so many live slots. Four queries."""
+    """Look at the queue, with so many live slots. Four queries and one request to Redis."""
     run_seconds = measured_run_seconds()
-    running = remaining_seconds(run_seconds)
     marks = read_marks(run_seconds)
     return Snapshot(
         taken_at=time.time(),
         waiting=lengths(marks),
         marks=marks,
-        running=len(running),
-        running_work_seconds=sum(running),
         slots=slots,
+        free_in=free_in(held_jobs(), run_seconds=run_seconds, slots=slots),
         run_seconds=run_seconds,
         oldest_wait_seconds=oldest_wait_seconds(),
     )
@@ -208,12 +216,38 @@ def overall(run_seconds: Mapping[str, float]) -> float:
     return fmean(run_seconds.values()) if run_seconds else 0.0
 
 
-def remaining_seconds(run_seconds: Mapping[str, float]) -> list[float]:
-    """Return, for each job that a worker holds, how much longer it is expected to run."""
+def held_jobs() -> list[Job]:
+    """Return the jobs that workers hold. One query."""
+    held = Job.objects.filter(status__in=HELD)
+    return list(held.only("id", "attempt", "vcpus", "started_at", "ceiling_runtime_seconds"))
+
+
+def free_in(held: Sequence[Job], *, run_seconds: Mapping[str, float], slots: int) -> list[float]:
+    """Return in how many seconds each slot is free, the soonest first, without those that cannot be estimated."""
+    idle = [0.0] * (slots - len(held))
+    left = (remaining_seconds(job, run_seconds, percent=percent) for job, percent in with_percents(held))
+    return sorted([*idle, *(seconds for seconds in left if seconds is not None)])[:slots]
+
+
+def with_percents(jobs: Sequence[Job]) -> Iterator[tuple[Job, float]]:
+    """Yield jobs with how far they are."""
+    return zip(jobs, percents_of(jobs), strict=True)
+
+
+def remaining_seconds(job: Job, run_seconds: Mapping[str, float], *, percent: float) -> float | None:
+    """Return how much longer a held job runs: by its progress, else as other jobs did; None when neither is known.
+
+    No job runs past its ceiling.
+    """
     now = timezone.now()
-    held = Job.objects.filter(status__in=HELD).values_list("vcpus", "started_at")
-    elapsed = ((vcpus, (now - (started_at or now)).total_seconds()) for vcpus, started_at in held)
-    return [max(expected_seconds(run_seconds, vcpus) - seconds, 0.0) for vcpus, seconds in elapsed]
+    elapsed = (now - (job.started_at or now)).total_seconds()
+    if percent:
+        total = elapsed * 100 / percent
+    elif run_seconds:
+        total = expected_seconds(run_seconds, job.vcpus)
+    else:
+        return None
+    return max(min(total, job.ceiling_runtime_seconds) - elapsed, 0.0)
 
 
 def read_marks(run_seconds: Mapping[str, float]) -> list[Mark]:

@@ -6,7 +6,7 @@ Both are hints in Redis, written at most twice a second, gone when Redis is empt
 import json
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, cast
 
@@ -151,6 +151,14 @@ def progress_of(job: Job) -> Progress:
         return Progress(percent=0, stage=None)
     fields = json.loads(str(stored))
     return Progress(percent=fields["percent"], stage=fields["stage"] and StageProgress(**fields["stage"]))
+
+
+def percents_of(jobs: Sequence[Job]) -> list[float]:
+    """Return how many percent of each job Redis says is done, 0 where it says nothing. One request."""
+    keys = [key_of(job) for job in jobs]
+    nothing: list[str | None] = [None] * len(keys)
+    stored = ask(lambda: cast(list[str | None], redis().mget(keys)), otherwise=nothing) if keys else nothing
+    return [float(json.loads(text)["percent"]) if text else 0.0 for text in stored]
 
 
 def log_entries_of(job: Job) -> list[LogEntry] | None:

@@ -13,8 +13,8 @@ from django.db.models.functions import Now
 from billing import ledger
 from billing.models import Account, Plan
 from clients.models import ApiKey, Client
-from jobs import budget, credentials, forecast, idempotency, lifecycle, queue, variants, vetting
-from jobs.models import ACTIVE, WAITING, Build, Job, JobProfile, Priority, Status
+from jobs import budget, credentials, forecast, idempotency, lifecycle, priority_fee, queue, variants, vetting
+from jobs.models import ACTIVE, Build, Job, JobProfile, Priority, Status
 from jobs.profiles.analysis import Analysis, warnings
 from jobs.request import Submission
 from simservice.api.errors import (
@@ -89,6 +89,8 @@ class Vetted:
     ceilings: Ceilings
     analysis: Analysis
     pin: Build | None
+    # Of all simulation workers; None when unknown, or when nothing depends on it.
+    live_slots: int | None
 
     @property
     def plan(self) -> Plan:
@@ -152,7 +154,16 @@ def vet(submission: Submission, *, sender: Sender) -> Vetted:
     pin = vetting.require_pin(submission.build_id, git_branch=submission.git_branch, plan=plan)
     if submission.webhook_events and not endpoints.is_enabled(sender.client):
         raise WebhookNotConfigured
-    return Vetted(submission=submission, sender=sender, ceilings=ceilings, analysis=analysis, pin=pin)
+    # Asked here because a Redis that hangs must not prolong a transaction.
+    live_slots = forecast.live_slots() if submission.priority == Priority.HIGH else None
+    return Vetted(
+        submission=submission,
+        sender=sender,
+        ceilings=ceilings,
+        analysis=analysis,
+        pin=pin,
+        live_slots=live_slots,
+    )
 
 
 @contextmanager
@@ -199,7 +210,7 @@ def accept(vetted: Vetted, *, account: Account, job_id: int) -> Accepted:
     require_room(account, plan=vetted.plan)
     if account.suspended_at is not None:
         raise InactiveEntitlement
-    job = new_job(vetted, job_id=job_id, fee=priority_fee(vetted.submission.priority, plan=vetted.plan))
+    job = new_job(vetted, job_id=job_id, fee=priority_fee_of(vetted))
     reserve(job, account=account, plan=vetted.plan)
     lifecycle.accept(job)
     JobProfile.objects.create(job=job, text=vetted.submission.profile_text)
@@ -261,29 +272,30 @@ def active_jobs(account: Account) -> int:
     return Job.objects.filter(account=account, status__in=ACTIVE).count()
 
 
-def priority_fee(priority: Priority, *, plan: Plan) -> int:
-    """Return the fee of a submission now: due only when a waiting job would be overtaken (contract, section 7)."""
-    if priority != Priority.HIGH:
+def priority_fee_of(vetted: Vetted) -> int:
+    """Return the fee of a submission now, 0 when it is waived or the priority has none. Two queries at most."""
+    if vetted.submission.priority != Priority.HIGH:
         return 0
-    overtakes = Job.objects.filter(status__in=WAITING, priority__gt=priority).exists()
-    return plan.high_priority_fee_credits if overtakes else 0
+    due = priority_fee.buys_earlier_start(live_slots=vetted.live_slots or 0)
+    return vetted.plan.high_priority_fee_credits if due else 0
 
 
 def reserve(job: Job, *, account: Account, plan: Plan) -> None:
-    """Hold what the job may cost, or its first slice, together with its fee. Raises InsufficientCredits."""
+    """Hold the job's fee and its cap; without a cap, its first slice or what the account has of it.
+
+    Raises InsufficientCredits.
+    """
+    fee = job.priority_fee_credits
+    most = fee + (job.max_credits or budget.first_slice(job))
+    least = fee + (job.max_credits or budget.first_second(job))
     try:
-        ledger.hold(account, reserved_at_submission(job), job_id=job.pk)
+        ledger.hold(account, most, least=least, job_id=job.pk)
     except ledger.InsufficientCredits as shortage:
-        raise InsufficientCredits(shortage_meta(job, available=shortage.available, plan=plan)) from None
+        meta = shortage_meta(job, required=least, available=shortage.available, plan=plan)
+        raise InsufficientCredits(meta) from None
 
 
-def reserved_at_submission(job: Job) -> int:
-    """Return what is held before a job may wait: all of its cap, else the first slice, and its fee."""
-    cost = budget.first_slice(job) if job.max_credits is None else job.max_credits
-    return cost + job.priority_fee_credits
-
-
-def shortage_meta(job: Job, *, available: int, plan: Plan) -> dict[str, Any]:
+def shortage_meta(job: Job, *, required: int, available: int, plan: Plan) -> dict[str, Any]:
     """Return what a caller is told of a shortage: the job's ceiling, and the largest cap there are credits for."""
     affordable = min(max(0, available - job.priority_fee_credits), plan.max_credits_per_job)
     meta = {
@@ -292,6 +304,7 @@ def shortage_meta(job: Job, *, available: int, plan: Plan) -> dict[str, Any]:
         "maxAffordableCredits": affordable,
         "ceilingRuntimeSeconds": job.ceiling_runtime_seconds,
         "maxAffordableRuntimeSeconds": affordable // job.credits_per_second,
+        "requiredCredits": required,
     }
     return meta | ({"priorityFeeCredits": job.priority_fee_credits} if job.priority == Priority.HIGH else {})
 

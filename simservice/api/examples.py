@@ -33,6 +33,7 @@ EXAMPLES: list[ApiError] = [
             "maxAffordableCredits": 3200,
             "ceilingRuntimeSeconds": 1800,
             "maxAffordableRuntimeSeconds": 100,
+            "requiredCredits": 57920,
             "priorityFeeCredits": 320,
             "docsUrl": docs_url("insufficient_credits_liability"),
         }

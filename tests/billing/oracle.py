@@ -170,11 +170,12 @@ class Customer:
         elif self.pays(lambda: ledger.correct(self.account, amount, reason="an error"), asked=-amount):
             self.move_each(-amount, reversed(self.spendable()), FREE, OUTSIDE)
 
-    def hold(self, amount: int) -> int:
-        """Reserve for a new job, and return it."""
+    def hold(self, amount: int, *, least: int | None = None) -> int:
+        """Reserve for a new job, all that is free where that is enough, and return the job."""
         job = next(JOBS)
-        if self.pays(lambda: ledger.hold(self.account, amount, job_id=job), asked=amount):
-            self.move_each(amount, self.spendable(), FREE, str(job))
+        asked = amount if least is None else max(least, min(amount, self.free()))
+        if self.pays(lambda: ledger.hold(self.account, amount, least=least, job_id=job), asked=asked):
+            self.move_each(asked, self.spendable(), FREE, str(job))
             self.jobs.append(job)
         return job
 

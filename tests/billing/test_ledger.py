@@ -119,6 +119,25 @@ def test_a_shortage_says_what_there_is_and_writes_nothing(account: Account) -> N
     assert not Hold.objects.exists()
 
 
+@pytest.mark.parametrize(("amount", "least", "held"), [(50, 10, 30), (30, 30, 30), (20, 10, 20), (50, 30, 30)])
+def test_a_hold_that_may_be_smaller_takes_what_there_is(
+    account: Account, amount: int, least: int, held: int
+) -> None:
+    give(account, 10, SOON)
+    ledger.purchase(account, 20, reason="paid")
+    ledger.hold(account, amount, least=least, job_id=1)
+    assert Hold.objects.get().credits == held
+    assert state(account)[1] == held
+
+
+def test_a_hold_has_a_least_amount(account: Account) -> None:
+    ledger.purchase(account, 9, reason="paid")
+    with pytest.raises(InsufficientCredits) as shortage:
+        ledger.hold(account, 50, least=10, job_id=1)
+    assert shortage.value.available == 9
+    assert state(account) == (9, 0, [])
+
+
 def test_a_failed_extension_leaves_the_hold_as_it_was(account: Account) -> None:
     ledger.purchase(account, 20, reason="paid")
     ledger.hold(account, 15, job_id=1)

@@ -101,6 +101,10 @@ class BookMachine(RuleBasedStateMachine):
     def hold(self, who: int, amount: int) -> None:
         self.one(who).hold(amount)
 
+    @rule(who=customers, amount=many, least=few)
+    def hold_what_there_is(self, who: int, amount: int, least: int) -> None:
+        self.one(who).hold(amount, least=min(amount, least))
+
     @precondition(has_jobs)
     @rule(who=customers, which=st.integers(0, 5), amount=few)
     def extend(self, who: int, which: int, amount: int) -> None:

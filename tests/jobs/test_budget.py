@@ -13,11 +13,12 @@ from billing import ledger
 from billing.models import Hold
 from clients.accounts import default_client
 from clients.models import Client
-from jobs import budget, lifecycle, watching
+from jobs import budget, execution, holds, lifecycle, watching
 from jobs.budget import Budget
 from jobs.models import Job
+from tests.billing.books import expire_now
 from tests.factories import make_account, make_job
-from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, make_stand_in, run
+from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, claim, make_stand_in, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -49,9 +50,14 @@ def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "ASKED_AGAIN_AFTER_SECONDS", 0.1)
 
 
-@pytest.mark.parametrize(("ceiling", "first"), [(3200, 1920), (1000, 1000)], ids=["a slice", "a small ceiling"])
-def test_the_first_slice(ceiling: int, first: int) -> None:
-    assert budget.first_slice(make_job(ceiling_credits=ceiling)) == first
+@pytest.mark.parametrize(
+    ("ceiling", "most", "least"),
+    [(3200, 1920, 32), (1000, 1000, 32), (20, 20, 20)],
+    ids=["a slice", "a small ceiling", "less than a second"],
+)
+def test_the_first_reservation(ceiling: int, most: int, least: int) -> None:
+    job = make_job(ceiling_credits=ceiling)
+    assert (budget.first_slice(job), budget.first_second(job)) == (most, least)
 
 
 def test_the_fee_is_held_but_not_run_on() -> None:
@@ -79,6 +85,18 @@ def test_the_last_whole_seconds_are_held_when_a_slice_is_too_dear() -> None:
     found = sliced(held=320, left=100)
     found.extend_when_due(ran_seconds=5)
     assert (held(found.job), found.held_credits, found.seconds) == (416, 416, 13)
+
+
+def test_a_fraction_that_is_held_is_made_up_to_a_second() -> None:
+    found = sliced(held=40, left=30)
+    found.extend_when_due(ran_seconds=0.5)
+    assert (held(found.job), found.seconds) == (64, 2)
+
+
+def test_credits_that_make_no_second_stay_with_the_account() -> None:
+    found = sliced(held=40, left=10)
+    found.extend_when_due(ran_seconds=0.5)
+    assert (held(found.job), found.seconds) == (40, 1)
 
 
 def test_credits_that_arrive_in_time_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,6 +156,44 @@ def test_a_job_that_runs_out_of_credits_is_stopped_and_billed_no_more_than_was_h
     assert job.summary is not None
     assert job.summary["partial"] is True
     assert ledger.available(client.account) == 5
+
+
+def test_a_job_that_could_reserve_a_fraction_of_a_slice_runs_on_it(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    client = client_with(0)
+    job = run(client, held_credits=RATE + 8)
+    assert (job.status, job.error_code, job.credits_consumed) == ("failed", "insufficient_credits", RATE + 8)
+    assert job.sim_duration_ms is not None
+    assert 1000 <= job.sim_duration_ms < 3500
+    assert (list(ledger.verify()), list(holds.disagreements())) == ([], [])
+
+
+def test_a_small_reservation_grows_before_it_is_used_up(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, f"time.sleep(2.2)\n{LEAVE_REPORT}")
+    job = run(client_with(10_000), held_credits=RATE)
+    assert (job.status, job.credits_consumed) == ("completed", 3 * RATE)
+
+
+def test_a_small_reservation_survives_a_lost_attempt(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    make_job(client_with(0), held_credits=RATE + 8)
+    assert lifecycle.hand_back(claim(), reason="lost")
+    execution.execute(claim())
+    job = Job.objects.get()
+    assert (job.attempt, job.error_code, job.credits_consumed) == (2, "insufficient_credits", RATE + 8)
+
+
+def test_credits_of_a_grant_that_expires_while_they_wait_are_run_on(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, f"time.sleep(0.1)\n{LEAVE_REPORT}")
+    client = client_with(0)
+    granted = ledger.grant(client.account, 40, reason="for a test")
+    job = make_job(client, held_credits=RATE)
+    assert Hold.objects.get(pk=job.pk).credits == RATE
+    expire_now(granted)
+    execution.execute(claim())
+    job.refresh_from_db()
+    assert (job.status, job.credits_consumed) == ("completed", RATE)
+    assert list(ledger.verify()) == []
 
 
 @pytest.mark.usefixtures("_short_slices")

@@ -14,6 +14,7 @@ from jobs import forecast, lifecycle, queue, sweep
 from jobs.forecast import Mark, estimated_start
 from jobs.lifecycle import Outcome
 from jobs.models import Job, Priority, Run, Status
+from jobs.progress import Progress, Publisher
 from simservice import presence
 from simservice.api.errors import QueueUnavailable
 from simservice.hints import redis
@@ -84,6 +85,122 @@ def test_what_runs_counts_with_what_is_left_of_it() -> None:
     assert seconds_until(waiting) == 3
     Job.objects.filter(pk=running.pk).update(started_at=timezone.now() - timedelta(seconds=70))
     assert seconds_until(waiting) == 0
+
+
+@pytest.fixture
+def _clock_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no time pass for the forecast."""
+    now = timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: now)
+
+
+def run_for(seconds: float, *, percent: float | None = None, **fields: Any) -> Job:
+    """Make a job that has run for some time and, perhaps, shows how far it is."""
+    job = make_running_job(**fields)
+    Job.objects.filter(pk=job.pk).update(started_at=timezone.now() - timedelta(seconds=seconds))
+    if percent is not None:
+        Publisher(job).publish(Progress(percent=percent, stage=None))
+    return job
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot", "_clock_stands")
+@pytest.mark.parametrize(
+    ("elapsed", "percent", "left"),
+    [(100, 20, 400), (1, 0.2, 499), (30, 99.9, 1), (9, 90, 1), (5, None, 5), (100, None, 0), (5, 0, 5)],
+)
+def test_a_running_job_needs_what_its_progress_says(elapsed: float, percent: float | None, left: int) -> None:
+    run_for(elapsed, percent=percent, ceiling_runtime_seconds=1800)
+    assert seconds_until(make_job()) == left
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot", "_clock_stands")
+@pytest.mark.parametrize(("elapsed", "percent", "left"), [(20, 1, 80), (98, 50, 2), (120, 10, 0)])
+def test_no_job_is_expected_to_pass_its_ceiling(elapsed: float, percent: float, left: int) -> None:
+    run_for(elapsed, percent=percent, ceiling_runtime_seconds=100)
+    assert seconds_until(make_job()) == left
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_clock_stands")
+def test_past_runs_are_expected_to_end_at_the_ceiling_too() -> None:
+    presence.report("sim@here", slots=1)
+    measure(50)
+    run_for(3, ceiling_runtime_seconds=20)
+    assert seconds_until(make_job()) == 17
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_clock_stands")
+def test_progress_tells_without_any_measured_run() -> None:
+    presence.report("sim@here", slots=2)
+    run_for(10)
+    run_for(30, percent=50)
+    # One of the slots is known to be free in 30 s; when the other is, nobody knows.
+    assert seconds_until(make_job()) == 30
+    assert seconds_until(make_job()) is None
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot", "_clock_stands")
+def test_the_progress_of_a_lost_attempt_is_forgotten() -> None:
+    lost = run_for(50, percent=10, ceiling_runtime_seconds=1800)
+    assert lifecycle.hand_back(lost, reason="lost")
+    assert queue.claim("w")
+    assert seconds_until(make_job()) == 10
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot", "_clock_stands")
+def test_a_job_starts_when_the_first_slot_is_free() -> None:
+    presence.report("sim@there", slots=2)
+    for percent in (10, 25, 50):
+        run_for(50, percent=percent, ceiling_runtime_seconds=1800)
+    jobs = [make_job() for _ in range(4)]
+    # The slots are free in 50, 150 and 450 s; each job ahead takes ten.
+    assert [seconds_until(job) for job in jobs] == [50, 60, 70, 80]
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot", "_clock_stands")
+def test_each_job_ahead_takes_a_slot_of_its_own() -> None:
+    presence.report("sim@there", slots=2)
+    for _ in range(3):
+        run_for(10, percent=50)
+    assert [seconds_until(make_job()) for _ in range(4)] == [10, 10, 10, 20]
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot", "_clock_stands")
+def test_more_jobs_than_slots_are_held_for_a_moment() -> None:
+    run_for(5, percent=50)
+    run_for(8, percent=50)
+    assert seconds_until(make_job()) == 5
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot", "_clock_stands")
+def test_the_slots_share_a_long_queue() -> None:
+    presence.report("sim@there", slots=1)
+    run_for(40, percent=50)
+    for _ in range(10):
+        make_job()
+    # Alone, the idle slot would do the hundred seconds ahead; from the fortieth on there are two.
+    assert seconds_until(make_job()) == 70
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot", "_clock_stands")
+@pytest.mark.parametrize("running", [1, 40])
+def test_a_snapshot_costs_as_much_however_many_jobs_run(running: int) -> None:
+    for _ in range(running):
+        run_for(10, percent=50)
+    asked = redis().info("commandstats").get("cmdstat_mget", {"calls": 0})["calls"]
+    with CaptureQueriesContext(connection) as queries:
+        forecast.take(slots=50)
+    assert len(queries) == 4
+    assert redis().info("commandstats")["cmdstat_mget"]["calls"] == asked + 1
 
 
 @pytest.mark.django_db
@@ -169,7 +286,7 @@ def test_a_snapshot_counts_the_lanes_and_the_oldest_wait() -> None:
     make_running_job()
     snapshot = forecast.take(slots=3)
     assert snapshot.waiting == {"high": 1, "standard": 0, "background": 2}
-    assert (snapshot.running, snapshot.slots) == (1, 3)
+    assert (snapshot.free_in, snapshot.slots) == ([0, 0], 3)
     assert 119 < snapshot.oldest_wait_seconds < 130
 
 

@@ -6,9 +6,10 @@ import pytest
 from django.utils import timezone
 
 from billing import ledger
-from billing.models import Account, Hold
+from billing.models import Account, Hold, Plan
 from clients.models import ApiKey
 from jobs.models import Job, Priority
+from tests.billing.books import expire_now
 from tests.conftest import Api
 from tests.factories import make_job
 from tests.jobs.api.bodies import BODY, only_in
@@ -16,11 +17,18 @@ from tests.jobs.api.bodies import BODY, only_in
 FEE = 320
 
 
+def leave(account: Account, credits_left: int) -> None:
+    """Correct what an account has."""
+    change = credits_left - ledger.available(account)
+    if change:
+        ledger.correct(account, change, reason="for the test")
+
+
 @pytest.fixture
 def account(key: tuple[ApiKey, str]) -> Account:
     """The caller's account, with 1,000 credits."""
     account = key[0].client.account
-    ledger.correct(account, 1000 - ledger.available(account), reason="for the test")
+    leave(account, 1000)
     return account
 
 
@@ -39,6 +47,7 @@ def test_a_shortage_tells_what_can_be_afforded(api: Api, account: Account) -> No
         "maxAffordableCredits": 1000,
         "ceilingRuntimeSeconds": 60,
         "maxAffordableRuntimeSeconds": 31,
+        "requiredCredits": 1920,
     }
     assert "priorityFeeCredits" not in answer.json()
     assert not Job.objects.exists()
@@ -52,20 +61,76 @@ def test_what_can_be_afforded_is_accepted(api: Api, account: Account) -> None:
 
 
 @only_in("C")
-def test_a_shortage_for_the_first_slice_is_told_alike(api: Api, account: Account) -> None:
+@pytest.mark.parametrize(("has", "reserved"), [(32, 32), (40, 40), (1000, 1000), (1920, 1920), (5000, 1920)])
+def test_without_a_cap_a_slice_or_what_there_is_is_reserved(
+    api: Api, account: Account, has: int, reserved: int
+) -> None:
+    leave(account, has)
+    body = submit(api).json()
+    assert Hold.objects.get(job_id=body["id"]).credits == reserved
+    assert ledger.available(account) == has - reserved
+    assert body["runtime"]["ceiling"]["maxCredits"] == 57_600
+
+
+@only_in("C")
+@pytest.mark.parametrize("has", [1, 31])
+def test_without_a_cap_less_than_a_second_is_too_little(api: Api, account: Account, has: int) -> None:
+    leave(account, has)
+    answer = submit(api)
+    assert (answer.status_code, answer.json()["code"]) == (402, "insufficient_credits_liability")
+    meta = answer.json()["meta"]
+    del meta["docsUrl"]
+    assert meta == {
+        "reason": "insufficient_credits",
+        "ceilingMaxCredits": 57_600,
+        "maxAffordableCredits": has,
+        "ceilingRuntimeSeconds": 1800,
+        "maxAffordableRuntimeSeconds": 0,
+        "requiredCredits": 32,
+    }
+
+
+@only_in("C")
+def test_without_a_cap_the_fee_comes_on_top_of_a_second(api: Api, account: Account) -> None:
+    make_job()
+    leave(account, FEE + 31)
+    meta = submit(api, "high").json()["meta"]
+    assert (meta["requiredCredits"], meta["maxAffordableCredits"]) == (FEE + 32, 31)
+    ledger.purchase(account, 9, reason="for the test")
+    body = submit(api, "high").json()
+    assert (body["runtime"]["priorityFeeCredits"], Hold.objects.get(job_id=body["id"]).credits) == (FEE, FEE + 40)
+
+
+@only_in("C")
+def test_a_ceiling_below_a_second_is_reserved_whole(api: Api, account: Account) -> None:
+    Plan.objects.update(max_credits_per_job=20)
+    leave(account, 20)
+    assert Hold.objects.get(job_id=submit(api).json()["id"]).credits == 20
     meta = submit(api).json()["meta"]
-    assert (meta["ceilingMaxCredits"], meta["maxAffordableCredits"]) == (57_600, 1000)
+    assert (meta["requiredCredits"], meta["ceilingMaxCredits"]) == (20, 20)
 
 
-def test_the_fee_is_due_when_somebody_is_overtaken(api: Api, account: Account) -> None:
-    make_job(priority=Priority.BACKGROUND)
+@only_in("C")
+def test_a_grant_that_expired_reserves_nothing(api: Api, account: Account) -> None:
+    leave(account, 10)
+    open_grant = ledger.grant(account, 50, reason="for the test")
+    expire_now(ledger.grant(account, 500, reason="for the test"))
+    assert Hold.objects.get(job_id=submit(api).json()["id"]).credits == 60
+    expire_now(open_grant)
+    cancel = api.post(f"jobs/{Job.objects.get().pk}/cancel")
+    assert cancel.status_code == 200
+    assert ledger.available(account) == 10
+
+
+def test_the_fee_is_due_when_a_standard_job_is_overtaken(api: Api, account: Account) -> None:
+    make_job(priority=Priority.STANDARD)
     body = submit(api, "high", maxRuntimeSeconds=10).json()
     assert body["runtime"]["priorityFeeCredits"] == FEE
     assert Hold.objects.get(job_id=body["id"]).credits == 320 + FEE
     assert api.get(f"jobs/{body['id']}").json()["runtime"]["priorityFeeCredits"] == FEE
 
 
-@pytest.mark.parametrize("waiting", [[], [Priority.HIGH]])
+@pytest.mark.parametrize("waiting", [[], [Priority.HIGH], [Priority.BACKGROUND]])
 def test_the_fee_is_waived_when_nobody_is_overtaken(api: Api, account: Account, waiting: list[Priority]) -> None:
     for priority in waiting:
         make_job(priority=priority)
@@ -76,21 +141,22 @@ def test_the_fee_is_waived_when_nobody_is_overtaken(api: Api, account: Account, 
 
 
 def test_lower_priorities_cost_nothing_extra(api: Api, account: Account) -> None:
-    make_job(priority=Priority.BACKGROUND)
+    make_job()
     assert submit(api, maxRuntimeSeconds=10).json()["runtime"]["priorityFeeCredits"] == 0
 
 
 def test_a_shortage_at_high_priority_tells_the_fee(api: Api, account: Account) -> None:
-    make_job(priority=Priority.BACKGROUND)
+    make_job()
     body = submit(api, "high", maxRuntimeSeconds=30).json()
     assert body["code"] == "insufficient_credits_liability"
     assert body["priorityFeeCredits"] == body["meta"]["priorityFeeCredits"] == FEE
     assert body["meta"]["maxAffordableCredits"] == 1000 - FEE
+    assert body["meta"]["requiredCredits"] == 960 + FEE
 
 
 def test_a_fee_beyond_all_credits_leaves_nothing_to_afford(api: Api, account: Account) -> None:
     ledger.correct(account, -900, reason="for the test")
-    make_job(priority=Priority.BACKGROUND)
+    make_job()
     meta = submit(api, "high", maxRuntimeSeconds=1).json()["meta"]
     assert (meta["maxAffordableCredits"], meta["maxAffordableRuntimeSeconds"]) == (0, 0)
 

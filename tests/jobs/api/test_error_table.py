@@ -56,7 +56,7 @@ META = {
     "validation_failed": {"issues"},
     "insufficient_credits_liability": {
         "reason", "ceilingMaxCredits", "maxAffordableCredits", "ceilingRuntimeSeconds",
-        "maxAffordableRuntimeSeconds", "docsUrl",
+        "maxAffordableRuntimeSeconds", "requiredCredits", "docsUrl",
     },
     "idempotency_key_reuse": {"reason", "originalJobId", "docsUrl"},
     "result_not_ready": {"status"},
