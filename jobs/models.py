@@ -207,6 +207,11 @@ class Job(models.Model):
         return self.attempt > 1 or (self.attempt == 1 and self.status in WAITING)
 
     @property
+    def fee_credits(self) -> int:
+        """The priority's fee: reserved until the job ends, then charged if it ran, else 0 (contract, section 7)."""
+        return 0 if self.credits_consumed == 0 else self.priority_fee_credits
+
+    @property
     def is_terminal(self) -> bool:
         return self.status in TERMINAL
 

@@ -96,7 +96,7 @@ def runtime(job: Job) -> shapes.Runtime:
         "simDurationMs": job.sim_duration_ms,
         "totalDurationMs": total,
         "creditsConsumed": job.credits_consumed,
-        "priorityFeeCredits": job.priority_fee_credits,
+        "priorityFeeCredits": job.fee_credits,
         "creditsPerSecond": job.credits_per_second,
         "vcpus": job.vcpus,
         "ceiling": ceiling(job),

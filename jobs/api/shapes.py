@@ -46,7 +46,9 @@ class SubmittedRuntime(TypedDict):
     """What an accepted job may use, and what its priority costs."""
 
     ceiling: Ceiling
-    priorityFeeCredits: Annotated[Credits, "0 when waived"]
+    priorityFeeCredits: Annotated[
+        Credits, "The fee reserved for high priority; 0 when high would start no earlier than standard"
+    ]
 
 
 class Warning(TypedDict):  # noqa: A001 - the contract's name for it
@@ -85,7 +87,9 @@ class Runtime(TypedDict):
     simDurationMs: Annotated[Milliseconds | None, "Wall time of the simulator; null while unknown"]
     totalDurationMs: Annotated[Milliseconds | None, "From start to end; null while unknown"]
     creditsConsumed: Annotated[Credits | None, "Null until the job has ended"]
-    priorityFeeCredits: Credits
+    priorityFeeCredits: Annotated[
+        Credits, "The fee reserved until the job ends, then the fee charged: 0 when nothing was billed"
+    ]
     creditsPerSecond: Credits
     vcpus: Count
     ceiling: Ceiling

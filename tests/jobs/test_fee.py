@@ -10,8 +10,10 @@ from billing import ledger
 from billing.models import Hold
 from clients.audit import SYSTEM
 from jobs import cancellation, execution, holds, queue, sweep
-from jobs.models import Job, Run
-from tests.factories import make_account, make_job
+from jobs.models import Job, Priority, Run
+from jobs.stages import Stages
+from tests.conftest import Api
+from tests.factories import make_account, make_job, make_key
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, claim, make_stand_in, run, run_beside
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -72,6 +74,10 @@ def lost_too_often(job: Job) -> None:
     sweep.recover_expired_leases()
 
 
+def fail(*_: object, **__: object) -> None:
+    raise ZeroDivisionError
+
+
 NEVER_RAN = [
     overdue,
     cancelled,
@@ -79,6 +85,39 @@ NEVER_RAN = [
     without_build,
     lost_too_often,
 ]
+
+
+def reported(api: Api, job: Job) -> list[int]:
+    """Return the fee that the job and its result tell."""
+    answers = [api.get(f"jobs/{job.pk}"), api.get(f"jobs/{job.pk}/result")]
+    return [answer.json()["runtime"]["priorityFeeCredits"] for answer in answers if answer.status_code == 200]
+
+
+@pytest.mark.parametrize("end", NEVER_RAN, ids=lambda end: end.__name__)
+def test_it_is_reported_until_it_is_released(end: Callable[[Job], object], tmp_path: Path) -> None:
+    if end is not without_build:
+        make_stand_in(tmp_path, LEAVE_REPORT)
+    key, secret = make_key()
+    job = make_job(key.client, priority=Priority.HIGH, priority_fee_credits=FEE)
+    assert reported(Api(secret), job) == [FEE]
+    end(job)
+    assert reported(Api(secret), job) == [0]
+
+
+def test_it_is_reported_by_a_job_that_ran(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, LEAVE_REPORT)
+    key, secret = make_key()
+    job = run(key.client, priority=Priority.HIGH, priority_fee_credits=FEE)
+    assert reported(Api(secret), job) == [FEE, FEE]
+
+
+def test_it_is_not_reported_after_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_stand_in(tmp_path, LEAVE_REPORT)
+    monkeypatch.setattr(Stages, "judge", fail)
+    key, secret = make_key()
+    job = run(key.client, priority=Priority.HIGH, priority_fee_credits=FEE)
+    assert (job.error_code, paid(job)) == ("internal", 0)
+    assert set(reported(Api(secret), job)) == {0}
 
 
 @pytest.mark.parametrize("end", NEVER_RAN, ids=lambda end: end.__name__)
