@@ -191,7 +191,8 @@ def told(error: ApiError) -> str:
     if isinstance(error, WebhookNotConfigured):
         return NO_WEBHOOK
     if isinstance(error, InsufficientCredits):
-        return f"{error.message} They cover a cap of {meta['maxAffordableCredits']:,} credits."
+        needed, affordable = meta["requiredCredits"], meta["maxAffordableCredits"]
+        return f"{error.message} It needs {needed:,} now; the account can pay for a limit of {affordable:,}."
     return str(meta.get("message", error.message))
 
 

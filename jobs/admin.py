@@ -112,7 +112,8 @@ class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
     list_select_related = ["account", "client__account"]
     exact_numbers = ("pk",)
     exact_texts = ("account__name",)
-    exclude = ["summary", "share_token"]
+    exclude = ["summary", "share_token", "priority_fee_credits"]
+    readonly_fields = ["fee_credits"]
     inlines = [RunInline, JobEventInline, ArtifactInline]
     actions = ["cancel", "requeue", "release"]
 

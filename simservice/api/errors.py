@@ -92,7 +92,7 @@ class InsufficientCredits(ApiError):
     """The account cannot reserve what the job may cost; `meta` says what it can afford (contract, section 1)."""
 
     status, code = 402, "insufficient_credits_liability"
-    message = "The account's credits do not cover what the job may cost."
+    message = "The account does not have enough credits for this job."
     documented = True
     raised_keys = ("priorityFeeCredits",)
 

@@ -14,7 +14,7 @@ from clients.models import Client, Membership
 from dashboard import job_list
 from dashboard.paging import ROWS
 from jobs import forecast, lifecycle, progress, wording
-from jobs.models import Job, JobEvent, Run, Status
+from jobs.models import Job, JobEvent, Priority, Run, Status
 from simservice.api.pagination import make_cursor
 from simservice.ids import first_id_of, new_token
 from tests.dashboard.browsing import browser_of, text_of
@@ -315,6 +315,15 @@ def test_another_accounts_job_is_not_there(owner: Membership) -> None:
     job = make_job()
     for rest in ("", "/live"):
         assert browser_of(owner).get(f"/dashboard/{owner.account}/jobs/{job.pk}{rest}").status_code == 404
+
+
+def test_a_fee_is_shown_until_it_is_released(owner: Membership) -> None:
+    job = make_job(default_client(owner.account), priority=Priority.HIGH, priority_fee_credits=320)
+    assert "High, for 320 credits" in text_of(page_of(owner, job))
+    assert lifecycle.finish(job, lifecycle.CANCELLED)
+    text = text_of(page_of(owner, job))
+    assert "High" in text
+    assert "320" not in text
 
 
 def test_cancel(owner: Membership) -> None:

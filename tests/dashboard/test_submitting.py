@@ -166,8 +166,9 @@ def test_two_places_in_a_profile_are_told_apart(member: Membership) -> None:
 def test_too_few_credits() -> None:
     poor = make_member(make_account(credits=100))
     told = errors(send(poor, cap="640"))["__all__"]
-    assert "do not cover" in told
-    assert "a cap of 100 credits" in told
+    assert "does not have enough credits" in told
+    assert "needs 640 now" in told
+    assert "a limit of 100." in told
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,20 @@
 
 import time
 from itertools import pairwise
+from statistics import median
 
 import psycopg
 import pytest
 
-from tests.stack import Stack
+from tests.stack import QUICK, Stack
 
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 
 SECONDS = 'mage="Seconds"\nlevel=80\niterations=250000\nmax_time=300\n'
+
+
+# Tens of seconds of work, in phases of the same length.
+HALF_A_MINUTE = SECONDS + "".join(f"profileset.{number}+=head=,id={number},ilevel=600\n" for number in range(4))
 
 
 def estimates(stack: Stack, job_id: str) -> list[int]:
@@ -38,3 +43,28 @@ def test_the_estimate_falls_while_the_queue_drains(stack: Stack) -> None:
     falls = [sooner - later for sooner, later in pairwise(told)]
     assert sum(fall > 0 for fall in falls) > sum(fall < 0 for fall in falls)
     assert told[-1] < told[0] / 2
+
+
+def told_starts(stack: Stack, job_id: str) -> list[tuple[float, int]]:
+    """Poll a waiting job until it starts; return each estimate with its moment (monotonic), the start last."""
+    told: list[tuple[float, int]] = []
+    while queue := stack.call("GET", f"jobs/{job_id}/status")["queue"]:
+        if queue["estimatedStartSeconds"] is not None:
+            told.append((time.monotonic(), queue["estimatedStartSeconds"]))
+        time.sleep(0.5)
+    return [*told, (time.monotonic(), 0)]
+
+
+def test_a_long_job_ahead_counts_with_what_is_left_of_it(stack: Stack) -> None:
+    stack.wait_for_end(stack.submit(QUICK))
+    with psycopg.connect(stack.ready["databaseUrl"]) as database:
+        # By past runs alone, the job that runs would be over at once.
+        database.execute("UPDATE jobs_run SET wall_ms = 500 WHERE wall_ms IS NOT NULL")
+    running = stack.submit(HALF_A_MINUTE)
+    stack.wait(running, lambda job: job["status"] == "running", seconds=30)
+    *told, (started, _) = told_starts(stack, stack.submit(QUICK))
+    told = [(started - at, seconds) for at, seconds in told]
+    assert told[0][0] > 5
+    # The first look at the queue may have been before either job; on a busy machine no second is like another.
+    ratios = [seconds / left for left, seconds in told if 3 < left < 0.85 * told[0][0]]
+    assert 0.4 < median(ratios) < 2.5, told

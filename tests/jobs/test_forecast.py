@@ -2,7 +2,8 @@
 
 import json
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from simservice.api.errors import QueueUnavailable
 from simservice.hints import redis
 from tests.conftest import Api
 from tests.factories import PROFILE, make_job, make_running_job
+from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, run_beside
 
 COPIES = """
     INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
@@ -112,6 +114,32 @@ def run_for(seconds: float, *, percent: float | None = None, **fields: Any) -> J
 def test_a_running_job_needs_what_its_progress_says(elapsed: float, percent: float | None, left: int) -> None:
     run_for(elapsed, percent=percent, ceiling_runtime_seconds=1800)
     assert seconds_until(make_job()) == left
+
+
+STEADY = """
+for done in range(80):
+    print(f"Generating Baseline: 1/1 [=>] {done}/80 ", end="\\r", flush=True)
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_steady_simulators_end_is_foreseen(tmp_path: Path) -> None:
+    presence.report("sim@here", slots=1)
+    make_stand_in(tmp_path, STEADY + LEAVE_REPORT)
+    foreseen: list[datetime] = []
+
+    def look(_: Job) -> None:
+        waiting = make_job()
+        time.sleep(4)
+        while len(foreseen) < 6:
+            foreseen.append(timezone.now() + timedelta(seconds=seconds_until(waiting) or 0))
+            time.sleep(0.5)
+
+    run_beside(look)
+    ended = Run.objects.get().ended_at
+    assert ended is not None
+    assert [round((at - ended).total_seconds(), 1) for at in foreseen] == pytest.approx([0.5] * 6, abs=2.5)
 
 
 @pytest.mark.django_db

@@ -9,7 +9,9 @@ from billing import ledger
 from billing.models import Account, Hold, Plan
 from clients.models import ApiKey
 from jobs.models import Job, Priority
+from simservice import presence
 from tests.billing.books import expire_now
+from tests.concurrency import at_once
 from tests.conftest import Api
 from tests.factories import make_job
 from tests.jobs.api.bodies import BODY, only_in
@@ -168,3 +170,26 @@ def test_a_suspended_account_submits_nothing_and_reads_all(api: Api, account: Ac
     assert (answer.status_code, answer.json()["code"]) == (402, "inactive_entitlement")
     assert api.get(f"jobs/{job_id}").status_code == 200
     assert Job.objects.count() == 1
+
+
+@only_in("C")
+@pytest.mark.django_db(transaction=True)
+def test_of_submissions_at_once_one_reserves_the_last_credits(api: Api, account: Account) -> None:
+    leave(account, 100)
+    statuses: list[int] = []
+    at_once(6, lambda: statuses.append(submit(api).status_code))
+    assert sorted(statuses) == [200, *[402] * 5]
+    assert Hold.objects.get().credits == 100
+    assert (ledger.available(account), list(ledger.verify())) == (0, [])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_accounts_submissions_at_once_see_each_other(api: Api, account: Account) -> None:
+    leave(account, 10_000)
+    presence.report("sim@here", slots=3)
+    make_job()
+    fees: list[int] = []
+    at_once(
+        5, lambda: fees.append(submit(api, "high", maxRuntimeSeconds=1).json()["runtime"]["priorityFeeCredits"])
+    )
+    assert sorted(fees) == [0, 0, FEE, FEE, FEE]
