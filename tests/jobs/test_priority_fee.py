@@ -1,5 +1,6 @@
 """When the fee of high priority is due: by the free slots and the jobs that wait (contract, section 7)."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -95,7 +96,7 @@ def test_without_a_live_worker_no_slot_is_free(api: Api) -> None:
     assert fee(api) == FEE
 
 
-def test_without_redis_no_slot_is_free(api: Api, settings: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_redis_no_slot_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     presence.report("sim@here", slots=9)
     make_job()
     monkeypatch.setattr(hints.outage, "may_ask", lambda: False)
@@ -136,7 +137,7 @@ def test_lower_priorities_pay_and_ask_nothing(
     assert len(high) == len(lower) + 2
 
 
-MILLION = """
+CROWD = """
     INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
         'id', job.id + n, 'share_token', n::text, 'priority', CASE WHEN n %% 2 = 0 THEN 2 ELSE 1 END))).*
     FROM jobs_job AS job, generate_series(1, %s) AS n WHERE job.id = %s
@@ -147,7 +148,7 @@ MILLION = """
 def test_a_long_queue_is_read_as_far_as_there_are_slots(slots: int) -> None:
     job = make_job(priority=Priority.BACKGROUND)
     with connection.cursor() as cursor:
-        cursor.execute(MILLION, [30_000, job.pk])
+        cursor.execute(CROWD, [30_000, job.pk])
         cursor.execute("ANALYZE jobs_job")
     with CaptureQueriesContext(connection) as captured:
         assert buys_earlier_start(live_slots=slots)
@@ -158,4 +159,4 @@ def test_a_long_queue_is_read_as_far_as_there_are_slots(slots: int) -> None:
         cursor.execute(f"EXPLAIN {held}")
         assert "job_held" in str(cursor.fetchall())
     assert "Backward using job_waiting" in plan
-    assert f"rows={slots}.00 loops" in plan
+    assert re.search(rf"rows={slots}(\.00)? loops", plan), plan
