@@ -19,7 +19,8 @@ NOTE = """
         [text('.standing .status'), text('.timeline'), text('#live').includes('has not run yet')]
     );
     note();
-    new MutationObserver(note).observe(document.querySelector('#live'), {subtree: true, childList: true, characterData: true});
+    const all = {subtree: true, childList: true, characterData: true};
+    new MutationObserver(note).observe(document.querySelector('#live'), all);
 """
 
 

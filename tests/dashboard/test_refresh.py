@@ -93,12 +93,13 @@ def queries_of(http: HttpClient, job: Job) -> int:
 def test_a_refresh_costs_as_many_queries_whatever_happened() -> None:
     owner = make_member()
     job = make_running_job(client=default_client(owner.account))
+    assert job.build is not None
     http = browser_of(owner)
     # The first request of a session costs one more.
     queries_of(http, job)
     before = queries_of(http, job)
     for stage in range(2, 30):
-        Run.objects.create(job=job, attempt=1, stage=stage, build_id=job.build_id, started_at=timezone.now())
+        Run.objects.create(job=job, attempt=1, stage=stage, build=job.build, started_at=timezone.now())
         JobEvent.objects.create(job=job, at=timezone.now(), to_status="queued", attempt=1)
     # The login's three, and the job, its files, runs and events.
     assert queries_of(http, job) == before == 7
