@@ -20,6 +20,7 @@ from dashboard.access import Place, account_page
 from dashboard.clients import OLD_FORM, find_client
 from dashboard.forms import sent
 from dashboard.paging import page_of
+from jobs import queries
 from webhooks import endpoints, redelivery
 from webhooks.endpoints import NotPossible
 from webhooks.models import Delivery, Event
@@ -48,13 +49,15 @@ class PeriodForm(forms.Form):
 
 
 def log_of(request: HttpRequest, place: Place, client: Client) -> dict[str, Any]:
-    """Return a page of a client's events, each with its last attempt. Three queries."""
+    """Return a page of a client's events, each with its last attempt and its job's title. Four queries."""
     only_failed = request.GET.get("show") == "failed"
     wanted = redelivery.events_of(client)
     if only_failed:
         wanted = wanted.filter(state=Event.State.FAILED)
     page = page_of(request, wanted, account_id=place.account.pk)
-    return {"page": page, "log": with_attempts(page.rows), "only_failed": only_failed}
+    titles = queries.titles_of(place.account, [event.job_id for event in page.rows if event.job_id])
+    log = [{**row, "title": titles.get(row["event"].job_id)} for row in with_attempts(page.rows)]
+    return {"page": page, "log": log, "only_failed": only_failed}
 
 
 def with_attempts(listed: Sequence[Event]) -> list[dict[str, Any]]:
@@ -78,6 +81,7 @@ def event(request: HttpRequest, place: Place, name: str) -> HttpResponse:
     context = {
         "section": "clients",
         "event": found,
+        "title": queries.titles_of(place.account, [found.job_id] if found.job_id else []).get(found.job_id or 0),
         "client": found.client,
         "body": bytes(found.body).decode(),
         "page": page,

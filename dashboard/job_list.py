@@ -48,6 +48,9 @@ LISTED = (
     "completed_at",
     "cancel_requested_at",
     "credits_consumed",
+    "error_code",
+    "character",
+    "other_characters",
     "metadata",
     "client__name",
     "client__account_id",
@@ -206,5 +209,5 @@ def search(rows: QuerySet[Job], text: str) -> tuple[list[int], int | None]:
 def listed(ids: Sequence[int]) -> list[Job]:
     """Return jobs with what a list shows of them. At most a query."""
     shown = Job.objects.filter(pk__in=ids).select_related("client").only(*LISTED)
-    named = shown.annotate(actor=F("summary__mainActor__name"), mean=F("summary__mainActor__mean"))
-    return list(named.order_by("-pk")) if ids else []
+    measured = shown.annotate(mean=F("summary__mainActor__mean"), partial=F("summary__partial"))
+    return list(measured.order_by("-pk")) if ids else []

@@ -16,6 +16,7 @@ from jobs.links import Links
 from jobs.models import WAITING, Job, JobEvent, Run, Status
 from jobs.progress import log_entries_of, progress_of
 from simservice.api.errors import JobNotCancellable
+from simservice.snapshots import snapshot
 
 SHOWN_EVENTS = 100
 SHOWN_LINES = 12
@@ -23,30 +24,24 @@ SHOWN_LINES = 12
 
 @account_page()
 def job(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
-    """Show a job."""
-    found = find(place, job_id)
+    """Show a job; without the page around it for a page that refreshes itself."""
+    with snapshot():
+        found = find(place, job_id)
+        files, runs, events = files_of(found), runs_of(found), events_of(found)
     context = {
         **standing(found),
         "section": "jobs",
-        "shown": results.shown(found, search=request.GET.get("q", ""), with_gear=True),
-        "advice": wording.ADVICE.get(found.error_code or ""),
+        "layout": "part.html" if "HX-Request" in request.headers else "dashboard/jobs_base.html",
+        "shown": results.shown(found, search=request.GET.get("q", "")),
+        "advice": wording.advice(found, runs[-1]["run"] if runs else None),
         "simulated": seconds(found.sim_duration_ms),
         "priority": wording.priority_of(found),
-        "files": files_of(found),
-        "runs": runs_of(found),
-        "events": events_of(found),
+        "files": files,
+        "runs": runs,
+        "events": events,
         "share": Links.for_request(request).of(found)["share"] if retention.is_kept(found) else None,
     }
     return render(request, "dashboard/job.html", context)
-
-
-@account_page()
-def live(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
-    """Answer with the part of a job's page that changes; once the job has ended, with a call for all of it."""
-    found = find(place, job_id)
-    if found.is_terminal:
-        return HttpResponse(headers={"HX-Refresh": "true"})
-    return render(request, "dashboard/job_live.html", standing(found))
 
 
 @account_page(post=Role.MEMBER, get=False)

@@ -13,7 +13,7 @@ from billing import ledger, statement
 from billing.models import Entry
 from dashboard.access import Place, account_page
 from dashboard.paging import page_of
-from jobs import usage
+from jobs import queries, usage
 from jobs.models import DailyUsage
 from jobs.simulator.csv_report import harmless
 from simservice.api.fields import iso
@@ -28,8 +28,15 @@ def balance(request: HttpRequest, place: Place) -> HttpResponse:
     """Show the balance by source, and the book in words."""
     entries = Entry.objects.filter(account=place.account).select_related("grant")
     page = page_of(request, entries, account_id=place.account.pk)
+    titles = queries.titles_of(place.account, [one.job_id for one in page.rows if one.job_id])
     told = [
-        {"entry": one, "sentence": statement.sentence(one), "change": statement.change(one)} for one in page.rows
+        {
+            "entry": one,
+            "sentence": statement.sentence(one),
+            "change": statement.change(one),
+            "title": titles.get(one.job_id or 0),
+        }
+        for one in page.rows
     ]
     balances = ledger.balances(place.account)
     context = {"section": "credits", "balances": balances, "page": page, "entries": told}

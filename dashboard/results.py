@@ -90,13 +90,13 @@ class Shown:
     searched: str
 
 
-def shown(job: Job, *, search: str = "", with_gear: bool) -> Shown | None:
-    """Return what a page shows of a job's summary, None when there is none.
+def shown(job: Job, *, search: str = "") -> Shown | None:
+    """Return what a page shows of a job's result, None when there is none.
 
     A search leaves of a ranking the entries whose names hold the text, in their places.
     """
     summary = job.summary
-    if not summary:
+    if not summary or not job.has_result:
         return None
     actor = summary.get("mainActor")
     stages = summary.get("multiStage", {})
@@ -110,7 +110,7 @@ def shown(job: Job, *, search: str = "", with_gear: bool) -> Shown | None:
         single_pass=wording.single_pass(stages.get("reason", "")) if job.multi_stage else None,
         iterations=summary.get("iterations"),
         partial=bool(summary.get("partial")),
-        gear=(actor or {}).get("gear", []) if with_gear else [],
+        gear=(actor or {}).get("gear", []),
         talents=(actor or {}).get("talents", ""),
         searched=wanted,
     )

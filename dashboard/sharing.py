@@ -1,6 +1,7 @@
 """The hosted page of one job: for whoever has its link, as the job is now (specification, `links.share`).
 
-It shows what the public manifest tells, so no gear; it says nothing of the account, the client or the metadata.
+It shows the full summary, as the public manifest does, and nothing of the account, the client or the metadata. That
+includes the metadata's title, which is the caller's own note.
 """
 
 from typing import Any
@@ -16,6 +17,7 @@ from jobs.links import Links
 from jobs.models import WAITING, Job
 from jobs.progress import progress_of
 from simservice.api.methods import read_only
+from simservice.snapshots import snapshot
 
 HEADERS = {"X-Robots-Tag": "noindex", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 
@@ -24,10 +26,13 @@ HEADERS = {"X-Robots-Tag": "noindex", "Cache-Control": "no-store", "Referrer-Pol
 @limited_by_address
 def share(request: HttpRequest, token: str) -> HttpResponse:
     """Show one job. Raises Http404 for a link that was never given out, or after retention."""
-    job = queries.find_shared(token)
+    with snapshot():
+        job = queries.find_shared(token)
+        files = files_of(job) if job else []
     if job is None:
         raise Http404
     context = share_context(job, Links.for_request(request), search=request.GET.get("q", ""))
+    context["files"] = files
     response = render(request, "share.html", context)
     for name, value in HEADERS.items():
         response[name] = value
@@ -35,20 +40,19 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def share_context(job: Job, links: Links, *, search: str) -> dict[str, Any]:
-    """Return what the page shows. Two queries, with the caller's."""
-    shown = results.shown(job, search=search, with_gear=False)
+    """Return what the page shows of a job. No query."""
+    shown = results.shown(job, search=search)
     waiting = job.status in WAITING
     return {
         "job": job,
         "heading": wording.status_of(job),
-        "title": title_of(shown),
+        "title": job.public_title,
         "told": told(job, shown),
         "address": links.of(job)["share"],
         "queue": place_of(job) if waiting else "",
         "waiting": waiting,
         "progress": progress_of(job),
         "shown": shown,
-        "files": files_of(job),
     }
 
 
@@ -58,13 +62,9 @@ def place_of(job: Job) -> str:
     return wording.place(snapshot.place_of(job) if snapshot else None)
 
 
-def title_of(shown: results.Shown | None) -> str:
-    """Return what the page is about: the actor's name where there is one."""
-    return shown.actor["name"] if shown and shown.actor else "Simulation"
-
-
 def told(job: Job, shown: results.Shown | None) -> str:
     """Return the page in a sentence, for a preview of its link."""
     if shown and shown.actor:
-        return f"{wording.status_of(job)}: {shown.actor['mean']:,.0f} {shown.metric}"
+        figure = f"{shown.actor['mean']:,.0f} {shown.metric}"
+        return f"{wording.status_of(job)}: {figure}{' (partial)' if shown.partial else ''}"
     return f"{wording.status_of(job)}, submitted {job.created_at:%Y-%m-%d %H:%M} UTC"

@@ -37,7 +37,6 @@ urlpatterns = [
     path("dashboard/<slug:account>/jobs", job_list.jobs, name="jobs"),
     path("dashboard/<slug:account>/jobs/new", submitting.submit_job, name="submit_job"),
     path("dashboard/<slug:account>/jobs/<id:job_id>", job_page.job, name="job"),
-    path("dashboard/<slug:account>/jobs/<id:job_id>/live", job_page.live, name="job_live"),
     path("dashboard/<slug:account>/jobs/<id:job_id>/cancel", job_page.cancel, name="cancel_job"),
     path("dashboard/<slug:account>/clients", clients.clients, name="clients"),
     path("dashboard/<slug:account>/clients/<id:client_id>", clients.client, name="client"),

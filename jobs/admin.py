@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from clients import audit
@@ -98,6 +98,7 @@ class SubmittedFilter(admin.SimpleListFilter):
 class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
     list_display = [
         "id",
+        "title",
         "account",
         "client",
         "status",
@@ -120,6 +121,10 @@ class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
         related = ("account", "client__account", "api_key", "build", "pinned_build")
         return super().get_queryset(request).defer("summary").select_related(*related)
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        context["subtitle"] = kwargs["obj"].title
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         """Tell whether the user may do something about jobs, none of which can be edited."""

@@ -4,6 +4,7 @@ Every move is one UPDATE that names the status and the attempt it expects, and w
 transaction. Whoever comes second updates no row, is told so, and stops quietly.
 """
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,7 +18,7 @@ from django.db.models.functions import Coalesce, Now
 
 from billing import ledger
 from jobs import credentials, notifying, usage
-from jobs.models import HELD, TERMINAL, Build, Job, JobEvent, Run, Status
+from jobs.models import CHARACTER_LENGTH, HELD, TERMINAL, Build, Job, JobEvent, Run, Status
 
 ENDS = frozenset(TERMINAL)
 TRANSITIONS: dict[str, frozenset[Status]] = {
@@ -210,6 +211,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
             sim_duration_ms=outcome.sim_duration_ms,
             credits_consumed=outcome.credits_consumed,
             summary=outcome.summary,
+            character=job.character or character_in(outcome.summary),
             completed_at=Now(),
             **RELEASED,
         )
@@ -220,3 +222,9 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
             if job.has_credentials:
                 transaction.on_commit(partial(credentials.forget, job.pk))
     return ended
+
+
+def character_in(summary: Mapping[str, Any] | None) -> str:
+    """Return the main actor's name, for a profile whose text names no character; empty without one."""
+    actor = (summary or {}).get("mainActor") or {}
+    return str(actor.get("name", ""))[:CHARACTER_LENGTH]

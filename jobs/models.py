@@ -26,6 +26,9 @@ WAITING = (Status.PENDING, Status.QUEUED)
 HELD = (Status.STARTING, Status.RUNNING)
 ACTIVE = WAITING + HELD
 TERMINAL = (Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT)
+# Ends after which the summary is a result, if only a partial one.
+WITH_RESULT = (Status.COMPLETED, Status.CANCELLED, Status.TIMED_OUT)
+CHARACTER_LENGTH = 100
 
 
 class Priority(models.IntegerChoices):
@@ -79,6 +82,11 @@ class Build(models.Model):
         return f"{self.git_branch}@{self.commit[:12]}"
 
 
+def is_visible(text: str) -> bool:
+    """Tell whether a text shows anything: blanks and zero-width characters do not."""
+    return any(character.isprintable() and not character.isspace() for character in text)
+
+
 class Job(models.Model):
     """One simulation job, from its acceptance to its end. The profile's text is a row of its own."""
 
@@ -105,6 +113,9 @@ class Job(models.Model):
     wants_webhook = models.BooleanField(default=False)
     json_version = models.PositiveSmallIntegerField(default=2)
     metadata = models.JSONField(default=dict)
+    # The profile's first character, empty when the text names none, and how many others there are.
+    character = models.CharField(max_length=CHARACTER_LENGTH, blank=True, default="")
+    other_characters = models.PositiveIntegerField(default=0)
 
     # What it may use: frozen at submission, so that a changed plan changes no accepted job
     max_credits = models.PositiveBigIntegerField(null=True)
@@ -202,6 +213,25 @@ class Job(models.Model):
         return str(self.pk)
 
     @property
+    def title(self) -> str:
+        """What the account calls the job: the metadata's title, else its public title."""
+        title = self.metadata.get("title", "").strip()
+        return title if is_visible(title) else self.public_title
+
+    @property
+    def public_title(self) -> str:
+        """What everybody may call the job: its characters, else the time of its submission (UTC)."""
+        return self.characters or f"Job from {self.created_at:%-d %b, %H:%M}"
+
+    @property
+    def characters(self) -> str:
+        """The characters of the job, empty when the profile names none."""
+        if not is_visible(self.character):
+            return ""
+        others = f" and {self.other_characters:,} more" if self.other_characters else ""
+        return f"{self.character}{others}"
+
+    @property
     def retried(self) -> bool:
         """Whether the platform lost at least one attempt and tries again (contract, section 5)."""
         return self.attempt > 1 or (self.attempt == 1 and self.status in WAITING)
@@ -214,6 +244,11 @@ class Job(models.Model):
     @property
     def is_terminal(self) -> bool:
         return self.status in TERMINAL
+
+    @property
+    def has_result(self) -> bool:
+        """Whether the summary is a result, in whole or in part; what a failed run left is none."""
+        return self.status in WITH_RESULT or self.error_code == "insufficient_credits"
 
 
 class JobProfile(models.Model):

@@ -1,5 +1,6 @@
 """Reading jobs: what the API and the pages ask the database."""
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from billing.models import Account
@@ -9,6 +10,7 @@ from simservice.api.errors import ArtifactExpired, NotFound
 from simservice.ids import first_id_of, parse_id
 
 LISTED = ("status", "created_at", "completed_at", "error_code", "metadata", "build_id", "share_token")
+TITLED = ("created_at", "metadata", "character", "other_characters")
 
 
 def find_job(account: Account, job_id: str, *, with_summary: bool = False) -> Job:
@@ -45,6 +47,12 @@ def profile_of(account: Account, job_id: str) -> str:
     if text is None:
         raise NotFound
     return text
+
+
+def titles_of(account: Account, job_ids: Iterable[int]) -> dict[int, str]:
+    """Return the titles of those of the account's jobs that have these ids. At most one query."""
+    jobs = Job.objects.filter(account=account, pk__in=set(job_ids)).only(*TITLED)
+    return {job.pk: job.title for job in jobs}
 
 
 def find_shared(token: str) -> Job | None:

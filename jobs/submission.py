@@ -14,7 +14,7 @@ from billing import ledger
 from billing.models import Account, Plan
 from clients.models import ApiKey, Client
 from jobs import budget, credentials, forecast, idempotency, lifecycle, priority_fee, queue, variants, vetting
-from jobs.models import ACTIVE, Build, Job, JobProfile, Priority, Status
+from jobs.models import ACTIVE, CHARACTER_LENGTH, Build, Job, JobProfile, Priority, Status
 from jobs.profiles.analysis import Analysis, warnings
 from jobs.request import Submission
 from simservice.api.errors import (
@@ -328,6 +328,8 @@ def new_job(vetted: Vetted, *, job_id: int, fee: int) -> Job:
         wants_webhook=bool(submission.webhook_events),
         json_version=submission.json_version,
         metadata=dict(submission.metadata),
+        character=(vetted.analysis.main_actor or "")[:CHARACTER_LENGTH],
+        other_characters=max(0, vetted.analysis.actors + vetted.analysis.copies - 1),
         max_credits=ceilings.credits if ceilings.capped else None,
         ceiling_credits=ceilings.credits,
         ceiling_runtime_seconds=ceilings.runtime_seconds,

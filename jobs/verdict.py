@@ -91,6 +91,11 @@ def refused(complaint: str) -> Outcome:
     return Outcome(status=Status.FAILED, error_code=code, reason=complaint)
 
 
+def is_crash(code: str | None) -> bool:
+    """Tell whether an exit status, as `exit_code` returns it, is that of a crash."""
+    return code is not None and (not code.isdigit() or int(code) == CRASH_STATUS)
+
+
 def exit_code(ended: Ended) -> str:
     """Return the exit status, or the name of the signal that ended the process."""
     if ended.exit_status is not None:

@@ -1,5 +1,6 @@
 """What happens to jobs, in plain words for people: statuses, causes, events, stages, limits of a run."""
 
+from jobs import verdict
 from jobs.forecast import Place
 from jobs.models import WAITING, Artifact, Job, JobEvent, Priority, Run, Status
 
@@ -13,18 +14,32 @@ STATUSES = {
     Status.CANCELLED: "Cancelled",
     Status.TIMED_OUT: "Stopped at its limit",
 }
-# What a person can do about a job that did not complete (contract, section 5).
+SMALLER_JOBS = "Submit smaller jobs: fewer actors and profilesets in one job"
+OVER_THE_CAP = (
+    "Raise the cap if your plan allows it, or shorten the job: a larger target error, fewer iterations or fewer "
+    "profilesets."
+)
+# What to do next about a job that did not complete (contract, section 5).
 ADVICE = {
-    "queue_timeout": "It never started, so it is safe to submit it again.",
-    "execution_timeout": "A higher cap, or a larger target error, lets it finish.",
-    "max_credits_reached": "A higher cap, or a larger target error, lets it finish.",
-    "insufficient_credits": "With more credits it can be submitted again.",
-    "simulation_error": "The simulator refused the profile; its message says what to change.",
-    "execution_failed": "If the profile works elsewhere, try another build channel.",
-    "input_invalid": 'The profile has to start a character, as mage="Name" does.',
-    "build_unavailable": "Choose another channel, or wait until there is a build.",
-    "execution_interrupted": "The cause was the platform's, so it is safe to submit it again.",
-    "internal": "The cause was the platform's, so it is safe to submit it again.",
+    "queue_timeout": "Submit the job again with a longer queue limit, or when fewer jobs are waiting.",
+    "user_cancelled": "To run the job after all, submit it again.",
+    "execution_timeout": OVER_THE_CAP,
+    "max_credits_reached": OVER_THE_CAP,
+    "insufficient_credits": "Submit the job again when the account has more credits.",
+    "simulation_error": "Correct the profile as the message above suggests, then submit the job again.",
+    "execution_failed": "Check the simulator's messages, then correct the profile or choose another build channel.",
+    "input_invalid": 'Add a character to the profile, for example mage="Name", then submit the job again.',
+    "build_unavailable": "Choose another build channel, or submit the job again when there is a build.",
+    "execution_interrupted": "Submit the job again; the profile was not the cause.",
+    "internal": "Submit the job again. If it fails again, send its ID to the operator of this service.",
+}
+# The same for the distinguishable causes of `execution_failed`: a crash, lost credentials, and each early stop.
+CRASHED = "Submit the job again on another build channel; another build may not have this fault."
+CREDENTIALS_LOST = "Submit the job again together with its game credentials."
+STOPPED_ADVICE = {
+    "output_flood": f"{SMALLER_JOBS} print less.",
+    "disk_flood": f"{SMALLER_JOBS} write less.",
+    "memory_limit": f"{SMALLER_JOBS} need less memory.",
 }
 MOVES = {
     Status.PENDING: "Accepted",
@@ -81,6 +96,17 @@ def status_of(job: Job) -> str:
     if job.cancel_requested_at is not None and not job.is_terminal:
         return "Being stopped"
     return STATUSES[Status(job.status)]
+
+
+def advice(job: Job, last_run: Run | None) -> str | None:
+    """Return what to do next about an ended job, in a sentence; None for a completed or an unfinished one."""
+    if job.error_code != "execution_failed":
+        return ADVICE.get(job.error_code or "")
+    if last_run is None or last_run.attempt != job.attempt:
+        return CREDENTIALS_LOST if job.has_credentials else ADVICE["execution_failed"]
+    if last_run.stopped_for in STOPPED_ADVICE:
+        return STOPPED_ADVICE[last_run.stopped_for]
+    return CRASHED if verdict.is_crash(last_run.exit_code) else ADVICE["execution_failed"]
 
 
 def priority_of(job: Job) -> str:

@@ -10,10 +10,15 @@ FOR_PROGRAMS = ("/v1/", "/artifacts/", "/manifests/")
 
 def error_answer(request: HttpRequest, error: ApiError) -> HttpResponse:
     """Answer with an error in the format that fits the request's address."""
-    path = "/" + request.path.lstrip("/")
-    if path.startswith(FOR_PROGRAMS) or path == "/v1":
+    if is_for_programs(request.path):
         return error_response(error, request)
     response = render(request, "error.html", {"error": error}, status=error.status)
     for name, value in error.headers.items():
         response[name] = value
     return response
+
+
+def is_for_programs(path: str) -> bool:
+    """Tell whether programs, not people, use an address."""
+    path = "/" + path.lstrip("/")
+    return path.startswith(FOR_PROGRAMS) or path == "/v1"

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import include, path, register_converter
 
-from simservice import health, operators
+from simservice import health, operators, slashes
 from simservice.api.errors import (
     DATABASE_AWAY,
     DatabaseUnavailable,
@@ -50,8 +50,8 @@ def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:  # n
 
 
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
-    """Answer an unknown address."""
-    return error_answer(request, NotFound())
+    """Answer an unknown address: redirect to the page that differs from it by a trailing slash, if there is one."""
+    return slashes.redirect_of(request) or error_answer(request, NotFound())
 
 
 def handler500(request: HttpRequest) -> HttpResponse:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from django import template
 
 from jobs import wording
+from jobs.models import Job
 
 register = template.Library()
 register.filter("status_of", wording.status_of)
@@ -26,3 +27,9 @@ def change(percent: float) -> str:
 def pairs(entries: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return a caller's entries: one of them may be called `items`, which a template would take for the method."""
     return list(entries.items())
+
+
+@register.filter
+def notes(job: Job) -> list[tuple[str, str]]:
+    """Return the entries of a job's metadata that its title does not show."""
+    return [(name, value) for name, value in job.metadata.items() if name != "title"]

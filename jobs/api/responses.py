@@ -171,7 +171,7 @@ def artifact_object(artifact: Artifact, links: Links) -> shapes.ArtifactFile:
 
 
 def manifest(job: Job, artifacts: Sequence[Artifact], links: Links) -> shapes.Manifest:
-    """Return the public manifest of an ended job: what the result says, without the character's gear."""
+    """Return the public manifest of an ended job: its full result, and nothing of its account or metadata."""
     return {
         "version": "v1",
         "job": {
@@ -182,18 +182,9 @@ def manifest(job: Job, artifacts: Sequence[Artifact], links: Links) -> shapes.Ma
             "completedAt": iso_or_none(job.completed_at),
         },
         "build": build_of(job),
-        "result": {"summary": without_gear(job.summary)},
+        "result": {"summary": job.summary},
         "artifacts": [{**artifact_object(a, links), "sha256": a.sha256} for a in artifacts],
     }
-
-
-def without_gear(summary: shapes.Summary | None) -> shapes.Summary | None:
-    """Return the summary as strangers may see it."""
-    if summary is None or summary["mainActor"] is None:
-        return summary
-    shown = summary["mainActor"].copy()
-    shown.pop("gear", None)
-    return {**summary, "mainActor": shown}
 
 
 def build_list(current: Sequence[tuple[Channel, Build]]) -> shapes.BuildList:

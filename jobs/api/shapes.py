@@ -481,7 +481,7 @@ class ManifestJob(TypedDict):
 
 
 class ManifestResult(TypedDict):
-    """A result as strangers may see it: without gear."""
+    """The result of a job, as everybody with its link may see it."""
 
     summary: Summary | None
 

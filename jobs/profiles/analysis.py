@@ -189,7 +189,7 @@ class _Reader:
             result.includes += 1
         elif name in CLASSES or name in NEEDS_CREDENTIALS:
             result.actors += downloaded(setting.value) if name == "armory" else 1
-            result.main_actor = result.main_actor or setting.value
+            result.main_actor = result.main_actor or character_of(setting)
         elif name == "copy":
             result.copies += 1
         elif name in LIMITED:
@@ -229,6 +229,14 @@ def clamp(kind: str, setting: Setting, requested: float, applied: float) -> Clam
         applied=applied,
         profileset=setting.profileset,
     )
+
+
+def character_of(setting: Setting) -> str | None:
+    """Return the name of the character that an option starts, None when the option names none."""
+    if setting.name not in NEEDS_CREDENTIALS:
+        return setting.value
+    names = (part for part in setting.value.split(",", 3)[2:3] if "=" not in part)
+    return next(names, "").partition("|")[0] if setting.name == "armory" else None
 
 
 def downloaded(value: str) -> int:

@@ -127,9 +127,11 @@ def submit_and_watch(visitor: Visitor) -> str:
     visitor.evaluate("document.documentElement.dataset.same = 'yes'")
     expect(page.locator("#live .percent")).not_to_have_text("0 %")
     assert page.locator("html[data-same]").count() == 1, "a part of the page was renewed, not the page"
+    expect(page.locator("h1")).to_have_text("Walker")
     expect(page.locator("#live .status")).to_have_text("Completed", timeout=4 * PATIENCE_MS)
+    expect(page.locator(".timeline")).to_contain_text("Completed")
     expect(page.locator(".ranking tbody tr")).to_have_count(13)
-    asked = [one for one in visitor.requests if one.url.endswith("/live")]
+    asked = [one for one in visitor.requests if "hx-request" in one.headers]
     assert len(asked) >= 2
     assert page.locator("[hx-get]").count() == 0, "what has ended is not asked for again"
     return page.url
@@ -148,7 +150,7 @@ def see_delivery(visitor: Visitor, receiver: Receiver, *, job: str, earlier: int
     expect(visitor.page.locator(".excerpt")).to_have_text('{"thanks": true}')
     visitor.follow("Webhook")
     expect(visitor.page.locator(".events tbody tr")).to_have_count(2)
-    visitor.follow(f"Job {job.rpartition('/')[2]}")
+    visitor.follow("Walker")
     received = receiver.received[earlier:]
     bodies = [json.loads(one.body)["payload"]["id"] for one in received]
     assert sorted(bodies) == ["0" * 18, job.rpartition("/")[2]]

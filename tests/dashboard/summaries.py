@@ -42,3 +42,11 @@ def make_failed_job(reason: str = "It went wrong.", code: str = "simulation_erro
     job = make_running_job(**fields)
     assert lifecycle.finish(job, Outcome(status=Status.FAILED, error_code=code, reason=reason))
     return Job.objects.select_related("client").get(pk=job.pk)
+
+
+def make_stopped_job(status: str, code: str, found: dict[str, Any] | None = None, **fields: Any) -> Job:
+    """Return a job that ended with a partial summary, 417 DPS."""
+    job = make_running_job(**fields)
+    found = (found or summary(mean=417.0)) | {"partial": True}
+    assert lifecycle.finish(job, Outcome(status=Status(status), error_code=code, reason="It ended.", summary=found))
+    return Job.objects.select_related("client", "build").get(pk=job.pk)

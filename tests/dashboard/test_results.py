@@ -23,8 +23,8 @@ STAGED = {
 
 def shown(found: dict, **options: object) -> Shown:
     """Return what a page shows of a job with a summary."""
-    job = Job(summary=found, multi_stage=bool(options.pop("multi_stage", False)))
-    seen = results.shown(job, **{"with_gear": True} | options)  # type: ignore[arg-type]
+    job = Job(status="completed", summary=found, multi_stage=bool(options.pop("multi_stage", False)))
+    seen = results.shown(job, **options)  # type: ignore[arg-type]
     assert seen is not None
     return seen
 
@@ -126,20 +126,18 @@ def test_why_stages_were_not_run(wanted: bool, reason: str, told: bool) -> None:
     assert bool(shown(summary(stages=stages), multi_stage=wanted).single_pass) == told
 
 
-def test_gear_is_shown_where_it_may_be() -> None:
+def test_gear_and_talents_are_shown() -> None:
     gear = [{"slot": "head", "name": "Hood"}]
-    found = summary(gear=gear, talents="ABC")
-    assert shown(found).gear == gear
-    assert shown(found, with_gear=False).gear == []
-    assert shown(found, with_gear=False).talents == "ABC"
+    found = shown(summary(gear=gear, talents="ABC"))
+    assert (found.gear, found.talents) == (gear, "ABC")
 
 
 @pytest.mark.parametrize("found", [None, {}], ids=["none", "empty"])
 def test_without_a_summary_nothing_is_shown(found: dict | None) -> None:
-    assert results.shown(Job(summary=found), with_gear=True) is None
+    assert results.shown(Job(status="completed", summary=found)) is None
 
 
 def test_every_reason_of_the_contract_has_words() -> None:
     told = set(wording.SINGLE_PASS) | {"eligible_profileset_only", "disabled_by_option"}
     assert told == set(get_args(StageReason))
-    assert set(wording.ADVICE) | {"user_cancelled"} == set(get_args(ErrorCode))
+    assert set(wording.ADVICE) == set(get_args(ErrorCode))

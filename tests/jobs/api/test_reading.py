@@ -146,11 +146,12 @@ def test_unknown_links(path: str) -> None:
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-def test_the_manifest_shows_the_result_without_gear(running: Job) -> None:
+def test_the_manifest_shows_the_full_result_and_no_metadata(running: Job) -> None:
     path = f"/manifests/{running.share_token}"
     assert HttpClient().get(path).status_code == 404
     end(running)
     body = HttpClient().get(path).json()
     assert set(body) == {"version", "job", "build", "result", "artifacts"}
-    assert body["result"]["summary"]["mainActor"] == {"name": "A", "mean": 5.0}
+    assert set(body["job"]) == {"id", "status", "createdAt", "startedAt", "completedAt"}
+    assert body["result"]["summary"]["mainActor"] == SUMMARY["mainActor"]
     assert len(body["artifacts"][0]["sha256"]) == 64

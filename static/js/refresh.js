@@ -1,0 +1,60 @@
+// A part of a page that refreshes itself changes only where it differs. What a visitor has focused, selected, opened or
+// scrolled stays as it is.
+"use strict";
+
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const { target, xhr, shouldSwap } = event.detail;
+  if (!shouldSwap) return;
+  event.detail.shouldSwap = false;
+  const fresh = new DOMParser().parseFromString(xhr.responseText, "text/html").getElementById(target.id);
+  if (!fresh) return;
+  const focused = document.activeElement;
+  update(target, fresh);
+  if (focused && !focused.isConnected) target.focus({ preventScroll: true });
+});
+
+// Make an element like a fresh one. A form that was just sent is left alone.
+function update(element, fresh) {
+  if (element.dataset.sent) return;
+  updateAttributes(element, fresh);
+  let next = element.firstChild;
+  for (const child of [...fresh.childNodes]) {
+    const match = matching(next, child);
+    if (!match) {
+      element.insertBefore(child, next);
+      continue;
+    }
+    while (next !== match) next = removed(next);
+    if (match.nodeType === Node.ELEMENT_NODE) update(match, child);
+    else if (match.data !== child.data) match.data = child.data;
+    next = match.nextSibling;
+  }
+  while (next) next = removed(next);
+}
+
+// Return the first of some siblings that a fresh node is a newer version of. A text matches only the very next node.
+function matching(next, fresh) {
+  if (fresh.nodeType !== Node.ELEMENT_NODE) return next?.nodeType === fresh.nodeType ? next : null;
+  while (next && !isSame(next, fresh)) next = next.nextSibling;
+  return next;
+}
+
+function isSame(node, fresh) {
+  if (node.nodeName !== fresh.nodeName || node.id !== fresh.id) return false;
+  return Boolean(node.id) || node.className === fresh.className;
+}
+
+function removed(node) {
+  const following = node.nextSibling;
+  node.remove();
+  return following;
+}
+
+function updateAttributes(element, fresh) {
+  for (const { name } of [...element.attributes]) {
+    if (name !== "open" && !fresh.hasAttribute(name)) element.removeAttribute(name);
+  }
+  for (const { name, value } of fresh.attributes) {
+    if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+  }
+}

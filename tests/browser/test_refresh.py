@@ -1,0 +1,109 @@
+"""A job's page while the job waits, runs and ends, in a browser that is left open."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.chromium import PATIENCE_MS, SMALL, Visitor, visiting
+from tests.browser.scene import ACCOUNT
+from tests.stack import LONG, Stack
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(300)]
+# What the page says, noted now and whenever it changes.
+NOTE = """
+    window.seen = [];
+    const text = (selector) => document.querySelector(selector)?.textContent ?? '';
+    const note = () => window.seen.push(
+        [text('.standing .status'), text('.timeline'), text('#live').includes('has not run yet')]
+    );
+    note();
+    const all = {subtree: true, childList: true, characterData: true};
+    new MutationObserver(note).observe(document.querySelector('#live'), all);
+"""
+
+
+@pytest.fixture
+def owner(browser: Browser, stack: Stack) -> Iterator[Visitor]:
+    """The demo account's owner, logged in, with a small window."""
+    with visiting(browser, stack.ready["url"]) as someone:
+        someone.log_in(stack.ready["user"], stack.ready["password"])
+        someone.resize(SMALL)
+        yield someone
+    assert someone.complaints == []
+
+
+def polls(visitor: Visitor) -> int:
+    """Return how often a page has refreshed itself."""
+    return len([one for one in visitor.requests if "hx-request" in one.headers])
+
+
+def wait_for_polls(visitor: Visitor, count: int) -> None:
+    """Wait until the page has refreshed itself so many times more."""
+    for _ in range(count):
+        with visitor.page.expect_response(lambda answer: "hx-request" in answer.request.headers) as answered:
+            pass
+        answered.value.finished()
+    visitor.page.wait_for_timeout(100)
+
+
+def contradictions(seen: list[Any]) -> list[Any]:
+    """Return the states of the page in which status, history and runs disagree."""
+    return [
+        (status, history, nothing_ran)
+        for status, history, nothing_ran in seen
+        if (status != "Waiting for its turn" and status != "Getting ready" and nothing_ran)
+        or (status == "Running" and ("The simulator started" not in history or "Cancelled" in history))
+        or (status == "Cancelled") != ("Cancelled" in history)
+    ]
+
+
+def test_a_page_left_open_keeps_up_and_keeps_its_place(owner: Visitor, stack: Stack) -> None:
+    page = owner.page
+    before = stack.submit(LONG)
+    job = stack.submit(LONG)
+    owner.open(f"{ACCOUNT}/jobs/{job}")
+    expect(page.locator("h1")).to_have_text("Long")
+    expect(page.locator("#live")).to_contain_text("has not run yet")
+    owner.evaluate(NOTE)
+    stack.call("POST", f"jobs/{before}/cancel")
+    expect(page.locator(".standing .status")).to_have_text("Running", timeout=4 * PATIENCE_MS)
+
+    page.locator("#live details.menu summary").click()
+    page.get_by_role("link", name="Share page").focus()
+    owner.evaluate("window.focused = document.activeElement; window.scrollTo(0, 300)")
+    owner.evaluate("window.getSelection().selectAllChildren(document.querySelector('h1'))")
+    wait_for_polls(owner, 2)
+    place = owner.evaluate("window.scrollY")
+    wait_for_polls(owner, 2)
+    is_focused, is_open, scrolled, selected = owner.evaluate(
+        "[document.activeElement === window.focused, document.querySelector('#live details.menu').open,"
+        " window.scrollY, String(window.getSelection())]"
+    )
+    assert (is_focused, is_open, selected.strip()) == (True, True, "Long")
+    assert (place, scrolled) == (300, 300)
+
+    stack.call("POST", f"jobs/{job}/cancel")
+    expect(page.locator(".standing .status")).to_have_text("Cancelled", timeout=PATIENCE_MS)
+    expect(page.locator("#live details.menu")).to_have_count(0)
+    asked = polls(owner)
+    page.wait_for_timeout(5000)
+    assert polls(owner) == asked, "what has ended is not asked for again"
+    seen = owner.evaluate("window.seen")
+    assert len({status for status, _, _ in seen}) >= 3
+    assert contradictions(seen) == []
+
+
+def test_a_refresh_that_fails_is_tried_again(owner: Visitor, stack: Stack) -> None:
+    page = owner.page
+    job = stack.submit(LONG)
+    stack.wait(job, lambda found: found["status"] == "running", seconds=120)
+    owner.open(f"{ACCOUNT}/jobs/{job}")
+    owner.context.set_offline(True)
+    page.wait_for_timeout(5000)
+    assert page.locator("h1").inner_text() == "Long"
+    owner.context.set_offline(False)
+    owner.complaints.clear()
+    stack.call("POST", f"jobs/{job}/cancel")
+    expect(page.locator(".standing .status")).to_have_text("Cancelled", timeout=PATIENCE_MS)

@@ -1,0 +1,75 @@
+"""Which figures pages show: results, whole or marked partial, and never what a failed run left."""
+
+from typing import Any
+
+import pytest
+from django.test import Client as HttpClient
+
+from clients.models import ApiKey, Membership
+from jobs.models import Job
+from tests.conftest import Api
+from tests.dashboard.browsing import browser_of, text_of
+from tests.dashboard.summaries import make_completed_job, make_stopped_job, summary
+from tests.factories import make_member
+
+pytestmark = pytest.mark.django_db
+# A failed run may have ended by itself or was stopped because it printed too much.
+FAILED = [("failed", "simulation_error"), ("failed", "execution_failed"), ("failed", "internal")]
+STOPPED = [
+    ("timed_out", "max_credits_reached"),
+    ("timed_out", "execution_timeout"),
+    ("cancelled", "user_cancelled"),
+    ("failed", "insufficient_credits"),
+]
+PAGES = ["/dashboard/{account}/", "/dashboard/{account}/jobs", "/dashboard/{account}/jobs/{job}", "/share/{token}"]
+
+
+@pytest.fixture
+def owner(key: tuple[ApiKey, str]) -> Membership:
+    return make_member(key[0].client.account)
+
+
+def page(owner: Membership, job: Job, path: str) -> Any:
+    """Return a page that shows a job."""
+    path = path.format(account=owner.account, job=job.pk, token=job.share_token)
+    answer = (HttpClient() if path.startswith("/share/") else browser_of(owner)).get(path)
+    assert answer.status_code == 200
+    return answer
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize(("status", "code"), FAILED)
+def test_a_failed_job_shows_no_figures(
+    owner: Membership, key: tuple[ApiKey, str], status: str, code: str, path: str
+) -> None:
+    job = make_stopped_job(status, code, summary("Ring", mean=417.0, talents="TALENTS"), client=key[0].client)
+    answer = page(owner, job, path)
+    content = answer.content.decode().replace(str(job.pk), "").replace(job.share_token, "")
+    for figure in ("417", "DPS", "iterations", "Ring", "TALENTS", "(partial)"):
+        assert figure not in content, figure
+    assert "Failed" in content
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize(("status", "code"), STOPPED)
+def test_a_job_stopped_early_shows_partial_figures(
+    owner: Membership, key: tuple[ApiKey, str], status: str, code: str, path: str
+) -> None:
+    job = make_stopped_job(status, code, client=key[0].client)
+    text = text_of(page(owner, job, path))
+    assert "417" in text
+    assert "(partial)" in text or "The run was stopped early" in text
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_completed_jobs_figures_are_not_partial(owner: Membership, key: tuple[ApiKey, str], path: str) -> None:
+    job = make_completed_job(summary(mean=417.0), client=key[0].client)
+    text = text_of(page(owner, job, path))
+    assert "417" in text
+    assert "partial" not in text
+
+
+def test_the_api_keeps_a_failed_jobs_summary(api: Api, key: tuple[ApiKey, str]) -> None:
+    job = make_stopped_job("failed", "simulation_error", client=key[0].client)
+    body = api.get(f"jobs/{job.pk}/result").json()
+    assert body["result"]["summary"]["mainActor"]["mean"] == 417.0

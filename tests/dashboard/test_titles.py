@@ -1,0 +1,173 @@
+"""What pages call a job: its metadata's title, else its characters, else the time of its submission."""
+
+import importlib
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client as HttpClient
+from django.test.utils import CaptureQueriesContext
+
+from clients.accounts import default_client
+from clients.models import Membership
+from jobs.models import Job
+from jobs.profiles.analysis import Bounds, analyse
+from jobs.profiles.policy import Rules
+from tests.conftest import Api
+from tests.dashboard.browsing import browser_of
+from tests.dashboard.summaries import EVIL, make_completed_job, summary
+from tests.factories import make_client, make_event, make_job, make_member
+
+AT = datetime(2026, 11, 21, 4, 5, tzinfo=UTC)
+FALLBACK = "Job from 21 Nov, 04:05"
+BOUNDS = Bounds(iterations=100, target_error=0.05)
+
+
+@pytest.fixture
+def owner() -> Membership:
+    return make_member()
+
+
+def read(path: str, http: HttpClient) -> str:
+    """Return the HTML of a page."""
+    answer = http.get(path)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("fields", "title"),
+    [
+        ({"metadata": {"title": " Raid night "}, "character": "Frosty"}, "Raid night"),
+        ({"metadata": {"title": " \u200b"}, "character": "Frosty"}, "Frosty"),
+        ({"metadata": {"Title": "x"}, "character": "Frosty"}, "Frosty"),
+        ({"character": "Frosty", "other_characters": 3}, "Frosty and 3 more"),
+        ({"character": "\u200b", "other_characters": 3}, FALLBACK),
+        ({}, FALLBACK),
+    ],
+    ids=["title", "invisible", "other-key", "several", "invisible-name", "none"],
+)
+def test_the_title_of_a_job(fields: dict[str, Any], title: str) -> None:
+    assert Job(id=1, created_at=AT, **fields).title == title
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ('mage="Frosty"\nlevel=80', "Frosty"),
+        ('mage="Frosty"\nlevel=80\ncopy="Other"\nwarrior="Bruna"\nlevel=80', "Frosty and 2 more"),
+        ('mage="Frosty"\nlevel=80\nprofileset."a"+=level=80', "Frosty"),
+        (f'mage="{"x" * 300}"\nlevel=80', "x" * 100),
+    ],
+    ids=["one", "several", "profilesets", "long"],
+)
+def test_a_job_is_named_after_its_characters_at_once(api: Api, text: str, title: str) -> None:
+    answer = api.post("jobs", {"profile": {"text": text}, "build": {"channel": "latest"}})
+    assert answer.status_code == 200, answer.content
+    assert Job.objects.get().title == title
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("armory=us,illidan,Johnny|frost,Other", "Johnny"), ("guild=us,illidan,Guild", None), ("armory=us", "")],
+)
+def test_a_downloaded_character_is_named_without_its_server(text: str, name: str | None) -> None:
+    assert analyse(text, rules=Rules(bundled=frozenset(), has_credentials=True), bounds=BOUNDS).main_actor == name
+
+
+@pytest.mark.django_db
+def test_a_result_names_a_job_whose_profile_did_not() -> None:
+    assert make_completed_job().title == "Frosty"
+    assert make_completed_job(character="Given").title == "Given"
+
+
+@pytest.mark.django_db
+def test_the_migration_names_jobs_by_their_results() -> None:
+    actors = {"count": 3, "results": []}
+    several, none = make_completed_job(summary() | {"actors": actors}), make_job()
+    Job.objects.update(character="")
+    with connection.cursor() as cursor:
+        cursor.execute(importlib.import_module("jobs.migrations.0010_name_earlier_jobs").NAME_JOBS)
+    several.refresh_from_db()
+    none.refresh_from_db()
+    assert (several.title, none.character) == ("Frosty and 2 more", "")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "path",
+    ["", "jobs", "jobs/{job}", "clients/{client}/webhook", "events/{event}", "credits"],
+    ids=["overview", "list", "job", "deliveries", "delivery", "credits"],
+)
+def test_every_page_of_an_account_shows_titles(owner: Membership, path: str) -> None:
+    bot = make_client(owner.account)
+    job = make_job(bot, metadata={"title": f"Raid {EVIL}"})
+    event = make_event(bot, job_id=job.pk)
+    path = path.format(job=job.pk, client=bot.pk, event=event.name)
+    content = read(f"/dashboard/{owner.account}/{path}", browser_of(owner))
+    assert "Raid &lt;img src=x" in content
+    assert "<img" not in content
+
+
+@pytest.mark.django_db
+def test_the_browsers_tab_shows_the_title(owner: Membership) -> None:
+    job = make_job(default_client(owner.account), metadata={"title": "Raid night"})
+    content = read(f"/dashboard/{owner.account}/jobs/{job.pk}", browser_of(owner))
+    assert f"<title>Raid night · {owner.account}" in content
+    assert '<h1><bdi class="clamped">Raid night</bdi></h1>' in content
+
+
+@pytest.mark.django_db
+def test_the_list_does_not_repeat_the_title(owner: Membership) -> None:
+    make_job(default_client(owner.account), metadata={"title": "Raid night", "pull": "7"})
+    content = read(f"/dashboard/{owner.account}/jobs", browser_of(owner))
+    assert content.count("Raid night") == 1
+    assert "<bdi>pull</bdi>: <bdi>7</bdi>" in content
+
+
+@pytest.mark.django_db
+def test_a_share_page_shows_the_character_and_no_metadata() -> None:
+    job = make_job(metadata={"title": "Raid night"}, character="Frosty", other_characters=2)
+    content = read(f"/share/{job.share_token}", HttpClient())
+    assert "Frosty and 2 more</bdi></h1>" in content
+    assert "<title>Frosty and 2 more: " in content
+    assert "Raid night" not in content
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("page", ["", "{job}/change/"], ids=["list", "job"])
+def test_the_admin_shows_titles(page: str) -> None:
+    job = make_job(metadata={"title": f"Raid {EVIL}"})
+    http = HttpClient()
+    http.force_login(User.objects.create_superuser("operator"))
+    assert "Raid &lt;img src=x" in read(f"/admin/jobs/job/{page.format(job=job.pk)}", http)
+
+
+def queries_of(http: HttpClient, path: str) -> int:
+    """Return how many queries a page takes."""
+    with CaptureQueriesContext(connection) as seen:
+        read(path, http)
+    return len(seen)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("page", ["", "jobs", "clients/{client}/webhook", "credits"])
+def test_titles_cost_no_query_for_each_job(owner: Membership, page: str) -> None:
+    bot, http = make_client(owner.account), browser_of(owner)
+    path = f"/dashboard/{owner.account}/{page.format(client=bot.pk)}"
+    make_event(bot, job_id=make_job(bot).pk)
+    queries_of(http, path)
+    before = queries_of(http, path)
+    for _ in range(5):
+        make_event(bot, job_id=make_job(bot).pk)
+    assert queries_of(http, path) == before
+
+
+@pytest.mark.django_db
+def test_another_accounts_job_has_no_title_here(owner: Membership) -> None:
+    bot = make_client(owner.account)
+    event = make_event(bot, job_id=make_job(metadata={"title": "a secret"}).pk)
+    for path in (f"clients/{bot.pk}/webhook", f"events/{event.name}"):
+        assert "a secret" not in read(f"/dashboard/{owner.account}/{path}", browser_of(owner))

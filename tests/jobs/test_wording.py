@@ -1,0 +1,78 @@
+"""What people are advised to do about a job that did not complete: one sentence, which fits its cause."""
+
+from typing import Any
+
+import pytest
+
+from jobs import execution, verdict, wording
+from jobs.lifecycle import Outcome
+from jobs.models import Job, Run, Status
+from jobs.simulator.process import Ended
+
+
+def ended(exit_status: int | None = 0, *, signal: int | None = None, stopped_for: str | None = None) -> Ended:
+    """Return the end of a simulator process."""
+    return Ended(
+        exit_status=exit_status,
+        signal=signal,
+        stopped_for=stopped_for,
+        wall_seconds=1.0,
+        cpu_seconds=1.0,
+        peak_memory_bytes=1,
+        layers=[],
+    )
+
+
+def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
+    """Return the advice about a job whose only process ended so, without a report."""
+    job = Job(attempt=1, ceiling_credits=64, ceiling_runtime_seconds=2)
+    outcome = verdict.judge(job, end, report=None, profilesets=0, complaint=complaint)
+    job.status, job.error_code = outcome.status, outcome.error_code
+    run = Run(attempt=1, exit_code=verdict.exit_code(end), stopped_for=end.stopped_for or "")
+    return wording.advice(job, run)
+
+
+@pytest.mark.parametrize(
+    ("end", "complaint", "words"),
+    [
+        (ended(stopped_for="ceiling"), None, "Raise the cap"),
+        (ended(stopped_for="overtime"), None, "Raise the cap"),
+        (ended(stopped_for="credits"), None, "more credits"),
+        (ended(stopped_for="cancelled"), None, "To run the job after all"),
+        (ended(stopped_for="output_flood"), None, "print less"),
+        (ended(stopped_for="disk_flood"), None, "write less"),
+        (ended(stopped_for="memory_limit"), None, "less memory"),
+        (ended(None, signal=11), None, "another build channel"),
+        (ended(None, signal=9), None, "another build channel"),
+        (ended(verdict.CRASH_STATUS), None, "another build channel"),
+        (ended(1), "unknown option", "Correct the profile"),
+        (ended(1), "Nothing to sim!", "Add a character"),
+        (ended(1), None, "Check the simulator's messages"),
+        (ended(0), None, "Check the simulator's messages"),
+    ],
+)
+def test_advice_fits_how_the_simulator_ended(end: Ended, complaint: str | None, words: str) -> None:
+    advice = advice_about(end, complaint=complaint)
+    assert advice is not None
+    assert words in advice
+
+
+def after(outcome: Outcome, **fields: Any) -> str | None:
+    """Return the advice about a job that ended before any simulator process ran."""
+    return wording.advice(Job(status=outcome.status, error_code=outcome.error_code, attempt=1, **fields), None)
+
+
+def test_advice_fits_an_end_before_the_simulator_ran() -> None:
+    assert after(execution.CREDENTIALS_LOST, has_credentials=True) == wording.CREDENTIALS_LOST
+    assert "build channel" in str(after(execution.BUILD_UNAVAILABLE))
+
+
+def test_an_earlier_attempts_end_gives_no_advice() -> None:
+    lost = Run(attempt=1, stopped_for="memory_limit")
+    job = Job(status=Status.FAILED, error_code="execution_failed", attempt=2, has_credentials=True)
+    assert wording.advice(job, lost) == wording.CREDENTIALS_LOST
+
+
+@pytest.mark.parametrize("status", [Status.COMPLETED, Status.RUNNING])
+def test_without_a_failure_there_is_no_advice(status: Status) -> None:
+    assert wording.advice(Job(status=status, attempt=1), None) is None

@@ -1,0 +1,86 @@
+"""Pages answer with and without a trailing slash: every named route of the URL configuration."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client as HttpClient
+from django.test import RequestFactory
+from django.urls import Resolver404, resolve
+
+from simservice.error_answers import is_for_programs
+from simservice.slashes import redirect_of
+from tests.test_access import RESOURCE, ROUTES, WITH_KEY, address
+
+METHODS = ("get", "head", "post", "put", "delete")
+
+
+def named(path: str) -> bool:
+    try:
+        return resolve(path).url_name is not None
+    except Resolver404:
+        return False
+
+
+ADDRESSES = sorted({address(route, account="demo") for route in ROUTES if route})
+PAGES = [path for path in ADDRESSES if not is_for_programs(path) and named(path)]
+
+
+def other(path: str) -> str:
+    """Return an address with the slash it lacks, or without the one it has."""
+    return path.removesuffix("/") if path.endswith("/") else f"{path}/"
+
+
+def test_all_pages_are_looked_at() -> None:
+    assert len(PAGES) > 80
+    for path in ("/docs", "/dashboard/", "/dashboard/demo/jobs", "/accounts/login/", "/admin/"):
+        assert path in PAGES, path
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_found_either_way(path: str) -> None:
+    http = HttpClient()
+    if path.startswith("/admin/"):
+        http.force_login(User.objects.create_superuser("operator"))
+    for method in METHODS:
+        answer = getattr(http, method)(f"{other(path)}?q=%C3%A9&next=/x")
+        # 308: the client sends the same method and body again.
+        assert (answer.status_code, answer.headers["Location"]) == (308, f"{path}?q=%C3%A9&next=/x"), method
+        assert answer.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.django_db
+def test_a_form_keeps_its_body() -> None:
+    User.objects.create_user("walker", password="a long way to go")
+    fields = {"login": "walker", "password": "a long way to go"}
+    answer = HttpClient().post("/accounts/login", fields, follow=True)
+    assert answer.redirect_chain[0] == ("/accounts/login/", 308)
+    assert answer.wsgi_request.user.is_authenticated
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("route", [*(RESOURCE + route for route in WITH_KEY), "v1/openapi.json"])
+def test_addresses_for_programs_are_exact(route: str) -> None:
+    for method in ("get", "post"):
+        answer = getattr(HttpClient(), method)(f"{address(route)}/")
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/nowhere", "/nowhere/", "/docs//", "/", "/dashboard/%0d%0ax/jobs/"])
+def test_an_unknown_address_is_not_redirected(path: str) -> None:
+    assert HttpClient().get(path).status_code == (200 if path == "/" else 404)
+
+
+def test_no_redirect_leads_to_another_host() -> None:
+    for path in ("//docs/", "//evil.example/docs/", "/\\evil.example/docs/"):
+        request = RequestFactory().get("/")
+        request.path_info = path
+        assert redirect_of(request) is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/admin/nowhere", "/admin/nowhere/"])
+def test_an_unknown_page_of_the_admin_is_not_redirected(path: str) -> None:
+    http = HttpClient()
+    http.force_login(User.objects.create_superuser("operator"))
+    assert http.get(path).status_code == 404
