@@ -26,6 +26,8 @@ FLOODS = {
 }
 # The simulator's own handler for a segmentation fault ends with this status (simulator-cli, 3.4).
 CRASH_STATUS = 11
+# A shell's and the dynamic loader's words for a program that cannot be run: simulators never end so themselves.
+NO_PROGRAM = (126, 127)
 MEMORY_LIMIT = "memory_limit"
 NOTHING_TO_SIMULATE = "nothing to sim"
 
