@@ -119,7 +119,7 @@ def forget_old() -> int:
 
 
 def unwanted(*, before: datetime) -> QuerySet[Build]:
-    """Return the available builds older than `before` that nobody needs. Runs two queries to find what channels mean."""
+    """Return the available builds older than `before` that nobody needs; one query to find what channels mean."""
     branches = Build.objects.filter(withdrawn_at=None).order_by().values_list("git_branch", flat=True).distinct()
     wanting = Job.objects.filter(Q(build=OuterRef("pk")) | Q(pinned_build=OuterRef("pk")), status__in=ACTIVE)
     old = Build.objects.filter(~Exists(wanting), withdrawn_at=None, created_at__lt=before)

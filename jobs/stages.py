@@ -179,9 +179,20 @@ class Stages:
         expected = profilesets if self.analysis.reports_all else 0
         judged = verdict.judge(self.job, ended, report=report, profilesets=expected, complaint=outputs.complaint())
         self.results.take(stage, report)
+        self.results.warn([*self.version_warnings(outputs), *outputs.warnings()])
         if report is not None and judged.status == Status.COMPLETED and not stage.is_last:
             self.results.cull(report)
         return self.billed(replace(judged, exit_code=verdict.exit_code(ended)), stopped_for=ended.stopped_for)
+
+    def version_warnings(self, outputs: Outputs) -> list[str]:
+        """Return a warning if the simulator is of another version than its build: its file has been replaced."""
+        version, registered = outputs.version(), self.build.simc_version
+        if version in (None, registered):
+            return []
+        logger.error(
+            "build %s was registered as %s and is now %s: register it again", self.build, registered, version
+        )
+        return [f"The simulator is version {version}; its build was registered as version {registered}."]
 
     def billed(self, outcome: Outcome, *, stopped_for: str | None) -> Outcome:
         """Return an outcome with what the attempt's processes used and found out so far."""

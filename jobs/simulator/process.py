@@ -172,7 +172,7 @@ class SimulatorProcess:
         self.close()
 
     def start(self) -> None:
-        """Start the simulator and return when it runs. Raises SimulatorNotStarted; NotExecutable blames its file."""
+        """Start the simulator and return when it runs. Raises SimulatorNotStarted."""
         try:
             self._launch()
             message = self._receive(START_SECONDS) or {"failed": f"not started after {START_SECONDS:.0f} s"}
