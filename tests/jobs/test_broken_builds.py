@@ -11,14 +11,18 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client as HttpClient
 from django.utils import timezone
+from pytest_django import Settings
 
+from clients.models import ApiKey
 from jobs import builds, execution, registration, stages
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, Run
 from jobs.multistage import Stage
 from jobs.simulator.process import SimulatorNotStarted, SimulatorProcess
 from tests.concurrency import at_once
-from tests.factories import make_job
+from tests.conftest import Api
+from tests.dashboard.browsing import browser_of
+from tests.factories import make_job, make_member
 from tests.jobs.simulators import LEAVE_REPORT, claim, make_stand_in, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -122,6 +126,24 @@ def test_a_lost_readable_path_breaks_a_build(tmp_path: Path) -> None:
     assert run().build == older
     broken.refresh_from_db()
     assert f"{tmp_path}/data is missing" in broken.broken_reason
+
+
+@pytest.mark.parametrize("variant", ["C", "R"])
+def test_callers_see_the_build_that_ran(
+    tmp_path: Path, api: Api, key: tuple[ApiKey, str], settings: Settings, variant: str
+) -> None:
+    settings.API_VARIANT = variant
+    broken, older = stand_in(tmp_path, "new"), stand_in(tmp_path, "old", days_old=3)
+    is_gone(Path(broken.executable))
+    job = run(key[0].client)
+    assert api.get(f"jobs/{job.pk}").json()["build"]["id"] == str(older.pk)
+    assert {build["id"] for build in api.get("builds").json()["builds"]} == {str(older.pk)}
+    is_gone(Path(older.executable))
+    failed = api.get(f"jobs/{run(key[0].client).pk}").json()
+    assert (failed["errorCode"], failed["build"]) == ("build_unavailable", None)
+    assert failed["runtime"]["creditsConsumed"] == 0
+    page = browser_of(make_member(job.account)).get(f"/dashboard/{job.account}/jobs/{failed['id']}")
+    assert "No build is available for the channel and branch" in page.content.decode()
 
 
 def test_a_broken_pin_gives_way_to_the_channels_build(tmp_path: Path) -> None:
