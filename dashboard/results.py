@@ -85,6 +85,7 @@ class Shown:
     single_pass: str | None
     iterations: int | None
     partial: bool
+    warnings: Sequence[str]
     gear: Sequence[Mapping[str, Any]]
     talents: str
     searched: str
@@ -110,6 +111,7 @@ def shown(job: Job, *, search: str = "") -> Shown | None:
         single_pass=wording.single_pass(stages.get("reason", "")) if job.multi_stage else None,
         iterations=summary.get("iterations"),
         partial=bool(summary.get("partial")),
+        warnings=summary.get("warnings", []),
         gear=(actor or {}).get("gear", []),
         talents=(actor or {}).get("talents", ""),
         searched=wanted,

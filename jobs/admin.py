@@ -5,13 +5,13 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from clients import audit
 from clients.audit import Actor
-from jobs import builds, cancellation, operating
+from jobs import builds, cancellation, operating, registration
 from jobs.models import Artifact, Build, Job, JobEvent, Run
 from simservice.api.errors import JobNotCancellable
 from simservice.facts import ManyRows, ReadOnly
@@ -174,10 +174,34 @@ class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
             self.message_user(request, f"Left alone, because they {refused}: {', '.join(left)}.", messages.WARNING)
 
 
+class AvailabilityFilter(admin.SimpleListFilter):
+    title = "availability"
+    parameter_name = "availability"
+    conditions = {
+        "available": Q(withdrawn_at=None),
+        "withdrawn": Q(withdrawn_at__isnull=False, broken_reason=""),
+        "broken": builds.BROKEN,
+    }
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("available", "Available"), ("withdrawn", "Withdrawn"), ("broken", "Found broken by a worker")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Build]) -> QuerySet[Build]:
+        return queryset.filter(self.conditions.get(self.value() or "", Q()))
+
+
 @admin.register(Build)
 class BuildAdmin(ReadOnly, admin.ModelAdmin):
-    list_display = ["git_branch", "commit", "simc_version", "wow_version", "created_at", "withdrawn_at"]
-    list_filter = ["git_branch"]
+    list_display = [
+        "git_branch",
+        "commit",
+        "simc_version",
+        "wow_version",
+        "created_at",
+        "withdrawn_at",
+        "broken_reason",
+    ]
+    list_filter = ["git_branch", AvailabilityFilter]
     search_fields = ["commit__startswith", "simc_version"]
     actions = ["withdraw", "restore"]
 
@@ -189,8 +213,16 @@ class BuildAdmin(ReadOnly, admin.ModelAdmin):
     def withdraw(self, request: HttpRequest, queryset: QuerySet[Build]) -> None:
         self.each(request, queryset, builds.withdraw, done="withdrawn")
 
-    @admin.action(description="Restore: jobs may run on it again", permissions=["operate"])
+    @admin.action(
+        description="Restore: jobs may run on it again; a broken one is probed first", permissions=["operate"]
+    )
     def restore(self, request: HttpRequest, queryset: QuerySet[Build]) -> None:
+        for build in queryset.filter(builds.BROKEN):
+            try:
+                registration.require_as_registered(build)
+            except registration.UnusableBuild as error:
+                self.message_user(request, f"{build} is not restored: {error}", messages.ERROR)
+                queryset = queryset.exclude(pk=build.pk)
         self.each(request, queryset, builds.restore, done="restored")
 
     def each(

@@ -1,8 +1,10 @@
 """Which simulator builds there are, which one a job runs on, and when old ones are forgotten."""
 
-from collections.abc import Container
+import logging
+from collections.abc import Container, Iterable
 from datetime import datetime, timedelta
 from functools import cached_property
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -12,7 +14,10 @@ from django.utils import timezone
 
 from jobs.models import ACTIVE, Build, Channel, Job, Run
 
+logger = logging.getLogger(__name__)
+
 FORGOTTEN_AT_ONCE = 100
+BROKEN = ~Q(broken_reason="")
 
 
 def available(git_branch: str) -> QuerySet[Build]:
@@ -21,11 +26,12 @@ def available(git_branch: str) -> QuerySet[Build]:
 
 
 def resolve(job: Job) -> Build | None:
-    """Return the build a job runs on now: its pin if that is still to be had, else its channel's, else None."""
-    pin = job.pinned_build
-    if pin is not None and pin.withdrawn_at is None:
-        return pin
-    return for_channel(Channel(job.channel), job.git_branch, now=timezone.now())
+    """Return the build a job runs on now: its pin if that is still to be had, else its channel's, else None.
+
+    At most two queries: what an earlier call found may have been withdrawn meanwhile.
+    """
+    pin = available(job.git_branch).filter(pk=job.pinned_build_id).first() if job.pinned_build_id else None
+    return pin or for_channel(Channel(job.channel), job.git_branch, now=timezone.now())
 
 
 def for_channel(channel: Channel, git_branch: str, *, now: datetime) -> Build | None:
@@ -37,29 +43,47 @@ def candidates(channel: Channel, git_branch: str, *, now: datetime) -> QuerySet[
     """Return the builds that a channel may mean at `now` (UTC), the one that it means first.
 
     `latest` is the newest; `nightly` the newest from before today; `weekly` the first of the week that began on
-    Monday, else the newest from before it.
+    Monday, else the newest from before it. A channel without such a build means the oldest newer one, so none is
+    empty while its branch has a build.
     """
     builds = available(git_branch)
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     if channel == Channel.LATEST:
-        return builds.order_by("-created_at")
+        return builds.order_by("-created_at", "pk")
     if channel == Channel.NIGHTLY:
-        return builds.filter(created_at__lt=today).order_by("-created_at")
-    this_week = When(created_at__gte=today - timedelta(days=today.weekday()), then="created_at")
-    return builds.filter(created_at__lte=now).order_by(Case(this_week).asc(nulls_last=True), "-created_at")
+        return builds.order_by(newest(Q(created_at__lt=today)), "created_at", "pk")
+    monday = today - timedelta(days=today.weekday())
+    this_week = oldest(Q(created_at__gte=monday, created_at__lte=now))
+    return builds.order_by(this_week, newest(Q(created_at__lt=monday)), "created_at", "pk")
+
+
+def newest(condition: Q) -> Any:
+    """Order builds that meet a condition first, the newest of them before the others."""
+    return Case(When(condition, then="created_at")).desc(nulls_last=True)
+
+
+def oldest(condition: Q) -> Any:
+    """Order builds that meet a condition first, the oldest of them before the others."""
+    return Case(When(condition, then="created_at")).asc(nulls_last=True)
 
 
 def current() -> list[tuple[Channel, Build]]:
     """Return what each channel means now on each branch, channels without a build left out. Two queries."""
-    now = timezone.now()
-    meant = [(channel, branch) for branch in settings.GIT_BRANCHES for channel in Channel]
-    first, *others = [
-        candidates(channel, branch, now=now).annotate(place=Value(place)).values_list("place", "pk")[:1]
-        for place, (channel, branch) in enumerate(meant)
-    ]
-    found = dict(first.union(*others, all=True))
+    found = meant(settings.GIT_BRANCHES)
     builds = Build.objects.in_bulk(found.values())
-    return [(channel, builds[found[place]]) for place, (channel, _) in enumerate(meant) if place in found]
+    return [(channel, builds[pk]) for (_, channel), pk in found.items() if pk in builds]
+
+
+def meant(branches: Iterable[str]) -> dict[tuple[str, Channel], UUID]:
+    """Return the ids of the builds that the channels of some branches mean now. One query."""
+    now = timezone.now()
+    places = [(branch, channel) for branch in branches for channel in Channel]
+    asked = [
+        candidates(channel, branch, now=now).annotate(place=Value(place)).values_list("place", "pk")[:1]
+        for place, (branch, channel) in enumerate(places)
+    ]
+    found = dict(asked[0].union(*asked[1:], all=True)) if asked else {}
+    return {places[place]: found[place] for place in sorted(found)}
 
 
 class BundledNames(Container[str]):
@@ -87,20 +111,19 @@ class BundledNames(Container[str]):
 def forget_old() -> int:
     """Forget builds past their retention; return how many.
 
-    Each branch's newest stays, and so does what an unfinished job runs on or is pinned to. A build that ended jobs
-    still name is withdrawn, so that they can say what they ran on; any other is removed.
+    What a channel means stays on every branch, and so does what an unfinished job runs on or is pinned to. A build
+    that ended jobs still name is withdrawn, so that they can say what they ran on; any other is removed.
     """
     old = unwanted(before=timezone.now() - timedelta(days=settings.BUILD_RETENTION_DAYS))
     return sum(forget(build) for build in old[:FORGOTTEN_AT_ONCE])
 
 
 def unwanted(*, before: datetime) -> QuerySet[Build]:
-    """Return the available builds older than `before` that nobody needs."""
-    newer = Build.objects.filter(
-        git_branch=OuterRef("git_branch"), withdrawn_at=None, created_at__gt=OuterRef("created_at")
-    )
+    """Return the available builds older than `before` that nobody needs; one query to find what channels mean."""
+    branches = Build.objects.filter(withdrawn_at=None).order_by().values_list("git_branch", flat=True).distinct()
     wanting = Job.objects.filter(Q(build=OuterRef("pk")) | Q(pinned_build=OuterRef("pk")), status__in=ACTIVE)
-    return Build.objects.filter(Exists(newer), ~Exists(wanting), withdrawn_at=None, created_at__lt=before)
+    old = Build.objects.filter(~Exists(wanting), withdrawn_at=None, created_at__lt=before)
+    return old.exclude(pk__in=meant(branches).values())
 
 
 def forget(build: Build) -> bool:
@@ -121,5 +144,19 @@ def withdraw(builds: QuerySet[Build]) -> int:
 
 
 def restore(builds: QuerySet[Build]) -> int:
-    """Make withdrawn builds available again; return how many."""
-    return builds.exclude(withdrawn_at=None).update(withdrawn_at=None)
+    """Make withdrawn builds available again; return how many. Probe a broken one first (`registration.probe`)."""
+    return builds.exclude(withdrawn_at=None).update(withdrawn_at=None, broken_reason="")
+
+
+def mark_broken(build: Build, reason: str) -> bool:
+    """Let no further job run on a build that a worker could not run; False if it was withdrawn or moved meanwhile.
+
+    One worker's word counts for all of them: their builds are expected to be alike (docs/running.md).
+    """
+    same = Build.objects.filter(
+        pk=build.pk, withdrawn_at=None, executable=build.executable, readable_paths=build.readable_paths
+    )
+    marked = bool(same.update(withdrawn_at=timezone.now(), broken_reason=reason[:500]))
+    if marked:
+        logger.error("build %s (%s) is broken and no longer available: %s", build.pk, build, reason)
+    return marked

@@ -5,6 +5,7 @@ it is told at the next step, stops its simulator and leaves.
 """
 
 import logging
+import socket
 from contextlib import suppress
 from copy import copy
 
@@ -16,7 +17,7 @@ from jobs.credentials import GameCredentials
 from jobs.lease import Lease, LeaseLost
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, Status
-from jobs.stages import Stages
+from jobs.stages import BuildBroken, Stages
 from jobs.stopping import WorkerStops
 from simservice.api.errors import SecretStoreUnavailable
 
@@ -28,7 +29,7 @@ REDIS_TRIED_EVERY_SECONDS = 1.0
 BUILD_UNAVAILABLE = Outcome(
     status=Status.FAILED,
     error_code="build_unavailable",
-    reason="No build serves the channel and branch that the job asks for.",
+    reason="No build is available for the channel and branch that the job asks for.",
 )
 # Neither the input's fault nor a loss that another attempt could make good.
 CREDENTIALS_LOST = Outcome(
@@ -47,29 +48,31 @@ def execute(job: Job) -> None:
         except LeaseLost:
             logger.warning("job %s attempt %s was taken away", job.pk, job.attempt)
         except WorkerStops:
-            give_back(job, lease)
+            give_back(job, lease, reason="its worker was stopped")
+        except BuildBroken:
+            give_back(job, lease, reason="the build broke while the job ran")
         except (DatabaseError, artifacts.NotStored):
             # The lease runs out, and the sweep gives the job to another attempt.
             logger.exception("job %s attempt %s is given up: nothing can be kept", job.pk, job.attempt)
 
 
-def give_back(job: Job, lease: Lease) -> None:
+def give_back(job: Job, lease: Lease, *, reason: str) -> None:
     """Put the job back into the queue at once, so that nobody has to wait for the lease to run out."""
     with suppress(LeaseLost):
-        lease.insist(lambda: lifecycle.hand_back(copy(job), reason=f"{job.worker} was stopped"))
-    logger.info("job %s attempt %s is given back: the worker stops", job.pk, job.attempt)
+        lease.insist(lambda: lifecycle.hand_back(copy(job), reason=reason))
+    logger.info("job %s attempt %s is given back: %s", job.pk, job.attempt, reason)
 
 
 def end(job: Job, lease: Lease) -> None:
     """Run the attempt and end the job as it went, or as our own error.
 
-    Raises LeaseLost, WorkerStops, NotStored or a database error.
+    Raises LeaseLost, WorkerStops, BuildBroken, NotStored or a database error.
     """
     stored: list[Artifact] = []
     try:
         outcome = attempt(job, lease, stored)
         lease.insist(lambda: conclude(job, outcome, stored))
-    except (LeaseLost, WorkerStops, DatabaseError, artifacts.NotStored):
+    except (LeaseLost, WorkerStops, BuildBroken, DatabaseError, artifacts.NotStored):
         artifacts.discard(stored)
         raise
     except Exception:
@@ -95,15 +98,21 @@ def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
 def attempt(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
     """Run the simulator and return how the job ends; what it leaves is put into `stored`.
 
-    Raises LeaseLost, WorkerStops or a database error.
+    A build that cannot be run is marked as broken, and a job that has not started runs on the next one.
+
+    Raises LeaseLost, WorkerStops, BuildBroken for a job that has started, or a database error.
     """
-    build = builds.resolve(job)
-    if build is None:
-        return BUILD_UNAVAILABLE
     secrets = fetch_credentials(job, lease) if job.has_credentials else None
     if job.has_credentials and secrets is None:
         return CREDENTIALS_LOST
-    return Stages(job, build, lease, secrets=secrets, stored=stored).run()
+    while (build := builds.resolve(job)) is not None:
+        try:
+            return Stages(job, build, lease, secrets=secrets, stored=stored).run()
+        except BuildBroken as error:
+            builds.mark_broken(build, f"{error} (on {socket.gethostname()})")
+            if job.status != Status.STARTING:
+                raise
+    return BUILD_UNAVAILABLE
 
 
 def fetch_credentials(job: Job, lease: Lease) -> GameCredentials | None:

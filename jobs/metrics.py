@@ -8,8 +8,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
-from jobs import forecast, lifecycle, queue, retention
-from jobs.models import HELD, WAITING, Job, Priority
+from jobs import builds, forecast, lifecycle, queue, retention
+from jobs.models import HELD, WAITING, Build, Job, Priority
 from jobs.simulator import layers
 from simservice import presence
 
@@ -33,7 +33,7 @@ class QueueCollector(Collector):
 
 
 def database_gauges() -> list[GaugeMetricFamily]:
-    """Return what the database knows of unfinished jobs, and of expired ones. Six queries."""
+    """Return what the database knows of unfinished jobs, and of expired ones and broken builds. Seven queries."""
     held = Job.objects.filter(status__in=HELD)
     stalled = held.filter(lifecycle.LEASE_EXPIRED).count()
     return [
@@ -43,6 +43,7 @@ def database_gauges() -> list[GaugeMetricFamily]:
         gauge("leases_stalled", "Held jobs whose worker stopped renewing its lease.", stalled),
         gauge("jobs_unannounced", "Pending jobs whose announcement was lost.", queue.unannounced().count()),
         gauge("jobs_uncleared", "Jobs whose files should have been removed.", retention.overdue().count()),
+        gauge("builds_broken", "Builds that a worker found broken.", Build.objects.filter(builds.BROKEN).count()),
     ]
 
 

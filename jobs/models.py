@@ -66,11 +66,16 @@ class Build(models.Model):
     # How the bundled profiles fared, null when none were checked.
     ci = models.JSONField(null=True)
     created_at = models.DateTimeField()
+    # Since when no job runs on it, and why a worker decided that; empty if an operator or the retention did.
     withdrawn_at = models.DateTimeField(null=True, blank=True)
+    broken_reason = models.CharField(max_length=500, blank=True, default="", db_default="")
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["git_branch", "commit"], name="build_commit_unique"),
+            models.CheckConstraint(
+                condition=Q(broken_reason="") | Q(withdrawn_at__isnull=False), name="build_broken_is_withdrawn"
+            ),
         ]
         indexes = [
             models.Index(

@@ -4,18 +4,19 @@ import io
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
+from itertools import islice
 from typing import BinaryIO
 
 from jobs import artifacts, runner
 from jobs.models import Artifact, Job
 from jobs.scrubbing import Scrubber
-from jobs.simulator import command, reports
+from jobs.simulator import command, messages, reports
 from jobs.simulator.reports import BrokenReport, Report
 from jobs.simulator.sandbox import PrivateDirectory, UnsafeProduct, open_product
 
 logger = logging.getLogger(__name__)
 
-STDERR_TAIL_BYTES = 16 << 10
+VERSION_WITHIN_LINES = 20
 Opener = Callable[[], BinaryIO | None]
 LOGS = {Artifact.Kind.STDOUT_LOG: "stdout", Artifact.Kind.STDERR_LOG: "stderr"}
 
@@ -49,10 +50,24 @@ class Outputs:
                 return None
 
     def complaint(self) -> str | None:
-        """Return the simulator's own last error message."""
-        with self.directory.log("stderr").open("rb") as log:
-            log.seek(max(0, log.seek(0, io.SEEK_END) - STDERR_TAIL_BYTES))
-            return reports.failure_message(self.scrubber.text(log.read().decode(errors="replace")))
+        """Return why the simulator failed, in its own words."""
+        return messages.failure_message(self.lines("stderr"))
+
+    def warnings(self) -> list[str]:
+        """Return what the simulator warned of: on stderr, on stdout and in its report."""
+        reported = map(self.scrubber.text, self.report.warnings if self.report else ())
+        printed = messages.printed_warnings(self.lines("stdout"))
+        return messages.distinct([*messages.warnings(self.lines("stderr")), *printed, *reported])
+
+    def version(self) -> str | None:
+        """Return the version that the simulator printed; None if it printed none at the beginning."""
+        found = command.parse_version_line("\n".join(islice(self.lines("stdout"), VERSION_WITHIN_LINES)))
+        return found.simc_version if found else None
+
+    def lines(self, stream: str) -> Iterator[str]:
+        """Yield the lines that the simulator printed, as far as they are kept."""
+        with self.directory.log(stream).open(encoding="utf-8", errors="replace", newline="\n") as log:
+            yield from map(self.scrubber.text, log)
 
     def store(self, *, ran: str) -> Iterator[Artifact]:
         """Store everything worth keeping, one by one, and yield the rows, not yet saved; `ran` is the input.

@@ -6,12 +6,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from jobs import runner
+from jobs import builds, runner
 from jobs.models import Build
 from jobs.profiles.grammar import tokens
 from jobs.profiles.policy import Refusal, Rules
 from jobs.run_directories import private_directory
 from jobs.simulator import command, reports
+from jobs.simulator.command import BuildVersion
 from jobs.simulator.process import SimulatorNotStarted
 from jobs.simulator.sandbox import NotRunnable, PrivateDirectory, UnsafeProduct, open_product, require_runnable
 
@@ -49,9 +50,7 @@ def register(
         readable_paths=readable_paths(executable, readable, profiles),
         profiles_path="" if profiles is None else str(profiles.resolve()),
     )
-    version = command.parse_version_line(probe(build))
-    if version is None:
-        raise UnusableBuild(f"{executable} ran, but printed no version line.")
+    version = version_of(build)
     facts: dict[str, Any] = {
         "simc_version": version.simc_version,
         "wow_version": version.wow_version or "",
@@ -65,7 +64,27 @@ def register(
     if profiles is not None:
         facts |= check_profiles(build, profiles)
     recorded, _ = Build.objects.update_or_create(git_branch=origin.git_branch, commit=origin.commit, defaults=facts)
+    # What a worker found broken has just been probed; what an operator withdrew stays so.
+    if builds.restore(Build.objects.filter(builds.BROKEN, pk=recorded.pk)):
+        recorded.refresh_from_db()
     return recorded
+
+
+def require_as_registered(build: Build) -> None:
+    """Raise UnusableBuild unless a build runs here and is of the version that was registered."""
+    version = version_of(build).simc_version
+    if version != build.simc_version:
+        raise UnusableBuild(f"It was registered as {build.simc_version} and is now {version}; register it again.")
+
+
+def version_of(build: Build) -> BuildVersion:
+    """Return what a build's version line tells. Raises UnusableBuild."""
+    printed = probe(build)
+    version = command.parse_version_line(printed)
+    if version is None:
+        said = f" It said: {printed.splitlines()[-1]}" if printed else ""
+        raise UnusableBuild(f"{build.executable} ran, but printed no version line.{said}")
+    return version
 
 
 def readable_paths(executable: Path, readable: Iterable[Path], profiles: Path | None) -> list[str]:
@@ -77,7 +96,7 @@ def readable_paths(executable: Path, readable: Iterable[Path], profiles: Path | 
 
 
 def probe(build: Build) -> str:
-    """Return what a build prints when asked for its version in the sandbox. Raises UnusableBuild."""
+    """Return all that a build prints when asked for its version in the sandbox. Raises UnusableBuild."""
     printed: list[str] = []
     try:
         require_runnable(Path(build.executable), readable=[Path(path) for path in build.readable_paths])
@@ -88,7 +107,7 @@ def probe(build: Build) -> str:
                 directory=directory,
                 threads=1,
                 seconds=PROBE_SECONDS,
-                on_line=lambda stream, text: printed.append(text) if stream == "stdout" else None,
+                on_line=lambda _, text: printed.append(text),
             )
             with process:
                 ended = process.wait(PROBE_SECONDS)

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Literal, TypeVar, cast
 from jobs import variants
 from jobs.multistage import Plan, Stage, beaten
 from jobs.profiles.analysis import Analysis
-from jobs.simulator import csv_report, reports
+from jobs.simulator import csv_report, messages, reports
 from jobs.simulator.reports import Player, Profileset, Report, Statistics
 
 T = TypeVar("T", Player, Profileset)
@@ -26,6 +26,7 @@ class Results:
         self.culled: set[str] = set()
         self.stages: list[dict[str, Any]] = []
         self.report: Report | None = None
+        self.warnings: list[str] = []
 
     @property
     def left(self) -> int:
@@ -40,6 +41,10 @@ class Results:
         if report is not None:
             self.report = merged(self.report, report) if self.report else report
 
+    def warn(self, warnings: Iterable[str]) -> None:
+        """Take what a stage's simulator warned of."""
+        self.warnings = messages.distinct([*self.warnings, *warnings])
+
     def cull(self, report: Report) -> None:
         """Leave out what a stage showed to be beaten; the stage's report is the one taken last."""
         out = beaten(report.profilesets) & self.expected
@@ -52,7 +57,8 @@ class Results:
             return None
         stages = self.stages if self.plan.enabled else []
         multistage = {"enabled": self.plan.enabled, "reason": self.plan.reason, "stages": stages}
-        return reports.summarise(self.report, metric=self.metric, multistage=multistage, partial=partial)
+        summary = reports.summarise(self.report, metric=self.metric, multistage=multistage, partial=partial)
+        return {**summary, "warnings": self.warnings} if self.warnings else summary
 
     def table(self) -> BinaryIO | None:
         """Make the CSV table over all stages; None without any report."""

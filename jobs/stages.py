@@ -3,13 +3,15 @@
 import logging
 import math
 import time
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal, cast
 
 from django.db import Error as DatabaseError
 from django.db.models.functions import Now
 
-from jobs import artifacts, builds, lifecycle, multistage, runner, verdict, vetting
+from jobs import artifacts, builds, lifecycle, multistage, registration, runner, verdict, vetting
 from jobs.budget import Budget
 from jobs.credentials import GameCredentials
 from jobs.lease import Lease, LeaseLost
@@ -23,12 +25,19 @@ from jobs.results import Results
 from jobs.run_directories import private_directory
 from jobs.scrubbing import scrubber_of
 from jobs.simulator import command
-from jobs.simulator.process import Ended
-from jobs.simulator.sandbox import PrivateDirectory
+from jobs.simulator.process import Ended, NotExecutable, SimulatorProcess
+from jobs.simulator.sandbox import NotRunnable, PrivateDirectory, require_runnable
 from jobs.stopping import WorkerStops
 from jobs.watching import Watcher
 
 logger = logging.getLogger(__name__)
+
+# A file that an operator replaces is missing or busy for a moment.
+SECOND_START_SECONDS = 1.0
+
+
+class BuildBroken(Exception):
+    """The build's program cannot be run here; the message says why."""
 
 
 class Stages:
@@ -52,7 +61,7 @@ class Stages:
     def run(self) -> Outcome:
         """Run stage after stage until one does not complete, and return how the job ends.
 
-        Raises LeaseLost, WorkerStops or a database error.
+        Raises LeaseLost, WorkerStops, BuildBroken or a database error.
         """
         for stage in self.plan.stages:
             outcome = self.stopped_before(stage) or self.run_stage(stage)
@@ -116,7 +125,34 @@ class Stages:
         )
 
     def simulate(self, stage: Stage, arguments: list[str], *, directory: PrivateDirectory) -> Ended:
-        """Run one simulator process to its end and record it. Raises LeaseLost."""
+        """Run one simulator process to its end and record it. Raises LeaseLost or BuildBroken."""
+        with closing(self.start(arguments, directory=directory)) as process:
+            started = time.monotonic()
+            run = lifecycle.start_run(self.job, build=self.build, stage=stage.number)
+            if run is None:
+                raise LeaseLost(self.job.pk)
+            ended = self.watcher.watch(process, started=started)
+        self.lease.insist(lambda: record_end(run, ended))
+        if ended.exit_status in verdict.NO_PROGRAM and ended.stopped_for is None:
+            self.require_answer()
+        return ended
+
+    def start(self, arguments: list[str], *, directory: PrivateDirectory) -> SimulatorProcess:
+        """Start a simulator process. Raises LeaseLost, or BuildBroken if its file fails twice."""
+        try:
+            return self.start_once(arguments, directory=directory)
+        except (NotRunnable, NotExecutable) as error:
+            logger.warning("job %s: build %s did not start and is tried again: %s", self.job.pk, self.build, error)
+        self.lease.lost.wait(SECOND_START_SECONDS)
+        self.lease.require()
+        try:
+            return self.start_once(arguments, directory=directory)
+        except (NotRunnable, NotExecutable) as error:
+            raise BuildBroken(str(error)) from error
+
+    def start_once(self, arguments: list[str], *, directory: PrivateDirectory) -> SimulatorProcess:
+        """Start a simulator process. Raises NotRunnable, or SimulatorNotStarted also for faults of the sandbox."""
+        require_runnable(Path(self.build.executable), readable=[Path(path) for path in self.build.readable_paths])
         process = runner.simulator(
             self.build,
             arguments,
@@ -127,14 +163,15 @@ class Stages:
             on_line_end=self.watcher.on_line_end,
             proxy=runner.game_api_proxy(self.job) if self.job.has_credentials else None,
         )
-        with process:
-            started = time.monotonic()
-            run = lifecycle.start_run(self.job, build=self.build, stage=stage.number)
-            if run is None:
-                raise LeaseLost(self.job.pk)
-            ended = self.watcher.watch(process, started=started)
-        self.lease.insist(lambda: record_end(run, ended))
-        return ended
+        process.start()
+        return process
+
+    def require_answer(self) -> None:
+        """Raise BuildBroken unless the build tells its version; what a job gives it has no part in that."""
+        try:
+            registration.version_of(self.build)
+        except registration.UnusableBuild as error:
+            raise BuildBroken(str(error)) from error
 
     def judge(self, stage: Stage, ended: Ended, outputs: Outputs, *, profilesets: int) -> Outcome:
         """Judge an ended process by its end and what it left, and take in its report."""
@@ -142,9 +179,20 @@ class Stages:
         expected = profilesets if self.analysis.reports_all else 0
         judged = verdict.judge(self.job, ended, report=report, profilesets=expected, complaint=outputs.complaint())
         self.results.take(stage, report)
+        self.results.warn([*self.version_warnings(outputs), *outputs.warnings()])
         if report is not None and judged.status == Status.COMPLETED and not stage.is_last:
             self.results.cull(report)
         return self.billed(replace(judged, exit_code=verdict.exit_code(ended)), stopped_for=ended.stopped_for)
+
+    def version_warnings(self, outputs: Outputs) -> list[str]:
+        """Return a warning if the simulator is of another version than its build: its file has been replaced."""
+        version, registered = outputs.version(), self.build.simc_version
+        if version in (None, registered):
+            return []
+        logger.error(
+            "build %s was registered as %s and is now %s: register it again", self.build, registered, version
+        )
+        return [f"The simulator is version {version}; its build was registered as version {registered}."]
 
     def billed(self, outcome: Outcome, *, stopped_for: str | None) -> Outcome:
         """Return an outcome with what the attempt's processes used and found out so far."""

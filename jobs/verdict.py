@@ -26,12 +26,14 @@ FLOODS = {
 }
 # The simulator's own handler for a segmentation fault ends with this status (simulator-cli, 3.4).
 CRASH_STATUS = 11
+# A shell's and the dynamic loader's words for a program that cannot be run: simulators never end so themselves.
+NO_PROGRAM = (126, 127)
 MEMORY_LIMIT = "memory_limit"
 NOTHING_TO_SIMULATE = "nothing to sim"
 
 
 def judge(job: Job, ended: Ended, *, report: Report | None, profilesets: int, complaint: str | None) -> Outcome:
-    """Judge an ended process by its end, its report, which should have so many profilesets, and its last error.
+    """Judge an ended process by its end, its report, which should have so many profilesets, and its complaint.
 
     The outcome has its status, code and reason; what was used is for the caller to add.
     """
@@ -51,7 +53,7 @@ def judge(job: Job, ended: Ended, *, report: Report | None, profilesets: int, co
     lacking = profilesets - len(report.profilesets)
     # Where nobody does any damage, reports leave the profilesets out as they do failed ones.
     if lacking > 0 and report.players[0].dps.mean > 0:
-        told = complaint or next(reversed(report.errors), None)
+        told = complaint or next(iter(report.errors), None)
         return incomplete(lacking, profilesets, told=told)
     return Outcome(status=Status.COMPLETED)
 

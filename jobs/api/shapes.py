@@ -314,6 +314,7 @@ class Summary(TypedDict):
     actors: NotRequired[Annotated[Actors, "There when the profile has more than one actor"]]
     iterations: NotRequired[Annotated[Count, "Iterations done; there for a single pass only"]]
     partial: NotRequired[Annotated[Literal[True], "There when the run was stopped early"]]
+    warnings: NotRequired[Annotated[list[str], Rule(maxItems=20), "What the simulator warned of, each text once"]]
 
 
 class ArtifactFile(TypedDict):

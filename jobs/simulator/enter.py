@@ -6,6 +6,7 @@ argument is one JSON document, written by `jobs.simulator.sandbox`.
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -53,6 +54,9 @@ BIND_TCP, CONNECT_TCP = 1 << 0, 1 << 1
 SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
 # The first Landlock version that restricts signals.
 LANDLOCK_SCOPES_SIGNALS = 6
+
+# Reasons of exec(2) that lie in the machine or the limits, not in the file.
+SHORTAGES = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.E2BIG)
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -357,13 +361,18 @@ def enter(specification: dict[str, Any]) -> NoReturn:
     try:
         announce(first_stage, *give_up_rights(specification))
         reset_signals()
+    except (RightsRemain, OSError) as error:
+        refuse(first_stage, str(error))
+    try:
         os.execve(command[0], command, specification["environment"])  # noqa: S606 - becomes the simulator
-    except RightsRemain as error:
-        first_stage.send(json.dumps({"error": str(error)}).encode())
-        sys.exit(1)
     except OSError as error:
-        first_stage.send(json.dumps({"error": f"{command[0]}: {error}"}).encode())
-        sys.exit(1)
+        refuse(first_stage, f"{command[0]}: {error.strerror}", file_fault=error.errno not in SHORTAGES)
+
+
+def refuse(first_stage: socket.socket, why: str, *, file_fault: bool = False) -> NoReturn:
+    """Tell the first stage why there is no simulator, and whether its file is at fault, and end."""
+    first_stage.send(json.dumps({"error": why, "file_fault": file_fault}).encode())
+    sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -361,7 +361,8 @@ class Supervisor:
         if "layers" in self.said and "error" not in self.said:
             self.tell({"started": self.said["layers"]}, descriptor=self.listener)
         else:
-            self.tell({"failed": self.said.get("error", "the sandbox could not be set up")})
+            failed = self.said.get("error", "the sandbox could not be set up")
+            self.tell({"failed": failed, "file_fault": self.said.get("file_fault", False)})
 
     def obey(self, order: bytes) -> None:
         """Interrupt the simulator, or kill all processes; no message means that the worker has died."""

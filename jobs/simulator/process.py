@@ -41,6 +41,10 @@ class SimulatorNotStarted(Exception):
     """The simulator could not be started; the message says what failed."""
 
 
+class NotExecutable(SimulatorNotStarted):
+    """The sandbox was ready, but the kernel refused to run the simulator's file."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """The limits of one simulator.
@@ -173,12 +177,13 @@ class SimulatorProcess:
             self._launch()
             message = self._receive(START_SECONDS) or {"failed": f"not started after {START_SECONDS:.0f} s"}
             if "started" not in message:
-                raise SimulatorNotStarted(message.get("failed", "the launcher ended"))
+                kind = NotExecutable if message.get("file_fault") else SimulatorNotStarted
+                raise kind(message.get("failed", "the launcher ended"))
             self.layers = message["started"]
             self._serve_exit()
         except SimulatorNotStarted as error:
             self.close()
-            raise SimulatorNotStarted(f"{error}{self._last_words()}") from None
+            raise type(error)(f"{error}{self._last_words()}") from None
         except BaseException:
             self.close()
             raise

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Literal
 
+from jobs.simulator import messages
+
 _LISTED_RESULTS = 200
 _NAME_LENGTH = 300
 _TALENTS_LENGTH = 2_000
@@ -31,7 +33,7 @@ _GEAR_SLOTS = (
 # All the summary is made of. Everything else is dropped while the text is parsed: it is most of a report.
 _KEPT_KEYS = frozenset(
     (
-        "sim", "options", "iterations", "logs", "level", "message",
+        "sim", "options", "iterations", "logs", "level", "message", "notifications",
         "players", "name", "talents", "gear", "encoded_item", "ilevel", "collected_data", "dps",
         "profilesets", "results", "metrics", "statistics", "raid_dps",
         "mean", "mean_std_dev", "mean_stddev", "std_dev", "stddev", "min", "max",
@@ -95,6 +97,8 @@ class Report:
     """The baseline's, as really done."""
     errors: tuple[str, ...]
     """Messages the simulator itself calls severe; none where it does not grade them (before August 2025)."""
+    warnings: tuple[str, ...] = ()
+    """What it remarked without failing."""
 
 
 def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1) -> Report:
@@ -116,6 +120,7 @@ def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1) -> Report:
         raid_dps=_sample(_object(_object(sim, "statistics"), "raid_dps")),
         iterations=int(_number(_object(sim, "options"), "iterations")),
         errors=tuple(_severe_messages(document)),
+        warnings=tuple(messages.reported_messages(document)),
     )
 
 
@@ -143,23 +148,6 @@ def summarise(
     if partial:
         summary["partial"] = True
     return summary
-
-
-_ERROR_LINE = re.compile(r"(?:Error: |ERROR! )(?P<message>.*\S)")
-# Folders in front of a file's name, where a path begins: a list of ids such as 1/2/3 is none.
-_FOLDERS = re.compile(r"(?:(?<=[\s'\"(])|^)(?:/[^/\s'\"]+)*/(?=[^/\s'\"])")
-
-
-def failure_message(stderr_tail: str) -> str | None:
-    """Return the last error the simulator itself reported, without its prefix (simulator-cli, section 3.3).
-
-    Safe to show: one line of at most 500 printable characters, with the folders taken off absolute paths.
-    """
-    for line in reversed(re.split(r"[\r\n]+", stderr_tail)):
-        if match := _ERROR_LINE.match(line):
-            message = _FOLDERS.sub("", match["message"][: 2 * _MESSAGE_LENGTH])
-            return _printable(message)[:_MESSAGE_LENGTH] or None
-    return None
 
 
 def _keep_used(entry: dict[str, Any]) -> dict[str, Any]:
@@ -342,7 +330,3 @@ def _name(text: str) -> str:
 def _clean(text: str) -> str:
     """Replace what PostgreSQL's jsonb cannot store: NUL and lone surrogates."""
     return re.sub("[\x00\ud800-\udfff]", "\ufffd", text)
-
-
-def _printable(text: str) -> str:
-    return "".join(character for character in text if character.isprintable())

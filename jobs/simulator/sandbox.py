@@ -447,6 +447,9 @@ def require_runnable(executable: Path, *, readable: Sequence[Path]) -> None:
     visible = [path.resolve() for path in (*map(Path, SYSTEM_PATHS), *readable)]
     if not any(target.is_relative_to(path) for path in visible):
         raise NotRunnable(f"{executable} leads to {target}, which is outside of what the build may read")
+    missing = next((path for path in readable if not os.access(path, os.F_OK)), None)
+    if missing is not None:
+        raise NotRunnable(f"{missing} is missing or out of reach, and the build may need it")
     closed = closed_path([target, *readable]) if os.geteuid() == 0 else None
     if closed is not None:
         raise NotRunnable(

@@ -31,11 +31,12 @@ def built(day: int, hour: int = 6) -> Build:
         ("nightly", [(10, 6), (17, 6), (17, 23), (18, 1)], (17, 23)),
         ("nightly", [(10, 6), (14, 6), (18, 1)], (14, 6)),
         ("nightly", [(17, 23), (18, 0)], (17, 23)),
-        ("nightly", [(18, 1)], None),
+        ("nightly", [(18, 9), (18, 1)], (18, 1)),
         ("weekly", [(10, 6), (15, 23), (16, 0), (17, 6), (18, 1)], (16, 0)),
         ("weekly", [(9, 6), (14, 6), (15, 23)], (15, 23)),
         ("weekly", [(2, 6)], (2, 6)),
         ("weekly", [(17, 6)], (17, 6)),
+        ("weekly", [(25, 6), (19, 6)], (19, 6)),
         ("latest", [], None),
         ("weekly", [], None),
     ],
@@ -67,8 +68,9 @@ def test_a_pin_comes_before_the_channel_and_gives_way_when_it_is_gone() -> None:
 
 
 def old_build() -> Build:
-    """Return a build past its retention, beside a newer one of its branch."""
+    """Return a build past its retention, beside newer ones of its branch that all channels mean."""
     BuildFactory.create()
+    BuildFactory.create(created_at=timezone.now() - timedelta(days=10))
     build: Build = BuildFactory.create(created_at=timezone.now() - timedelta(days=100))
     return build
 

@@ -197,6 +197,14 @@ def test_the_simulators_complaint_does_not_show_them(tmp_path: Path) -> None:
     assert (job.error_code, job.status_reason) == ("simulation_error", f"bad key {MARK}")
 
 
+def test_warnings_do_not_show_them_in_any_spelling(tmp_path: Path) -> None:
+    escaped = "".join(f"\\u{ord(character):04x}" for character in PAIR.client_secret)
+    report = json.dumps({**REPORT, "notifications": ["bad key KEY"]}).replace("KEY", escaped)
+    says = f"print('Warning: key ' + {PAIR.client_secret!r}, file=sys.stderr)"
+    job = execute(secret_job(f"{says}\nopen('report.json', 'w').write({report!r})", tmp_path))
+    assert (job.summary or {})["warnings"] == [f"Warning: key {MARK}", f"bad key {MARK}"]
+
+
 def test_the_followed_output_does_not_show_them(tmp_path: Path) -> None:
     seen: list[str] = []
 

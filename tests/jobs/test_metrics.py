@@ -10,11 +10,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from redis.exceptions import RedisError
 
+from jobs import builds
 from jobs.metrics import QueueCollector
 from jobs.models import Job, Priority
 from simservice import presence
 from simservice.localstack.redis_server import free_port
-from tests.factories import make_job, make_running_job
+from tests.factories import BuildFactory, make_job, make_running_job
 
 
 def told() -> dict[str, Any]:
@@ -30,6 +31,7 @@ def test_the_gauges_tell_the_queue_and_the_workers() -> None:
     make_job(priority=Priority.HIGH)
     stalled = make_running_job()
     make_running_job()
+    builds.mark_broken(BuildFactory.create(), "gone")
     Job.objects.filter(pk=stalled.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
     presence.report("sim@here", slots=3, layers=["landlock", "seccomp"])
     gauges = told()
@@ -42,6 +44,7 @@ def test_the_gauges_tell_the_queue_and_the_workers() -> None:
         "leases_stalled": 1,
         "jobs_unannounced": 1,
         "jobs_uncleared": 0,
+        "builds_broken": 1,
         "workers": 1,
         "slots": 3,
         "sandbox_missing.file_system_view": 0,
@@ -55,10 +58,10 @@ def test_the_gauges_tell_the_queue_and_the_workers() -> None:
 
 
 @pytest.mark.django_db
-def test_a_scrape_asks_six_questions() -> None:
+def test_a_scrape_asks_seven_questions() -> None:
     with CaptureQueriesContext(connection) as queries:
         told()
-    assert len(queries) == 6
+    assert len(queries) == 7
 
 
 @pytest.mark.django_db(transaction=True)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from jobs.simulator.reports import (
     BrokenReport,
     Report,
-    failure_message,
     read_report,
     summarise,
 )
@@ -289,40 +288,3 @@ def test_any_json_in_any_place_is_refused_or_gives_a_summary_jsonb_can_store(
     result = summarise(report, metric="raid_dps", multistage=SINGLE_PASS, partial=True)
     stored = json.dumps(result, allow_nan=False, ensure_ascii=False).encode()
     assert b"\\u0000" not in stored.replace(b"\\\\", b"")
-
-
-class TestFailureMessage:
-    def test_is_the_last_error_without_its_prefix(self) -> None:
-        stderr = "Warning: a\nError: first\nError: Option 'threads' with value 'x': Could not parse\nbye\n"
-        assert failure_message(stderr) == "Option 'threads' with value 'x': Could not parse"
-
-    def test_of_a_profileset(self) -> None:
-        stderr = "ERROR! Profileset 'a' Setup failure: Unexpected parameter 'b'\r\n"
-        assert failure_message(stderr) == "Profileset 'a' Setup failure: Unexpected parameter 'b'"
-
-    @pytest.mark.parametrize("stderr", ["", "Warning: x", "Error:", "Error: \x01", "an Error: x"])
-    def test_without_an_error_is_none(self, stderr: str) -> None:
-        assert failure_message(stderr) is None
-
-    def test_control_characters_are_removed(self) -> None:
-        assert failure_message("Error: a\x1b\x00\u202e\ud800b\tc") == "abc"
-
-    def test_is_cut(self) -> None:
-        assert len(failure_message("Error: " + "x" * 9999) or "") == 500
-
-    @pytest.mark.parametrize(
-        ("message", "shown"),
-        [
-            ("Unable to open '/srv/runs/12/profile.simc'", "Unable to open 'profile.simc'"),
-            ("/a/b.simc: no", "b.simc: no"),
-            ("item hat,bonus_id=7187/1498/6935", "item hat,bonus_id=7187/1498/6935"),
-            ("actions+=/frost_bolt", "actions+=/frost_bolt"),
-        ],
-    )
-    def test_folders_are_not_told(self, message: str, shown: str) -> None:
-        assert failure_message(f"Error: {message}") == shown
-
-    @given(st.text())
-    def test_any_text_is_survived(self, text: str) -> None:
-        message = failure_message(f"{text}\nError: {text}")
-        assert message is None or message.isprintable()

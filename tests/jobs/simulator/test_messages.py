@@ -1,0 +1,113 @@
+"""What of the simulator's words is shown: the first cause of a failure, and its warnings."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.simulator.messages import failure_message, printed_warnings, reported_messages, warnings
+
+UNKNOWN = "Warning: Unknown option 'json3' with value 'o3.json', ignoring"
+NO_LIST = "Player 'Frosty' uses call_action_list with unknown action list nolist"
+NO_ITEM = "Unable to initialize item 'inactive' base data on player 'X'"
+BAD_SET = "Profileset 'a' Setup failure: Unexpected parameter 'b'"
+BAD_HASH = "Initialization error: Player 'X': Hash 'G': Not enough characters."
+SETUP = "Simulation has been canceled during player setup! (thread=0)"
+
+
+def message_of(stderr: str) -> str | None:
+    return failure_message(stderr.split("\n"))
+
+
+class TestFailureMessage:
+    @pytest.mark.parametrize(
+        ("stderr", "cause"),
+        [
+            ("Warning: a\nError: first\nError: second\nbye\n", "first"),
+            (f"ERROR! {BAD_SET}\n", BAD_SET),
+            (f"Error: {NO_LIST}\nError: Canceled\n", NO_LIST),
+            (f"{UNKNOWN}\n{NO_LIST}\n{SETUP}\nError: Canceled\n", NO_LIST),
+            (f"Trivial: not verified\nSevere: {NO_LIST}\nTrivial: {SETUP}\nError: Canceled\n", NO_LIST),
+            (f"\n{NO_ITEM}\n\n{SETUP}{' ' * 20}\n", NO_ITEM),
+            (f"Error: {BAD_HASH}", BAD_HASH),
+            (f"{UNKNOWN}\nError: Canceled\n", "The simulator cancelled the run and did not say why."),
+        ],
+        ids=["two errors", "2020", "error", "remark", "graded", "no error line", "2026", "no cause"],
+    )
+    def test_is_the_first_cause(self, stderr: str, cause: str) -> None:
+        assert message_of(stderr) == cause
+
+    @pytest.mark.parametrize("stderr", ["", "Warning: x", "Error:", "Error: \x01", "an Error: x", NO_LIST])
+    def test_without_an_error_is_none(self, stderr: str) -> None:
+        assert message_of(stderr) is None
+
+    def test_control_characters_are_removed(self) -> None:
+        assert message_of("Error: a\x1b\x00\u202e\ud800b\tc") == "abc"
+
+    def test_is_cut(self) -> None:
+        assert len(message_of("Error: " + "x" * 9999) or "") == 500
+
+    @pytest.mark.parametrize(
+        ("message", "shown"),
+        [
+            ("Unable to open '/srv/runs/12/profile.simc'", "Unable to open 'profile.simc'"),
+            ("/a/b.simc: no", "b.simc: no"),
+            ("item hat,bonus_id=7187/1498/6935", "item hat,bonus_id=7187/1498/6935"),
+            ("actions+=/frost_bolt", "actions+=/frost_bolt"),
+        ],
+    )
+    def test_folders_are_not_told(self, message: str, shown: str) -> None:
+        assert message_of(f"Error: {message}") == shown
+
+    @given(st.text())
+    def test_any_text_is_survived(self, text: str) -> None:
+        message = message_of(f"{text}\nError: {text}")
+        assert message is None or message.isprintable()
+
+
+class TestWarnings:
+    def test_are_what_stderr_says_beside_errors_and_interrupts(self) -> None:
+        stderr = [
+            UNKNOWN,
+            "[the line above came 3 times in a row]",
+            "Trivial: Implementation Not Yet Verified: x",
+            "sim_signal_handler: Interrupt! Iteration=695 Seed=53 TargetHealth=61",
+            " ProfileSet=sapphire_power_0",
+            "Simulation has been canceled after 696 iterations! (thread=0)    ",
+            "Error: no",
+            "",
+            "  Item 'hat' is ignored\t",
+        ]
+        assert warnings(stderr) == [UNKNOWN, "Implementation Not Yet Verified: x", "Item 'hat' is ignored"]
+
+    def test_come_once_each_and_at_most_twenty(self) -> None:
+        assert warnings(["Warning: a", "Trivial: Warning: a", "Warning: a "]) == ["Warning: a"]
+        assert warnings(f"w{number}" for number in range(99)) == [f"w{number}" for number in range(20)]
+
+    def test_are_cut_and_cleaned(self) -> None:
+        assert warnings(["\x1b[31mx\x00\ud800" + "y" * 999]) == ["[31mx" + "y" * 495]
+
+    def test_of_stdout_are_only_its_marked_lines(self) -> None:
+        assert printed_warnings(["DPS Ranking:", UNKNOWN, f"Moderate: {UNKNOWN}"]) == [UNKNOWN]
+
+    @pytest.mark.parametrize(
+        ("document", "expected"),
+        [
+            (
+                {"logs": [{"level": "trivial", "message": UNKNOWN}, {"level": "trivial", "message": SETUP}]},
+                [UNKNOWN],
+            ),
+            ({"notifications": [UNKNOWN, 5, UNKNOWN]}, [UNKNOWN]),
+            ({"logs": [{"message": 5}, {}], "notifications": "none"}, []),
+            ({}, []),
+        ],
+    )
+    def test_of_reports_come_from_either_layout(self, document: dict[str, Any], expected: list[str]) -> None:
+        assert reported_messages(document) == expected
+
+    @given(st.lists(st.text()))
+    def test_any_lines_give_few_short_printable_warnings(self, lines: list[str]) -> None:
+        found = warnings(lines)
+        assert len(found) == len(set(found)) <= 20
+        assert all(text and text.isprintable() and len(text) <= 500 for text in found)

@@ -1,0 +1,313 @@
+"""Builds that break after they were registered: what becomes of their jobs, and what operators are told."""
+
+import logging
+import shutil
+import socket
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client as HttpClient
+from django.utils import timezone
+from pytest_django import Settings
+
+from clients.models import ApiKey
+from jobs import builds, execution, registration, stages
+from jobs.lifecycle import Outcome
+from jobs.models import Build, Job, Run
+from jobs.multistage import Stage
+from jobs.simulator.process import SimulatorNotStarted, SimulatorProcess
+from tests.concurrency import at_once
+from tests.conftest import Api
+from tests.dashboard.browsing import browser_of
+from tests.factories import make_job, make_member
+from tests.jobs.simulators import LEAVE_REPORT, claim, make_stand_in, run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ANSWERS = 'if "display_build=2" in sys.argv: sys.exit(print("SimulationCraft 1120-01"))'
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try a build that does not start a second time at once."""
+    monkeypatch.setattr(stages, "SECOND_START_SECONDS", 0.0)
+
+
+def stand_in(parent: Path, name: str, body: str = LEAVE_REPORT, *, days_old: int = 0) -> Build:
+    """Register a stand-in with a folder of its own, by default one that works."""
+    folder = parent / name
+    folder.mkdir()
+    parent.chmod(0o755)
+    build = make_stand_in(folder, body)
+    build.created_at = timezone.now() - timedelta(days=days_old)
+    build.save()
+    return build
+
+
+def is_gone(executable: Path) -> None:
+    executable.unlink()
+
+
+def is_not_runnable(executable: Path) -> None:
+    executable.chmod(0o644)
+
+
+def is_closed_to_the_worker(executable: Path) -> None:
+    executable.chmod(0o700)
+    executable.parent.chmod(0o700)
+    shutil.chown(executable, 12345)
+    shutil.chown(executable.parent, 12345)
+
+
+def is_for_another_machine(executable: Path) -> None:
+    # An ELF header for s390x, which no test runs on.
+    header = b"\x7fELF\x02\x02\x01" + bytes(9) + b"\x00\x02\x00\x16" + bytes(44)
+    executable.write_bytes(header)
+
+
+def is_no_program(executable: Path) -> None:
+    executable.write_bytes(b"\x00" * 4096)
+
+
+def lacks_its_interpreter(executable: Path) -> None:
+    executable.write_text("#!/nowhere/python\n")
+
+
+def lost_its_folder(executable: Path) -> None:
+    shutil.rmtree(executable.parent)
+
+
+def lacks_a_library(executable: Path) -> None:
+    executable.write_text(
+        "#!/bin/sh\necho 'simc: error while loading shared libraries: libcurl.so.4' >&2\nexit 127\n"
+    )
+
+
+DAMAGES = [
+    (is_gone, "No such file"),
+    (is_not_runnable, "is not an executable file"),
+    (is_closed_to_the_worker, ""),
+    (is_for_another_machine, "Exec format error"),
+    (is_no_program, "Exec format error"),
+    (lacks_its_interpreter, "No such file"),
+    (lost_its_folder, "No such file"),
+    (lacks_a_library, "libcurl.so.4"),
+]
+
+
+@pytest.mark.parametrize(("damage", "reason"), DAMAGES, ids=[damage.__name__ for damage, _ in DAMAGES])
+def test_a_job_runs_on_the_next_build_when_its_own_is_broken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None], reason: str
+) -> None:
+    broken, older = stand_in(tmp_path, "new"), stand_in(tmp_path, "old", days_old=3)
+    damage(Path(broken.executable))
+    with caplog.at_level(logging.ERROR):
+        job = run()
+        if job.status == "queued":
+            execution.execute(claim())
+            job.refresh_from_db()
+    broken.refresh_from_db()
+    assert (job.status, job.build) == ("completed", older)
+    assert broken.withdrawn_at is not None
+    assert reason in broken.broken_reason
+    assert broken.broken_reason.endswith(f" (on {socket.gethostname()})")
+    assert f"build {broken.pk} ({broken}) is broken" in caplog.text
+
+
+def test_a_lost_readable_path_breaks_a_build(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    broken, older = stand_in(tmp_path, "new"), stand_in(tmp_path, "old", days_old=3)
+    Build.objects.filter(pk=broken.pk).update(readable_paths=[*broken.readable_paths, str(tmp_path / "data")])
+    assert run().build == broken
+    (tmp_path / "data").rmdir()
+    assert run().build == older
+    broken.refresh_from_db()
+    assert f"{tmp_path}/data is missing" in broken.broken_reason
+
+
+@pytest.mark.parametrize("variant", ["C", "R"])
+def test_callers_see_the_build_that_ran(
+    tmp_path: Path, api: Api, key: tuple[ApiKey, str], settings: Settings, variant: str
+) -> None:
+    settings.API_VARIANT = variant
+    broken, older = stand_in(tmp_path, "new"), stand_in(tmp_path, "old", days_old=3)
+    is_gone(Path(broken.executable))
+    job = run(key[0].client)
+    assert api.get(f"jobs/{job.pk}").json()["build"]["id"] == str(older.pk)
+    assert {build["id"] for build in api.get("builds").json()["builds"]} == {str(older.pk)}
+    is_gone(Path(older.executable))
+    failed = api.get(f"jobs/{run(key[0].client).pk}").json()
+    assert (failed["errorCode"], failed["build"]) == ("build_unavailable", None)
+    assert failed["runtime"]["creditsConsumed"] == 0
+    page = browser_of(make_member(job.account)).get(f"/dashboard/{job.account}/jobs/{failed['id']}")
+    assert "No build is available for the channel and branch" in page.content.decode()
+
+
+def test_a_broken_pin_gives_way_to_the_channels_build(tmp_path: Path) -> None:
+    newest, pinned = stand_in(tmp_path, "new"), stand_in(tmp_path, "old", days_old=3)
+    is_gone(Path(pinned.executable))
+    job = run(pinned_build=pinned)
+    assert (job.status, job.build) == ("completed", newest)
+
+
+def test_without_another_build_a_job_says_so(tmp_path: Path) -> None:
+    broken = stand_in(tmp_path, "new")
+    is_gone(Path(broken.executable))
+    job = run()
+    assert (job.status, job.error_code, job.credits_consumed) == ("failed", "build_unavailable", 0)
+    assert not Run.objects.exists()
+    assert builds.resolve(job) is None
+
+
+def test_a_build_broken_between_stages_sends_its_job_back(tmp_path: Path) -> None:
+    """The second stage finds no program: nothing is kept, and another attempt runs on the next build."""
+    sets = [f'profileset."set {number}"+=level={number}' for number in range(1, 41)]
+    report = """
+players = [{"name": "A", "collected_data": {"dps": {"mean": 5, "mean_std_dev": 1}}}]
+results = [{"name": f"set {n}", "mean": 5 + n, "mean_stddev": 1} for n in range(1, 41)]
+sim = {"options": {"iterations": 10}, "players": players, "profilesets": {"results": results}}
+open("report.json", "w").write(json.dumps({"version": "1", "report_version": "2.0.0", "sim": sim}))
+"""
+    broken, older = stand_in(tmp_path, "new", report), stand_in(tmp_path, "old", report, days_old=3)
+    is_gone_after_one = stages.Stages.run_stage
+    with pytest.MonkeyPatch.context() as patch:
+
+        def run_stage(self: stages.Stages, stage: Stage) -> Outcome:
+            if stage.number == 2 and self.build == broken:
+                is_gone(Path(broken.executable))
+            return is_gone_after_one(self, stage)
+
+        patch.setattr(stages.Stages, "run_stage", run_stage)
+        job = run(text='mage="A"\nlevel=80\n' + "\n".join(sets) + "\n", multi_stage=True)
+        assert (job.status, job.attempt, job.retried) == ("queued", 1, True)
+        execution.execute(claim())
+    job.refresh_from_db()
+    assert (job.status, job.build) == ("completed", older)
+    assert set(Run.objects.filter(job=job, attempt=2).values_list("build", flat=True)) == {older.pk}
+
+
+def test_a_job_that_ends_with_status_127_itself_breaks_no_build(tmp_path: Path) -> None:
+    build = stand_in(tmp_path, "new", f"{ANSWERS}\nsys.exit(127)")
+    job = run()
+    assert (job.status, job.error_code) == ("failed", "execution_failed")
+    assert builds.resolve(job) == build
+
+
+def test_a_sandbox_that_cannot_start_breaks_no_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = stand_in(tmp_path, "new")
+
+    def fails(*_: object, **__: object) -> None:
+        raise SimulatorNotStarted("the sandbox lacks: own identity")
+
+    monkeypatch.setattr(SimulatorProcess, "start", fails)
+    assert run().error_code == "internal"
+    build.refresh_from_db()
+    assert (build.withdrawn_at, build.broken_reason) == (None, "")
+
+
+def test_a_build_replaced_meanwhile_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = stand_in(tmp_path, "new")
+    executable, aside = Path(build.executable), tmp_path / "aside"
+    executable.rename(aside)
+    start_once = stages.Stages.start_once
+
+    def replaced_afterwards(self: stages.Stages, *args: object, **named: object) -> object:
+        try:
+            return start_once(self, *args, **named)  # type: ignore[arg-type]
+        finally:
+            if aside.exists():
+                aside.rename(executable)
+
+    monkeypatch.setattr(stages.Stages, "start_once", replaced_afterwards)
+    job = run()
+    assert (job.status, job.build) == ("completed", build)
+
+
+def test_two_workers_that_find_a_build_broken_mark_it_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, older = stand_in(tmp_path, "new"), stand_in(tmp_path, "old", days_old=3)
+    is_gone(Path(broken.executable))
+    for _ in range(2):
+        make_job()
+    jobs = [claim(), claim()]
+    with caplog.at_level(logging.ERROR):
+        at_once(2, lambda: execution.execute(jobs.pop()))
+    assert set(Job.objects.values_list("status", "build")) == {("completed", older.pk)}
+    assert caplog.text.count("is broken") == 1
+
+
+def test_a_build_registered_anew_is_not_marked_for_its_old_file(tmp_path: Path) -> None:
+    build = stand_in(tmp_path, "new")
+    Build.objects.filter(pk=build.pk).update(executable="/elsewhere/simc")
+    assert not builds.mark_broken(build, "gone")
+    assert builds.resolve(make_job()) == build
+
+
+def test_an_operators_withdrawal_is_not_overwritten(tmp_path: Path) -> None:
+    build = stand_in(tmp_path, "new")
+    builds.withdraw(Build.objects.filter(pk=build.pk))
+    assert not builds.mark_broken(build, "gone")
+    build.refresh_from_db()
+    assert build.broken_reason == ""
+
+
+@pytest.fixture
+def operator() -> HttpClient:
+    http = HttpClient()
+    http.force_login(User.objects.create_superuser("operator"))
+    return http
+
+
+def restore(operator: HttpClient, build: Build) -> str:
+    """Restore a build in the admin; return the page that follows."""
+    data = {"action": "restore", "_selected_action": [str(build.pk)]}
+    page = operator.post("/admin/jobs/build/", data, follow=True)
+    build.refresh_from_db()
+    return page.content.decode()
+
+
+def test_operators_see_why_a_build_is_broken(tmp_path: Path, operator: HttpClient) -> None:
+    build = stand_in(tmp_path, "new")
+    builds.withdraw(Build.objects.filter(pk=stand_in(tmp_path, "old").pk))
+    builds.mark_broken(build, "worker-1: <gone>")
+    shown = operator.get("/admin/jobs/build/?availability=broken").content.decode()
+    assert "worker-1: &lt;gone&gt;" in shown
+    assert str(build.pk) in shown
+    assert shown.count('name="_selected_action"') == 1
+    withdrawn = operator.get("/admin/jobs/build/?availability=withdrawn").content.decode()
+    assert "gone" not in withdrawn
+    assert "worker-1: &lt;gone&gt;" in operator.get(f"/admin/jobs/build/{build.pk}/change/").content.decode()
+
+
+def test_restoring_a_broken_build_probes_it_first(tmp_path: Path, operator: HttpClient) -> None:
+    build = stand_in(tmp_path, "new", ANSWERS)
+    aside = tmp_path / "aside"
+    Path(build.executable).rename(aside)
+    builds.mark_broken(build, "worker-1: gone")
+    assert "No such file" in restore(operator, build)
+    assert build.broken_reason == "worker-1: gone"
+    aside.rename(build.executable)
+    assert "1 builds restored" in restore(operator, build)
+    assert (build.withdrawn_at, build.broken_reason) == (None, "")
+
+
+def test_another_version_in_a_builds_place_is_not_restored(tmp_path: Path, operator: HttpClient) -> None:
+    build = stand_in(tmp_path, "new", ANSWERS.replace("1120-01", "1210-01"))
+    builds.mark_broken(build, "worker-1: gone")
+    assert "registered as 1120-01 and is now 1210-01" in restore(operator, build)
+    assert build.withdrawn_at is not None
+
+
+def test_registering_a_broken_build_again_restores_it(tmp_path: Path) -> None:
+    build = stand_in(tmp_path, "new", ANSWERS)
+    builds.mark_broken(build, "worker-1: gone")
+    origin = registration.Origin(git_branch="midnight", commit=build.commit, created_at=timezone.now())
+    readable = [Path(path) for path in build.readable_paths]
+    again = registration.register(Path(build.executable), origin, readable=readable)
+    assert (again.pk, again.withdrawn_at, again.broken_reason) == (build.pk, None, "")
+    builds.withdraw(Build.objects.all())
+    assert registration.register(Path(build.executable), origin, readable=readable).withdrawn_at is not None

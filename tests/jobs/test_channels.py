@@ -1,0 +1,121 @@
+"""What channels mean and what retention keeps, against a naive reading of the rules over made-up builds."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from jobs import builds
+from jobs.models import Build, Channel
+from tests.factories import BuildFactory
+
+pytestmark = pytest.mark.django_db
+
+BRANCHES = ["midnight", "thewarwithin", "retired"]
+ROUNDS = 30
+# A Monday, a Wednesday and a Sunday, at any hour.
+NOWS = [datetime(2026, 11, day, hour, 30, tzinfo=UTC) for day in (16, 18, 22) for hour in (0, 12, 23)]
+# Hours before now: around midnight, around Monday, past the retention, and a clock that runs ahead.
+AGES = [-30, -2, 0, 1, 5, 11, 13, 24, 36, 60, 84, 100, 168, 400, 2000, 2200, 2500, 5000]
+
+
+def meaning(channel: Channel, created: Sequence[datetime], now: datetime) -> datetime | None:
+    """Read the rules naively: the creation time of the build that a channel means."""
+    midnight = datetime(now.year, now.month, now.day, tzinfo=UTC)
+    monday = midnight - timedelta(days=midnight.weekday())
+    if not created or channel == Channel.LATEST:
+        return max(created, default=None)
+    if channel == Channel.NIGHTLY:
+        before = [moment for moment in created if moment < midnight]
+        return max(before) if before else min(created)
+    this_week = [moment for moment in created if monday <= moment <= now]
+    before = [moment for moment in created if moment < monday]
+    return min(this_week) if this_week else max(before) if before else min(created)
+
+
+def made_up(random: Random, now: datetime) -> dict[str, list[datetime]]:
+    """Register any builds on any branches, some of them withdrawn; return when the available ones were made."""
+    available: dict[str, list[datetime]] = {branch: [] for branch in BRANCHES}
+    for branch in BRANCHES:
+        for age in random.sample(AGES, random.randint(0, 5)):
+            created = now - timedelta(hours=age)
+            gone = random.random() < 0.3
+            BuildFactory.create(git_branch=branch, created_at=created, withdrawn_at=now if gone else None)
+            available[branch] += [] if gone else [created]
+    return available
+
+
+@pytest.fixture(params=range(3))
+def random(request: pytest.FixtureRequest) -> Random:
+    return Random(request.param)  # noqa: S311 - made-up builds, no secret
+
+
+def test_channels_mean_what_the_rules_say(random: Random) -> None:
+    for _ in range(ROUNDS):
+        now = random.choice(NOWS)
+        available = made_up(random, now)
+        for branch in BRANCHES:
+            for channel in Channel:
+                found = builds.for_channel(channel, branch, now=now)
+                assert (found and found.created_at) == meaning(channel, available[branch], now)
+        Build.objects.all().delete()
+
+
+def test_no_channel_is_empty_while_its_branch_has_a_build(random: Random) -> None:
+    for _ in range(ROUNDS):
+        now = random.choice(NOWS)
+        has_builds = {branch for branch, created in made_up(random, now).items() if created}
+        found = {branch for branch in BRANCHES if all(builds.for_channel(c, branch, now=now) for c in Channel)}
+        assert found == has_builds
+        Build.objects.all().delete()
+
+
+def test_retention_keeps_what_each_channel_means(
+    random: Random, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A branch that is no longer offered keeps its builds too.
+    settings.GIT_BRANCHES = BRANCHES[:2]
+    for _ in range(ROUNDS):
+        now = random.choice(NOWS)
+        monkeypatch.setattr(timezone, "now", lambda now=now: now)
+        available = made_up(random, now)
+        oldest = now - timedelta(days=settings.BUILD_RETENTION_DAYS)
+        builds.forget_old()
+        for branch, created in available.items():
+            meant = {meaning(channel, created, now) for channel in Channel}
+            kept = set(builds.available(branch).values_list("created_at", flat=True))
+            assert kept == {moment for moment in created if moment >= oldest or moment in meant}
+        Build.objects.all().delete()
+
+
+def test_what_channels_mean_costs_two_queries(
+    settings: Settings, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    settings.GIT_BRANCHES = BRANCHES
+    for branch in BRANCHES[:2]:
+        BuildFactory.create_batch(5, git_branch=branch)
+    with django_assert_num_queries(2):
+        found = builds.current()
+    assert [(build.git_branch, channel) for channel, build in found] == [
+        (branch, channel) for branch in BRANCHES[:2] for channel in Channel
+    ]
+
+
+def plan_of(sql: str) -> str:
+    """Return how the database would run a query."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN {sql}")
+        return "\n".join(line for (line,) in cursor.fetchall())
+
+
+@pytest.mark.parametrize("channel", Channel)
+def test_a_channel_is_looked_up_among_available_builds(channel: Channel) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        builds.for_channel(channel, "midnight", now=NOWS[0])
+    assert "build_available" in plan_of(queries[0]["sql"])

@@ -1,0 +1,148 @@
+"""What the simulator says, from a real process to the API's answers and the pages."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client as HttpClient
+
+from clients.models import ApiKey
+from jobs import registration
+from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
+from jobs.models import Job
+from jobs.progress import log_entries_of
+from tests.conftest import Api
+from tests.dashboard.browsing import browser_of
+from tests.factories import make_member
+from tests.jobs.simulators import LEAVE_REPORT, REPORT, make_stand_in, run, run_beside, wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NO_LIST = "Player 'Frosty' uses call_action_list with unknown action list nolist"
+CANCELLED = f"""
+print({NO_LIST!r}, file=sys.stderr)
+print("Simulation has been canceled during player setup! (thread=0)", file=sys.stderr)
+print("Error: Canceled", file=sys.stderr)
+sys.exit(1)
+"""
+EVIL = "Warning: Unknown option '<script>top.x = 1</script>' with value '1', ignoring"
+
+
+def warned(job: Job) -> list[str]:
+    """Return the warnings in a job's summary."""
+    assert job.summary is not None
+    found: list[str] = job.summary["warnings"]
+    return found
+
+
+def pages_of(job: Job) -> list[str]:
+    """Return the job's page and its share page."""
+    owner = make_member(job.account)
+    own = browser_of(owner).get(f"/dashboard/{job.account}/jobs/{job.pk}")
+    return [own.content.decode(), HttpClient().get(f"/share/{job.share_token}").content.decode()]
+
+
+@pytest.mark.parametrize("variant", ["C", "R"])
+def test_a_failed_job_tells_the_first_cause(
+    tmp_path: Path, api: Api, key: tuple[ApiKey, str], settings: Any, variant: str
+) -> None:
+    settings.API_VARIANT = variant
+    make_stand_in(tmp_path, CANCELLED)
+    job = run(key[0].client)
+    body = api.get(f"jobs/{job.pk}").json()
+    assert (body["errorCode"], body["statusReason"]) == ("simulation_error", NO_LIST)
+    assert all("unknown action list nolist" in page for page in pages_of(job))
+
+
+@pytest.mark.parametrize("variant", ["C", "R"])
+def test_a_completed_job_tells_its_warnings(
+    tmp_path: Path, api: Api, key: tuple[ApiKey, str], settings: Any, variant: str
+) -> None:
+    settings.API_VARIANT = variant
+    make_stand_in(tmp_path, f"print({EVIL!r}, file=sys.stderr)\n{LEAVE_REPORT}")
+    job = run(key[0].client)
+    assert api.get(f"jobs/{job.pk}/result").json()["result"]["summary"]["warnings"] == [EVIL]
+    for page in pages_of(job):
+        assert "<h2>Warnings</h2>" in page
+        assert "Unknown option &#x27;&lt;script&gt;top.x" in page
+        assert "<script>top" not in page
+
+
+def test_a_job_without_warnings_has_no_such_section(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, LEAVE_REPORT)
+    job = run()
+    assert "warnings" not in (job.summary or {})
+    assert not any("Warnings" in page for page in pages_of(job))
+
+
+@pytest.mark.parametrize(
+    "messages", [{"logs": [{"level": "trivial", "message": EVIL}]}, {"notifications": [EVIL]}], ids=["2025", "2020"]
+)
+def test_warnings_may_stand_in_the_report_alone(tmp_path: Path, messages: dict[str, Any]) -> None:
+    report = json.dumps({**REPORT, **messages})
+    make_stand_in(tmp_path, f"open('report.json', 'w').write({report!r})")
+    assert warned(run()) == [EVIL]
+
+
+def test_a_warning_in_every_place_is_told_once(tmp_path: Path) -> None:
+    report = json.dumps({**REPORT, "logs": [{"level": "trivial", "message": EVIL}]})
+    says = f"print({EVIL!r}); print('Trivial: ' + {EVIL!r}, file=sys.stderr)"
+    make_stand_in(tmp_path, f"{says}\nopen('report.json', 'w').write({report!r})")
+    assert warned(run()) == [EVIL]
+
+
+def test_a_flood_of_warnings_is_cut(tmp_path: Path) -> None:
+    says = "print('Warning:', n, 'x' * 900 if n < 9 else '', file=sys.stderr)"
+    make_stand_in(tmp_path, f"for n in range(200_000): {says}\n{LEAVE_REPORT}")
+    found = warned(run())
+    assert len(found) == 20
+    assert max(map(len, found)) == 500
+
+
+def test_the_warnings_of_all_stages_are_merged(tmp_path: Path) -> None:
+    sets = "".join(f'profileset."set {number}"+=level={number}\n' for number in range(1, 41))
+    results = [{"name": f"set {number}", "mean": 5 + number, "mean_stddev": 1} for number in range(1, 41)]
+    report = json.dumps({**REPORT, "sim": {**REPORT["sim"], "profilesets": {"results": results}}})  # type: ignore[dict-item]
+    its_own = "*re.findall('target_error=.*', open('profile.simc').read())"
+    says = f"import re\nfor text in ('both', {its_own}): print('Warning:', text, file=sys.stderr)"
+    make_stand_in(tmp_path, f"{says}\nopen('report.json', 'w').write({report!r})")
+    job = run(text=f'mage="A"\nlevel=80\n{sets}', multi_stage=True)
+    first, *others = warned(job)
+    assert first == "Warning: both"
+    assert len(others) == 3
+    assert all(other.startswith("Warning: target_error=") for other in others)
+
+
+def test_the_built_in_simulator_warns_like_the_real_one() -> None:
+    registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
+    assert warned(run(text='mage="A"\niterations=20\nno_such=5\n')) == [
+        "Warning: Unknown option 'no_such' with value '5', ignoring"
+    ]
+    assert "warnings" not in (run(text='mage="A"\niterations=20\n').summary or {})
+
+
+def test_a_replaced_executable_of_another_version_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    make_stand_in(tmp_path, f"print('SimulationCraft 1210-01 for World of Warcraft 12.1.0')\n{LEAVE_REPORT}")
+    job = run()
+    assert warned(job) == ["The simulator is version 1210-01; its build was registered as version 1120-01."]
+    assert "was registered as 1120-01 and is now 1210-01" in caplog.text
+
+
+def test_a_run_goes_on_when_its_executable_is_replaced(tmp_path: Path) -> None:
+    """A new file takes the place of the old one; the running job ends on the old, the next one runs the new."""
+    build = make_stand_in(
+        tmp_path, f"print('Warning: old', file=sys.stderr, flush=True)\ntime.sleep(2)\n{LEAVE_REPORT}"
+    )
+    executable = Path(build.executable)
+    fresh = tmp_path / "fresh"
+    fresh.write_text(executable.read_text().replace("old", "new"))
+    fresh.chmod(0o755)
+
+    def replace(job: Job) -> None:
+        # Its interpreter has read the file once it prints.
+        wait_until(lambda: bool(log_entries_of(job)))
+        fresh.rename(executable)
+
+    assert warned(run_beside(replace)) == ["Warning: old"]
+    assert warned(run()) == ["Warning: new"]
