@@ -13,7 +13,7 @@ from dashboard import results
 from dashboard.files import files_of
 from jobs import forecast, queries, wording
 from jobs.links import Links
-from jobs.models import WAITING, Job
+from jobs.models import Job
 from jobs.progress import progress_of
 from simservice.api.methods import read_only
 
@@ -37,15 +37,14 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
 def share_context(job: Job, links: Links, *, search: str) -> dict[str, Any]:
     """Return what the page shows. Two queries, with the caller's."""
     shown = results.shown(job, search=search, with_gear=False)
-    waiting = job.status in WAITING
     return {
         "job": job,
         "heading": wording.status_of(job),
         "title": title_of(shown),
         "told": told(job, shown),
         "address": links.of(job)["share"],
-        "queue": place_of(job) if waiting else "",
-        "waiting": waiting,
+        "queue": place_of(job) if job.is_waiting else "",
+        "waiting": job.is_waiting,
         "progress": progress_of(job),
         "shown": shown,
         "files": files_of(job),

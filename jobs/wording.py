@@ -1,17 +1,16 @@
 """What happens to jobs, in plain words for people: statuses, causes, events, stages, limits of a run."""
 
 from jobs.forecast import Place
-from jobs.models import WAITING, Artifact, Job, JobEvent, Priority, Run, Status
+from jobs.models import WAITING, Artifact, Job, JobEvent, Priority, PublicStatus, Run, Status
 
 STATUSES = {
-    Status.PENDING: "Waiting for its turn",
-    Status.QUEUED: "Waiting for its turn",
-    Status.STARTING: "Getting ready",
-    Status.RUNNING: "Running",
-    Status.COMPLETED: "Completed",
-    Status.FAILED: "Failed",
-    Status.CANCELLED: "Cancelled",
-    Status.TIMED_OUT: "Stopped at its limit",
+    PublicStatus.PENDING: "Waiting for its turn",
+    PublicStatus.QUEUED: "Waiting for its turn",
+    PublicStatus.RUNNING: "Running",
+    PublicStatus.COMPLETED: "Completed",
+    PublicStatus.FAILED: "Failed",
+    PublicStatus.CANCELLED: "Cancelled",
+    PublicStatus.TIMED_OUT: "Stopped at its limit",
 }
 # What a person can do about a job that did not complete (contract, section 5).
 ADVICE = {
@@ -26,6 +25,7 @@ ADVICE = {
     "execution_interrupted": "The cause was the platform's, so it is safe to submit it again.",
     "internal": "The cause was the platform's, so it is safe to submit it again.",
 }
+# A claim is a move without a status of its own: callers go on to see the job as queued.
 MOVES = {
     Status.PENDING: "Accepted",
     Status.QUEUED: "Put into the queue",
@@ -80,7 +80,7 @@ def status_of(job: Job) -> str:
     """Return a job's status; a running one whose cancel was asked for is being stopped."""
     if job.cancel_requested_at is not None and not job.is_terminal:
         return "Being stopped"
-    return STATUSES[Status(job.status)]
+    return STATUSES[job.public_status]
 
 
 def priority_of(job: Job) -> str:
@@ -114,7 +114,7 @@ def event(found: JobEvent) -> str:
         return f"Attempt {found.attempt} was lost; back in the queue, at its old place"
     if to == Status.STARTING and found.attempt > 1:
         return f"Taken by a worker, attempt {found.attempt}"
-    return MOVES.get(to) or STATUSES[to]
+    return MOVES.get(to) or STATUSES[PublicStatus(to)]
 
 
 def single_pass(reason: str) -> str | None:

@@ -49,7 +49,6 @@ EXAMPLES: list[ApiError] = [
     errors.ResultUnavailable({"status": "cancelled"}),
     errors.ProfileRefused(
         {
-            "reason": "blocked_directives",
             "message": REFUSED,
             "docsUrl": docs_url("input_sanitized_rejected"),
             "blocked": [{"line": 7, "text": "save=/tmp/x"}],
@@ -59,7 +58,6 @@ EXAMPLES: list[ApiError] = [
     ),
     errors.TooManyVariants(
         {
-            "reason": "too_many_variants",
             "message": TOO_MANY_VARIANTS,
             "docsUrl": docs_url("too_many_variants"),
             "totalVariants": 12000,
@@ -71,7 +69,6 @@ EXAMPLES: list[ApiError] = [
     ),
     errors.BuildPinNotAllowed(
         {
-            "reason": "plan",
             "message": errors.BuildPinNotAllowed.message,
             "docsUrl": docs_url("build_pin_not_allowed"),
             **PIN,
@@ -79,7 +76,6 @@ EXAMPLES: list[ApiError] = [
     ),
     errors.BuildPinUnavailable(
         {
-            "reason": "build",
             "message": errors.BuildPinUnavailable.message,
             "docsUrl": docs_url("build_pin_unavailable"),
             **PIN,

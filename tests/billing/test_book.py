@@ -6,7 +6,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from billing import ledger
-from billing.models import Account, Balance, Entry, Grant
+from billing.models import Account, Balance, Entry, Grant, GrantReason
 from tests.factories import make_account
 
 pytestmark = pytest.mark.django_db
@@ -32,7 +32,7 @@ NO_MOVES = [(source, target) for source in POCKETS for target in POCKETS if (sou
 def account() -> Account:
     """An account with a grant, a job that paid from it and one that is still held."""
     account = make_account(credits=100)
-    ledger.grant(account, 10, reason="a test")
+    ledger.grant(account, 10, reason=GrantReason.GRANT_PROMO, note="a test")
     ledger.hold(account, 30, job_id=1)
     ledger.settle(1, spent=5)
     ledger.hold(account, 20, job_id=2)

@@ -8,7 +8,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from billing import ledger, statement
-from billing.models import MOVES, Entry, Pocket
+from billing.models import MOVES, Entry, GrantReason, Pocket
 from clients.models import Membership
 from jobs import usage
 from jobs.models import DailyUsage
@@ -59,7 +59,7 @@ def test_an_entry_says_by_how_much_it_changed_what_is_available(source: Pocket, 
 
 
 def test_the_book_is_told_in_words(owner: Membership) -> None:
-    ledger.grant(owner.account, 100, reason="<b>Welcome</b>")
+    ledger.grant(owner.account, 100, reason=GrantReason.GRANT_PROMO, note="<b>Welcome</b>")
     ledger.purchase(owner.account, 50, reason="Invoice 7")
     ledger.hold(owner.account, 120, job_id=123)
     ledger.settle(123, spent=110)
@@ -70,7 +70,7 @@ def test_the_book_is_told_in_words(owner: Membership) -> None:
 
 
 def test_changes_add_up_to_what_is_available(owner: Membership) -> None:
-    ledger.grant(owner.account, 100, reason="Welcome")
+    ledger.grant(owner.account, 100, reason=GrantReason.GRANT_PROMO, note="Welcome")
     ledger.hold(owner.account, 60, job_id=123)
     ledger.settle(123, spent=20)
     ledger.correct(owner.account, -5, reason="Wrong")
@@ -99,7 +99,7 @@ def test_the_whole_book_is_downloaded_whatever_its_length(
 ) -> None:
     monkeypatch.setattr(ledger, "ENTRIES_AT_ONCE", 2)
     for number in range(5):
-        ledger.grant(owner.account, 1 + number, reason="=HYPERLINK(1)")
+        ledger.grant(owner.account, 1 + number, reason=GrantReason.GRANT_PROMO, note="=HYPERLINK(1)")
     ledger.purchase(make_account(), 9, reason="Another's")
     answer = page(owner, "credits.csv")
     header, *rows = rows_of(answer)
