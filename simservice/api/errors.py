@@ -156,7 +156,7 @@ class Unprocessable(ApiError):
     def __init__(
         self, meta: Meta | None = None, *, message: str | None = None, headers: Mapping[str, str] | None = None
     ) -> None:
-        super().__init__({"reason": self.code, **(meta or {})}, message=message, headers=headers)
+        super().__init__({**(meta or {}), "reason": self.code}, message=message, headers=headers)
 
 
 class ResultUnavailable(Unprocessable):

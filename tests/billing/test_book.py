@@ -62,6 +62,8 @@ def run(sql: str) -> None:
         ("UPDATE billing_hold SET resolved_at = NULL, spent = NULL WHERE job_id = 1", "has been resolved"),
         ("UPDATE billing_hold SET spent = 6 WHERE job_id = 1", "has been resolved"),
         ("DELETE FROM billing_hold WHERE job_id = 2", "part of the book"),
+        ("UPDATE billing_grant SET reason = 'welcome'", "grant_reason_known"),
+        ("UPDATE billing_plan SET pool = 'shared'", "plan_pool_known"),
         ("UPDATE billing_hold SET spent = 21, resolved_at = now() WHERE job_id = 2", "hold_spent_le_held"),
         ("UPDATE billing_hold SET spent = 1 WHERE job_id = 2", "hold_spent_iff_resolved"),
         ("UPDATE billing_hold SET resolved_at = now() WHERE job_id = 2", "hold_spent_iff_resolved"),

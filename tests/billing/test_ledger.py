@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import connection, transaction
 from django.db.models import ProtectedError
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -217,12 +217,6 @@ def test_a_grant_is_known_by_its_note_else_by_its_reason(account: Account, note:
 def test_a_note_that_is_too_long_is_refused(account: Account) -> None:
     with pytest.raises(Refused, match="at most 200 characters"):
         ledger.grant(account, 5, reason=GrantReason.GRANT_BETA, note="x" * 201)
-
-
-def test_the_database_knows_the_reasons_of_grants(account: Account) -> None:
-    ledger.grant(account, 5, reason=GrantReason.GRANT_BETA)
-    with pytest.raises(IntegrityError, match="grant_reason_known"), transaction.atomic():
-        Grant.objects.update(reason="welcome")
 
 
 def test_a_grant_that_expired_already_is_refused(account: Account) -> None:

@@ -69,6 +69,25 @@ def test_the_book_is_told_in_words(owner: Membership) -> None:
     assert "&lt;b&gt;Welcome" in text
 
 
+def test_a_grant_is_shown_by_its_note_else_by_its_reason(owner: Membership) -> None:
+    ledger.grant(owner.account, 100, reason=GrantReason.ONBOARDING)
+    ledger.grant(owner.account, 50, reason=GrantReason.GRANT_BETA, note="For the outage")
+    ledger.hold(owner.account, 120, job_id=124)
+    answer = page(owner, "credits")
+    for words in (
+        "Credits were granted: Welcome credits",
+        "from the grant “For the outage”",
+        "For the outage 30 50",
+    ):
+        assert words in text_of(answer)
+    assert "Beta" not in text_of(answer)
+    assert {row[-2] for row in rows_of(page(owner, "credits.csv"))} == {
+        "grant",
+        "Welcome credits",
+        "For the outage",
+    }
+
+
 def test_changes_add_up_to_what_is_available(owner: Membership) -> None:
     ledger.grant(owner.account, 100, reason=GrantReason.GRANT_PROMO, note="Welcome")
     ledger.hold(owner.account, 60, job_id=123)
