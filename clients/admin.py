@@ -73,11 +73,11 @@ class CreditsActions(admin.ModelAdmin):
     ) -> None:
         """Call `door` with the operator's input for each account, and report the results."""
         if not form.is_valid():
-            wanted = f"Write a whole number of credits and a note of at most {ledger.MAX_REASON} characters."
+            wanted = f"Enter a whole number of credits and a note of at most {ledger.MAX_REASON} characters."
             reason = " Choose a reason." if "reason" in form.errors else ""
             self.message_user(request, wanted + reason, messages.ERROR)
             return
-        asked = form.cleaned_data
+        asked = dict(form.cleaned_data)
         amount, note = asked.pop("credits"), asked["note"]
         for account in chosen:
             try:
