@@ -54,12 +54,12 @@ JOBS = count(1)
 def open_accounts() -> None:
     """Make accounts, each with a grant too small for one hold and much that was purchased."""
     from billing import ledger
-    from billing.models import Account, Plan
+    from billing.models import Account, GrantReason, Plan
 
     plan = Plan.objects.create(name="bench")
     for number in range(ACCOUNTS):
         account = Account.objects.create(name=f"bench-{number}", plan=plan)
-        ledger.grant(account, 1_000, reason="bench")
+        ledger.grant(account, 1_000, reason=GrantReason.PROMO)
         ledger.purchase(account, 10**11, reason="bench")
 
 

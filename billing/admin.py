@@ -13,7 +13,8 @@ class PlanAdmin(admin.ModelAdmin):
 
 @admin.register(Grant)
 class GrantAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
-    list_display = ["id", "account", "reason", "remaining", "original", "created_at", "expires_at"]
+    list_display = ["id", "account", "reason", "note", "remaining", "original", "created_at", "expires_at"]
+    list_filter = ["reason"]
     list_select_related = ["account"]
     exact_numbers = ("pk",)
     exact_texts = ("account__name",)

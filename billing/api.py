@@ -8,7 +8,7 @@ from rest_framework.views import APIView
 
 from billing import ledger
 from billing.ledger import Balances, OpenGrant
-from billing.models import Account
+from billing.models import Account, GrantReason
 from simservice.api.fields import iso_or_none
 from simservice.api.operations import Answer, Operation, documented
 from simservice.api.shapes import Count, Id, Time
@@ -18,7 +18,8 @@ class GrantObject(TypedDict):
     """A grant of which something is left."""
 
     id: Id
-    reason: str
+    reason: GrantReason
+    note: Annotated[str | None, "The operator's own words; null for what the service grants by itself"]
     remaining: Count
     original: Count
     expiresAt: Annotated[Time | None, "Null when it never expires"]
@@ -45,7 +46,8 @@ EXAMPLE: Credits = {
     "grants": [
         {
             "id": "176352841234500007",
-            "reason": "welcome",
+            "reason": GrantReason.GRANT_ONBOARDING,
+            "note": "Welcome",
             "remaining": 6_400,
             "original": 10_000,
             "expiresAt": "2026-12-31T00:00:00.000Z",
@@ -86,7 +88,8 @@ def grant_object(grant: OpenGrant) -> GrantObject:
     """Return one open grant in the contract's words."""
     return {
         "id": str(grant.id),
-        "reason": grant.reason,
+        "reason": GrantReason(grant.reason),
+        "note": grant.note or None,
         "remaining": grant.remaining,
         "original": grant.original,
         "expiresAt": iso_or_none(grant.expires_at),

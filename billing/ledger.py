@@ -14,13 +14,22 @@ from django.db import connection, transaction
 from django.db.models import Exists, F, FilteredRelation, OuterRef, Q
 from django.db.models.functions import Now
 
-from billing.models import MOST_CREDITS, Account, Balance, Entry, Grant, Hold, Pocket
+from billing.models import (
+    MOST_CREDITS,
+    Account,
+    Balance,
+    Entry,
+    Grant,
+    GrantReason,
+    Hold,
+    Pocket,
+    title_of_grant,
+)
 from billing.verification import verify as verify
 from simservice.ids import next_id
 
 MAX_REASON = 200
 ENTRIES_AT_ONCE = 2000
-ALLOWANCE = "Monthly allowance"
 # Grants that have expired, of which something is still to be booked as such.
 EXPIRED = Q(remaining__gt=0, expires_at__lte=Now())
 
@@ -46,10 +55,16 @@ class OpenGrant:
     """A grant of which something can still be spent."""
 
     id: int
-    reason: str
+    reason: GrantReason
+    note: str
     remaining: int
     original: int
     expires_at: datetime | None
+
+    @property
+    def title(self) -> str:
+        """Return what people know the grant by."""
+        return title_of_grant(self.reason, self.note)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +97,7 @@ class Part:
 
 def balances(account: Account) -> Balances:
     """Return what the account has at this moment. One query, so that the numbers belong together."""
-    fields = ["id", "reason", "remaining", "original", "expires_at"]
+    fields = ["id", "reason", "note", "remaining", "original", "expires_at"]
     rows = (
         Account.objects.filter(pk=account.pk)
         .annotate(open=FilteredRelation("grants", condition=spendable("grants__")))
@@ -110,9 +125,11 @@ def each_entry(account: Account) -> Iterator[Entry]:
 
 
 @transaction.atomic
-def grant(account: Account, amount: int, *, reason: str, expires_at: datetime | None = None) -> Grant:
+def grant(
+    account: Account, amount: int, *, reason: GrantReason, note: str = "", expires_at: datetime | None = None
+) -> Grant:
     """Give an account credits, for good or until a time. Raises Refused."""
-    return book_grant(lock(account), amount, reason=reason, expires_at=expires_at)
+    return book_grant(lock(account), amount, reason=reason, note=note, expires_at=expires_at)
 
 
 @transaction.atomic
@@ -128,7 +145,7 @@ def grant_allowance(account: Account) -> Grant | None:
     month, end = month_of(database_time())
     if Grant.objects.filter(account=account, allowance_month=month).exists():
         return None
-    return book_grant(balance, amount, reason=ALLOWANCE, expires_at=end, allowance_month=month)
+    return book_grant(balance, amount, reason=GrantReason.ALLOWANCE, expires_at=end, allowance_month=month)
 
 
 def grant_allowances(limit: int) -> int:
@@ -367,13 +384,14 @@ def book_grant(
     balance: Balance,
     amount: int,
     *,
-    reason: str,
+    reason: GrantReason,
     expires_at: datetime | None,
+    note: str = "",
     allowance_month: date | None = None,
 ) -> Grant:
     """Insert a grant of a locked customer and book its credits. Raises Refused."""
     require_amount(amount)
-    require_reason(reason)
+    require_note(note)
     now = database_time()
     if expires_at is not None and expires_at <= now:
         raise Refused("A grant must expire in the future.")
@@ -381,12 +399,13 @@ def book_grant(
         id=next_id(),
         account_id=balance.pk,
         reason=reason,
+        note=note.strip(),
         original=amount,
         created_at=now,
         expires_at=expires_at,
         allowance_month=allowance_month,
     )
-    post(balance, [move(balance, Part(grant=made, credits=amount), source=Pocket.OUTSIDE, reason=reason)])
+    post(balance, [move(balance, Part(grant=made, credits=amount), source=Pocket.OUTSIDE, reason=made.title)])
     return made
 
 
@@ -402,6 +421,12 @@ def require_reason(reason: str) -> None:
     """Raise Refused unless somebody can later read why."""
     if not reason.strip() or len(reason) > MAX_REASON:
         raise Refused(f"A reason of at most {MAX_REASON} characters must be given.")
+
+
+def require_note(note: str) -> None:
+    """Raise Refused for a note that is too long."""
+    if len(note) > MAX_REASON:
+        raise Refused(f"A note can have at most {MAX_REASON} characters.")
 
 
 def database_time() -> datetime:

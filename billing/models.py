@@ -11,6 +11,31 @@ from django.db.models.functions import Now
 MOST_CREDITS = 10**12
 
 
+class Pool(models.TextChoices):
+    """The workers that run a plan's jobs, as callers are told."""
+
+    STANDARD = "standard"
+    WARM = "warm"
+    DEDICATED = "dedicated"
+
+
+class GrantReason(models.TextChoices):
+    """Why credits are given (contract, section 4): `grant_…` by an operator, the others by the service."""
+
+    GRANT_DEVELOPER_ALLOWANCE = "grant_developer_allowance", "Developer allowance"
+    GRANT_BETA = "grant_beta", "Beta"
+    GRANT_PROMO = "grant_promo", "Promotion"
+    GRANT_ONBOARDING = "grant_onboarding", "Onboarding"
+    ONBOARDING = "onboarding", "Welcome credits"
+    ALLOWANCE = "allowance", "Monthly allowance"
+    PROMO = "promo", "Automatic promotion"
+
+
+def title_of_grant(reason: str, note: str) -> str:
+    """Return what people know a grant by: the operator's words, else the reason."""
+    return note or GrantReason(reason).label
+
+
 class Plan(models.Model):
     """What an account may do and what it pays. Times are in seconds, prices in credits."""
 
@@ -31,8 +56,7 @@ class Plan(models.Model):
     submission_bytes_per_minute = models.PositiveBigIntegerField(default=64 * 1024 * 1024)
     # For each key of the account.
     reads_per_minute = models.PositiveIntegerField(default=6_000)
-    # Which workers the plan's jobs run on, as callers are told it.
-    pool = models.CharField(max_length=32, default="shared")
+    pool = models.CharField(max_length=9, choices=Pool, default=Pool.STANDARD)
 
     class Meta:
         constraints = [
@@ -44,6 +68,7 @@ class Plan(models.Model):
                 condition=Q(submissions_per_minute__gt=0, reads_per_minute__gt=0), name="plan_rate_limits_positive"
             ),
             models.CheckConstraint(condition=Q(submission_bytes_per_minute__gt=0), name="plan_bytes_positive"),
+            models.CheckConstraint(condition=Q(pool__in=Pool.values), name="plan_pool_known"),
             models.CheckConstraint(
                 condition=Q(default_queue_seconds__lte=F("max_queue_seconds")),
                 name="plan_queue_default_le_max",
@@ -91,11 +116,15 @@ class Balance(models.Model):
 
 
 class Grant(models.Model):
-    """Credits given to an account for a reason, perhaps until some time."""
+    """Credits given to an account for a reason, perhaps until some time.
+
+    `note` is what the operator who gave them wrote; empty for what the service grants by itself.
+    """
 
     id = models.BigIntegerField(primary_key=True, editable=False)
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="grants", db_index=False)
-    reason = models.CharField(max_length=200)
+    reason = models.CharField(max_length=25, choices=GrantReason)
+    note = models.CharField(max_length=200, blank=True)
     original = models.PositiveBigIntegerField()
     remaining = models.PositiveBigIntegerField(default=0)
     created_at = models.DateTimeField()
@@ -107,6 +136,7 @@ class Grant(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["account", "allowance_month"], name="grant_one_allowance_a_month"),
+            models.CheckConstraint(condition=Q(reason__in=GrantReason.values), name="grant_reason_known"),
             models.CheckConstraint(condition=Q(remaining__lte=F("original")), name="grant_remaining_le_original"),
             models.CheckConstraint(
                 condition=Q(expires_at=None) | Q(expires_at__gt=F("created_at")),
@@ -125,7 +155,12 @@ class Grant(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.reason} ({self.remaining} of {self.original})"
+        return f"{self.title} ({self.remaining} of {self.original})"
+
+    @property
+    def title(self) -> str:
+        """Return what people know the grant by."""
+        return title_of_grant(self.reason, self.note)
 
 
 class Hold(models.Model):

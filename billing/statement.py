@@ -21,7 +21,7 @@ SENTENCES = {
 def sentence(entry: Entry) -> str:
     """Return what happened, in a sentence. Reads the entry's grant."""
     words = SENTENCES[Pocket(entry.source), Pocket(entry.target)]
-    return words.format(reason=entry.reason, grant=entry.grant.reason if entry.grant else "")
+    return words.format(reason=entry.reason, grant=entry.grant.title if entry.grant else "")
 
 
 def change(entry: Entry) -> int:

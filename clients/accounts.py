@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from django.utils.text import slugify
 
 from billing import ledger
-from billing.models import Account, Grant, Plan
+from billing.models import Account, Grant, GrantReason, Plan
 from clients import audit
 from clients.audit import Action, Actor
 from clients.models import DEFAULT_CLIENT, Client, Membership
@@ -62,22 +62,28 @@ def save_changes(account: Account, *, by: Actor) -> None:
 
 @transaction.atomic
 def grant_credits(
-    account: Account, amount: int, *, reason: str, by: Actor, expires_at: datetime | None = None
+    account: Account,
+    amount: int,
+    *,
+    reason: GrantReason,
+    note: str,
+    by: Actor,
+    expires_at: datetime | None = None,
 ) -> Grant:
     """Give an account credits in the name of an operator. Raises ledger.Refused."""
-    made = ledger.grant(account, amount, reason=reason, expires_at=expires_at)
-    audit.record(account.pk, Action.CREDITS_GRANTED, by=by, target_id=made.pk, credits=amount, reason=reason)
+    made = ledger.grant(account, amount, reason=reason, note=note, expires_at=expires_at)
+    audit.record(account.pk, Action.CREDITS_GRANTED, by=by, target_id=made.pk, credits=amount, reason=made.title)
     return made
 
 
 @transaction.atomic
-def correct_credits(account: Account, amount: int, *, reason: str, by: Actor) -> None:
+def correct_credits(account: Account, amount: int, *, note: str, by: Actor) -> None:
     """Add purchased credits, or take credits away, in the name of an operator.
 
     Raises ledger.Refused or ledger.InsufficientCredits.
     """
-    ledger.correct(account, amount, reason=reason)
-    audit.record(account.pk, Action.CREDITS_CORRECTED, by=by, credits=amount, reason=reason)
+    ledger.correct(account, amount, reason=note)
+    audit.record(account.pk, Action.CREDITS_CORRECTED, by=by, credits=amount, reason=note)
 
 
 @transaction.atomic

@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from billing import ledger
-from billing.models import Account
+from billing.models import Account, GrantReason
 from clients import accounts, audit, keys, members
 from clients.accounts import open_account
 from clients.audit import Action
@@ -24,18 +24,25 @@ from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
 from simservice.facts import ManyRows, ReadOnly
 
 
-class Booking(forms.Form):
-    """The fields that an operator must fill in to move credits."""
+class Correction(forms.Form):
+    """What an operator must fill in to move credits."""
 
     credits = forms.IntegerField()
-    reason = forms.CharField(max_length=ledger.MAX_REASON)
+    note = forms.CharField(max_length=ledger.MAX_REASON)
+
+
+class Booking(Correction):
+    """What an operator must fill in to grant credits."""
+
+    reason = forms.TypedChoiceField(choices=GrantReason, coerce=GrantReason)
 
 
 class BookingFields(ActionForm):
     """The same fields beside the list of actions; other actions ignore them."""
 
     credits = forms.CharField(required=False, help_text="A negative correction takes credits away.")
-    reason = forms.CharField(required=False)
+    reason = forms.ChoiceField(required=False, choices=[("", "Only for grants"), *GrantReason.choices])
+    note = forms.CharField(required=False, help_text="Why, in words that the account's members can read.")
 
 
 class CreditsActions(admin.ModelAdmin):
@@ -55,27 +62,30 @@ class CreditsActions(admin.ModelAdmin):
 
     @admin.action(description="Grant credits", permissions=["book"])
     def grant_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
-        self.book(request, queryset, accounts.grant_credits)
+        self.book(request, queryset, accounts.grant_credits, Booking(request.POST))
 
     @admin.action(description="Correct credits", permissions=["book"])
     def correct_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
-        self.book(request, queryset, accounts.correct_credits)
+        self.book(request, queryset, accounts.correct_credits, Correction(request.POST))
 
-    def book(self, request: HttpRequest, chosen: QuerySet[Account], door: Callable[..., object]) -> None:
+    def book(
+        self, request: HttpRequest, chosen: QuerySet[Account], door: Callable[..., object], form: Correction
+    ) -> None:
         """Call `door` with the operator's input for each account, and report the results."""
-        form = Booking(request.POST)
         if not form.is_valid():
-            wanted = f"Write a whole number of credits and a reason of at most {ledger.MAX_REASON} characters."
-            self.message_user(request, wanted, messages.ERROR)
+            wanted = f"Enter a whole number of credits and a note of at most {ledger.MAX_REASON} characters."
+            reason = " Choose a reason." if "reason" in form.errors else ""
+            self.message_user(request, wanted + reason, messages.ERROR)
             return
-        amount, reason = form.cleaned_data["credits"], form.cleaned_data["reason"]
+        asked = dict(form.cleaned_data)
+        amount, note = asked.pop("credits"), asked["note"]
         for account in chosen:
             try:
-                door(account, amount, reason=reason, by=audit.operator(request))
+                door(account, amount, **asked, by=audit.operator(request))
             except (ledger.Refused, ledger.InsufficientCredits) as error:
                 self.message_user(request, f"{account}: {error}", messages.ERROR)
             else:
-                self.log_change(request, account, f"{amount} credits: {reason}")
+                self.log_change(request, account, f"{amount} credits: {note}")
                 self.message_user(request, f"{account}: {amount} credits booked.")
 
 

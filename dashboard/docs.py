@@ -114,7 +114,9 @@ def shape(name: str, schema: Schema) -> dict[str, Any]:
 
 def row(name: str, schema: Schema, *, required: bool) -> dict[str, Any]:
     """Return one field as a row."""
-    notes = [words.format(plain(schema[keyword])) for keyword, words in LIMITS.items() if keyword in schema]
+    # A format says the same as its pattern, and more clearly.
+    told = {name: value for name, value in schema.items() if name != "pattern" or "format" not in schema}
+    notes = [words.format(plain(told[keyword])) for keyword, words in LIMITS.items() if keyword in told]
     return {
         "name": name,
         "required": required,

@@ -26,7 +26,7 @@ from clients.models import Client
 from dashboard.access import Place, account_page
 from dashboard.paging import ROWS, Page
 from jobs import retention
-from jobs.models import ACTIVE, TERMINAL, Build, Job
+from jobs.models import ACTIVE, TERMINAL, Build, Job, PublicStatus
 from jobs.usage import midnight
 from jobs.wording import STATUSES
 from simservice.api.errors import InvalidCursor
@@ -34,7 +34,7 @@ from simservice.api.pagination import make_cursor, read_cursor
 from simservice.ids import first_id_of, moment_of
 
 ANY = ("", "Any")
-STATES = (ANY, ("active", "Not ended"), *((status.value, STATUSES[status]) for status in TERMINAL))
+STATES = (ANY, ("active", "Not ended"), *((status.value, STATUSES[PublicStatus(status)]) for status in TERMINAL))
 NOTHING_ASKED = {"status": "", "client": "", "build": "", "since": None, "until": None, "text": ""}
 MOST_ACTIVE = 10_000
 CHOICES = 500

@@ -13,7 +13,7 @@ from dashboard.files import files_of
 from dashboard.sharing import place_of
 from jobs import cancellation, retention, wording
 from jobs.links import Links
-from jobs.models import WAITING, Job, JobEvent, Run, Status
+from jobs.models import Job, JobEvent, Run, Status
 from jobs.progress import log_entries_of, progress_of
 from simservice.api.errors import JobNotCancellable
 from simservice.snapshots import snapshot
@@ -72,9 +72,9 @@ def standing(job: Job) -> dict[str, Any]:
     return {
         "job": job,
         "heading": wording.status_of(job),
-        "waiting": job.status in WAITING,
+        "waiting": job.is_waiting,
         "running": job.status == Status.RUNNING,
-        "queue": place_of(job) if job.status in WAITING else "",
+        "queue": place_of(job) if job.is_waiting else "",
         "progress": progress_of(job),
         "log": (log_entries_of(job) or [])[-SHOWN_LINES:],
     }

@@ -108,7 +108,7 @@ def entry_row(entry: Entry) -> tuple[Any, ...]:
         entry.source,
         entry.target,
         entry.job_id or "",
-        harmless(entry.grant.reason) if entry.grant else "",
+        harmless(entry.grant.title) if entry.grant else "",
         harmless(statement.sentence(entry)),
     )
 

@@ -14,7 +14,7 @@ from dashboard import results
 from dashboard.files import files_of
 from jobs import forecast, queries, wording
 from jobs.links import Links
-from jobs.models import WAITING, Job
+from jobs.models import Job
 from jobs.progress import progress_of
 from simservice.api.methods import read_only
 from simservice.snapshots import snapshot
@@ -42,15 +42,14 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
 def share_context(job: Job, links: Links, *, search: str) -> dict[str, Any]:
     """Return what the page shows of a job. No query."""
     shown = results.shown(job, search=search)
-    waiting = job.status in WAITING
     return {
         "job": job,
         "heading": wording.status_of(job),
         "title": job.public_title,
         "told": told(job, shown),
         "address": links.of(job)["share"],
-        "queue": place_of(job) if waiting else "",
-        "waiting": waiting,
+        "queue": place_of(job) if job.is_waiting else "",
+        "waiting": job.is_waiting,
         "progress": progress_of(job),
         "shown": shown,
     }

@@ -33,6 +33,16 @@ MIME_TYPES = {
 }
 
 
+FILE_NAMES = {
+    Artifact.Kind.JSON_REPORT: "report.json",
+    Artifact.Kind.HTML_REPORT: "report.html",
+    Artifact.Kind.CSV_REPORT: "result.csv",
+    Artifact.Kind.INPUT: "input.simc",
+    Artifact.Kind.STDOUT_LOG: "stdout.log",
+    Artifact.Kind.STDERR_LOG: "stderr.log",
+}
+
+
 class NotStored(Exception):
     """A file could not be stored, for reasons of ours; the attempt must not end without it."""
 
@@ -92,6 +102,20 @@ def storage_name(job: Job, kind: Artifact.Kind, *, stage: int | None = None) -> 
     """Return where an artifact is kept: below the job's folder, beginning with the job's id."""
     run = f"{job.attempt}" if stage is None else f"{job.attempt}.{stage}"
     return f"{folder_of(job.pk)}/{job.pk}-{run}-{kind}.gz"
+
+
+def file_name(artifact: Artifact) -> str:
+    """Return the name that callers know an artifact by (contract, section 4).
+
+    Only the outputs of one of several stages have a stage; the table covers all of them.
+    """
+    name = FILE_NAMES[Artifact.Kind(artifact.kind)]
+    return name if artifact.stage is None else f"stage-{artifact.stage}-{name}"
+
+
+def media_type(artifact: Artifact) -> str:
+    """Return an artifact's media type without parameters, such as `text/html`."""
+    return artifact.mime_type.partition(";")[0]
 
 
 def folder_of(job_id: int) -> str:

@@ -45,7 +45,7 @@ def cancel(job: Job, *, by: Actor) -> Cancellation:
             lifecycle.request_cancel(found)
             found.refresh_from_db(fields=["cancel_requested_at"])
         elif found.status != Status.CANCELLED:
-            raise JobNotCancellable({"id": str(found.pk), "status": found.status})
+            raise JobNotCancellable({"id": str(found.pk), "status": found.public_status})
     if found.status in HELD:
         hint(found)
     return Cancellation(job_id=found.pk, requested_at=found.cancel_requested_at)

@@ -93,7 +93,14 @@ def respond(request: HttpRequest, found: Artifact) -> HttpResponseBase:
             response.status_code = 206
             response["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{found.bytes}"
     response["ETag"] = tag
+    response["Content-Disposition"] = disposition(found)
     return response
+
+
+def disposition(found: Artifact) -> str:
+    """Return how a browser treats an artifact: it shows the HTML report, and saves all else under its name."""
+    shown = found.kind == Artifact.Kind.HTML_REPORT
+    return f'{"inline" if shown else "attachment"}; filename="{artifacts.file_name(found)}"'
 
 
 def is_known(request: HttpRequest, tag: str) -> bool:

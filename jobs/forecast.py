@@ -20,7 +20,7 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
-from jobs.models import HELD, WAITING, Job, Priority, Run
+from jobs.models import HELD, WAITING, Job, Priority, Run, Status
 from jobs.progress import percents_of
 from simservice import presence
 from simservice.api.errors import QueueUnavailable
@@ -98,13 +98,15 @@ class Snapshot:
 
     def estimate(self, job: Job) -> Estimate | None:
         """Return when a waiting job will start; None when no worker lives or no run was ever measured."""
-        seconds = self.seconds_until(self.ahead_of(job))
+        seconds = self.place_of(job).seconds
         if seconds is None:
             return None
         return Estimate(seconds=seconds, updated_at=datetime.fromtimestamp(self.taken_at, UTC))
 
     def place_of(self, job: Job) -> Place:
-        """Return where a waiting job stands in the queue."""
+        """Return where a waiting job stands in the queue; a claimed one is about to start."""
+        if job.status == Status.STARTING:
+            return Place(ahead=0, seconds=0)
         ahead = self.ahead_of(job)
         return Place(ahead=ahead.jobs, seconds=self.seconds_until(ahead))
 

@@ -10,11 +10,23 @@ from clients.models import ApiKey, Client
 
 
 class Status(models.TextChoices):
-    """Where a job is in its life (contract, section 5)."""
+    """Where a job is in its life. Callers see a `PublicStatus`."""
 
     PENDING = "pending"
     QUEUED = "queued"
     STARTING = "starting"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+
+
+class PublicStatus(models.TextChoices):
+    """A job's status as callers see it: the specification's closed list (contract, section 5)."""
+
+    PENDING = "pending"
+    QUEUED = "queued"
     RUNNING = "running"
     COMPLETED = "completed"
     FAILED = "failed"
@@ -63,7 +75,8 @@ class Build(models.Model):
     # Bundled profiles: the folder they lie in, and the files in it that run, by their path below it.
     profiles_path = models.CharField(max_length=1024, blank=True)
     profiles = models.JSONField(default=list)
-    # How the bundled profiles fared, null when none were checked.
+    # Whether the bundled profiles simulate, null when none were checked:
+    # {"total": int, "failures": [{"name": str, "reason": str}], "checked_at": ISO time}
     ci = models.JSONField(null=True)
     created_at = models.DateTimeField()
     # Since when no job runs on it, and why a worker decided that; empty if an operator or the retention did.
@@ -245,6 +258,16 @@ class Job(models.Model):
     def fee_credits(self) -> int:
         """The priority's fee: reserved until the job ends, then charged if it ran, else 0 (contract, section 7)."""
         return 0 if self.credits_consumed == 0 else self.priority_fee_credits
+
+    @property
+    def public_status(self) -> PublicStatus:
+        """Return the status that callers see: a job that is being prepared for its run is still queued."""
+        return PublicStatus.QUEUED if self.status == Status.STARTING else PublicStatus(self.status)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether callers see the job as waiting."""
+        return self.public_status in (PublicStatus.PENDING, PublicStatus.QUEUED)
 
     @property
     def is_terminal(self) -> bool:

@@ -10,7 +10,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
 from billing.models import Account
-from jobs.models import ACTIVE, HELD, WAITING, DailyUsage, Job
+from jobs.models import ACTIVE, DailyUsage, Job, Status
 
 COUNT = """
     INSERT INTO jobs_dailyusage (account_id, client_id, build_id, day, jobs, runs, sim_ms, credits)
@@ -69,11 +69,11 @@ class Used:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """An account's unfinished jobs."""
+    """An account's unfinished jobs, counted by the status that callers see."""
 
     active: int
     waiting: int
-    held: int
+    running: int
 
 
 def record(job: Job) -> None:
@@ -118,10 +118,9 @@ def snapshot(account: Account) -> Snapshot:
     unfinished = Job.objects.filter(account=account, status__in=ACTIVE)
     counts = unfinished.aggregate(
         active=Count("pk"),
-        waiting=Count("pk", filter=Q(status__in=WAITING)),
-        held=Count("pk", filter=Q(status__in=HELD)),
+        running=Count("pk", filter=Q(status=Status.RUNNING)),
     )
-    return Snapshot(**counts)
+    return Snapshot(**counts, waiting=counts["active"] - counts["running"])
 
 
 def by_group(account: Account, month: date, group: str) -> list[Used]:

@@ -45,12 +45,11 @@ def vet_profile(submission: Submission) -> Analysis:
     analysis = analysis_of(submission)
     if analysis.excess:
         message = f"The profile has {analysis.excess}; split it into several jobs."
-        raise ProfileRefused({"reason": "profile_too_long", "message": message, **NOTHING_BLOCKED}, message=message)
+        raise ProfileRefused({"message": message, **NOTHING_BLOCKED}, message=message)
     if analysis.refused:
         raise ProfileRefused(refusal_meta(analysis))
     if not analysis.has_actor:
-        meta = {"reason": "nothing_to_simulate", "message": NOTHING_TO_SIMULATE, **NOTHING_BLOCKED}
-        raise ProfileRefused(meta, message=NOTHING_TO_SIMULATE)
+        raise ProfileRefused({"message": NOTHING_TO_SIMULATE, **NOTHING_BLOCKED}, message=NOTHING_TO_SIMULATE)
     return analysis
 
 
@@ -59,7 +58,6 @@ def refusal_meta(analysis: Analysis) -> dict[str, Any]:
     first = analysis.refusals[0]
     more = f" {analysis.refused - 1} more directives are refused." if analysis.refused > 1 else ""
     return {
-        "reason": "blocked_directives",
         "message": f"Line {first.line}, {shown(first.text)}: {first.reason}.{more}",
         "blocked": [blocked(refusal) for refusal in analysis.refusals],
         "blockedCount": analysis.refused,
@@ -84,7 +82,6 @@ def require_variants(analysis: Analysis, *, plan: Plan) -> None:
     message = f"The profile has {analysis.variants} variants; the plan allows {plan.max_variants}."
     raise TooManyVariants(
         {
-            "reason": "too_many_variants",
             "message": message,
             "totalVariants": analysis.variants,
             "maxVariants": plan.max_variants,
@@ -100,19 +97,18 @@ def require_pin(build_id: UUID | None, *, git_branch: str, plan: Plan) -> Build 
     if build_id is None:
         return None
     if not plan.allows_build_pin:
-        raise BuildPinNotAllowed(pin_meta("plan", BuildPinNotAllowed.message, build_id))
+        raise BuildPinNotAllowed(pin_meta(BuildPinNotAllowed.message, build_id))
     oldest = timezone.now() - timedelta(days=MAX_PIN_AGE_DAYS)
     build = builds.available(git_branch).filter(pk=build_id, created_at__gte=oldest).first()
     if build is None:
         message = f"There is no build {build_id} on {git_branch}, or it is over {MAX_PIN_AGE_DAYS} days old."
-        raise BuildPinUnavailable(pin_meta("build", message, build_id), message=message)
+        raise BuildPinUnavailable(pin_meta(message, build_id), message=message)
     return build
 
 
-def pin_meta(reason: str, message: str, build_id: UUID) -> dict[str, Any]:
+def pin_meta(message: str, build_id: UUID) -> dict[str, Any]:
     """Return what a caller is told of a pin that cannot be used."""
     return {
-        "reason": reason,
         "message": message,
         "buildId": str(build_id),
         "maxPinAgeDays": MAX_PIN_AGE_DAYS,

@@ -2,17 +2,16 @@
 
 from jobs import verdict
 from jobs.forecast import Place
-from jobs.models import WAITING, Artifact, Job, JobEvent, Priority, Run, Status
+from jobs.models import WAITING, Artifact, Job, JobEvent, Priority, PublicStatus, Run, Status
 
 STATUSES = {
-    Status.PENDING: "Waiting for its turn",
-    Status.QUEUED: "Waiting for its turn",
-    Status.STARTING: "Getting ready",
-    Status.RUNNING: "Running",
-    Status.COMPLETED: "Completed",
-    Status.FAILED: "Failed",
-    Status.CANCELLED: "Cancelled",
-    Status.TIMED_OUT: "Stopped at its limit",
+    PublicStatus.PENDING: "Waiting for its turn",
+    PublicStatus.QUEUED: "Waiting for its turn",
+    PublicStatus.RUNNING: "Running",
+    PublicStatus.COMPLETED: "Completed",
+    PublicStatus.FAILED: "Failed",
+    PublicStatus.CANCELLED: "Cancelled",
+    PublicStatus.TIMED_OUT: "Stopped at its limit",
 }
 SMALLER_JOBS = "Submit smaller jobs: fewer actors and profilesets in one job"
 OVER_THE_CAP = (
@@ -41,6 +40,7 @@ STOPPED_ADVICE = {
     "disk_flood": f"{SMALLER_JOBS} write less.",
     "memory_limit": f"{SMALLER_JOBS} need less memory.",
 }
+# A claim is a move without a status of its own: callers go on to see the job as queued.
 MOVES = {
     Status.PENDING: "Accepted",
     Status.QUEUED: "Put into the queue",
@@ -95,7 +95,7 @@ def status_of(job: Job) -> str:
     """Return a job's status; a running one whose cancel was asked for is being stopped."""
     if job.cancel_requested_at is not None and not job.is_terminal:
         return "Being stopped"
-    return STATUSES[Status(job.status)]
+    return STATUSES[job.public_status]
 
 
 def advice(job: Job, last_run: Run | None) -> str | None:
@@ -140,7 +140,7 @@ def event(found: JobEvent) -> str:
         return f"Attempt {found.attempt} was lost; back in the queue, at its old place"
     if to == Status.STARTING and found.attempt > 1:
         return f"Taken by a worker, attempt {found.attempt}"
-    return MOVES.get(to) or STATUSES[to]
+    return MOVES.get(to) or STATUSES[PublicStatus(to)]
 
 
 def single_pass(reason: str) -> str | None:

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from billing.models import Pool
 from jobs import variants
 from jobs.api import shapes
-from jobs.models import Artifact, Channel, Status
+from jobs.models import Artifact, Channel, PublicStatus
 
 HOST = "https://sim.example.com"
 VARIANT = variants.current()
@@ -18,7 +19,14 @@ PROFILE = 'mage="Example"\nlevel=80\nspec=frost\niterations=1000\n'
 CAP = {"maxCredits": 3200, "maxRuntimeSeconds": 100}
 METADATA = {"character": "Example"}
 LINKS: shapes.Links = {"share": f"{HOST}/share/{TOKEN}", "manifest": f"{HOST}/manifests/{TOKEN}"}
-CHECKS: shapes.Checks = {"status": "passed", "failed": []}
+CHECKS: shapes.Checks = {
+    "status": "partial",
+    "checks": {"total": 172, "passed": 171, "failed": 1},
+    "failures": ["Example_Mage_Frost.simc"],
+    "gatedOn": [],
+    "retrievedAt": "2026-11-20T04:02:00.000Z",
+}
+JOB_CHECKS: shapes.JobChecks = {"status": "partial", "failed": 1}
 
 CREDENTIAL = "0123456789abcdef"
 QUERY: dict[str, Any] = {
@@ -65,10 +73,10 @@ SUBMITTED: shapes.Submitted = {
         }
     ],
 }
-RAN_ON: shapes.JobBuild = {"id": BUILD_ID, "channel": Channel.LATEST, "commit": "4f1d0c2", "ci": CHECKS}
+RAN_ON: shapes.JobBuild = {"id": BUILD_ID, "channel": Channel.LATEST, "commit": "4f1d0c2", "ci": JOB_CHECKS}
 JOB: shapes.Job = {
     "id": JOB_ID,
-    "status": Status.COMPLETED,
+    "status": PublicStatus.COMPLETED,
     "priority": "standard",
     "createdAt": CREATED,
     "startedAt": STARTED,
@@ -96,7 +104,7 @@ JOB_LIST: shapes.JobList = {
     "jobs": [
         {
             "id": JOB_ID,
-            "status": Status.COMPLETED,
+            "status": PublicStatus.COMPLETED,
             "createdAt": CREATED,
             "completedAt": ENDED,
             "errorCode": None,
@@ -110,7 +118,7 @@ JOB_LIST: shapes.JobList = {
 STATUS: shapes.JobStatus = {
     "id": JOB_ID,
     "metadata": METADATA,
-    "status": Status.RUNNING,
+    "status": PublicStatus.RUNNING,
     "errorCode": None,
     "statusReason": None,
     "simcExitCode": None,
@@ -164,6 +172,7 @@ SEVERAL: shapes.Summary = {
 }
 FILE: shapes.ArtifactFile = {
     "kind": Artifact.Kind.JSON_REPORT,
+    "name": "stage-3-report.json",
     "stage": 3,
     "url": f"{HOST}/artifacts/{TOKEN}",
     "mimeType": "application/json",
@@ -203,7 +212,7 @@ PLAN: shapes.PlanLimits = {
     "creditsPerSecond": 32,
     "vcpuPerJob": 2,
     "maxSimcVariants": 10000,
-    "pool": "shared",
+    "pool": Pool.STANDARD,
     "priorityFeeCredits": {"high": 320},
 }
 USAGE: shapes.Usage = {
@@ -224,7 +233,7 @@ MANIFEST: shapes.Manifest = {
     "version": "v1",
     "job": {
         "id": JOB_ID,
-        "status": Status.COMPLETED,
+        "status": PublicStatus.COMPLETED,
         "createdAt": CREATED,
         "startedAt": STARTED,
         "completedAt": ENDED,

@@ -335,7 +335,14 @@ DOWNLOAD_ARTIFACT = Operation(
             shape=Any,
             example="name,dps_mean,dps_min,dps_max,dps_std_dev,dps_mean_std_dev\n",
             media_types=["text/csv", "text/html", "text/plain", "application/json"],
-            headers=[Header(name="ETag", shape=str, description="Names the content.")],
+            headers=[
+                Header(name="ETag", shape=str, description="Names the content."),
+                Header(
+                    name="Content-Disposition",
+                    shape=str,
+                    description="The artifact's `name`. Browsers show an HTML report and save every other file.",
+                ),
+            ],
         ),
         206: Answer(description="The part that was asked for"),
         304: Answer(description="Nothing new"),

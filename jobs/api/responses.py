@@ -8,14 +8,14 @@ from typing import cast
 from django.conf import settings
 from django.utils import timezone
 
-from billing.models import Plan
+from billing.models import Plan, Pool
 from clients.rate_limits import Window
-from jobs import retention, usage, variants
+from jobs import artifacts, retention, usage, variants
 from jobs.api import shapes
 from jobs.cancellation import Cancellation
 from jobs.forecast import estimated_start
 from jobs.links import Links
-from jobs.models import WAITING, Artifact, Build, Channel, Job, Priority, Status
+from jobs.models import Artifact, Build, Channel, Job, Priority
 from jobs.progress import LogEntry, Progress
 from jobs.submission import Accepted
 from simservice.api.fields import iso, iso_or_none
@@ -64,7 +64,7 @@ def job_object(job: Job, links: Links) -> shapes.Job:
     """Return the job object of `GET jobs/{id}`."""
     return {
         "id": str(job.pk),
-        "status": Status(job.status),
+        "status": job.public_status,
         "priority": PRIORITY_NAMES[job.priority],
         "createdAt": iso(job.created_at),
         "startedAt": iso_or_none(job.started_at),
@@ -108,7 +108,7 @@ def build_of(job: Job) -> shapes.JobBuild | None:
     build: Build | None = job.build
     if build is None:
         return None
-    return {"id": str(build.pk), "channel": Channel(job.channel), "commit": build.commit, "ci": build.ci}
+    return {"id": str(build.pk), "channel": Channel(job.channel), "commit": build.commit, "ci": job_checks(build)}
 
 
 def status_object(job: Job, progress: Progress, log_entries: Sequence[LogEntry] | None) -> shapes.JobStatus:
@@ -116,7 +116,7 @@ def status_object(job: Job, progress: Progress, log_entries: Sequence[LogEntry] 
     return {
         "id": str(job.pk),
         "metadata": job.metadata,
-        "status": Status(job.status),
+        "status": job.public_status,
         "errorCode": error_code(job),
         "statusReason": job.status_reason,
         "simcExitCode": job.simulator_exit_code,
@@ -135,8 +135,8 @@ def log_entry(entry: LogEntry) -> shapes.LogEntry:
 
 
 def queue_of(job: Job) -> shapes.Queue | None:
-    """Return the job's wait, null once it started."""
-    if job.status not in WAITING:
+    """Return the job's wait, null once the simulator runs or the job has ended."""
+    if not job.is_waiting:
         return None
     estimate = estimated_start(job)
     return {
@@ -151,10 +151,10 @@ def progress_object(progress: Progress) -> shapes.Progress:
     return cast(shapes.Progress, asdict(progress))
 
 
-def result_object(job: Job, artifacts: Sequence[Artifact], links: Links) -> shapes.JobResult:
+def result_object(job: Job, files: Sequence[Artifact], links: Links) -> shapes.JobResult:
     """Return the body of `GET jobs/{id}/result`."""
     listed: list[shapes.ResultArtifact] = [
-        {"id": str(artifact.pk), **artifact_object(artifact, links)} for artifact in artifacts
+        {"id": str(artifact.pk), **artifact_object(artifact, links)} for artifact in files
     ]
     return {**job_object(job, links), "result": {"summary": job.summary, "artifacts": listed}}
 
@@ -163,27 +163,28 @@ def artifact_object(artifact: Artifact, links: Links) -> shapes.ArtifactFile:
     """Return what the result and the manifest say of an artifact alike."""
     return {
         "kind": Artifact.Kind(artifact.kind),
+        "name": artifacts.file_name(artifact),
         "stage": artifact.stage,
         "url": links.artifact(artifact),
-        "mimeType": artifact.mime_type,
+        "mimeType": artifacts.media_type(artifact),
         "bytes": artifact.bytes,
     }
 
 
-def manifest(job: Job, artifacts: Sequence[Artifact], links: Links) -> shapes.Manifest:
+def manifest(job: Job, files: Sequence[Artifact], links: Links) -> shapes.Manifest:
     """Return the public manifest of an ended job: its full result, and nothing of its account or metadata."""
     return {
         "version": "v1",
         "job": {
             "id": str(job.pk),
-            "status": Status(job.status),
+            "status": job.public_status,
             "createdAt": iso(job.created_at),
             "startedAt": iso_or_none(job.started_at),
             "completedAt": iso_or_none(job.completed_at),
         },
         "build": build_of(job),
         "result": {"summary": job.summary},
-        "artifacts": [{**artifact_object(a, links), "sha256": a.sha256} for a in artifacts],
+        "artifacts": [{**artifact_object(a, links), "sha256": a.sha256} for a in files],
     }
 
 
@@ -197,23 +198,51 @@ def build_object(build: Build) -> shapes.Build:
     """Return what there is to know about a build."""
     return {
         "gitBranch": build.git_branch,
-        "repo": build.repo or None,
+        "repo": build.repo,
         "commit": build.commit,
         "simcVersion": build.simc_version,
         "gameData": game_data(build),
         "id": str(build.pk),
         "createdAt": iso(build.created_at),
-        "ci": build.ci,
+        "ci": checks(build),
         "profiles": {"manifest": build.profiles} if build.profiles_path else None,
     }
 
 
 def game_data(build: Build) -> shapes.GameData | None:
-    """Return which game data a build holds, null when its version line did not say."""
-    if not build.wow_version:
+    """Return which game data a build holds, null unless its version line told both version and hotfix date."""
+    if not build.wow_version or build.hotfix_date is None:
         return None
-    hotfix = build.hotfix_date.isoformat() if build.hotfix_date else None
-    return {"live": {"version": build.wow_version, "hotfixDate": hotfix}, "ptr": None}
+    return {"live": {"version": build.wow_version, "hotfixDate": build.hotfix_date.isoformat()}, "ptr": None}
+
+
+def checks(build: Build) -> shapes.Checks | None:
+    """Return whether a build's bundled profiles simulate, null when none were checked."""
+    if build.ci is None:
+        return None
+    total, failures = build.ci["total"], [failure["name"] for failure in build.ci["failures"]]
+    return {
+        "status": check_status(total=total, failed=len(failures)),
+        "checks": {"total": total, "passed": total - len(failures), "failed": len(failures)},
+        "failures": failures,
+        "gatedOn": [],
+        "retrievedAt": iso(datetime.fromisoformat(build.ci["checked_at"])),
+    }
+
+
+def check_status(*, total: int, failed: int) -> shapes.CheckStatus:
+    """Return the verdict on a build's bundled profiles."""
+    if not total:
+        return "unknown"
+    if not failed:
+        return "pass"
+    return "partial" if failed < total else "fail"
+
+
+def job_checks(build: Build) -> shapes.JobChecks | None:
+    """Return the short form of `checks` that a job carries."""
+    found = checks(build)
+    return found and {"status": found["status"], "failed": found["checks"]["failed"]}
 
 
 def job_list(jobs: Sequence[Job], *, limit: int, next_cursor: str | None, links: Links) -> shapes.JobList:
@@ -231,7 +260,7 @@ def listed_job(job: Job, links: Links) -> shapes.ListedJob:
     """Return a job as the list shows it."""
     return {
         "id": str(job.pk),
-        "status": Status(job.status),
+        "status": job.public_status,
         "createdAt": iso(job.created_at),
         "completedAt": iso_or_none(job.completed_at),
         "errorCode": error_code(job),
@@ -259,7 +288,7 @@ def usage_object(
         "snapshot": {
             "activeJobs": snapshot.active,
             "queuedJobs": snapshot.waiting,
-            "runningJobs": snapshot.held,
+            "runningJobs": snapshot.running,
         },
         "plan": limits,
         "limits": limits,
@@ -281,7 +310,7 @@ def plan_limits(plan: Plan) -> shapes.PlanLimits:
         "creditsPerSecond": plan.credits_per_second,
         "vcpuPerJob": plan.vcpu_per_job,
         "maxSimcVariants": plan.max_variants,
-        "pool": plan.pool,
+        "pool": Pool(plan.pool),
         "priorityFeeCredits": {"high": plan.high_priority_fee_credits},
     }
 

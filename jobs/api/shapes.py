@@ -2,7 +2,8 @@
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from jobs.models import Artifact, Channel, Status
+from billing.models import Pool
+from jobs.models import Artifact, Channel, PublicStatus
 from simservice.api.shapes import Count, Date, Id, Percent, Rule, Time, Url, Uuid
 
 PriorityName = Literal["high", "standard", "background"]
@@ -18,6 +19,9 @@ ErrorCode = Literal[
     "build_unavailable",
     "execution_interrupted",
     "internal",
+]
+FileName = Annotated[
+    str, Rule(pattern=r"^(stage-[1-9][0-9]*-)?(report\.(json|html)|result\.csv|input\.simc|std(out|err)\.log)$")
 ]
 StageLabel = Literal["initial", "intermediate", "final"]
 Credits = Annotated[int, Rule(minimum=0), "Credits"]
@@ -95,11 +99,32 @@ class Runtime(TypedDict):
     ceiling: Ceiling
 
 
-class Checks(TypedDict):
-    """How the profiles that come with a build fared."""
+CheckStatus = Literal["pass", "partial", "fail", "unknown"]
 
-    status: Literal["passed", "failed"]
-    failed: Annotated[list[str], "The profiles that did not run"]
+
+class CheckCounts(TypedDict):
+    """How many of a build's bundled profiles were checked, and how many of them simulated."""
+
+    total: Count
+    passed: Count
+    failed: Count
+
+
+class Checks(TypedDict):
+    """Whether the profiles bundled with a build simulate."""
+
+    status: Annotated[CheckStatus, "`partial` when some did not; `unknown` when there were none"]
+    checks: CheckCounts
+    failures: Annotated[list[str], "The profiles that did not simulate"]
+    gatedOn: Annotated[list[str], "Patterns of checks without which a build is not released; none here"]
+    retrievedAt: Annotated[Time, "When the profiles were checked"]
+
+
+class JobChecks(TypedDict):
+    """Whether the profiles bundled with a job's build simulate, in short."""
+
+    status: CheckStatus
+    failed: Annotated[Count, "How many did not"]
 
 
 class JobBuild(TypedDict):
@@ -108,14 +133,14 @@ class JobBuild(TypedDict):
     id: Uuid
     channel: Channel
     commit: str
-    ci: Checks | None
+    ci: Annotated[JobChecks | None, "Null when no bundled profile was checked"]
 
 
 class Job(TypedDict):
     """Everything about a job but its result."""
 
     id: Id
-    status: Status
+    status: PublicStatus
     priority: PriorityName
     createdAt: Time
     startedAt: Time | None
@@ -136,7 +161,7 @@ class ListedJob(TypedDict):
     """A job in a list."""
 
     id: Id
-    status: Status
+    status: PublicStatus
     createdAt: Time
     completedAt: Time | None
     errorCode: ErrorCode | None
@@ -198,11 +223,11 @@ class JobStatus(TypedDict):
 
     id: Id
     metadata: Metadata
-    status: Status
+    status: PublicStatus
     errorCode: ErrorCode | None
     statusReason: str | None
     simcExitCode: ExitCode
-    queue: Annotated[Queue | None, "Null once the job has started"]
+    queue: Annotated[Queue | None, "Null once the simulator runs or the job has ended"]
     progress: Progress
     logEntries: Annotated[list[LogEntry] | None, Rule(maxItems=200), "Null unless asked for and running"]
     startedAt: Time | None
@@ -321,9 +346,10 @@ class ArtifactFile(TypedDict):
     """A file that a job produced."""
 
     kind: Artifact.Kind
+    name: Annotated[FileName, "The name that the download has too, with its stage where there are several"]
     stage: Annotated[int | None, Rule(minimum=1)]
     url: Annotated[Url, "A download address that needs no key"]
-    mimeType: str
+    mimeType: Annotated[str, Rule(pattern="^[a-z]+/[a-z]+$"), "Without parameters"]
     bytes: Count
 
 
@@ -376,7 +402,7 @@ class GameVersion(TypedDict):
     """A version of the game's data."""
 
     version: str
-    hotfixDate: Date | None
+    hotfixDate: Date
 
 
 class GameData(TypedDict):
@@ -396,10 +422,10 @@ class Build(TypedDict):
     """A build of the simulator."""
 
     gitBranch: str
-    repo: str | None
+    repo: Annotated[str, "Empty when unknown"]
     commit: str
     simcVersion: str
-    gameData: GameData | None
+    gameData: Annotated[GameData | None, "Null unless version and hotfix date are known"]
     id: Uuid
     createdAt: Time
     ci: Annotated[Checks | None, "Null when no bundled profile was checked"]
@@ -458,7 +484,7 @@ class PlanLimits(TypedDict):
     creditsPerSecond: Credits
     vcpuPerJob: Count
     maxSimcVariants: Count
-    pool: str
+    pool: Annotated[Pool, "The workers that run the plan's jobs"]
     priorityFeeCredits: PriorityFees
 
 
@@ -475,7 +501,7 @@ class ManifestJob(TypedDict):
     """A job as strangers may see it."""
 
     id: Id
-    status: Status
+    status: PublicStatus
     createdAt: Time
     startedAt: Time | None
     completedAt: Time | None

@@ -153,9 +153,9 @@ class JobResult(JobsAPIView):
     def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
         job = queries.find_job(self.caller().account, job_id, with_summary=True)
         if not job.is_terminal:
-            raise ResultNotReady({"status": job.status})
+            raise ResultNotReady({"status": job.public_status})
         if job.started_at is None:
-            raise ResultUnavailable({"status": job.status})
+            raise ResultUnavailable({"status": job.public_status})
         return Response(responses.result_object(job, queries.artifacts_of(job), self.links()))
 
 

@@ -148,33 +148,44 @@ class UnsupportedMediaType(ApiError):
     message = "Send Content-Type: application/json, or text/plain for a bare profile."
 
 
-class ResultUnavailable(ApiError):
-    status, code = 422, "result_unavailable"
+class Unprocessable(ApiError):
+    """The request is well formed but cannot be carried out; `meta.reason` is the code (contract, section 1)."""
+
+    status = 422
+
+    def __init__(
+        self, meta: Meta | None = None, *, message: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__({**(meta or {}), "reason": self.code}, message=message, headers=headers)
+
+
+class ResultUnavailable(Unprocessable):
+    code = "result_unavailable"
     message = "The job ended without a run, so there is no result."
 
 
-class ProfileRefused(ApiError):
+class ProfileRefused(Unprocessable):
     """The profile asks for something that may not run; `blocked` lists the first places (contract, section 1)."""
 
-    status, code = 422, "input_sanitized_rejected"
+    code = "input_sanitized_rejected"
     message = "The profile contains directives that may not run."
     documented = True
 
 
-class TooManyVariants(ApiError):
-    status, code = 422, "too_many_variants"
+class TooManyVariants(Unprocessable):
+    code = "too_many_variants"
     message = "The profile has more variants than the plan allows."
     documented = True
 
 
-class BuildPinNotAllowed(ApiError):
-    status, code = 422, "build_pin_not_allowed"
+class BuildPinNotAllowed(Unprocessable):
+    code = "build_pin_not_allowed"
     message = "The account's plan does not allow pinning a build."
     documented = True
 
 
-class BuildPinUnavailable(ApiError):
-    status, code = 422, "build_pin_unavailable"
+class BuildPinUnavailable(Unprocessable):
+    code = "build_pin_unavailable"
     message = "The pinned build cannot be used."
     documented = True
 

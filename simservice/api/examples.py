@@ -50,7 +50,6 @@ EXAMPLES: list[ApiError] = [
     errors.ResultUnavailable({"status": "cancelled"}),
     errors.ProfileRefused(
         {
-            "reason": "blocked_directives",
             "message": REFUSED,
             "docsUrl": docs_url("input_sanitized_rejected"),
             "blocked": [{"line": 7, "text": "save=/tmp/x"}],
@@ -60,7 +59,6 @@ EXAMPLES: list[ApiError] = [
     ),
     errors.TooManyVariants(
         {
-            "reason": "too_many_variants",
             "message": TOO_MANY_VARIANTS,
             "docsUrl": docs_url("too_many_variants"),
             "totalVariants": 12000,
@@ -72,7 +70,6 @@ EXAMPLES: list[ApiError] = [
     ),
     errors.BuildPinNotAllowed(
         {
-            "reason": "plan",
             "message": errors.BuildPinNotAllowed.message,
             "docsUrl": docs_url("build_pin_not_allowed"),
             **PIN,
@@ -80,7 +77,6 @@ EXAMPLES: list[ApiError] = [
     ),
     errors.BuildPinUnavailable(
         {
-            "reason": "build",
             "message": errors.BuildPinUnavailable.message,
             "docsUrl": docs_url("build_pin_unavailable"),
             **PIN,

@@ -202,7 +202,8 @@ class DocumentedSchema(AutoSchema):
     def refusal(self, status: int, possible: Sequence[type[ApiError]]) -> Schema:
         """Return the errors of one status."""
         examples = {error.code: {"$ref": f"#/components/examples/{error.code}"} for error in possible}
-        content = {"schema": self.schema(shapes.Error), "examples": examples}
+        codes = {"properties": {"code": {"enum": list(examples)}}}
+        content = {"schema": {**self.schema(shapes.Error), **codes}, "examples": examples}
         return {
             "description": STATUS_WORDS[status],
             "headers": self.headers(STATUS_HEADERS.get(status, ())),

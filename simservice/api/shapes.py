@@ -14,7 +14,9 @@ class Rule:
         self.keywords = keywords
 
 
-Time = Annotated[str, Rule(format="date-time")]
+Time = Annotated[
+    str, Rule(format="date-time", pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$")
+]
 Date = Annotated[str, Rule(format="date")]
 Url = Annotated[str, Rule(format="uri")]
 Uuid = Annotated[str, Rule(format="uuid")]

@@ -15,7 +15,7 @@ from django.db.models import F
 
 from billing import ledger
 from billing.ledger import HoldError, InsufficientCredits, Refused
-from billing.models import Account, Balance, Grant
+from billing.models import Account, Balance, Grant, GrantReason
 
 DAY = timedelta(days=1)
 NEVER = datetime.max.replace(tzinfo=UTC)
@@ -133,7 +133,9 @@ class Customer:
         """Get a grant, for good or until the end of a day, which many grants may share."""
         self.done += 1
         expires_at = self.first_day + days * DAY if days else None
-        made = ledger.grant(self.account, amount, reason="given", expires_at=expires_at)
+        made = ledger.grant(
+            self.account, amount, reason=GrantReason.GRANT_PROMO, note="given", expires_at=expires_at
+        )
         self.receive(made)
 
     def grant_allowance(self) -> None:

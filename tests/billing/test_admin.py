@@ -9,7 +9,7 @@ from django.contrib.messages import get_messages
 from django.test import Client as HttpClient
 
 from billing import ledger
-from billing.models import Account, Entry
+from billing.models import Account, Entry, GrantReason
 from tests.billing.books import state
 from tests.factories import make_account
 
@@ -34,16 +34,16 @@ def act(operator: HttpClient, action: str, *accounts: Account, **fields: Any) ->
 
 def test_credits_are_granted_with_a_written_reason(operator: HttpClient) -> None:
     first, second = make_account(credits=0), make_account(credits=5)
-    told = act(operator, "grant_credits", first, second, credits=70, reason="Sorry")
+    told = act(operator, "grant_credits", first, second, credits=70, reason="grant_beta", note="Sorry")
     assert sorted(told) == sorted(f"{account}: 70 credits booked." for account in (first, second))
     assert (state(first), state(second)) == ((0, 0, [70]), (5, 0, [70]))
-    assert first.grants.get().reason == "Sorry"
+    assert (first.grants.get().reason, first.grants.get().note) == ("grant_beta", "Sorry")
     assert LogEntry.objects.get(object_id=str(first.pk)).change_message == "70 credits: Sorry"
 
 
 def test_credits_are_corrected_with_a_written_reason(operator: HttpClient) -> None:
     account = make_account(credits=100)
-    act(operator, "correct_credits", account, credits=-30, reason="Paid twice")
+    act(operator, "correct_credits", account, credits=-30, note="Paid twice")
     assert state(account) == (70, 0, [])
     assert Entry.objects.get(target="outside").reason == "Paid twice"
 
@@ -51,13 +51,14 @@ def test_credits_are_corrected_with_a_written_reason(operator: HttpClient) -> No
 @pytest.mark.parametrize(
     ("action", "fields", "told"),
     [
-        ("grant_credits", {"credits": 5}, "reason"),
-        ("grant_credits", {"credits": -5, "reason": "x"}, "must be from 1"),
-        ("grant_credits", {"credits": 1.5, "reason": "x"}, "whole number of credits"),
-        ("grant_credits", {"credits": 5, "reason": "x" * 201}, "at most 200"),
-        ("grant_credits", {"reason": "x"}, "whole number of credits"),
-        ("correct_credits", {"credits": -101, "reason": "x"}, "Only 100 credits"),
-        ("correct_credits", {"credits": 0, "reason": "x"}, "must be from 1"),
+        ("grant_credits", {"credits": 5, "reason": "grant_beta"}, "a note of"),
+        ("grant_credits", {"credits": 5, "note": "x"}, "Choose a reason"),
+        ("grant_credits", {"credits": -5, "reason": "grant_beta", "note": "x"}, "must be from 1"),
+        ("grant_credits", {"credits": 1.5, "reason": "grant_beta", "note": "x"}, "whole number of credits"),
+        ("grant_credits", {"credits": 5, "reason": "grant_beta", "note": "x" * 201}, "at most 200"),
+        ("grant_credits", {"reason": "grant_beta", "note": "x"}, "whole number of credits"),
+        ("correct_credits", {"credits": -101, "note": "x"}, "Only 100 credits"),
+        ("correct_credits", {"credits": 0, "note": "x"}, "must be from 1"),
     ],
     ids=str,
 )
@@ -72,7 +73,7 @@ def test_what_cannot_be_booked_is_refused_with_a_sentence(
 
 def test_the_book_can_be_read_but_not_written(operator: HttpClient) -> None:
     account = make_account(credits=100)
-    granted = ledger.grant(account, 5, reason="Welcome")
+    granted = ledger.grant(account, 5, reason=GrantReason.GRANT_PROMO, note="Welcome")
     ledger.hold(account, 10, job_id=1)
     for name, pk in {"entry": Entry.objects.earliest("id").pk, "grant": granted.pk, "hold": 1}.items():
         place = f"/admin/billing/{name}/"

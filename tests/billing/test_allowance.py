@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from billing import ledger, tasks
-from billing.models import Account, Grant
+from billing.models import Account, Grant, GrantReason
 from simservice.celery import app
 from tests.billing.books import expire_now, state
 from tests.factories import make_account
@@ -27,7 +27,7 @@ def an_old_account() -> Account:
 def test_an_account_has_its_allowance_from_the_start_until_the_months_end() -> None:
     account = make_account(credits=0, monthly_credits=50)
     (grant,) = ledger.balances(account).grants
-    assert (grant.reason, grant.remaining) == ("Monthly allowance", 50)
+    assert (grant.reason, grant.note, grant.remaining) == ("allowance", "", 50)
     assert grant.expires_at is not None
     assert grant.expires_at - timezone.now() <= timedelta(days=31)
     assert (grant.expires_at.day, grant.expires_at.hour, grant.expires_at.minute) == (1, 0, 0)
@@ -61,7 +61,7 @@ def test_the_task_leaves_out_who_is_suspended_or_has_no_allowance() -> None:
 
 def test_the_task_books_what_expired() -> None:
     account = make_account(credits=0)
-    expire_now(ledger.grant(account, 5, reason="a test"))
+    expire_now(ledger.grant(account, 5, reason=GrantReason.GRANT_PROMO, note="a test"))
     tasks.expire_grants()
     assert Grant.objects.get().remaining == 0
 

@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from billing import ledger
+from billing.models import GrantReason
 from clients.models import ApiKey
 from tests.billing.books import expire_now
 from tests.conftest import Api
@@ -17,27 +18,35 @@ FAR = datetime(2999, 12, 31, 23, 0, 0, 5000, tzinfo=UTC)
 
 def test_a_caller_reads_what_its_account_has(api: Api, key: tuple[ApiKey, str]) -> None:
     account = key[0].client.account
-    ledger.grant(account, 20, reason="Welcome")
-    expiring = ledger.grant(account, 30, reason="Promotion", expires_at=FAR)
+    ledger.grant(account, 20, reason=GrantReason.ONBOARDING)
+    expiring = ledger.grant(account, 30, reason=GrantReason.GRANT_PROMO, note="Promotion", expires_at=FAR)
     purchased = ledger.balances(account).purchased
     ledger.hold(account, 5, job_id=1)
     answer = api.get("credits")
     assert answer.status_code == 200
     assert answer.json()["grants"][0] == {
         "id": str(expiring.pk),
-        "reason": "Promotion",
+        "reason": "grant_promo",
+        "note": "Promotion",
         "remaining": 25,
         "original": 30,
         "expiresAt": "2999-12-31T23:00:00.005Z",
     }
     assert [grant["expiresAt"] for grant in answer.json()["grants"]] == ["2999-12-31T23:00:00.005Z", None]
+    assert [grant["note"] for grant in answer.json()["grants"]] == ["Promotion", None]
     assert all(len(grant["id"]) == 18 for grant in answer.json()["grants"])
     assert (answer.json()["purchased"], answer.json()["reserved"]) == (purchased, 5)
 
 
 def test_nothing_of_what_others_have_or_what_expired_is_told(api: Api, key: tuple[ApiKey, str]) -> None:
-    ledger.grant(make_account(), 20, reason="Welcome")
-    expiring = ledger.grant(key[0].client.account, 30, reason="Old", expires_at=timezone.now() + timedelta(days=1))
+    ledger.grant(make_account(), 20, reason=GrantReason.GRANT_PROMO, note="Welcome")
+    expiring = ledger.grant(
+        key[0].client.account,
+        30,
+        reason=GrantReason.GRANT_PROMO,
+        note="Old",
+        expires_at=timezone.now() + timedelta(days=1),
+    )
     expire_now(expiring)
     assert api.get("credits").json()["grants"] == []
 

@@ -6,7 +6,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from billing import ledger
-from billing.models import Account, Balance, Entry, Grant
+from billing.models import Account, Balance, Entry, Grant, GrantReason
 from tests.factories import make_account
 
 pytestmark = pytest.mark.django_db
@@ -32,7 +32,7 @@ NO_MOVES = [(source, target) for source in POCKETS for target in POCKETS if (sou
 def account() -> Account:
     """An account with a grant, a job that paid from it and one that is still held."""
     account = make_account(credits=100)
-    ledger.grant(account, 10, reason="a test")
+    ledger.grant(account, 10, reason=GrantReason.GRANT_PROMO, note="a test")
     ledger.hold(account, 30, job_id=1)
     ledger.settle(1, spent=5)
     ledger.hold(account, 20, job_id=2)
@@ -62,6 +62,8 @@ def run(sql: str) -> None:
         ("UPDATE billing_hold SET resolved_at = NULL, spent = NULL WHERE job_id = 1", "has been resolved"),
         ("UPDATE billing_hold SET spent = 6 WHERE job_id = 1", "has been resolved"),
         ("DELETE FROM billing_hold WHERE job_id = 2", "part of the book"),
+        ("UPDATE billing_grant SET reason = 'welcome'", "grant_reason_known"),
+        ("UPDATE billing_plan SET pool = 'shared'", "plan_pool_known"),
         ("UPDATE billing_hold SET spent = 21, resolved_at = now() WHERE job_id = 2", "hold_spent_le_held"),
         ("UPDATE billing_hold SET spent = 1 WHERE job_id = 2", "hold_spent_iff_resolved"),
         ("UPDATE billing_hold SET resolved_at = now() WHERE job_id = 2", "hold_spent_iff_resolved"),

@@ -27,23 +27,36 @@ def run(*arguments: str) -> str:
 
 def test_credits_are_granted_for_good_or_for_some_days() -> None:
     account = make_account(credits=0)
-    assert run("grantcredits", account.name, "50", "--reason", "Sorry") == str(account.grants.get().pk)
+    chosen = ("--reason", "grant_beta", "--note", "Sorry")
+    assert run("grantcredits", account.name, "50", *chosen) == str(account.grants.get().pk)
     run("grantcredits", account.name, "70", "--days", "3")
     soon, never = ledger.balances(account).grants
-    assert (never.reason, never.remaining, never.expires_at) == ("Sorry", 50, None)
+    assert (never.reason, never.note, never.remaining, never.expires_at) == ("grant_beta", "Sorry", 50, None)
+    assert (soon.reason, soon.note) == ("grant_promo", "")
     assert soon.expires_at is not None
     assert timedelta(days=2) < soon.expires_at - timezone.now() < timedelta(days=3)
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["nobody", "5"], ["{account}", "0"], ["{account}", "5", "--days", "0"], ["{account}", "5", "--reason", " "]],
+    [
+        ["nobody", "5"],
+        ["{account}", "0"],
+        ["{account}", "5", "--days", "0"],
+        ["{account}", "5", "--note", "x" * 201],
+    ],
     ids=str,
 )
 def test_what_cannot_be_granted_is_refused_with_a_sentence(arguments: list[str]) -> None:
     account = make_account()
     with pytest.raises(CommandError, match=r"\.$"):
         run("grantcredits", *(argument.format(account=account.name) for argument in arguments))
+    assert not Grant.objects.exists()
+
+
+def test_a_reason_outside_the_list_is_refused() -> None:
+    with pytest.raises(CommandError, match="invalid choice: 'Welcome'"):
+        run("grantcredits", make_account().name, "5", "--reason", "Welcome")
     assert not Grant.objects.exists()
 
 

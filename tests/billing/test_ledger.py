@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from billing import ledger
 from billing.ledger import HoldError, InsufficientCredits, Refused
-from billing.models import Account, Entry, Grant, Hold
+from billing.models import Account, Entry, Grant, GrantReason, Hold
 from tests.billing.books import expire_now, state
 from tests.factories import make_account
 
@@ -29,7 +29,7 @@ def account() -> Account:
 def give(account: Account, credits: int, expires_in: timedelta | None = None) -> Grant:  # noqa: A002
     """Grant credits that expire after some time."""
     expires_at = timezone.now() + expires_in if expires_in else None
-    return ledger.grant(account, credits, reason="a test", expires_at=expires_at)
+    return ledger.grant(account, credits, reason=GrantReason.GRANT_PROMO, note="a test", expires_at=expires_at)
 
 
 def test_an_account_starts_with_nothing(account: Account) -> None:
@@ -208,7 +208,7 @@ def test_a_correction_that_would_go_negative_is_refused(account: Account) -> Non
 @pytest.mark.parametrize("door", ["grant", "purchase", "correct", "hold", "extend"])
 def test_amounts_nobody_can_mean_are_refused_with_a_sentence(account: Account, door: str, amount: int) -> None:
     doors: dict[str, Callable[[], object]] = {
-        "grant": lambda: ledger.grant(account, amount, reason="a test"),
+        "grant": lambda: ledger.grant(account, amount, reason=GrantReason.GRANT_PROMO, note="a test"),
         "purchase": lambda: ledger.purchase(account, amount, reason="a test"),
         "correct": lambda: ledger.correct(account, amount if amount != -5 else 0, reason="a test"),
         "hold": lambda: ledger.hold(account, amount, job_id=1),
@@ -221,15 +221,26 @@ def test_amounts_nobody_can_mean_are_refused_with_a_sentence(account: Account, d
 
 @pytest.mark.parametrize("reason", ["", "  ", "x" * 201], ids=["empty", "blank", "long"])
 def test_credits_come_and_go_with_a_reason(account: Account, reason: str) -> None:
-    for door in (ledger.grant, ledger.purchase, ledger.correct):
+    for door in (ledger.purchase, ledger.correct):
         with pytest.raises(Refused, match="reason"):
             door(account, 5, reason=reason)
     assert not Entry.objects.exists()
 
 
+@pytest.mark.parametrize(("note", "title"), [("Sorry", "Sorry"), (" ", "Beta"), ("", "Beta")])
+def test_a_grant_is_known_by_its_note_else_by_its_reason(account: Account, note: str, title: str) -> None:
+    made = ledger.grant(account, 5, reason=GrantReason.GRANT_BETA, note=note)
+    assert (made.title, Entry.objects.get().reason) == (title, title)
+
+
+def test_a_note_that_is_too_long_is_refused(account: Account) -> None:
+    with pytest.raises(Refused, match="at most 200 characters"):
+        ledger.grant(account, 5, reason=GrantReason.GRANT_BETA, note="x" * 201)
+
+
 def test_a_grant_that_expired_already_is_refused(account: Account) -> None:
     with pytest.raises(Refused, match="future"):
-        ledger.grant(account, 5, reason="late", expires_at=timezone.now() - SOON)
+        ledger.grant(account, 5, reason=GrantReason.GRANT_PROMO, note="late", expires_at=timezone.now() - SOON)
     assert not Grant.objects.exists()
 
 

@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from billing import ledger
 from billing.ledger import HoldError, InsufficientCredits
-from billing.models import Account, Plan
+from billing.models import Account, GrantReason, Plan
 from tests.billing.books import LONG, expire_now
 from tests.billing.oracle import Customer, sweep
 from tests.concurrency import at_once
@@ -210,7 +210,7 @@ def act(account: Account, chance: random.Random, job_id: int) -> None:
     try:
         ledger.settle(job_id - chance.randint(0, 9), spent=chance.randint(0, 20))
     except HoldError:
-        granted = ledger.grant(account, chance.randint(1, 30), reason="given")
+        granted = ledger.grant(account, chance.randint(1, 30), reason=GrantReason.GRANT_PROMO, note="given")
         expire_now(chance.choice([granted, granted.account.grants.earliest("id")]))
         ledger.expire_grants(2)
 

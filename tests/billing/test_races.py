@@ -4,7 +4,7 @@ import pytest
 
 from billing import ledger
 from billing.ledger import HoldError, InsufficientCredits
-from billing.models import Entry, Grant, Hold
+from billing.models import Entry, Grant, GrantReason, Hold
 from tests.billing.books import LONG, expire_now, state
 from tests.concurrency import at_once
 from tests.factories import make_account
@@ -52,7 +52,7 @@ def test_of_many_settlements_of_one_job_one_is_booked() -> None:
 def test_two_sweeps_at_once_book_each_expired_grant_once() -> None:
     account = make_account(credits=0)
     for _ in range(20):
-        expire_now(ledger.grant(account, 5, reason="a test"))
+        expire_now(ledger.grant(account, 5, reason=GrantReason.GRANT_PROMO, note="a test"))
     booked: list[int] = []
     at_once(4, lambda: booked.append(ledger.expire_grants(100)))
     assert sum(booked) == 20

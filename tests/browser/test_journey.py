@@ -35,7 +35,7 @@ def test_from_signing_up_to_a_delivery_and_a_shared_page(
 ) -> None:
     earlier = len(receiver.received)
     sign_up(visitor, stack)
-    stack.manage("grantcredits", "walker", "100000", "--reason", "Welcome")
+    stack.manage("grantcredits", "walker", "100000", "--note", "Welcome")
     make_client_and_key(visitor)
     enable_webhook(visitor, receiver)
     job = submit_and_watch(visitor)

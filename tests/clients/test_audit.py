@@ -13,7 +13,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from billing.ledger import InsufficientCredits
-from billing.models import Account, Balance, Entry, Grant
+from billing.models import Account, Balance, Entry, Grant, GrantReason
 from clients import accounts, audit, invitations, keys, members
 from clients.audit import COMMAND_LINE, SYSTEM, Action
 from clients.members import Role
@@ -84,7 +84,7 @@ def test_a_change_that_fails_writes_nothing(owner: Membership) -> None:
     with pytest.raises(accounts.NameTaken):
         accounts.create_client(owner.account, "default", by=actor_of(owner))
     with pytest.raises(InsufficientCredits):
-        accounts.correct_credits(make_account(credits=0), -1, reason="x", by=COMMAND_LINE)
+        accounts.correct_credits(make_account(credits=0), -1, note="x", by=COMMAND_LINE)
     ended = make_running_job()
     lifecycle.finish(ended, lifecycle.CANCELLED_LOST)
     assert not operating.release(ended, by=COMMAND_LINE)
@@ -126,8 +126,10 @@ CHANGES: dict[str, Callable[[World], object]] = {
     "revoke key": lambda world: keys.revoke(world.key, by=world.by),
     "create client": lambda world: accounts.create_client(world.account, "x", by=world.by),
     "change plan": World.change_plan,
-    "grant": lambda world: accounts.grant_credits(world.account, 5, reason="x", by=world.by),
-    "correct": lambda world: accounts.correct_credits(world.account, 5, reason="x", by=world.by),
+    "grant": lambda world: accounts.grant_credits(
+        world.account, 5, reason=GrantReason.GRANT_PROMO, note="x", by=world.by
+    ),
+    "correct": lambda world: accounts.correct_credits(world.account, 5, note="x", by=world.by),
     "change role": lambda world: members.change_role(world.account, world.guest.pk, Role.OWNER, by=world.by),
     "remove": lambda world: members.remove(world.account, world.guest.pk, by=world.by, revoke_keys=True),
     "invite": lambda world: invitations.invite(world.account, email="b@example.org", role=Role.MEMBER, by=world.by),

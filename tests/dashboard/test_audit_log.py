@@ -209,11 +209,13 @@ BY_OPERATORS: dict[str, tuple[Action, Callable[[Admin], None]]] = {
     "rename": (Action.ACCOUNT_RENAMED, Admin.rename),
     "grant": (
         Action.CREDITS_GRANTED,
-        lambda admin: admin.act("billing/account", "grant_credits", admin.account.pk, credits=70, reason="Sorry"),
+        lambda admin: admin.act(
+            "billing/account", "grant_credits", admin.account.pk, credits=70, reason="grant_promo", note="Sorry"
+        ),
     ),
     "correct": (
         Action.CREDITS_CORRECTED,
-        lambda admin: admin.act("billing/account", "correct_credits", admin.account.pk, credits=-7, reason="Wrong"),
+        lambda admin: admin.act("billing/account", "correct_credits", admin.account.pk, credits=-7, note="Wrong"),
     ),
     "revoke key": (
         Action.KEY_REVOKED,
@@ -270,7 +272,7 @@ def test_a_deletion_that_fails_writes_nothing(
 
 def test_what_a_command_does_is_written(owner: Membership) -> None:
     call_command("createkey", owner.account.name, stdout=StringIO())
-    call_command("grantcredits", owner.account.name, "70", reason="Welcome", stdout=StringIO())
+    call_command("grantcredits", owner.account.name, "70", note="Welcome", stdout=StringIO())
     assert [row[0] for row in rows(log_of(owner))] == ["Operator (command line)"] * 2
     assert not AuditEvent.objects.exclude(address=None).exists()
 

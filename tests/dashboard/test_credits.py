@@ -8,7 +8,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from billing import ledger, statement
-from billing.models import MOVES, Entry, Pocket
+from billing.models import MOVES, Entry, GrantReason, Pocket
 from clients.models import Membership
 from jobs import usage
 from jobs.models import DailyUsage
@@ -59,7 +59,7 @@ def test_an_entry_says_by_how_much_it_changed_what_is_available(source: Pocket, 
 
 
 def test_the_book_is_told_in_words(owner: Membership) -> None:
-    ledger.grant(owner.account, 100, reason="<b>Welcome</b>")
+    ledger.grant(owner.account, 100, reason=GrantReason.GRANT_PROMO, note="<b>Welcome</b>")
     ledger.purchase(owner.account, 50, reason="Invoice 7")
     ledger.hold(owner.account, 120, job_id=123)
     ledger.settle(123, spent=110)
@@ -69,8 +69,27 @@ def test_the_book_is_told_in_words(owner: Membership) -> None:
     assert "&lt;b&gt;Welcome" in text
 
 
+def test_a_grant_is_shown_by_its_note_else_by_its_reason(owner: Membership) -> None:
+    ledger.grant(owner.account, 100, reason=GrantReason.ONBOARDING)
+    ledger.grant(owner.account, 50, reason=GrantReason.GRANT_BETA, note="For the outage")
+    ledger.hold(owner.account, 120, job_id=124)
+    answer = page(owner, "credits")
+    for words in (
+        "Credits were granted: Welcome credits",
+        "from the grant “For the outage”",
+        "For the outage 30 50",
+    ):
+        assert words in text_of(answer)
+    assert "Beta" not in text_of(answer)
+    assert {row[-2] for row in rows_of(page(owner, "credits.csv"))} == {
+        "grant",
+        "Welcome credits",
+        "For the outage",
+    }
+
+
 def test_changes_add_up_to_what_is_available(owner: Membership) -> None:
-    ledger.grant(owner.account, 100, reason="Welcome")
+    ledger.grant(owner.account, 100, reason=GrantReason.GRANT_PROMO, note="Welcome")
     ledger.hold(owner.account, 60, job_id=123)
     ledger.settle(123, spent=20)
     ledger.correct(owner.account, -5, reason="Wrong")
@@ -99,7 +118,7 @@ def test_the_whole_book_is_downloaded_whatever_its_length(
 ) -> None:
     monkeypatch.setattr(ledger, "ENTRIES_AT_ONCE", 2)
     for number in range(5):
-        ledger.grant(owner.account, 1 + number, reason="=HYPERLINK(1)")
+        ledger.grant(owner.account, 1 + number, reason=GrantReason.GRANT_PROMO, note="=HYPERLINK(1)")
     ledger.purchase(make_account(), 9, reason="Another's")
     answer = page(owner, "credits.csv")
     header, *rows = rows_of(answer)

@@ -7,6 +7,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from billing import ledger
+from billing.models import GrantReason
 from clients.audit import SYSTEM
 from clients.keys import create_key
 from clients.models import Client, Membership
@@ -20,7 +21,7 @@ MOST_QUERIES = 12
 
 def fill(owner: Membership, round_number: int) -> None:
     """Give an account more of everything, and its owner another account."""
-    ledger.grant(owner.account, 5, reason="Welcome")
+    ledger.grant(owner.account, 5, reason=GrantReason.GRANT_PROMO, note="Welcome")
     make_key(owner.account)
     make_client(owner.account, f"bot-{round_number}")
     make_invitation(owner.account)

@@ -20,7 +20,7 @@ from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 
 from billing import ledger
-from billing.models import Hold
+from billing.models import GrantReason, Hold
 from clients.models import ApiKey
 from dashboard.management.commands import makegroups
 from jobs import admin, lifecycle
@@ -197,7 +197,7 @@ def test_a_list_takes_as_many_queries_however_long_it_is(operator: HttpClient, p
     def fill() -> None:
         account = make_member(make_running_job().account).account
         make_key(account)
-        ledger.grant(account, 5, reason="Welcome")
+        ledger.grant(account, 5, reason=GrantReason.GRANT_PROMO, note="Welcome")
 
     fill()
     queries_of(operator, f"/admin/{place}/")

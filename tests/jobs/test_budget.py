@@ -10,7 +10,7 @@ from django.db import OperationalError
 from pytest_django import Settings
 
 from billing import ledger
-from billing.models import Hold
+from billing.models import GrantReason, Hold
 from clients.accounts import default_client
 from clients.models import Client
 from jobs import budget, execution, holds, lifecycle, watching
@@ -186,7 +186,7 @@ def test_a_small_reservation_survives_a_lost_attempt(tmp_path: Path) -> None:
 def test_credits_of_a_grant_that_expires_while_they_wait_are_run_on(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"time.sleep(0.1)\n{LEAVE_REPORT}")
     client = client_with(0)
-    granted = ledger.grant(client.account, 40, reason="for a test")
+    granted = ledger.grant(client.account, 40, reason=GrantReason.GRANT_PROMO, note="for a test")
     job = make_job(client, held_credits=RATE)
     assert Hold.objects.get(pk=job.pk).credits == RATE
     expire_now(granted)

@@ -47,6 +47,41 @@ def test_an_html_report_can_do_nothing_on_our_origin(artifact: Artifact) -> None
     assert answer.headers["Referrer-Policy"] == "no-referrer"
 
 
+NAMES = {
+    Artifact.Kind.JSON_REPORT: "report.json",
+    Artifact.Kind.HTML_REPORT: "report.html",
+    Artifact.Kind.CSV_REPORT: "result.csv",
+    Artifact.Kind.INPUT: "input.simc",
+    Artifact.Kind.STDOUT_LOG: "stdout.log",
+    Artifact.Kind.STDERR_LOG: "stderr.log",
+}
+
+
+@pytest.mark.parametrize(("stage", "before"), [(None, ""), (2, "stage-2-")])
+@pytest.mark.parametrize("headers", [{}, {"accept_encoding": "gzip"}, {"range": "bytes=0-0"}], ids=str)
+@pytest.mark.django_db
+def test_a_download_has_the_artifacts_name(stage: int | None, before: str, headers: dict[str, str]) -> None:
+    job = make_running_job()
+    for kind, name in NAMES.items():
+        stored = artifacts.store(job, kind, io.BytesIO(b"xy"), stage=stage)
+        stored.save(force_insert=True)
+        answer, _ = fetch(stored, **headers)
+        shown = "inline" if kind == Artifact.Kind.HTML_REPORT else "attachment"
+        assert answer.headers["Content-Disposition"] == f'{shown}; filename="{before}{name}"'
+        assert answer.headers["Content-Type"] == stored.mime_type
+
+
+def test_an_html_report_is_shown_in_its_frame(artifact: Artifact) -> None:
+    answer, _ = fetch(artifact)
+    assert answer.headers["Content-Disposition"] == 'inline; filename="report.html"'
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+
+
+def test_an_error_is_not_named_like_the_file(artifact: Artifact) -> None:
+    default_storage.delete(artifact.storage_name)
+    assert "Content-Disposition" not in fetch(artifact)[0].headers
+
+
 def test_the_compressed_file_is_sent_as_it_is(artifact: Artifact) -> None:
     answer, body = fetch(artifact, accept_encoding="gzip, br")
     assert answer.headers["Content-Encoding"] == "gzip"

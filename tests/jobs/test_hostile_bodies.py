@@ -61,7 +61,7 @@ def test_an_oversized_profile_is_refused_with_the_reason(api: Api, name: str, to
     assert (answer.status_code, answer.json()["code"]) == (422, "input_sanitized_rejected")
     assert told in answer.json()["error"]
     meta = answer.json()["meta"]
-    assert (meta["reason"], meta["message"]) == ("profile_too_long", answer.json()["error"])
+    assert (meta["reason"], meta["message"]) == ("input_sanitized_rejected", answer.json()["error"])
     assert (meta["blocked"], meta["blockedCount"], meta["blockedTruncated"]) == ([], 0, False)
 
 

@@ -1,4 +1,4 @@
-"""`grantcredits ACCOUNT N [--reason R] [--days N]`: give an account credits."""
+"""`grantcredits ACCOUNT N [--reason R] [--note WORDS] [--days N]`: give an account credits."""
 
 from argparse import ArgumentParser
 from datetime import timedelta
@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from billing import ledger
-from billing.models import Account
+from billing.models import Account, GrantReason
 from clients import accounts
 from clients.audit import COMMAND_LINE
 
@@ -19,7 +19,13 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("account", help="the account's name")
         parser.add_argument("credits", type=int, help="how many")
-        parser.add_argument("--reason", default="Granted by an operator", help="(default: %(default)s)")
+        parser.add_argument(
+            "--reason",
+            choices=GrantReason.values,
+            default=GrantReason.GRANT_PROMO.value,
+            help="what the API names as the reason (default: %(default)s)",
+        )
+        parser.add_argument("--note", default="", help="your own words, which the account's members can read")
         parser.add_argument("--days", type=int, help="days until unspent credits expire (default: never)")
 
     def handle(
@@ -28,6 +34,7 @@ class Command(BaseCommand):
         account: str,
         credits: int,  # noqa: A002 - the word that the usage line shows
         reason: str,
+        note: str,
         days: int | None,
         **options: Any,
     ) -> None:
@@ -38,7 +45,9 @@ class Command(BaseCommand):
             raise CommandError("--days must be from 1 to 36500.")
         expires_at = timezone.now() + timedelta(days=days) if days else None
         try:
-            granted = accounts.grant_credits(found, credits, reason=reason, by=COMMAND_LINE, expires_at=expires_at)
+            granted = accounts.grant_credits(
+                found, credits, reason=GrantReason(reason), note=note, by=COMMAND_LINE, expires_at=expires_at
+            )
         except ledger.Refused as error:
             raise CommandError(str(error)) from error
         self.stdout.write(str(granted.pk))

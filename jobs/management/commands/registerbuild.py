@@ -36,8 +36,8 @@ class Command(BaseCommand):
         except registration.UnusableBuild as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"{build.pk} {build.simc_version} ({build}), {len(build.profiles)} bundled profiles")
-        for name in (build.ci or {}).get("failed", []):
-            self.stderr.write(f"left out, because it does not simulate: {name}")
+        for failure in (build.ci or {}).get("failures", []):
+            self.stderr.write(f"left out, because it does not simulate: {failure['name']}")
 
 
 def aware_time(text: str) -> datetime:

@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from billing import ledger
-from billing.models import Account, Plan
+from billing.models import Account, GrantReason, Plan
 from clients import members
 from clients.accounts import default_client, open_account
 from clients.audit import COMMAND_LINE
@@ -28,7 +28,7 @@ DEMO = "demo"
 # No mail to it leaves this machine.
 DEMO_ADDRESS = "demo@localhost"
 DEMO_CREDITS = 10_000_000
-DEMO_REASON = "Demonstration"
+DEMO_NOTE = "Demonstration"
 ROOT = Path(settings.BASE_DIR)
 MINISIM = ROOT / "minisim" / "minisim"
 MINISIM_PROFILES = ROOT / "minisim" / "profiles"
@@ -77,8 +77,8 @@ def ensure_account() -> Account:
 
 def ensure_credits(account: Account) -> None:
     """Grant the demo account its credits, once."""
-    if not account.grants.filter(reason=DEMO_REASON).exists():
-        ledger.grant(account, DEMO_CREDITS, reason=DEMO_REASON)
+    if not account.grants.filter(note=DEMO_NOTE).exists():
+        ledger.grant(account, DEMO_CREDITS, reason=GrantReason.GRANT_DEVELOPER_ALLOWANCE, note=DEMO_NOTE)
 
 
 def ensure_user(account: Account, password: str | None) -> str:

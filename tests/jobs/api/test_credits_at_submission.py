@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from billing import ledger
-from billing.models import Account, Hold, Plan
+from billing.models import Account, GrantReason, Hold, Plan
 from clients.models import ApiKey
 from jobs.models import Job, Priority
 from simservice import presence
@@ -115,8 +115,8 @@ def test_a_ceiling_below_a_second_is_reserved_whole(api: Api, account: Account) 
 @only_in("C")
 def test_a_grant_that_expired_reserves_nothing(api: Api, account: Account) -> None:
     leave(account, 10)
-    open_grant = ledger.grant(account, 50, reason="for the test")
-    expire_now(ledger.grant(account, 500, reason="for the test"))
+    open_grant = ledger.grant(account, 50, reason=GrantReason.GRANT_PROMO, note="for the test")
+    expire_now(ledger.grant(account, 500, reason=GrantReason.GRANT_PROMO, note="for the test"))
     assert Hold.objects.get(job_id=submit(api).json()["id"]).credits == 60
     expire_now(open_grant)
     cancel = api.post(f"jobs/{Job.objects.get().pk}/cancel")

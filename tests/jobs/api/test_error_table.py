@@ -60,7 +60,7 @@ META = {
     },
     "idempotency_key_reuse": {"reason", "originalJobId", "docsUrl"},
     "result_not_ready": {"status"},
-    "result_unavailable": {"status"},
+    "result_unavailable": {"reason", "status"},
     "job_not_cancellable": {"id", "status"},
     "input_sanitized_rejected": {
         "reason", "message", "docsUrl", "blocked", "blockedCount", "blockedTruncated",
@@ -233,6 +233,7 @@ def test_an_error_is_produced_as_its_table_says(scene: Scene, code: str) -> None
     assert set(body) == {"error", "code", "meta", "requestId"}
     assert body["error"]
     assert set(body["meta"] or ()) == META.get(code, set())
+    assert answer.status_code != 422 or body["meta"]["reason"] == code
     assert body["requestId"] == answer.headers["X-Request-Id"]
     assert ("WWW-Authenticate" in answer.headers) == (error.status == 401)
     assert ("Retry-After" in answer.headers) == (error.status in (429, 503))

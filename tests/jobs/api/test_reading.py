@@ -91,8 +91,9 @@ def test_a_completed_job(api: Api, running: Job) -> None:
     assert body["runtime"]["creditsConsumed"] == 64
     assert body["result"]["summary"] == SUMMARY
     (listed,) = body["result"]["artifacts"]
-    assert set(listed) == {"id", "url", "kind", "mimeType", "stage", "bytes"}
+    assert set(listed) == {"id", "url", "kind", "name", "mimeType", "stage", "bytes"}
     assert (listed["id"], listed["bytes"]) == (str(artifact.pk), len(HTML))
+    assert (listed["name"], listed["mimeType"]) == ("report.html", "text/html")
     assert api.get(f"jobs/{running.pk}/status").json()["progress"]["percent"] == 100
 
 

@@ -44,7 +44,7 @@ def test_the_plans_limits_stand_twice(api: Api) -> None:
         "creditsPerSecond": 32,
         "vcpuPerJob": 2,
         "maxSimcVariants": 10_000,
-        "pool": "shared",
+        "pool": "standard",
         "priorityFeeCredits": {"high": 320},
     }
 

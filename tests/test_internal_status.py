@@ -1,0 +1,147 @@
+"""Callers never see `starting`: a job that a worker prepares is queued, wherever it is shown (contract, section 5).
+
+The routes are those that `tests/test_access.py` finds, so a new one is judged as soon as it exists. Operators see
+the internal status in the admin.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client as HttpClient
+
+from clients.accounts import default_client
+from jobs import forecast, lifecycle, wording
+from jobs.models import ACTIVE, Build, Job, PublicStatus, Status
+from tests.conftest import Api
+from tests.dashboard.browsing import browser_of, text_of
+from tests.factories import BuildFactory, make_account, make_job, make_key, make_member
+from tests.jobs.api.bodies import BODY
+from tests.test_access import OBJECTS, OPEN, PAGES, PARAMETER, RESOURCE, WITH_KEY
+
+pytestmark = pytest.mark.django_db
+INTERNAL = re.compile(r"\bstarting\b|getting ready", re.IGNORECASE)
+
+
+@pytest.fixture
+def job() -> Job:
+    """A job that a worker prepares for its run."""
+    BuildFactory.create()
+    found = make_job(metadata={"a": "b"}, wants_webhook=True)
+    assert lifecycle.start_attempt(found, worker="worker-1")
+    forecast.publish()
+    return Job.objects.get(pk=found.pk)
+
+
+def address(route: str, job: Job) -> str:
+    """Return the address of a route for a job, or for something else of its account."""
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        own = {"account": job.account.name, "job_id": job.pk, "token": job.share_token, "artifact_id": 1}
+        if name == "build_id":
+            return str(Build.objects.latest("created_at").pk)
+        return str(own[name] if name in own else OBJECTS[name](job.account))
+
+    return "/" + PARAMETER.sub(value, route)
+
+
+def statuses(value: Any) -> Iterator[Any]:
+    """Yield every status of a job that a body holds."""
+    for member in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from statuses(member)
+    if isinstance(value, dict) and "status" in value:
+        yield value["status"]
+
+
+def judge(answer: Any) -> None:
+    """Look for the internal status in an answer, and for statuses outside the closed list."""
+    assert answer.status_code < 500, answer.content
+    text = (b"".join(answer.streaming_content) if answer.streaming else answer.content).decode()
+    assert not INTERNAL.search(text)
+    body = json.loads(text) if answer.headers.get("Content-Type") == "application/json" else {}
+    # The document has other things of that name.
+    if "openapi" not in body:
+        assert set(statuses(body)) <= {*PublicStatus.values, "ok", "cancel_requested"}
+
+
+@pytest.mark.parametrize("route", WITH_KEY)
+def test_no_answer_of_the_api_names_it(route: str, job: Job) -> None:
+    judge(
+        HttpClient(headers={"authorization": f"Bearer {make_key(job.account)[1]}"}).get(
+            address(RESOURCE + route, job)
+        )
+    )
+
+
+@pytest.mark.parametrize("route", PAGES)
+def test_no_page_of_an_account_names_it(route: str, job: Job) -> None:
+    judge(browser_of(make_member(job.account)).get(address(route, job)))
+
+
+@pytest.mark.parametrize("route", [route for route in OPEN if route not in ("metrics", "readyz")])
+def test_no_public_page_names_it(route: str, job: Job) -> None:
+    judge(HttpClient().get(address(route, job)))
+
+
+def test_the_api_shows_it_as_queued(job: Job) -> None:
+    api = Api(make_key(job.account)[1])
+    status = api.get(f"jobs/{job.pk}/status").json()
+    assert (api.get(f"jobs/{job.pk}").json()["status"], status["status"]) == ("queued", "queued")
+    assert (status["queue"]["estimatedStartSeconds"], status["startedAt"]) == (0, None)
+    assert [listed["status"] for listed in api.get("jobs").json()["jobs"]] == ["queued"]
+    assert api.get(f"jobs/{job.pk}/result").json()["meta"] == {"status": "queued"}
+    assert api.get("usage").json()["snapshot"] == {"activeJobs": 1, "queuedJobs": 1, "runningJobs": 0}
+
+
+def test_cancelling_and_replaying_do_not_name_it(job: Job) -> None:
+    api = Api(make_key(job.account)[1])
+    for _ in range(2):
+        judge(api.post(f"jobs/{job.pk}/cancel"))
+    replayed = Api(make_key(make_account())[1])
+    first = replayed.post("jobs", BODY, headers={"idempotency-key": "k"})
+    assert lifecycle.start_attempt(Job.objects.get(pk=first.json()["id"]), worker="worker-1")
+    assert replayed.post("jobs", BODY, headers={"idempotency-key": "k"}).content == first.content
+
+
+def test_the_pages_show_it_as_waiting(job: Job) -> None:
+    http = browser_of(make_member(job.account))
+    for path in (f"jobs/{job.pk}", f"jobs/{job.pk}/live", "jobs", "jobs?status=active", ""):
+        text = text_of(http.get(f"/dashboard/{job.account}/{path}"))
+        assert "Waiting for its turn" in text, path
+    shared = HttpClient().get(f"/share/{job.share_token}")
+    assert "Waiting for its turn" in text_of(shared)
+    assert "It is next in the queue" in text_of(shared)
+    assert "status-queued" in shared.content.decode()
+    assert "Jobs waiting 1 Jobs running 0" in text_of(http.get(f"/dashboard/{job.account}/"))
+
+
+def test_the_history_tells_of_the_claim_without_a_status(job: Job) -> None:
+    text = text_of(browser_of(make_member(job.account)).get(f"/dashboard/{job.account}/jobs/{job.pk}"))
+    assert "Taken by a worker" in text
+
+
+def test_operators_see_it(job: Job) -> None:
+    http = HttpClient()
+    http.force_login(User.objects.create_superuser("operator"))
+    assert "Starting" in http.get(f"/admin/jobs/job/{job.pk}/change/").content.decode()
+
+
+@pytest.mark.parametrize("status", Status)
+def test_every_status_has_a_public_one_and_words(status: Status) -> None:
+    job = Job(status=status)
+    assert job.public_status == ("queued" if status == "starting" else status)
+    assert job.is_waiting == (status in ("pending", "queued", "starting"))
+    assert wording.status_of(job) == wording.STATUSES[job.public_status]
+
+
+def test_an_account_counts_each_unfinished_job_once(job: Job) -> None:
+    client = default_client(job.account)
+    make_job(client)
+    assert lifecycle.mark_queued(make_job(client))
+    snapshot = Api(make_key(job.account)[1]).get("usage").json()["snapshot"]
+    assert snapshot == {"activeJobs": 3, "queuedJobs": 3, "runningJobs": 0}
+    assert Job.objects.filter(account=job.account, status__in=ACTIVE).count() == 3
