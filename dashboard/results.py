@@ -85,6 +85,7 @@ class Shown:
     single_pass: str | None
     iterations: int | None
     partial: bool
+    not_reached: str
     gear: Sequence[Mapping[str, Any]]
     talents: str
     searched: str
@@ -110,6 +111,7 @@ def shown(job: Job, *, search: str = "", with_gear: bool) -> Shown | None:
         single_pass=wording.single_pass(stages.get("reason", "")) if job.multi_stage else None,
         iterations=summary.get("iterations"),
         partial=bool(summary.get("partial")),
+        not_reached=wording.not_reached(**summary.get("not_reached", {"actors": 0, "profilesets": 0})),
         gear=(actor or {}).get("gear", []) if with_gear else [],
         talents=(actor or {}).get("talents", ""),
         searched=wanted,

@@ -33,6 +33,16 @@ MIME_TYPES = {
 }
 
 
+FILE_NAMES = {
+    Artifact.Kind.JSON_REPORT: "report.json",
+    Artifact.Kind.HTML_REPORT: "report.html",
+    Artifact.Kind.CSV_REPORT: "result.csv",
+    Artifact.Kind.INPUT: "input.simc",
+    Artifact.Kind.STDOUT_LOG: "stdout.log",
+    Artifact.Kind.STDERR_LOG: "stderr.log",
+}
+
+
 class NotStored(Exception):
     """A file could not be stored, for reasons of ours; the attempt must not end without it."""
 
@@ -92,6 +102,11 @@ def storage_name(job: Job, kind: Artifact.Kind, *, stage: int | None = None) -> 
     """Return where an artifact is kept: below the job's folder, beginning with the job's id."""
     run = f"{job.attempt}" if stage is None else f"{job.attempt}.{stage}"
     return f"{folder_of(job.pk)}/{job.pk}-{run}-{kind}.gz"
+
+
+def file_name(kind: Artifact.Kind, *, stage: int | None) -> str:
+    """Return the name of a downloaded artifact (contract, section 4)."""
+    return FILE_NAMES[kind] if stage is None else f"stage-{stage}-{FILE_NAMES[kind]}"
 
 
 def folder_of(job_id: int) -> str:

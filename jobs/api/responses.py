@@ -12,6 +12,7 @@ from billing.models import Plan
 from clients.rate_limits import Window
 from jobs import retention, usage, variants
 from jobs.api import shapes
+from jobs.artifacts import file_name
 from jobs.cancellation import Cancellation
 from jobs.forecast import estimated_start
 from jobs.links import Links
@@ -156,7 +157,16 @@ def result_object(job: Job, artifacts: Sequence[Artifact], links: Links) -> shap
     listed: list[shapes.ResultArtifact] = [
         {"id": str(artifact.pk), **artifact_object(artifact, links)} for artifact in artifacts
     ]
-    return {**job_object(job, links), "result": {"summary": job.summary, "artifacts": listed}}
+    result: shapes.Result = {"summary": job.summary, "artifacts": listed}
+    if job.missing_artifacts:
+        result["missingArtifacts"] = [missing_artifact(**missing) for missing in job.missing_artifacts]
+    return {**job_object(job, links), "result": result}
+
+
+def missing_artifact(*, kind: str, stage: int | None, reason: str) -> shapes.MissingArtifact:
+    """Return what the result says of an artifact that could not be stored."""
+    found = Artifact.Kind(kind)
+    return {"kind": found, "name": file_name(found, stage=stage), "stage": stage, "reason": reason}
 
 
 def artifact_object(artifact: Artifact, links: Links) -> shapes.ArtifactFile:

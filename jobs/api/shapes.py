@@ -301,6 +301,13 @@ class MultiStage(TypedDict):
     stages: list[StageSummary]
 
 
+class NotReached(TypedDict):
+    """How many actors and profilesets have no result because the run was stopped first."""
+
+    actors: Count
+    profilesets: Count
+
+
 class Summary(TypedDict):
     """What the simulator found."""
 
@@ -310,6 +317,7 @@ class Summary(TypedDict):
     actors: NotRequired[Annotated[Actors, "There when the profile has more than one actor"]]
     iterations: NotRequired[Annotated[Count, "Iterations done; there for a single pass only"]]
     partial: NotRequired[Annotated[Literal[True], "There when the run was stopped early"]]
+    not_reached: NotRequired[Annotated[NotReached, "There when a run that was stopped early left some out"]]
 
 
 class ArtifactFile(TypedDict):
@@ -328,11 +336,21 @@ class ResultArtifact(ArtifactFile):
     id: Id
 
 
+class MissingArtifact(TypedDict):
+    """A file that the job should have produced and that could not be stored."""
+
+    kind: Artifact.Kind
+    name: str
+    stage: Annotated[int | None, Rule(minimum=1)]
+    reason: Annotated[str, "Why it is missing, in words"]
+
+
 class Result(TypedDict):
     """What a job found and produced."""
 
     summary: Annotated[Summary | None, "Null when the simulator left no report"]
     artifacts: list[ResultArtifact]
+    missingArtifacts: NotRequired[Annotated[list[MissingArtifact], "Left out when there are none"]]
 
 
 class JobResult(Job):

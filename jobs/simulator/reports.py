@@ -7,7 +7,7 @@ raises `BrokenReport`.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from typing import Any, BinaryIO, ClassVar, Literal
@@ -88,6 +88,16 @@ class Profileset:
 
 
 @dataclass(frozen=True, slots=True)
+class NotReached:
+    """How many actors and profilesets have no result because the run was stopped first."""
+
+    actors: int
+    profilesets: int
+    baseline: bool
+    """Whether the profile's first actor is one of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What the service uses of one report. There is at least one player."""
 
@@ -98,6 +108,28 @@ class Report:
     """The baseline's, as really done."""
     errors: tuple[str, ...]
     """Messages the simulator itself calls severe; none where it does not grade them (before August 2025)."""
+    not_reached: "NotReached | None" = None
+    """What a run that was stopped early left out; it is no longer among the players and profilesets."""
+
+    def only_reached(self, *, profilesets: int) -> "Report":
+        """Return the report of a run that was stopped early without what never finished an iteration.
+
+        The run should have had so many profilesets; 0 if reports leave some out anyway.
+        """
+        reached = tuple(player for player in self.players if player.reached)
+        baseline = self.players[0]
+        # Where the baseline does no damage, reports leave out profilesets that were simulated too.
+        does_nothing = baseline.reached and not baseline.dps.mean
+        lacking = 0 if does_nothing else max(0, profilesets - len(self.profilesets))
+        missed = NotReached(
+            actors=len(self.players) - len(reached), profilesets=lacking, baseline=not baseline.reached
+        )
+        return replace(self, players=reached, not_reached=missed)
+
+    @property
+    def baseline(self) -> Player | None:
+        """The profile's first actor; None if it was not reached."""
+        return None if self.not_reached and self.not_reached.baseline else self.players[0]
 
 
 def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1) -> Report:
@@ -128,10 +160,12 @@ def summarise(
     """Return the `summary` of a result (contract, section 4), ready for JSON and jsonb.
 
     `multistage` becomes `multiStage` as it is. Profilesets are built on the first actor, so that one is the
-    main actor of a profile that has any; several actors without profilesets have no headline.
+    main actor of a profile that has any; several actors without profilesets have no headline, and there is none
+    if the first actor was not reached.
     """
-    several = len(report.players) > 1
-    headline = not several or bool(report.profilesets)
+    missed = report.not_reached
+    several = len(report.players) + (missed.actors if missed else 0) > 1
+    headline = report.baseline is not None and (not several or bool(report.profilesets))
     summary: dict[str, Any] = {
         "metric": metric,
         "mainActor": _main_actor(report, metric=metric) if headline else None,
@@ -145,6 +179,8 @@ def summarise(
         summary["iterations"] = report.iterations
     if partial:
         summary["partial"] = True
+    if missed and (missed.actors or missed.profilesets):
+        summary["not_reached"] = {"actors": missed.actors, "profilesets": missed.profilesets}
     return summary
 
 
