@@ -135,8 +135,8 @@ class Report:
 def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1) -> Report:
     """Read one report of at most `max_bytes`, whose profilesets then belong to `stage`.
 
-    The report is read as a stream. Memory: about 1 KB for each actor and profileset, and never more than 250 MB,
-    whatever the report contains (`tests/jobs/simulator/test_report_memory.py`).
+    The report is read as a stream. Memory: 20 MB and about 1 KB for each actor and profileset, never more than
+    200 MB, whatever the report contains (`tests/jobs/simulator/test_report_memory.py`).
 
     Raises BrokenReport.
     """
