@@ -36,7 +36,9 @@ OUTCOMES = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_report_takes_bounded_memory(case: str) -> None:
     module = "tests.jobs.simulator.report_memory"
-    done = subprocess.run([sys.executable, "-m", module, case], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", module, case], capture_output=True, text=True, check=True, timeout=90
+    )
     grown, _, outcome = done.stdout.strip().partition(" ")
     assert OUTCOMES[case] in outcome
     assert int(grown) < (200 if case == "most entries" else 50) * MB
