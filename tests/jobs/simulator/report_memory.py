@@ -7,7 +7,8 @@ import io
 import itertools
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from jobs.simulator.reports import BrokenReport, read_report
 
@@ -51,7 +52,7 @@ def real_size() -> Pieces:
     yield b"]}}"
 
 
-CASES = {
+CASES: dict[str, Callable[[], Iterable[bytes]]] = {
     "117 actors": real_size,
     "most entries": most_entries,
     "long name": lambda: [PLAYERS, b'{"name":"', *repeated(EMOJI, 25 << 20), b'"}]}}'],
@@ -91,7 +92,7 @@ class Pipe(io.RawIOBase):
         """Tell that it can be read."""
         return True
 
-    def readinto(self, target: bytearray) -> int:  # type: ignore[override]
+    def readinto(self, target: Any) -> int:
         """Fill a buffer."""
         self.rest = self.rest or next(self.pieces, b"")
         size = min(len(target), len(self.rest))
