@@ -19,6 +19,25 @@ class File:
     is_page: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class MissingFile:
+    """An artifact that was wanted and could not be stored."""
+
+    name: str
+    stage: int | None
+    reason: str
+
+
+def missing_files_of(job: Job) -> Sequence[MissingFile]:
+    """Return a job's missing artifacts. No query."""
+    return [
+        MissingFile(
+            name=wording.ARTIFACTS[Artifact.Kind(found["kind"])], stage=found["stage"], reason=found["reason"]
+        )
+        for found in job.missing_artifacts
+    ]
+
+
 def files_of(job: Job) -> Sequence[File]:
     """Return a job's artifacts. One query."""
     return [

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from clients.members import Role
 from dashboard import results
 from dashboard.access import Place, account_page
-from dashboard.files import files_of
+from dashboard.files import files_of, missing_files_of
 from dashboard.sharing import place_of
 from jobs import cancellation, retention, wording
 from jobs.links import Links
@@ -37,6 +37,7 @@ def job(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
         "simulated": seconds(found.sim_duration_ms),
         "priority": wording.priority_of(found),
         "files": files,
+        "missing_files": missing_files_of(found),
         "runs": runs,
         "events": events,
         "share": Links.for_request(request).of(found)["share"] if retention.is_kept(found) else None,

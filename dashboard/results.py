@@ -86,6 +86,7 @@ class Shown:
     iterations: int | None
     partial: bool
     warnings: Sequence[str]
+    not_reached: str
     gear: Sequence[Mapping[str, Any]]
     talents: str
     searched: str
@@ -112,6 +113,7 @@ def shown(job: Job, *, search: str = "") -> Shown | None:
         iterations=summary.get("iterations"),
         partial=bool(summary.get("partial")),
         warnings=summary.get("warnings", []),
+        not_reached=wording.not_reached(**summary.get("not_reached", {"actors": 0, "profilesets": 0})),
         gear=(actor or {}).get("gear", []),
         talents=(actor or {}).get("talents", ""),
         searched=wanted,

@@ -11,7 +11,7 @@ from django.shortcuts import render
 
 from clients.rate_limits import limited_by_address
 from dashboard import results
-from dashboard.files import files_of
+from dashboard.files import files_of, missing_files_of
 from jobs import forecast, queries, wording
 from jobs.links import Links
 from jobs.models import Job
@@ -52,6 +52,7 @@ def share_context(job: Job, links: Links, *, search: str) -> dict[str, Any]:
         "waiting": job.is_waiting,
         "progress": progress_of(job),
         "shown": shown,
+        "missing_files": missing_files_of(job),
     }
 
 

@@ -104,13 +104,12 @@ def storage_name(job: Job, kind: Artifact.Kind, *, stage: int | None = None) -> 
     return f"{folder_of(job.pk)}/{job.pk}-{run}-{kind}.gz"
 
 
-def file_name(artifact: Artifact) -> str:
+def file_name(kind: Artifact.Kind, *, stage: int | None) -> str:
     """Return the name that callers know an artifact by (contract, section 4).
 
     Only the outputs of one of several stages have a stage; the table covers all of them.
     """
-    name = FILE_NAMES[Artifact.Kind(artifact.kind)]
-    return name if artifact.stage is None else f"stage-{artifact.stage}-{name}"
+    return FILE_NAMES[kind] if stage is None else f"stage-{stage}-{FILE_NAMES[kind]}"
 
 
 def media_type(artifact: Artifact) -> str:

@@ -4,7 +4,7 @@ Every move is one UPDATE that names the status and the attempt it expects, and w
 transaction. Whoever comes second updates no row, is told so, and stops quietly.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
@@ -48,6 +48,7 @@ class Outcome:
     sim_duration_ms: int | None = None
     credits_consumed: int = 0
     summary: dict[str, Any] | None = None
+    missing_artifacts: Sequence[dict[str, Any]] = ()
 
 
 # The end of a job that its owner cancelled while no simulator ran.
@@ -212,6 +213,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
             credits_consumed=outcome.credits_consumed,
             summary=outcome.summary,
             character=job.character or character_in(outcome.summary),
+            missing_artifacts=list(outcome.missing_artifacts),
             completed_at=Now(),
             **RELEASED,
         )

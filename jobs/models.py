@@ -164,6 +164,8 @@ class Job(models.Model):
     sim_duration_ms = models.PositiveBigIntegerField(null=True)
     credits_consumed = models.PositiveBigIntegerField(null=True)
     summary = models.JSONField(null=True)
+    # Wanted artifacts that could not be stored: kind, stage and reason of each
+    missing_artifacts = models.JSONField(default=list)
 
     share_token = models.CharField(max_length=22, unique=True)
     # When the files and the profile's text were removed, after the retention

@@ -5,9 +5,11 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from itertools import islice
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from jobs import artifacts, runner
+from django.conf import settings
+
+from jobs import artifacts
 from jobs.models import Artifact, Job
 from jobs.scrubbing import Scrubber
 from jobs.simulator import command, messages, reports
@@ -35,19 +37,22 @@ class Outputs:
         self.has_page = has_page
         self.directory = directory
         self.scrubber = scrubber
+        # Wanted artifacts that could not be stored, as `missing` returns them.
+        self.missing: list[dict[str, Any]] = []
 
     @cached_property
-    def report(self) -> Report | None:
-        """The JSON report, or None when there is none that can be read."""
-        stream = self._product(command.REPORT_NAME)
-        if stream is None:
-            return None
-        with stream:
-            try:
-                return reports.read_report(stream, max_bytes=runner.MAX_REPORT_BYTES, stage=self.stage or 1)
-            except BrokenReport as error:
-                logger.info("job %s: no usable report: %s", self.job.pk, error)
-                return None
+    def report(self) -> Report | BrokenReport:
+        """The JSON report, or why there is none that can be read."""
+        try:
+            stream = self._product(command.REPORT_NAME)
+            if stream is None:
+                return BrokenReport("the file is missing")
+            with stream:
+                return reports.read_report(stream, max_bytes=settings.SIM_OUTPUT_BYTES, stage=self.stage or 1)
+        except UnsafeProduct as error:
+            return BrokenReport(str(error))
+        except BrokenReport as error:
+            return error
 
     def complaint(self) -> str | None:
         """Return why the simulator failed, in its own words."""
@@ -55,7 +60,8 @@ class Outputs:
 
     def warnings(self) -> list[str]:
         """Return what the simulator warned of: on stderr, on stdout and in its report."""
-        reported = map(self.scrubber.text, self.report.warnings if self.report else ())
+        report = self.report
+        reported = () if isinstance(report, BrokenReport) else map(self.scrubber.text, report.warnings)
         printed = messages.printed_warnings(self.lines("stdout"))
         return messages.distinct([*messages.warnings(self.lines("stderr")), *printed, *reported])
 
@@ -72,7 +78,7 @@ class Outputs:
     def store(self, *, ran: str) -> Iterator[Artifact]:
         """Store everything worth keeping, one by one, and yield the rows, not yet saved; `ran` is the input.
 
-        Raises NotStored or WorkerStops.
+        What is wanted and cannot be stored is added to `missing`. Raises NotStored or WorkerStops.
         """
         return self._store(self._kept(ran))
 
@@ -82,10 +88,21 @@ class Outputs:
 
     def _store(self, openers: Iterable[tuple[Artifact.Kind, Opener]]) -> Iterator[Artifact]:
         for kind, opened in openers:
-            content = opened()
+            content = self._opened(kind, opened)
             if content is not None:
                 with content:
                     yield artifacts.store(self.job, kind, content, stage=self.stage)
+
+    def _opened(self, kind: Artifact.Kind, opened: Opener) -> BinaryIO | None:
+        """Open an artifact's content; None, and a note in `missing`, when that is impossible."""
+        try:
+            content, reason = opened(), "the simulator did not write it"
+        except UnsafeProduct as error:
+            content, reason = None, str(error)
+        if content is None:
+            self.missing.append(missing(kind, stage=self.stage, reason=reason))
+            logger.info("job %s: no %s: %s", self.job.pk, kind, reason)
+        return content
 
     def _kept(self, ran: str) -> Iterator[tuple[Artifact.Kind, Opener]]:
         """Yield the kinds of artifacts, each with what opens its content, or finds that there is none."""
@@ -100,13 +117,14 @@ class Outputs:
             yield kind, partial(self._log, stream)
 
     def _product(self, name: str) -> BinaryIO | None:
-        """Open a file that the simulator wrote; None when there is none that can be kept."""
-        try:
-            product = open_product(self.directory.cwd, name, max_bytes=runner.MAX_REPORT_BYTES)
-        except UnsafeProduct as error:
-            logger.info("job %s: %s is not kept: %s", self.job.pk, name, error)
-            return None
+        """Open a file that the simulator wrote; None when there is none. Raises UnsafeProduct."""
+        product = open_product(self.directory.cwd, name, max_bytes=settings.SIM_OUTPUT_BYTES)
         return product and self.scrubber.stream(product)
 
     def _log(self, stream: str) -> BinaryIO:
         return self.scrubber.stream(self.directory.log(stream).open("rb"))
+
+
+def missing(kind: Artifact.Kind, *, stage: int | None, reason: str) -> dict[str, Any]:
+    """Return the entry of `Job.missing_artifacts` for an artifact, with the reason as a sentence."""
+    return {"kind": kind.value, "stage": stage, "reason": f"{reason[:1].upper()}{reason[1:]}."}

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.utils import timezone
 
 from jobs import builds, runner
@@ -167,11 +168,11 @@ def simulates(build: Build, name: str) -> bool:
 def has_report(directory: PrivateDirectory) -> bool:
     """Tell whether a run left a report that can be read."""
     try:
-        stream = open_product(directory.cwd, command.REPORT_NAME, max_bytes=runner.MAX_REPORT_BYTES)
+        stream = open_product(directory.cwd, command.REPORT_NAME, max_bytes=settings.SIM_OUTPUT_BYTES)
         if stream is None:
             return False
         with stream:
-            reports.read_report(stream, max_bytes=runner.MAX_REPORT_BYTES)
+            reports.read_report(stream, max_bytes=settings.SIM_OUTPUT_BYTES)
     except (reports.BrokenReport, UnsafeProduct):
         return False
     return True

@@ -5,13 +5,14 @@ import math
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 from jobs import variants
 from jobs.multistage import Plan, Stage, beaten
 from jobs.profiles.analysis import Analysis
 from jobs.simulator import csv_report, messages, reports
-from jobs.simulator.reports import Player, Profileset, Report, Statistics
+from jobs.simulator.reports import NotReached, Player, Profileset, Report, Statistics
 
 T = TypeVar("T", Player, Profileset)
 
@@ -22,6 +23,7 @@ class Results:
     def __init__(self, plan: Plan, analysis: Analysis) -> None:
         self.plan = plan
         self.expected = frozenset(analysis.profilesets)
+        self.reports_all = analysis.reports_all
         self.metric: Literal["dps", "raid_dps"] = "raid_dps" if analysis.metric == "raid_dps" else "dps"
         self.culled: set[str] = set()
         self.stages: list[dict[str, Any]] = []
@@ -51,6 +53,17 @@ class Results:
         self.stages[-1]["culled"] = len(out)
         self.culled |= out
 
+    def leave_out_unreached(self) -> None:
+        """Leave out what a run that was stopped early did not reach."""
+        if self.report is not None and self.report.not_reached is None:
+            profilesets = len(self.expected) if self.reports_all else 0
+            self.report = self.report.only_reached(profilesets=profilesets)
+
+    @property
+    def not_reached(self) -> NotReached | None:
+        """Return how much was left out, None if nothing was."""
+        return self.report.not_reached if self.report else None
+
     def summary(self, *, partial: bool) -> dict[str, Any] | None:
         """Return the result's summary, None without any report (contract, section 4)."""
         if self.report is None:
@@ -61,8 +74,8 @@ class Results:
         return {**summary, "warnings": self.warnings} if self.warnings else summary
 
     def table(self) -> BinaryIO | None:
-        """Make the CSV table over all stages; None without any report."""
-        if self.report is None:
+        """Make the CSV table over all stages; None without any result."""
+        if self.report is None or not (self.report.players or self.report.profilesets):
             return None
         content = tempfile.TemporaryFile()  # noqa: SIM115 - whoever stores it closes it
         text = io.TextIOWrapper(content, encoding="utf-8", newline="", write_through=True)
@@ -76,7 +89,7 @@ def merged(earlier: Report, later: Report) -> Report:
     """Return the reports of two stages as one: of each actor and profileset what is known best."""
     return replace(
         later,
-        players=best([*earlier.players, *later.players], lambda player: player.dps),
+        players=best([*earlier.players, *filter(attrgetter("reached"), later.players)], lambda player: player.dps),
         profilesets=best([*earlier.profilesets, *later.profilesets], lambda found: found.statistics),
         raid_dps=later.raid_dps if better(later.raid_dps, earlier.raid_dps) else earlier.raid_dps,
     )

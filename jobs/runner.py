@@ -18,7 +18,6 @@ from jobs.simulator.process import Limits, OnLine, OnLineEnd, Proxy, SimulatorNo
 from jobs.simulator.sandbox import PrivateDirectory, Sandbox, SandboxUnavailable
 
 LOG_BYTES = 4 << 20
-MAX_REPORT_BYTES = 60 << 20
 # A cap may be passed by so much, and by no more when the worker is late or suspended.
 OVERTIME_SECONDS = 2.0
 PROCESSES_PER_THREAD = 8

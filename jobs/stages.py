@@ -6,19 +6,19 @@ import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from django.db import Error as DatabaseError
 from django.db.models.functions import Now
 
-from jobs import artifacts, builds, lifecycle, multistage, registration, runner, verdict, vetting
+from jobs import artifacts, builds, lifecycle, multistage, registration, runner, verdict, vetting, wording
 from jobs.budget import Budget
 from jobs.credentials import GameCredentials
 from jobs.lease import Lease, LeaseLost
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Build, Job, JobProfile, Run, Status
 from jobs.multistage import Course, Stage
-from jobs.outputs import Outputs
+from jobs.outputs import Outputs, missing
 from jobs.profiles.analysis import analyse
 from jobs.profiles.policy import Rules
 from jobs.results import Results
@@ -26,6 +26,7 @@ from jobs.run_directories import private_directory
 from jobs.scrubbing import scrubber_of
 from jobs.simulator import command
 from jobs.simulator.process import Ended, NotExecutable, SimulatorProcess
+from jobs.simulator.reports import BrokenReport
 from jobs.simulator.sandbox import NotRunnable, PrivateDirectory, require_runnable
 from jobs.stopping import WorkerStops
 from jobs.watching import Watcher
@@ -57,6 +58,7 @@ class Stages:
         self.results = Results(self.plan, self.analysis)
         self.watcher = Watcher(job, lease, Budget.of(job), course=Course(self.plan.stages), scrubber=self.scrubber)
         self.wall_ms = 0
+        self.missing: list[dict[str, Any]] = []
 
     def run(self) -> Outcome:
         """Run stage after stage until one does not complete, and return how the job ends.
@@ -67,9 +69,10 @@ class Stages:
             outcome = self.stopped_before(stage) or self.run_stage(stage)
             if outcome.status != Status.COMPLETED:
                 break
-        if outcome is not lifecycle.INTERNAL:
-            self.store_table()
-        return outcome
+        if outcome is lifecycle.INTERNAL:
+            return outcome
+        self.store_table()
+        return replace(outcome, missing_artifacts=self.missing_artifacts())
 
     def stopped_before(self, stage: Stage) -> Outcome | None:
         """Return how the job ends when it is due between two stages; before the first only a cancel ends it."""
@@ -97,6 +100,7 @@ class Stages:
                 outcome = self.judge(stage, ended, outputs, profilesets=profilesets)
                 # Taken in one by one, so that the caller knows of those stored before one fails.
                 self.stored.extend(outputs.store(ran=command.input_text(text, arguments)))
+                self.missing.extend(outputs.missing)
             except (LeaseLost, WorkerStops, DatabaseError, artifacts.NotStored):
                 raise
             except Exception:
@@ -175,9 +179,10 @@ class Stages:
 
     def judge(self, stage: Stage, ended: Ended, outputs: Outputs, *, profilesets: int) -> Outcome:
         """Judge an ended process by its end and what it left, and take in its report."""
-        report = outputs.report
+        found = outputs.report
+        report = None if isinstance(found, BrokenReport) else found
         expected = profilesets if self.analysis.reports_all else 0
-        judged = verdict.judge(self.job, ended, report=report, profilesets=expected, complaint=outputs.complaint())
+        judged = verdict.judge(self.job, ended, report=found, profilesets=expected, complaint=outputs.complaint())
         self.results.take(stage, report)
         self.results.warn([*self.version_warnings(outputs), *outputs.warnings()])
         if report is not None and judged.status == Status.COMPLETED and not stage.is_last:
@@ -199,8 +204,11 @@ class Stages:
         budget = self.watcher.budget
         # A job stopped at its cap is billed the cap, also when that is no whole number of seconds.
         charge = budget.held_credits if stopped_for == verdict.CEILING else budget.charge(self.wall_ms)
+        if stopped_for is not None:
+            self.results.leave_out_unreached()
         return replace(
             outcome,
+            reason=wording.with_not_reached(outcome.reason, self.results.not_reached),
             sim_duration_ms=self.wall_ms,
             credits_consumed=charge + self.job.priority_fee_credits,
             summary=self.results.summary(partial=stopped_for is not None),
@@ -208,10 +216,26 @@ class Stages:
 
     def store_table(self) -> None:
         """Store the CSV table when it is wanted and there is anything to put into it."""
-        table = self.results.table() if self.job.csv else None
-        if table is not None:
-            with table:
-                self.stored.append(artifacts.store(self.job, Artifact.Kind.CSV_REPORT, table))
+        if not self.job.csv:
+            return
+        table = self.results.table()
+        if table is None:
+            self.missing.append(
+                missing(Artifact.Kind.CSV_REPORT, stage=None, reason="there are no results to list")
+            )
+            return
+        with table:
+            self.stored.append(artifacts.store(self.job, Artifact.Kind.CSV_REPORT, table))
+
+    def missing_artifacts(self) -> list[dict[str, Any]]:
+        """Return the wanted artifacts that could not be stored, once simulators have run."""
+        last, ran = self.plan.stages[-1], len(self.results.stages)
+        if not ran:
+            return []
+        if self.job.html and ran < last.number:
+            reason = "the job ended before its last stage, which writes it"
+            self.missing.append(missing(Artifact.Kind.HTML_REPORT, stage=last.number, reason=reason))
+        return self.missing
 
 
 def record_end(run: Run, ended: Ended) -> None:

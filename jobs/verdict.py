@@ -12,7 +12,8 @@ from jobs import variants
 from jobs.lifecycle import Outcome
 from jobs.models import Job, Status
 from jobs.simulator.process import Ended
-from jobs.simulator.reports import Report
+from jobs.simulator.reports import BrokenReport, Report
+from jobs.simulator.sandbox import megabytes
 
 CEILING = "ceiling"
 # The launcher's word where the worker came too late to stop a job at its ceiling.
@@ -20,36 +21,30 @@ OVERTIME = "overtime"
 CREDITS = "credits"
 CANCELLED = "cancelled"
 STOPS = (CEILING, OVERTIME, CREDITS, CANCELLED)
-FLOODS = {
-    "output_flood": "The simulator printed more than it may and was stopped.",
-    "disk_flood": "The simulator wrote more than it may and was stopped.",
-}
 # The simulator's own handler for a segmentation fault ends with this status (simulator-cli, 3.4).
 CRASH_STATUS = 11
 # A shell's and the dynamic loader's words for a program that cannot be run: simulators never end so themselves.
 NO_PROGRAM = (126, 127)
-MEMORY_LIMIT = "memory_limit"
 NOTHING_TO_SIMULATE = "nothing to sim"
 
 
-def judge(job: Job, ended: Ended, *, report: Report | None, profilesets: int, complaint: str | None) -> Outcome:
+def judge(
+    job: Job, ended: Ended, *, report: Report | BrokenReport, profilesets: int, complaint: str | None
+) -> Outcome:
     """Judge an ended process by its end, its report, which should have so many profilesets, and its complaint.
 
     The outcome has its status, code and reason; what was used is for the caller to add.
     """
     if ended.stopped_for in STOPS:
         return stopped(job, ended.stopped_for)
-    if ended.stopped_for in FLOODS:
-        return crashed(FLOODS[ended.stopped_for])
-    if ended.stopped_for == MEMORY_LIMIT:
-        limit = settings.SIM_MEMORY_BYTES >> 20
-        return crashed(f"The simulator needed more memory than a job's limit of {limit:,} MiB and was stopped.")
+    if exceeded := exceeded_limit(ended):
+        return crashed(f"The simulator {exceeded} and was stopped.")
     if ended.exit_status is None or ended.exit_status == CRASH_STATUS:
         return crashed(f"The simulator crashed ({exit_code(ended)}).")
     if ended.exit_status != 0:
         return refused(complaint) if complaint else crashed(f"The simulator ended with status {exit_code(ended)}.")
-    if report is None:
-        return crashed("The simulator ended without a readable report.")
+    if isinstance(report, BrokenReport):
+        return crashed(f"The simulator ended without a readable report: {report}.")
     lacking = profilesets - len(report.profilesets)
     # Where nobody does any damage, reports leave the profilesets out as they do failed ones.
     if lacking > 0 and report.players[0].dps.mean > 0:
@@ -71,6 +66,18 @@ def stopped(job: Job, why: str) -> Outcome:
     cap = f"{job.ceiling_credits} credits" if in_credits else f"{job.ceiling_runtime_seconds} s of running"
     reason = f"The job reached its cap of {cap} and was stopped."
     return Outcome(status=Status.TIMED_OUT, error_code=variant.cap_reached, reason=reason)
+
+
+def exceeded_limit(ended: Ended) -> str | None:
+    """Return which limit a simulator exceeded, or None."""
+    # The kernel's signal for a single file of that size.
+    if ended.stopped_for == "disk_flood" or ended.signal == signal.SIGXFSZ:
+        return f"wrote more than a job's limit of {megabytes(settings.SIM_DISK_BYTES)} to its files"
+    if ended.stopped_for == "output_flood":
+        return f"printed more than a job's limit of {megabytes(settings.SIM_OUTPUT_BYTES)}"
+    if ended.stopped_for == "memory_limit":
+        return f"needed more memory than a job's limit of {settings.SIM_MEMORY_BYTES >> 20:,} MiB"
+    return None
 
 
 def incomplete(lacking: int, profilesets: int, *, told: str | None) -> Outcome:

@@ -3,6 +3,7 @@
 from jobs import verdict
 from jobs.forecast import Place
 from jobs.models import WAITING, Artifact, Job, JobEvent, Priority, PublicStatus, Run, Status
+from jobs.simulator.reports import NotReached
 
 STATUSES = {
     PublicStatus.PENDING: "Waiting for its turn",
@@ -141,6 +142,20 @@ def event(found: JobEvent) -> str:
     if to == Status.STARTING and found.attempt > 1:
         return f"Taken by a worker, attempt {found.attempt}"
     return MOVES.get(to) or STATUSES[PublicStatus(to)]
+
+
+def with_not_reached(reason: str | None, missed: NotReached | None) -> str | None:
+    """Return why a job ended, followed by how much of it was not reached."""
+    told = not_reached(missed.actors, missed.profilesets) if missed else ""
+    return f"{reason} {told}" if reason and told else reason
+
+
+def not_reached(actors: int, profilesets: int) -> str:
+    """Return how many actors and profilesets were not reached, in a sentence; an empty text for none."""
+    counts = (actors, "actor"), (profilesets, "profileset")
+    parts = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts if count]
+    verb = "was" if actors + profilesets == 1 else "were"
+    return f"{' and '.join(parts)} {verb} not reached." if parts else ""
 
 
 def single_pass(reason: str) -> str | None:

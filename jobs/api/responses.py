@@ -156,14 +156,23 @@ def result_object(job: Job, files: Sequence[Artifact], links: Links) -> shapes.J
     listed: list[shapes.ResultArtifact] = [
         {"id": str(artifact.pk), **artifact_object(artifact, links)} for artifact in files
     ]
-    return {**job_object(job, links), "result": {"summary": job.summary, "artifacts": listed}}
+    result: shapes.Result = {"summary": job.summary, "artifacts": listed}
+    if job.missing_artifacts:
+        result["missingArtifacts"] = [missing_artifact(**missing) for missing in job.missing_artifacts]
+    return {**job_object(job, links), "result": result}
+
+
+def missing_artifact(*, kind: str, stage: int | None, reason: str) -> shapes.MissingArtifact:
+    """Return what the result says of an artifact that could not be stored."""
+    found = Artifact.Kind(kind)
+    return {"kind": found, "name": artifacts.file_name(found, stage=stage), "stage": stage, "reason": reason}
 
 
 def artifact_object(artifact: Artifact, links: Links) -> shapes.ArtifactFile:
     """Return what the result and the manifest say of an artifact alike."""
     return {
         "kind": Artifact.Kind(artifact.kind),
-        "name": artifacts.file_name(artifact),
+        "name": artifacts.file_name(Artifact.Kind(artifact.kind), stage=artifact.stage),
         "stage": artifact.stage,
         "url": links.artifact(artifact),
         "mimeType": artifacts.media_type(artifact),

@@ -330,6 +330,13 @@ class MultiStage(TypedDict):
     stages: list[StageSummary]
 
 
+class NotReached(TypedDict):
+    """How many actors and profilesets have no result because the run was stopped first."""
+
+    actors: Count
+    profilesets: Count
+
+
 class Summary(TypedDict):
     """What the simulator found."""
 
@@ -340,6 +347,7 @@ class Summary(TypedDict):
     iterations: NotRequired[Annotated[Count, "Iterations done; there for a single pass only"]]
     partial: NotRequired[Annotated[Literal[True], "There when the run was stopped early"]]
     warnings: NotRequired[Annotated[list[str], Rule(maxItems=20), "What the simulator warned of, each text once"]]
+    not_reached: NotRequired[Annotated[NotReached, "There when a run that was stopped early left some out"]]
 
 
 class ArtifactFile(TypedDict):
@@ -359,11 +367,21 @@ class ResultArtifact(ArtifactFile):
     id: Id
 
 
+class MissingArtifact(TypedDict):
+    """A file that the job should have produced and that could not be stored."""
+
+    kind: Artifact.Kind
+    name: str
+    stage: Annotated[int | None, Rule(minimum=1)]
+    reason: Annotated[str, "Why it is missing, in words"]
+
+
 class Result(TypedDict):
     """What a job found and produced."""
 
     summary: Annotated[Summary | None, "Null when the simulator left no report"]
     artifacts: list[ResultArtifact]
+    missingArtifacts: NotRequired[Annotated[list[MissingArtifact], "Left out when there are none"]]
 
 
 class JobResult(Job):

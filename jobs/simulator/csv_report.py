@@ -26,7 +26,7 @@ def write(report: Report, target: TextIO, *, every_actor: bool) -> None:
 
 def _lines(report: Report, *, every_actor: bool) -> Iterator[tuple[str, Statistics]]:
     """Yield what the rows are made of: actors in the profile's order, profilesets from the best one down."""
-    for player in report.players if every_actor else report.players[:1]:
+    for player in report.players if every_actor else filter(None, [report.baseline]):
         yield player.name, player.dps
     for found in sorted(report.profilesets, key=lambda found: (-found.statistics.mean, found.name)):
         yield found.name, found.statistics

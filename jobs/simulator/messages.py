@@ -5,9 +5,8 @@ to a length, with the folders taken off absolute paths.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
 
 MOST_WARNINGS = 20
 _MESSAGE_LENGTH = 500
@@ -51,17 +50,6 @@ def warnings(lines: Iterable[str]) -> list[str]:
 def printed_warnings(lines: Iterable[str]) -> list[str]:
     """Return the warnings among the lines of stdout, as `warnings` does; most of stdout is a report."""
     return distinct(words_of(line) for line in lines if words_of(line).startswith("Warning: "))
-
-
-def reported_messages(document: Mapping[str, Any]) -> list[str]:
-    """Return the messages in a JSON report: objects with a level since August 2025, plain texts before."""
-    logs, notifications = document.get("logs"), document.get("notifications")
-    entries = [
-        *(logs if isinstance(logs, list) else []),
-        *(notifications if isinstance(notifications, list) else []),
-    ]
-    found = (entry.get("message") if isinstance(entry, dict) else entry for entry in entries)
-    return distinct(message for message in found if isinstance(message, str) and is_remark(message))
 
 
 def distinct(messages: Iterable[str]) -> list[str]:

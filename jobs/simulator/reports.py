@@ -5,13 +5,16 @@ and much else in a report come from the profile, so all of it counts as a strang
 raises `BrokenReport`.
 """
 
-import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import partial
+from itertools import chain
+from typing import Any, BinaryIO, ClassVar, Literal
 
-from jobs.simulator import messages
+from jobs.simulator import json_stream, messages
+from jobs.simulator.json_stream import Shape, UnreadableJson
 
 _LISTED_RESULTS = 200
 _NAME_LENGTH = 300
@@ -22,24 +25,20 @@ _LISTED_IDS = 40
 _IDENTIFIER_DIGITS = 10
 # Far above anything simulated, and low enough that no product of two numbers here overflows.
 _LARGEST_NUMBER = 1e30
-# Real reports have about 15 bytes to each value. A cap's worth of text may hold no more values than this, or
-# "[[],[],[],…" would take twenty times its own size in memory.
-_BYTES_PER_VALUE = 10
+# Far more actors or profilesets than a plan allows, and far longer names than a profile has room for.
+_MOST_ENTRIES = 100_000
+_MOST_NAME_CHARACTERS = 8_000_000
+_ENCODED_ITEM_LENGTH = 10_000
+_LISTED_TALENTS = 200
 
 _GEAR_SLOTS = (
     "head", "neck", "shoulders", "back", "chest", "shirt", "tabard", "wrists", "hands", "waist", "legs",
     "feet", "finger1", "finger2", "trinket1", "trinket2", "main_hand", "off_hand", "ranged",
 )  # fmt: skip
-# All the summary is made of. Everything else is dropped while the text is parsed: it is most of a report.
-_KEPT_KEYS = frozenset(
-    (
-        "sim", "options", "iterations", "logs", "level", "message", "notifications",
-        "players", "name", "talents", "gear", "encoded_item", "ilevel", "collected_data", "dps",
-        "profilesets", "results", "metrics", "statistics", "raid_dps",
-        "mean", "mean_std_dev", "mean_stddev", "std_dev", "stddev", "min", "max",
-        *_GEAR_SLOTS,
-    )
-)  # fmt: skip
+_SAMPLE: Shape = dict.fromkeys(("mean", "mean_std_dev", "std_dev", "min", "max", "count"))
+_ACTOR: Shape = {"name": None, "collected_data": {"dps": _SAMPLE, "fight_length": {"count": None}}}
+_METRIC = dict.fromkeys(("mean", "mean_stddev", "stddev", "min", "max"))
+_ITEM: Shape = dict.fromkeys(("name", "encoded_item", "ilevel"))
 
 
 class BrokenReport(Exception):
@@ -69,12 +68,15 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """An actor of the profile, in the profile's order; `gear` has the summary's form."""
+    """An actor of the profile, in the profile's order; only the first has talents and gear."""
 
     name: str
     dps: Statistics
-    talents: str
-    gear: tuple[dict[str, Any], ...]
+    talents: str = ""
+    gear: tuple[dict[str, Any], ...] = ()
+    """In the summary's form."""
+    reached: bool = True
+    """Whether at least one iteration finished. An actor that does no damage has a mean of 0 all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,16 @@ class Profileset:
     name: str
     statistics: Statistics
     stage: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotReached:
+    """How many actors and profilesets have no result because the run was stopped first."""
+
+    actors: int
+    profilesets: int
+    baseline: bool
+    """Whether the profile's first actor is one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,28 +111,50 @@ class Report:
     """Messages the simulator itself calls severe; none where it does not grade them (before August 2025)."""
     warnings: tuple[str, ...] = ()
     """What it remarked without failing."""
+    not_reached: "NotReached | None" = None
+    """What a run that was stopped early left out; it is no longer among the players and profilesets."""
+
+    def only_reached(self, *, profilesets: int) -> "Report":
+        """Return the report of a run that was stopped early without what never finished an iteration.
+
+        The run should have had so many profilesets; 0 if reports leave some out anyway.
+        """
+        reached = tuple(player for player in self.players if player.reached)
+        baseline = self.players[0]
+        # Where the baseline does no damage, reports leave out profilesets that were simulated too.
+        does_nothing = baseline.reached and not baseline.dps.mean
+        lacking = 0 if does_nothing else max(0, profilesets - len(self.profilesets))
+        missed = NotReached(
+            actors=len(self.players) - len(reached), profilesets=lacking, baseline=not baseline.reached
+        )
+        return replace(self, players=reached, not_reached=missed)
+
+    @property
+    def baseline(self) -> Player | None:
+        """The profile's first actor; None if it was not reached."""
+        return None if self.not_reached and self.not_reached.baseline else self.players[0]
 
 
 def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1) -> Report:
     """Read one report of at most `max_bytes`, whose profilesets then belong to `stage`.
 
-    A real report takes about twice `max_bytes` of memory at most, a malicious one ten times.
+    The report is read as a stream. Memory: 20 MB and about 1 KB for each actor and profileset, never more than
+    200 MB, whatever the report contains (`tests/jobs/simulator/test_report_memory.py`).
 
     Raises BrokenReport.
     """
-    document = _parse(stream, max_bytes=max_bytes)
+    document = _read(stream, max_bytes=max_bytes, stage=stage)
     sim = _object(document, "sim")
-    players = tuple(_player(entry) for entry in _objects(sim, "players"))
+    players = tuple(_collected(sim, "players"))
     if not players:
-        raise BrokenReport("it names no actor: not a report of a simulation")
-    results = _objects(_object(sim, "profilesets"), "results")
+        raise BrokenReport("it names no actor")
     return Report(
         players=players,
-        profilesets=tuple(_profilesets(results, stage=stage)),
+        profilesets=tuple(_collected(_object(sim, "profilesets"), "results")),
         raid_dps=_sample(_object(_object(sim, "statistics"), "raid_dps")),
         iterations=int(_number(_object(sim, "options"), "iterations")),
-        errors=tuple(_severe_messages(document)),
-        warnings=tuple(messages.reported_messages(document)),
+        errors=tuple(getattr(document.get("logs"), "severe", ())),
+        warnings=tuple(messages.distinct(chain.from_iterable(_remarks(document)))),
     )
 
 
@@ -130,10 +164,12 @@ def summarise(
     """Return the `summary` of a result (contract, section 4), ready for JSON and jsonb.
 
     `multistage` becomes `multiStage` as it is. Profilesets are built on the first actor, so that one is the
-    main actor of a profile that has any; several actors without profilesets have no headline.
+    main actor of a profile that has any; several actors without profilesets have no headline, and there is none
+    if the first actor was not reached.
     """
-    several = len(report.players) > 1
-    headline = not several or bool(report.profilesets)
+    missed = report.not_reached
+    several = len(report.players) + (missed.actors if missed else 0) > 1
+    headline = report.baseline is not None and (not several or bool(report.profilesets))
     summary: dict[str, Any] = {
         "metric": metric,
         "mainActor": _main_actor(report, metric=metric) if headline else None,
@@ -147,40 +183,143 @@ def summarise(
         summary["iterations"] = report.iterations
     if partial:
         summary["partial"] = True
+    if missed and (missed.actors or missed.profilesets):
+        summary["not_reached"] = {"actors": missed.actors, "profilesets": missed.profilesets}
     return summary
 
 
-def _keep_used(entry: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key in _KEPT_KEYS}
-
-
-def _refuse_constant(name: str) -> None:
-    raise BrokenReport(f"it holds {name}, which is not JSON")
-
-
-_DECODER = json.JSONDecoder(object_hook=_keep_used, parse_constant=_refuse_constant)
-
-
-def _parse(stream: BinaryIO, *, max_bytes: int) -> dict[str, Any]:
-    raw = stream.read(max_bytes + 1)
-    if not raw:
-        raise BrokenReport("it is empty")
-    if len(raw) > max_bytes:
-        raise BrokenReport(f"it is larger than {max_bytes} bytes")
-    if raw.count(b",") + raw.count(b"[") + raw.count(b"{") > max_bytes // _BYTES_PER_VALUE:
-        raise BrokenReport("it holds too many values")
-    # A name whose bytes are not UTF-8 spoils only itself.
-    text = raw.decode(errors="replace")
-    del raw
+def _read(stream: BinaryIO, *, max_bytes: int, stage: int) -> dict[str, Any]:
+    """Return all of a report that the service uses. Raises BrokenReport."""
+    shape: dict[str, Shape] = {
+        "logs": _Messages,
+        "notifications": _Messages,
+        "sim": {
+            "options": {"iterations": None},
+            "players": _Players,
+            "profilesets": {"results": partial(_Profilesets, stage)},
+            "statistics": {"raid_dps": _SAMPLE},
+        },
+    }
     try:
-        document = _DECODER.decode(text)
-    except RecursionError:
-        raise BrokenReport("it is nested too deeply") from None
-    except ValueError as error:  # Includes integers of more digits than Python converts.
-        raise BrokenReport(f"it is truncated or not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise BrokenReport("it is not an object")
-    return document
+        return json_stream.read(stream, shape, max_bytes=max_bytes)
+    except UnreadableJson as error:
+        raise BrokenReport(str(error)) from None
+
+
+@dataclass
+class _Entries:
+    """A list of named objects, bounded in their number and the length of their names."""
+
+    title: ClassVar[str]
+    kept: list[Any] = field(default_factory=list)
+    name_characters: int = 0
+
+    def add(self, name: str, entry: object) -> None:
+        self.name_characters += len(name)
+        self.kept.append(entry)
+        if len(self.kept) > _MOST_ENTRIES:
+            raise BrokenReport(f"its {self.title} are more than {_MOST_ENTRIES:,}")
+        if self.name_characters > _MOST_NAME_CHARACTERS:
+            raise BrokenReport(f"the names of its {self.title} are too long")
+
+
+class _Players(_Entries):
+    title = "players"
+
+    @property
+    def shape(self) -> Shape:
+        # Talents and gear are shown of the first actor alone.
+        first = {"talents": _TalentNames, "gear": dict.fromkeys(_GEAR_SLOTS, _ITEM)}
+        return _ACTOR if self.kept else {**_ACTOR, **first}  # type: ignore[dict-item]
+
+    def take(self, entry: Any) -> None:
+        player = _player(_entry(entry, self.title))
+        self.add(player.name, player)
+
+
+class _Profilesets(_Entries):
+    title = "results"
+    shape: Shape
+
+    def __init__(self, stage: int) -> None:
+        super().__init__()
+        self.stage = stage
+        self.shape = {"name": None, **_METRIC, "metrics": _FirstMetric}
+
+    def take(self, entry: Any) -> None:
+        profileset = _profileset(_entry(entry, self.title), stage=self.stage)
+        if profileset is not None:
+            self.add(profileset.name, profileset)
+
+
+class _FirstMetric:
+    """A profileset's metrics, of which the first one is the primary one."""
+
+    shape: Shape = _METRIC
+
+    def __init__(self) -> None:
+        self.kept: list[Mapping[str, Any]] = []
+
+    def take(self, entry: Any) -> None:
+        metric = _entry(entry, "metrics")
+        self.kept = self.kept or [metric]
+
+
+class _TalentNames:
+    """Talents as the trees of 2020 list them: objects with a name."""
+
+    shape: Shape = {"name": None}
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+
+    def take(self, entry: Any) -> None:
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if isinstance(name, str) and len(self.kept) < _LISTED_TALENTS:
+            self.kept.append(name)
+
+
+class _Messages:
+    """The simulator's own messages: objects with a level since August 2025, plain texts before."""
+
+    shape: Shape = {"level": None, "message": None}
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+        self.severe: list[str] = []
+
+    def take(self, entry: Any) -> None:
+        message, level = (entry.get("message"), entry.get("level")) if isinstance(entry, dict) else (entry, None)
+        if not isinstance(message, str):
+            return
+        if level == "severe" and len(self.severe) < _LISTED_ERRORS:
+            self.severe.append(_clean(message).strip()[:_MESSAGE_LENGTH])
+        if messages.is_remark(message):
+            self.kept = messages.distinct([*self.kept, message])
+
+
+def _remarks(document: Mapping[str, Any]) -> Iterator[list[str]]:
+    # Messages only accompany a report: what a fork writes in another form is left out, not refused.
+    for key in ("logs", "notifications"):
+        yield getattr(document.get(key), "kept", [])
+
+
+def _collected(parent: Mapping[str, Any], key: str) -> list[Any]:
+    """Return what an array's collector kept; nothing if there is no such array."""
+    found = parent.get(key)
+    if key in parent and not hasattr(found, "kept"):
+        raise _not_objects(key)
+    return found.kept if found else []
+
+
+def _entry(value: Any, key: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _not_objects(key)
+    return value
+
+
+def _not_objects(key: str) -> BrokenReport:
+    return BrokenReport(f"its {key} is not a list of objects")
 
 
 def _object(parent: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -190,15 +329,10 @@ def _object(parent: Mapping[str, Any], key: str) -> dict[str, Any]:
     return value
 
 
-def _objects(parent: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    value = parent.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
-        raise BrokenReport(f"its {key} is not a list of objects")
-    return value
-
-
 def _number(parent: Mapping[str, Any], key: str) -> float:
-    value = parent.get(key, 0.0)
+    value: object = parent.get(key, 0.0)
+    if isinstance(value, Decimal):
+        value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST_NUMBER:
         raise BrokenReport(f"its {key} is not a sensible number")
     return float(value)
@@ -222,41 +356,39 @@ def _sample(block: Mapping[str, Any]) -> Statistics:
 
 
 def _player(entry: Mapping[str, Any]) -> Player:
+    collected = _object(entry, "collected_data")
+    # Absent when the mean is 0 (simulator-cli, section 4.2).
+    dps = _object(collected, "dps")
+    fights = _object(collected, "fight_length")
+    statistics = _sample(dps)
     return Player(
         name=_string(entry, "name"),
-        # Absent when the mean is 0 (simulator-cli, section 4.2).
-        dps=_sample(_object(_object(entry, "collected_data"), "dps")),
+        dps=statistics,
         talents=_talents(entry.get("talents")),
         gear=tuple(_gear(entry.get("gear"))),
+        reached=bool(statistics.mean or _number(dps, "count") or _number(fights, "count")),
     )
 
 
-def _profilesets(results: Iterable[Mapping[str, Any]], *, stage: int) -> Iterable[Profileset]:
-    for entry in results:
-        # The first of a list of metrics is the primary one.
-        block = _objects(entry, "metrics")[0] if entry.get("metrics") else entry
-        statistics = Statistics(
-            mean=_number(block, "mean"),
-            mean_stddev=_number(block, "mean_stddev"),
-            stddev=_number(block, "stddev"),
-            min=_number(block, "min"),
-            max=_number(block, "max"),
-        )
-        # A set that failed or was cancelled: left out by one layout, listed with zeros by the other.
-        if statistics.mean != 0:
-            yield Profileset(name=_string(entry, "name"), statistics=statistics, stage=stage)
-
-
-def _severe_messages(document: Mapping[str, Any]) -> list[str]:
-    severe = [entry for entry in _objects(document, "logs") if entry.get("level") == "severe"]
-    return [_string(entry, "message").strip()[:_MESSAGE_LENGTH] for entry in severe[:_LISTED_ERRORS]]
+def _profileset(entry: Mapping[str, Any], *, stage: int) -> Profileset | None:
+    """Return a profileset's result, None without one."""
+    metrics = _collected(entry, "metrics") if entry.get("metrics") else []
+    block = metrics[0] if metrics else entry
+    statistics = Statistics(
+        mean=_number(block, "mean"),
+        mean_stddev=_number(block, "mean_stddev"),
+        stddev=_number(block, "stddev"),
+        min=_number(block, "min"),
+        max=_number(block, "max"),
+    )
+    # A set that failed or was cancelled: left out by one layout, listed with zeros by the other.
+    return Profileset(_string(entry, "name"), statistics, stage) if statistics.mean else None
 
 
 def _talents(value: object) -> str:
-    """Return the talents as one text; the trees of 2020 list them as objects with a name."""
-    if isinstance(value, list):
-        names = [entry.get("name") for entry in value if isinstance(entry, dict)]
-        value = "/".join(name for name in names if isinstance(name, str))
+    """Return the talents as one text."""
+    if isinstance(value, _TalentNames):
+        value = "/".join(value.kept)
     return _clean(value)[:_TALENTS_LENGTH] if isinstance(value, str) else ""
 
 
@@ -271,8 +403,8 @@ def _gear(value: object) -> Iterable[dict[str, Any]]:
 
 def _item(slot: str, item: Mapping[str, Any]) -> dict[str, Any]:
     encoded = item.get("encoded_item")
-    fields = [field.partition("=") for field in encoded.split(",")] if isinstance(encoded, str) else []
-    options = {key: _identifiers(value) for key, _, value in fields}
+    text = encoded[:_ENCODED_ITEM_LENGTH] if isinstance(encoded, str) else ""
+    options = {key: _identifiers(value) for key, _, value in (part.partition("=") for part in text.split(","))}
     ilevel = item.get("ilevel")
     optional = {
         "id": _first(options.get("id")),

@@ -5,6 +5,7 @@ Landlock, a separate identity (only a worker that runs as root can assign one), 
 """
 
 import contextlib
+import errno
 import functools
 import itertools
 import json
@@ -50,7 +51,10 @@ class NotRunnable(Exception):
 
 
 class UnsafeProduct(Exception):
-    """The file that the simulator left under a report's name is not a plain file of an acceptable size."""
+    """The file that the simulator left under a report's name is not a plain file of an acceptable size.
+
+    The message says why; its subject is "it".
+    """
 
 
 # The private directory
@@ -143,29 +147,38 @@ def open_product(directory: Path, name: str, *, max_bytes: int) -> BinaryIO | No
     would lead out of the directory, and opening a FIFO would block forever.
     """
     if name in ("", ".", "..") or "/" in name:
-        raise UnsafeProduct(f"{name!r} is not a plain file name")
+        raise UnsafeProduct("it does not have a plain file name")
     try:
         descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UnsafeProduct(f"{name} cannot be opened: {error.strerror}") from error
+        if error.errno == errno.ELOOP:
+            raise UnsafeProduct("it is a symbolic link") from error
+        raise UnsafeProduct(f"it cannot be opened: {error.strerror}") from error
     try:
-        require_plain(os.fstat(descriptor), name, max_bytes=max_bytes)
+        require_plain(os.fstat(descriptor), max_bytes=max_bytes)
     except UnsafeProduct:
         os.close(descriptor)
         raise
     return os.fdopen(descriptor, "rb")
 
 
-def require_plain(found: os.stat_result, name: str, *, max_bytes: int) -> None:
+def require_plain(found: os.stat_result, *, max_bytes: int) -> None:
     """Raise UnsafeProduct unless this is a regular file with one name and of a permitted size."""
     if not stat.S_ISREG(found.st_mode):
-        raise UnsafeProduct(f"{name} is not a regular file")
+        raise UnsafeProduct("it is not a regular file")
     if found.st_nlink != 1:
-        raise UnsafeProduct(f"{name} is a second name of another file")
+        raise UnsafeProduct("it is a second name of another file")
     if found.st_size > max_bytes:
-        raise UnsafeProduct(f"{name} has {found.st_size} bytes, more than {max_bytes}")
+        size, limit = megabytes(found.st_size), megabytes(max_bytes)
+        raise UnsafeProduct(f"it has {size}, more than the limit of {limit}")
+
+
+def megabytes(count: int) -> str:
+    """Return a number of bytes in MB of 1024² bytes, rounded up to a tenth."""
+    tenths = -(-count * 10 // (1 << 20))
+    return f"{tenths / 10:,.1f}".removesuffix(".0") + " MB"
 
 
 # The identity

@@ -133,6 +133,14 @@ def test_the_ceiling_counts_all_stages_together(tmp_path: Path) -> None:
     assert 3000 <= (job.sim_duration_ms or 0) < 5000
 
 
+def test_the_page_of_a_stage_that_never_ran_is_missing(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, f"{STAND_IN}\ntime.sleep(60)")
+    job = run_staged(html=True, ceiling_credits=64, ceiling_runtime_seconds=2)
+    reason = "The job ended before its last stage, which writes it."
+    assert job.missing_artifacts == [{"kind": "html_report", "stage": 3, "reason": reason}]
+    assert str(job.status_reason).endswith(" 6 profilesets were not reached.")
+
+
 def test_a_cancel_in_a_later_stage_is_billed_for_what_ran(tmp_path: Path) -> None:
     make_stand_in(tmp_path, STAND_IN + LATER)
 

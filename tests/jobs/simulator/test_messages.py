@@ -1,12 +1,15 @@
 """What of the simulator's words is shown: the first cause of a failure, and its warnings."""
 
+import io
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.simulator.messages import failure_message, printed_warnings, reported_messages, warnings
+from jobs.simulator.messages import failure_message, printed_warnings, warnings
+from jobs.simulator.reports import read_report
 
 UNKNOWN = "Warning: Unknown option 'json3' with value 'o3.json', ignoring"
 NO_LIST = "Player 'Frosty' uses call_action_list with unknown action list nolist"
@@ -104,7 +107,9 @@ class TestWarnings:
         ],
     )
     def test_of_reports_come_from_either_layout(self, document: dict[str, Any], expected: list[str]) -> None:
-        assert reported_messages(document) == expected
+        report = {"sim": {"players": [{"name": "A"}]}, **document}
+        found = read_report(io.BytesIO(json.dumps(report).encode()), max_bytes=9999)
+        assert list(found.warnings) == expected
 
     @given(st.lists(st.text()))
     def test_any_lines_give_few_short_printable_warnings(self, lines: list[str]) -> None:

@@ -1,0 +1,199 @@
+"""Reading part of a large JSON document as a stream.
+
+A shape names the part: a dict for an object (the shape of each key to read), a function that creates a `Collector`
+for an array, None for anything else. Whatever the shape does not name is skipped and takes no memory.
+"""
+
+import codecs
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
+from typing import Any, BinaryIO, Protocol
+
+from ijson import JSONError, sendable_list
+from ijson.backends import yajl2_c
+
+_CHUNK_BYTES = 64 << 10
+# The parser buffers a whole text, so this bounds its memory.
+_LARGEST_TEXT_BYTES = 4 << 20
+_END = b""
+# Twice as many digits in a row cover a block. The parser fails badly at numbers that Python does not convert.
+_DIGITS_BLOCK = 1_024
+# Longer texts are cut. Nothing that the service shows of a report is longer.
+_KEPT_CHARACTERS = 20_000
+_DEEPEST = 1_000
+# Real reports have about 15 bytes for each value. Skipping far more values than that would take minutes.
+_BYTES_PER_VALUE = 5
+
+_STARTS = frozenset({"start_map", "start_array"})
+_ENDS = frozenset({"end_map", "end_array"})
+Event = tuple[str, Any]
+
+
+class UnreadableJson(Exception):
+    """The document cannot be read; the message says why, and its subject is "it"."""
+
+
+class Collector(Protocol):
+    """What becomes of an array: `take` gets each entry, cut down to `shape`."""
+
+    @property
+    def shape(self) -> "Shape": ...
+
+    def take(self, entry: Any) -> None:
+        """Take the next entry."""
+
+
+Shape = Mapping[str, "Shape"] | Callable[[], Collector] | None
+
+
+def read(stream: BinaryIO, shape: Mapping[str, Shape], *, max_bytes: int) -> dict[str, Any]:
+    """Return the document's part that a shape names, with a collector for each array.
+
+    A value of another type than its shape is returned as `{}`, `[]` or itself. Of repeated keys the last counts.
+    Memory: at most 40 MB, whatever the document contains, and what the collectors keep.
+
+    Raises UnreadableJson.
+    """
+    events = chain.from_iterable(_batches(stream, max_bytes=max_bytes))
+    if next(events) != ("start_map", None):
+        raise UnreadableJson("it is not an object")
+    document = _read_object(events, shape)
+    for _ in events:  # Until the parser has seen the end.
+        pass
+    return document
+
+
+def _read_value(first: Event, events: Iterator[Event], shape: Shape) -> Any:
+    event, value = first
+    if event == "start_map":
+        return _read_object(events, shape if isinstance(shape, Mapping) else {})
+    if event == "start_array" and callable(shape):
+        return _read_array(events, shape)
+    if event == "start_array":
+        _skip(events)
+        return []
+    return value[:_KEPT_CHARACTERS] if event == "string" else value
+
+
+def _read_object(events: Iterator[Event], shape: Mapping[str, Shape]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for event, key in events:
+        if event == "end_map":
+            break
+        first = next(events)
+        if key in shape:
+            found.pop(key, None)
+            found[key] = _read_value(first, events, shape[key])
+        elif first[0] in _STARTS:
+            _skip(events)
+    return found
+
+
+def _read_array(events: Iterator[Event], new_collector: Callable[[], Collector]) -> Collector:
+    collector = new_collector()
+    for event in events:
+        if event[0] == "end_array":
+            break
+        collector.take(_read_value(event, events, collector.shape))
+    return collector
+
+
+def _skip(events: Iterator[Event]) -> None:
+    """Skip the rest of the object or array that has just begun."""
+    depth = 1
+    for event, _ in events:
+        if event in _STARTS:
+            depth += 1
+            if depth > _DEEPEST:
+                raise UnreadableJson("it is nested too deeply")
+        elif event in _ENDS:
+            depth -= 1
+            if not depth:
+                return
+
+
+def _batches(stream: BinaryIO, *, max_bytes: int) -> Iterator[list[Event]]:
+    """Yield the parser's events in batches."""
+    batch = sendable_list()
+    parser = yajl2_c.basic_parse_coro(batch)
+    try:
+        for chunk in _chunks(stream, max_bytes=max_bytes):
+            parser.send(chunk)
+            yield batch
+            batch.clear()
+        with suppress(StopIteration):
+            parser.send(_END)
+    except JSONError:
+        raise UnreadableJson("it is truncated or not valid JSON") from None
+    except (ValueError, ArithmeticError):
+        raise UnreadableJson("it contains a number with too many digits") from None
+    yield batch
+
+
+def _chunks(stream: BinaryIO, *, max_bytes: int) -> Iterator[bytes]:
+    """Yield the text in chunks, within the limits. Bytes that are not UTF-8 spoil only the text they are in."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    guard = _Guard(max_bytes)
+    while chunk := stream.read(_CHUNK_BYTES):
+        guard.check(chunk)
+        # An empty chunk would be the end to the parser.
+        if text := decoder.decode(chunk):
+            yield text.encode()
+    if not guard.bytes:
+        raise UnreadableJson("it is empty")
+    if text := decoder.decode(b"", final=True):
+        yield text.encode()
+
+
+class _Guard:
+    """Refuses what would make the parser use too much memory or time, or break it."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.bytes = self.values = 0
+        self.in_text = self.is_escaped = False
+        # How long the text is that the last chunk was in the middle of.
+        self.text_bytes = 0
+
+    def check(self, chunk: bytes) -> None:
+        """Look at the next chunk. Raises UnreadableJson."""
+        self.bytes += len(chunk)
+        if self.bytes > self.max_bytes:
+            raise UnreadableJson(f"it is larger than {self.max_bytes} bytes")
+        self.values += chunk.count(b",") + chunk.count(b"[") + chunk.count(b"{")
+        if self.values > self.max_bytes // _BYTES_PER_VALUE:
+            raise UnreadableJson("it contains too many values")
+        if any(not self._is_in_text(chunk[:start]) for start in _digits(chunk)):
+            raise UnreadableJson("it contains a number with too many digits")
+        self._follow_text(chunk)
+
+    def _is_in_text(self, chunk: bytes) -> bool:
+        quotes, _ = _quotes(chunk, is_escaped=self.is_escaped)
+        return self.in_text ^ bool(quotes % 2)
+
+    def _follow_text(self, chunk: bytes) -> None:
+        quotes, self.is_escaped = _quotes(chunk, is_escaped=self.is_escaped)
+        self.in_text ^= bool(quotes % 2)
+        self.text_bytes = self.text_bytes + len(chunk) if self.in_text and not quotes else 0
+        if self.text_bytes > _LARGEST_TEXT_BYTES:
+            raise UnreadableJson(f"it contains a text of more than {_LARGEST_TEXT_BYTES >> 20} MB")
+
+
+def _quotes(chunk: bytes, *, is_escaped: bool) -> tuple[int, bool]:
+    """Return how many quotation marks begin or end a text, and whether the next chunk's first byte is escaped."""
+    if is_escaped:
+        chunk = chunk[1:]
+    if b"\\" not in chunk:
+        return chunk.count(b'"'), False
+    chunk = chunk.replace(rb"\\", b"")
+    return chunk.count(b'"') - chunk.count(rb"\""), chunk.endswith(b"\\")
+
+
+def _digits(chunk: bytes) -> Iterator[int]:
+    """Yield where blocks of nothing but digits begin."""
+    sample = chunk[::_DIGITS_BLOCK]
+    for number in range(len(sample) - 1):
+        start = number * _DIGITS_BLOCK
+        if sample[number : number + 2].isdigit() and chunk[start : start + _DIGITS_BLOCK].isdigit():
+            yield start

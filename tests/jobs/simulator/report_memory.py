@@ -1,0 +1,116 @@
+"""Reads one large report in a process of its own: `python -m tests.jobs.simulator.report_memory CASE`.
+
+Prints by how many bytes the process has grown at most, and the outcome. The reports are made as they are read.
+"""
+
+import io
+import itertools
+import resource
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from jobs.simulator.reports import BrokenReport, read_report
+
+MAX_BYTES = 256 << 20
+PLAYERS = b'{"sim":{"players":['
+SETS = b'{"name":"Base"}],"profilesets":{"results":['
+DPS = b'"collected_data":{"dps":{"mean":5.25,"std_dev":1.5,"mean_std_dev":0.25,"min":1.125,"max":9.5}}'
+SET = b'"mean":5.25,"stddev":1.5,"mean_stddev":0.25,"min":1.125,"max":9.5'
+EMOJI = "\U0001f525".encode()
+# Numbers as real reports have them, one megabyte for each actor.
+FILLER = b'"buffs":[' + b",".join([b'{"name":"Icy Veins","uptime":41.172,"data":[2410.25,17,0.5]}'] * 17_500) + b"]"
+Pieces = Iterator[bytes]
+
+
+def repeated(piece: bytes, count: int) -> Pieces:
+    """Yield a piece many times, some at a time."""
+    together = max(1, (1 << 16) // len(piece))
+    yield from itertools.repeat(piece * together, count // together + 1)
+
+
+def named(start: bytes, rest: bytes, count: int, *, name: bytes = b"") -> Pieces:
+    """Yield objects with different names."""
+    for number in range(count):
+        yield b'{"name":"%s%d",%s}%s' % (name + start, number, rest, b"," if number < count - 1 else b"")
+
+
+def most_entries() -> Pieces:
+    """Yield the largest report that is accepted, and first its players once more."""
+    for start in (PLAYERS, b'],"players":['):
+        yield start
+        yield from named(b"a", DPS, 99_999, name=EMOJI * 70)
+    yield b'],"profilesets":{"results":['
+    yield from named(b"s", SET, 99_999, name=EMOJI * 70)
+    yield b"]}}}"
+
+
+def real_size() -> Pieces:
+    """Yield a report of 117 actors as a real simulator leaves it, about 124 MB."""
+    yield PLAYERS
+    yield from named(b"Actor ", DPS + b"," + FILLER, 117)
+    yield b"]}}"
+
+
+CASES: dict[str, Callable[[], Iterable[bytes]]] = {
+    "117 actors": real_size,
+    "most entries": most_entries,
+    "long name": lambda: [PLAYERS, b'{"name":"', *repeated(EMOJI, 25 << 20), b'"}]}}'],
+    "escaped quotes": lambda: [PLAYERS, b'{"name":"', *repeated(b'\\"', 10 << 20), b'"}]}}'],
+    "empty arrays": lambda: [b'{"x":[', *repeated(b"[],", 5 << 20), b"[]]}"],
+    "arrays as players": lambda: [PLAYERS, *repeated(b"[],", 5 << 20), b"[]]}}"],
+    "nesting": lambda: [b'{"sim":', *repeated(b"[", 100 << 20)],
+    "nested objects": lambda: [*repeated(b'{"sim":', 10 << 20)],
+    "long number": lambda: [b'{"x":', *repeated(b"9", 1_000_000), b"}"],
+    "long numbers": lambda: [b'{"x":[', *repeated(b"9" * 4_400 + b",", 1000), b"1]}"],
+    "players": lambda: [PLAYERS, *repeated(b'{"name":"%s"},' % (b"n" * 300), 500_000), b"{}]}}"],
+    "short names": lambda: [PLAYERS, *repeated(b'{"name":"a"},', 200_000), b"{}]}}"],
+    "profilesets": lambda: [PLAYERS, SETS, *repeated(b'{"name":"a",%s},' % SET, 200_000), b"{}]}}}"],
+    "keys": lambda: itertools.chain([b"{"], different_keys(1_000_000), [b'"sim":1}']),
+    "repeated keys": lambda: [PLAYERS, b"{", *repeated(b'"name":"%s",' % (b"n" * 300), 200_000), b'"x":1}]}}'],
+    "talents": lambda: [PLAYERS, b'{"talents":[', *repeated(b'{"name":"aa"},', 500_000), b'{}],"name":"a"}]}}'],
+    "messages": lambda: [b'{"logs":[', *repeated(b'{"level":"severe","message":"m"},', 500_000), b"{}]}"],
+    "invalid bytes": lambda: [PLAYERS, *repeated(b'{"name":"\xff\xfe"},', 50_000), b'{"name":"a"}]}}'],
+    "not a number": lambda: [PLAYERS, b'{"name":"a","x":NaN}]}}'],
+    "infinity": lambda: [PLAYERS, b'{"name":"a","x":-Infinity}]}}'],
+}
+
+
+def different_keys(count: int) -> Pieces:
+    """Yield different keys."""
+    return (b'"k%d":1,' % number for number in range(count))
+
+
+class Pipe(io.RawIOBase):
+    """A file of pieces."""
+
+    def __init__(self, pieces: Pieces) -> None:
+        self.pieces = pieces
+        self.rest = b""
+
+    def readable(self) -> bool:
+        """Tell that it can be read."""
+        return True
+
+    def readinto(self, target: Any) -> int:
+        """Fill a buffer."""
+        self.rest = self.rest or next(self.pieces, b"")
+        size = min(len(target), len(self.rest))
+        target[:size], self.rest = self.rest[:size], self.rest[size:]
+        return size
+
+
+def main(case: str) -> None:
+    """Read a case's report and print its outcome."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        stream = io.BufferedReader(Pipe(iter(CASES[case]())), 1 << 16)
+        report = read_report(stream, max_bytes=MAX_BYTES)
+        outcome = f"{len(report.players)} actors, {len(report.profilesets)} profilesets"
+    except BrokenReport as error:
+        outcome = str(error)
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10, outcome)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

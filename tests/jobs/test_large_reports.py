@@ -1,0 +1,173 @@
+"""Reports of a real simulator's size and beyond, from the simulator to the API and the pages."""
+
+import csv
+import hashlib
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.storage import default_storage
+from django.test import Client as HttpClient
+from pytest_django import Settings
+
+from clients.models import ApiKey
+from jobs import seekable_gzip
+from jobs.models import Artifact, Job
+from jobs.outputs import Outputs
+from jobs.scrubbing import Scrubber
+from jobs.simulator.sandbox import PrivateDirectory
+from tests.conftest import Api
+from tests.dashboard.browsing import text_of
+from tests.factories import make_running_job
+from tests.jobs.simulators import LEAVE_REPORT, content, make_stand_in, run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+# 117 actors in 124 MB, as one real job left them.
+LEAVE_LARGE_REPORT = """
+uptimes = ",".join(['{"name":"Icy Veins","uptime":41.172,"data":[2410.25,17,0.5]}'] * 17_250)
+with open("report.json", "w") as report:
+    report.write('{"sim":{"options":{"iterations":10},"players":[')
+    for number in range(117):
+        dps = {"count": 10, "mean": 1000 + number, "mean_std_dev": 1}
+        data = json.dumps({"name": f"Actor {number}", "collected_data": {"dps": dps}})
+        report.write("," * (number > 0) + data[:-1] + ',"buffs":[' + uptimes + "]}")
+    report.write("]}}")
+"""
+MISSING_PAGE = f"{LEAVE_REPORT}\nos.truncate(os.open('report.html', os.O_CREAT | os.O_RDWR, 0o600), 300 << 20)"
+SECOND_NAME = "It is a second name of another file."
+TOO_LARGE = "has 300 MB, more than the limit of 256 MB."
+
+
+def result_of(api: Api, job: Job) -> dict[str, Any]:
+    """Return a job's result as the API tells it."""
+    result: dict[str, Any] = api.get(f"jobs/{job.pk}/result").json()["result"]
+    return result
+
+
+def share_page(job: Job) -> str:
+    """Return the text of a job's share page."""
+    return text_of(HttpClient().get(f"/share/{job.share_token}"))
+
+
+@pytest.mark.slow
+def test_a_report_of_124_mb_completes(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
+    make_stand_in(tmp_path, LEAVE_LARGE_REPORT)
+    job = run(key[0].client, csv=True)
+    assert (job.status, job.status_reason) == ("completed", None)
+    result = result_of(api, job)
+    assert result["summary"]["actors"]["count"] == 117
+    assert "missingArtifacts" not in result
+    report = Artifact.objects.get(job=job, kind="json_report")
+    assert report.bytes > 123_000_000
+    assert stored_hash(report) == report.sha256
+
+
+def stored_hash(artifact: Artifact) -> str:
+    """Return the hash of an artifact's content as it is stored."""
+    digest = hashlib.sha256()
+    place = seekable_gzip.place_of(b"", start=0, stop=artifact.bytes)
+    with default_storage.open(artifact.storage_name) as stored:
+        for piece in seekable_gzip.unpack(stored, place=place, size=artifact.bytes):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def test_a_report_of_300_mb_names_size_and_limit(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
+    make_stand_in(tmp_path, f"{LEAVE_REPORT}\nos.truncate('report.json', 300 << 20)")
+    job = run(key[0].client)
+    assert (job.status, job.error_code) == ("failed", "execution_failed")
+    assert job.status_reason == f"The simulator ended without a readable report: it {TOO_LARGE}"
+    missing = {"kind": "json_report", "name": "report.json", "stage": None, "reason": f"It {TOO_LARGE}"}
+    assert result_of(api, job)["missingArtifacts"] == [missing]
+    assert f"Report (JSON). It {TOO_LARGE}" in share_page(job)
+
+
+def test_a_page_of_300_mb_is_missing_and_the_job_completes(
+    tmp_path: Path, api: Api, key: tuple[ApiKey, str]
+) -> None:
+    make_stand_in(tmp_path, MISSING_PAGE)
+    job = run(key[0].client, html=True)
+    assert job.status == "completed"
+    missing = {"kind": "html_report", "name": "report.html", "stage": None, "reason": f"It {TOO_LARGE}"}
+    assert result_of(api, job)["missingArtifacts"] == [missing]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("", "The simulator did not write it."),
+        ("os.mkdir('report.html')", "It is not a regular file."),
+    ],
+    ids=["absent", "folder"],
+)
+def test_a_wanted_page_that_is_not_kept_is_missing(
+    tmp_path: Path, api: Api, key: tuple[ApiKey, str], body: str, reason: str
+) -> None:
+    make_stand_in(tmp_path, f"{LEAVE_REPORT}\n{body}")
+    job = run(key[0].client, html=True)
+    assert job.status == "completed"
+    assert [missing["reason"] for missing in result_of(api, job)["missingArtifacts"]] == [reason]
+    assert f"These files are missing: Report (HTML). {reason}" in share_page(job)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"), [(Path.symlink_to, "It is a symbolic link."), (Path.hardlink_to, SECOND_NAME)]
+)
+def test_a_linked_page_is_missing(tmp_path: Path, make: Callable[[Path, Path], None], reason: str) -> None:
+    directory = PrivateDirectory.create(tmp_path)
+    for stream in ("stdout", "stderr"):
+        directory.log(stream).touch()
+    make(directory.cwd / "report.html", directory.log("stderr"))
+    outputs = Outputs(make_running_job(), directory, Scrubber(), stage=2, has_page=True)
+    stored = [artifact.kind for artifact in outputs.store(ran="")]
+    assert stored == ["input", "stdout_log", "stderr_log"]
+    assert {"kind": "html_report", "stage": 2, "reason": reason} in outputs.missing
+
+
+def test_without_results_the_table_is_missing(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
+    make_stand_in(tmp_path, "sys.exit(3)")
+    job = run(key[0].client, csv=True)
+    missing = {found["name"]: found["reason"] for found in result_of(api, job)["missingArtifacts"]}
+    assert missing == {
+        "report.json": "The simulator did not write it.",
+        "result.csv": "There are no results to list.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("report", "reason"),
+    [
+        ('{"sim": {"players": [{"name": "\' + "x" * (5 << 20) + \'"}]}}', "a text of more than 4 MB"),
+        ('{"sim": \' + "[" * 5000 + \'', "nested too deeply"),
+        ('{"sim": \' + "9" * 1_000_000 + \'}', "a number with too many digits"),
+        ('{"sim": {"players": [{"name": "A", "level": NaN}]}}', "truncated or not valid JSON"),
+    ],
+    ids=["long text", "nesting", "long number", "not a number"],
+)
+def test_a_hostile_report_fails_the_job_with_its_reason(tmp_path: Path, report: str, reason: str) -> None:
+    make_stand_in(tmp_path, f"open('report.json', 'w').write('{report}')")
+    job = run()
+    assert (job.status, job.error_code) == ("failed", "execution_failed")
+    assert reason in str(job.status_reason)
+
+
+def test_a_file_beyond_the_disk_limit_names_it(tmp_path: Path, settings: Settings) -> None:
+    settings.SIM_DISK_BYTES = 8 << 20
+    endless = "signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\nwith open('report.json', 'wb') as f:\n"
+    make_stand_in(tmp_path, f"{endless}    while True: f.write(bytes(1 << 16))")
+    job = run()
+    assert job.status_reason == "The simulator wrote more than a job's limit of 8 MB to its files and was stopped."
+
+
+def test_a_table_lists_more_actors_than_the_summary(tmp_path: Path, settings: Settings) -> None:
+    settings.API_VARIANT = "C"
+    players = "[{'name': f'Actor {n}', 'collected_data': {'dps': {'mean': n + 1}}} for n in range(2000)]"
+    make_stand_in(tmp_path, f"json.dump({{'sim': {{'players': {players}}}}}, open('report.json', 'w'))")
+    job = run(csv=True)
+    assert job.summary is not None
+    assert (job.summary["actors"]["count"], len(job.summary["actors"]["results"])) == (2000, 200)
+    table = content(job, Artifact.Kind.CSV_REPORT).decode()
+    assert len(list(csv.reader(io.StringIO(table, newline="")))) == 2001
