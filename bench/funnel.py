@@ -10,9 +10,10 @@ from pathlib import Path
 
 from bench import trials
 from bench.simulator import EXECUTABLE
-from jobs.multistage import Plan, beaten, plan, stage_text
+from jobs.multistage import Plan, beaten, plan, replicates, stage_text
 from jobs.profiles.analysis import Bounds, analyse
 from jobs.profiles.policy import Rules
+from jobs.replicates import pooled, widening
 from jobs.simulator import command
 from jobs.simulator.reports import Profileset, Report, read_report
 
@@ -75,10 +76,11 @@ def run(text: str, *, wanted: bool) -> Run:
     culled: set[str] = set()
     seconds = 0.0
     for stage in chosen.stages:
-        report, taken = simulate(stage_text(stage, text, analysis, culled=culled))
+        twice = replicates(stage, analysis, culled=culled)
+        report, taken = simulate(stage_text(stage, text, analysis, culled=culled, replicates=twice))
         seconds += taken
         if not stage.is_last:
-            culled |= beaten(report.profilesets)
+            culled |= beaten(pooled(report.profilesets, twice), widening=widening(report.profilesets, twice))
     return Run(best(list(report.profilesets)), seconds)
 
 

@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
-from jobs.models import HELD, WAITING, Job, Priority, Run
+from jobs.models import HELD, WAITING, Job, Priority, Run, Status
 from simservice import presence
 from simservice.api.errors import QueueUnavailable
 from simservice.hints import ask, redis
@@ -137,6 +137,8 @@ class Snapshot:
 
 def estimated_start(job: Job) -> Estimate | None:
     """Return when a waiting job is expected to start, or None when that is unknown. No database query."""
+    if job.status == Status.STARTING:
+        return Estimate(seconds=0, updated_at=job.updated_at)
     snapshot = current()
     return snapshot.estimate(job) if snapshot else None
 

@@ -18,6 +18,7 @@ from django.db.models.functions import Coalesce, Now
 from billing import ledger
 from jobs import credentials, notifying, usage
 from jobs.models import HELD, TERMINAL, Build, Job, JobEvent, Run, Status
+from jobs.progress import last_percent
 
 ENDS = frozenset(TERMINAL)
 TRANSITIONS: dict[str, frozenset[Status]] = {
@@ -38,7 +39,10 @@ class IllegalTransition(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How a job ended. `sim_duration_ms` is None when no simulator process ran."""
+    """How a job ended. `sim_duration_ms` is None when no simulator process ran.
+
+    `percent` is how far the job was, None where only what it last published can tell.
+    """
 
     status: Status
     error_code: str | None = None
@@ -47,6 +51,7 @@ class Outcome:
     sim_duration_ms: int | None = None
     credits_consumed: int = 0
     summary: dict[str, Any] | None = None
+    percent: float | None = None
 
 
 # The end of a job that its owner cancelled while no simulator ran.
@@ -198,6 +203,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
     The given instance stays as it was read, so that an end whose transaction failed can be tried again.
     """
     reason = outcome.reason and outcome.reason[:500]
+    percent = last_percent(job) if outcome.percent is None else outcome.percent
     with transaction.atomic():
         ended = move(
             copy(job),
@@ -210,6 +216,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
             sim_duration_ms=outcome.sim_duration_ms,
             credits_consumed=outcome.credits_consumed,
             summary=outcome.summary,
+            percent=percent,
             completed_at=Now(),
             **RELEASED,
         )

@@ -135,8 +135,8 @@ def log_entry(entry: LogEntry) -> shapes.LogEntry:
 
 
 def queue_of(job: Job) -> shapes.Queue | None:
-    """Return the job's wait, null once it started."""
-    if job.status not in WAITING:
+    """Return the job's wait, null once its simulator runs or the job has ended (contract, section 4)."""
+    if job.status not in (*WAITING, Status.STARTING):
         return None
     estimate = estimated_start(job)
     return {
