@@ -18,6 +18,8 @@ from jobs.simulator import command
 from jobs.simulator.reports import Profileset, Report, read_report
 
 TRIALS = 10_000
+# Where a run's seed shifts its mean by so many reported errors.
+OFFSETS, OFFSET_TRIALS = (1, 2, 7), 1_000
 PROFILES = ("frost_mage", "fury_warrior", "unholy_death_knight")
 PROFILESETS = 60
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
@@ -90,6 +92,10 @@ def main() -> None:
         f"true best lost in {TRIALS:,} trials": f"{drawn.lost} ({drawn.lost / TRIALS:.2%})",
         "iterations of a single pass's": f"{drawn.share_of_single_pass:.1%}",
     }
+    for offset in OFFSETS:
+        drawn = trials.run(trials=OFFSET_TRIALS, seed=1, candidates=PROFILESETS, offset=offset)
+        share = f"{drawn.share_of_single_pass:.1%} of a single pass"
+        rows[f"lost, seeds shift {offset} errors"] = f"{drawn.lost} of {OFFSET_TRIALS:,}, {share}"
     for number, base in enumerate(PROFILES):
         text = profile(base, seed=number)
         staged, single = run(text, wanted=True), run(text, wanted=False)

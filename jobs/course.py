@@ -24,7 +24,7 @@ PROFILESET = "Profileset: "
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """What so many ended runs of a stage tell: means over them, and the share of profilesets that the stage keeps."""
+    """What the ended runs of a stage tell: means over them, and the share of profilesets that it keeps."""
 
     count: int = 0
     share_left: float = 1.0

@@ -14,9 +14,9 @@ _PHASE = re.compile(
     r" \[[=>.]+\] (?P<done>[0-9]{1,12})/(?P<total>[0-9]{1,12})(?: (?P<rest>[^\[]*))?",
 )
 _ESTIMATE = re.compile(r"(?:^| )Mean=(?P<mean>[0-9.]{1,30}) Error=(?P<error>[0-9.]{1,30})%")
-# The last update of a phase tells how long it took, every other how long it will take, with the unit `sec`.
+# Behind the estimate, the last update of a phase has the time it took; every other, the time left, in `sec`.
 _ELAPSED = re.compile(
-    r" (?:(?P<minutes>[0-9]{1,6})min )?(?:(?P<seconds>[0-9.]{1,12})|(?P<ms>[0-9]{1,3})msec)(?: \(.*\))? *$"
+    r" (?:(?P<minutes>[0-9]{1,6})min )?(?:(?P<seconds>[0-9.]{1,12})|(?P<ms>[0-9]{1,3})msec)(?: \([^)]*\))? *"
 )
 _PARALLEL = re.compile(
     r"Profilesets \([0-9]{1,6}\*[0-9]{1,6}\): (?P<done>[0-9]{1,12})/(?P<total>[0-9]{1,12}) \[[=>.]+\][^\[]*",
@@ -72,17 +72,21 @@ def parse_update(text: str) -> Phase | ParallelSets | None:
 
 def _estimate(text: str) -> dict[str, float]:
     """Return the figures behind a bar; a hostile simulator's may be no numbers."""
+    match = _ESTIMATE.search(text)
+    if match is None:
+        return {}
     try:
-        found = {"fighting_seconds": _seconds(text)}
-        if match := _ESTIMATE.search(text):
-            found |= {"mean": float(match["mean"]), "error_percent": float(match["error"])}
+        return {
+            "mean": float(match["mean"]),
+            "error_percent": float(match["error"]),
+            "fighting_seconds": _seconds(text[match.end() :]),
+        }
     except ValueError:
         return {}
-    return found
 
 
 def _seconds(text: str) -> float:
-    match = _ELAPSED.search(text)
+    match = _ELAPSED.fullmatch(text)
     if match is None:
         return 0.0
     return 60 * int(match["minutes"] or 0) + float(match["seconds"] or 0) + int(match["ms"] or 0) / 1000
