@@ -80,7 +80,7 @@ def learned(jobs: Sequence[tuple[list[Any], list[Any], list[int]]]) -> Funnels:
     pairs = (costs_of(*job) for job in jobs)
     return Funnels(
         shares={number: median(shares) for number, shares in kept.items()},
-        costs=[pair for pair in pairs if pair is not None],
+        costs=tuple(pair for pair in pairs if pair is not None),
     )
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from jobs import lifecycle, registration
+from jobs import lifecycle, registration, stages
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
 from jobs.outputs import Outputs
 from jobs.progress import progress_of
 from jobs.watching import Watcher
-from tests.jobs.simulators import contents, make_stand_in, run, run_beside
+from tests.jobs.simulators import contents, make_shifted_minisim, make_stand_in, run, run_beside
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -47,6 +47,8 @@ signal.signal(signal.SIGINT, stop)
 """
 # A profileset's mean in it.
 MEAN = "1000 + 5 * int(name[4:].partition('~')[0])"
+# A seed for which the built-in simulator, with shifted results, puts the best set far behind another.
+LOSES_WITHOUT_REPLICATES = 11
 LATER = "\nif error < 1: time.sleep(60)\nleave(names)"
 
 
@@ -133,6 +135,23 @@ def test_results_that_differ_by_more_than_their_errors_cull_less(tmp_path: Path)
     shifted = STAND_IN.replace(f"{MEAN})", f"{MEAN} + 40 * error * ('~' in name))")
     make_stand_in(tmp_path, f"{shifted}\nleave(names)")
     assert stages_of(run_staged()) == [("initial", 8, 0), ("intermediate", 8, 0), ("final", 8, 0)]
+
+
+def kept_of_shifted(folder: Path, *, seed: int, errors: float) -> set[str]:
+    """Return the profilesets that the last stage simulates where the seed shifts their means."""
+    make_shifted_minisim(folder, seed=seed, errors=errors)
+    job = run_staged(text=f"{PROFILE}target_error=0.4\n")
+    assert job.status == "completed", job.status_reason
+    return {name for name, stage in results_of(job).items() if stage == 2}
+
+
+def test_the_best_survives_seeds_that_shift_results(tmp_path: Path) -> None:
+    assert "set 8" in kept_of_shifted(tmp_path, seed=LOSES_WITHOUT_REPLICATES, errors=14)
+
+
+def test_without_replicates_the_same_seed_loses_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "widening", lambda *_: 1.0)
+    assert "set 8" not in kept_of_shifted(tmp_path, seed=LOSES_WITHOUT_REPLICATES, errors=14)
 
 
 def test_a_funnel_of_equals_culls_nothing_and_completes(tmp_path: Path) -> None:
