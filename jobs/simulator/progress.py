@@ -89,7 +89,9 @@ def _seconds(text: str) -> float:
     match = _ELAPSED.fullmatch(text)
     if match is None:
         return 0.0
-    return 60 * int(match["minutes"] or 0) + float(match["seconds"] or 0) + int(match["ms"] or 0) / 1000
+    # Milliseconds are cut off, not rounded.
+    milliseconds = int(match["ms"]) + 0.5 if match["ms"] else 0.0
+    return 60 * int(match["minutes"] or 0) + float(match["seconds"] or 0) + milliseconds / 1000
 
 
 def _clean_label(label: str) -> str:

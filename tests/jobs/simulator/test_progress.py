@@ -41,7 +41,7 @@ class TestParseUpdate:
 
     @pytest.mark.parametrize(
         ("end", "seconds"),
-        [("312msec", 0.312), ("2min 3.570", 123.57), ("12sec", 0), ("1min 2sec (3m)", 0), ("1.2.3", 0), ("", 0)],
+        [("312msec", 0.3125), ("2min 3.570", 123.57), ("12sec", 0), ("1min 2sec (3m)", 0), ("1.2.3", 0), ("", 0)],
     )
     def test_only_the_last_update_of_a_phase_tells_its_time(self, end: str, seconds: float) -> None:
         parsed = parse_update(f"Generating Baseline: 1/1 {BAR} 9/9 1.0 Mean=5 Error=1% {end}")
