@@ -158,7 +158,7 @@ class Course:
             return expected
         kept = 1 - len(beaten(seen, widening=widening(found, self.replicates))) / len(seen)
         weight = min(1.0, len(seen) / self.profilesets) ** 2
-        return expected ** (1 - weight) * kept**weight
+        return math.pow(expected, 1 - weight) * math.pow(kept, weight)
 
 
 def spread_percent(phases: Sequence[Phase]) -> float:
