@@ -10,13 +10,16 @@ from pathlib import Path
 
 from bench import trials
 from bench.simulator import EXECUTABLE
-from jobs.multistage import Plan, beaten, plan, stage_text
+from jobs.multistage import Plan, beaten, plan, replicates, stage_text
 from jobs.profiles.analysis import Bounds, analyse
 from jobs.profiles.policy import Rules
+from jobs.replicates import pooled, widening
 from jobs.simulator import command
 from jobs.simulator.reports import Profileset, Report, read_report
 
 TRIALS = 10_000
+# Where a run's seed shifts its mean by so many reported errors.
+OFFSETS, OFFSET_TRIALS = (1, 2, 7), 1_000
 PROFILES = ("frost_mage", "fury_warrior", "unholy_death_knight")
 PROFILESETS = 60
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
@@ -75,10 +78,11 @@ def run(text: str, *, wanted: bool) -> Run:
     culled: set[str] = set()
     seconds = 0.0
     for stage in chosen.stages:
-        report, taken = simulate(stage_text(stage, text, analysis, culled=culled))
+        twice = replicates(stage, analysis, culled=culled)
+        report, taken = simulate(stage_text(stage, text, analysis, culled=culled, replicates=twice))
         seconds += taken
         if not stage.is_last:
-            culled |= beaten(report.profilesets)
+            culled |= beaten(pooled(report.profilesets, twice), widening=widening(report.profilesets, twice))
     return Run(best(list(report.profilesets)), seconds)
 
 
@@ -88,6 +92,10 @@ def main() -> None:
         f"true best lost in {TRIALS:,} trials": f"{drawn.lost} ({drawn.lost / TRIALS:.2%})",
         "iterations of a single pass's": f"{drawn.share_of_single_pass:.1%}",
     }
+    for offset in OFFSETS:
+        drawn = trials.run(trials=OFFSET_TRIALS, seed=1, candidates=PROFILESETS, offset=offset)
+        share = f"{drawn.share_of_single_pass:.1%} of a single pass"
+        rows[f"lost, seeds shift {offset} errors"] = f"{drawn.lost} of {OFFSET_TRIALS:,}, {share}"
     for number, base in enumerate(PROFILES):
         text = profile(base, seed=number)
         staged, single = run(text, wanted=True), run(text, wanted=False)

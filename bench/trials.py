@@ -4,9 +4,10 @@ it cost? The benchmark runs ten thousand of them."""
 import random
 from dataclasses import dataclass
 
-from jobs.multistage import Stage, beaten, plan
-from jobs.profiles.analysis import Bounds, analyse
+from jobs.multistage import Stage, beaten, one_run, plan, replicates
+from jobs.profiles.analysis import Analysis, Bounds, analyse
 from jobs.profiles.policy import Rules
+from jobs.replicates import pooled, widening
 from jobs.simulator.reports import Profileset, Statistics
 
 CANDIDATES = 200
@@ -16,6 +17,7 @@ BEST_MEAN = 100_000.0
 # How much one fight differs from another, in percent of the mean.
 FIGHT_PERCENT = 8.0
 LEAST_ITERATIONS = 100
+BOUNDS = Bounds(iterations=250_000, target_error=0.01)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +34,15 @@ class Outcome:
         return self.iterations / self.single_pass_iterations
 
 
-def stages() -> tuple[Stage, ...]:
-    """Return the stages of a job that asks for no precision of its own."""
-    bounds = Bounds(iterations=250_000, target_error=0.01)
-    sets = "\n".join(f"profileset.s{number}+=level=1" for number in range(CANDIDATES))
-    return plan(analyse(f"mage=A\n{sets}", rules=Rules(), bounds=bounds), wanted=True, bounds=bounds).stages
+def profile(candidates: int) -> Analysis:
+    """Return a job that asks for no precision of its own."""
+    sets = "\n".join(f"profileset.s{number}+=level=1" for number in range(candidates))
+    return analyse(f"mage=A\n{sets}", rules=Rules(), bounds=BOUNDS)
 
 
-def true_means(draw: random.Random) -> dict[str, float]:
+def true_means(draw: random.Random, *, candidates: int) -> dict[str, float]:
     """Draw the candidates' means: the best, its closest rival, and the others anywhere behind that one."""
-    behind = [0.0, CLOSEST, SPREAD, *(draw.uniform(CLOSEST, SPREAD) for _ in range(CANDIDATES - 3))]
+    behind = [0.0, CLOSEST, SPREAD, *(draw.uniform(CLOSEST, SPREAD) for _ in range(candidates - 3))]
     return {f"s{number}": BEST_MEAN * (1 - percent / 100) for number, percent in enumerate(behind)}
 
 
@@ -50,30 +51,44 @@ def iterations_for(target_error: float) -> int:
     return max(LEAST_ITERATIONS, round((1.96 * FIGHT_PERCENT / target_error) ** 2))
 
 
-def simulated(name: str, mean: float, stage: Stage, draw: random.Random) -> Profileset:
-    """Draw what a stage's report says of one candidate."""
+def simulated(name: str, mean: float, stage: Stage, draw: random.Random, *, offset: float) -> Profileset:
+    """Draw what a stage's report says of one run; its seed shifts it by `offset` reported errors or so."""
     assert stage.target_error is not None
     stddev = mean * FIGHT_PERCENT / 100
     error = stddev / iterations_for(stage.target_error) ** 0.5
     statistics = Statistics(
-        mean=draw.gauss(mean, error), mean_stddev=error, stddev=stddev, min=mean / 2, max=mean * 2
+        mean=draw.gauss(draw.gauss(mean, error), offset * error),
+        mean_stddev=error,
+        stddev=stddev,
+        min=mean / 2,
+        max=mean * 2,
     )
     return Profileset(name=name, statistics=statistics, stage=stage.number)
 
 
-def run(*, trials: int, seed: int) -> Outcome:
-    """Send drawn candidates through the funnel, each trial with its own; the baseline is part of each stage."""
+def run(*, trials: int, seed: int, candidates: int = CANDIDATES, offset: float = 0.0) -> Outcome:
+    """Send drawn candidates through the funnel, each trial with its own; the baseline is part of each stage.
+
+    The seed of each run shifts its mean by a standard deviation of `offset` times the error that it reports.
+    """
     draw = random.Random(seed)  # noqa: S311 - repeatable, not secret
-    funnel = stages()
+    analysis = profile(candidates)
+    funnel = plan(analysis, wanted=True, bounds=BOUNDS).stages
     last = funnel[-1].target_error or 0.0
     lost = iterations = 0
     for _ in range(trials):
-        left = true_means(draw)
+        means, culled = true_means(draw, candidates=candidates), set[str]()
         for stage in funnel:
-            iterations += (1 + len(left)) * iterations_for(stage.target_error or 0.0)
+            twice = replicates(stage, analysis, culled=culled)
+            one = one_run(stage, replicated=bool(twice))
+            names = [name for name in means if name not in culled]
+            raw = [simulated(name, means[name], one, draw, offset=offset) for name in names]
+            raw += [
+                simulated(twice[name], means[name], one, draw, offset=offset) for name in names if name in twice
+            ]
+            iterations += (1 + len(raw)) * iterations_for(one.target_error or 0.0)
             if not stage.is_last:
-                out = beaten([simulated(name, mean, stage, draw) for name, mean in left.items()])
-                left = {name: mean for name, mean in left.items() if name not in out}
-        lost += "s0" not in left
-    single = trials * (1 + CANDIDATES) * iterations_for(last)
+                culled |= beaten(pooled(raw, twice), widening=widening(raw, twice))
+        lost += "s0" in culled
+    single = trials * (1 + candidates) * iterations_for(last)
     return Outcome(trials=trials, lost=lost, iterations=iterations, single_pass_iterations=single)

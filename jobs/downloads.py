@@ -100,7 +100,8 @@ def respond(request: HttpRequest, found: Artifact) -> HttpResponseBase:
 def disposition(found: Artifact) -> str:
     """Return how a browser treats an artifact: it shows the HTML report, and saves all else under its name."""
     shown = found.kind == Artifact.Kind.HTML_REPORT
-    return f'{"inline" if shown else "attachment"}; filename="{artifacts.file_name(Artifact.Kind(found.kind), stage=found.stage)}"'
+    name = artifacts.file_name(Artifact.Kind(found.kind), stage=found.stage)
+    return f'{"inline" if shown else "attachment"}; filename="{name}"'
 
 
 def is_known(request: HttpRequest, tag: str) -> bool:

@@ -144,6 +144,8 @@ class Snapshot:
 
 def estimated_start(job: Job) -> Estimate | None:
     """Return when a waiting job is expected to start, or None when that is unknown. No database query."""
+    if job.status == Status.STARTING:
+        return Estimate(seconds=0, updated_at=job.updated_at)
     snapshot = current()
     return snapshot.estimate(job) if snapshot else None
 

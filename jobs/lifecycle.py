@@ -19,6 +19,7 @@ from django.db.models.functions import Coalesce, Now
 from billing import ledger
 from jobs import credentials, notifying, usage
 from jobs.models import CHARACTER_LENGTH, HELD, TERMINAL, Build, Job, JobEvent, Run, Status
+from jobs.progress import last_percent
 
 ENDS = frozenset(TERMINAL)
 TRANSITIONS: dict[str, frozenset[Status]] = {
@@ -39,7 +40,10 @@ class IllegalTransition(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How a job ended. `sim_duration_ms` is None when no simulator process ran."""
+    """How a job ended. `sim_duration_ms` is None when no simulator process ran.
+
+    `percent` is how far the job was, None where only what it last published can tell.
+    """
 
     status: Status
     error_code: str | None = None
@@ -49,6 +53,7 @@ class Outcome:
     credits_consumed: int = 0
     summary: dict[str, Any] | None = None
     missing_artifacts: Sequence[dict[str, Any]] = ()
+    percent: float | None = None
 
 
 # The end of a job that its owner cancelled while no simulator ran.
@@ -200,6 +205,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
     The given instance stays as it was read, so that an end whose transaction failed can be tried again.
     """
     reason = outcome.reason and outcome.reason[:500]
+    percent = last_percent(job) if outcome.percent is None else outcome.percent
     with transaction.atomic():
         ended = move(
             copy(job),
@@ -214,6 +220,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
             summary=outcome.summary,
             character=job.character or character_in(outcome.summary),
             missing_artifacts=list(outcome.missing_artifacts),
+            percent=percent,
             completed_at=Now(),
             **RELEASED,
         )

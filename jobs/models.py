@@ -162,6 +162,8 @@ class Job(models.Model):
     status_reason = models.CharField(max_length=500, null=True)  # noqa: DJ001
     simulator_exit_code = models.CharField(max_length=16, null=True)  # noqa: DJ001
     sim_duration_ms = models.PositiveBigIntegerField(null=True)
+    # How far it was when it ended; while it runs, Redis knows.
+    percent = models.FloatField(default=0, db_default=0)
     credits_consumed = models.PositiveBigIntegerField(null=True)
     summary = models.JSONField(null=True)
     # Wanted artifacts that could not be stored: kind, stage and reason of each
@@ -227,6 +229,8 @@ class Job(models.Model):
             models.Index(fields=["build", "account", "-id"], name="job_by_build"),
             # Which builds are still wanted.
             models.Index(fields=["pinned_build"], condition=Q(pinned_build__isnull=False), name="job_by_pin"),
+            # The last funnels, from which the progress of the next ones is estimated.
+            models.Index(fields=["-id"], condition=Q(multi_stage=True, status=Status.COMPLETED), name="job_staged"),
         ]
 
     def __str__(self) -> str:

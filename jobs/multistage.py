@@ -1,19 +1,20 @@
-"""Multistage execution: which stages a job runs in, which profilesets survive one, and how far the job is.
+"""Multistage execution: which stages a job runs in, and which profilesets survive one.
 
 A stage simulates all profilesets that are left, more precisely than the stage before. What is clearly beaten is
 then left out, so that the full precision is paid for by the few that may be the best.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from jobs.profiles.analysis import HELD_BACK, MORE_IS_BETTER, Analysis, Bounds, limited
 from jobs.profiles.selection import without
 from jobs.profiles.values import read_integer, read_number
-from jobs.simulator.reports import Profileset, Statistics
+from jobs.replicates import known_error, names_for
+from jobs.simulator.reports import Profileset
 
 # In percent of the mean, as half the width of the 95 % confidence interval (simulator-cli, section 5).
 COARSE_TARGET_ERRORS = (1.0, 0.2)
@@ -21,15 +22,9 @@ FINAL_TARGET_ERROR = 0.05
 LEAST_CANDIDATES = 4
 # Two stages cull at most, so a job loses its true best with less than twice this probability.
 LOSS_PROBABILITY = 0.0005
-# The simulator itself takes a hundred before it looks at the error, less the first one of each thread.
-LEAST_FIGHTS = 80
-ELIGIBLE = "eligible_profileset_only"
-
-# For the progress alone. A fight's result spreads by so many percent of its mean, a stage leaves so many of its
-# profilesets, and no simulation ends before so many iterations.
-SPREAD_PERCENT = 8.0
-LEFT_BY_A_STAGE = 0.3
+# The simulator takes a hundred before it looks at the error.
 LEAST_ITERATIONS = 100
+ELIGIBLE = "eligible_profileset_only"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,13 +46,6 @@ class Stage:
         if self.number == 1:
             return "initial"
         return "final" if self.is_last else "intermediate"
-
-    @property
-    def expected_iterations(self) -> float:
-        """Return about how many iterations each actor takes."""
-        if self.target_error is None:
-            return 1.0
-        return max(LEAST_ITERATIONS, min(self.iterations, (1.96 * SPREAD_PERCENT / self.target_error) ** 2))
 
 
 @dataclass(frozen=True)
@@ -120,7 +108,24 @@ def most_iterations(analysis: Analysis, bounds: Bounds) -> int:
     return min(own, bounds.iterations) if own and own > 0 else bounds.iterations
 
 
-def stage_text(stage: Stage, text: str, analysis: Analysis, *, culled: AbstractSet[str]) -> str:
+def replicates(stage: Stage, analysis: Analysis, *, culled: AbstractSet[str]) -> dict[str, str]:
+    """Return the profilesets that a stage runs twice, each with its replicate's name: those of stages that cull."""
+    if stage.is_last:
+        return {}
+    return names_for([name for name in analysis.profilesets if name not in culled])
+
+
+def one_run(stage: Stage, *, replicated: bool) -> Stage:
+    """Return a stage with the precision of each run: two of half the fights are as precise as one of all."""
+    if stage.target_error is None or not replicated:
+        return stage
+    iterations = max(min(stage.iterations, LEAST_ITERATIONS), math.ceil(stage.iterations / 2))
+    return replace(stage, target_error=round(stage.target_error * math.sqrt(2), 4), iterations=iterations)
+
+
+def stage_text(
+    stage: Stage, text: str, analysis: Analysis, *, culled: AbstractSet[str], replicates: Mapping[str, str]
+) -> str:
     """Return what a stage runs of a profile: all of it within the platform's limits, or without what was culled.
 
     The stage's numbers stand behind the profile's own because the last one wins (simulator-cli, 1.6). A comment
@@ -130,12 +135,13 @@ def stage_text(stage: Stage, text: str, analysis: Analysis, *, culled: AbstractS
     if stage.target_error is None:
         return limited(text, analysis)
     held_back = frozenset[str]() if stage.is_last else HELD_BACK
-    kept = without(text, profilesets=culled, options=held_back)
-    numbers = [f"target_error={stage.target_error}", f"iterations={stage.iterations}"]
+    kept = without(text, profilesets=culled, options=held_back, replicates=replicates)
+    run = one_run(stage, replicated=len(replicates) == len(analysis.profilesets.keys() - culled))
+    numbers = [f"target_error={run.target_error}", f"iterations={run.iterations}"]
     return "\n".join([f"# Stage {stage.number} of {stage.count}", *kept, *numbers, ""])
 
 
-def beaten(profilesets: Sequence[Profileset]) -> set[str]:
+def beaten(profilesets: Sequence[Profileset], *, widening: float = 1.0) -> set[str]:
     """Return the names of those that a stage culls: whose mean's interval does not reach the best one's.
 
     With k profilesets, means m and standard errors s, the one with the best mean b beats i when
@@ -151,51 +157,16 @@ def beaten(profilesets: Sequence[Profileset]) -> set[str]:
     That is enough for many fights. After few, which a profile's `iterations` or `analyze_error_interval` can make
     of a stage, an estimated error may be next to nothing by chance; it tells nothing then, so what has one neither
     beats nor is beaten.
+
+    All of this presumes that a mean strays by s. If it strays by more, `widening` says by what factor
+    (`replicates.widening`), and z is multiplied by it.
     """
     if len(profilesets) < 2:
         return set()
-    reach = NormalDist().inv_cdf(1 - LOSS_PROBABILITY / (len(profilesets) - 1))
+    reach = widening * NormalDist().inv_cdf(1 - LOSS_PROBABILITY / (len(profilesets) - 1))
     best = max((found.statistics for found in profilesets), key=lambda statistics: statistics.mean)
     return {
         found.name
         for found in profilesets
         if best.mean - found.statistics.mean > reach * math.hypot(known_error(best), known_error(found.statistics))
     }
-
-
-def known_error(statistics: Statistics) -> float:
-    """Return the standard error of a mean, infinite where it stems from too few fights to tell anything.
-
-    It is the fights' standard deviation over the root of their number.
-    """
-    error = statistics.mean_stddev
-    return error if error and statistics.stddev >= error * math.sqrt(LEAST_FIGHTS) else math.inf
-
-
-class Course:
-    """The percent of a job over all of its stages: each weighs as much as it is expected to simulate.
-
-    Where a stage culls more or less than expected, what is left is shared out anew, so the percent never falls.
-    """
-
-    def __init__(self, stages: Sequence[Stage]) -> None:
-        self.stages = stages
-        self.stage = stages[0]
-        self.percent = 0.0
-        self._from, self._share = 0.0, 1.0
-
-    def enter(self, stage: Stage, *, profilesets: int) -> None:
-        """Begin a stage of so many profilesets."""
-        self.stage = stage
-        left = self.stages[stage.number - 1 :]
-        work = [
-            (1 + profilesets * LEFT_BY_A_STAGE**position) * later.expected_iterations
-            for position, later in enumerate(left)
-        ]
-        self._from = self.percent
-        self._share = (100.0 - self._from) * work[0] / sum(work) / 100.0
-
-    def advance(self, stage_percent: float) -> float:
-        """Return the percent of the job when a stage has come so far."""
-        self.percent = max(self.percent, round(self._from + self._share * stage_percent, 1))
-        return self.percent

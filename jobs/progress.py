@@ -1,6 +1,7 @@
 """What a running job shows of itself: its progress and the last lines of its output.
 
-Both are hints in Redis, written at most twice a second, gone when Redis is emptied.
+Both are hints in Redis, written at most twice a second, gone when Redis is emptied. The last percent of a job that
+ended is in its row.
 """
 
 import json
@@ -141,11 +142,16 @@ def log_key_of(job: Job) -> str:
 
 
 def progress_of(job: Job) -> Progress:
-    """Return a job's progress: nothing before it runs, all of it once completed, else what Redis has."""
+    """Return a job's progress: nothing before it runs, what Redis has while it does, and then how far it came."""
     if job.status == Status.COMPLETED:
         return Progress(percent=100, stage=None)
-    if job.status != Status.RUNNING:
-        return Progress(percent=0, stage=None)
+    if job.is_terminal:
+        return Progress(percent=job.percent, stage=None)
+    return published(job) if job.status == Status.RUNNING else Progress(percent=0, stage=None)
+
+
+def published(job: Job) -> Progress:
+    """Return what a running job last published; nothing when Redis does not have it."""
     stored = ask(lambda: redis().get(key_of(job)), otherwise=None)
     if stored is None:
         return Progress(percent=0, stage=None)
@@ -159,6 +165,11 @@ def percents_of(jobs: Sequence[Job]) -> list[float]:
     nothing: list[str | None] = [None] * len(keys)
     stored = ask(lambda: cast(list[str | None], redis().mget(keys)), otherwise=nothing) if keys else nothing
     return [float(json.loads(text)["percent"]) if text else 0.0 for text in stored]
+
+
+def last_percent(job: Job) -> float:
+    """Return how far a job is as others see it, for whoever ends it without having run it."""
+    return published(job).percent if job.status == Status.RUNNING else 0.0
 
 
 def log_entries_of(job: Job) -> list[LogEntry] | None:

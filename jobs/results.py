@@ -47,9 +47,9 @@ class Results:
         """Take what a stage's simulator warned of."""
         self.warnings = messages.distinct([*self.warnings, *warnings])
 
-    def cull(self, report: Report) -> None:
+    def cull(self, report: Report, *, widening: float = 1.0) -> None:
         """Leave out what a stage showed to be beaten; the stage's report is the one taken last."""
-        out = beaten(report.profilesets) & self.expected
+        out = beaten(report.profilesets, widening=widening) & self.expected
         self.stages[-1]["culled"] = len(out)
         self.culled |= out
 

@@ -3,6 +3,7 @@
 import logging
 import math
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,16 +12,29 @@ from typing import Any, Literal, cast
 from django.db import Error as DatabaseError
 from django.db.models.functions import Now
 
-from jobs import artifacts, builds, lifecycle, multistage, registration, runner, verdict, vetting, wording
+from jobs import (
+    artifacts,
+    builds,
+    funnels,
+    lifecycle,
+    multistage,
+    registration,
+    runner,
+    verdict,
+    vetting,
+    wording,
+)
 from jobs.budget import Budget
+from jobs.course import Course
 from jobs.credentials import GameCredentials
 from jobs.lease import Lease, LeaseLost
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Build, Job, JobProfile, Run, Status
-from jobs.multistage import Course, Stage
+from jobs.multistage import Stage
 from jobs.outputs import Outputs, missing
 from jobs.profiles.analysis import analyse
 from jobs.profiles.policy import Rules
+from jobs.replicates import pooled, widening
 from jobs.results import Results
 from jobs.run_directories import private_directory
 from jobs.scrubbing import scrubber_of
@@ -56,7 +70,9 @@ class Stages:
         self.analysis = analyse(self.text, rules=rules, bounds=vetting.bounds())
         self.plan = multistage.plan(self.analysis, wanted=job.multi_stage, bounds=vetting.bounds())
         self.results = Results(self.plan, self.analysis)
-        self.watcher = Watcher(job, lease, Budget.of(job), course=Course(self.plan.stages), scrubber=self.scrubber)
+        count = len(self.plan.stages)
+        course = Course(self.plan.stages, funnels.recent(job.account_id, stages=count) if count > 1 else None)
+        self.watcher = Watcher(job, lease, Budget.of(job), course=course, scrubber=self.scrubber)
         self.wall_ms = 0
         self.missing: list[dict[str, Any]] = []
 
@@ -86,9 +102,11 @@ class Stages:
     def run_stage(self, stage: Stage) -> Outcome:
         """Run one stage's process, keep what it leaves, and return how the job would end with it."""
         profilesets = self.results.left
-        text = multistage.stage_text(stage, self.text, self.analysis, culled=self.results.culled)
+        culled = self.results.culled
+        replicates = multistage.replicates(stage, self.analysis, culled=culled)
+        text = multistage.stage_text(stage, self.text, self.analysis, culled=culled, replicates=replicates)
         arguments = self.arguments(stage)
-        self.watcher.enter(stage, profilesets=profilesets)
+        self.watcher.course.enter(stage, profilesets=profilesets, replicates=replicates)
         with private_directory() as directory:
             runner.prepare(directory, text, build=self.build, credentials=self.secrets)
             ended = self.simulate(stage, arguments, directory=directory)
@@ -97,7 +115,7 @@ class Stages:
             number = stage.number if self.plan.enabled else None
             outputs = Outputs(self.job, directory, self.scrubber, stage=number, has_page=self.has_page(stage))
             try:
-                outcome = self.judge(stage, ended, outputs, profilesets=profilesets)
+                outcome = self.judge(stage, ended, outputs, replicates)
                 # Taken in one by one, so that the caller knows of those stored before one fails.
                 self.stored.extend(outputs.store(ran=command.input_text(text, arguments)))
                 self.missing.extend(outputs.missing)
@@ -177,16 +195,19 @@ class Stages:
         except registration.UnusableBuild as error:
             raise BuildBroken(str(error)) from error
 
-    def judge(self, stage: Stage, ended: Ended, outputs: Outputs, *, profilesets: int) -> Outcome:
+    def judge(self, stage: Stage, ended: Ended, outputs: Outputs, replicates: Mapping[str, str]) -> Outcome:
         """Judge an ended process by its end and what it left, and take in its report."""
-        found = outputs.report
-        report = None if isinstance(found, BrokenReport) else found
-        expected = profilesets if self.analysis.reports_all else 0
-        judged = verdict.judge(self.job, ended, report=found, profilesets=expected, complaint=outputs.complaint())
-        self.results.take(stage, report)
-        self.results.warn([*self.version_warnings(outputs), *outputs.warnings()])
-        if report is not None and judged.status == Status.COMPLETED and not stage.is_last:
-            self.results.cull(report)
+        report, spread = outputs.report, 1.0
+        if not isinstance(report, BrokenReport):
+            spread = widening(report.profilesets, replicates)
+            report = replace(report, profilesets=pooled(report.profilesets, replicates))
+        expected = self.results.left if self.analysis.reports_all else 0
+        judged = verdict.judge(self.job, ended, report=report, profilesets=expected, complaint=outputs.complaint())
+        self.results.warn([*self.version_warnings(outputs), *wording.spread(spread), *outputs.warnings()])
+        kept = None if isinstance(report, BrokenReport) else report
+        self.results.take(stage, kept)
+        if kept is not None and judged.status == Status.COMPLETED and not stage.is_last:
+            self.results.cull(kept, widening=spread)
         return self.billed(replace(judged, exit_code=verdict.exit_code(ended)), stopped_for=ended.stopped_for)
 
     def version_warnings(self, outputs: Outputs) -> list[str]:
@@ -212,6 +233,7 @@ class Stages:
             sim_duration_ms=self.wall_ms,
             credits_consumed=charge + self.job.priority_fee_credits,
             summary=self.results.summary(partial=stopped_for is not None),
+            percent=self.watcher.course.percent,
         )
 
     def store_table(self) -> None:

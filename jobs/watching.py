@@ -12,13 +12,12 @@ from django.db import connection
 
 from jobs import cancellation, stopping, verdict
 from jobs.budget import Budget
+from jobs.course import Course
 from jobs.lease import Lease
 from jobs.models import Job
-from jobs.multistage import Course, Stage
 from jobs.progress import Progress, Publisher, StageProgress
 from jobs.scrubbing import Scrubber
 from jobs.simulator.process import Ended, SimulatorProcess
-from jobs.simulator.progress import ProgressMeter
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +40,6 @@ class Watcher:
         self.lease = lease
         self.budget = budget
         self.course = course
-        self.meter = ProgressMeter()
         self.publisher = Publisher(job, scrub=scrubber.text)
         self.ran_before = 0.0
         # By the monotonic clock; None while no process runs.
@@ -53,16 +51,11 @@ class Watcher:
         """Return how long the attempt's processes have run in all."""
         return self.ran_before + (0.0 if self.started is None else time.monotonic() - self.started)
 
-    def enter(self, stage: Stage, *, profilesets: int) -> None:
-        """Get ready for the process of a stage of so many profilesets."""
-        self.course.enter(stage, profilesets=profilesets)
-        self.meter = ProgressMeter(expected_phases=1 + profilesets)
-
     def on_line(self, stream: str, text: str) -> None:
         """Take one update of the simulator's output."""
         self.publisher.log.update(stream, text)
         if stream == "stdout":
-            self.meter.feed(text)
+            self.course.meter.feed(text)
 
     def on_line_end(self, stream: str) -> None:
         """Hear that the last update of a stream was not redrawn."""
@@ -84,6 +77,7 @@ class Watcher:
                     break
         self.started = None
         self.ran_before += ended.wall_seconds
+        self.course.advance()
         return ended
 
     def _next_look(self) -> float:
@@ -113,9 +107,9 @@ class Watcher:
 
     def publish(self) -> None:
         """Show how far the job is."""
-        stage, percent = self.course.stage, self.meter.percent
+        stage, percent = self.course.stage, self.course.meter.percent
         shown = StageProgress(current=stage.number, total=stage.count, label=stage.label, percent=percent)
-        self.publisher.publish(Progress(percent=self.course.advance(percent), stage=shown))
+        self.publisher.publish(Progress(percent=self.course.advance(), stage=shown))
 
     def look_for_cancel(self) -> None:
         """Look into the database when Redis hints at a cancel."""

@@ -14,6 +14,8 @@ STATUSES = {
     PublicStatus.CANCELLED: "Cancelled",
     PublicStatus.TIMED_OUT: "Stopped at its limit",
 }
+# From this factor on, the margins of error that a simulator reports are misleading.
+WIDE_SPREAD = 2.0
 SMALLER_JOBS = "Submit smaller jobs: fewer actors and profilesets in one job"
 OVER_THE_CAP = (
     "Raise the cap if your plan allows it, or shorten the job: a larger target error, fewer iterations or fewer "
@@ -156,6 +158,16 @@ def not_reached(actors: int, profilesets: int) -> str:
     parts = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts if count]
     verb = "was" if actors + profilesets == 1 else "were"
     return f"{' and '.join(parts)} {verb} not reached." if parts else ""
+
+
+def spread(widening: float) -> list[str]:
+    """Return a warning if two runs of the same profileset differed by far more than their errors, else nothing."""
+    if widening < WIDE_SPREAD:
+        return []
+    return [
+        f"Two runs of the same profileset differed by about {widening:.1f} times their margin of error, so the ranking "
+        "can change from run to run. Fewer profilesets were left out between the stages because of it."
+    ]
 
 
 def single_pass(reason: str) -> str | None:

@@ -135,7 +135,7 @@ def log_entry(entry: LogEntry) -> shapes.LogEntry:
 
 
 def queue_of(job: Job) -> shapes.Queue | None:
-    """Return the job's wait, null once the simulator runs or the job has ended."""
+    """Return the job's wait, null once its simulator runs or the job has ended (contract, section 4)."""
     if not job.is_waiting:
         return None
     estimate = estimated_start(job)

@@ -187,7 +187,7 @@ class JobList(TypedDict):
 
 
 class Queue(TypedDict):
-    """A job's wait."""
+    """A job's wait; null only once the simulator runs or the job has ended."""
 
     queuedAt: Time
     estimatedStartSeconds: Annotated[Seconds | None, "Expected seconds to the start; null when unknown"]
@@ -206,7 +206,9 @@ class Stage(TypedDict):
 class Progress(TypedDict):
     """How far a job is, in percent."""
 
-    percent: Percent
+    percent: Annotated[
+        Percent, "Of the job's time; keeps its last value when the job is cancelled, stopped at its cap or fails"
+    ]
     stage: Stage | None
 
 

@@ -1,7 +1,7 @@
 """A profile with some of its tokens left out: what a stage of multistage execution runs."""
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 
 from jobs.profiles.grammar import Token, profileset_name, tokens
 from jobs.profiles.policy import is_profileset
@@ -9,8 +9,12 @@ from jobs.profiles.policy import is_profileset
 _NEEDS_QUOTES = re.compile(r"[ \t\r]|^#")
 
 
-def without(text: str, *, profilesets: Container[str], options: Container[str]) -> Iterator[str]:
+def without(
+    text: str, *, profilesets: Container[str], options: Container[str], replicates: Mapping[str, str]
+) -> Iterator[str]:
     """Yield a profile token by token, one to a line, without some profilesets and some of the base's options.
+
+    Each token of a profileset in `replicates` is followed by the same token for the replicate's name.
 
     The simulator reads the same tokens from these lines as from the text, as long as another line comes
     first: there a byte order mark is skipped. For profiles that the policy lets pass: in those no template stands
@@ -18,15 +22,20 @@ def without(text: str, *, profilesets: Container[str], options: Container[str]) 
     """
     for token in tokens(text):
         name = token.name or ""
-        if is_profileset(name):
-            found = profileset_name(name)
-            left_out = found is not None and found[0] in profilesets
-        else:
-            left_out = name in options
-        if not left_out:
-            yield _written(token)
+        found = profileset_name(name) if is_profileset(name) else None
+        if found is None:
+            if is_profileset(name) or name not in options:
+                yield _written(token.text)
+        elif found[0] not in profilesets:
+            yield _written(token.text)
+            if found[0] in replicates:
+                yield _written(_renamed(token, replicates[found[0]], appends=found[1]))
 
 
-def _written(token: Token) -> str:
+def _renamed(token: Token, profileset: str, *, appends: bool) -> str:
+    return f"profileset.{profileset}{'+' if appends else ''}={token.value}"
+
+
+def _written(text: str) -> str:
     """Return a line that is read as this one token; quotes are deleted wherever they stand (simulator-cli, 1.2)."""
-    return f'"{token.text}"' if _NEEDS_QUOTES.search(token.text) else token.text
+    return f'"{text}"' if _NEEDS_QUOTES.search(text) else text

@@ -1,6 +1,8 @@
 """Progress of a run, read from the simulator's progress lines (simulator-cli, section 3.2)."""
 
 import re
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 _LABEL_LENGTH = 200
@@ -9,7 +11,12 @@ _LABEL_LENGTH = 200
 # a counter or a bar stays part of the label.
 _PHASE = re.compile(
     r"Generating (?P<label>.*) (?P<phase>[0-9]{1,12})/(?P<phases>[0-9]{1,12})"
-    r" \[[=>.]+\] (?P<done>[0-9]{1,12})/(?P<total>[0-9]{1,12})(?: [^\[]*)?",
+    r" \[[=>.]+\] (?P<done>[0-9]{1,12})/(?P<total>[0-9]{1,12})(?: (?P<rest>[^\[]*))?",
+)
+_ESTIMATE = re.compile(r"(?:^| )Mean=(?P<mean>[0-9.]{1,30}) Error=(?P<error>[0-9.]{1,30})%")
+# Behind the estimate, the last update of a phase has the time it took; every other, the time left, in `sec`.
+_ELAPSED = re.compile(
+    r" (?:(?P<minutes>[0-9]{1,6})min )?(?:(?P<seconds>[0-9.]{1,12})|(?P<ms>[0-9]{1,3})msec)(?: \([^)]*\))? *"
 )
 _PARALLEL = re.compile(
     r"Profilesets \([0-9]{1,6}\*[0-9]{1,6}\): (?P<done>[0-9]{1,12})/(?P<total>[0-9]{1,12}) \[[=>.]+\][^\[]*",
@@ -27,6 +34,13 @@ class Phase:
     """Phases known so far; grows until the simulator has read every profileset."""
     share: float
     """The part of this phase that is done, 0 to 1."""
+    iterations: int = 0
+    """Iterations done."""
+    mean: float = 0.0
+    error_percent: float = 0.0
+    """Half the width of the mean's confidence interval, in percent of it; 0 where no error is printed."""
+    fighting_seconds: float = 0.0
+    """How long the phase took without its preparation, once it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +62,36 @@ def parse_update(text: str) -> Phase | ParallelSets | None:
             number=int(match["phase"]),
             count=int(match["phases"]),
             share=min(1.0, int(match["done"]) / max(1, int(match["total"]))),
+            iterations=int(match["done"]),
+            **_estimate(match["rest"] or ""),
         )
     if match := _PARALLEL.fullmatch(text):
         return ParallelSets(done=int(match["done"]), count=int(match["total"]))
     return None
+
+
+def _estimate(text: str) -> dict[str, float]:
+    """Return the figures behind a bar; a hostile simulator's may be no numbers."""
+    match = _ESTIMATE.search(text)
+    if match is None:
+        return {}
+    try:
+        return {
+            "mean": float(match["mean"]),
+            "error_percent": float(match["error"]),
+            "fighting_seconds": _seconds(text[match.end() :]),
+        }
+    except ValueError:
+        return {}
+
+
+def _seconds(text: str) -> float:
+    match = _ELAPSED.fullmatch(text)
+    if match is None:
+        return 0.0
+    # Milliseconds are cut off, not rounded.
+    milliseconds = int(match["ms"]) + 0.5 if match["ms"] else 0.0
+    return 60 * int(match["minutes"] or 0) + float(match["seconds"] or 0) + milliseconds / 1000
 
 
 def _clean_label(label: str) -> str:
@@ -69,27 +109,47 @@ class ProgressMeter:
 
     _MOST_WHILE_RUNNING = 99.9
 
-    def __init__(self, *, expected_phases: int = 1) -> None:
+    def __init__(self, *, expected_phases: int = 1, clock: Callable[[], float] = time.monotonic) -> None:
         """Take the number of phases the profile asks for: 1, and 1 more for each profileset.
 
         The simulator's own count starts too low, because it reads profilesets while the baseline runs.
         """
         self.percent = 0.0
         self.label = ""
+        # When the first update came, and how far the run was with it.
+        self.began_at: float | None = None
+        self.began_percent = 0.0
+        self._clock = clock
+        self._phases: dict[int, Phase] = {}
         self._expected_phases = expected_phases
         self._latest_phase = 0
 
+    @property
+    def finished_count(self) -> int:
+        """Return how many phases have ended, at least."""
+        return max(0, self._latest_phase - 1)
+
+    @property
+    def finished_phases(self) -> list[Phase]:
+        """Return the last update of each phase but the one that is under way."""
+        return [phase for number, phase in sorted(self._phases.copy().items()) if number < self._latest_phase]
+
     def feed(self, text: str) -> None:
         """Take one update; text that is no progress changes nothing."""
-        match parse_update(text):
+        update = parse_update(text)
+        match update:
             case Phase(label, number, count, share):
                 self.label = label
                 self._latest_phase = number
+                if number <= self._expected_phases:
+                    self._phases[number] = update
                 self._advance(done=number - 1 + share, phases=count)
             case ParallelSets(done, count):
                 self.label = "Profilesets"
                 # What ran before the sets counts in front of them, as the simulator itself counts.
                 self._advance(done=self._latest_phase + done, phases=self._latest_phase + count)
+        if update is not None and self.began_at is None:
+            self.began_at, self.began_percent = self._clock(), self.percent
 
     def finish(self) -> None:
         """Say that the run ended well and its reports are written."""

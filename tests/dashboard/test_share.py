@@ -72,6 +72,13 @@ def test_a_cancelled_job_says_so() -> None:
     assert "The job was cancelled before it ran" in page(job)
 
 
+def test_a_stopped_job_says_how_far_it_was() -> None:
+    job = make_running_job()
+    cancelled = Outcome(status=Status.CANCELLED, error_code="user_cancelled", reason="Cancelled.", percent=43.2)
+    assert lifecycle.finish(job, cancelled)
+    assert "Stopped at 43 %." in page(job)
+
+
 def test_a_job_stopped_at_its_limit_shows_what_it_found() -> None:
     job = make_running_job()
     found = summary("a") | {"partial": True}

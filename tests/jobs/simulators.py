@@ -14,6 +14,7 @@ from django.db import connection
 
 from clients.models import Client
 from jobs import execution, queue
+from jobs.management.commands.seedlocal import MINISIM, MINISIM_READS
 from jobs.models import Artifact, Build, Job
 from tests.factories import BuildFactory, make_job
 
@@ -45,6 +46,28 @@ def make_stand_in(folder: Path, body: str) -> Build:
     script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXOTH | stat.S_IROTH)
     readable = [str(folder), sys.prefix, sys.base_prefix]
     return BuildFactory.create(executable=str(script), readable_paths=readable)
+
+
+# The built-in simulator, whose seed shifts each profileset's mean by so many times its reported error or so.
+SHIFTED = """
+import random, subprocess
+status = subprocess.run([{executable!r}, *sys.argv[1:], 'seed={seed}']).returncode
+if os.path.exists('report.json'):
+    report = json.load(open('report.json'))
+    for found in report['sim']['profilesets']['results']:
+        draw = random.Random(str({seed}) + found['name'])
+        found['mean'] += draw.gauss(0, {errors}) * found['mean_stddev']
+    json.dump(report, open('report.json', 'w'))
+sys.exit(status)
+"""
+
+
+def make_shifted_minisim(folder: Path, *, seed: int, errors: float) -> Build:
+    """Register the built-in simulator with results that depend on the seed more than its errors say."""
+    build = make_stand_in(folder, SHIFTED.format(executable=str(MINISIM), seed=seed, errors=errors))
+    build.readable_paths = [*build.readable_paths, *map(str, MINISIM_READS)]
+    build.save(update_fields=["readable_paths"])
+    return build
 
 
 def claim() -> Job:

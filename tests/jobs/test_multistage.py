@@ -1,13 +1,11 @@
-"""Which stages a job runs in, which profilesets survive them, and how far it is."""
-
-import random
+"""Which stages a job runs in, and which profilesets survive them."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import trials
-from jobs.multistage import Course, Plan, Stage, beaten, plan, stage_text
+from jobs.multistage import Plan, beaten, plan, replicates, stage_text
 from jobs.profiles.analysis import Bounds, analyse
 from jobs.profiles.grammar import tokens
 from jobs.profiles.policy import Rules
@@ -41,6 +39,7 @@ def profileset(name: str, mean: float, error: float = 1.0, *, fights: int = 100)
         ("mage=A\nprofileset.a+=level=1\nprofileset.b+=level=2\nprofileset.c+=level=3", "below_min_candidates"),
         (f"mage=A\n{FOUR}deterministic=1", "unsupported_stage_sensitive_directive"),
         (f"mage=A\n{FOUR}profileset.s1+=iterations=100", "unsupported_stage_sensitive_directive"),
+        (f"mage=A\n{FOUR}profileset.s1+=seed=7", "unsupported_stage_sensitive_directive"),
         (f"mage=A\n{FOUR}profileset_metric=dtps", "unsupported_stage_sensitive_directive"),
         (f"mage=A\n{FOUR}profileset_metric=raid_dps", "eligible_profileset_only"),
     ],
@@ -84,18 +83,24 @@ def test_iterations_cap_every_stage(own: str, iterations: int) -> None:
     assert {stage.iterations for stage in planned(f"mage=A\n{FOUR}{own}").stages} == {iterations}
 
 
-def test_what_a_stage_runs() -> None:
-    text = f"mage=A\ncalculate_scale_factors=1\niterations=900000\n{FOUR}"
+def staged(text: str, *, number: int, culled: frozenset[str] = frozenset()) -> str:
+    """Return what a stage of a profile runs."""
     analysis = analyse(text, rules=RULES, bounds=BOUNDS)
-    first, _, last = plan(analysis, wanted=True, bounds=BOUNDS).stages
-    begun = stage_text(first, text, analysis, culled=frozenset())
-    ended = stage_text(last, text, analysis, culled={"s0", "s3"})
+    stage = plan(analysis, wanted=True, bounds=BOUNDS).stages[number - 1]
+    twice = replicates(stage, analysis, culled=culled)
+    return stage_text(stage, text, analysis, culled=culled, replicates=twice)
+
+
+def test_what_a_stage_runs() -> None:
+    text = f"mage=A\ncalculate_scale_factors=1\nseed=7\niterations=900000\n{FOUR}"
+    begun = staged(text, number=1)
     assert "calculate_scale_factors" not in begun
-    assert begun.endswith("target_error=1.0\niterations=250000\n")
-    assert ended.splitlines() == [
+    assert "seed" not in begun
+    assert staged(text, number=3, culled=frozenset({"s0", "s3"})).splitlines() == [
         "# Stage 3 of 3",
         "mage=A",
         "calculate_scale_factors=1",
+        "seed=7",
         "iterations=900000",
         "profileset.s1+=level=1",
         "profileset.s2+=level=2",
@@ -104,18 +109,47 @@ def test_what_a_stage_runs() -> None:
     ]
 
 
+def test_a_stage_that_culls_runs_each_set_twice_at_half_the_fights() -> None:
+    text = f'mage=A\n{FOUR}profileset."s2"+="name=a b"\n'
+    assert staged(text, number=2, culled=frozenset({"s0", "s3"})).splitlines() == [
+        "# Stage 2 of 3",
+        "mage=A",
+        "profileset.s1+=level=1",
+        "profileset.s1~replicate+=level=1",
+        "profileset.s2+=level=2",
+        "profileset.s2~replicate+=level=2",
+        '"profileset.s2+=name=a b"',
+        '"profileset.s2~replicate+=name=a b"',
+        "target_error=0.2828",
+        "iterations=125000",
+    ]
+
+
+@pytest.mark.parametrize(("own", "run"), [(50, 50), (100, 100), (150, 100), (1000, 500)])
+def test_half_the_fights_are_still_enough_to_judge_an_error(own: int, run: int) -> None:
+    assert staged(f"mage=A\n{FOUR}iterations={own}\n", number=1).endswith(f"\niterations={run}\n")
+
+
+def test_beyond_a_thousand_sets_only_the_first_run_twice() -> None:
+    sets = "".join(f"profileset.s{number}+=level=1\n" for number in range(1001))
+    lines = staged(f"mage=A\n{sets}", number=1).splitlines()
+    assert sum("~replicate" in line for line in lines) == 1000
+    assert "target_error=1.0" in lines
+
+
 def test_no_token_becomes_another_at_the_start_of_a_stage() -> None:
     text = f"#\n\ufeffjson2=/tmp/more.json\nmage=A\n{FOUR}"
-    analysis = analyse(text, rules=RULES, bounds=BOUNDS)
-    for stage in plan(analysis, wanted=True, bounds=BOUNDS).stages:
-        ran = [token.text for token in tokens(stage_text(stage, text, analysis, culled=frozenset()))]
-        assert ran[:-2] == [token.text for token in tokens(text)]
+    for number in (1, 2, 3):
+        ran = [token.text for token in tokens(staged(text, number=number))]
+        assert [line for line in ran[:-2] if "~replicate" not in line] == [token.text for token in tokens(text)]
 
 
 def test_a_single_pass_runs_the_text_as_it_is() -> None:
     text = f"mage=A\n{FOUR}"
     analysis = analyse(text, rules=RULES, bounds=BOUNDS)
-    assert stage_text(Plan("disabled_by_option").stages[0], text, analysis, culled=frozenset()) == text
+    stage = Plan("disabled_by_option").stages[0]
+    assert replicates(stage, analysis, culled=frozenset()) == {}
+    assert stage_text(stage, text, analysis, culled=frozenset(), replicates={}) == text
 
 
 @pytest.mark.parametrize(
@@ -160,26 +194,20 @@ def test_a_reach_that_is_too_short_loses_the_best(monkeypatch: pytest.MonkeyPatc
     assert trials.run(trials=300, seed=6).lost > 0
 
 
-def test_the_percent_of_all_stages_never_falls_and_ends_at_100() -> None:
-    stages = planned(f"mage=A\n{FOUR}").stages
-    draw = random.Random(4)  # noqa: S311 - repeatable, not secret
-    for _ in range(50):
-        course, seen, left = Course(stages), [0.0], 200
-        for stage in stages:
-            course.enter(stage, profilesets=left)
-            seen += [course.advance(percent) for percent in (0, 1, 50, 49, 100)]
-            left = draw.randint(0, left)
-        assert seen == sorted(seen)
-        assert seen[-1] == 100
+@pytest.mark.parametrize("offset", [1, 2, 7])
+@pytest.mark.parametrize("candidates", [12, 64])
+def test_the_best_is_kept_though_seeds_matter_more_than_errors(candidates: int, offset: float) -> None:
+    outcome = trials.run(trials=100, seed=6, candidates=candidates, offset=offset)
+    assert outcome.lost == 0
+    assert outcome.share_of_single_pass < 1
 
 
-def test_early_stages_weigh_little() -> None:
-    course = Course(planned(f"mage=A\n{FOUR}").stages)
-    course.enter(course.stages[0], profilesets=200)
-    assert 0 < course.advance(100) < 10
+def test_without_replicates_the_best_is_lost_where_seeds_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "widening", lambda *_: 1.0)
+    assert trials.run(trials=100, seed=6, candidates=64, offset=7).lost > 50
 
 
-def test_a_single_pass_is_as_far_as_its_process() -> None:
-    course = Course([Stage(number=1, count=1)])
-    course.enter(course.stages[0], profilesets=7)
-    assert [course.advance(percent) for percent in (0, 33.3, 99.9)] == [0, 33.3, 99.9]
+def test_replicates_cost_little_where_errors_are_honest(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_replicates = trials.run(trials=100, seed=6, candidates=64).share_of_single_pass
+    monkeypatch.setattr(trials, "replicates", lambda *_, **__: {})
+    assert with_replicates < 1.1 * trials.run(trials=100, seed=6, candidates=64).share_of_single_pass

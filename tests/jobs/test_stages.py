@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,13 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from jobs import lifecycle, registration
+from jobs import lifecycle, registration, stages
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
 from jobs.outputs import Outputs
 from jobs.progress import progress_of
 from jobs.watching import Watcher
-from tests.jobs.simulators import contents, make_stand_in, run, run_beside
+from tests.jobs.simulators import contents, make_shifted_minisim, make_stand_in, run, run_beside
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,22 +29,26 @@ PROFILE = f'mage="A"\ncalculate_scale_factors=0\n{SETS}'
 STAND_IN = r"""
 import re
 text = open('profile.simc').read().replace('"', '')
-names = list(dict.fromkeys(re.findall(r'profileset\.(set \d+)', text)))
+names = list(dict.fromkeys(re.findall(r'profileset\.(set \d+(?:~replicate)?)', text)))
 error = float(re.findall(r'target_error=([\d.]+)', text)[-1])
 def entry(name, mean):
     known = {'mean': mean, 'mean_stddev': mean * error / 196, 'stddev': mean * error / 10}
     return {'name': name, **known, 'min': 1, 'max': 2 * mean}
 def leave(names):
     sample = {'mean': 1000, 'mean_std_dev': 10 * error / 1.96, 'std_dev': 5, 'min': 1, 'max': 2000}
-    sets = [entry(name, 1000 + 5 * int(name[4:])) for name in names]
+    sets = [entry(name, 1000 + 5 * int(name[4:].partition('~')[0])) for name in names]
     sim = {'options': {'iterations': 10}, 'players': [{'name': 'A', 'collected_data': {'dps': sample}}],
            'profilesets': {'metric': 'Damage per Second', 'results': sets}}
     json.dump({'version': '1', 'report_version': '2.0.0', 'sim': sim}, open('report.json', 'w'))
 def stop(*_):
-    leave(names[:2])
+    leave(names[:4])
     sys.exit(1)
 signal.signal(signal.SIGINT, stop)
 """
+# A profileset's mean in it.
+MEAN = "1000 + 5 * int(name[4:].partition('~')[0])"
+# A seed for which the built-in simulator, with shifted results, puts the best set far behind another.
+LOSES_WITHOUT_REPLICATES = 11
 LATER = "\nif error < 1: time.sleep(60)\nleave(names)"
 
 
@@ -102,7 +107,8 @@ def test_every_stage_leaves_its_own_files(tmp_path: Path) -> None:
     inputs = contents(job, Artifact.Kind.INPUT)
     assert ["html=report.html" in text for text in inputs] == [False, False, True]
     assert ["calculate_scale_factors" in text for text in inputs] == [False, False, True]
-    assert ["target_error=1.0" in text for text in inputs] == [True, False, False]
+    errors = [re.findall(r"target_error=([\d.]+)", text)[-1] for text in inputs]
+    assert errors == ["1.4142", "0.2828", "0.05"]
 
 
 def test_the_table_has_every_profileset_once(tmp_path: Path) -> None:
@@ -113,6 +119,47 @@ def test_the_table_has_every_profileset_once(tmp_path: Path) -> None:
     assert [row[0] for row in rows] == ["name", "A", *reversed(NAMES)]
     errors = {row[0]: float(row[5]) for row in rows[2:]}
     assert errors["set 8"] < errors["set 5"] < errors["set 1"]
+
+
+def test_a_set_that_ran_twice_is_one_result_of_all_its_fights(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
+    job = run_staged()
+    assert job.summary is not None
+    rows = {row["name"]: row for row in job.summary["mainActor"]["profilesets"]["results"]}
+    assert rows.keys() == set(NAMES)
+    assert rows["set 1"]["mean"] == 1005
+    assert rows["set 1"]["mean_stddev"] == pytest.approx(1005 * 1 / 196, rel=1e-3)
+
+
+def test_results_that_differ_by_more_than_their_errors_cull_less(tmp_path: Path) -> None:
+    shifted = STAND_IN.replace(f"{MEAN})", f"{MEAN} + 40 * error * ('~' in name))")
+    make_stand_in(tmp_path, f"{shifted}\nleave(names)")
+    assert stages_of(run_staged()) == [("initial", 8, 0), ("intermediate", 8, 0), ("final", 8, 0)]
+
+
+def kept_of_shifted(folder: Path, *, seed: int, errors: float) -> set[str]:
+    """Return the profilesets that the last stage simulates where the seed shifts their means."""
+    make_shifted_minisim(folder, seed=seed, errors=errors)
+    job = run_staged(text=f"{PROFILE}target_error=0.4\n")
+    assert job.status == "completed", job.status_reason
+    return {name for name, stage in results_of(job).items() if stage == 2}
+
+
+def test_the_best_survives_seeds_that_shift_results(tmp_path: Path) -> None:
+    assert "set 8" in kept_of_shifted(tmp_path, seed=LOSES_WITHOUT_REPLICATES, errors=28)
+
+
+def test_without_replicates_the_same_seed_loses_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "widening", lambda *_: 1.0)
+    assert "set 8" not in kept_of_shifted(tmp_path, seed=LOSES_WITHOUT_REPLICATES, errors=28)
+
+
+def test_a_funnel_of_equals_culls_nothing_and_completes(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, f"{STAND_IN.replace(MEAN, '1000')}\nleave(names)")
+    job = run_staged(csv=True)
+    assert (job.status, job.credits_consumed) == ("completed", -(-(job.sim_duration_ms or 0) // 1000) * 32)
+    assert stages_of(job) == [("initial", 8, 0), ("intermediate", 8, 0), ("final", 8, 0)]
+    assert set(results_of(job).values()) == {3}
 
 
 def test_what_earlier_stages_found_is_kept_when_a_later_one_is_stopped(tmp_path: Path) -> None:
@@ -126,7 +173,7 @@ def test_what_earlier_stages_found_is_kept_when_a_later_one_is_stopped(tmp_path:
 
 
 def test_the_ceiling_counts_all_stages_together(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, f"{STAND_IN}\ntime.sleep(1 if error == 1 else 60)\nleave(names)")
+    make_stand_in(tmp_path, f"{STAND_IN}\ntime.sleep(1 if error > 1 else 60)\nleave(names)")
     job = run_staged(ceiling_credits=96, ceiling_runtime_seconds=3)
     assert (job.status, job.credits_consumed) == ("timed_out", 96)
     assert [recorded.stage for recorded in Run.objects.filter(job=job).order_by("stage")] == [1, 2]
@@ -181,7 +228,7 @@ def test_what_is_due_between_two_stages_begins_no_further_one(
     [
         ("if error < 1: sys.exit(3)\nleave(names)", "execution_failed"),
         ("if error < 1: sys.exit(0)\nleave(names)", "execution_failed"),
-        ("leave(names if error == 1 else names[1:])", "simulation_error"),
+        ("leave(names if error > 1 else names[2:])", "simulation_error"),
     ],
     ids=["status 3", "no report", "a profileset lacks"],
 )

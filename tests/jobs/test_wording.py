@@ -8,6 +8,7 @@ from jobs import execution, verdict, wording
 from jobs.lifecycle import Outcome
 from jobs.models import Job, Run, Status
 from jobs.simulator.process import Ended
+from jobs.simulator.reports import BrokenReport
 
 
 def ended(exit_status: int | None = 0, *, signal: int | None = None, stopped_for: str | None = None) -> Ended:
@@ -26,7 +27,9 @@ def ended(exit_status: int | None = 0, *, signal: int | None = None, stopped_for
 def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
     """Return the advice about a job whose only process ended so, without a report."""
     job = Job(attempt=1, ceiling_credits=64, ceiling_runtime_seconds=2)
-    outcome = verdict.judge(job, end, report=None, profilesets=0, complaint=complaint)
+    outcome = verdict.judge(
+        job, end, report=BrokenReport("the file is missing"), profilesets=0, complaint=complaint
+    )
     job.status, job.error_code = outcome.status, outcome.error_code
     run = Run(attempt=1, exit_code=verdict.exit_code(end), stopped_for=end.stopped_for or "")
     return wording.advice(job, run)

@@ -27,7 +27,8 @@ PIECES = [
 
 
 def kept(text: str, *, profilesets: str = "", options: str = "") -> list[str]:
-    lines = without(text, profilesets=frozenset(profilesets.split()), options=frozenset(options.split()))
+    left_out = frozenset(profilesets.split())
+    lines = without(text, profilesets=left_out, options=frozenset(options.split()), replicates={})
     return [token.text for token in tokens("\n".join(["# heading", *lines]))]
 
 

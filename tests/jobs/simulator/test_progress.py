@@ -22,15 +22,35 @@ def curve(meter: ProgressMeter, updates: list[str]) -> list[float]:
 class TestParseUpdate:
     def test_baseline(self) -> None:
         text = f"Generating Baseline: 1/1 {BAR} 250/1000 85.210 Mean=51234 Error=0.512% 2min 12sec   "
-        assert parse_update(text) == Phase(label="Baseline", number=1, count=1, share=0.25)
+        assert parse_update(text) == Phase(
+            label="Baseline", number=1, count=1, share=0.25, iterations=250, mean=51234, error_percent=0.512
+        )
 
     def test_last_update_of_a_phase_with_the_time_left_in_all(self) -> None:
         text = f"Generating Profileset: ruby_1 2/65 {BAR} 1602/1602 224.360 Mean=31179 Error=0.294% 3.570 (3m, 7s)"
-        assert parse_update(text) == Phase(label="Profileset: ruby_1", number=2, count=65, share=1.0)
+        assert parse_update(text) == Phase(
+            label="Profileset: ruby_1",
+            number=2,
+            count=65,
+            share=1.0,
+            iterations=1602,
+            mean=31179,
+            error_percent=0.294,
+            fighting_seconds=3.57,
+        )
+
+    @pytest.mark.parametrize(
+        ("end", "seconds"),
+        [("312msec", 0.3125), ("2min 3.570", 123.57), ("12sec", 0), ("1min 2sec (3m)", 0), ("1.2.3", 0), ("", 0)],
+    )
+    def test_only_the_last_update_of_a_phase_tells_its_time(self, end: str, seconds: float) -> None:
+        parsed = parse_update(f"Generating Baseline: 1/1 {BAR} 9/9 1.0 Mean=5 Error=1% {end}")
+        assert isinstance(parsed, Phase)
+        assert parsed.fighting_seconds == seconds
 
     def test_actor_of_a_batch(self) -> None:
         text = update("Baseline: Frost Mage", phase=2, phases=4, done=1, total=2)
-        assert parse_update(text) == Phase(label="Baseline: Frost Mage", number=2, count=4, share=0.5)
+        assert parse_update(text) == Phase(label="Baseline: Frost Mage", number=2, count=4, share=0.5, iterations=1)
 
     def test_scale_factor(self) -> None:
         text = update("Ref Int: 100 Int", phase=3, phases=8, done=0, total=9)

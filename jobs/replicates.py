@@ -1,0 +1,95 @@
+"""Replicates: each profileset of a culling stage runs twice, so that a stage shows how far equal sets differ.
+
+A reported error covers the chance within one run. It does not cover what the run's seed does to all of its fights
+alike. Two runs of one set, each with a seed of its own, differ by both.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from jobs.simulator.reports import Profileset, Statistics
+
+SUFFIX = "~replicate"
+# A stage of more profilesets replicates only so many: enough to measure, and the simulator's memory is limited.
+MOST_REPLICATED = 1000
+# The simulator itself takes a hundred fights before it looks at the error, less the first one of each thread.
+LEAST_FIGHTS = 80
+
+
+def names_for(profilesets: Sequence[str]) -> dict[str, str]:
+    """Return the name of each profileset's replicate, for the first 1,000 profilesets."""
+    suffix, taken = SUFFIX, set(profilesets)
+    while any(f"{name}{suffix}" in taken for name in profilesets):
+        suffix += "~"
+    return {name: f"{name}{suffix}" for name in profilesets[:MOST_REPLICATED]}
+
+
+def pooled(profilesets: Iterable[Profileset], replicates: Mapping[str, str]) -> tuple[Profileset, ...]:
+    """Return each profileset once, with the figures of its own and its replicate's fights together."""
+    found = {entry.name: entry for entry in profilesets}
+    for name, replicate in replicates.items():
+        second = found.pop(replicate, None)
+        if second is not None:
+            first = found.get(name)
+            statistics = together(first.statistics, second.statistics) if first else second.statistics
+            found[name] = replace(second, name=name, statistics=statistics)
+    return tuple(found.values())
+
+
+def together(first: Statistics, second: Statistics) -> Statistics:
+    """Return what one run of the fights of both would report; where the fights are unknown, the first as it is."""
+    fights = [fights_of(found.stddev, found.mean_stddev) for found in (first, second)]
+    if not all(fights):
+        return first
+    total = sum(fights)
+    mean = (fights[0] * first.mean + fights[1] * second.mean) / total
+    squares = sum(
+        count * (found.stddev**2 + (found.mean - mean) ** 2)
+        for count, found in zip(fights, (first, second), strict=True)
+    )
+    stddev = math.sqrt(squares / total)
+    return Statistics(
+        mean=mean,
+        mean_stddev=stddev / math.sqrt(total),
+        stddev=stddev,
+        min=min(first.min, second.min),
+        max=max(first.max, second.max),
+    )
+
+
+def fights_of(stddev: float, error: float) -> float:
+    """Return how many fights were counted, 0 where that is unknown: the error is `stddev` over the root of it."""
+    return (stddev / error) ** 2 if error > 0 else 0.0
+
+
+def known_error(statistics: Statistics) -> float:
+    """Return the standard error of a mean, infinite where it stems from too few fights to tell anything."""
+    error = statistics.mean_stddev
+    return error if error and statistics.stddev >= error * math.sqrt(LEAST_FIGHTS) else math.inf
+
+
+def widening(profilesets: Iterable[Profileset], replicates: Mapping[str, str]) -> float:
+    """Return by what factor to widen the reported errors: how far replicates really differ, but at least 1.
+
+    The squared difference of two equal sets is on average the sum of their squared errors, if these are honest. The
+    mean ratio of n pairs then has a standard deviation of √(2/n) around 1. If it is more than two of these above 1,
+    the errors are too small, and the ratio's own uncertainty is added to it.
+    """
+    found = {entry.name: entry.statistics for entry in profilesets}
+    pairs = [
+        (found[name], found[replicate])
+        for name, replicate in replicates.items()
+        if {name, replicate} <= found.keys()
+    ]
+    errors = [math.hypot(known_error(first), known_error(second)) for first, second in pairs]
+    ratios = [
+        ((first.mean - second.mean) / error) ** 2
+        for (first, second), error in zip(pairs, errors, strict=True)
+        if error < math.inf
+    ]
+    if not ratios:
+        return 1.0
+    ratio, margin = fmean(ratios), 1 + 2 * math.sqrt(2 / len(ratios))
+    return math.sqrt(ratio * margin if ratio > margin else max(1.0, ratio))

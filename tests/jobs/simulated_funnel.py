@@ -1,0 +1,108 @@
+"""A job in stages on a simulated clock: a simulator of known speed prints, and the percent is looked at."""
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.course import Course
+from jobs.funnels import Funnels
+from jobs.multistage import Stage, beaten, one_run, plan, replicates
+from jobs.profiles.analysis import Bounds, analyse
+from jobs.profiles.policy import Rules
+from jobs.replicates import pooled, widening
+from jobs.simulator.reports import Profileset, Statistics
+
+BOUNDS = Bounds(iterations=250_000, target_error=0.01)
+LOOKED_AT_PERCENT = (10, 25, 50, 75, 90)
+LOOKED_EVERY_SECONDS = 0.5
+BASELINE_MEAN = 90_000.0
+SPREAD_PERCENT = 6.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """How long a simulator takes, in seconds: to start, to prepare a run, and for one fight."""
+
+    startup: float = 0.5
+    setup: float = 0.0
+    fight: float = 0.0005
+
+
+class SimulatedJob:
+    """A job that ran: `deviations` compares the percent with the true one, `past` is for `funnels.learned`."""
+
+    def __init__(self, means: Sequence[float], own: str, engine: Engine, funnels: Funnels, *, seed: int) -> None:
+        self.means = {f"s{number}": mean for number, mean in enumerate(means)}
+        text = "mage=A\n" + "".join(f"profileset.{name}+=level=1\n" for name in self.means) + own
+        self.analysis = analyse(text, rules=Rules(), bounds=BOUNDS)
+        self.engine, self.draw = engine, random.Random(seed)  # noqa: S311 - repeatable, not secret
+        self.now = 0.0
+        self.stages = plan(self.analysis, wanted=True, bounds=BOUNDS).stages
+        self.course = Course(self.stages, funnels, clock=lambda: self.now)
+        self.seen: list[tuple[float, float]] = [(0.0, 0.0)]
+        self.past: tuple[list[Any], list[Any], list[int]] = ([], [], [])
+        self._run()
+
+    @property
+    def deviations(self) -> list[float]:
+        """Return by how many points the percent was off at 10, 25, 50, 75 and 90 % of the time."""
+        shown = [[p for at, p in self.seen if at <= self.now * part / 100][-1] for part in LOOKED_AT_PERCENT]
+        return [round(percent - part, 1) for percent, part in zip(shown, LOOKED_AT_PERCENT, strict=True)]
+
+    def _run(self) -> None:
+        culled: set[str] = set()
+        for stage in self.stages:
+            begun, left = self.now, [name for name in self.means if name not in culled]
+            twice = replicates(stage, self.analysis, culled=culled)
+            self.course.enter(stage, profilesets=len(left), replicates=twice)
+            run = one_run(stage, replicated=len(twice) == len(left))
+            raw = list(self._simulate(run, [each for name in left for each in (name, twice.get(name)) if each]))
+            found = pooled(raw, twice)
+            out = set() if stage.is_last else beaten(found, widening=widening(raw, twice))
+            culled |= out
+            self._record(stage, found, out, milliseconds=round(1000 * (self.now - begun)))
+
+    def _simulate(self, run: Stage, names: Sequence[str]) -> Iterator[Profileset]:
+        fights = self._fights(run)
+        self._pass(self.engine.startup)
+        for number, name in enumerate(["", *names], start=1):
+            self._pass(self.engine.setup)
+            mean = self.means[name.partition("~")[0]] if name else BASELINE_MEAN
+            error = mean * SPREAD_PERCENT / 100 / math.sqrt(fights)
+            figures = Statistics(self.draw.gauss(mean, error), error, error * math.sqrt(fights), 0, 0)
+            for done in range(100, fights + 1, 100):
+                self._pass(100 * self.engine.fight)
+                self.course.meter.feed(self._line(name, f"{number}/{1 + len(names)}", figures, done, fights))
+            if name:
+                yield Profileset(name=name, statistics=figures, stage=run.number)
+
+    def _fights(self, run: Stage) -> int:
+        assert run.target_error is not None
+        needed = (1.96 * SPREAD_PERCENT / run.target_error) ** 2
+        return min(run.iterations, max(1, math.ceil(needed / 100)) * 100)
+
+    def _line(self, name: str, place: str, figures: Statistics, done: int, fights: int) -> str:
+        label = f"Profileset: {name}" if name else "Baseline:"
+        error = 196 * figures.stddev / math.sqrt(done) / figures.mean
+        end = f"{fights * self.engine.fight:.3f}" if done == fights else "1sec"
+        bar = f"[=====>] {done}/{fights} 99.0 Mean={figures.mean:.0f} Error={error:.3f}%"
+        return f"Generating {label} {place} {bar} {end}"
+
+    def _pass(self, seconds: float) -> None:
+        end = self.now + seconds
+        while (look := self.seen[-1][0] + LOOKED_EVERY_SECONDS) <= end:
+            self.now = look
+            self.seen.append((look, self.course.advance()))
+        self.now = end
+
+    def _record(self, stage: Stage, found: Sequence[Profileset], out: set[str], *, milliseconds: int) -> None:
+        stages, results, walls = self.past
+        stages.append({"stage": stage.number, "profilesets": len(found), "culled": len(out)})
+        results += [
+            {"stage": stage.number, "stddev": kept.statistics.stddev, "mean_stddev": kept.statistics.mean_stddev}
+            for kept in found
+            if stage.is_last or kept.name in out
+        ]
+        walls.append(milliseconds)

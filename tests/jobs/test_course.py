@@ -1,0 +1,88 @@
+"""How far a job in stages says it is, against how far it is, on a simulated clock."""
+
+import random
+from collections.abc import Sequence
+from functools import cache
+
+import pytest
+
+from jobs.course import Course
+from jobs.funnels import Funnels, learned
+from jobs.multistage import Stage
+from tests.jobs.simulated_funnel import Engine, SimulatedJob
+
+ENGINES = {
+    "quick": Engine(),
+    "that prepares long": Engine(setup=0.3),
+    "that starts slowly": Engine(startup=3.0, fight=0.002, setup=0.02),
+}
+TWO_STAGES, THREE_STAGES = "target_error=0.2", ""
+
+
+def spread_out(count: int, percent: float) -> list[float]:
+    """Means anywhere from the best to so many percent below."""
+    draw = random.Random(3)  # noqa: S311 - repeatable, not secret
+    return [100_000 * (1 - percent * draw.random() / 100) for _ in range(count)]
+
+
+def clear_winners() -> list[float]:
+    """Two equal winners of 64, the others 12 % and more behind."""
+    means = [100_000.0, 100_000.0, *(0.88 * mean for mean in spread_out(62, 3))]
+    random.Random(3).shuffle(means)  # noqa: S311 - repeatable, not secret
+    return means
+
+
+SHAPES = {
+    "62 of 64 culled, two stages": (clear_winners(), TWO_STAGES),
+    "62 of 64 culled, three stages": (clear_winners(), THREE_STAGES),
+    "all equal, two stages": ([100_000.0] * 64, TWO_STAGES),
+    "all equal, three stages": ([100_000.0] * 16, THREE_STAGES),
+    "1,000 profilesets": (spread_out(1000, 40), TWO_STAGES),
+    "20 profilesets": (spread_out(20, 5), THREE_STAGES),
+}
+
+
+@cache
+def simulated(shape: str, engine: str, *, past: int = 0, seed: int = 1) -> SimulatedJob:
+    """Run a job after so many of the same shape."""
+    before = [simulated(shape, engine, seed=seed + 1 + number) for number in range(past)]
+    means, own = SHAPES[shape]
+    return SimulatedJob(means, own, ENGINES[engine], learned([job.past for job in before]), seed=seed)
+
+
+def off_by(deviations: Sequence[float]) -> float:
+    return max(map(abs, deviations))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_with_past_jobs_the_percent_is_within_ten_points(shape: str, engine: str) -> None:
+    job = simulated(shape, engine, past=1)
+    assert off_by(job.deviations) <= 10, job.deviations
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_first_job_of_all_is_within_twenty_points(shape: str, engine: str) -> None:
+    job = simulated(shape, engine)
+    assert off_by(job.deviations) <= 20, job.deviations
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_percent_never_falls_nor_ends_early(shape: str) -> None:
+    shown = [percent for _, percent in simulated(shape, "quick").seen]
+    assert shown == sorted(shown)
+    assert shown[-1] < 100
+
+
+def test_one_odd_job_changes_little() -> None:
+    usual = [simulated("62 of 64 culled, two stages", "quick", seed=seed).past for seed in (2, 3)]
+    odd = simulated("all equal, two stages", "quick").past
+    assert learned([*usual, odd]).share(1) == learned(usual).share(1)
+
+
+def test_a_single_pass_is_as_far_as_its_process() -> None:
+    course = Course([Stage(number=1, count=1)], Funnels())
+    course.enter(course.stages[0], profilesets=7, replicates={})
+    course.meter.feed("Generating Baseline: 1/8 [=====>....] 50/100 99.0 1sec")
+    assert course.advance() == course.meter.percent > 0

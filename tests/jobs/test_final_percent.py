@@ -1,0 +1,83 @@
+"""How far a job was is kept when it ends, and a job that is being prepared still has its place in the queue."""
+
+from pathlib import Path
+
+import pytest
+
+from clients.models import ApiKey
+from jobs import lifecycle, operating, sweep
+from jobs.lifecycle import Outcome
+from jobs.models import Job, Status
+from jobs.progress import Progress, Publisher
+from simservice.hints import redis
+from tests.conftest import Api
+from tests.factories import make_job, make_running_job
+from tests.jobs.simulators import RUN_UNTIL_ASKED, make_stand_in, run, run_beside
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+GONE_SO_FAR = "print('Generating Baseline: 1/1 [====>....] 430/1000 99.0 1sec', flush=True)\n"
+
+
+def percent_of(api: Api, job: Job) -> float:
+    """Return what a status says once Redis has forgotten everything."""
+    redis().flushdb()
+    progress = api.get(f"jobs/{job.pk}/status").json()["progress"]
+    assert progress["stage"] is None
+    return float(progress["percent"])
+
+
+def test_a_cancelled_job_keeps_its_percent(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
+    make_stand_in(tmp_path, GONE_SO_FAR + RUN_UNTIL_ASKED)
+    job = run_beside(lifecycle.request_cancel, client=key[0].client)
+    assert (job.status, percent_of(api, job)) == ("cancelled", 43)
+
+
+def test_a_job_stopped_at_its_cap_keeps_its_percent(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
+    make_stand_in(tmp_path, GONE_SO_FAR + RUN_UNTIL_ASKED)
+    job = run(key[0].client, ceiling_credits=32, ceiling_runtime_seconds=1)
+    assert (job.status, percent_of(api, job)) == ("timed_out", 43)
+
+
+def test_a_failed_job_keeps_its_percent(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
+    make_stand_in(tmp_path, f"{GONE_SO_FAR}sys.exit(1)")
+    job = run(key[0].client)
+    assert (job.status, percent_of(api, job)) == ("failed", 43)
+
+
+@pytest.mark.parametrize("ending", ["operators", "sweep"])
+def test_whoever_ends_a_lost_job_keeps_what_it_showed(ending: str, api: Api, key: tuple[ApiKey, str]) -> None:
+    job = make_running_job(client=key[0].client)
+    Publisher(job).publish(Progress(percent=61.5, stage=None))
+    end = operating.RELEASED if ending == "operators" else sweep.interrupted(job)
+    assert lifecycle.finish(job, end)
+    assert percent_of(api, job) == 61.5
+
+
+@pytest.mark.parametrize("status", [Status.CANCELLED, Status.FAILED])
+def test_a_job_that_never_ran_has_no_percent(status: Status, api: Api, key: tuple[ApiKey, str]) -> None:
+    job = make_job(key[0].client)
+    assert lifecycle.finish(job, Outcome(status=status, error_code="user_cancelled"))
+    assert percent_of(api, job) == 0
+
+
+def test_a_completed_job_is_at_a_hundred(api: Api, key: tuple[ApiKey, str]) -> None:
+    job = make_running_job(client=key[0].client)
+    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}, percent=99.9))
+    assert percent_of(api, job) == 100
+
+
+def test_a_job_that_is_being_prepared_still_has_a_queue(api: Api, key: tuple[ApiKey, str]) -> None:
+    job = make_job(key[0].client)
+    assert lifecycle.start_attempt(job, worker="worker-1")
+    queue = api.get(f"jobs/{job.pk}/status").json()["queue"]
+    assert queue["estimatedStartSeconds"] == 0
+    assert queue["estimatedStartUpdatedAt"] is not None
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_job_that_runs_or_ended_has_no_queue(is_over: bool, api: Api, key: tuple[ApiKey, str]) -> None:  # noqa: FBT001
+    job = make_running_job(client=key[0].client)
+    if is_over:
+        assert lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
+    assert api.get(f"jobs/{job.pk}/status").json()["queue"] is None

@@ -1,0 +1,109 @@
+"""What is learned from past jobs in stages, from real rows."""
+
+import json
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from clients.accounts import default_client
+from clients.models import Client
+from jobs import funnels, lifecycle
+from jobs.lifecycle import Outcome
+from jobs.models import Run, Status
+from tests.factories import make_account, make_running_job
+
+pytestmark = pytest.mark.django_db
+
+
+def end_funnel(client: Client, *, kept: int, of: int = 10) -> None:
+    """Complete a job of two stages, of 100 and 900 fights, whose runs take 30 and 110 ms after a second's start."""
+    job = make_running_job(client=client, multi_stage=True)
+    run = lifecycle.start_run(job, build=job.build, stage=2)  # type: ignore[arg-type]
+    assert run is not None
+    for stage, seconds in ((1, 1 + (1 + 2 * of) * 0.03), (2, 1 + (1 + kept) * 0.11)):
+        rows = Run.objects.filter(job=job, stage=stage)
+        assert rows.update(wall_ms=round(1000 * seconds), ended_at=job.started_at)
+    results = [{"stage": 1, "stddev": 10, "mean_stddev": 10 / 200**0.5}] * (of - kept)
+    results += [{"stage": 2, "stddev": 10, "mean_stddev": 10 / 900**0.5}] * kept
+    stages = [
+        {"stage": 1, "label": "initial", "profilesets": of, "culled": of - kept},
+        {"stage": 2, "label": "final", "profilesets": kept, "culled": 0},
+    ]
+    summary = {"mainActor": {"profilesets": {"results": results}}, "multiStage": {"stages": stages}}
+    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary=summary))
+
+
+def client() -> Client:
+    return default_client(make_account())
+
+
+def test_the_share_and_the_cost_of_setting_up_are_learned() -> None:
+    mine = client()
+    end_funnel(mine, kept=2)
+    known = funnels.recent(mine.account_id, stages=2)
+    assert known.share(1) == pytest.approx(0.2)
+    assert known.setup_fights(startup_seconds=1) == pytest.approx(200, rel=0.01)
+
+
+def test_without_past_jobs_there_is_a_default() -> None:
+    known = funnels.recent(client().account_id, stages=2)
+    assert (known.share(1), known.setup_fights(startup_seconds=1)) == (funnels.DEFAULT_SHARE, 0)
+
+
+def test_jobs_with_another_number_of_stages_tell_nothing() -> None:
+    mine = client()
+    end_funnel(mine, kept=2)
+    assert funnels.recent(mine.account_id, stages=3) == funnels.Funnels()
+
+
+def test_three_jobs_of_the_account_itself_are_enough() -> None:
+    mine, others = client(), client()
+    for kept in (8, 8, 8, 8):
+        end_funnel(others, kept=kept)
+    end_funnel(mine, kept=1)
+    end_funnel(mine, kept=1)
+    assert funnels.recent(mine.account_id, stages=2).share(1) == pytest.approx(0.8)
+    end_funnel(mine, kept=1)
+    assert funnels.recent(mine.account_id, stages=2).share(1) == pytest.approx(0.1)
+
+
+def test_one_odd_job_does_not_change_what_is_expected() -> None:
+    mine = client()
+    for kept in (2, 2, 10):
+        end_funnel(mine, kept=kept)
+    assert funnels.recent(mine.account_id, stages=2).share(1) == pytest.approx(0.2)
+
+
+def test_a_job_without_a_summary_of_stages_is_survived() -> None:
+    job = make_running_job(multi_stage=True)
+    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}))
+    assert funnels.recent(job.account_id, stages=2) == funnels.Funnels()
+
+
+def nodes(plan: dict[str, Any]) -> list[str]:
+    """Return a plan's kinds of access, each with its index."""
+    own = f"{plan['Node Type']} {plan.get('Index Name', '')}".strip()
+    return [own, *(node for below in plan.get("Plans", []) for node in nodes(below))]
+
+
+def test_it_is_one_query_that_reads_no_more_than_it_needs() -> None:
+    mine = client()
+    end_funnel(mine, kept=2)
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        funnels.recent(mine.account_id, stages=2)
+    assert len(queries) == 1
+    with connection.cursor() as cursor:
+        # A handful of rows is cheaper to scan; the question is whether the indexes fit.
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute("SET LOCAL enable_sort = off")
+        cursor.execute(f"EXPLAIN (FORMAT JSON) {funnels.RECENT}", [funnels.READ_JOBS])
+        (explained,) = cursor.fetchone() or ([],)
+    plan = explained if isinstance(explained, list) else json.loads(explained)
+    found = nodes(plan[0]["Plan"])
+    assert found[0] == "Limit"
+    assert "Index Scan job_staged" in found
+    assert not [node for node in found if node.startswith("Seq Scan")], found
