@@ -16,6 +16,7 @@ from jobs.credentials import GameCredentials
 from jobs.lease import Lease, LeaseLost
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, Status
+from jobs.run_input import CannotRun
 from jobs.stages import Stages
 from jobs.stopping import WorkerStops
 from simservice.api.errors import SecretStoreUnavailable
@@ -103,7 +104,11 @@ def attempt(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
     secrets = fetch_credentials(job, lease) if job.has_credentials else None
     if job.has_credentials and secrets is None:
         return CREDENTIALS_LOST
-    return Stages(job, build, lease, secrets=secrets, stored=stored).run()
+    try:
+        stages = Stages(job, build, lease, secrets=secrets, stored=stored)
+    except CannotRun as error:
+        return error.outcome
+    return stages.run()
 
 
 def fetch_credentials(job: Job, lease: Lease) -> GameCredentials | None:

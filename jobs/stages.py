@@ -9,16 +9,14 @@ from typing import Literal, cast
 from django.db import Error as DatabaseError
 from django.db.models.functions import Now
 
-from jobs import artifacts, builds, lifecycle, multistage, runner, verdict, vetting
+from jobs import artifacts, lifecycle, multistage, run_input, runner, verdict, vetting
 from jobs.budget import Budget
 from jobs.credentials import GameCredentials
 from jobs.lease import Lease, LeaseLost
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Build, Job, JobProfile, Run, Status
+from jobs.models import Artifact, Build, Job, Run, Status
 from jobs.multistage import Course, Stage
 from jobs.outputs import Outputs
-from jobs.profiles.analysis import analyse
-from jobs.profiles.policy import Rules
 from jobs.results import Results
 from jobs.run_directories import private_directory
 from jobs.scrubbing import scrubber_of
@@ -32,7 +30,10 @@ logger = logging.getLogger(__name__)
 
 
 class Stages:
-    """Runs a job's stages in turn. What they leave is put into `stored`, so that the caller can remove it again."""
+    """Runs a job's stages in turn. What they leave is put into `stored`, so that the caller can remove it again.
+
+    Raises CannotRun when the profile cannot be run on the build.
+    """
 
     def __init__(
         self, job: Job, build: Build, lease: Lease, *, secrets: GameCredentials | None, stored: list[Artifact]
@@ -40,10 +41,7 @@ class Stages:
         self.job, self.build, self.lease = job, build, lease
         self.secrets, self.stored = secrets, stored
         self.scrubber = scrubber_of(secrets)
-        self.text = JobProfile.objects.get(job=job).text
-        bundled = builds.BundledNames(job.git_branch, build_id=job.pinned_build_id)
-        rules = Rules(bundled=bundled, has_credentials=job.has_credentials)
-        self.analysis = analyse(self.text, rules=rules, bounds=vetting.bounds())
+        self.text, self.analysis = run_input.read(job, build)
         self.plan = multistage.plan(self.analysis, wanted=job.multi_stage, bounds=vetting.bounds())
         self.results = Results(self.plan, self.analysis)
         self.watcher = Watcher(job, lease, Budget.of(job), course=Course(self.plan.stages), scrubber=self.scrubber)
@@ -78,7 +76,7 @@ class Stages:
         arguments = self.arguments(stage)
         self.watcher.enter(stage, profilesets=profilesets)
         with private_directory() as directory:
-            runner.prepare(directory, text, build=self.build, credentials=self.secrets)
+            runner.prepare(directory, text, credentials=self.secrets)
             ended = self.simulate(stage, arguments, directory=directory)
             self.wall_ms += round(ended.wall_seconds * 1000)
             self.lease.require()

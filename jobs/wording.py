@@ -21,7 +21,7 @@ ADVICE = {
     "insufficient_credits": "With more credits it can be submitted again.",
     "simulation_error": "The simulator refused the profile; its message says what to change.",
     "execution_failed": "If the profile works elsewhere, try another build channel.",
-    "input_invalid": 'The profile has to start a character, as mage="Name" does.',
+    "input_invalid": "Correct the profile as the message says, then submit it again.",
     "build_unavailable": "Choose another channel, or wait until there is a build.",
     "execution_interrupted": "The cause was the platform's, so it is safe to submit it again.",
     "internal": "The cause was the platform's, so it is safe to submit it again.",

@@ -108,7 +108,7 @@ def build_of(job: Job) -> shapes.JobBuild | None:
     build: Build | None = job.build
     if build is None:
         return None
-    return {"id": str(build.pk), "channel": Channel(job.channel), "commit": build.commit, "ci": build.ci}
+    return {"id": str(build.pk), "channel": Channel(job.channel), "commit": build.commit, "ci": checks_of(build)}
 
 
 def status_object(job: Job, progress: Progress, log_entries: Sequence[LogEntry] | None) -> shapes.JobStatus:
@@ -212,9 +212,24 @@ def build_object(build: Build) -> shapes.Build:
         "gameData": game_data(build),
         "id": str(build.pk),
         "createdAt": iso(build.created_at),
-        "ci": build.ci,
-        "profiles": {"manifest": build.profiles} if build.profiles_path else None,
+        "ci": checks_of(build),
+        "profiles": bundled_profiles(build),
     }
+
+
+def bundled_profiles(build: Build) -> shapes.BundledProfiles | None:
+    """Return the files that come with a build, null when there are none."""
+    if not build.profiles_path:
+        return None
+    return {"manifest": build.profiles, "includable": build.includable}
+
+
+def checks_of(build: Build) -> shapes.Checks | None:
+    """Return how a build's bundled profiles fared, null when none were checked."""
+    if build.ci is None:
+        return None
+    failed = [failure["name"] for failure in build.ci["failures"]]
+    return {"status": "failed" if failed else "passed", "failed": failed}
 
 
 def game_data(build: Build) -> shapes.GameData | None:

@@ -24,9 +24,9 @@ def without(text: str, *, profilesets: Container[str], options: Container[str]) 
         else:
             left_out = name in options
         if not left_out:
-            yield _written(token)
+            yield written(token)
 
 
-def _written(token: Token) -> str:
+def written(token: Token) -> str:
     """Return a line that is read as this one token; quotes are deleted wherever they stand (simulator-cli, 1.2)."""
     return f'"{token.text}"' if _NEEDS_QUOTES.search(token.text) else token.text

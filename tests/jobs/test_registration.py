@@ -94,15 +94,14 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def checked(bundled: Path) -> dict[str, Any]:
     """What became of each bundled profile under the built-in simulator."""
-    paths = registration.readable_paths(MINISIM, MINISIM_READS, bundled)
-    build = Build(executable=str(MINISIM), readable_paths=paths, profiles_path=str(bundled))
+    build = Build(executable=str(MINISIM), readable_paths=registration.readable_paths(MINISIM, MINISIM_READS))
     return registration.check_profiles(build, bundled)
 
 
 @pytest.fixture
 def with_profiles(bundled: Path, checked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Build:
     """The built-in simulator, registered with these profiles; they ran once for all tests."""
-    monkeypatch.setattr(registration, "check_profiles", lambda *_: checked)
+    monkeypatch.setattr(registration, "check_profiles", lambda *_, **__: checked)
     return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS, profiles=bundled)
 
 
