@@ -135,9 +135,7 @@ def test_a_file_is_found_by_path_and_by_name(name: str, path: str) -> None:
     assert Bundle(Path("/somewhere/bundle"), PATHS).find(name) == path
 
 
-@pytest.mark.parametrize(
-    "name", ["", "-", ".", "..", "two.simc", "../top.simc", "/top.simc", "1/one.simc", "e.simc"]
-)
+@pytest.mark.parametrize("name", ["", "-", "..", "two.simc", "../top.simc", "/top.simc", "1/one.simc", "e.simc"])
 def test_no_other_name_stands_for_a_file(name: str) -> None:
     with pytest.raises(UnknownInclude):
         Bundle(Path("/somewhere/bundle"), PATHS).find(name)
