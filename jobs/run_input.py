@@ -12,7 +12,7 @@ from jobs.models import Build, Job, JobProfile, Status
 from jobs.profiles import bundle
 from jobs.profiles.analysis import Analysis, analyse, analyse_submitted
 from jobs.profiles.bundle import Bundle
-from jobs.profiles.includes import BadInclude, Flat, MissingFile, flatten
+from jobs.profiles.includes import BadInclude, Flat, MissingFile, flatten, has_includes
 from jobs.profiles.policy import Rules
 
 
@@ -28,6 +28,8 @@ def read(job: Job, build: Build) -> tuple[str, Analysis]:
     """Return the text that a job runs on a build, and what it would do. Raises CannotRun."""
     text = JobProfile.objects.get(job=job).text
     rules = Rules(has_credentials=job.has_credentials)
+    if not has_includes(text):
+        return text, analyse(text, rules=rules, bounds=vetting.bounds())
     try:
         flat = flatten(text, bundle=bundle_of(build))
     except MissingFile as error:
@@ -35,8 +37,6 @@ def read(job: Job, build: Build) -> tuple[str, Analysis]:
         raise CannotRun("build_unavailable", reason) from error
     except BadInclude as error:
         raise CannotRun("input_invalid", f"The profile cannot run on the build {build}. {error}") from error
-    if not flat.files:
-        return text, analyse(text, rules=rules, bounds=vetting.bounds())
     analysis = analyse_submitted(flat.text, rules=rules, bounds=vetting.bounds())
     require_harmless(flat, analysis)
     require_variants(job, analysis)

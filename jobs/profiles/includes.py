@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from jobs.profiles.analysis import MAX_OPTIONS
 from jobs.profiles.bundle import Bundle, UnknownInclude, UnusableFile
-from jobs.profiles.grammar import Option, TemplateError, Templates, Token, profileset_name, tokens
+from jobs.profiles.grammar import Option, TemplateError, Templates, Token, profileset_name, tokens, words
 from jobs.profiles.policy import TEMPLATED, could_become_another
 from jobs.profiles.selection import written
 
@@ -63,6 +63,19 @@ class _Scope:
 
     def __post_init__(self) -> None:
         self.templates = Templates(self.variables)
+
+
+def has_includes(text: str) -> bool:
+    """Tell whether a text names files to include; most do not, and this is ten times faster than `flatten`."""
+    return any(names_file(word) for _, word in words(text))
+
+
+def names_file(word: str) -> bool:
+    """Tell whether a token includes a file, or a profileset's value does."""
+    name, equals, value = word.partition("=")
+    if name.startswith("profileset.") and value:
+        name, equals, _ = value.partition("=")
+    return not equals or name == "input"
 
 
 def flatten(text: str, *, bundle: Bundle, path: str | None = None) -> Flat:

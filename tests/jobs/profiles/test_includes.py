@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jobs.profiles.bundle import Bundle
 from jobs.profiles.grammar import Token, profileset_name, words
-from jobs.profiles.includes import BadInclude, flatten
+from jobs.profiles.includes import BadInclude, flatten, has_includes
 from jobs.profiles.policy import Refusal, Rules
 from minisim.command_line import read_arguments, read_tokens
 from tests.jobs.bundles import write
@@ -95,7 +95,15 @@ def test_lines_are_traced_to_their_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "mage=A\n", 'profileset."a b"+=level=1\n$(x)=1\nlevel=$(x)\n'])
 def test_a_profile_without_includes_needs_no_bundle(text: str) -> None:
+    assert not has_includes(text)
     assert flatten(text, bundle=Bundle(Path("/nowhere"), [])).files == frozenset()
+
+
+@pytest.mark.parametrize(
+    "text", ["a.simc", "x=1 input=a.simc", '"profileset.a b+=a.simc"', "profileset.a=input=a.simc", "-", "$(x)"]
+)
+def test_every_way_to_include_is_noticed(text: str) -> None:
+    assert has_includes(text)
 
 
 def test_files_that_double_each_other_end_soon(tmp_path: Path) -> None:
