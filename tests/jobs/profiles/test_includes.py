@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from jobs.profiles.bundle import Bundle
@@ -65,6 +65,12 @@ def resolved(options: Read) -> Read:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
 @given(main=texts, files=st.lists(texts, min_size=4, max_size=4))
+@example(
+    main="input=one.simc\nlevel=$(current_base_name)\n",
+    files=["input=two.simc\nspec=$(current_base_name)\n", "race=$(current_base_name)\n", "", ""],
+)
+@example(main="$(x)=9\nprofileset.a+=one.simc\nlevel=$(x)\n", files=["$(x)=1\nlevel=$(x)\n", "", "", ""])
+@example(main='profileset."b c"=input=sub/three.simc\n', files=["", "", "level=1\ntwo.simc\n", ""])
 def test_the_simulator_reads_the_same_options(tmp_path: Path, main: str, files: list[str]) -> None:
     folder = write(tmp_path / "run", {"main.simc": main})
     write(folder / "profiles", dict(zip(PATHS, files, strict=True)))
