@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Container, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Value, When
 from django.utils import timezone
 
 from jobs.models import ACTIVE, Build, Channel, Job, Run
+from jobs.profiles import bundle
 
 logger = logging.getLogger(__name__)
 
@@ -87,25 +89,43 @@ def meant(branches: Iterable[str]) -> dict[tuple[str, Channel], UUID]:
 
 
 class BundledNames(Container[str]):
-    """The names of bundled profiles that a job on a branch, or on its pinned build, may include.
+    """The names of bundled files that a job on a branch, or on its pinned build, may include.
 
-    Few profiles include any, and there are many names, so the database is asked when the first name is.
+    Few profiles include any, and there are many names, so the database is asked when the first name is. `profiles`
+    are the names of files that simulate alone.
     """
 
     def __init__(self, git_branch: str, *, build_id: UUID | None) -> None:
         self.git_branch = git_branch
         self.build_id = build_id
+        self.profiles = Profiles(self)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names
+        return any(name in names for names in self.names)
 
     @cached_property
-    def names(self) -> frozenset[str]:
-        """All of them. One query."""
+    def names(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names of files that simulate alone, and of the others. One query."""
         builds = available(self.git_branch)
         if self.build_id is not None:
             builds = builds.filter(pk=self.build_id)
-        return frozenset(name for names in builds.values_list("profiles", flat=True) for name in names)
+        alone, others = set[str](), set[str]()
+        for profiles, includable in builds.values_list("profiles", "includable"):
+            # A file name that two files have stands for neither, also when only one of them simulates alone.
+            known = {*bundle.names(includable)} | {*profiles}
+            alone |= known & {*bundle.names(profiles)}
+            others |= known
+        return frozenset(alone), frozenset(others - alone)
+
+
+@dataclass(frozen=True)
+class Profiles(Container[str]):
+    """Those of a branch's bundled names that stand for files that simulate alone."""
+
+    bundled: BundledNames
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.bundled.names[0]
 
 
 def forget_old() -> int:

@@ -17,6 +17,7 @@ from jobs.credentials import GameCredentials
 from jobs.lease import Lease, LeaseLost
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, Status
+from jobs.run_input import CannotRun
 from jobs.stages import BuildBroken, Stages
 from jobs.stopping import WorkerStops
 from simservice.api.errors import SecretStoreUnavailable
@@ -108,6 +109,8 @@ def attempt(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
     while (build := builds.resolve(job)) is not None:
         try:
             return Stages(job, build, lease, secrets=secrets, stored=stored).run()
+        except CannotRun as error:
+            return error.outcome
         except BuildBroken as error:
             builds.mark_broken(build, f"{error} (on {socket.gethostname()})")
             if job.status != Status.STARTING:

@@ -72,9 +72,10 @@ class Build(models.Model):
     simc_version = models.CharField(max_length=128)
     wow_version = models.CharField(max_length=64, blank=True)
     hotfix_date = models.DateField(null=True, blank=True)
-    # Bundled profiles: the folder they lie in, and the files in it that run, by their path below it.
+    # The folder of bundled files; of those, the paths of the ones that simulate alone and that can be included.
     profiles_path = models.CharField(max_length=1024, blank=True)
     profiles = models.JSONField(default=list)
+    includable = models.JSONField(default=list)
     # Whether the bundled profiles simulate, null when none were checked:
     # {"total": int, "failures": [{"name": str, "reason": str}], "checked_at": ISO time}
     ci = models.JSONField(null=True)

@@ -79,7 +79,7 @@ def reason_of(analysis: Analysis) -> str:
     candidates = sum(analysis.profilesets.values())
     checks = (
         (analysis.variants == 0, "no_variants_in_input"),
-        (analysis.actors + analysis.includes > 1, "unsupported_multi_actor"),
+        (analysis.actors > 1, "unsupported_multi_actor"),
         (bool(analysis.copies and not analysis.profilesets), "unsupported_copy_set_only"),
         (bool(analysis.copies), "unsupported_mixed_profileset_copy_set"),
         (candidates == 0, "no_profileset_candidates"),

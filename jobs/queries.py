@@ -19,7 +19,8 @@ def find_job(account: Account, job_id: str, *, with_summary: bool = False) -> Jo
     Raises NotFound alike for an id that is malformed, unknown or another account's.
     """
     number = parse_id(job_id)
-    query = Job.objects.select_related("build")
+    # A build may list thousands of files, and a job is polled.
+    query = Job.objects.select_related("build").defer("build__profiles", "build__includable")
     if not with_summary:
         query = query.defer("summary")
     job = query.filter(pk=number, account=account).first() if number is not None else None

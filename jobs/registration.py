@@ -1,29 +1,39 @@
-"""Taking in a simulator executable as a build: probing it, and running each of its bundled profiles once."""
+"""Taking in a simulator executable as a build: probing it, and checking each of its bundled files."""
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.utils import timezone
 
-from jobs import builds, runner
-from jobs.models import Build
-from jobs.profiles.grammar import tokens
-from jobs.profiles.policy import Refusal, Rules
+from jobs import builds, run_input, runner, verdict, vetting
+from jobs.models import Build, Job, Status
+from jobs.outputs import Outputs
+from jobs.profiles import bundle
+from jobs.profiles.analysis import Analysis, analyse_submitted
+from jobs.profiles.bundle import Bundle
+from jobs.profiles.includes import BadInclude, Flat, flatten
+from jobs.profiles.policy import Rules
 from jobs.run_directories import private_directory
-from jobs.simulator import command, reports
+from jobs.scrubbing import scrubber_of
+from jobs.simulator import command
 from jobs.simulator.command import BuildVersion
 from jobs.simulator.process import SimulatorNotStarted
-from jobs.simulator.sandbox import NotRunnable, PrivateDirectory, UnsafeProduct, open_product, require_runnable
-from simservice.api.fields import iso
+from jobs.simulator.sandbox import NotRunnable, require_runnable
 
 PROBE_SECONDS = 30
 PROFILE_SECONDS = 120
 PROFILE_ITERATIONS = 3
-MAX_BUNDLED_BYTES = 2 << 20
+PROGRESS_SECONDS = 5.0
+REASON_CHARACTERS = 500
+
+# Receives how many files have been checked, and of how many; called every few seconds and at the end.
+OnProgress = Callable[[int, int], None]
 
 
 class UnusableBuild(Exception):
@@ -40,20 +50,35 @@ class Origin:
     repo: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """What became of one bundled file: the files in it, None if it was refused, and why it is no profile."""
+
+    path: str
+    files: frozenset[str] | None = None
+    is_profile: bool = False
+    reason: str | None = None
+
+
+def unreported(_done: int, _total: int) -> None:
+    """Ignore progress."""
+
+
 def register(
-    executable: Path, origin: Origin, *, readable: Sequence[Path] = (), profiles: Path | None = None
+    executable: Path,
+    origin: Origin,
+    *,
+    readable: Sequence[Path] = (),
+    profiles: Path | None = None,
+    on_progress: OnProgress = unreported,
 ) -> Build:
     """Probe an executable and record it as the build of a commit; registering it again updates the record.
 
-    The executable's own folder is readable to it, and what `readable` and `profiles` add. Each bundled profile is
-    really run; those that would not simulate are left out. Raises UnusableBuild when the executable cannot be run
-    in the sandbox or does not say which version it is.
+    The executable's own folder is readable to it, and what `readable` adds. `profiles` is the folder of its bundled
+    files. Raises UnusableBuild when the executable cannot be run in the sandbox, does not say which version it is,
+    or has too many bundled files.
     """
-    build = Build(
-        executable=str(executable.resolve()),
-        readable_paths=readable_paths(executable, readable, profiles),
-        profiles_path="" if profiles is None else str(profiles.resolve()),
-    )
+    build = Build(executable=str(executable.resolve()), readable_paths=readable_paths(executable, readable))
     version = version_of(build)
     facts: dict[str, Any] = {
         "simc_version": version.simc_version,
@@ -63,10 +88,13 @@ def register(
         "repo": origin.repo,
         "executable": build.executable,
         "readable_paths": build.readable_paths,
-        "profiles_path": build.profiles_path,
+        "profiles_path": "" if profiles is None else str(profiles.resolve()),
+        "profiles": [],
+        "includable": [],
+        "ci": None,
     }
     if profiles is not None:
-        facts |= check_profiles(build, profiles)
+        facts |= check_profiles(build, profiles.resolve(), on_progress=on_progress)
     recorded, _ = Build.objects.update_or_create(git_branch=origin.git_branch, commit=origin.commit, defaults=facts)
     # What a worker found broken has just been probed; what an operator withdrew stays so.
     if builds.restore(Build.objects.filter(builds.BROKEN, pk=recorded.pk)):
@@ -91,9 +119,9 @@ def version_of(build: Build) -> BuildVersion:
     return version
 
 
-def readable_paths(executable: Path, readable: Iterable[Path], profiles: Path | None) -> list[str]:
+def readable_paths(executable: Path, readable: Iterable[Path]) -> list[str]:
     """Return all that a build may read beside the system's own files."""
-    given = [*readable, *([profiles] if profiles is not None else [])]
+    given = list(readable)
     # As they are named and as they are: a program may know itself by either.
     paths = {executable.resolve().parent, *(path.absolute() for path in given), *(path.resolve() for path in given)}
     return sorted(map(str, paths))
@@ -122,57 +150,92 @@ def probe(build: Build) -> str:
     return "\n".join(printed)
 
 
-def check_profiles(build: Build, folder: Path) -> dict[str, Any]:
-    """Run every profile below a folder; return the manifest of those that simulate, and the verdict on all."""
-    files = sorted(path.relative_to(folder) for path in folder.rglob("*.simc") if path.is_file())
-    names = frozenset(str(path) for path in files) | {path.name for path in files}
-    manifest, failed = [], []
-    for path in files:
-        works = is_harmless(folder / path, bundled=names) and working_name(build, path)
-        manifest.extend([works] if works else [])
-        failed.extend([] if works else [str(path)])
-    failures = [{"name": name, "reason": ""} for name in failed]
+def check_profiles(build: Build, folder: Path, *, on_progress: OnProgress = unreported) -> dict[str, Any]:
+    """Check every bundled file, and return the lists of files and the checks as a build stores them.
+
+    Raises UnusableBuild.
+    """
+    try:
+        paths, unusable = bundle.scan(folder)
+    except bundle.TooManyFiles as error:
+        raise UnusableBuild(str(error)) from error
+    whole = Bundle(folder, paths)
+    checked = sorted(in_parallel([partial(check, build, whole, path) for path in paths], on_progress), key=by_path)
+    includable = set[str]().union(*(found.files for found in checked if found.files is not None))
     return {
-        "profiles": manifest,
-        "ci": {"total": len(files), "failures": failures, "checked_at": iso(timezone.now())},
+        "profiles": [found.path for found in checked if found.is_profile and found.reason is None],
+        "includable": sorted(includable),
+        "ci": checks(checked, unusable, includable=includable),
     }
 
 
-def is_harmless(profile: Path, *, bundled: frozenset[str]) -> bool:
-    """Tell whether a bundled profile asks for nothing that a submitted one might not: some write files."""
-    if profile.stat().st_size > MAX_BUNDLED_BYTES:
-        return False
-    text = profile.read_text(encoding="utf-8", errors="replace")
-    return not any(isinstance(found, Refusal) for found in Rules(bundled=bundled).judge(tokens(text)))
+def by_path(found: Checked) -> str:
+    return found.path
 
 
-def working_name(build: Build, profile: Path) -> str | None:
-    """Return the name under which a bundled profile simulates: its file name, else its path, else None."""
-    names = dict.fromkeys([profile.name, str(profile)])
-    return next((name for name in names if simulates(build, name)), None)
+def checks(checked: Iterable[Checked], unusable: dict[str, str], *, includable: set[str]) -> dict[str, Any]:
+    """Return the verdict on all bundled profiles. Fragments, which start no actor, count only if refused."""
+    failed = [
+        {"name": found.path, "reason": found.reason}
+        for found in checked
+        # A file with templates that others define is refused alone and yet includable.
+        if found.reason is not None and (found.is_profile or found.path not in includable)
+    ]
+    failed += [{"name": name, "reason": reason} for name, reason in sorted(unusable.items())]
+    passed = sum(found.is_profile and found.reason is None for found in checked)
+    checked_at = timezone.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"total": passed + len(failed), "failures": failed, "checked_at": checked_at}
 
 
-def simulates(build: Build, name: str) -> bool:
-    """Run one bundled profile for a few iterations and tell whether it left a report with an actor."""
+def in_parallel(tasks: Sequence[Callable[[], Checked]], on_progress: OnProgress) -> Iterator[Checked]:
+    """Yield the results of tasks, one running for each core."""
+    with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as executor:
+        pending: set[Future[Checked]] = {executor.submit(task) for task in tasks}
+        try:
+            while pending:
+                done, pending = wait(pending, timeout=PROGRESS_SECONDS)
+                yield from (future.result() for future in done)
+                on_progress(len(tasks) - len(pending), len(tasks))
+        except BaseException:
+            executor.shutdown(cancel_futures=True)
+            raise
+
+
+def check(build: Build, whole: Bundle, path: str) -> Checked:
+    """Judge one bundled file together with what it includes, and run it if it has anything to simulate."""
+    try:
+        flat = flatten(whole.read(path), bundle=whole, path=path)
+    except (BadInclude, bundle.UnusableFile) as error:
+        return Checked(path=path, reason=str(error)[:REASON_CHARACTERS])
+    analysis = analyse_submitted(flat.text, rules=Rules(), bounds=vetting.bounds())
+    wrong = run_input.objection(flat, analysis)
+    if wrong:
+        return Checked(path=path, reason=wrong[:REASON_CHARACTERS])
+    files = flat.files | {path}
+    reason = failure(build, flat) if analysis.has_actor else "It starts no actor."
+    return Checked(path=path, files=files, is_profile=starts_actor(analysis) or reason is None, reason=reason)
+
+
+def starts_actor(analysis: Analysis) -> bool:
+    """Tell whether a line of a file starts an actor; action lists and gear sets have only an actor's options."""
+    return bool(analysis.actors or analysis.copies)
+
+
+def failure(build: Build, flat: Flat) -> str | None:
+    """Run a bundled profile for a few iterations and return why it does not simulate, None if it does."""
     with private_directory() as directory:
-        runner.prepare(directory, f'"input={name}"\niterations={PROFILE_ITERATIONS}\ntarget_error=0\n', build=build)
+        runner.prepare(directory, f"{flat.text}iterations={PROFILE_ITERATIONS}\ntarget_error=0\n")
         arguments = command.arguments(threads=1, json_version=2, html=False)
         process = runner.simulator(
             build, arguments, directory=directory, threads=1, seconds=PROFILE_SECONDS, on_line=lambda *_: None
         )
-        with process:
-            ended = process.wait(PROFILE_SECONDS)
-        return ended is not None and ended.exit_status == 0 and has_report(directory)
-
-
-def has_report(directory: PrivateDirectory) -> bool:
-    """Tell whether a run left a report that can be read."""
-    try:
-        stream = open_product(directory.cwd, command.REPORT_NAME, max_bytes=settings.SIM_OUTPUT_BYTES)
-        if stream is None:
-            return False
-        with stream:
-            reports.read_report(stream, max_bytes=settings.SIM_OUTPUT_BYTES)
-    except (reports.BrokenReport, UnsafeProduct):
-        return False
-    return True
+        try:
+            with process:
+                ended = process.wait(PROFILE_SECONDS)
+        except SimulatorNotStarted as error:
+            return f"The simulator did not start: {error}"[:REASON_CHARACTERS]
+        if ended is None:
+            return f"The simulator did not end within {PROFILE_SECONDS} s."
+        left = Outputs(Job(), directory, scrubber_of(None), stage=None, has_page=False)
+        judged = verdict.judge(Job(), ended, report=left.report, profilesets=0, complaint=left.complaint())
+        return None if judged.status == Status.COMPLETED else judged.reason

@@ -102,16 +102,12 @@ def game_api_proxy(job: Job) -> Proxy:
     return partial(GameApiProxy, hosts=settings.GAME_API_HOSTS, job_id=job.pk)
 
 
-def prepare(
-    directory: PrivateDirectory, text: str, *, build: Build, credentials: GameCredentials | None = None
-) -> None:
-    """Put a profile into a run's directory, and what the simulator looks for there by itself.
+def prepare(directory: PrivateDirectory, text: str, *, credentials: GameCredentials | None = None) -> None:
+    """Put a profile into a run's directory, and game credentials where the simulator looks for them (2a).
 
-    That is the build's bundled profiles, and the file of game credentials (simulator-cli, 2a).
+    The profile includes nothing: bundled files are already in it.
     """
     (directory.cwd / command.PROFILE_NAME).write_text(text, encoding="utf-8", newline="")
-    if build.profiles_path:
-        (directory.cwd / "profiles").symlink_to(build.profiles_path)
     if credentials is not None:
         file = directory.cwd / command.CREDENTIALS_NAME
         file.touch(mode=0o600, exist_ok=False)

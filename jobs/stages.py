@@ -14,11 +14,11 @@ from django.db.models.functions import Now
 
 from jobs import (
     artifacts,
-    builds,
     funnels,
     lifecycle,
     multistage,
     registration,
+    run_input,
     runner,
     verdict,
     vetting,
@@ -29,11 +29,9 @@ from jobs.course import Course
 from jobs.credentials import GameCredentials
 from jobs.lease import Lease, LeaseLost
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Build, Job, JobProfile, Run, Status
+from jobs.models import Artifact, Build, Job, Run, Status
 from jobs.multistage import Stage
 from jobs.outputs import Outputs, missing
-from jobs.profiles.analysis import analyse
-from jobs.profiles.policy import Rules
 from jobs.replicates import pooled, widening
 from jobs.results import Results
 from jobs.run_directories import private_directory
@@ -56,7 +54,10 @@ class BuildBroken(Exception):
 
 
 class Stages:
-    """Runs a job's stages in turn. What they leave is put into `stored`, so that the caller can remove it again."""
+    """Runs a job's stages in turn. What they leave is put into `stored`, so that the caller can remove it again.
+
+    Raises CannotRun when the profile cannot be run on the build.
+    """
 
     def __init__(
         self, job: Job, build: Build, lease: Lease, *, secrets: GameCredentials | None, stored: list[Artifact]
@@ -64,10 +65,7 @@ class Stages:
         self.job, self.build, self.lease = job, build, lease
         self.secrets, self.stored = secrets, stored
         self.scrubber = scrubber_of(secrets)
-        self.text = JobProfile.objects.get(job=job).text
-        bundled = builds.BundledNames(job.git_branch, build_id=job.pinned_build_id)
-        rules = Rules(bundled=bundled, has_credentials=job.has_credentials)
-        self.analysis = analyse(self.text, rules=rules, bounds=vetting.bounds())
+        self.text, self.analysis = run_input.read(job, build)
         self.plan = multistage.plan(self.analysis, wanted=job.multi_stage, bounds=vetting.bounds())
         self.results = Results(self.plan, self.analysis)
         count = len(self.plan.stages)
@@ -108,7 +106,7 @@ class Stages:
         arguments = self.arguments(stage)
         self.watcher.course.enter(stage, profilesets=profilesets, replicates=replicates)
         with private_directory() as directory:
-            runner.prepare(directory, text, build=self.build, credentials=self.secrets)
+            runner.prepare(directory, text, credentials=self.secrets)
             ended = self.simulate(stage, arguments, directory=directory)
             self.wall_ms += round(ended.wall_seconds * 1000)
             self.lease.require()

@@ -30,10 +30,8 @@ def bounds() -> Bounds:
 
 def analysis_of(submission: Submission) -> Analysis:
     """Return what a profile would do, whether or not it may run."""
-    rules = Rules(
-        bundled=builds.BundledNames(submission.git_branch, build_id=submission.build_id),
-        has_credentials=submission.credentials is not None,
-    )
+    bundled = builds.BundledNames(submission.git_branch, build_id=submission.build_id)
+    rules = Rules(bundled=bundled, profiles=bundled.profiles, has_credentials=submission.credentials is not None)
     return analyse_submitted(submission.profile_text, rules=rules, bounds=bounds())
 
 

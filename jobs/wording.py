@@ -30,7 +30,10 @@ ADVICE = {
     "insufficient_credits": "Submit the job again when the account has more credits.",
     "simulation_error": "Correct the profile as the message above suggests, then submit the job again.",
     "execution_failed": "Check the simulator's messages, then correct the profile or choose another build channel.",
-    "input_invalid": 'Add a character to the profile, for example mage="Name", then submit the job again.',
+    "input_invalid": (
+        "Correct the profile as the message above suggests, then submit the job again. Every profile needs a "
+        'character, for example mage="Name".'
+    ),
     "build_unavailable": "Choose another build channel, or submit the job again when there is a build.",
     "execution_interrupted": "Submit the job again; the profile was not the cause.",
     "internal": "Submit the job again. If it fails again, send its ID to the operator of this service.",
@@ -164,10 +167,11 @@ def spread(widening: float) -> list[str]:
     """Return a warning if two runs of the same profileset differed by far more than their errors, else nothing."""
     if widening < WIDE_SPREAD:
         return []
-    return [
-        f"Two runs of the same profileset differed by about {widening:.1f} times their margin of error, so the ranking "
-        "can change from run to run. Fewer profilesets were left out between the stages because of it."
-    ]
+    told = (
+        f"Two runs of the same profileset differed by about {widening:.1f} times their margin of error, so the "
+        "ranking can change from run to run. Fewer profilesets were left out between the stages because of it."
+    )
+    return [told]
 
 
 def single_pass(reason: str) -> str | None:

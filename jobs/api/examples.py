@@ -198,7 +198,7 @@ BUILD: shapes.Build = {
     "id": BUILD_ID,
     "createdAt": "2026-11-20T04:00:00.000Z",
     "ci": CHECKS,
-    "profiles": {"manifest": ["frost_mage.simc"]},
+    "profiles": {"manifest": ["frost_mage.simc"], "includable": ["apls/mage.simc", "frost_mage.simc"]},
 }
 BUILDS: shapes.BuildList = {"generatedAt": CREATED, "builds": [{"channel": Channel.LATEST, **BUILD}]}
 PLAN: shapes.PlanLimits = {

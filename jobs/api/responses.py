@@ -214,8 +214,15 @@ def build_object(build: Build) -> shapes.Build:
         "id": str(build.pk),
         "createdAt": iso(build.created_at),
         "ci": checks(build),
-        "profiles": {"manifest": build.profiles} if build.profiles_path else None,
+        "profiles": bundled_profiles(build),
     }
+
+
+def bundled_profiles(build: Build) -> shapes.BundledProfiles | None:
+    """Return the files that come with a build, null when there are none."""
+    if not build.profiles_path:
+        return None
+    return {"manifest": build.profiles, "includable": build.includable}
 
 
 def game_data(build: Build) -> shapes.GameData | None:

@@ -433,9 +433,10 @@ class GameData(TypedDict):
 
 
 class BundledProfiles(TypedDict):
-    """The profiles that come with a build and that a job may include."""
+    """The files that come with a build, as paths. A job can include them by path or by file name."""
 
-    manifest: list[str]
+    manifest: Annotated[list[str], "Profiles that simulate alone"]
+    includable: Annotated[list[str], "All files that can be included, such as action lists and gear sets"]
 
 
 class Build(TypedDict):

@@ -92,7 +92,9 @@ class Analysis:
     refused: int = 0
     actors: int = 0
     copies: int = 0
+    # Included files, and how many of them are known to start an actor.
     includes: int = 0
+    included_actors: int = 0
     actor_options: int = 0
     main_actor: str | None = None
     # Each with whether it changes anything of the base.
@@ -128,7 +130,7 @@ class Analysis:
     @property
     def variants(self) -> int:
         """Return how many characters are simulated beside the first: profilesets, copies, further actors."""
-        return len(self.profilesets) + self.copies + max(0, self.actors + self.includes - 1)
+        return len(self.profilesets) + self.copies + max(0, self.actors + self.included_actors - 1)
 
 
 def analyse(text: str, *, rules: Rules, bounds: Bounds) -> Analysis:
@@ -149,7 +151,7 @@ def analyse_submitted(text: str, *, rules: Rules, bounds: Bounds) -> Analysis:
 
 
 def _read(source: Iterable[tuple[int, str]], *, rules: Rules, bounds: Bounds) -> Analysis:
-    reader = _Reader(bounds)
+    reader = _Reader(bounds, rules)
     for found in rules.judge(source):
         reader.take(found)
     return reader.result
@@ -158,8 +160,9 @@ def _read(source: Iterable[tuple[int, str]], *, rules: Rules, bounds: Bounds) ->
 class _Reader:
     """Gathers the analysis option by option."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: Bounds, rules: Rules) -> None:
         self.result = Analysis(bounds=bounds)
+        self.rules = rules
 
     def take(self, found: Setting | Refusal) -> None:
         """Take the next option or refusal."""
@@ -187,6 +190,7 @@ class _Reader:
         result, name = self.result, setting.name
         if name is None or name == "input":
             result.includes += 1
+            result.included_actors += setting.value in self.rules.profiles
         elif name in CLASSES or name in NEEDS_CREDENTIALS:
             result.actors += downloaded(setting.value) if name == "armory" else 1
             result.main_actor = result.main_actor or character_of(setting)

@@ -132,7 +132,7 @@ LIMITED = frozenset({"iterations", "target_error"})
 # How many harmless names are cached.
 MEMORY = 1_000
 
-NOT_BUNDLED = "only the build's own bundled profiles can be included"
+NOT_BUNDLED = "only files that come with the build can be included"
 NO_CREDENTIALS = "it needs credentials.bnetClientId and credentials.bnetClientSecret"
 TEMPLATED = "a template may stand in values, but not where it could become another directive"
 NESTED = "a profileset cannot hold another one"
@@ -165,9 +165,13 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What the judgement depends on beside the text: the bundled profiles' names, and whether credentials came."""
+    """What the judgement depends on beside the text: the names of bundled files, and whether credentials came.
+
+    `profiles` are those of the `bundled` names whose files start an actor; they are only counted.
+    """
 
     bundled: Container[str] = frozenset()
+    profiles: Container[str] = frozenset()
     has_credentials: bool = False
     # Cache of names whose value does not matter: most options repeat a few names.
     _harmless: set[str | None] = field(default_factory=set, init=False, repr=False, compare=False)

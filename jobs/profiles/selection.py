@@ -25,17 +25,17 @@ def without(
         found = profileset_name(name) if is_profileset(name) else None
         if found is None:
             if is_profileset(name) or name not in options:
-                yield _written(token.text)
+                yield written(token.text)
         elif found[0] not in profilesets:
-            yield _written(token.text)
+            yield written(token.text)
             if found[0] in replicates:
-                yield _written(_renamed(token, replicates[found[0]], appends=found[1]))
+                yield written(_renamed(token, replicates[found[0]], appends=found[1]))
 
 
 def _renamed(token: Token, profileset: str, *, appends: bool) -> str:
     return f"profileset.{profileset}{'+' if appends else ''}={token.value}"
 
 
-def _written(text: str) -> str:
+def written(text: str) -> str:
     """Return a line that is read as this one token; quotes are deleted wherever they stand (simulator-cli, 1.2)."""
     return f'"{text}"' if _NEEDS_QUOTES.search(text) else text

@@ -151,7 +151,7 @@ def test_refused_lines_are_shown_with_their_numbers_and_neighbours(member: Membe
     assert [line["number"] for line in shown] == [8, 9, 10, 11, 12, 13]
     assert {line["number"]: line["reason"] for line in shown if line["reason"]} == {
         10: "it writes a file",
-        11: "only the build's own bundled profiles can be included",
+        11: "only files that come with the build can be included",
     }
     assert "<img" not in answer.content.decode()
 

@@ -32,7 +32,6 @@ def profileset(name: str, mean: float, error: float = 1.0, *, fights: int = 100)
         (f"mage.simc\n{FOUR}", "eligible_profileset_only"),
         ("mage=A", "no_variants_in_input"),
         ("mage=A\nmage=B", "unsupported_multi_actor"),
-        (f"mage=A\nmage.simc\n{FOUR}", "unsupported_multi_actor"),
         ("mage=A\ncopy=B", "unsupported_copy_set_only"),
         (f"mage=A\ncopy=B\n{FOUR}", "unsupported_mixed_profileset_copy_set"),
         ("mage=A\nprofileset.a+=\nprofileset.b=", "no_profileset_candidates"),

@@ -1,19 +1,26 @@
 """Taking in executables as builds: `manage.py registerbuild`."""
 
+import importlib
 import os
 import shutil
+import time
+from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from jobs import execution, queue, registration
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_PROFILES, MINISIM_READS
 from jobs.models import Build, Job
-from tests.factories import make_job
+from jobs.profiles import bundle
+from tests.factories import BuildFactory, make_job
+from tests.jobs.bundles import FILES, write
+from tests.jobs.simulators import LEAVE_REPORT, make_stand_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -78,42 +85,188 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path) -> None:
         registerbuild(script(tmp_path / "simc", f"echo '{VERSION}'"), "--profiles", str(tmp_path / "missing"))
 
 
+BUNDLED = {
+    **FILES,
+    "deep/nested.simc": 'mage="Nested"\nlevel=80\n',
+    "fragments/templated.simc": "level=$(level)\n",
+    "uses_template.simc": "mage=A\n$(level)=80\ntemplated.simc\n",
+    "empty.simc": "# nothing\n",
+    "broken.simc": "mage=A\nmax_time=abc\n",
+    "writes.simc": "mage=A\nlevel=80 save=x.simc\n",
+    "includes_it.simc": "mage=A\nwrites.simc\n",
+    "loops.simc": "mage=A\nloops.simc\n",
+    "lacks.simc": "mage=A\ninput=apls/none.simc\n",
+    "undefined.simc": "mage=A\nlevel=$(none)\n",
+}
+WRITES = "line 2, save=x.simc: it makes the simulator do something other than simulate."
+FAILURES = {
+    "broken.simc": "Option 'max_time' with value 'abc'",
+    "huge.simc": "it has 2,147,483,648 bytes; the limit is 2,097,152",
+    "linked.simc": "it is a symbolic link, and links are not followed",
+    "pipe.simc": "it is not a regular file",
+    "two\\nlines.simc": "its name has control characters",
+    "writes.simc": f"writes.simc, {WRITES}",
+    "includes_it.simc": f"writes.simc, {WRITES}",
+    "loops.simc": "loops.simc, line 2, loops.simc: the file includes itself: loops.simc → loops.simc.",
+    "lacks.simc": "lacks.simc, line 2, apls/none.simc: the build has no such file",
+    "undefined.simc": "undefined.simc, line 2, level=$(none): Missing template variable: 'none'",
+}
+REFUSED = {"writes.simc", "includes_it.simc", "loops.simc", "lacks.simc", "undefined.simc"}
+ALONE = {"fury_warrior.simc", "deep/nested.simc", "profiles/mage.simc", "raid.simc", "uses_template.simc"}
+
+
 @pytest.fixture(scope="module")
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of bundled profiles, good and bad."""
-    folder = tmp_path_factory.mktemp("bundled") / "profiles"
-    (folder / "deep").mkdir(parents=True)
+    """A folder of bundled files, good and bad."""
+    folder = write(tmp_path_factory.mktemp("bundled") / "profiles", BUNDLED)
     shutil.copy(MINISIM_PROFILES / "fury_warrior.simc", folder)
-    (folder / "deep" / "nested.simc").write_text('mage="Nested"\nlevel=80\n')
-    (folder / "empty.simc").write_text("# nothing\n")
-    (folder / "broken.simc").write_text("mage=A\nmax_time=abc\n")
-    (folder / "writes.simc").write_text("mage=A\nsave=x.simc\n")
+    (folder / "linked.simc").symlink_to("/etc/passwd")
+    os.mkfifo(folder / "pipe.simc")
+    (folder / "two\nlines.simc").touch()
+    with (folder / "huge.simc").open("wb") as file:
+        file.truncate(2 << 30)
     return folder
 
 
 @pytest.fixture(scope="module")
 def checked(bundled: Path) -> dict[str, Any]:
-    """What became of each bundled profile under the built-in simulator."""
-    paths = registration.readable_paths(MINISIM, MINISIM_READS, bundled)
-    build = Build(executable=str(MINISIM), readable_paths=paths, profiles_path=str(bundled))
+    """What became of each bundled file under the built-in simulator."""
+    build = Build(executable=str(MINISIM), readable_paths=registration.readable_paths(MINISIM, MINISIM_READS))
     return registration.check_profiles(build, bundled)
 
 
 @pytest.fixture
 def with_profiles(bundled: Path, checked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Build:
-    """The built-in simulator, registered with these profiles; they ran once for all tests."""
-    monkeypatch.setattr(registration, "check_profiles", lambda *_: checked)
+    """The built-in simulator, registered with these files; they were checked once for all tests."""
+    monkeypatch.setattr(registration, "check_profiles", lambda *_, **__: checked)
     return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS, profiles=bundled)
 
 
-def test_bundled_profiles_that_do_not_simulate_are_left_out(with_profiles: Build) -> None:
-    assert with_profiles.ci is not None
-    assert {failure["name"] for failure in with_profiles.ci["failures"]} == {
-        "empty.simc",
-        "broken.simc",
-        "writes.simc",
+def test_the_manifest_lists_what_simulates_alone(with_profiles: Build) -> None:
+    assert set(with_profiles.profiles) == ALONE
+
+
+def test_every_harmless_file_can_be_included(with_profiles: Build) -> None:
+    assert set(with_profiles.includable) == {*BUNDLED, "fury_warrior.simc"} - REFUSED
+
+
+def test_each_failure_has_its_reason(with_profiles: Build) -> None:
+    ci = with_profiles.ci
+    assert ci is not None
+    reasons = {failed["name"]: failed["reason"] for failed in ci["failures"]}
+    assert set(reasons) == set(FAILURES)
+    assert all(FAILURES[name] in reason for name, reason in reasons.items())
+    assert ci["total"] == len(ALONE) + len(FAILURES)
+    assert datetime.fromisoformat(ci["checked_at"]).tzinfo is not None
+
+
+STUBBORN = f"""
+if 'display_build=2' in sys.argv: print({VERSION!r}); sys.exit(0)
+text = open('profile.simc').read()
+if 'slow' in text: time.sleep(2)
+if 'sleepy' in text: time.sleep(60)
+if 'silent' in text: sys.exit(0)
+if 'crash' in text: os.kill(os.getpid(), signal.SIGSEGV)
+if 'angry' in text: sys.stderr.write("Error: no such race\\n"); sys.exit(1)
+{LEAVE_REPORT}
+"""
+
+
+def test_a_simulators_failures_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration, "PROFILE_SECONDS", 5)
+    build = make_stand_in(tmp_path, STUBBORN)
+    names = ("sleepy", "silent", "crash", "angry", "good")
+    folder = write(tmp_path / "bundle", {f"{name}.simc": f"mage={name}\n" for name in names})
+    found = registration.check_profiles(build, folder)
+    assert found["profiles"] == ["good.simc"]
+    assert len(found["includable"]) == 5
+    assert {failed["name"]: failed["reason"] for failed in found["ci"]["failures"]} == {
+        "angry.simc": "no such race",
+        "crash.simc": "The simulator crashed (SIGSEGV).",
+        "silent.simc": "The simulator ended without a readable report.",
+        "sleepy.simc": "The simulator did not end within 5 s.",
     }
-    assert set(with_profiles.profiles) == {"fury_warrior.simc", "deep/nested.simc"}
+
+
+def test_files_are_checked_in_parallel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(4))
+    build = make_stand_in(tmp_path, f"time.sleep(4)\n{LEAVE_REPORT}")
+    folder = write(tmp_path / "bundle", {f"{number}.simc": "mage=A\n" for number in range(4)})
+    started = time.monotonic()
+    assert len(registration.check_profiles(build, folder)["profiles"]) == 4
+    assert time.monotonic() - started < 12
+
+
+def test_thousands_of_fragments_are_checked(tmp_path: Path) -> None:
+    folder = write(tmp_path, {f"{number % 50}/{number}.simc": "max_time=100\n" for number in range(3_000)})
+    counts: list[tuple[int, int]] = []
+    found = registration.check_profiles(Build(), folder, on_progress=lambda *count: counts.append(count))
+    assert (len(found["includable"]), found["profiles"], found["ci"]["total"]) == (3_000, [], 0)
+    assert counts[-1] == (3_000, 3_000)
+
+
+def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle, "MAX_FILES", 2)
+    simc = script(tmp_path / "simc", f"echo '{VERSION}'")
+    write(tmp_path / "bundle", {f"{number}.simc": "" for number in range(3)})
+    with pytest.raises(CommandError, match="more than 2 files"):
+        registerbuild(simc, "--profiles", str(tmp_path / "bundle"))
+    assert not Build.objects.exists()
+
+
+@pytest.fixture
+def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """What the command prints of a simulator with a bundle."""
+    monkeypatch.setattr(registration, "PROGRESS_SECONDS", 0.5)
+    build = make_stand_in(tmp_path, STUBBORN)
+    monkeypatch.setattr(registration, "readable_paths", lambda *_: build.readable_paths)
+    Build.objects.all().delete()
+    files = {"slow.simc": "mage=slow\n", "angry.simc": "mage=angry\n", "writes.simc": "html=x\n", "apl.simc": ""}
+    folder = write(tmp_path / "bundle", files)
+    return registerbuild(Path(build.executable), "--profiles", str(folder), "--branch", "elsewhere")
+
+
+def test_the_command_shows_its_progress(registered: tuple[str, str]) -> None:
+    lines = registered[1].splitlines()
+    assert lines.index("3 of 4 bundled files checked") < lines.index("4 of 4 bundled files checked")
+
+
+def test_the_command_says_what_was_left_out_and_why(registered: tuple[str, str]) -> None:
+    assert "can only be included: angry.simc: no such race\n" in registered[1]
+    assert "left out: writes.simc: writes.simc, line 1, html=x: it writes a file.\n" in registered[1]
+    assert "3 bundled files can be included; 1 of them simulate alone." in registered[1]
+
+
+def test_the_command_warns_of_a_branch_that_no_job_has(registered: tuple[str, str]) -> None:
+    warning = "Warning: no job can run on this build, because GIT_BRANCHES (midnight) lacks elsewhere."
+    assert registered[1].startswith(warning)
+
+
+def test_the_command_says_how_to_reach_a_local_stack(registered: tuple[str, str]) -> None:
+    assert "set -a; . DIR/stack.env; set +a" in registered[1]
+
+
+@pytest.fixture(scope="module")
+def old_checks() -> Any:
+    """The migration that rewrites checks."""
+    return importlib.import_module("jobs.migrations.0014_includable_files")
+
+
+def test_old_checks_are_rewritten_and_back(old_checks: Any) -> None:
+    old = {"status": "failed", "failed": ["x.simc"]}
+    build = BuildFactory.create(ci=old, profiles=["a.simc"], created_at=datetime(2026, 11, 1, tzinfo=UTC))
+    unchecked = BuildFactory.create()
+    old_checks.count_checks(apps, None)
+    build.refresh_from_db()
+    assert build.ci == {
+        "total": 2,
+        "failures": [{"name": "x.simc", "reason": old_checks.REASON}],
+        "checked_at": "2026-11-01T00:00:00Z",
+    }
+    old_checks.name_failures(apps, None)
+    build.refresh_from_db()
+    unchecked.refresh_from_db()
+    assert (build.ci, unchecked.ci) == (old, None)
 
 
 @pytest.mark.parametrize(

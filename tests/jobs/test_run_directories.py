@@ -19,7 +19,6 @@ from jobs import run_directories, runner
 from jobs.credentials import GameCredentials
 from jobs.run_directories import private_directory, remove_leftovers, runs
 from jobs.simulator import command
-from tests.factories import BuildFactory
 from tests.localstack.conftest import eventually
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -285,7 +284,7 @@ def test_a_run_that_ended_badly_leaves_nothing() -> None:
 def test_a_worker_of_any_kind_removes_credentials_left_behind(start: Start, kind: str) -> None:
     with private_directory() as directory:
         credentials = GameCredentials(client_id="id", client_secret="secret")
-        runner.prepare(directory, "", build=BuildFactory.build(profiles_path=""), credentials=credentials)
+        runner.prepare(directory, "", credentials=credentials)
         shutil.copytree(directory.root, runs() / "killed" / "run-x")
     assert len(list(runs().rglob(command.CREDENTIALS_NAME))) == 1
     options = ["--queues", "nobody", "--hostname", f"{kind}@here", "--pool", "threads", "--loglevel", "error"]

@@ -5,14 +5,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
 from django.utils import timezone
 
 from jobs import registration
+from jobs.models import Build
+
+OTHER_STACK = (
+    "To register it with a stack started with `make run` or `manage.py local --data DIR` instead, first load that "
+    "stack's settings: set -a; . DIR/stack.env; set +a (`make run`: DIR is .local)."
+)
 
 
 class Command(BaseCommand):
-    help = "Probes a simulator executable and records it as a build that jobs may run on."
+    help = f"Probes a simulator executable and records it as a build that jobs may run on. {OTHER_STACK}"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("executable", type=Path)
@@ -25,6 +33,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, executable: Path, profiles: Path | None, **options: Any) -> None:
         if profiles is not None and not profiles.is_dir():
             raise CommandError(f"{profiles} is not a folder.")
+        self.warn_of_branch(options["branch"])
         origin = registration.Origin(
             git_branch=options["branch"],
             commit=options["commit"],
@@ -32,12 +41,36 @@ class Command(BaseCommand):
             created_at=options["created_at"] or timezone.now(),
         )
         try:
-            build = registration.register(executable, origin, profiles=profiles)
+            build = registration.register(executable, origin, profiles=profiles, on_progress=self.show_progress)
         except registration.UnusableBuild as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"{build.pk} {build.simc_version} ({build}), {len(build.profiles)} bundled profiles")
-        for failure in (build.ci or {}).get("failures", []):
-            self.stderr.write(f"left out, because it does not simulate: {failure['name']}")
+        self.show_checks(build)
+        self.tell(f"Registered in the database {connection.settings_dict['NAME']}. {OTHER_STACK}")
+
+    def warn_of_branch(self, branch: str) -> None:
+        """Warn when no job can ask for a branch."""
+        if branch not in settings.GIT_BRANCHES:
+            served = ", ".join(settings.GIT_BRANCHES)
+            self.tell(f"Warning: no job can run on this build, because GIT_BRANCHES ({served}) lacks {branch}.")
+
+    def show_progress(self, done: int, total: int) -> None:
+        self.tell(f"{done:,} of {total:,} bundled files checked")
+
+    def show_checks(self, build: Build) -> None:
+        """Show how many bundled files can be included, and why others are not in the manifest."""
+        if build.ci is None:
+            return
+        for failed in build.ci["failures"]:
+            use = "can only be included" if failed["name"] in build.includable else "left out"
+            self.tell(f"{use}: {failed['name']}: {failed['reason']}")
+        alone = len(build.profiles)
+        self.tell(f"{len(build.includable):,} bundled files can be included; {alone:,} of them simulate alone.")
+
+    def tell(self, line: str) -> None:
+        """Print a line at once, also where the output is not a terminal."""
+        self.stderr.write(line, str)
+        self.stderr.flush()
 
 
 def aware_time(text: str) -> datetime:

@@ -12,6 +12,7 @@ from jobs.models import Job
 from tests.conftest import Api
 from tests.factories import PROFILE, BuildFactory
 
+CHECKS = {"total": 1, "failures": [], "checked_at": "2026-11-01T00:00:00Z"}
 BLOCKED_KEYS = {"blocked", "blockedCount", "blockedTruncated"}
 
 
@@ -149,11 +150,7 @@ def test_a_pin_is_a_uuid(api: Api, build_id: Any) -> None:
 
 def test_the_builds_that_channels_mean(api: Api) -> None:
     old = BuildFactory.create(created_at=timezone.now() - timedelta(days=40), wow_version="11.2.0.63003")
-    new = BuildFactory.create(
-        profiles_path="/p",
-        profiles=["A.simc"],
-        ci={"total": 1, "failures": [], "checked_at": "2026-11-20T04:02:00.000Z"},
-    )
+    new = BuildFactory.create(profiles_path="/p", profiles=["A.simc"], ci=CHECKS)
     body = api.get("builds").json()
     assert {listed["channel"]: listed["id"] for listed in body["builds"]} == {
         "latest": str(new.pk),
@@ -166,11 +163,13 @@ def test_the_builds_that_channels_mean(api: Api) -> None:
 
 
 def test_one_build(api: Api) -> None:
-    build = BuildFactory.create(wow_version="11.2.0.63003", profiles_path="/p", profiles=["A.simc"])
+    build = BuildFactory.create(
+        wow_version="11.2.0.63003", profiles_path="/p", profiles=["A.simc"], includable=["A.simc", "apls/a.simc"]
+    )
     body = api.get(f"builds/{build.pk}").json()
     assert "channel" not in body
     assert body["gameData"] is None
-    assert body["profiles"] == {"manifest": ["A.simc"]}
+    assert body["profiles"] == {"manifest": ["A.simc"], "includable": ["A.simc", "apls/a.simc"]}
 
 
 @pytest.mark.parametrize("build_id", ["x", "497f20e4-272e-4973-ac85-62e1afe6d9bb", "0" * 500])

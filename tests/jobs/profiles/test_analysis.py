@@ -34,7 +34,9 @@ class Bundled(Container[str]):
         return False
 
 
-BUNDLED = Rules(bundled=frozenset({"mage.simc"}), has_credentials=True)
+BUNDLED = Rules(
+    bundled=frozenset({"mage.simc", "apl.simc"}), profiles=frozenset({"mage.simc"}), has_credentials=True
+)
 
 
 def analysed(text: str) -> Analysis:
@@ -60,6 +62,7 @@ def clamps(text: str) -> list[tuple[str, int, object, float, str | None]]:
         ("armory=eu,somewhere,a,b,c,spec=frost,cache=1", 3, 0, 2),
         ("armory=eu", 1, 0, 0),
         ("mage.simc\ninput=mage.simc mage=a", 1, 0, 2),
+        ("mage=a apl.simc input=apl.simc", 1, 0, 0),
         ('name="x" mage=a', 0, 0, 0),
         ("# mage=a", 0, 0, 0),
     ],

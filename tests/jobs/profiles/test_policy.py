@@ -1,6 +1,7 @@
 """No spelling the simulator understands gets a harmful directive past the policy, and harmless text passes."""
 
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -88,11 +89,11 @@ SPELLINGS = [
 ]
 
 
-def judged(text: str, **rules: bool) -> list[Setting | Refusal]:
+def judged(text: str, **rules: Any) -> list[Setting | Refusal]:
     return list(Rules(bundled=BUNDLED, **rules).judge(tokens(text)))
 
 
-def refused(text: str, **rules: bool) -> list[Refusal]:
+def refused(text: str, **rules: Any) -> list[Refusal]:
     return [found for found in judged(text, **rules) if isinstance(found, Refusal)]
 
 

@@ -1,0 +1,170 @@
+"""The files that come with a build: which ones can be included, under which names, and their text.
+
+Whoever made the bundle is not trusted: links are never followed, and no file is read beyond its limit.
+"""
+
+import os
+import stat
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from jobs.profiles.grammar import decode
+
+SUFFIX = ".simc"
+MAX_FILE_BYTES = 2 << 20
+MAX_FILES = 5_000
+# A profile could not spell them: quotes are deleted, and a dollar sign may begin a template.
+UNWRITABLE = frozenset('"$')
+
+LINK = "it is a symbolic link, and links are not followed"
+NOT_REGULAR = "it is not a regular file"
+NOT_TEXT = "it is not a text file"
+BAD_NAME = "its name has control characters, quotes, dollar signs or bytes that are not UTF-8"
+
+
+class UnusableFile(Exception):
+    """A bundled file that cannot be read; the message says why."""
+
+
+class TooManyFiles(Exception):
+    """A folder with more than `MAX_FILES` bundled files."""
+
+
+class UnknownInclude(Exception):
+    """A name that stands for no bundled file, or for several; the message says which."""
+
+
+class Bundle:
+    """Bundled files that can be included, by their path below a folder or by their file name."""
+
+    def __init__(self, folder: Path, paths: Iterable[str]) -> None:
+        self.folder = folder
+        self.paths = frozenset(paths)
+        self._by_file_name = by_file_name(self.paths)
+
+    def find(self, name: str) -> str:
+        """Return the path that a name stands for. Raises UnknownInclude.
+
+        Files of a bundle may also give a part of the path, or begin it with the bundle's folder: the simulator
+        searches several folders (simulator-cli, 1.5).
+        """
+        below = name.removeprefix("./")
+        for path in (name, below, below.removeprefix("profiles/"), below.removeprefix(f"{self.folder.name}/")):
+            if path in self.paths:
+                return path
+        found = [path for path in self._by_file_name[below.rpartition("/")[2]] if f"/{path}".endswith(f"/{below}")]
+        if not found:
+            raise UnknownInclude("the build has no such file that can be included")
+        if len(found) > 1:
+            raise UnknownInclude(f"several files have this name; include one by its path: {', '.join(found[:5])}")
+        return found[0]
+
+    def read(self, path: str) -> str:
+        """Return the text of a file. Raises UnusableFile."""
+        return read(self.folder, path)
+
+
+def by_file_name(paths: Iterable[str]) -> defaultdict[str, list[str]]:
+    """Return sorted paths by their file names."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sorted(paths):
+        found[path.rpartition("/")[2]].append(path)
+    return found
+
+
+def names(paths: Iterable[str]) -> Iterator[str]:
+    """Yield all names under which a profile can include files: their paths, and file names that only one has."""
+    for name, found in by_file_name(paths).items():
+        yield from found
+        if len(found) == 1:
+            yield name
+
+
+def scan(folder: Path) -> tuple[list[str], dict[str, str]]:
+    """Return the sorted paths of a folder's files that can be read, and why others cannot. Raises TooManyFiles."""
+    usable: list[str] = []
+    unusable: dict[str, str] = {}
+    for number, path in enumerate(entries(folder, unusable), start=1):
+        if number > MAX_FILES:
+            raise TooManyFiles(f"{folder} has more than {MAX_FILES:,} files that end in {SUFFIX}.")
+        reason = obstacle(folder, path)
+        if reason:
+            unusable[shown(path)] = reason
+        else:
+            usable.append(path)
+    return sorted(usable), unusable
+
+
+def entries(folder: Path, unusable: dict[str, str]) -> Iterator[str]:
+    """Yield the paths of a folder's bundled files; folders that are not entered are put into `unusable`."""
+
+    def note(error: OSError) -> None:
+        unusable[shown(os.path.relpath(error.filename, folder))] = f"it cannot be read: {error.strerror}"
+
+    for parent, folders, files in os.walk(folder, onerror=note):
+        within = Path(parent)
+        for name in folders:
+            if (within / name).is_symlink():
+                unusable[shown(str((within / name).relative_to(folder)))] = LINK
+        yield from (str((within / name).relative_to(folder)) for name in files if name.endswith(SUFFIX))
+
+
+def obstacle(folder: Path, path: str) -> str | None:
+    """Return why a file cannot be included, None if it can. The file is not opened."""
+    if not path.isprintable() or not UNWRITABLE.isdisjoint(path):
+        return BAD_NAME
+    try:
+        return complaint(os.lstat(folder / path))
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+
+
+def complaint(found: os.stat_result) -> str | None:
+    """Return what is wrong with a file's type or size."""
+    if stat.S_ISLNK(found.st_mode):
+        return LINK
+    if not stat.S_ISREG(found.st_mode):
+        return NOT_REGULAR
+    if found.st_size > MAX_FILE_BYTES:
+        return f"it has {found.st_size:,} bytes; the limit is {MAX_FILE_BYTES:,}"
+    return None
+
+
+def read(folder: Path, path: str) -> str:
+    """Return the text of a file below a folder. Raises UnusableFile."""
+    try:
+        with open_below(folder, path) as file:
+            wrong = complaint(os.fstat(file.fileno()))
+            if wrong:
+                raise UnusableFile(wrong)
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UnusableFile(f"it cannot be read: {error.strerror}") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise UnusableFile(f"it has more than {MAX_FILE_BYTES:,} bytes")
+    if b"\0" in data:
+        raise UnusableFile(NOT_TEXT)
+    return decode(data)
+
+
+def open_below(folder: Path, path: str) -> BinaryIO:
+    """Open a file below a folder without following a link. Raises OSError."""
+    *parents, name = PurePosixPath(path).parts
+    parent = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in parents:
+            child = os.open(part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+            os.close(parent)
+            parent = child
+        # Opening a FIFO would wait for its writer.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.fdopen(os.open(name, flags, dir_fd=parent), "rb")
+    finally:
+        os.close(parent)
+
+
+def shown(name: str) -> str:
+    """Return a name in printable characters, others escaped."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in name)

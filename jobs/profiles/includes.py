@@ -1,0 +1,227 @@
+"""A profile and the bundled files that it includes, as one text: what is judged is what runs.
+
+The simulator reads included files in place of their names (simulator-cli, 1.6), so the tokens of the text made here
+are those that it would read. Nothing here judges them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from jobs.profiles.analysis import MAX_OPTIONS
+from jobs.profiles.bundle import Bundle, UnknownInclude, UnusableFile
+from jobs.profiles.grammar import Option, TemplateError, Templates, Token, profileset_name, tokens, words
+from jobs.profiles.policy import TEMPLATED, could_become_another
+from jobs.profiles.selection import written
+
+MAX_DEPTH = 20
+MAX_INCLUDES = 2_000
+# Both of what is read from included files and of the text that is made.
+MAX_CHARACTERS = 16 << 20
+BASE_NAME = "current_base_name"
+FIRST_LINE = "# The profile with the files that it includes"
+SHOWN_CHARACTERS = 200
+
+
+class BadInclude(Exception):
+    """An include that cannot be resolved. The message says where it is and what is wrong."""
+
+
+class MissingFile(BadInclude):
+    """A bundled file that is no longer what it was when its build was registered."""
+
+
+class Place(NamedTuple):
+    """A line of a bundled file, or of the profile itself."""
+
+    file: str | None
+    line: int
+
+    def __str__(self) -> str:
+        return f"Line {self.line}" if self.file is None else f"{self.file}, line {self.line}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flat:
+    """One text, the places its lines come from, and the paths of the files in it."""
+
+    text: str
+    places: list[Place]
+    files: frozenset[str]
+
+    def place(self, line: int) -> Place:
+        """Return where a line of the text, counted from 1, comes from."""
+        return self.places[line - 1]
+
+
+@dataclass(kw_only=True)
+class _Scope:
+    """What the tokens of one parse share: template variables, and the profileset that takes the options."""
+
+    profileset: str | None = None
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.templates = Templates(self.variables)
+
+
+def has_includes(text: str) -> bool:
+    """Tell whether a text names files to include; most do not, and this is ten times faster than `flatten`."""
+    return any(names_file(word) for _, word in words(text))
+
+
+def names_file(word: str) -> bool:
+    """Tell whether a token includes a file, or a profileset's value does."""
+    name, equals, value = word.partition("=")
+    if name.startswith("profileset.") and value:
+        name, equals, _ = value.partition("=")
+    return not equals or name == "input"
+
+
+def flatten(text: str, *, bundle: Bundle, path: str | None = None) -> Flat:
+    """Return a text with the files that it includes in their places; `path` is its own if it is a bundled file.
+
+    Raises BadInclude for names that cannot be resolved, cycles, and texts that grow beyond the limits.
+    """
+    flattener = _Flattener(bundle)
+    flattener.take(text, trail=(path,), scope=_Scope())
+    return flattener.result()
+
+
+class _Flattener:
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+        self.lines = [FIRST_LINE]
+        self.places = [Place(None, 0)]
+        self.texts: dict[str, str] = {}
+        self.options = self.includes = self.characters = 0
+
+    def result(self) -> Flat:
+        return Flat(text="\n".join([*self.lines, ""]), places=self.places, files=frozenset(self.texts))
+
+    def take(self, text: str, *, trail: tuple[str | None, ...], scope: _Scope) -> None:
+        """Take the tokens of a file, the last one of a `trail` of files that include each other."""
+        for token in tokens(text):
+            place = Place(trail[-1], token.line)
+            try:
+                option = expanded(token, scope)
+            except TemplateError:
+                # The policy refuses it as it is written.
+                self._add(token.text, place, scope)
+                continue
+            if option is not None:
+                self._take_option(token, option, place, trail=trail, scope=scope)
+            elif scope.profileset is None:
+                self._add(token.text, place, scope)
+
+    def _take_option(
+        self, token: Token, option: Option, place: Place, *, trail: tuple[str | None, ...], scope: _Scope
+    ) -> None:
+        name, key = included(option, scope)
+        if name is None:
+            # A profileset has variables of its own, which nothing in the text made here defines.
+            self._add(token.text if scope.profileset is None else as_text(option), place, scope)
+        elif key is None:
+            self._include(name, option, place, trail=trail, scope=scope)
+        else:
+            self._include_into(key, name, option, place, trail=trail)
+
+    def _include_into(
+        self, key: str, name: str, option: Option, place: Place, *, trail: tuple[str | None, ...]
+    ) -> None:
+        """Include a file into a profileset, which reads its values as a parse of their own (simulator-cli, 1.8)."""
+        self._add(f"{option.name}=", place, _Scope())
+        nested = Option(option.line, "input" if "=" in option.value else None, name)
+        self._include(name, nested, place, trail=trail, scope=_Scope(profileset=f"profileset.{key}+"))
+
+    def _include(
+        self, name: str, option: Option, place: Place, *, trail: tuple[str | None, ...], scope: _Scope
+    ) -> None:
+        path, text = self._find(name, place, trail=trail)
+        outer = scope.variables.get(BASE_NAME)
+        if option.name == "input":
+            self._set_base_name(path.rpartition("/")[2].partition(".")[0], place, scope)
+        self.take(text, trail=(*trail, path), scope=scope)
+        if option.name == "input" and outer is not None:
+            self._set_base_name(outer, place, scope)
+
+    def _find(self, name: str, place: Place, *, trail: tuple[str | None, ...]) -> tuple[str, str]:
+        """Return the path and text of a file to include. Raises BadInclude."""
+        where = f"{place}, {name[:SHOWN_CHARACTERS]}"
+        try:
+            path = self.bundle.find(name)
+            if path in trail:
+                raise BadInclude(f"{where}: the file includes itself: {cycle(trail, path)}.")
+            if path not in self.texts:
+                self.texts[path] = self.bundle.read(path)
+        except UnknownInclude as error:
+            raise BadInclude(f"{where}: {error}.") from error
+        except UnusableFile as error:
+            raise MissingFile(f"{where}: {error}.") from error
+        self._count(self.texts[path], deeper=len(trail) > MAX_DEPTH, where=where)
+        return path, self.texts[path]
+
+    def _count(self, text: str, *, deeper: bool, where: str) -> None:
+        self.includes += 1
+        self.characters += len(text)
+        if deeper:
+            raise BadInclude(f"{where}: files include each other more than {MAX_DEPTH} levels deep.")
+        if self.includes > MAX_INCLUDES:
+            raise BadInclude(f"{where}: the profile includes more than {MAX_INCLUDES:,} files.")
+        self._require_room(where)
+
+    def _set_base_name(self, value: str, place: Place, scope: _Scope) -> None:
+        """Define what the simulator would while it reads a file (simulator-cli, 1.4)."""
+        scope.variables[BASE_NAME] = value
+        if scope.profileset is None:
+            self._add(f"$({BASE_NAME})={value}", place, scope)
+
+    def _add(self, text: str, place: Place, scope: _Scope) -> None:
+        """Add a token to the text. Raises BadInclude."""
+        line = written(text if scope.profileset is None else f"{scope.profileset}={text}")
+        self.lines.append(line)
+        self.places.append(place)
+        self.characters += len(line)
+        if len(self.lines) > MAX_OPTIONS + 1:
+            raise BadInclude(f"{place}: with its included files, the profile has over {MAX_OPTIONS:,} options.")
+        self._require_room(str(place))
+
+    def _require_room(self, where: str) -> None:
+        if self.characters > MAX_CHARACTERS:
+            raise BadInclude(
+                f"{where}: with its included files, the profile is over {MAX_CHARACTERS:,} characters."
+            )
+
+
+def expanded(token: Token, scope: _Scope) -> Option | None:
+    """Return a token with its templates expanded, None for a definition. Raises TemplateError if it is refused."""
+    if "$" not in token.text:
+        return Option(token.line, token.name, token.text if token.value is None else token.value)
+    if could_become_another(token):
+        raise TemplateError(TEMPLATED, token.line)
+    return scope.templates.expand(token)
+
+
+def included(option: Option, scope: _Scope) -> tuple[str | None, str | None]:
+    """Return the name of the file that an option includes, and the profileset that it goes into; None for none."""
+    name, value = option.name, option.value
+    if name is None or name == "input":
+        return value, None
+    key = profileset_name(name) if scope.profileset is None else None
+    if not key or not key[0] or not value:
+        return None, None
+    nested, equals, rest = value.partition("=")
+    if not equals:
+        return value, key[0]
+    return (rest, key[0]) if nested == "input" else (None, None)
+
+
+def cycle(trail: Iterable[str | None], path: str) -> str:
+    """Return the files that a cycle leads through, in words."""
+    files = [file for file in trail if file is not None]
+    return " → ".join([*files[files.index(path) :], path])
+
+
+def as_text(option: Option) -> str:
+    """Return an option as a token."""
+    return option.value if option.name is None else f"{option.name}={option.value}"

@@ -1,0 +1,78 @@
+"""What a job runs on a build: its profile with the bundled files it includes, judged once more.
+
+At submission the build that will run is not known for certain, and included files are not read. So their
+directives, their numbers and the variants they bring are judged here, from the text that then runs.
+"""
+
+from pathlib import Path
+
+from jobs import vetting
+from jobs.lifecycle import Outcome
+from jobs.models import Build, Job, JobProfile, Status
+from jobs.profiles import bundle
+from jobs.profiles.analysis import Analysis, analyse, analyse_submitted
+from jobs.profiles.bundle import Bundle
+from jobs.profiles.includes import BadInclude, Flat, MissingFile, flatten, has_includes
+from jobs.profiles.policy import Rules
+
+
+class CannotRun(Exception):
+    """A job whose profile cannot be run on its build; `outcome` is how the job ends."""
+
+    def __init__(self, error_code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = Outcome(status=Status.FAILED, error_code=error_code, reason=reason)
+
+
+def read(job: Job, build: Build) -> tuple[str, Analysis]:
+    """Return the text that a job runs on a build, and what it would do. Raises CannotRun."""
+    text = JobProfile.objects.get(job=job).text
+    rules = Rules(has_credentials=job.has_credentials)
+    if not has_includes(text):
+        return text, analyse(text, rules=rules, bounds=vetting.bounds())
+    try:
+        flat = flatten(text, bundle=bundle_of(build))
+    except MissingFile as error:
+        reason = f"A file of the build {build} is gone or has changed. {error}"
+        raise CannotRun("build_unavailable", reason) from error
+    except BadInclude as error:
+        raise CannotRun("input_invalid", f"The profile cannot run on the build {build}. {error}") from error
+    analysis = analyse_submitted(flat.text, rules=rules, bounds=vetting.bounds())
+    require_harmless(flat, analysis)
+    require_variants(job, analysis)
+    return flat.text, analysis
+
+
+def bundle_of(build: Build) -> Bundle:
+    """Return a build's bundled files; of builds registered before there was a list of them, whatever is there."""
+    folder = Path(build.profiles_path)
+    if not build.profiles_path:
+        return Bundle(folder, [])
+    return Bundle(folder, build.includable or bundle.scan(folder)[0])
+
+
+def require_harmless(flat: Flat, analysis: Analysis) -> None:
+    """Raise CannotRun when included files ask for what the policy refuses, or when nothing would be simulated."""
+    wrong = objection(flat, analysis)
+    if wrong:
+        raise CannotRun("input_invalid", wrong)
+    if not analysis.has_actor:
+        raise CannotRun("input_invalid", f"With the files that it includes: {vetting.NOTHING_TO_SIMULATE}")
+
+
+def objection(flat: Flat, analysis: Analysis) -> str | None:
+    """Return why a text and what it includes must not run, None if it may."""
+    if analysis.excess:
+        return f"With its included files, the profile has {analysis.excess}."
+    if not analysis.refused:
+        return None
+    first = analysis.refusals[0]
+    return f"{flat.place(first.line)}, {vetting.shown(first.text)}: {first.reason}."
+
+
+def require_variants(job: Job, analysis: Analysis) -> None:
+    """Raise CannotRun when included files bring more variants than the account's plan allows."""
+    most = job.account.plan.max_variants
+    if analysis.variants > most:
+        found = f"With its included files, the profile has {analysis.variants:,} variants"
+        raise CannotRun("input_invalid", f"{found}; the plan allows {most:,}.")
