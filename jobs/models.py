@@ -7,6 +7,7 @@ from django.db.models import F, Q
 
 from billing.models import Account
 from clients.models import ApiKey, Client
+from jobs.fields import OrderedJSONField
 
 
 class Status(models.TextChoices):
@@ -104,7 +105,7 @@ class Job(models.Model):
     # Whether its end is told to the client's webhook.
     wants_webhook = models.BooleanField(default=False)
     json_version = models.PositiveSmallIntegerField(default=2)
-    metadata = models.JSONField(default=dict)
+    metadata = OrderedJSONField(default=dict)
 
     # What it may use: frozen at submission, so that a changed plan changes no accepted job
     max_credits = models.PositiveBigIntegerField(null=True)

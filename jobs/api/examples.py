@@ -178,6 +178,7 @@ CANCELLATION: shapes.Cancellation = {
     "id": JOB_ID,
     "status": "cancel_requested",
     "cancelRequestedAt": "2026-11-20T08:10:05.000Z",
+    "metadata": METADATA,
 }
 ARTIFACT_URL: shapes.ArtifactUrl = {"url": FILE["url"]}
 BUILD: shapes.Build = {

@@ -347,6 +347,7 @@ class Cancelled(TypedDict):
     success: Literal[True]
     id: Id
     status: Literal["cancelled"]
+    metadata: Metadata
 
 
 class CancelRequested(TypedDict):
@@ -356,6 +357,7 @@ class CancelRequested(TypedDict):
     id: Id
     status: Literal["cancel_requested"]
     cancelRequestedAt: Time
+    metadata: Metadata
 
 
 Cancellation = Cancelled | CancelRequested
