@@ -4,7 +4,7 @@ import re
 from contextlib import suppress
 from typing import Any, cast
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -22,7 +22,6 @@ from simservice.api.errors import DATABASE_AWAY, ResultNotReady, ResultUnavailab
 from simservice.api.operations import documented
 from simservice.api.pagination import make_cursor, read_cursor, read_limit
 from simservice.api.parsers import PlainTextParser, StrictJSONParser
-from simservice.body_limit import is_chunked
 
 IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}\Z")
 
@@ -52,14 +51,6 @@ class JobList(JobsEndpoint):
 
     submission_methods = ("POST",)
     parser_classes = [StrictJSONParser, PlainTextParser]
-
-    def get_parser_context(self, http_request: HttpRequest) -> dict[str, Any]:
-        return super().get_parser_context(http_request) | {"received": self.count_received}
-
-    def count_received(self, length: int) -> None:
-        """Count a body that came without its length, now that it has been read. Raises RateLimitExceeded."""
-        if is_chunked(self.request.META):
-            rate_limits.spend_bytes(self.caller().account, length)
 
     @documented(operations.SUBMIT_JOB)
     def post(self, request: Request) -> HttpResponse:
