@@ -153,7 +153,7 @@ class WebhookFields(StrictSerializer):
 class ReportVersionField(StrictChoiceField):
     """The version of the JSON report, as a string or as a number; a number to the rest of the code."""
 
-    def to_internal_value(self, data: Any) -> int:
+    def to_internal_value(self, data: Any) -> Any:
         number = as_integer(data)
         return REPORT_VERSIONS[super().to_internal_value(data if number is None else str(number))]
 

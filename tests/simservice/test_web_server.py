@@ -4,9 +4,11 @@ import json
 import time
 
 import pytest
+from pytest_django import DjangoDbBlocker
 
 from simservice.body_limit import MAX_BODY_BYTES
 from simservice.webserver import refusal
+from tests.factories import make_account, make_key
 from tests.web_server import REQUEST_ID, Answer, WebServer, read_answer, request
 
 # One server serves all of them, so they run on one of the test processes.
@@ -284,6 +286,19 @@ def test_bodies_up_to_the_limit(
     else:
         answer = posted(web, bearer, body, JSON, with_length(body))
     assert (answer.status, answer.code()) == (status, code)
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunks"])
+def test_the_byte_limit_counts_all_that_was_sent(
+    web: WebServer, bearer: bytes, django_db_blocker: DjangoDbBlocker, *, chunked: bool
+) -> None:
+    body = bytes(3 << 20)  # over the limit of a text, so a part of it is never read
+    with django_db_blocker.unblock():
+        secret = make_key(make_account(submission_bytes_per_minute=5 << 20))[1]
+    key, text = f"Authorization: Bearer {secret}".encode(), b"Content-Type: text/plain"
+    sent = (chunks(body), text, CHUNKED) if chunked else (body, text, with_length(body))
+    codes = [posted(web, key, *sent).code() for _ in range(2)]
+    assert codes == ["request_too_large", "rate_limit_exceeded"]
 
 
 @pytest.mark.parametrize("framing", [CHUNKED, b"Content-Length: 9000000000000"], ids=["chunks", "length"])
