@@ -39,7 +39,7 @@ def test_every_answer_has_the_order_of_the_request(api: Api) -> None:
 @pytest.mark.django_db
 def test_pages_show_the_order_of_the_request(key: tuple[ApiKey, str]) -> None:
     member = make_member(key[0].client.account)
-    job = make_job(default_client(member.account), metadata={"zeta": "last-in-order", "alpha": "first-in-order"})
+    job = make_job(default_client(member.account), metadata={"zeta": "last-in-order", "beta": "first-in-order"})
     http = HttpClient()
     http.force_login(member.user)
     for path in ("jobs", f"jobs/{job.pk}", f"jobs/new?again={job.pk}"):
@@ -49,9 +49,9 @@ def test_pages_show_the_order_of_the_request(key: tuple[ApiKey, str]) -> None:
 
 @pytest.mark.django_db
 def test_the_admin_shows_the_order_of_the_request(admin_client: HttpClient) -> None:
-    job = make_job(metadata={"zeta": "é", "alpha": "2"})
+    job = make_job(metadata={"zeta": "é", "beta": "2"})
     page = admin_client.get(f"/admin/jobs/job/{job.pk}/change/").content.decode()
-    assert "{&quot;zeta&quot;: &quot;é&quot;, &quot;alpha&quot;: &quot;2&quot;}" in page
+    assert "{&quot;zeta&quot;: &quot;é&quot;, &quot;beta&quot;: &quot;2&quot;}" in page
 
 
 def column_type() -> str:
