@@ -5,9 +5,11 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from jobs.profiles.analysis import MAX_OPTIONS, MAX_QUOTES, MAX_TEMPLATES
+from simservice.api.parsers import MAX_WIDE_BYTES
+from simservice.body_limit import MAX_JSON_BYTES
 
 PROFILE_BYTES = 2 * 1024 * 1024
-JSON_BYTES = 13 * 1024 * 1024
+JSON_BYTES = MAX_JSON_BYTES
 HEAD, TAIL = '{"build":{"channel":"latest"},"profile":{"text":"', '"}}'
 ACTOR = "mage=A\n"
 Make = Callable[[], str]
@@ -80,6 +82,8 @@ def full(pattern: str, *, most: int = MAX_OPTIONS - 2) -> Make:
 # What costs a parser of JSON.
 VALUES: dict[str, Make] = {
     "spaces": lambda: " " * JSON_BYTES,
+    "quotes": lambda: '"' * JSON_BYTES,
+    "backslashes": lambda: "\\" * JSON_BYTES,
     "lists in lists": lambda: "[" * JSON_BYTES,
     "objects in objects": lambda: filled('{"a":', size=JSON_BYTES),
     "integers": array("1"),
@@ -105,6 +109,14 @@ VALUES: dict[str, Make] = {
 }
 STRINGS: dict[str, Make] = {
     "a long profile": text_of("a"),
+    "a long wide profile": lambda: filled("a", size=JSON_BYTES, head=f"{HEAD}\U0001f600", tail=TAIL),
+    "a wide profile below the limit of width": lambda: filled(
+        "a", size=MAX_WIDE_BYTES, head=f"{HEAD}\U0001f600", tail=TAIL
+    ),
+    "a wide profile of escapes": lambda: filled("\\u4e00", size=JSON_BYTES, head=f"{HEAD}\U0001f600", tail=TAIL),
+    "a wide profile of line feeds": lambda: filled("\\n", size=JSON_BYTES, head=f"{HEAD}\U0001f600", tail=TAIL),
+    "a wide key": lambda: filled("a", size=MAX_WIDE_BYTES, head='{"build":{"\U0001f600', tail='":0}}'),
+    "wide spaces": lambda: filled(" ", size=JSON_BYTES, head='{"\U0001f600":0', tail="}"),
     "a profile of escaped letters": text_of("\\u0061"),
     "a profile of escaped quotes": text_of('\\"'),
     "a profile of escaped line feeds": text_of("\\n"),

@@ -4,11 +4,11 @@ from typing import Annotated, Protocol, TypedDict, cast
 
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from billing import ledger
 from billing.ledger import Balances, OpenGrant
 from billing.models import Account, GrantReason
+from simservice.api.endpoint import Endpoint
 from simservice.api.fields import iso_or_none
 from simservice.api.operations import Answer, Operation, documented
 from simservice.api.shapes import Count, Id, Time
@@ -63,11 +63,8 @@ GET_CREDITS = Operation(
 )
 
 
-class CreditsView(APIView):
+class CreditsView(Endpoint):
     """`GET /v1/{resource}/credits`"""
-
-    # The framework would name OPTIONS in `Allow`, which no endpoint answers.
-    http_method_names = ["get", "head"]
 
     @documented(GET_CREDITS)
     def get(self, request: Request) -> Response:

@@ -26,7 +26,6 @@ from simservice.api.addresses import client_address
 from simservice.api.errors import RateLimitExceeded
 from simservice.api.methods import View
 from simservice.api.middleware import RATE_LIMIT_HEADERS
-from simservice.body_limit import is_chunked
 from simservice.error_answers import error_answer
 from simservice.hints import ask
 from simservice.metrics import RATE_LIMITED
@@ -77,15 +76,14 @@ class RateLimits(BaseThrottle):
             return True
         if request.method in getattr(view, "submission_methods", ()):
             spend(request, submission_limit(caller.account))
-            if not is_chunked(request.META):
-                spend_bytes(caller.account, length_of(request))
+            spend_bytes(caller.account, length_of(request))
         else:
             spend(request, read_limit(caller))
         return True
 
 
 def length_of(request: HttpRequest | Request) -> int:
-    """Return the declared length of a request's body in bytes."""
+    """Return the length of a request's body in bytes: what was declared, or received in chunks."""
     return int(request.META.get("CONTENT_LENGTH") or 0)
 
 

@@ -24,7 +24,7 @@ from webhooks.addresses import Refused
 from webhooks.endpoints import NotPossible
 from webhooks.models import MAX_URL, Endpoint
 
-HOURS = ((0, "Not at all"), (1, "For an hour"), (24, "For a day"), (72, "For three days"), (168, "For a week"))
+HOURS = ((0, "None"), (1, "1 hour"), (24, "1 day"), (72, "3 days"), (168, "7 days"))
 FORM = "webhook"
 SENT_BEFORE = "That form was sent before, and did its work then; nothing more was done."
 
@@ -47,14 +47,14 @@ class EnableForm(UrlForm):
 
 
 class RotateForm(forms.Form):
-    """For how long the old secret goes on signing beside the new one."""
+    """How long the old secret signs beside the new one."""
 
     hours = forms.TypedChoiceField(
-        label="The old secret goes on signing too",
+        label="Overlap",
         choices=HOURS,
         coerce=int,
-        initial=endpoints.OVERLAP // timedelta(hours=1),
-        help_text="Until your receiver knows the new one; “not at all” is for a secret that others have seen.",
+        initial=0,
+        help_text="How long deliveries are also signed with the old secret. Choose “None” if others have seen it.",
     )
     form = forms.CharField(widget=forms.HiddenInput, required=False)
 

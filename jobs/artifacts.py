@@ -155,11 +155,14 @@ def discard(artifacts: list[Artifact]) -> None:
 
 @dataclass(frozen=True)
 class Opened:
-    """An artifact to be read once: a part of its content, or without a place the compressed file as it is."""
+    """An artifact to be read once: a part of its content, or without a place the compressed file as it is.
+
+    `size` is the number of bytes that will be read.
+    """
 
     stored: IO[bytes]
+    size: int
     place: seekable_gzip.Place | None = None
-    size: int = 0
 
     def chunks(self) -> Iterator[bytes]:
         """Yield all bytes, then close the file."""
@@ -178,7 +181,8 @@ def open_compressed(artifact: Artifact) -> Opened:
 
     Raises FileNotFoundError if the storage no longer has it, another OSError if the storage does not answer.
     """
-    return Opened(cast(IO[bytes], default_storage.open(artifact.storage_name)))
+    stored = default_storage.open(artifact.storage_name)
+    return Opened(cast(IO[bytes], stored), stored.size)
 
 
 def open_part(artifact: Artifact, *, start: int, stop: int) -> Opened:
@@ -193,4 +197,4 @@ def open_part(artifact: Artifact, *, start: int, stop: int) -> Opened:
             header = beginning.read(size)
     place = seekable_gzip.place_of(header, start=start, stop=stop)
     stored = storage.open_range(artifact.storage_name, place.start, place.stop)
-    return Opened(stored, place, stop - start)
+    return Opened(stored, stop - start, place)

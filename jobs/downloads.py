@@ -142,7 +142,7 @@ def send(request: HttpRequest, found: Artifact, part: Part | None) -> HttpRespon
         response: HttpResponseBase = HttpResponse(content_type=found.mime_type)
     else:
         response = StreamingHttpResponse(opened.chunks(), content_type=found.mime_type)
+    response["Content-Length"] = str(opened.size)
     if part is not None:
-        response["Content-Length"] = str(part.stop - part.start)
         response["Accept-Ranges"] = "bytes"
     return response

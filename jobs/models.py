@@ -7,6 +7,7 @@ from django.db.models import F, Q
 
 from billing.models import Account
 from clients.models import ApiKey, Client
+from jobs.fields import OrderedJSONField
 
 
 class Status(models.TextChoices):
@@ -131,7 +132,7 @@ class Job(models.Model):
     # Whether its end is told to the client's webhook.
     wants_webhook = models.BooleanField(default=False)
     json_version = models.PositiveSmallIntegerField(default=2)
-    metadata = models.JSONField(default=dict)
+    metadata = OrderedJSONField(default=dict)
     # The profile's first character, empty when the text names none, and how many others there are.
     character = models.CharField(max_length=CHARACTER_LENGTH, blank=True, default="")
     other_characters = models.PositiveIntegerField(default=0)

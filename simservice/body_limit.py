@@ -1,11 +1,12 @@
-"""How large a request may be: for the parsers, and for the web server, which reads it before Django is set up."""
+"""How large a request may be: for the parsers, and for the web server, which reads it before Django is set up.
 
-from collections.abc import Mapping
-from typing import Any
+A profile has at most 2 MB of UTF-8.
+"""
 
-MAX_BODY_BYTES = 3 * 1024 * 1024
+# JSON can write each byte of a profile as six characters, such as `\u0041`: 12.6 MB, and the rest.
+MAX_JSON_BYTES = 13 << 20
+MAX_TEXT_BYTES = (2 << 20) + (64 << 10)
+MAX_FORM_BYTES = 3 << 20
 
-
-def is_chunked(environ: Mapping[str, Any]) -> bool:
-    """Return whether a body comes without its length; the server has refused every other transfer coding."""
-    return "HTTP_TRANSFER_ENCODING" in environ
+# The largest of them: what the web server receives of any request.
+MAX_BODY_BYTES = MAX_JSON_BYTES

@@ -1,11 +1,12 @@
 """Django as a WSGI application that no request can break before its views see it."""
 
-from typing import Any
+import os
+from typing import IO, Any
 
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.http.response import HttpResponseBase
 
-from simservice.body_limit import MAX_BODY_BYTES, is_chunked
+from simservice.body_limit import MAX_BODY_BYTES
 
 
 class Request(WSGIRequest):
@@ -25,7 +26,16 @@ class Handler(WSGIHandler):
     request_class = Request
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> HttpResponseBase:
-        if is_chunked(environ) or int(environ.get("CONTENT_LENGTH") or 0) > MAX_BODY_BYTES:
-            # Django reads as much as this says; the stream itself ends where the body does.
+        # Django reads, and the rate limit counts, as much as this says.
+        if "HTTP_TRANSFER_ENCODING" in environ:
+            environ["CONTENT_LENGTH"] = str(size_of(environ["wsgi.input"]))
+        elif int(environ.get("CONTENT_LENGTH") or 0) > MAX_BODY_BYTES:
             environ["CONTENT_LENGTH"] = str(MAX_BODY_BYTES + 1)
         return super().__call__(environ, start_response)
+
+
+def size_of(body: IO[bytes]) -> int:
+    """Return the size of a chunked body, which the web server has received up to one byte over the limit."""
+    size = body.seek(0, os.SEEK_END)
+    body.seek(0)
+    return size

@@ -6,7 +6,7 @@ from typing import Any
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from simservice.body_limit import MAX_BODY_BYTES
+from simservice.body_limit import MAX_FORM_BYTES
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -256,7 +256,8 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["clients.authentication.KeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_THROTTLE_CLASSES": ["clients.rate_limits.RateLimits"],
-    "DEFAULT_PARSER_CLASSES": ["simservice.api.parsers.StrictJSONParser"],
+    # An endpoint that reads a body names the forms it takes.
+    "DEFAULT_PARSER_CLASSES": [],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "simservice.api.negotiation.JsonOnly",
     "DEFAULT_METADATA_CLASS": None,
@@ -277,8 +278,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "SORT_OPERATIONS": False,
 }
-# A form may be as long as a body of the API.
-DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_FORM_BYTES
 
 # Login (django-allauth): by email address, or by user name for operators
 AUTHENTICATION_BACKENDS = ["dashboard.backends.LoginBackend"]

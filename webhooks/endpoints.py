@@ -24,8 +24,7 @@ from webhooks.models import Endpoint
 
 PREFIX = "whsec_"
 SECRET_BYTES = 32
-# How long deliveries carry the old signature too, unless the owner says otherwise, and the longest.
-OVERLAP = timedelta(days=1)
+NO_OVERLAP = timedelta(0)
 LONGEST_OVERLAP = timedelta(days=7)
 # For looking up a name while somebody waits for a page.
 LOOKUP_SECONDS = 5.0
@@ -127,12 +126,12 @@ def disable(client: Client, *, by: Actor) -> None:
         switch_off(locked(client), because=Endpoint.Disabled.BY_OWNER, by=by)
 
 
-def rotate(client: Client, *, by: Actor, overlap: timedelta = OVERLAP) -> str:
-    """Give an endpoint a new secret and return it; until the overlap is over, the old one signs too.
+def rotate(client: Client, *, by: Actor, overlap: timedelta = NO_OVERLAP) -> str:
+    """Give an endpoint a new secret and return it. During the overlap, the old one signs too (contract, section 8).
 
     Raises NotPossible unless the endpoint is enabled and the overlap is between nothing and a week.
     """
-    if not timedelta(0) <= overlap <= LONGEST_OVERLAP:
+    if not NO_OVERLAP <= overlap <= LONGEST_OVERLAP:
         raise NotPossible(f"The overlap must be between 0 and {LONGEST_OVERLAP.days} days.")
     secret = new_secret()
     with transaction.atomic():

@@ -40,7 +40,7 @@ QUERY: dict[str, Any] = {
     "webhookEvents": ["job.terminal"],
     "artifactsHtml": True,
     "artifactsCsv": True,
-    "artifactsJsonVersion": 2,
+    "artifactsJsonVersion": "2",
 }
 SUBMISSION_SMALL: dict[str, Any] = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}}
 SUBMISSION_FULL: dict[str, Any] = {
@@ -49,7 +49,7 @@ SUBMISSION_FULL: dict[str, Any] = {
     "runtime": {"multiStage": False, VARIANT.cap_field: CAP[VARIANT.cap_field], "maxQueueSeconds": 600},
     "priority": "high",
     "metadata": METADATA,
-    "artifacts": {"html": True, "csv": True, "json": {"version": 2}},
+    "artifacts": {"html": True, "csv": True, "json": {"version": "2"}},
 }
 
 CEILING: shapes.Ceiling = {
@@ -187,6 +187,7 @@ CANCELLATION: shapes.Cancellation = {
     "id": JOB_ID,
     "status": "cancel_requested",
     "cancelRequestedAt": "2026-11-20T08:10:05.000Z",
+    "metadata": METADATA,
 }
 ARTIFACT_URL: shapes.ArtifactUrl = {"url": FILE["url"]}
 BUILD: shapes.Build = {

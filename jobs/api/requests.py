@@ -26,6 +26,7 @@ from simservice.api.fields import (
     StrictListField,
     StrictSerializer,
     StrictUUIDField,
+    as_integer,
     validated,
 )
 from simservice.api.parsers import is_plain_text
@@ -40,6 +41,7 @@ MAX_CREDENTIAL = 256
 MAX_EVENTS = 10
 # A text that PostgreSQL can keep, as the documentation says it.
 STORABLE = r"^[^\u0000]*$"
+REPORT_VERSIONS = {"2": 2, "3": 3}
 PRIORITIES = {priority.name.lower(): priority for priority in Priority}
 CAPS = frozenset({"maxCredits", "maxRuntimeSeconds"})
 
@@ -140,17 +142,26 @@ class CredentialsFields(StrictSerializer):
 
 
 class WebhookFields(StrictSerializer):
-    """What the webhook of the key's client should be told of."""
+    """The events that the webhook of the key's client receives."""
 
     events = StrictListField(
-        child=StrictChoiceField(choices=["job.terminal"]), allow_empty=False, max_length=MAX_EVENTS
+        child=StrictChoiceField(choices=["job.terminal"]), allow_empty=False, max_length=MAX_EVENTS, required=False
     )
+
+
+@extend_schema_field({"enum": [*REPORT_VERSIONS, *REPORT_VERSIONS.values()], "default": "2"})
+class ReportVersionField(StrictChoiceField):
+    """The version of the JSON report, as a string or as a number; a number to the rest of the code."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        number = as_integer(data)
+        return REPORT_VERSIONS[super().to_internal_value(data if number is None else str(number))]
 
 
 class JsonReportFields(StrictSerializer):
     """The JSON report, which every job has."""
 
-    version = StrictChoiceField(choices=[2, 3], default=2)
+    version = ReportVersionField(choices=list(REPORT_VERSIONS), required=False)
 
 
 class ArtifactFields(StrictSerializer):
@@ -205,12 +216,13 @@ def as_boolean(text: str) -> bool | str:
     return {"true": True, "false": False}.get(text, text)
 
 
-def as_integer(text: str) -> int | str:
-    """Return a decimal integer, or the text for the form's own complaint.
+def as_number(text: str) -> int | str:
+    """Return a decimal integer, which may be written `60.0` as in JSON, or the text for the form's own complaint.
 
     As long as a whole address may be: what is too large is refused by the account's limit, not for its form.
     """
-    return int(text) if re.fullmatch(r"-?[0-9]{1,4000}", text) else text
+    found = re.fullmatch(r"(-?[0-9]{1,4000})(\.0+)?", text)
+    return int(found[1]) if found else text
 
 
 def as_list(text: str) -> list[str]:
@@ -225,13 +237,13 @@ PARAMETERS: dict[str, tuple[str, Any]] = {
     "buildId": ("build.id", str),
     "priority": ("priority", str),
     "multiStage": ("runtime.multiStage", as_boolean),
-    "maxCredits": ("runtime.maxCredits", as_integer),
-    "maxRuntimeSeconds": ("runtime.maxRuntimeSeconds", as_integer),
-    "maxQueueSeconds": ("runtime.maxQueueSeconds", as_integer),
+    "maxCredits": ("runtime.maxCredits", as_number),
+    "maxRuntimeSeconds": ("runtime.maxRuntimeSeconds", as_number),
+    "maxQueueSeconds": ("runtime.maxQueueSeconds", as_number),
     "webhookEvents": ("webhook.events", as_list),
     "artifactsHtml": ("artifacts.html", as_boolean),
     "artifactsCsv": ("artifacts.csv", as_boolean),
-    "artifactsJsonVersion": ("artifacts.json.version", as_integer),
+    "artifactsJsonVersion": ("artifacts.json.version", as_number),
 }
 HEADERS = {
     "X-Bnet-Client-Id": "credentials.bnetClientId",
@@ -304,7 +316,7 @@ def normalised(fields: Mapping[str, Any]) -> Submission:
         credentials=credentials_of(fields),
         html=artifacts.get("html", False),
         csv=artifacts.get("csv", False),
-        json_version=artifacts.get("json", {}).get("version", 2),
+        json_version=artifacts.get("json", {}).get("version", REPORT_VERSIONS["2"]),
         webhook_events=tuple(sorted(set(fields.get("webhook", {}).get("events", ())))),
     )
 

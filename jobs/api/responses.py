@@ -331,13 +331,15 @@ def plan_limits(plan: Plan) -> shapes.PlanLimits:
     }
 
 
-def cancellation(done: Cancellation) -> shapes.Cancellation:
-    """Return the answer to a cancel: whether the job was still waiting or is being stopped."""
+def cancellation(job: Job, done: Cancellation) -> shapes.Cancellation:
+    """Return the answer to a job's cancel: whether it was still waiting or is being stopped."""
+    job_id, metadata = str(job.pk), job.metadata
     if done.requested_at is None:
-        return {"success": True, "id": str(done.job_id), "status": "cancelled"}
+        return {"success": True, "id": job_id, "status": "cancelled", "metadata": metadata}
     return {
         "success": True,
-        "id": str(done.job_id),
+        "id": job_id,
         "status": "cancel_requested",
         "cancelRequestedAt": iso(done.requested_at),
+        "metadata": metadata,
     }

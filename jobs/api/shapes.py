@@ -398,6 +398,7 @@ class Cancelled(TypedDict):
     success: Literal[True]
     id: Id
     status: Literal["cancelled"]
+    metadata: Metadata
 
 
 class CancelRequested(TypedDict):
@@ -407,6 +408,7 @@ class CancelRequested(TypedDict):
     id: Id
     status: Literal["cancel_requested"]
     cancelRequestedAt: Time
+    metadata: Metadata
 
 
 Cancellation = Cancelled | CancelRequested

@@ -4,11 +4,10 @@ import re
 from contextlib import suppress
 from typing import Any, cast
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from clients import audit, rate_limits
 from clients.authentication import Caller
@@ -18,21 +17,17 @@ from jobs.api.requests import named_as_sent, read_submission
 from jobs.links import Links
 from jobs.progress import log_entries_of, progress_of
 from jobs.submission import Accepted
+from simservice.api.endpoint import Endpoint
 from simservice.api.errors import DATABASE_AWAY, ResultNotReady, ResultUnavailable, ValidationFailed
 from simservice.api.operations import documented
 from simservice.api.pagination import make_cursor, read_cursor, read_limit
 from simservice.api.parsers import PlainTextParser, StrictJSONParser
-from simservice.api.query import single_values
-from simservice.body_limit import is_chunked
 
 IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}\Z")
 
 
-class JobsAPIView(APIView):
-    """An endpoint that knows its caller and tells how many of the account's jobs are unfinished."""
-
-    # The framework would name OPTIONS in `Allow`, which no endpoint answers.
-    http_method_names = [name for name in APIView.http_method_names if name != "options"]
+class JobsEndpoint(Endpoint):
+    """An endpoint that knows its caller and says how many of the account's jobs are unfinished."""
 
     def caller(self) -> Caller:
         return cast(Caller, self.request.user)
@@ -51,19 +46,11 @@ class JobsAPIView(APIView):
         return final
 
 
-class JobList(JobsAPIView):
+class JobList(JobsEndpoint):
     """`POST /v1/{resource}/jobs` and `GET /v1/{resource}/jobs`"""
 
     submission_methods = ("POST",)
     parser_classes = [StrictJSONParser, PlainTextParser]
-
-    def get_parser_context(self, http_request: HttpRequest) -> dict[str, Any]:
-        return super().get_parser_context(http_request) | {"received": self.count_received}
-
-    def count_received(self, length: int) -> None:
-        """Count a body that came without its length, now that it has been read. Raises RateLimitExceeded."""
-        if is_chunked(self.request.META):
-            rate_limits.spend_bytes(self.caller().account, length)
 
     @documented(operations.SUBMIT_JOB)
     def post(self, request: Request) -> HttpResponse:
@@ -86,10 +73,9 @@ class JobList(JobsAPIView):
         return bytes(JSONRenderer().render(answer)).decode()
 
     @documented(operations.LIST_JOBS)
-    def get(self, request: Request) -> Response:
-        asked = single_values(request.query_params, known=("limit", "cursor"))
-        account, limit = self.caller().account, read_limit(asked.get("limit"))
-        before = read_cursor(asked["cursor"], account_id=account.pk) if "cursor" in asked else None
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        account, limit = self.caller().account, read_limit(self.asked.get("limit"))
+        before = read_cursor(self.asked["cursor"], account_id=account.pk) if "cursor" in self.asked else None
         jobs = queries.newest_jobs(account, before=before, limit=limit + 1)
         page = jobs[:limit]
         more = len(jobs) > limit
@@ -106,7 +92,7 @@ def idempotency_key(request: Request) -> str | None:
     return key
 
 
-class JobDetail(JobsAPIView):
+class JobDetail(JobsEndpoint):
     """`GET /v1/{resource}/jobs/{id}`"""
 
     @documented(operations.GET_JOB)
@@ -115,20 +101,19 @@ class JobDetail(JobsAPIView):
         return Response(responses.job_object(job, self.links()))
 
 
-class JobStatus(JobsAPIView):
+class JobStatus(JobsEndpoint):
     """`GET /v1/{resource}/jobs/{id}/status`: polled, so all that changes while a job waits or runs is in Redis."""
 
     @documented(operations.GET_JOB_STATUS)
-    def get(self, request: Request, job_id: str) -> Response:
-        asked = single_values(request.query_params, known=("include",))
-        if asked.get("include", "logEntries") != "logEntries":
+    def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
+        if self.asked.get("include", "logEntries") != "logEntries":
             raise ValidationFailed([{"path": "include", "message": "Must be: logEntries."}])
         job = queries.find_job(self.caller().account, job_id)
-        entries = log_entries_of(job) if "include" in asked else None
+        entries = log_entries_of(job) if "include" in self.asked else None
         return Response(responses.status_object(job, progress_of(job), entries))
 
 
-class JobProfile(JobsAPIView):
+class JobProfile(JobsEndpoint):
     """`GET /v1/{resource}/jobs/{id}/profile`"""
 
     @documented(operations.GET_JOB_PROFILE)
@@ -136,17 +121,17 @@ class JobProfile(JobsAPIView):
         return Response({"text": queries.profile_of(self.caller().account, job_id)})
 
 
-class JobCancel(JobsAPIView):
+class JobCancel(JobsEndpoint):
     """`POST /v1/{resource}/jobs/{id}/cancel`"""
 
     @documented(operations.CANCEL_JOB)
     def post(self, request: Request, job_id: str) -> Response:
         job = queries.find_job(self.caller().account, job_id)
         done = cancellation.cancel(job, by=audit.api_key(self.caller().key, request))
-        return Response(responses.cancellation(done))
+        return Response(responses.cancellation(job, done))
 
 
-class JobResult(JobsAPIView):
+class JobResult(JobsEndpoint):
     """`GET /v1/{resource}/jobs/{id}/result`"""
 
     @documented(operations.GET_JOB_RESULT)
@@ -159,7 +144,7 @@ class JobResult(JobsAPIView):
         return Response(responses.result_object(job, queries.artifacts_of(job), self.links()))
 
 
-class ArtifactUrl(JobsAPIView):
+class ArtifactUrl(JobsEndpoint):
     """`GET /v1/{resource}/artifacts/{id}/url`"""
 
     @documented(operations.GET_ARTIFACT_URL)
@@ -168,7 +153,7 @@ class ArtifactUrl(JobsAPIView):
         return Response({"url": self.links().artifact(artifact)})
 
 
-class BuildList(JobsAPIView):
+class BuildList(JobsEndpoint):
     """`GET /v1/{resource}/builds`"""
 
     @documented(operations.LIST_BUILDS)
@@ -176,7 +161,7 @@ class BuildList(JobsAPIView):
         return Response(responses.build_list(builds.current()))
 
 
-class BuildDetail(JobsAPIView):
+class BuildDetail(JobsEndpoint):
     """`GET /v1/{resource}/builds/{id}`"""
 
     @documented(operations.GET_BUILD)
@@ -184,7 +169,7 @@ class BuildDetail(JobsAPIView):
         return Response(responses.build_object(queries.find_build(build_id)))
 
 
-class Usage(JobsAPIView):
+class Usage(JobsEndpoint):
     """`GET /v1/{resource}/usage`"""
 
     @documented(operations.GET_USAGE)

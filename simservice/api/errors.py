@@ -135,7 +135,7 @@ class ArtifactExpired(ApiError):
 
 class RequestTooLarge(ApiError):
     status, code = 413, "request_too_large"
-    message = "The request body is over 3 MB."
+    message = "The request body is too large."
 
 
 class ProfileTooLarge(ApiError):

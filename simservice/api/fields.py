@@ -41,12 +41,20 @@ class StrictBooleanField(serializers.BooleanField):
 
 
 class StrictIntegerField(serializers.IntegerField):
-    """A JSON number without fraction, not a text and not a boolean."""
+    """A JSON number without fraction, also when it is written `60.0`; not a text and not a boolean."""
 
     def to_internal_value(self, data: Any) -> int:
-        if isinstance(data, bool) or not isinstance(data, int):
+        number = as_integer(data)
+        if number is None:
             raise serializers.ValidationError("Must be an integer.")
-        return data
+        return number
+
+
+def as_integer(data: Any) -> int | None:
+    """Return the integer that a parsed JSON value is, else None. A number too large for a float is infinite."""
+    if isinstance(data, float):
+        return int(data) if data.is_integer() else None
+    return data if isinstance(data, int) and not isinstance(data, bool) else None
 
 
 class StrictCharField(serializers.CharField):

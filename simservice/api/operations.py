@@ -77,6 +77,11 @@ class Operation:
     answers: Mapping[int, Answer]
     errors: Sequence[type[ApiError]] = ()
 
+    @property
+    def query_names(self) -> frozenset[str]:
+        """The names of the query parameters."""
+        return frozenset(one.name for one in self.parameters if one.location == "query")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Webhook:

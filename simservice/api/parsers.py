@@ -1,40 +1,48 @@
 """Reading bodies: bounded, JSON as strict as JSON is, and plain text as it came."""
 
 import json
-from collections.abc import Mapping
-from json.decoder import scanstring  # type: ignore[attr-defined]
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from rest_framework.parsers import BaseParser
 
-from simservice.api.errors import InvalidJson, RequestTooLarge, UnsupportedMediaType, ValidationFailed
-from simservice.body_limit import MAX_BODY_BYTES
+from simservice.api.errors import (
+    InvalidJson,
+    ProfileTooLarge,
+    RequestTooLarge,
+    UnsupportedMediaType,
+    ValidationFailed,
+)
+from simservice.body_limit import MAX_JSON_BYTES, MAX_TEXT_BYTES
 
 MAX_DIGITS = 4000
 # Far more than real requests have. Each costs time, and a body has room for millions.
 MAX_VALUES = 10_000
+TOO_MANY_VALUES = f"The body has more than {MAX_VALUES:,} values."
+# A value may have a name and be a string itself.
+MAX_QUOTES = 4 * (MAX_VALUES + 1)
+# In memory, a character beyond U+FFFF makes every character of its text take four bytes. Parsing a longer body with
+# such a text would take more than 100 MB.
+MAX_WIDE_BYTES = 8 << 20
 
 
 class BoundedParser(BaseParser):
-    """A body in UTF-8 of at most 3 MB."""
+    """A body in UTF-8 of at most `limit` bytes."""
+
+    limit: int
+    over_limit: str
 
     def parse(
         self,
         stream: IO[bytes],
         media_type: str | None = None,
-        parser_context: Mapping[str, Any] | None = None,
+        parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002
     ) -> Any:
-        """Return the parsed body. Raises RequestTooLarge, UnsupportedMediaType, or like `read`.
-
-        A view that counts bytes says so with `received` in its parsers' context: it is called with their number,
-        at most the limit and one, before anything else is done with the body.
-        """
+        """Return the parsed body. Raises RequestTooLarge, UnsupportedMediaType, or like `read`."""
         refuse_other_charsets(media_type or "")
-        body = stream.read(MAX_BODY_BYTES + 1)
-        if received := (parser_context or {}).get("received"):
-            received(len(body))
-        if len(body) > MAX_BODY_BYTES:
-            raise RequestTooLarge
+        body = stream.read(self.limit + 1)
+        if len(body) > self.limit:
+            raise RequestTooLarge(message=self.over_limit)
         return self.read(body)
 
     def read(self, body: bytes) -> Any:
@@ -46,9 +54,11 @@ class StrictJSONParser(BoundedParser):
     """JSON without NaN, repeated keys or nesting without end."""
 
     media_type = "application/json"
+    limit = MAX_JSON_BYTES
+    over_limit = "The request body is over 13 MB, the limit of JSON."
 
     def read(self, body: bytes) -> Any:
-        """Return the value. Raises InvalidJson with a sentence that says what is wrong."""
+        """Return the value. Raises like `parse_json`."""
         return parse_json(body)
 
 
@@ -56,6 +66,8 @@ class PlainTextParser(BoundedParser):
     """A text as it came."""
 
     media_type = "text/plain"
+    limit = MAX_TEXT_BYTES
+    over_limit = "The request body is over 2 MB and 64 KiB, the limit of plain text."
 
     def read(self, body: bytes) -> str:
         """Return the text. Raises ValidationFailed when it is not UTF-8."""
@@ -86,12 +98,14 @@ def refuse_other_charsets(media_type: str) -> None:
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse strict JSON. Raises InvalidJson with a sentence that says what is wrong."""
+    """Parse strict JSON. Raises InvalidJson with a sentence that says what is wrong, or ProfileTooLarge.
+
+    Takes at most 100 MB of memory for a body of `MAX_JSON_BYTES`.
+    """
+    refuse_hostile(body)
     try:
-        text = body.decode("utf-8")
-        refuse_many_values(text)
         return json.loads(
-            text,
+            body.decode("utf-8"),
             parse_int=short_integer,
             parse_constant=refuse_constant,
             object_pairs_hook=refuse_repeated_keys,
@@ -102,19 +116,28 @@ def parse_json(body: bytes) -> Any:
         raise InvalidJson(message=f"The body is not valid JSON: {error}") from None
 
 
-def refuse_many_values(text: str) -> None:
-    """Raise InvalidJson when a text has more values than any request, before an object is made of each.
+def refuse_hostile(body: bytes) -> None:
+    """Raise InvalidJson or ProfileTooLarge for a body that would take much time or memory to parse."""
+    # Of the length they replace; now each quote begins or ends a string.
+    plain = body.replace(b"\\\\", b"\\n").replace(b'\\"', b"\\n")
+    if plain.count(b'"') > MAX_QUOTES:
+        raise InvalidJson(message=TOO_MANY_VALUES)
+    parts = plain.split(b'"')
+    if count_values(parts[::2]) > MAX_VALUES:
+        raise InvalidJson(message=TOO_MANY_VALUES)
+    # Of a valid request, only the profile is long.
+    if len(body) > MAX_WIDE_BYTES and not body.isascii() and least_size(parts[1::2]) > MAX_TEXT_BYTES:
+        raise ProfileTooLarge
 
-    Looks only between the strings. Raises ValueError for an unterminated string.
-    """
-    values, end = 0, 0
-    while values <= MAX_VALUES and end < len(text):
-        start = text.find('"', end)
-        stop = len(text) if start < 0 else start
-        values += sum(text.count(mark, end, stop) for mark in ",[{")
-        end = stop if start < 0 else scanstring(text, start + 1)[1]
-    if values > MAX_VALUES:
-        raise InvalidJson(message=f"The body has more than {MAX_VALUES:,} values.")
+
+def count_values(between: Sequence[bytes]) -> int:
+    """Return how many values JSON has, or a few less, by what stands between its strings."""
+    return sum(part.count(mark) for part in between for mark in (b",", b"[", b"{"))
+
+
+def least_size(strings: Sequence[bytes]) -> int:
+    """Return the bytes of UTF-8, or less, that the strings of JSON stand for. `\\u0041` is at least one."""
+    return sum(len(string) - string.count(b"\\") - 4 * string.count(b"\\u") for string in strings)
 
 
 def short_integer(digits: str) -> int:

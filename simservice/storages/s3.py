@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from boto3.exceptions import Boto3Error
 from boto3.s3.transfer import TransferConfig
@@ -54,14 +54,23 @@ class BucketStorage(S3Storage):
         """Open an object to be read once, from its beginning; a copy would fill the memory or the disk."""
         if mode != "rb":
             raise ValueError(f"an object is read as it is, not with mode {mode!r}")
-        return File(self.open_range(name, 0, None), name)
+        answer = self.get_object(name)
+        opened = File(cast(IO[bytes], answer["Body"]), name)
+        opened.size = answer["ContentLength"]
+        return opened
 
     def open_range(self, name: str, start: int, stop: int | None) -> IO[bytes]:
         """Open an object to be read once, from byte `start` up to `stop`."""
         asked = {"Range": f"bytes={start}-{'' if stop is None else stop - 1}"} if start or stop else {}
+        return cast(IO[bytes], self.get_object(name, **asked)["Body"])
+
+    def get_object(self, name: str, **asked: str) -> dict[str, Any]:
+        """Return the bucket's answer to a GET, whose body has not been read."""
         with storage_errors(name):
-            answer = self.connection.meta.client.get_object(Bucket=self.bucket_name, Key=name, **asked)
-        return cast(IO[bytes], answer["Body"])
+            answer: dict[str, Any] = self.connection.meta.client.get_object(
+                Bucket=self.bucket_name, Key=name, **asked
+            )
+        return answer
 
     def _save(self, name: str, content: "File[bytes]") -> str:
         with storage_errors(name):

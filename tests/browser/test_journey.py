@@ -107,7 +107,7 @@ def enable_webhook(visitor: Visitor, receiver: Receiver) -> None:
     visitor.press("Enable the webhook")
     first = require_shown_once(visitor, SECRET)
     visitor.follow("Rotate the secret")
-    visitor.page.get_by_label("The old secret goes on signing too").select_option("For an hour")
+    visitor.page.get_by_label("Overlap").select_option("1 hour")
     visitor.press("Rotate the secret")
     assert require_shown_once(visitor, SECRET) != first
     visitor.follow("Webhook")

@@ -18,7 +18,7 @@ from clients import rate_limits
 from clients.authentication import Caller
 from clients.models import ApiKey
 from simservice import hints
-from simservice.api import parsers
+from simservice.api.parsers import StrictJSONParser
 from simservice.metrics import REGISTRY
 from tests.conftest import Api
 from tests.factories import make_account, make_key
@@ -119,7 +119,7 @@ def test_chunked_bytes_are_counted_before_they_are_parsed() -> None:
 
 @pytest.mark.django_db
 def test_a_chunked_body_that_is_too_large_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parsers, "MAX_BODY_BYTES", 50)
+    monkeypatch.setattr(StrictJSONParser, "limit", 50)
     api = caller(submission_bytes_per_minute=100)
     headers = {"transfer-encoding": "chunked"}
     codes = [api.post("jobs", "x" * 60, headers=headers).json()["code"] for _ in range(2)]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
@@ -96,9 +97,14 @@ def world() -> World:
     codes = RecoveryCodes.activate(place.user).generate_codes()
     client = make_client(place.account)
     old = endpoints.install(client, "https://hooks.example.com/", by=SYSTEM)
-    new = endpoints.rotate(client, by=SYSTEM)
+    new = rotate(client)
     credentials.store(JOB, PAIR, seconds=60)
     return World(place, secret, codes, client, [old, new], browser)
+
+
+def rotate(client: Client) -> str:
+    """Rotate a webhook's secret so that both are kept, and return the new one."""
+    return endpoints.rotate(client, by=SYSTEM, overlap=timedelta(days=1))
 
 
 def run() -> str:
@@ -300,7 +306,7 @@ def test_a_webhook_secret_rotated_meanwhile_stays(
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", ["the old key"]
     only(monkeypatch, Purpose.WEBHOOK_SECRETS, endpoints.sealed_secrets)
     fresh: list[str] = []
-    with beside(lambda: fresh.append(endpoints.rotate(world.client, by=SYSTEM)), monkeypatch):
+    with beside(lambda: fresh.append(rotate(world.client)), monkeypatch):
         run()
     settings.SECRET_KEY_FALLBACKS = []
     endpoint = Endpoint.objects.get(client=world.client)

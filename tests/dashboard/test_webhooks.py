@@ -114,6 +114,15 @@ def test_a_secret_is_rotated_once_and_the_old_one_signs_on(client: Client, http:
     assert "the old one until" in text_of(http.get(path_of(client)))
 
 
+def test_the_form_offers_no_overlap_first_and_explains_one(client: Client, http: HttpClient) -> None:
+    endpoints.configure(client, URL, by=SYSTEM)
+    page = http.get(path_of(client, "/rotate"))
+    assert '<option value="0" selected>None</option>' in page.content.decode()
+    assert "t=…,v1=old,v1=new" in text_of(page)
+    made = http.post(path_of(client, "/rotate"), {"hours": "168", "form": hidden(page, "form")})
+    assert "the header also has a v1 of the old secret, before the new one" in text_of(made)
+
+
 def test_without_an_overlap_the_old_secret_is_gone(client: Client, http: HttpClient) -> None:
     endpoints.configure(client, URL, by=SYSTEM)
     path = path_of(client, "/rotate")

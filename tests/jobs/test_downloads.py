@@ -141,6 +141,23 @@ def test_the_head_of_an_artifact_reads_nothing(artifact: Artifact) -> None:
     assert (answer.status_code, answer.streaming, answer.headers["Content-Length"]) == (200, False, str(len(HTML)))
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"accept-encoding": "gzip"}, {"accept-encoding": "gzip", "range": "bytes=5-9"}],
+    ids=["plain", "gzip", "part"],
+)
+def test_a_head_has_the_headers_of_its_get(artifact: Artifact, headers: dict[str, str]) -> None:
+    path = f"/artifacts/{artifact.token}"
+    got: Any = HttpClient().get(path, headers=headers)
+    head = HttpClient().head(path, headers=headers)
+    assert len(b"".join(got.streaming_content)) == int(got.headers["Content-Length"])
+    counted = {"X-Request-Id", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
+    assert {(name, value) for name, value in head.items() if name not in counted} == {
+        (name, value) for name, value in got.items() if name not in counted
+    }
+    assert (head.status_code, head.content) == (got.status_code, b"")
+
+
 def test_a_file_that_the_storage_lost_is_not_found(artifact: Artifact) -> None:
     default_storage.delete(artifact.storage_name)
     answer, _ = fetch(artifact)

@@ -1,27 +1,67 @@
 """Bodies made to cost as much as possible are answered cheaply, whatever the answer is."""
 
 import time
+import tracemalloc
 from collections.abc import Iterator
+from tempfile import SpooledTemporaryFile
+from typing import Any
 
 import pytest
+from django.core.signals import request_started
+from django.db import close_old_connections
+from django.test import RequestFactory
 
 from bench import hostile
 from bench.hostile import Body
-from simservice.api import parsers
+from simservice.edge import Handler
 from tests.conftest import Api
 from tests.factories import make_account, make_key
 
 # The aim is 0.25 on an idle machine; CPU time grows when others use its caches.
 SECONDS = 0.5
 ROUNDS = 3
+MEMORY_BYTES = 100_000_000
 
 
 @pytest.fixture
-def unlimited(db: None, monkeypatch: pytest.MonkeyPatch) -> Api:
-    """The API as a caller sees it who may send the largest bodies as fast as they come."""
-    monkeypatch.setattr(parsers, "MAX_BODY_BYTES", hostile.JSON_BYTES)
+def secret(db: None) -> str:
+    """The key of a caller who may send the largest bodies as fast as they come."""
     plan = {"submissions_per_minute": 10**6, "submission_bytes_per_minute": 10**12}
-    return Api(make_key(make_account(**plan))[1])
+    return make_key(make_account(**plan))[1]
+
+
+@pytest.fixture
+def unlimited(secret: str) -> Api:
+    """The API as that caller sees it."""
+    return Api(secret)
+
+
+@pytest.fixture
+def handler() -> Iterator[Handler]:
+    """The WSGI application, on the test's own connection to the database."""
+    made = Handler()
+    request_started.disconnect(close_old_connections)
+    yield made
+    request_started.connect(close_old_connections)
+
+
+def peak(handler: Handler, secret: str, body: bytes) -> int:
+    """Submit a body as the web server does, from a file; return the bytes of memory that it took at most."""
+    environ: dict[str, Any] = (
+        RequestFactory(headers={"authorization": f"Bearer {secret}"}).post("/v1/sim/jobs").environ
+    )
+    environ |= {"CONTENT_TYPE": "application/json", "CONTENT_LENGTH": str(len(body))}
+    statuses: list[str] = []
+    with SpooledTemporaryFile(max_size=1) as file:
+        file.write(body)
+        file.seek(0)
+        environ["wsgi.input"] = file
+        tracemalloc.start()
+        b"".join(handler(environ, lambda status, _: statuses.append(status)))
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert statuses[0][:3] in ("200", "400", "413", "422")
+    return most
 
 
 def costs(api: Api, body: Body) -> Iterator[float]:
@@ -45,6 +85,81 @@ def is_cheap(api: Api, body: Body) -> bool:
 def test_any_body_of_any_size_is_answered_cheaply(unlimited: Api, form: str) -> None:
     bodies = (body for body in hostile.bodies() if body.form == form)
     assert [body.name for body in bodies if not is_cheap(unlimited, body)] == []
+
+
+@pytest.mark.slow
+def test_any_json_body_takes_little_memory(handler: Handler, secret: str) -> None:
+    bodies = (body for body in hostile.bodies() if body.form == "application/json")
+    assert [body.name for body in bodies if peak(handler, secret, body.content) > MEMORY_BYTES] == []
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        hostile.STRINGS["a long wide profile"],
+        hostile.STRINGS["a wide profile below the limit of width"],
+        hostile.STRINGS["a wide key"],
+        hostile.VALUES["empty objects"],
+        hostile.VALUES["quotes"],
+        hostile.VALUES["an integer of all digits"],
+        hostile.VALUES["lists in lists"],
+        hostile.VALUES["one key again and again"],
+    ],
+)
+def test_the_largest_json_bodies_take_little_memory(make: hostile.Make, handler: Handler, secret: str) -> None:
+    assert peak(handler, secret, make().encode()) < MEMORY_BYTES
+
+
+def escaped(profile: str) -> str:
+    """Return a submission that escapes each character of its profile."""
+    return hostile.HEAD + "".join(f"\\u{ord(one):04x}" for one in profile) + hostile.TAIL
+
+
+def plain(profile: str) -> str:
+    """Return a submission whose profile needs no escapes."""
+    return hostile.HEAD + profile + hostile.TAIL
+
+
+@pytest.mark.parametrize(("size", "status"), [(hostile.PROFILE_BYTES, 200), (hostile.PROFILE_BYTES + 1, 413)])
+@pytest.mark.parametrize("write", [escaped, plain])
+def test_escapes_do_not_count_against_a_profile(unlimited: Api, size: int, status: int, write: Any) -> None:
+    answer = unlimited.post("jobs", write("mage=A#".ljust(size, "x")))
+    assert answer.status_code == status
+    assert status == 200 or answer.json()["code"] == "profile_too_large"
+
+
+@pytest.mark.parametrize("character", ["a", "é", "\U0001f600"])
+def test_a_profile_that_fills_the_body_is_too_large(unlimited: Api, character: str) -> None:
+    body = hostile.filled(character, size=hostile.JSON_BYTES, head=hostile.HEAD, tail=hostile.TAIL)
+    assert unlimited.post("jobs", body).json()["code"] == "profile_too_large"
+
+
+def test_a_wide_profile_of_two_megabytes_may_be_escaped(unlimited: Api) -> None:
+    profile = "mage=A\n#".ljust(hostile.PROFILE_BYTES - 4, "x")
+    body = escaped(profile).replace(hostile.TAIL, f"\U0001f600{hostile.TAIL}")
+    assert unlimited.post("jobs", body).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("media_type", "size", "code"),
+    [
+        ("application/json", 13 << 20, "invalid_json"),
+        ("application/json", 13 << 20 | 1, "request_too_large"),
+        ("text/plain", (2 << 20) + (64 << 10), "profile_too_large"),
+        ("text/plain", (2 << 20) + (64 << 10) + 1, "request_too_large"),
+    ],
+)
+def test_each_form_has_a_limit_of_its_own(unlimited: Api, media_type: str, size: int, code: str) -> None:
+    path = "jobs?channel=latest" if media_type == "text/plain" else "jobs"
+    assert unlimited.post(path, b" " * size, content_type=media_type).json()["code"] == code
+
+
+@pytest.mark.parametrize("content", [b'"', b"\\", b'""', b'\\"', b"[", b"{}", b'"a":'])
+def test_a_small_part_repeated_is_refused_in_no_time(unlimited: Api, content: bytes) -> None:
+    begun = time.process_time()
+    answer = unlimited.post("jobs", content * (hostile.JSON_BYTES // len(content)))
+    assert answer.json()["code"] == "invalid_json"
+    assert time.process_time() - begun < SECONDS
 
 
 @pytest.mark.parametrize(

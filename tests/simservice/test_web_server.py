@@ -4,9 +4,11 @@ import json
 import time
 
 import pytest
+from pytest_django import DjangoDbBlocker
 
 from simservice.body_limit import MAX_BODY_BYTES
 from simservice.webserver import refusal
+from tests.factories import make_account, make_key
 from tests.web_server import REQUEST_ID, Answer, WebServer, read_answer, request
 
 # One server serves all of them, so they run on one of the test processes.
@@ -147,6 +149,8 @@ def test_odd_credentials(web: WebServer, headers: list[bytes], code: str) -> Non
         (b"limit=%ff", "validation_failed"),
         (b"limit=1;x", "validation_failed"),
         (b"%zz", "validation_failed"),
+        (b"format=html", "validation_failed"),
+        (b"_method=DELETE", "validation_failed"),
         (b"cursor=%22", "invalid_cursor"),
     ],
     ids=shortened,
@@ -199,7 +203,7 @@ def test_other_media_types(web: WebServer, bearer: bytes, media_type: bytes) -> 
 
 @pytest.mark.parametrize("media_type", MEDIA_TYPES, ids=shortened)
 def test_a_request_without_a_body_may_say_any_type(web: WebServer, bearer: bytes, media_type: bytes) -> None:
-    answer = web.send(request(JOB + b"?a=%ff&b=1", bearer, b"Content-Type: " + media_type))
+    answer = web.send(request(JOB + b"/status?include=logEntries", bearer, b"Content-Type: " + media_type))
     assert (answer.status, answer.code()) == (404, "not_found")
 
 
@@ -223,7 +227,7 @@ def test_a_request_without_a_body_may_say_any_type(web: WebServer, bearer: bytes
     ids=shortened,
 )
 def test_odd_headers_change_nothing(web: WebServer, bearer: bytes, headers: list[bytes]) -> None:
-    answer = web.send(request(JOB + b"?format=html&_method=DELETE", bearer, *headers))
+    answer = web.send(request(JOB, bearer, *headers))
     assert (answer.status, answer.code()) == (404, "not_found")
 
 
@@ -284,6 +288,24 @@ def test_bodies_up_to_the_limit(
     else:
         answer = posted(web, bearer, body, JSON, with_length(body))
     assert (answer.status, answer.code()) == (status, code)
+
+
+@pytest.fixture(scope="module")
+def slow_bearers(bearer: bytes, django_db_blocker: DjangoDbBlocker) -> list[bytes]:
+    """The credentials of two accounts that may send 5 MB a minute; removed with `bearer`."""
+    with django_db_blocker.unblock():
+        secrets = [make_key(make_account(submission_bytes_per_minute=5 << 20))[1] for _ in range(2)]
+    return [f"Authorization: Bearer {secret}".encode() for secret in secrets]
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunks"])
+def test_the_byte_limit_counts_all_that_was_sent(
+    web: WebServer, slow_bearers: list[bytes], *, chunked: bool
+) -> None:
+    body, text = bytes(3 << 20), b"Content-Type: text/plain"  # more than is read of a text
+    sent = (chunks(body), text, CHUNKED) if chunked else (body, text, with_length(body))
+    codes = [posted(web, slow_bearers[chunked], *sent).code() for _ in range(2)]
+    assert codes == ["request_too_large", "rate_limit_exceeded"]
 
 
 @pytest.mark.parametrize("framing", [CHUNKED, b"Content-Length: 9000000000000"], ids=["chunks", "length"])

@@ -108,8 +108,8 @@ def test_a_rotation_keeps_the_old_secret_beside_the_new_one(hooked: tuple[Client
 
 def test_a_rotation_without_an_overlap_forgets_the_old_secret(hooked: tuple[Client, str]) -> None:
     client, _ = hooked
-    endpoints.rotate(client, by=SYSTEM)
-    fresh = endpoints.rotate(client, overlap=timedelta(0), by=SYSTEM)
+    endpoints.rotate(client, overlap=timedelta(days=7), by=SYSTEM)
+    fresh = endpoints.rotate(client, by=SYSTEM)
     assert signing(client) == [fresh]
     assert Endpoint.objects.get().old_secret == ""
 

@@ -107,11 +107,20 @@ def test_a_worker_that_is_stopped_writes_down_what_is_under_way(receiver: Receiv
     assert Counter(Event.objects.values_list("state", flat=True)) == {"delivered": 4, "waiting": 4}
 
 
-def test_during_a_rotation_both_signatures_are_sent_the_new_one_last(
+def test_a_rotation_leaves_the_header_with_one_signature(hooked: tuple[Client, str], receiver: Receiver) -> None:
+    new = endpoints.rotate(hooked[0], by=SYSTEM)
+    write(hooked[0], 1)
+    tasks.deliver()
+    (request,) = receiver.received
+    at, only = request.headers["X-Service-Signature"].split(",")
+    assert only == f"v1={signature(new, request.body, at=int(at[2:]))}"
+
+
+def test_during_an_overlap_both_signatures_are_sent_the_new_one_last(
     hooked: tuple[Client, str], receiver: Receiver
 ) -> None:
     client, old = hooked
-    new = endpoints.rotate(client, by=SYSTEM)
+    new = endpoints.rotate(client, by=SYSTEM, overlap=timedelta(days=1))
     write(client, 1)
     tasks.deliver()
     (request,) = receiver.received

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -67,7 +68,7 @@ def test_deliveries_are_verified(ask: Helper, hooked: tuple[Client, str], receiv
     client, old = hooked
     write(client, 1)
     tasks.deliver()
-    new = endpoints.rotate(client, by=SYSTEM)
+    new = endpoints.rotate(client, by=SYSTEM, overlap=timedelta(days=1))
     write(client, 1)
     tasks.deliver()
     first, second = receiver.received

@@ -30,6 +30,19 @@ def test_another_accounts_job_is_not_found_and_goes_on(api: Api, make: Callable[
     assert (job.status, job.cancel_requested_at) == (status, None)
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("make", "answered"), [(make_job, ["cancelled"] * 2), (make_running_job, ["cancel_requested"] * 2)]
+)
+def test_each_cancel_answer_carries_the_metadata(
+    api: Api, key: tuple[ApiKey, str], make: Callable[..., Job], answered: list[str]
+) -> None:
+    job = make(client=key[0].client, metadata={"z": "1", "a": "2"})
+    answers = [api.post(f"jobs/{job.pk}/cancel").json() for _ in answered]
+    assert [answer["status"] for answer in answers] == answered
+    assert all(list(answer["metadata"].items()) == [("z", "1"), ("a", "2")] for answer in answers)
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("make", [make_job, make_running_job])
 def test_a_hundred_cancels_at_once_get_the_same_answer(key: tuple[ApiKey, str], make: Callable[..., Job]) -> None:

@@ -110,8 +110,13 @@ def test_only_the_hash_of_a_key_is_kept(key: tuple[ApiKey, str]) -> None:
 @pytest.mark.parametrize("accept", ["text/html", "application/xml", "application/vnd.x+json", "nonsense"])
 def test_answers_are_json_whatever_is_accepted(api: Api, key: tuple[ApiKey, str], accept: str) -> None:
     job = make_job(key[0].client)
-    answer = api.http.get(f"/v1/sim/jobs/{job.pk}?format=xml", headers={"accept": accept})
+    answer = api.http.get(f"/v1/sim/jobs/{job.pk}", headers={"accept": accept})
     assert (answer.status_code, answer.json()["id"]) == (200, str(job.pk))
+
+
+def test_no_parameter_chooses_another_format(api: Api) -> None:
+    answer = api.http.get("/v1/sim/jobs?format=xml")
+    assert (answer.status_code, answer.json()["meta"]["issues"][0]["path"]) == (400, "format")
 
 
 def test_options_are_no_method_of_ours(api: Api) -> None:

@@ -101,7 +101,7 @@ CASES |= {
     "not_found": lambda scene: scene.api.get("jobs/123456789012345678"),
     "method_not_allowed": lambda scene: scene.api.http.delete("/v1/sim/jobs"),
     "unsupported_media_type": lambda scene: scene.submit("x", content_type="text/csv"),
-    "request_too_large": lambda scene: scene.submit(b" " * (3 * 1024 * 1024 + 1)),
+    "request_too_large": lambda scene: scene.submit(b" " * ((13 << 20) + 1)),
     "profile_too_large": lambda scene: scene.submit(body_with("profile.text", "#" * (2 * 1024 * 1024 + 1))),
     "input_sanitized_rejected": lambda scene: scene.submit(body_with("profile.text", "html=/tmp/x")),
     "result_not_ready": lambda scene: scene.api.get(f"jobs/{make_job(scene.key.client).pk}/result"),

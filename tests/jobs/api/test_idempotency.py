@@ -38,6 +38,22 @@ def test_the_same_job_in_either_form_is_the_same_request(api: Api) -> None:
     assert first.content == again.content
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "same"),
+    [
+        ("artifacts.json.version", 2, "2"),
+        ("artifacts.json.version", "3", 3.0),
+        ("runtime.maxQueueSeconds", 60, 60.0),
+    ],
+)
+def test_one_value_written_in_two_ways_is_the_same_request(api: Api, path: str, value: Any, same: Any) -> None:
+    assert post(api, body_with(path, value)).content == post(api, body_with(path, same)).content
+
+
+def test_an_empty_webhook_is_the_same_request_as_none(api: Api) -> None:
+    assert post(api).content == post(api, BODY | {"webhook": {}}).content
+
+
 def test_metadata_makes_no_other_request(api: Api) -> None:
     assert post(api).content == post(api, BODY | {"metadata": {"try": "2"}}).content
 

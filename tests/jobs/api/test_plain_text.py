@@ -38,6 +38,12 @@ def test_each_field_has_a_parameter(api: Api) -> None:
     assert job.metadata == {}
 
 
+@pytest.mark.parametrize("sent", ["60", "60.0", "060"])
+def test_an_integer_parameter_may_have_a_fraction_of_zero(api: Api, sent: str) -> None:
+    assert api.post_text(f"channel=latest&maxQueueSeconds={sent}", PROFILE).status_code == 200
+    assert Job.objects.get().ceiling_queue_seconds == 60
+
+
 @only_in("C")
 def test_the_cap_in_credits_has_a_parameter(api: Api) -> None:
     assert api.post_text("channel=latest&maxCredits=64", PROFILE).status_code == 200
@@ -69,6 +75,7 @@ def test_utf8_may_be_declared(api: Api, charset: str) -> None:
         ("channel=latest&artifactsHtml=", "artifactsHtml"),
         ("channel=latest&maxQueueSeconds=ten", "maxQueueSeconds"),
         ("channel=latest&maxQueueSeconds=1e3", "maxQueueSeconds"),
+        ("channel=latest&maxQueueSeconds=60.5", "maxQueueSeconds"),
         ("channel=latest&maxQueueSeconds=0", "maxQueueSeconds"),
         ("channel=latest&maxQueueSeconds=99999999999999999999999", "maxQueueSeconds"),
         ("channel=latest&artifactsJsonVersion=4", "artifactsJsonVersion"),
@@ -107,7 +114,8 @@ def test_an_empty_body_has_nothing_to_simulate(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "code"), [(2 * 1024 * 1024 + 1, "profile_too_large"), (3 << 20 | 1, "request_too_large")]
+    ("size", "code"),
+    [(2 * 1024 * 1024 + 1, "profile_too_large"), ((2 << 20) + (64 << 10) + 1, "request_too_large")],
 )
 def test_texts_are_bounded(api: Api, size: int, code: str) -> None:
     answer = api.post_text("channel=latest", PROFILE.ljust(size, "#"))

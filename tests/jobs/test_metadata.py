@@ -1,0 +1,74 @@
+"""The metadata of a job keeps the order in which it was sent."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from django.test import Client as HttpClient
+
+from clients.accounts import default_client
+from clients.models import ApiKey
+from jobs.models import Job
+from tests.conftest import Api
+from tests.factories import make_job, make_member
+from tests.jobs.api.bodies import BODY
+
+# Neither by name nor by length, the order in which jsonb would keep them; with names that need care.
+METADATA = {"zeta": "1", "b": "é 😀", "items": "<b>", "a": "", "10": "x", "9": "y", 'a "b"\\n': "\n"}
+ENTRIES = list(METADATA.items())
+
+
+def entries(answer: Any) -> list[tuple[str, str]]:
+    """Return the entries of an answer's metadata in their order."""
+    assert answer.status_code == 200
+    return list(answer.json()["metadata"].items())
+
+
+@pytest.mark.django_db
+def test_every_answer_has_the_order_of_the_request(api: Api) -> None:
+    first = api.post("jobs", BODY | {"metadata": METADATA}, headers={"idempotency-key": "k"})
+    path = f"jobs/{first.json()['id']}"
+    assert entries(first) == entries(api.get(path)) == entries(api.get(f"{path}/status")) == ENTRIES
+    assert list(api.get("jobs").json()["jobs"][0]["metadata"].items()) == ENTRIES
+    assert entries(api.post(f"{path}/cancel")) == ENTRIES
+    again = api.post("jobs", BODY | {"metadata": METADATA}, headers={"idempotency-key": "k"})
+    assert again.content == first.content
+
+
+@pytest.mark.django_db
+def test_pages_show_the_order_of_the_request(key: tuple[ApiKey, str]) -> None:
+    member = make_member(key[0].client.account)
+    job = make_job(default_client(member.account), metadata={"zeta": "last-in-order", "beta": "first-in-order"})
+    http = HttpClient()
+    http.force_login(member.user)
+    for path in ("jobs", f"jobs/{job.pk}", f"jobs/new?again={job.pk}"):
+        page = http.get(f"/dashboard/{member.account.name}/{path}").content.decode()
+        assert 0 < page.index("last-in-order") < page.index("first-in-order"), path
+
+
+@pytest.mark.django_db
+def test_the_admin_shows_the_order_of_the_request(admin_client: HttpClient) -> None:
+    job = make_job(metadata={"zeta": "é", "beta": "2"})
+    page = admin_client.get(f"/admin/jobs/job/{job.pk}/change/").content.decode()
+    assert "{&quot;zeta&quot;: &quot;é&quot;, &quot;beta&quot;: &quot;2&quot;}" in page
+
+
+def column_type() -> str:
+    """Return the type of the column, which must have a row."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_typeof(metadata)::text FROM jobs_job")
+        return str(cursor.fetchone()[0])
+
+
+@pytest.mark.django_db
+def test_the_migration_keeps_the_metadata_of_earlier_jobs() -> None:
+    job = make_job(metadata=METADATA)
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("ALTER TABLE jobs_job ALTER metadata TYPE jsonb USING metadata::jsonb")
+    loader = MigrationLoader(connection)
+    migration = loader.get_migration("jobs", "0015_ordered_metadata")
+    with connection.schema_editor() as editor:
+        migration.apply(loader.project_state(migration.dependencies), editor)
+    assert (column_type(), Job.objects.get(pk=job.pk).metadata) == ("json", METADATA)
