@@ -109,7 +109,7 @@ def test_cancelling_and_replaying_do_not_name_it(job: Job) -> None:
 
 def test_the_pages_show_it_as_waiting(job: Job) -> None:
     http = browser_of(make_member(job.account))
-    for path in (f"jobs/{job.pk}", f"jobs/{job.pk}/live", "jobs", "jobs?status=active", ""):
+    for path in (f"jobs/{job.pk}", "jobs", "jobs?status=active", ""):
         text = text_of(http.get(f"/dashboard/{job.account}/{path}"))
         assert "Waiting for its turn" in text, path
     shared = HttpClient().get(f"/share/{job.share_token}")

@@ -1,6 +1,8 @@
-"""Where the artifacts of tests are kept: on the disk, in a bucket of a real S3 server, or each in turn."""
+"""Places that tests need: a folder open to every user, and artifacts on the disk or in a real S3 bucket."""
 
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from django.core.files.storage import default_storage
@@ -42,3 +44,11 @@ def each_storage(request: pytest.FixtureRequest) -> str:
     if request.param == "bucket":
         request.getfixturevalue("bucket")
     return str(request.param)
+
+
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """Return a directory that every user can reach, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        yield Path(place)

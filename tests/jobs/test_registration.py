@@ -183,7 +183,7 @@ def test_a_simulators_failures_are_told_apart(tmp_path: Path, monkeypatch: pytes
     assert {failed["name"]: failed["reason"] for failed in found["ci"]["failures"]} == {
         "angry.simc": "no such race",
         "crash.simc": "The simulator crashed (SIGSEGV).",
-        "silent.simc": "The simulator ended without a readable report.",
+        "silent.simc": "The simulator ended without a readable report: the file is missing.",
         "sleepy.simc": "The simulator did not end within 5 s.",
     }
 

@@ -3,8 +3,6 @@
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -58,23 +56,15 @@ def test_a_worker_works_off_the_queue() -> None:
     assert list(ends) == ["build_unavailable"] * 3
 
 
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """Return a folder that every user can reach, unlike pytest's own."""
-    with tempfile.TemporaryDirectory() as place:
-        Path(place).chmod(0o755)
-        yield Path(place)
-
-
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("mode", "denied", "missing"),
     [("required", "landlock,unshare,clone", "file system view, network namespace"), ("auto", "seccomp", "seccomp")],
 )
 def test_a_worker_does_not_start_without_its_sandbox(
-    open_folder: Path, mode: str, denied: str, missing: str
+    open_place: Path, mode: str, denied: str, missing: str
 ) -> None:
-    environment = os.environ | {"SANDBOX": mode, "DATA_DIR": str(open_folder)}
+    environment = os.environ | {"SANDBOX": mode, "DATA_DIR": str(open_place)}
     container = [sys.executable, "-m", "tests.jobs.simulator.container", denied]
     celery = [sys.executable, "-m", "celery", "--app", "simservice", "worker", "--hostname", "sim@test"]
     done = subprocess.run(

@@ -49,7 +49,7 @@ def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
         (ended(None, signal=9), None, "another build channel"),
         (ended(verdict.CRASH_STATUS), None, "another build channel"),
         (ended(1), "unknown option", "Correct the profile"),
-        (ended(1), "Nothing to sim!", "Add a character"),
+        (ended(1), "Nothing to sim!", "Every profile needs a character"),
         (ended(1), None, "Check the simulator's messages"),
         (ended(0), None, "Check the simulator's messages"),
     ],

@@ -105,7 +105,7 @@ BUILD_FIELDS = {
     "id": UUID,
     "createdAt": TIME,
     "ci": or_null(CI),
-    "profiles": or_null(an_object({"manifest": many(TEXT)})),
+    "profiles": or_null(an_object({"manifest": many(TEXT), "includable": many(TEXT)})),
 }
 BUILD = an_object(BUILD_FIELDS)
 BUILDS = an_object({"generatedAt": TIME, "builds": many(an_object({"channel": CHANNEL} | BUILD_FIELDS))})
@@ -155,6 +155,9 @@ SUMMARY = or_null(
         actors=an_object({"count": COUNT, "results": many(RANKED, 200)}),
         iterations=COUNT,
         partial=TRUE,
+        not_reached=an_object({"actors": COUNT, "profilesets": COUNT}),
+        warnings=many({"type": "string", "minLength": 1, "maxLength": 500}, 20)
+        | {"minItems": 1, "uniqueItems": True},
     )
 )
 FILES = (
@@ -178,6 +181,15 @@ def artifact(**further: Schema) -> Schema:
         kinds.append(an_object(same | staged))
     return {"oneOf": kinds}
 
+
+MISSING_ARTIFACT = an_object(
+    {
+        "kind": one_of(*(kind for kind, _, _ in FILES)),
+        "name": matching("(stage-[1-3]-)?(" + "|".join(name.replace(".", r"\.") for _, name, _ in FILES) + ")"),
+        "stage": or_null(POSITIVE),
+        "reason": matching(".+"),
+    }
+)
 
 # Jobs
 LINKS = an_object({"share": SHARE}, manifest=MANIFEST_URL)
@@ -295,13 +307,11 @@ JOB_STATUS = an_object(
         "retried": BOOLEAN,
     }
 ) | when({"status": WAITING}, {"queue": QUEUE, "logEntries": NULL}, {"queue": NULL})
+CANCELLED = {"success": TRUE, "id": ID, "metadata": METADATA}
 CANCELLATION = {
     "oneOf": [
-        an_object({"success": TRUE, "id": ID, "status": one_of("cancelled")}, metadata=METADATA),
-        an_object(
-            {"success": TRUE, "id": ID, "status": one_of("cancel_requested"), "cancelRequestedAt": TIME},
-            metadata=METADATA,
-        ),
+        an_object(CANCELLED | {"status": one_of("cancelled")}),
+        an_object(CANCELLED | {"status": one_of("cancel_requested"), "cancelRequestedAt": TIME}),
     ]
 }
 
@@ -360,7 +370,10 @@ MANIFEST_JOB = an_object(
 def answers(variant: str) -> dict[str, Schema]:
     """Return the shape of each operation's success, by the operation's name."""
     job = job_fields(variant)
-    result = an_object({"summary": SUMMARY, "artifacts": many(artifact(id=ID))})
+    result = an_object(
+        {"summary": SUMMARY, "artifacts": many(artifact(id=ID))},
+        missingArtifacts=many(MISSING_ARTIFACT) | {"minItems": 1},
+    )
     return {
         "submitJob": submitted(variant),
         "listJobs": an_object({"jobs": many(LISTED_JOB | ENDED_OR_NOT, 100), "page": PAGE}),
@@ -429,9 +442,9 @@ METAS: dict[str, Schema] = {
             "maxAffordableCredits": COUNT,
             "ceilingRuntimeSeconds": COUNT,
             "maxAffordableRuntimeSeconds": COUNT,
+            "requiredCredits": COUNT,
             "docsUrl": DOCS,
         },
-        requiredCredits=COUNT,
         priorityFeeCredits=COUNT,
     ),
     "idempotency_key_reuse": an_object({"reason": TEXT, "originalJobId": ID, "docsUrl": DOCS}),
