@@ -8,7 +8,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, BinaryIO, Literal, TypeVar, cast
 
-from jobs import variants
+from jobs import variants, wording
 from jobs.multistage import Plan, Stage, beaten
 from jobs.profiles.analysis import Analysis
 from jobs.simulator import csv_report, messages, reports
@@ -29,6 +29,7 @@ class Results:
         self.stages: list[dict[str, Any]] = []
         self.report: Report | None = None
         self.warnings: list[str] = []
+        self.spread = 1.0
 
     @property
     def left(self) -> int:
@@ -49,6 +50,7 @@ class Results:
 
     def cull(self, report: Report, *, widening: float = 1.0) -> None:
         """Leave out what a stage showed to be beaten; the stage's report is the one taken last."""
+        self.spread = max(self.spread, widening)
         out = beaten(report.profilesets, widening=widening) & self.expected
         self.stages[-1]["culled"] = len(out)
         self.culled |= out
@@ -71,7 +73,8 @@ class Results:
         stages = self.stages if self.plan.enabled else []
         multistage = {"enabled": self.plan.enabled, "reason": self.plan.reason, "stages": stages}
         summary = reports.summarise(self.report, metric=self.metric, multistage=multistage, partial=partial)
-        return {**summary, "warnings": self.warnings} if self.warnings else summary
+        warnings = messages.distinct([*wording.spread(self.spread), *self.warnings])
+        return {**summary, "warnings": warnings} if warnings else summary
 
     def table(self) -> BinaryIO | None:
         """Make the CSV table over all stages; None without any result."""

@@ -201,7 +201,7 @@ class Stages:
             report = replace(report, profilesets=pooled(report.profilesets, replicates))
         expected = self.results.left if self.analysis.reports_all else 0
         judged = verdict.judge(self.job, ended, report=report, profilesets=expected, complaint=outputs.complaint())
-        self.results.warn([*self.version_warnings(outputs), *wording.spread(spread), *outputs.warnings()])
+        self.results.warn([*self.version_warnings(outputs), *outputs.warnings()])
         kept = None if isinstance(report, BrokenReport) else report
         self.results.take(stage, kept)
         if kept is not None and judged.status == Status.COMPLETED and not stage.is_last:

@@ -6,6 +6,8 @@ from typing import Any
 from django.test import Client as HttpClient
 
 from clients.models import Membership
+from jobs.models import Job
+from tests.factories import make_member
 
 
 def browser_of(membership: Membership) -> HttpClient:
@@ -13,6 +15,12 @@ def browser_of(membership: Membership) -> HttpClient:
     http = HttpClient()
     http.force_login(membership.user)
     return http
+
+
+def pages_of(job: Job) -> list[str]:
+    """Return a job's page as its owner sees it, and its share page, as HTML."""
+    own = browser_of(make_member(job.account)).get(f"/dashboard/{job.account}/jobs/{job.pk}")
+    return [own.content.decode(), HttpClient().get(f"/share/{job.share_token}").content.decode()]
 
 
 def text_of(answer: Any) -> str:

@@ -19,7 +19,7 @@ from jobs.outputs import Outputs
 from jobs.scrubbing import Scrubber
 from jobs.simulator.sandbox import PrivateDirectory
 from tests.conftest import Api
-from tests.dashboard.browsing import text_of
+from tests.dashboard.browsing import pages_of, text_of
 from tests.factories import make_running_job
 from tests.jobs.simulators import LEAVE_REPORT, content, make_stand_in, run
 
@@ -63,6 +63,7 @@ def test_a_report_of_124_mb_completes(tmp_path: Path, api: Api, key: tuple[ApiKe
     report = Artifact.objects.get(job=job, kind="json_report")
     assert report.bytes > 123_000_000
     assert stored_hash(report) == report.sha256
+    assert all("Actor 116" in page and "1,116" in page for page in pages_of(job))
 
 
 def stored_hash(artifact: Artifact) -> str:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client as HttpClient
 
 from clients.models import ApiKey
 from jobs import registration
@@ -13,8 +12,7 @@ from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_
 from jobs.models import Job
 from jobs.progress import log_entries_of
 from tests.conftest import Api
-from tests.dashboard.browsing import browser_of
-from tests.factories import make_member
+from tests.dashboard.browsing import pages_of
 from tests.jobs.simulators import LEAVE_REPORT, REPORT, make_stand_in, run, run_beside, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -34,13 +32,6 @@ def warned(job: Job) -> list[str]:
     assert job.summary is not None
     found: list[str] = job.summary["warnings"]
     return found
-
-
-def pages_of(job: Job) -> list[str]:
-    """Return the job's page and its share page."""
-    owner = make_member(job.account)
-    own = browser_of(owner).get(f"/dashboard/{job.account}/jobs/{job.pk}")
-    return [own.content.decode(), HttpClient().get(f"/share/{job.share_token}").content.decode()]
 
 
 @pytest.mark.parametrize("variant", ["C", "R"])

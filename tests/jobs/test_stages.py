@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
+from clients.models import ApiKey
 from jobs import lifecycle, registration, stages
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
 from jobs.outputs import Outputs
 from jobs.progress import progress_of
 from jobs.watching import Watcher
+from tests.conftest import Api
+from tests.dashboard.browsing import pages_of
 from tests.jobs.simulators import contents, make_shifted_minisim, make_stand_in, run, run_beside
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -135,6 +138,15 @@ def test_results_that_differ_by_more_than_their_errors_cull_less(tmp_path: Path)
     shifted = STAND_IN.replace(f"{MEAN})", f"{MEAN} + 40 * error * ('~' in name))")
     make_stand_in(tmp_path, f"{shifted}\nleave(names)")
     assert stages_of(run_staged()) == [("initial", 8, 0), ("intermediate", 8, 0), ("final", 8, 0)]
+
+
+def test_a_spread_beyond_the_errors_is_told(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
+    shifted = STAND_IN.replace(f"{MEAN})", f"{MEAN} + 40 * error * ('~' in name))")
+    make_stand_in(tmp_path, f"{shifted}\nleave(names)")
+    job = run_staged(client=key[0].client)
+    (told,) = api.get(f"jobs/{job.pk}/result").json()["result"]["summary"]["warnings"]
+    assert told.startswith("Two runs of the same profileset differed by about ")
+    assert all(told in page for page in pages_of(job))
 
 
 def kept_of_shifted(folder: Path, *, seed: int, errors: float) -> set[str]:
