@@ -25,7 +25,8 @@ test: check
 # What starts whole stacks, or needs long: five minutes. Without `chromium` and `npm` the tests that need
 # them are skipped.
 STACK_TESTS := tests/browser tests/contract tests/end_to_end tests/faults tests/localstack \
-	tests/jobs/simulator/test_ordinary_user.py tests/jobs/test_hostile_bodies.py
+	tests/jobs/simulator/test_ordinary_user.py tests/jobs/simulator/test_report_memory.py \
+	tests/jobs/test_hostile_bodies.py tests/jobs/test_large_reports.py
 stack: .venv/.development
 	$(PYTEST) $(STACK_TESTS)
 

@@ -12,6 +12,7 @@ from jobs.profiles.grammar import Token, profileset_name, words
 from jobs.profiles.includes import BadInclude, flatten, has_includes
 from jobs.profiles.policy import Refusal, Rules
 from minisim.command_line import read_arguments, read_tokens
+from minisim.values import SimulatorError
 from tests.jobs.bundles import write
 
 Read = list[tuple[str | None, str]]
@@ -63,7 +64,7 @@ def resolved(options: Read) -> Read:
     return found
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
 @given(main=texts, files=st.lists(texts, min_size=4, max_size=4))
 @example(
     main="input=one.simc\nlevel=$(current_base_name)\n",
@@ -80,7 +81,11 @@ def test_the_simulator_reads_the_same_options(tmp_path: Path, main: str, files: 
         return
     if any(isinstance(found, Refusal) for found in Rules().judge(words(flat.text))):
         return
-    expected = read_by_simulator(folder)
+    try:
+        expected = read_by_simulator(folder)
+    except SimulatorError:
+        # A variable that only the outer text defines: the flat text may use it, the included file may not.
+        return
     write(folder, {"main.simc": flat.text})
     assert read_by_simulator(folder) == expected
 
