@@ -30,7 +30,7 @@ REDIS_TRIED_EVERY_SECONDS = 1.0
 BUILD_UNAVAILABLE = Outcome(
     status=Status.FAILED,
     error_code="build_unavailable",
-    reason="No build is available for the channel and branch that the job asks for.",
+    reason="No build is available for the job's channel and branch.",
 )
 # Neither the input's fault nor a loss that another attempt could make good.
 CREDENTIALS_LOST = Outcome(

@@ -114,8 +114,8 @@ def version_of(build: Build) -> BuildVersion:
     printed = probe(build)
     version = command.parse_version_line(printed)
     if version is None:
-        said = f" It said: {printed.splitlines()[-1]}" if printed else ""
-        raise UnusableBuild(f"{build.executable} ran, but printed no version line.{said}")
+        last = f" Its last line was: {printed.splitlines()[-1]}" if printed else ""
+        raise UnusableBuild(f"{build.executable} ran, but did not print its version.{last}")
     return version
 
 
@@ -212,7 +212,7 @@ def check(build: Build, whole: Bundle, path: str) -> Checked:
     if wrong:
         return Checked(path=path, reason=wrong[:REASON_CHARACTERS])
     files = flat.files | {path}
-    reason = failure(build, flat) if analysis.has_actor else "It starts no actor."
+    reason = failure(build, flat) if analysis.has_actor else "It does not start a character."
     return Checked(path=path, files=files, is_profile=starts_actor(analysis) or reason is None, reason=reason)
 
 

@@ -33,7 +33,7 @@ def read(job: Job, build: Build) -> tuple[str, Analysis]:
     try:
         flat = flatten(text, bundle=bundle_of(build))
     except MissingFile as error:
-        reason = f"A file of the build {build} is gone or has changed. {error}"
+        reason = f"A file of the build {build} is missing or has changed. {error}"
         raise CannotRun("build_unavailable", reason) from error
     except BadInclude as error:
         raise CannotRun("input_invalid", f"The profile cannot run on the build {build}. {error}") from error
@@ -57,7 +57,7 @@ def require_harmless(flat: Flat, analysis: Analysis) -> None:
     if wrong:
         raise CannotRun("input_invalid", wrong)
     if not analysis.has_actor:
-        raise CannotRun("input_invalid", f"With the files that it includes: {vetting.NOTHING_TO_SIMULATE}")
+        raise CannotRun("input_invalid", f"{vetting.NOTHING_TO_SIMULATE} Its included files start none.")
 
 
 def objection(flat: Flat, analysis: Analysis) -> str | None:

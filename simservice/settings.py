@@ -20,7 +20,7 @@ def required(name: str, purpose: str) -> str:
             f"{name} is not set. It is {purpose}; see .env.example. "
             "To try the service without setting anything, run `make run`. To run a command against a stack that "
             "`manage.py local --data DIR` started, first load its settings: set -a; . DIR/stack.env; set +a "
-            "(`make run`: DIR is .local)."
+            "(with `make run`, DIR is .local)."
         )
     return value
 

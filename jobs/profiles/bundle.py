@@ -21,7 +21,7 @@ UNWRITABLE = frozenset('"$')
 LINK = "it is a symbolic link, and links are not followed"
 NOT_REGULAR = "it is not a regular file"
 NOT_TEXT = "it is not a text file"
-BAD_NAME = "its name has control characters, quotes, dollar signs or bytes that are not UTF-8"
+BAD_NAME = "its name contains control characters, quotes, dollar signs or bytes that are not UTF-8"
 
 
 class UnusableFile(Exception):

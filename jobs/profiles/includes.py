@@ -165,7 +165,7 @@ class _Flattener:
         self.includes += 1
         self.characters += len(text)
         if deeper:
-            raise BadInclude(f"{where}: files include each other more than {MAX_DEPTH} levels deep.")
+            raise BadInclude(f"{where}: includes are nested more than {MAX_DEPTH} levels deep.")
         if self.includes > MAX_INCLUDES:
             raise BadInclude(f"{where}: the profile includes more than {MAX_INCLUDES:,} files.")
         self._require_room(where)
@@ -183,13 +183,13 @@ class _Flattener:
         self.places.append(place)
         self.characters += len(line)
         if len(self.lines) > MAX_OPTIONS + 1:
-            raise BadInclude(f"{place}: with its included files, the profile has over {MAX_OPTIONS:,} options.")
+            raise BadInclude(f"{place}: with its included files, the profile has more than {MAX_OPTIONS:,} options.")
         self._require_room(str(place))
 
     def _require_room(self, where: str) -> None:
         if self.characters > MAX_CHARACTERS:
             raise BadInclude(
-                f"{where}: with its included files, the profile is over {MAX_CHARACTERS:,} characters."
+                f"{where}: with its included files, the profile exceeds {MAX_CHARACTERS:,} characters."
             )
 
 

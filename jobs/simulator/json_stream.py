@@ -177,7 +177,7 @@ class _Guard:
         self.in_text ^= bool(quotes % 2)
         self.text_bytes = self.text_bytes + len(chunk) if self.in_text and not quotes else 0
         if self.text_bytes > _LARGEST_TEXT_BYTES:
-            raise UnreadableJson(f"it contains a text of more than {_LARGEST_TEXT_BYTES >> 20} MB")
+            raise UnreadableJson(f"it contains a string of more than {_LARGEST_TEXT_BYTES >> 20} MB")
 
 
 def _quotes(chunk: bytes, *, is_escaped: bool) -> tuple[int, bool]:

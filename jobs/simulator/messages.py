@@ -39,7 +39,7 @@ def failure_message(lines: Iterable[str]) -> str | None:
             return shown(message)
         elif remark is None and not _WARNING.match(line) and not _NOISE.match(line):
             remark = shown(message) or None
-    return (remark or "The simulator cancelled the run and did not say why.") if has_cancelled else None
+    return (remark or "The simulator cancelled the run without giving a reason.") if has_cancelled else None
 
 
 def warnings(lines: Iterable[str]) -> list[str]:

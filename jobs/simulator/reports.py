@@ -218,7 +218,7 @@ class _Entries:
         self.name_characters += len(name)
         self.kept.append(entry)
         if len(self.kept) > _MOST_ENTRIES:
-            raise BrokenReport(f"its {self.title} are more than {_MOST_ENTRIES:,}")
+            raise BrokenReport(f"it has more than {_MOST_ENTRIES:,} {self.title}")
         if self.name_characters > _MOST_NAME_CHARACTERS:
             raise BrokenReport(f"the names of its {self.title} are too long")
 

@@ -55,7 +55,7 @@ class StrictJSONParser(BoundedParser):
 
     media_type = "application/json"
     limit = MAX_JSON_BYTES
-    over_limit = "The request body is over 13 MB, the limit of JSON."
+    over_limit = "The request body is larger than 13 MB, the limit for JSON."
 
     def read(self, body: bytes) -> Any:
         """Return the value. Raises like `parse_json`."""
@@ -67,7 +67,7 @@ class PlainTextParser(BoundedParser):
 
     media_type = "text/plain"
     limit = MAX_TEXT_BYTES
-    over_limit = "The request body is over 2 MB and 64 KiB, the limit of plain text."
+    over_limit = "The request body is larger than 2 MB and 64 KiB, the limit for plain text."
 
     def read(self, body: bytes) -> str:
         """Return the text. Raises ValidationFailed when it is not UTF-8."""

@@ -161,7 +161,7 @@ def test_a_bundled_file_that_is_gone_is_the_builds_fault(tmp_path: Path) -> None
     (tmp_path / "apls" / "mage.simc").unlink()
     job = run(text=f"{BASE}apls/mage.simc\n")
     assert ended(job) == ("failed", "build_unavailable")
-    assert f"A file of the build {build} is gone or has changed. Line 4" in (job.status_reason or "")
+    assert f"A file of the build {build} is missing or has changed. Line 4" in (job.status_reason or "")
 
 
 @pytest.mark.parametrize("link", ["apls/mage.simc", "apls"])

@@ -37,8 +37,8 @@ with open("report.json", "w") as report:
     report.write("]}}")
 """
 MISSING_PAGE = f"{LEAVE_REPORT}\nos.truncate(os.open('report.html', os.O_CREAT | os.O_RDWR, 0o600), 300 << 20)"
-SECOND_NAME = "It is a second name of another file."
-TOO_LARGE = "has 300 MB, more than the limit of 256 MB."
+SECOND_NAME = "It has more than one hard link."
+TOO_LARGE = "is 300 MB in size; the limit is 256 MB."
 
 
 def result_of(api: Api, job: Job) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def test_a_file_beyond_the_disk_limit_names_it(tmp_path: Path, settings: Setting
     endless = "signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\nwith open('report.json', 'wb') as f:\n"
     make_stand_in(tmp_path, f"{endless}    while True: f.write(bytes(1 << 16))")
     job = run()
-    assert job.status_reason == "The simulator wrote more than a job's limit of 8 MB to its files and was stopped."
+    assert job.status_reason == "The simulator exceeded the limit of 8 MB for files and was stopped."
 
 
 def test_a_table_lists_more_actors_than_the_summary(tmp_path: Path, settings: Settings) -> None:
