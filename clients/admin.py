@@ -42,7 +42,7 @@ class BookingFields(ActionForm):
 
     credits = forms.CharField(required=False, help_text="A negative correction takes credits away.")
     reason = forms.ChoiceField(required=False, choices=[("", "Only for grants"), *GrantReason.choices])
-    note = forms.CharField(required=False, help_text="The reason in your own words. The account's members can read it.")
+    note = forms.CharField(required=False, help_text="The reason in your own words, shown to members.")
 
 
 class CreditsActions(admin.ModelAdmin):

@@ -18,8 +18,8 @@ STATUSES = {
 WIDE_SPREAD = 2.0
 SMALLER_JOBS = "Split the profile into several jobs. With fewer actors and profilesets, each of them"
 OVER_THE_CAP = (
-    "Raise the cap if your plan allows it, or shorten the job: use a larger target error, fewer iterations or fewer "
-    "profilesets."
+    "Raise the cap if your plan allows it, or shorten the job: use a larger target error, fewer iterations or "
+    "fewer profilesets."
 )
 # What to do next about a job that did not complete (contract, section 5).
 ADVICE = {

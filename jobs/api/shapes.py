@@ -81,8 +81,8 @@ class Submitted(TypedDict):
     runtime: SubmittedRuntime
     links: Links
     metadata: Metadata
-    warnings: NotRequired[Annotated[list[Warning], "Left out when there are none"]]
-    deprecations: NotRequired[Annotated[list[Deprecation], "Left out when there are none"]]
+    warnings: NotRequired[Annotated[list[Warning], "Omitted if there are none"]]
+    deprecations: NotRequired[Annotated[list[Deprecation], "Omitted if there are none"]]
 
 
 class Runtime(TypedDict):
@@ -133,7 +133,7 @@ class JobBuild(TypedDict):
     id: Uuid
     channel: Channel
     commit: str
-    ci: Annotated[JobChecks | None, "Null when no bundled profile was checked"]
+    ci: Annotated[JobChecks | None, "Null if no bundled profile was checked"]
 
 
 class Job(TypedDict):
@@ -383,7 +383,7 @@ class Result(TypedDict):
 
     summary: Annotated[Summary | None, "Null when the simulator left no report"]
     artifacts: list[ResultArtifact]
-    missingArtifacts: NotRequired[Annotated[list[MissingArtifact], "Left out when there are none"]]
+    missingArtifacts: NotRequired[Annotated[list[MissingArtifact], "Omitted if there are none"]]
 
 
 class JobResult(Job):
@@ -451,7 +451,7 @@ class Build(TypedDict):
     gameData: Annotated[GameData | None, "Null unless both version and hotfix date are known"]
     id: Uuid
     createdAt: Time
-    ci: Annotated[Checks | None, "Null when no bundled profile was checked"]
+    ci: Annotated[Checks | None, "Null if no bundled profile was checked"]
     profiles: BundledProfiles | None
 
 

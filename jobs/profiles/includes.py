@@ -183,7 +183,7 @@ class _Flattener:
         self.places.append(place)
         self.characters += len(line)
         if len(self.lines) > MAX_OPTIONS + 1:
-            raise BadInclude(f"{place}: with its included files, the profile has more than {MAX_OPTIONS:,} options.")
+            raise BadInclude(f"{place}: with its included files, the profile exceeds {MAX_OPTIONS:,} options.")
         self._require_room(str(place))
 
     def _require_room(self, where: str) -> None:

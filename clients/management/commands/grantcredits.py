@@ -25,7 +25,7 @@ class Command(BaseCommand):
             default=GrantReason.GRANT_PROMO.value,
             help="the reason that the API shows (default: %(default)s)",
         )
-        parser.add_argument("--note", default="", help="the reason in your own words, shown to the account's members")
+        parser.add_argument("--note", default="", help="the reason in your own words, shown to members")
         parser.add_argument("--days", type=int, help="days until unspent credits expire (default: never)")
 
     def handle(

@@ -14,8 +14,8 @@ from jobs import registration
 from jobs.models import Build
 
 OTHER_STACK = (
-    "To register the build in a stack started by `make run` or `manage.py local --data DIR`, first load the stack's "
-    "settings: set -a; . DIR/stack.env; set +a (with `make run`, DIR is .local)."
+    "To register the build in a stack started by `make run` or `manage.py local --data DIR`, first load the "
+    "stack's settings: set -a; . DIR/stack.env; set +a (with `make run`, DIR is .local)."
 )
 
 
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("executable", type=Path)
         parser.add_argument("--branch", required=True, help="the git branch it was built from")
         parser.add_argument("--commit", required=True, help="the commit it was built from")
-        parser.add_argument("--profiles", type=Path, help="the folder of its bundled files; each profile is run once")
+        parser.add_argument("--profiles", type=Path, help="the folder of its bundled files, which are checked")
         parser.add_argument("--repo", default="", help="the repository it was built from, shown to callers")
         parser.add_argument("--created-at", type=aware_time, help="when it was built, ISO 8601 (default: now)")
 
