@@ -77,7 +77,7 @@ def current() -> list[tuple[Channel, Build]]:
 
 
 def meant(branches: Iterable[str]) -> dict[tuple[str, Channel], UUID]:
-    """Return the ids of the builds that the channels of some branches mean now. One query."""
+    """Return the ids of the builds that the channels of some branches point to now. One query."""
     now = timezone.now()
     places = [(branch, channel) for branch in branches for channel in Channel]
     asked = [
@@ -131,8 +131,8 @@ class Profiles(Container[str]):
 def forget_old() -> int:
     """Forget builds past their retention; return how many.
 
-    Builds that a channel points to, or that an unfinished job runs on or is pinned to, stay. A build that ended jobs
-    refer to is only withdrawn; any other is removed.
+    Builds that a channel points to, or that an unfinished job runs on or is pinned to, stay. A build that ended
+    jobs refer to is only withdrawn; any other is removed.
     """
     old = unwanted(before=timezone.now() - timedelta(days=settings.BUILD_RETENTION_DAYS))
     return sum(forget(build) for build in old[:FORGOTTEN_AT_ONCE])

@@ -162,7 +162,7 @@ class Course:
 
 
 def spread_percent(phases: Sequence[Phase]) -> float:
-    """Return the standard deviation of fights in percent of the mean, from the errors that the simulator printed."""
+    """Return the standard deviation of fights in percent of the mean, from the errors that were printed."""
     if not phases:
         return SPREAD_PERCENT
     squares = [phase.iterations * (phase.error_percent / 1.96) ** 2 for phase in phases]

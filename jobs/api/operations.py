@@ -362,7 +362,7 @@ WEBHOOKS["job.terminal"] = Webhook(
             location="header",
             shape=Annotated[str, Rule(pattern="^t=[0-9]+(,v1=[0-9a-f]{64})+$")],
             description="The time in Unix seconds, and the HMAC-SHA256 of the time, a dot and the body with the "
-            "signing secret. A second `v1`, with the new secret, follows only during an overlap that an owner chose",
+            "signing secret. During an overlap that an owner chose, a second `v1` with the new secret follows",
             example=f"t=1795162214,v1={'6f1c' * 16}",
             required=True,
         ),
