@@ -25,14 +25,14 @@ from simservice.facts import ManyRows, ReadOnly
 
 
 class Correction(forms.Form):
-    """What an operator must fill in to move credits."""
+    """The form to correct credits."""
 
     credits = forms.IntegerField()
     note = forms.CharField(max_length=ledger.MAX_REASON)
 
 
 class Booking(Correction):
-    """What an operator must fill in to grant credits."""
+    """The form to grant credits."""
 
     reason = forms.TypedChoiceField(choices=GrantReason, coerce=GrantReason)
 

@@ -74,9 +74,9 @@ def register(
 ) -> Build:
     """Probe an executable and record it as the build of a commit; registering it again updates the record.
 
-    The executable can read its own folder and the paths in `readable`. `profiles` is the folder of its bundled files.
-    Raises UnusableBuild if the executable cannot be run in the sandbox, does not print its version, or has too many
-    bundled files.
+    The executable can read its own folder and the paths in `readable`. `profiles` is the folder of its bundled
+    files. Raises UnusableBuild if the executable cannot be run in the sandbox, does not print its version, or has
+    too many bundled files.
     """
     build = Build(executable=str(executable.resolve()), readable_paths=readable_paths(executable, readable))
     version = version_of(build)

@@ -1,7 +1,7 @@
 """The text that a job runs on a build: its profile with the included files, checked again.
 
-Submission does not know for certain which build will run, and does not read included files. Their directives, numbers
-and variants are therefore checked here, in the text that runs.
+Submission does not know for certain which build will run, and does not read included files. Their directives,
+numbers and variants are therefore checked here, in the text that runs.
 """
 
 from pathlib import Path

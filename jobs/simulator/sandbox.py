@@ -51,10 +51,7 @@ class NotRunnable(Exception):
 
 
 class UnsafeProduct(Exception):
-    """The file that the simulator left under a report's name is not a plain file of an acceptable size.
-
-    The message says why; its subject is "it".
-    """
+    """A report's file is not a plain file of an acceptable size; the message says why, with the subject "it"."""
 
 
 # The private directory
