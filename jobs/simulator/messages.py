@@ -67,7 +67,7 @@ def once(messages: Iterable[str]) -> Iterator[str]:
 
 
 def is_remark(line: str) -> bool:
-    """Return whether a line of stderr is a warning, not an error or a line of no interest."""
+    """Return whether a line of stderr is a remark, not an error, a cancellation or noise."""
     words = words_of(line)
     return not (_ERROR.match(words) or _CANCELLED.match(words) or _NOISE.match(words))
 

@@ -46,7 +46,7 @@ def ended(job: Job) -> tuple[str, str | None]:
     ],
 )
 def test_fragments_are_included_by_path_and_by_name(tmp_path: Path, text: str) -> None:
-    # Two files called mage.simc: the name alone stands for neither.
+    # Two files are called mage.simc, so the name alone is ambiguous.
     files = FILES if "\nmage.simc" not in text else {"apls/mage.simc": FILES["apls/mage.simc"]}
     job = run_with(tmp_path, text, files)
     assert (ended(job), job.status_reason) == (("completed", None), None)

@@ -42,7 +42,7 @@ TOO_LARGE = "is 300 MB in size; the limit is 256 MB."
 
 
 def result_of(api: Api, job: Job) -> dict[str, Any]:
-    """Return a job's result as the API tells it."""
+    """Return a job's result from the API."""
     result: dict[str, Any] = api.get(f"jobs/{job.pk}/result").json()["result"]
     return result
 

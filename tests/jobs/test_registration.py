@@ -130,7 +130,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def checked(bundled: Path) -> dict[str, Any]:
-    """What became of each bundled file under the built-in simulator."""
+    """The checks of the bundled files under the built-in simulator."""
     build = Build(executable=str(MINISIM), readable_paths=registration.readable_paths(MINISIM, MINISIM_READS))
     return registration.check_profiles(build, bundled)
 

@@ -1,4 +1,4 @@
-"""What people are advised to do about a job that did not complete: one sentence, which fits its cause."""
+"""The advice about a job that did not complete fits its cause."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What of the simulator's words is shown: the first cause of a failure, and its warnings."""
+"""The simulator's messages that are shown: the first cause of a failure, and warnings."""
 
 import io
 import json
