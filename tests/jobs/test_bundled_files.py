@@ -119,8 +119,8 @@ REFUSED = {
         "more than 20 levels deep",
     ),
     "too many files": ({"a.simc": "b.simc\n" * 2001, "b.simc": ""}, "more than 2,000 files"),
-    "too many options": ({"a.simc": "b.simc\n" * 300, "b.simc": "x=1\n" * 300}, "over 60,000 options"),
-    "too much text": ({"a.simc": "b.simc\n" * 20, "b.simc": "#" * (1 << 20)}, "over 16,777,216 characters"),
+    "too many options": ({"a.simc": "b.simc\n" * 300, "b.simc": "x=1\n" * 300}, "exceeds 60,000 options"),
+    "too much text": ({"a.simc": "b.simc\n" * 20, "b.simc": "#" * (1 << 20)}, "exceeds 16,777,216 characters"),
     "two files of the name": (
         {"a.simc": "t.simc\n", "x/t.simc": "", "y/t.simc": ""},
         "t.simc: several files have this name; include one by its path: x/t.simc, y/t.simc",

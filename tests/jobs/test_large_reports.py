@@ -140,7 +140,7 @@ def test_without_results_the_table_is_missing(tmp_path: Path, api: Api, key: tup
 @pytest.mark.parametrize(
     ("report", "reason"),
     [
-        ('{"sim": {"players": [{"name": "\' + "x" * (5 << 20) + \'"}]}}', "a text of more than 4 MB"),
+        ('{"sim": {"players": [{"name": "\' + "x" * (5 << 20) + \'"}]}}', "a string of more than 4 MB"),
         ('{"sim": \' + "[" * 5000 + \'', "nested too deeply"),
         ('{"sim": \' + "9" * 1_000_000 + \'}', "a number with too many digits"),
         ('{"sim": {"players": [{"name": "A", "level": NaN}]}}', "truncated or not valid JSON"),
