@@ -18,7 +18,7 @@ from jobs.simulator import command
 from jobs.simulator.reports import Profileset, Report, read_report
 
 TRIALS = 10_000
-# Where a run's seed shifts its mean by so many reported errors.
+# How many reported errors a run's seed shifts its mean by.
 OFFSETS, OFFSET_TRIALS = (1, 2, 7), 1_000
 PROFILES = ("frost_mage", "fury_warrior", "unholy_death_knight")
 PROFILESETS = 60

@@ -35,7 +35,7 @@ class Outcome:
 
 
 def profile(candidates: int) -> Analysis:
-    """Return a job that asks for no precision of its own."""
+    """Return the analysis of a job that sets no precision."""
     sets = "\n".join(f"profileset.s{number}+=level=1" for number in range(candidates))
     return analyse(f"mage=A\n{sets}", rules=Rules(), bounds=BOUNDS)
 
@@ -52,7 +52,7 @@ def iterations_for(target_error: float) -> int:
 
 
 def simulated(name: str, mean: float, stage: Stage, draw: random.Random, *, offset: float) -> Profileset:
-    """Draw what a stage's report says of one run; its seed shifts it by `offset` reported errors or so."""
+    """Draw the result of one run; its seed shifts the mean by about `offset` reported errors."""
     assert stage.target_error is not None
     stddev = mean * FIGHT_PERCENT / 100
     error = stddev / iterations_for(stage.target_error) ** 0.5
@@ -67,9 +67,9 @@ def simulated(name: str, mean: float, stage: Stage, draw: random.Random, *, offs
 
 
 def run(*, trials: int, seed: int, candidates: int = CANDIDATES, offset: float = 0.0) -> Outcome:
-    """Send drawn candidates through the funnel, each trial with its own; the baseline is part of each stage.
+    """Send candidates through the funnel, newly drawn for each trial; the baseline is part of each stage.
 
-    The seed of each run shifts its mean by a standard deviation of `offset` times the error that it reports.
+    The seed of each run shifts its mean, with a standard deviation of `offset` reported errors.
     """
     draw = random.Random(seed)  # noqa: S311 - repeatable, not secret
     analysis = profile(candidates)

@@ -19,7 +19,7 @@ class GrantObject(TypedDict):
 
     id: Id
     reason: GrantReason
-    note: Annotated[str | None, "The operator's own words; null for what the service grants by itself"]
+    note: Annotated[str | None, "The operator's own text; null for automatic grants"]
     remaining: Count
     original: Count
     expiresAt: Annotated[Time | None, "Null when it never expires"]

@@ -63,7 +63,7 @@ class OpenGrant:
 
     @property
     def title(self) -> str:
-        """Return what people know the grant by."""
+        """Return the grant's name for people."""
         return title_of_grant(self.reason, self.note)
 
 
@@ -186,10 +186,10 @@ def correct(account: Account, amount: int, *, reason: str) -> None:
 
 @transaction.atomic
 def hold(account: Account, amount: int, *, job_id: int, least: int | None = None) -> None:
-    """Set credits aside for a new job: `amount`, or all that the account has if that is `least` or more.
+    """Hold credits for a new job: `amount`, or if the account has less, all it has, but at least `least`.
 
-    Without `least`, nothing below `amount` will do. Raises InsufficientCredits, or Refused. At most six statements
-    and a savepoint, however many grants the credits come from.
+    `least` defaults to `amount`. Raises InsufficientCredits or Refused. At most six statements and a savepoint,
+    however many grants the credits come from.
     """
     require_amount(amount)
     balance = lock(account)
@@ -306,7 +306,7 @@ def free_parts(balance: Balance) -> list[Part]:
 
 
 def total_of(parts: Iterable[Part]) -> int:
-    """Return how many credits some parts are in all."""
+    """Return the sum of the parts' credits."""
     return sum(part.credits for part in parts)
 
 
@@ -424,7 +424,7 @@ def require_reason(reason: str) -> None:
 
 
 def require_note(note: str) -> None:
-    """Raise Refused for a note that is too long."""
+    """Raise Refused if a note is too long."""
     if len(note) > MAX_REASON:
         raise Refused(f"A note can have at most {MAX_REASON} characters.")
 

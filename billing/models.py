@@ -12,7 +12,7 @@ MOST_CREDITS = 10**12
 
 
 class Pool(models.TextChoices):
-    """The workers that run a plan's jobs, as callers are told."""
+    """The workers that run a plan's jobs, as shown to callers."""
 
     STANDARD = "standard"
     WARM = "warm"
@@ -32,7 +32,7 @@ class GrantReason(models.TextChoices):
 
 
 def title_of_grant(reason: str, note: str) -> str:
-    """Return what people know a grant by: the operator's words, else the reason."""
+    """Return a grant's name for people: the operator's note, else the reason."""
     return note or GrantReason(reason).label
 
 
@@ -116,9 +116,9 @@ class Balance(models.Model):
 
 
 class Grant(models.Model):
-    """Credits given to an account for a reason, perhaps until some time.
+    """Credits given to an account for a reason, until a time or for good.
 
-    `note` is what the operator who gave them wrote; empty for what the service grants by itself.
+    `note` is the operator's own text; empty for automatic grants.
     """
 
     id = models.BigIntegerField(primary_key=True, editable=False)
@@ -159,7 +159,7 @@ class Grant(models.Model):
 
     @property
     def title(self) -> str:
-        """Return what people know the grant by."""
+        """Return the grant's name for people."""
         return title_of_grant(self.reason, self.note)
 
 

@@ -25,14 +25,14 @@ from simservice.facts import ManyRows, ReadOnly
 
 
 class Correction(forms.Form):
-    """What an operator must fill in to move credits."""
+    """The form to correct credits."""
 
     credits = forms.IntegerField()
     note = forms.CharField(max_length=ledger.MAX_REASON)
 
 
 class Booking(Correction):
-    """What an operator must fill in to grant credits."""
+    """The form to grant credits."""
 
     reason = forms.TypedChoiceField(choices=GrantReason, coerce=GrantReason)
 
@@ -42,7 +42,7 @@ class BookingFields(ActionForm):
 
     credits = forms.CharField(required=False, help_text="A negative correction takes credits away.")
     reason = forms.ChoiceField(required=False, choices=[("", "Only for grants"), *GrantReason.choices])
-    note = forms.CharField(required=False, help_text="Why, in words that the account's members can read.")
+    note = forms.CharField(required=False, help_text="The reason in your own words, shown to members.")
 
 
 class CreditsActions(admin.ModelAdmin):

@@ -83,7 +83,7 @@ class RateLimits(BaseThrottle):
 
 
 def length_of(request: HttpRequest | Request) -> int:
-    """Return the length of a request's body in bytes: what was declared, or received in chunks."""
+    """Return the length of a request's body in bytes: as declared, or as received in chunks."""
     return int(request.META.get("CONTENT_LENGTH") or 0)
 
 

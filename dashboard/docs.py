@@ -114,7 +114,7 @@ def shape(name: str, schema: Schema) -> dict[str, Any]:
 
 def row(name: str, schema: Schema, *, required: bool) -> dict[str, Any]:
     """Return one field as a row."""
-    # A format says the same as its pattern, and more clearly.
+    # A format says the same as its pattern, more clearly.
     told = {name: value for name, value in schema.items() if name != "pattern" or "format" not in schema}
     notes = [words.format(plain(told[keyword])) for keyword, words in LIMITS.items() if keyword in told]
     return {

@@ -47,14 +47,14 @@ class EnableForm(UrlForm):
 
 
 class RotateForm(forms.Form):
-    """How long the old secret signs beside the new one."""
+    """How long the old secret also signs deliveries."""
 
     hours = forms.TypedChoiceField(
         label="Overlap",
         choices=HOURS,
         coerce=int,
         initial=0,
-        help_text="How long deliveries are also signed with the old secret. Choose “None” if others have seen it.",
+        help_text="How long deliveries are also signed with the old secret. Choose “None” if it has been exposed.",
     )
     form = forms.CharField(widget=forms.HiddenInput, required=False)
 

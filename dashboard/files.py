@@ -21,7 +21,7 @@ class File:
 
 @dataclass(frozen=True, kw_only=True)
 class MissingFile:
-    """An artifact that was wanted and could not be stored."""
+    """A requested artifact that could not be stored."""
 
     name: str
     stage: int | None

@@ -24,7 +24,7 @@ SHOWN_LINES = 12
 
 @account_page()
 def job(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
-    """Show a job; without the page around it for a page that refreshes itself."""
+    """Show a job. For a page that refreshes itself, omit the surrounding layout."""
     with snapshot():
         found = find(place, job_id)
         files, runs, events = files_of(found), runs_of(found), events_of(found)

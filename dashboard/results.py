@@ -93,9 +93,9 @@ class Shown:
 
 
 def shown(job: Job, *, search: str = "") -> Shown | None:
-    """Return what a page shows of a job's result, None when there is none.
+    """Return a job's result for a page, None if it has none.
 
-    A search leaves of a ranking the entries whose names hold the text, in their places.
+    A search keeps the entries of a ranking whose names contain the text, at their places.
     """
     summary = job.summary
     if not summary or not job.has_result:

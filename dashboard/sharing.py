@@ -1,7 +1,7 @@
-"""The hosted page of one job: for whoever has its link, as the job is now (specification, `links.share`).
+"""The share page of a job, for anyone who has its link (specification, `links.share`).
 
-It shows the full summary, as the public manifest does, and nothing of the account, the client or the metadata. That
-includes the metadata's title, which is the caller's own note.
+It shows the full summary, as the public manifest does, but nothing of the account, the client or the metadata, not
+even the metadata's title.
 """
 
 from typing import Any
@@ -40,7 +40,7 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def share_context(job: Job, links: Links, *, search: str) -> dict[str, Any]:
-    """Return what the page shows of a job. No query."""
+    """Return a job's data for the page. No query."""
     shown = results.shown(job, search=search)
     return {
         "job": job,

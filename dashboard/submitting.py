@@ -192,7 +192,7 @@ def told(error: ApiError) -> str:
         return NO_WEBHOOK
     if isinstance(error, InsufficientCredits):
         needed, affordable = meta["requiredCredits"], meta["maxAffordableCredits"]
-        return f"{error.message} It needs {needed:,} now; the account can pay for a limit of {affordable:,}."
+        return f"{error.message} It needs {needed:,} now; the account can afford a limit of {affordable:,}."
     return str(meta.get("message", error.message))
 
 

@@ -214,14 +214,14 @@ class BuildAdmin(ReadOnly, admin.ModelAdmin):
         self.each(request, queryset, builds.withdraw, done="withdrawn")
 
     @admin.action(
-        description="Restore: jobs may run on it again; a broken one is probed first", permissions=["operate"]
+        description="Restore: jobs can run on it again; broken builds are probed first", permissions=["operate"]
     )
     def restore(self, request: HttpRequest, queryset: QuerySet[Build]) -> None:
         for build in queryset.filter(builds.BROKEN):
             try:
                 registration.require_as_registered(build)
             except registration.UnusableBuild as error:
-                self.message_user(request, f"{build} is not restored: {error}", messages.ERROR)
+                self.message_user(request, f"{build} was not restored: {error}", messages.ERROR)
                 queryset = queryset.exclude(pk=build.pk)
         self.each(request, queryset, builds.restore, done="restored")
 

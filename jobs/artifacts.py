@@ -105,9 +105,9 @@ def storage_name(job: Job, kind: Artifact.Kind, *, stage: int | None = None) -> 
 
 
 def file_name(kind: Artifact.Kind, *, stage: int | None) -> str:
-    """Return the name that callers know an artifact by (contract, section 4).
+    """Return an artifact's name for callers (contract, section 4).
 
-    Only the outputs of one of several stages have a stage; the table covers all of them.
+    `stage` is None for the table, and if the job has no stages.
     """
     return FILE_NAMES[kind] if stage is None else f"stage-{stage}-{FILE_NAMES[kind]}"
 
@@ -155,9 +155,9 @@ def discard(artifacts: list[Artifact]) -> None:
 
 @dataclass(frozen=True)
 class Opened:
-    """An artifact to be read once: a part of its content, or without a place the compressed file as it is.
+    """An artifact to be read once: a part of its content, or the whole compressed file if there is no `place`.
 
-    `size` is the number of bytes that will be read.
+    `size` is the number of bytes to read.
     """
 
     stored: IO[bytes]

@@ -18,12 +18,12 @@ ASKED_AGAIN_AFTER_SECONDS = 5.0
 
 
 def first_slice(job: Job) -> int:
-    """Return the most credits that are held before a job without a cap may wait; the fee is held besides."""
+    """Return the most credits that a submission without a cap holds, besides the fee."""
     return min(SLICE_SECONDS * job.credits_per_second, job.ceiling_credits)
 
 
 def first_second(job: Job) -> int:
-    """Return the fewest credits that are held before a job without a cap may wait; the fee is held besides."""
+    """Return the fewest credits that a submission without a cap holds, besides the fee."""
     return min(job.credits_per_second, job.ceiling_credits)
 
 
@@ -70,7 +70,7 @@ class Budget:
             self._extend_by_the_rest(shortage.available)
 
     def _extend_by_the_rest(self, available: int) -> None:
-        """Hold what makes whole seconds of what is held and what an account still has."""
+        """Hold as much of the rest as makes whole seconds together with what is already held."""
         rest = available - (self.held_credits + available) % self.job.credits_per_second
         if rest > 0:
             try:

@@ -28,9 +28,9 @@ def available(git_branch: str) -> QuerySet[Build]:
 
 
 def resolve(job: Job) -> Build | None:
-    """Return the build a job runs on now: its pin if that is still to be had, else its channel's, else None.
+    """Return the build that a job runs on now: its pin if available, else its channel's, else None.
 
-    At most two queries: what an earlier call found may have been withdrawn meanwhile.
+    At most two queries. Do not keep the result: the build can be withdrawn at any time.
     """
     pin = available(job.git_branch).filter(pk=job.pinned_build_id).first() if job.pinned_build_id else None
     return pin or for_channel(Channel(job.channel), job.git_branch, now=timezone.now())
@@ -42,11 +42,11 @@ def for_channel(channel: Channel, git_branch: str, *, now: datetime) -> Build | 
 
 
 def candidates(channel: Channel, git_branch: str, *, now: datetime) -> QuerySet[Build]:
-    """Return the builds that a channel may mean at `now` (UTC), the one that it means first.
+    """Return the builds of a branch, in the order of a channel's preference at `now` (UTC).
 
-    `latest` is the newest; `nightly` the newest from before today; `weekly` the first of the week that began on
-    Monday, else the newest from before it. A channel without such a build means the oldest newer one, so none is
-    empty while its branch has a build.
+    `latest` prefers the newest; `nightly` the newest from before today; `weekly` the first since Monday, else the
+    newest from before. Without such a build, a channel points to the oldest newer one, so it is never empty while
+    its branch has a build.
     """
     builds = available(git_branch)
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -60,12 +60,12 @@ def candidates(channel: Channel, git_branch: str, *, now: datetime) -> QuerySet[
 
 
 def newest(condition: Q) -> Any:
-    """Order builds that meet a condition first, the newest of them before the others."""
+    """Order builds that meet a condition first, newest first."""
     return Case(When(condition, then="created_at")).desc(nulls_last=True)
 
 
 def oldest(condition: Q) -> Any:
-    """Order builds that meet a condition first, the oldest of them before the others."""
+    """Order builds that meet a condition first, oldest first."""
     return Case(When(condition, then="created_at")).asc(nulls_last=True)
 
 
@@ -77,7 +77,7 @@ def current() -> list[tuple[Channel, Build]]:
 
 
 def meant(branches: Iterable[str]) -> dict[tuple[str, Channel], UUID]:
-    """Return the ids of the builds that the channels of some branches mean now. One query."""
+    """Return the ids of the builds that the channels of some branches point to now. One query."""
     now = timezone.now()
     places = [(branch, channel) for branch in branches for channel in Channel]
     asked = [
@@ -89,10 +89,10 @@ def meant(branches: Iterable[str]) -> dict[tuple[str, Channel], UUID]:
 
 
 class BundledNames(Container[str]):
-    """The names of bundled files that a job on a branch, or on its pinned build, may include.
+    """The names of bundled files that a job on a branch, or on its pinned build, can include.
 
-    Few profiles include any, and there are many names, so the database is asked when the first name is. `profiles`
-    are the names of files that simulate alone.
+    Few profiles include any, and there are many names, so they are read when the first one is looked up. `profiles`
+    contains the names of files that simulate alone.
     """
 
     def __init__(self, git_branch: str, *, build_id: UUID | None) -> None:
@@ -111,7 +111,7 @@ class BundledNames(Container[str]):
             builds = builds.filter(pk=self.build_id)
         alone, others = set[str](), set[str]()
         for profiles, includable in builds.values_list("profiles", "includable"):
-            # A file name that two files have stands for neither, also when only one of them simulates alone.
+            # A file name shared by several files is ambiguous, even if only one of them simulates alone.
             known = {*bundle.names(includable)} | {*profiles}
             alone |= known & {*bundle.names(profiles)}
             others |= known
@@ -120,7 +120,7 @@ class BundledNames(Container[str]):
 
 @dataclass(frozen=True)
 class Profiles(Container[str]):
-    """Those of a branch's bundled names that stand for files that simulate alone."""
+    """The bundled names of a branch whose files simulate alone."""
 
     bundled: BundledNames
 
@@ -131,15 +131,15 @@ class Profiles(Container[str]):
 def forget_old() -> int:
     """Forget builds past their retention; return how many.
 
-    What a channel means stays on every branch, and so does what an unfinished job runs on or is pinned to. A build
-    that ended jobs still name is withdrawn, so that they can say what they ran on; any other is removed.
+    Builds that a channel points to, or that an unfinished job runs on or is pinned to, stay. A build that ended
+    jobs refer to is only withdrawn; any other is removed.
     """
     old = unwanted(before=timezone.now() - timedelta(days=settings.BUILD_RETENTION_DAYS))
     return sum(forget(build) for build in old[:FORGOTTEN_AT_ONCE])
 
 
 def unwanted(*, before: datetime) -> QuerySet[Build]:
-    """Return the available builds older than `before` that nobody needs; one query to find what channels mean."""
+    """Return the available builds older than `before` that no channel or unfinished job needs. One query."""
     branches = Build.objects.filter(withdrawn_at=None).order_by().values_list("git_branch", flat=True).distinct()
     wanting = Job.objects.filter(Q(build=OuterRef("pk")) | Q(pinned_build=OuterRef("pk")), status__in=ACTIVE)
     old = Build.objects.filter(~Exists(wanting), withdrawn_at=None, created_at__lt=before)
@@ -169,9 +169,9 @@ def restore(builds: QuerySet[Build]) -> int:
 
 
 def mark_broken(build: Build, reason: str) -> bool:
-    """Let no further job run on a build that a worker could not run; False if it was withdrawn or moved meanwhile.
+    """Withdraw a build that a worker could not run; return False if it was withdrawn or moved in the meantime.
 
-    One worker's word counts for all of them: their builds are expected to be alike (docs/running.md).
+    One worker decides for all of them, because they should have the same builds (docs/running.md).
     """
     same = Build.objects.filter(
         pk=build.pk, withdrawn_at=None, executable=build.executable, readable_paths=build.readable_paths

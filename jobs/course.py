@@ -1,4 +1,4 @@
-"""How far a job in stages is: the time it has taken, of that and the time that it still needs."""
+"""The progress of a job in stages: elapsed time as a share of elapsed and estimated remaining time."""
 
 import math
 import time
@@ -12,11 +12,11 @@ from jobs.replicates import MOST_REPLICATED, pooled, widening
 from jobs.simulator.progress import Phase, ProgressMeter
 from jobs.simulator.reports import Profileset, Statistics
 
-# By how many percent of the mean one fight differs from another, until the simulator prints an error.
+# The standard deviation of fights, in percent of the mean, that is assumed until the simulator prints an error.
 SPREAD_PERCENT = 8.0
-# What earlier stages make of a stage's length counts as much as watching so large a part of it.
+# The length that earlier stages predict for a stage has the weight of observing this share of it.
 PRIOR_PART = 0.02
-# Fewer runs tell nothing about the pace.
+# The pace cannot be estimated from fewer runs.
 LEAST_RUNS = 2
 MOST_WHILE_RUNNING = 99.9
 PROFILESET = "Profileset: "
@@ -24,7 +24,7 @@ PROFILESET = "Profileset: "
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """What the ended runs of a stage tell: means over them, and the share of profilesets that it keeps."""
+    """Means over the ended runs of a stage, and the share of profilesets that it keeps."""
 
     count: int = 0
     share_left: float = 1.0
@@ -33,17 +33,17 @@ class Observed:
     fighting_seconds: float = 0.0
 
     def setup_fights(self, seconds_a_run: float) -> float:
-        """Return how many fights take as long as preparing a run, 0 where the simulator does not show it."""
+        """Return how many fights take as long as preparing a run; 0 if the simulator does not show it."""
         if not self.fighting_seconds:
             return 0.0
         return (seconds_a_run / self.fighting_seconds - 1) * self.fights
 
 
 class Course:
-    """The percent of a job over all of its stages; it never falls.
+    """The progress of a job over all its stages, in percent; it never falls.
 
-    The current stage is assumed to go on at its pace. What it prints tells how many fights the next precision takes
-    and which profilesets are beaten already. Past jobs fill in what is not known yet.
+    The current stage is assumed to continue at its pace. Its output shows how many fights the next precision takes
+    and which profilesets are already beaten. Past jobs supply what is not known yet.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Course:
         self.expected_seconds: float | None = None
 
     def enter(self, stage: Stage, *, profilesets: int, replicates: Mapping[str, str]) -> None:
-        """Begin a stage of so many profilesets; those in `replicates` run twice."""
+        """Begin a stage; the profilesets in `replicates` run twice."""
         self.expected_seconds = self._expected_seconds(stage, profilesets)
         self.stage, self.profilesets, self.replicates = stage, profilesets, replicates
         self.runs = 1 + profilesets + len(replicates)
@@ -73,7 +73,7 @@ class Course:
             self.started = self.entered
 
     def _expected_seconds(self, stage: Stage, profilesets: int) -> float | None:
-        """Return how long a stage's runs should take by the one before, None for the first."""
+        """Return the seconds that a stage's runs should take, judging by the stage before; None for the first."""
         length = self._stage_seconds(self.meter.percent / 100) if self.started is not None else None
         if length is None:
             return None
@@ -98,7 +98,7 @@ class Course:
         return min(MOST_WHILE_RUNNING, round(100 * taken / (taken + left), 1))
 
     def _seconds_left(self) -> float | None:
-        """Return how long the job still needs, None while nothing tells."""
+        """Return the seconds that the job still needs, None if unknown."""
         share = self.meter.percent / 100
         length = self._stage_seconds(share)
         if length is None:
@@ -107,17 +107,17 @@ class Course:
         return rest if self.stage.is_last else rest + self._seconds_of_later(length / self.runs)
 
     def _stage_seconds(self, share: float) -> float | None:
-        """Return how long all runs of the stage take: as expected, then at their pace; None while too few ran."""
+        """Return the seconds that all runs of the stage take: as expected, then at their pace; None if unknown."""
         if self.meter.began_at is None:
             return self.expected_seconds
-        # The first update is that of some fights already.
+        # Some fights are already done at the first update.
         watched, seconds = share - self.meter.began_percent / 100, self.clock() - self.meter.began_at
         if self.expected_seconds is not None:
             return (PRIOR_PART * self.expected_seconds + seconds) / (PRIOR_PART + watched)
         return seconds / watched if watched * self.runs >= LEAST_RUNS else None
 
     def _seconds_of_later(self, seconds_a_run: float) -> float:
-        """Return how long the stages after this one will take, from what one run of this one takes."""
+        """Return the seconds that the later stages will take, given the seconds that one run of this one takes."""
         seconds, left = 0.0, self.profilesets * self._observe().share_left
         for later in self.stages[self.stage.number :]:
             seconds += self.startup + self._seconds_of(later, left, seconds_a_run)
@@ -125,7 +125,7 @@ class Course:
         return seconds
 
     def _seconds_of(self, later: Stage, left: float, seconds_a_run: float) -> float:
-        """Return how long the runs of a later stage take that begins with so many profilesets."""
+        """Return the seconds that the runs of a later stage take; it begins with `left` profilesets."""
         known = self._observe()
         setup = max(known.setup_fights(seconds_a_run), self.funnels.setup_fights(startup_seconds=self.startup))
         pace = seconds_a_run / (setup + fights(self.stage, known.spread_percent, profilesets=self.profilesets))
@@ -133,7 +133,7 @@ class Course:
         return pace * runs * (setup + fights(later, known.spread_percent, profilesets=left))
 
     def _observe(self) -> Observed:
-        """Return what the runs of this stage that have ended tell; looked up again for every twentieth more."""
+        """Return the figures of this stage's ended runs; updated when their number has grown by a twentieth."""
         if self.meter.finished_count > self.observed.count * 1.05 or self.observed.count == 0:
             phases = [phase for phase in self.meter.finished_phases if phase.error_percent]
             share = self._share_left(phases)
@@ -147,9 +147,9 @@ class Course:
         return self.observed
 
     def _share_left(self, phases: Sequence[Phase]) -> float:
-        """Return the share of this stage's profilesets that the next one will have.
+        """Return the share of this stage's profilesets that the next stage will have.
 
-        As long as the best may be among those not seen yet, too few seem beaten, and past jobs count for more.
+        While the best may still be unseen, too few seem beaten, so past jobs have more weight.
         """
         found = [profileset for profileset in map(profileset_of, phases) if profileset is not None]
         seen = pooled(found, self.replicates)
@@ -162,7 +162,7 @@ class Course:
 
 
 def spread_percent(phases: Sequence[Phase]) -> float:
-    """Return by how many percent of the mean fights differ, from the errors that the simulator printed."""
+    """Return the standard deviation of fights in percent of the mean, from the errors that were printed."""
     if not phases:
         return SPREAD_PERCENT
     squares = [phase.iterations * (phase.error_percent / 1.96) ** 2 for phase in phases]
@@ -170,14 +170,14 @@ def spread_percent(phases: Sequence[Phase]) -> float:
 
 
 def fights(stage: Stage, spread: float, *, profilesets: float) -> float:
-    """Return how many fights one run of a stage takes: the simulator looks at the error after every hundred."""
+    """Return how many fights one run of a stage takes; the simulator checks the error after every hundred."""
     run = one_run(stage, replicated=not stage.is_last and profilesets <= MOST_REPLICATED)
     needed = (1.96 * spread / run.target_error) ** 2 if run.target_error else 0.0
     return min(run.iterations, max(1, math.ceil(needed / LEAST_ITERATIONS)) * LEAST_ITERATIONS)
 
 
 def profileset_of(phase: Phase) -> Profileset | None:
-    """Return what the simulator printed of a profileset; None for another phase."""
+    """Return the figures that the simulator printed for a profileset; None if the phase is not one."""
     if not phase.label.startswith(PROFILESET):
         return None
     error = phase.mean * phase.error_percent / 196

@@ -98,7 +98,7 @@ def respond(request: HttpRequest, found: Artifact) -> HttpResponseBase:
 
 
 def disposition(found: Artifact) -> str:
-    """Return how a browser treats an artifact: it shows the HTML report, and saves all else under its name."""
+    """Return the Content-Disposition of an artifact: browsers display the HTML report and download the rest."""
     shown = found.kind == Artifact.Kind.HTML_REPORT
     name = artifacts.file_name(Artifact.Kind(found.kind), stage=found.stage)
     return f'{"inline" if shown else "attachment"}; filename="{name}"'

@@ -30,7 +30,7 @@ REDIS_TRIED_EVERY_SECONDS = 1.0
 BUILD_UNAVAILABLE = Outcome(
     status=Status.FAILED,
     error_code="build_unavailable",
-    reason="No build is available for the channel and branch that the job asks for.",
+    reason="No build is available for the job's channel and branch.",
 )
 # Neither the input's fault nor a loss that another attempt could make good.
 CREDENTIALS_LOST = Outcome(
@@ -58,7 +58,7 @@ def execute(job: Job) -> None:
 
 
 def give_back(job: Job, lease: Lease, *, reason: str) -> None:
-    """Put the job back into the queue at once, so that nobody has to wait for the lease to run out."""
+    """Return the job to the queue at once instead of when its lease expires."""
     with suppress(LeaseLost):
         lease.insist(lambda: lifecycle.hand_back(copy(job), reason=reason))
     logger.info("job %s attempt %s is given back: %s", job.pk, job.attempt, reason)
@@ -97,9 +97,9 @@ def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
 
 
 def attempt(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
-    """Run the simulator and return how the job ends; what it leaves is put into `stored`.
+    """Run the simulator and return how the job ends; its artifacts are added to `stored`.
 
-    A build that cannot be run is marked as broken, and a job that has not started runs on the next one.
+    A build that cannot be run is marked as broken, and a job that has not started runs on the next build.
 
     Raises LeaseLost, WorkerStops, BuildBroken for a job that has started, or a database error.
     """

@@ -26,7 +26,7 @@ from simservice import presence
 from simservice.api.errors import QueueUnavailable
 from simservice.hints import ask, redis
 
-# The number changes with the snapshot's fields: processes of two versions run during an upgrade.
+# Change the number with the snapshot's fields: during an upgrade, processes of two versions run.
 KEY = "queue:snapshot:2"
 KEPT_SECONDS = 10
 MEASURED_RUNS = 200
@@ -84,8 +84,8 @@ class Snapshot:
     """The queue at one moment (`taken_at`, Unix seconds). Work is in seconds of one slot.
 
     `marks` are in the queue's order: every waiting job up to a thousand, and a sample of more. `free_in` has the
-    seconds until each of the live `slots` is free, the soonest first; those that cannot be estimated are left out.
-    `run_seconds` has the mean run of each plan width, in vCPUs; it is empty until a run was measured.
+    seconds until each of the live `slots` is free, soonest first; unknown ones are left out. `run_seconds` has the
+    mean run of each plan width, in vCPUs; it is empty until a run has been measured.
     """
 
     taken_at: float
@@ -104,7 +104,7 @@ class Snapshot:
         return Estimate(seconds=seconds, updated_at=datetime.fromtimestamp(self.taken_at, UTC))
 
     def place_of(self, job: Job) -> Place:
-        """Return where a waiting job stands in the queue; a claimed one is about to start."""
+        """Return a waiting job's place in the queue; a claimed job is about to start."""
         if job.status == Status.STARTING:
             return Place(ahead=0, seconds=0)
         ahead = self.ahead_of(job)
@@ -115,13 +115,13 @@ class Snapshot:
         return self.place_of(Job(pk=LAST_ID, priority=priority))
 
     def seconds_until(self, ahead: Ahead) -> int | None:
-        """Return in how many seconds a slot is free for the job behind what is ahead; None when unknown.
+        """Return in how many seconds a slot is free for the job behind the jobs ahead; None if unknown.
 
-        That is when the jobs ahead have taken one slot each, or when the slots have done the work ahead together.
+        That is when each job ahead has a slot and one more is free, or when the slots have done all work ahead.
         """
         moments = self.free_in[ahead.jobs : ahead.jobs + 1]
         if self.run_seconds:
-            # The least over how many slots help: each more brings its own remaining work along.
+            # The minimum over the number of slots that help: each further slot first has to finish its own work.
             sums = enumerate(accumulate(self.free_in), start=1)
             moments += [(ahead.work_seconds + total) / count for count, total in sums]
         return math.ceil(min(moments)) if moments else None
@@ -181,12 +181,12 @@ def publish() -> None:
 
 
 def live_slots() -> int | None:
-    """Return how many simulations the live workers run at the same time; None when Redis does not answer."""
+    """Return how many simulations the live workers can run at a time; None if Redis does not answer."""
     return ask(lambda: presence.slots_of(presence.simulation_workers()), otherwise=None)
 
 
 def take(*, slots: int) -> Snapshot:
-    """Look at the queue, with so many live slots. Four queries and one request to Redis."""
+    """Return a snapshot of the queue, with this many live slots. Four queries and one request to Redis."""
     run_seconds = measured_run_seconds()
     marks = read_marks(run_seconds)
     return Snapshot(
@@ -221,27 +221,27 @@ def overall(run_seconds: Mapping[str, float]) -> float:
 
 
 def held_jobs() -> list[Job]:
-    """Return the jobs that workers hold. One query."""
+    """Return the jobs that workers have claimed. One query."""
     held = Job.objects.filter(status__in=HELD)
     return list(held.only("id", "attempt", "vcpus", "started_at", "ceiling_runtime_seconds"))
 
 
 def free_in(held: Sequence[Job], *, run_seconds: Mapping[str, float], slots: int) -> list[float]:
-    """Return in how many seconds each slot is free, the soonest first, without those that cannot be estimated."""
+    """Return in how many seconds each slot is free, soonest first; slots that cannot be estimated are left out."""
     idle = [0.0] * (slots - len(held))
     left = (remaining_seconds(job, run_seconds, percent=percent) for job, percent in with_percents(held))
     return sorted([*idle, *(seconds for seconds in left if seconds is not None)])[:slots]
 
 
 def with_percents(jobs: Sequence[Job]) -> Iterator[tuple[Job, float]]:
-    """Yield jobs with how far they are."""
+    """Yield jobs with their progress in percent."""
     return zip(jobs, percents_of(jobs), strict=True)
 
 
 def remaining_seconds(job: Job, run_seconds: Mapping[str, float], *, percent: float) -> float | None:
-    """Return how much longer a held job runs: by its progress, else as other jobs did; None when neither is known.
+    """Return how many more seconds a claimed job runs, at most until its ceiling; None if unknown.
 
-    No job runs past its ceiling.
+    The estimate uses its progress, or else the duration of other jobs.
     """
     now = timezone.now()
     elapsed = (now - (job.started_at or now)).total_seconds()

@@ -1,4 +1,4 @@
-"""What past jobs in stages left: the share of profilesets that each stage kept, and what its runs really cost."""
+"""Statistics of past jobs in stages: the share of profilesets that each stage kept, and the cost of its runs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,11 @@ from django.db import connection
 from jobs.replicates import fights_of
 
 READ_JOBS = 40
-# So many jobs of the account itself are enough.
+# With this many jobs, the account's own are used instead of everybody's.
 ENOUGH_JOBS = 3
 DEFAULT_SHARE = 0.15
 
-# The last completed jobs in stages, by the index `job_staged`: no more than these rows are read.
+# The last completed jobs in stages. The index `job_staged` keeps the query from reading other rows.
 RECENT = """
     SELECT account_id, summary -> 'multiStage' -> 'stages', summary -> 'mainActor' -> 'profilesets' -> 'results',
         ARRAY(SELECT coalesce(wall_ms, 0) FROM jobs_run
@@ -26,7 +26,7 @@ RECENT = """
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What one stage of a past job took: `runs` of the baseline and the profilesets, of so many fights each."""
+    """The cost of one stage of a past job: `runs` of the baseline and the profilesets, with `fights` each."""
 
     seconds: float
     runs: int
@@ -35,7 +35,7 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Funnels:
-    """Past jobs: the median share that a stage keeps, by its number, and the first and the last stage's cost."""
+    """Past jobs: the median share that each stage keeps, by its number, and the costs of first and last stages."""
 
     shares: Mapping[int, float] = field(default_factory=dict)
     costs: Sequence[tuple[Cost, Cost]] = ()
@@ -45,7 +45,7 @@ class Funnels:
         return self.shares.get(stage, DEFAULT_SHARE)
 
     def setup_fights(self, *, startup_seconds: float) -> float:
-        """Return how many fights take as long as setting up one run, 0 while nothing is known."""
+        """Return how many fights take as long as setting up one run; 0 if unknown."""
         return median(setup_fights(*pair, startup_seconds) for pair in self.costs) if self.costs else 0.0
 
 
@@ -58,7 +58,7 @@ def setup_fights(first: Cost, last: Cost, startup_seconds: float) -> float:
 
 
 def recent(account_id: int, *, stages: int) -> Funnels:
-    """Return what is known of jobs with so many stages: the account's own if there are enough. One query."""
+    """Return statistics of jobs with this many stages, of the account's own if there are enough. One query."""
     with connection.cursor() as cursor:
         cursor.execute(RECENT, [READ_JOBS])
         rows = [
@@ -71,7 +71,7 @@ def recent(account_id: int, *, stages: int) -> Funnels:
 
 
 def learned(jobs: Sequence[tuple[list[Any], list[Any], list[int]]]) -> Funnels:
-    """Return the medians, which one odd job does not change, of the jobs' stages, results and milliseconds."""
+    """Return the medians of the jobs' stages, results and milliseconds; one odd job does not change a median."""
     kept: dict[int, list[float]] = {}
     for stages, _, _ in jobs:
         for stage in stages:
@@ -85,7 +85,7 @@ def learned(jobs: Sequence[tuple[list[Any], list[Any], list[int]]]) -> Funnels:
 
 
 def costs_of(stages: list[Any], results: list[Any], walls: list[int]) -> tuple[Cost, Cost] | None:
-    """Return a job's first and last stage's cost; None where no result tells how many fights one of them took."""
+    """Return the cost of a job's first and last stage; None if no result shows the fights of one of them."""
     last = len(stages)
     fights: dict[int, list[float]] = {number: [] for number in (1, last)}
     for row in results:
@@ -93,7 +93,7 @@ def costs_of(stages: list[Any], results: list[Any], walls: list[int]) -> tuple[C
             fights[row["stage"]].append(fights_of(row["stddev"], row["mean_stddev"]))
     if not all(fights.values()) or not stages[-1]["profilesets"]:
         return None
-    # Where profilesets are culled each runs twice, and the result has the fights of both runs.
+    # Stages that cull run each profileset twice, and its result has the fights of both runs.
     first = Cost(seconds=walls[0] / 1000, runs=1 + 2 * stages[0]["profilesets"], fights=median(fights[1]) / 2)
     final = Cost(seconds=walls[-1] / 1000, runs=1 + stages[-1]["profilesets"], fights=median(fights[last]))
     return (first, final) if final.fights > first.fights else None

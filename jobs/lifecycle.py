@@ -40,9 +40,9 @@ class IllegalTransition(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How a job ended. `sim_duration_ms` is None when no simulator process ran.
+    """How a job ended. `sim_duration_ms` is None if no simulator process ran.
 
-    `percent` is how far the job was, None where only what it last published can tell.
+    `percent` is the job's progress; None for the last published one.
     """
 
     status: Status
@@ -234,6 +234,6 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
 
 
 def character_in(summary: Mapping[str, Any] | None) -> str:
-    """Return the main actor's name, for a profile whose text names no character; empty without one."""
+    """Return the main actor's name, for profiles whose text names no character; empty if there is none."""
     actor = (summary or {}).get("mainActor") or {}
     return str(actor.get("name", ""))[:CHARACTER_LENGTH]

@@ -33,7 +33,7 @@ class QueueCollector(Collector):
 
 
 def database_gauges() -> list[GaugeMetricFamily]:
-    """Return what the database knows of unfinished jobs, and of expired ones and broken builds. Seven queries."""
+    """Return the metrics of unfinished jobs, expired jobs and broken builds. Seven queries."""
     held = Job.objects.filter(status__in=HELD)
     stalled = held.filter(lifecycle.LEASE_EXPIRED).count()
     return [
@@ -43,7 +43,7 @@ def database_gauges() -> list[GaugeMetricFamily]:
         gauge("leases_stalled", "Held jobs whose worker stopped renewing its lease.", stalled),
         gauge("jobs_unannounced", "Pending jobs whose announcement was lost.", queue.unannounced().count()),
         gauge("jobs_uncleared", "Jobs whose files should have been removed.", retention.overdue().count()),
-        gauge("builds_broken", "Builds that a worker found broken.", Build.objects.filter(builds.BROKEN).count()),
+        gauge("builds_broken", "Builds marked as broken.", Build.objects.filter(builds.BROKEN).count()),
     ]
 
 

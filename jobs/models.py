@@ -39,7 +39,7 @@ WAITING = (Status.PENDING, Status.QUEUED)
 HELD = (Status.STARTING, Status.RUNNING)
 ACTIVE = WAITING + HELD
 TERMINAL = (Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT)
-# Ends after which the summary is a result, if only a partial one.
+# Statuses in which the summary is a result, full or partial.
 WITH_RESULT = (Status.COMPLETED, Status.CANCELLED, Status.TIMED_OUT)
 CHARACTER_LENGTH = 100
 
@@ -73,15 +73,14 @@ class Build(models.Model):
     simc_version = models.CharField(max_length=128)
     wow_version = models.CharField(max_length=64, blank=True)
     hotfix_date = models.DateField(null=True, blank=True)
-    # The folder of bundled files; of those, the paths of the ones that simulate alone and that can be included.
+    # The folder of bundled files; the paths of those that simulate alone, and of those that can be included.
     profiles_path = models.CharField(max_length=1024, blank=True)
     profiles = models.JSONField(default=list)
     includable = models.JSONField(default=list)
-    # Whether the bundled profiles simulate, null when none were checked:
-    # {"total": int, "failures": [{"name": str, "reason": str}], "checked_at": ISO time}
+    # {"total": int, "failures": [{"name": str, "reason": str}], "checked_at": ISO time}; null if none were checked
     ci = models.JSONField(null=True)
     created_at = models.DateTimeField()
-    # Since when no job runs on it, and why a worker decided that; empty if an operator or the retention did.
+    # The reason is empty if an operator or the retention withdrew it.
     withdrawn_at = models.DateTimeField(null=True, blank=True)
     broken_reason = models.CharField(max_length=500, blank=True, default="", db_default="")
 
@@ -103,7 +102,7 @@ class Build(models.Model):
 
 
 def is_visible(text: str) -> bool:
-    """Tell whether a text shows anything: blanks and zero-width characters do not."""
+    """Return whether a text has visible characters; blanks and zero-width characters are invisible."""
     return any(character.isprintable() and not character.isspace() for character in text)
 
 
@@ -133,7 +132,7 @@ class Job(models.Model):
     wants_webhook = models.BooleanField(default=False)
     json_version = models.PositiveSmallIntegerField(default=2)
     metadata = OrderedJSONField(default=dict)
-    # The profile's first character, empty when the text names none, and how many others there are.
+    # The profile's first character, empty if the text names none, and the number of others.
     character = models.CharField(max_length=CHARACTER_LENGTH, blank=True, default="")
     other_characters = models.PositiveIntegerField(default=0)
 
@@ -164,11 +163,11 @@ class Job(models.Model):
     status_reason = models.CharField(max_length=500, null=True)  # noqa: DJ001
     simulator_exit_code = models.CharField(max_length=16, null=True)  # noqa: DJ001
     sim_duration_ms = models.PositiveBigIntegerField(null=True)
-    # How far it was when it ended; while it runs, Redis knows.
+    # Its progress when it ended; while it runs, its progress is in Redis.
     percent = models.FloatField(default=0, db_default=0)
     credits_consumed = models.PositiveBigIntegerField(null=True)
     summary = models.JSONField(null=True)
-    # Wanted artifacts that could not be stored: kind, stage and reason of each
+    # Requested artifacts that could not be stored: kind, stage and reason of each
     missing_artifacts = models.JSONField(default=list)
 
     share_token = models.CharField(max_length=22, unique=True)
@@ -231,7 +230,7 @@ class Job(models.Model):
             models.Index(fields=["build", "account", "-id"], name="job_by_build"),
             # Which builds are still wanted.
             models.Index(fields=["pinned_build"], condition=Q(pinned_build__isnull=False), name="job_by_pin"),
-            # The last funnels, from which the progress of the next ones is estimated.
+            # The last jobs in stages, from which the progress of later ones is estimated.
             models.Index(fields=["-id"], condition=Q(multi_stage=True, status=Status.COMPLETED), name="job_staged"),
         ]
 
@@ -240,18 +239,18 @@ class Job(models.Model):
 
     @property
     def title(self) -> str:
-        """What the account calls the job: the metadata's title, else its public title."""
+        """Return the title on the account's pages: the one in the metadata, else the public title."""
         title = self.metadata.get("title", "").strip()
         return title if is_visible(title) else self.public_title
 
     @property
     def public_title(self) -> str:
-        """What everybody may call the job: its characters, else the time of its submission (UTC)."""
+        """Return the title on public pages: the job's characters, else the time of its submission (UTC)."""
         return self.characters or f"Job from {self.created_at:%-d %b, %H:%M}"
 
     @property
     def characters(self) -> str:
-        """The characters of the job, empty when the profile names none."""
+        """Return the job's characters, an empty text if the profile names none."""
         if not is_visible(self.character):
             return ""
         others = f" and {self.other_characters:,} more" if self.other_characters else ""
@@ -264,12 +263,12 @@ class Job(models.Model):
 
     @property
     def fee_credits(self) -> int:
-        """The priority's fee: reserved until the job ends, then charged if it ran, else 0 (contract, section 7)."""
+        """Return the fee: the reserved one until the job ends, then the charged one (contract, section 7)."""
         return 0 if self.credits_consumed == 0 else self.priority_fee_credits
 
     @property
     def public_status(self) -> PublicStatus:
-        """Return the status that callers see: a job that is being prepared for its run is still queued."""
+        """Return the status that callers see: `starting` is shown as `queued`."""
         return PublicStatus.QUEUED if self.status == Status.STARTING else PublicStatus(self.status)
 
     @property
@@ -283,7 +282,7 @@ class Job(models.Model):
 
     @property
     def has_result(self) -> bool:
-        """Whether the summary is a result, in whole or in part; what a failed run left is none."""
+        """Return whether the summary is a full or partial result; that of a failed run is not."""
         return self.status in WITH_RESULT or self.error_code == "insufficient_credits"
 
 

@@ -1,7 +1,7 @@
 """Multistage execution: which stages a job runs in, and which profilesets survive one.
 
-A stage simulates all profilesets that are left, more precisely than the stage before. What is clearly beaten is
-then left out, so that the full precision is paid for by the few that may be the best.
+Each stage simulates the remaining profilesets more precisely than the stage before. Those that are clearly beaten
+are then left out, so only the few that could be the best are simulated at full precision.
 """
 
 import math
@@ -22,7 +22,7 @@ FINAL_TARGET_ERROR = 0.05
 LEAST_CANDIDATES = 4
 # Two stages cull at most, so a job loses its true best with less than twice this probability.
 LOSS_PROBABILITY = 0.0005
-# The simulator takes a hundred before it looks at the error.
+# The simulator runs a hundred before it checks the error.
 LEAST_ITERATIONS = 100
 ELIGIBLE = "eligible_profileset_only"
 
@@ -109,14 +109,14 @@ def most_iterations(analysis: Analysis, bounds: Bounds) -> int:
 
 
 def replicates(stage: Stage, analysis: Analysis, *, culled: AbstractSet[str]) -> dict[str, str]:
-    """Return the profilesets that a stage runs twice, each with its replicate's name: those of stages that cull."""
+    """Return the profilesets that a stage runs twice, with their replicates' names; none in the last stage."""
     if stage.is_last:
         return {}
     return names_for([name for name in analysis.profilesets if name not in culled])
 
 
 def one_run(stage: Stage, *, replicated: bool) -> Stage:
-    """Return a stage with the precision of each run: two of half the fights are as precise as one of all."""
+    """Return a stage with the precision of each run: two runs of half the fights are as precise as one of all."""
     if stage.target_error is None or not replicated:
         return stage
     iterations = max(min(stage.iterations, LEAST_ITERATIONS), math.ceil(stage.iterations / 2))
@@ -142,24 +142,22 @@ def stage_text(
 
 
 def beaten(profilesets: Sequence[Profileset], *, widening: float = 1.0) -> set[str]:
-    """Return the names of those that a stage culls: whose mean's interval does not reach the best one's.
+    """Return the names of the profilesets that a stage culls because they are clearly worse than the best.
 
     With k profilesets, means m and standard errors s, the one with the best mean b beats i when
 
         m[b] - m[i] > z * sqrt(s[b]² + s[i]²),  with  Φ(z) = 1 - p / (k - 1),  p = LOSS_PROBABILITY.
 
-    The true best t can only be lost by some j with m[j] - m[t] beyond that reach. The true mean of j is not above
-    t's, and the difference of two independent means has the standard error under the root; so for each j this
-    happens with a probability of at most 1 - Φ(z) = p / (k - 1), and for all k - 1 of them together (Boole's
-    inequality) of at most p. That errors are estimated, at a moment the simulator chooses, is what p keeps a factor
-    of two below a stage's promised 0.1 % for.
+    The true best t is lost only if m[j] - m[t] exceeds this limit for some j. The true mean of j is not above that
+    of t, and the root is the standard error of the difference of two independent means. For each j, the probability
+    is therefore at most 1 - Φ(z) = p / (k - 1); for all k - 1 together (Boole's inequality) it is at most p. Errors
+    are estimated, at a moment that the simulator chooses; for that reason, p is half of the promised 0.1 %.
 
-    That is enough for many fights. After few, which a profile's `iterations` or `analyze_error_interval` can make
-    of a stage, an estimated error may be next to nothing by chance; it tells nothing then, so what has one neither
-    beats nor is beaten.
+    This holds for many fights. After few fights (a profile can set `iterations` or `analyze_error_interval`), an
+    estimated error can be close to 0 by chance. A profileset with such an error neither beats nor is beaten.
 
-    All of this presumes that a mean strays by s. If it strays by more, `widening` says by what factor
-    (`replicates.widening`), and z is multiplied by it.
+    The rule assumes that s is the true standard error of a mean. If it is larger by the factor `widening`
+    (`replicates.widening`), z is multiplied by it.
     """
     if len(profilesets) < 2:
         return set()

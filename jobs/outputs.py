@@ -37,12 +37,12 @@ class Outputs:
         self.has_page = has_page
         self.directory = directory
         self.scrubber = scrubber
-        # Wanted artifacts that could not be stored, as `missing` returns them.
+        # Requested artifacts that could not be stored, as `missing` returns them.
         self.missing: list[dict[str, Any]] = []
 
     @cached_property
     def report(self) -> Report | BrokenReport:
-        """The JSON report, or why there is none that can be read."""
+        """Return the JSON report, or why it cannot be read."""
         try:
             stream = self._product(command.REPORT_NAME)
             if stream is None:
@@ -55,30 +55,30 @@ class Outputs:
             return error
 
     def complaint(self) -> str | None:
-        """Return why the simulator failed, in its own words."""
+        """Return the simulator's message about its failure, None if there is none."""
         return messages.failure_message(self.lines("stderr"))
 
     def warnings(self) -> list[str]:
-        """Return what the simulator warned of: on stderr, on stdout and in its report."""
+        """Return the simulator's warnings on stderr, on stdout and in its report."""
         report = self.report
         reported = () if isinstance(report, BrokenReport) else map(self.scrubber.text, report.warnings)
         printed = messages.printed_warnings(self.lines("stdout"))
         return messages.distinct([*messages.warnings(self.lines("stderr")), *printed, *reported])
 
     def version(self) -> str | None:
-        """Return the version that the simulator printed; None if it printed none at the beginning."""
+        """Return the version that the simulator printed at the beginning, None without one."""
         found = command.parse_version_line("\n".join(islice(self.lines("stdout"), VERSION_WITHIN_LINES)))
         return found.simc_version if found else None
 
     def lines(self, stream: str) -> Iterator[str]:
-        """Yield the lines that the simulator printed, as far as they are kept."""
+        """Yield the lines of the simulator's output that were kept."""
         with self.directory.log(stream).open(encoding="utf-8", errors="replace", newline="\n") as log:
             yield from map(self.scrubber.text, log)
 
     def store(self, *, ran: str) -> Iterator[Artifact]:
         """Store everything worth keeping, one by one, and yield the rows, not yet saved; `ran` is the input.
 
-        What is wanted and cannot be stored is added to `missing`. Raises NotStored or WorkerStops.
+        Requested artifacts that cannot be stored are added to `missing`. Raises NotStored or WorkerStops.
         """
         return self._store(self._kept(ran))
 
@@ -94,7 +94,7 @@ class Outputs:
                     yield artifacts.store(self.job, kind, content, stage=self.stage)
 
     def _opened(self, kind: Artifact.Kind, opened: Opener) -> BinaryIO | None:
-        """Open an artifact's content; None, and a note in `missing`, when that is impossible."""
+        """Open an artifact's content; add it to `missing` and return None if that is impossible."""
         try:
             content, reason = opened(), "the simulator did not write it"
         except UnsafeProduct as error:
@@ -117,7 +117,7 @@ class Outputs:
             yield kind, partial(self._log, stream)
 
     def _product(self, name: str) -> BinaryIO | None:
-        """Open a file that the simulator wrote; None when there is none. Raises UnsafeProduct."""
+        """Open a file that the simulator wrote; return None if there is none. Raises UnsafeProduct."""
         product = open_product(self.directory.cwd, name, max_bytes=settings.SIM_OUTPUT_BYTES)
         return product and self.scrubber.stream(product)
 

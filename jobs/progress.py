@@ -142,7 +142,7 @@ def log_key_of(job: Job) -> str:
 
 
 def progress_of(job: Job) -> Progress:
-    """Return a job's progress: nothing before it runs, what Redis has while it does, and then how far it came."""
+    """Return a job's progress: 0 before it runs, the value in Redis while it runs, then the last value."""
     if job.status == Status.COMPLETED:
         return Progress(percent=100, stage=None)
     if job.is_terminal:
@@ -151,7 +151,7 @@ def progress_of(job: Job) -> Progress:
 
 
 def published(job: Job) -> Progress:
-    """Return what a running job last published; nothing when Redis does not have it."""
+    """Return the progress that a running job last published; 0 if Redis does not have it."""
     stored = ask(lambda: redis().get(key_of(job)), otherwise=None)
     if stored is None:
         return Progress(percent=0, stage=None)
@@ -160,7 +160,7 @@ def published(job: Job) -> Progress:
 
 
 def percents_of(jobs: Sequence[Job]) -> list[float]:
-    """Return how many percent of each job Redis says is done, 0 where it says nothing. One request."""
+    """Return the progress of each job from Redis, in percent; 0 if unknown. One request."""
     keys = [key_of(job) for job in jobs]
     nothing: list[str | None] = [None] * len(keys)
     stored = ask(lambda: cast(list[str | None], redis().mget(keys)), otherwise=nothing) if keys else nothing
@@ -168,7 +168,7 @@ def percents_of(jobs: Sequence[Job]) -> list[float]:
 
 
 def last_percent(job: Job) -> float:
-    """Return how far a job is as others see it, for whoever ends it without having run it."""
+    """Return the last published percent of a job, for processes that end a job without running it."""
     return published(job).percent if job.status == Status.RUNNING else 0.0
 
 

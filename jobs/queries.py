@@ -51,7 +51,7 @@ def profile_of(account: Account, job_id: str) -> str:
 
 
 def titles_of(account: Account, job_ids: Iterable[int]) -> dict[int, str]:
-    """Return the titles of those of the account's jobs that have these ids. At most one query."""
+    """Return the titles of the account's jobs with these ids. At most one query."""
     jobs = Job.objects.filter(account=account, pk__in=set(job_ids)).only(*TITLED)
     return {job.pk: job.title for job in jobs}
 

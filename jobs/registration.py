@@ -1,4 +1,4 @@
-"""Taking in a simulator executable as a build: probing it, and checking each of its bundled files."""
+"""Registration of a simulator executable as a build: a probe, and checks of all its bundled files."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ PROFILE_ITERATIONS = 3
 PROGRESS_SECONDS = 5.0
 REASON_CHARACTERS = 500
 
-# Receives how many files have been checked, and of how many; called every few seconds and at the end.
+# Called with the number of checked files and the number of all files, every few seconds and at the end.
 OnProgress = Callable[[int, int], None]
 
 
@@ -52,7 +52,7 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """What became of one bundled file: the files in it, None if it was refused, and why it is no profile."""
+    """The result for a bundled file: its files (None if it was refused), and why it does not simulate."""
 
     path: str
     files: frozenset[str] | None = None
@@ -74,9 +74,9 @@ def register(
 ) -> Build:
     """Probe an executable and record it as the build of a commit; registering it again updates the record.
 
-    The executable's own folder is readable to it, and what `readable` adds. `profiles` is the folder of its bundled
-    files. Raises UnusableBuild when the executable cannot be run in the sandbox, does not say which version it is,
-    or has too many bundled files.
+    The executable can read its own folder and the paths in `readable`. `profiles` is the folder of its bundled
+    files. Raises UnusableBuild if the executable cannot be run in the sandbox, does not print its version, or has
+    too many bundled files.
     """
     build = Build(executable=str(executable.resolve()), readable_paths=readable_paths(executable, readable))
     version = version_of(build)
@@ -96,26 +96,26 @@ def register(
     if profiles is not None:
         facts |= check_profiles(build, profiles.resolve(), on_progress=on_progress)
     recorded, _ = Build.objects.update_or_create(git_branch=origin.git_branch, commit=origin.commit, defaults=facts)
-    # What a worker found broken has just been probed; what an operator withdrew stays so.
+    # A broken build has just passed the probe; a build that an operator withdrew stays withdrawn.
     if builds.restore(Build.objects.filter(builds.BROKEN, pk=recorded.pk)):
         recorded.refresh_from_db()
     return recorded
 
 
 def require_as_registered(build: Build) -> None:
-    """Raise UnusableBuild unless a build runs here and is of the version that was registered."""
+    """Raise UnusableBuild unless a build runs here and prints the version that was registered."""
     version = version_of(build).simc_version
     if version != build.simc_version:
         raise UnusableBuild(f"It was registered as {build.simc_version} and is now {version}; register it again.")
 
 
 def version_of(build: Build) -> BuildVersion:
-    """Return what a build's version line tells. Raises UnusableBuild."""
+    """Return the version that a build prints. Raises UnusableBuild."""
     printed = probe(build)
     version = command.parse_version_line(printed)
     if version is None:
-        said = f" It said: {printed.splitlines()[-1]}" if printed else ""
-        raise UnusableBuild(f"{build.executable} ran, but printed no version line.{said}")
+        last = f" Its last line was: {printed.splitlines()[-1]}" if printed else ""
+        raise UnusableBuild(f"{build.executable} ran, but did not print its version.{last}")
     return version
 
 
@@ -151,7 +151,7 @@ def probe(build: Build) -> str:
 
 
 def check_profiles(build: Build, folder: Path, *, on_progress: OnProgress = unreported) -> dict[str, Any]:
-    """Check every bundled file, and return the lists of files and the checks as a build stores them.
+    """Check every bundled file and return the build's fields about them.
 
     Raises UnusableBuild.
     """
@@ -174,11 +174,11 @@ def by_path(found: Checked) -> str:
 
 
 def checks(checked: Iterable[Checked], unusable: dict[str, str], *, includable: set[str]) -> dict[str, Any]:
-    """Return the verdict on all bundled profiles. Fragments, which start no actor, count only if refused."""
+    """Return the checks of all bundled profiles. Files that start no actor count only if they are refused."""
     failed = [
         {"name": found.path, "reason": found.reason}
         for found in checked
-        # A file with templates that others define is refused alone and yet includable.
+        # A file whose templates are defined elsewhere is refused alone, but can be included.
         if found.reason is not None and (found.is_profile or found.path not in includable)
     ]
     failed += [{"name": name, "reason": reason} for name, reason in sorted(unusable.items())]
@@ -188,7 +188,7 @@ def checks(checked: Iterable[Checked], unusable: dict[str, str], *, includable: 
 
 
 def in_parallel(tasks: Sequence[Callable[[], Checked]], on_progress: OnProgress) -> Iterator[Checked]:
-    """Yield the results of tasks, one running for each core."""
+    """Yield the results of tasks, running one for each core at a time."""
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as executor:
         pending: set[Future[Checked]] = {executor.submit(task) for task in tasks}
         try:
@@ -202,7 +202,7 @@ def in_parallel(tasks: Sequence[Callable[[], Checked]], on_progress: OnProgress)
 
 
 def check(build: Build, whole: Bundle, path: str) -> Checked:
-    """Judge one bundled file together with what it includes, and run it if it has anything to simulate."""
+    """Check one bundled file together with its includes, and run it if it has anything to simulate."""
     try:
         flat = flatten(whole.read(path), bundle=whole, path=path)
     except (BadInclude, bundle.UnusableFile) as error:
@@ -212,12 +212,12 @@ def check(build: Build, whole: Bundle, path: str) -> Checked:
     if wrong:
         return Checked(path=path, reason=wrong[:REASON_CHARACTERS])
     files = flat.files | {path}
-    reason = failure(build, flat) if analysis.has_actor else "It starts no actor."
+    reason = failure(build, flat) if analysis.has_actor else "It does not start a character."
     return Checked(path=path, files=files, is_profile=starts_actor(analysis) or reason is None, reason=reason)
 
 
 def starts_actor(analysis: Analysis) -> bool:
-    """Tell whether a line of a file starts an actor; action lists and gear sets have only an actor's options."""
+    """Return whether a file starts an actor; action lists and gear sets only set options of one."""
     return bool(analysis.actors or analysis.copies)
 
 

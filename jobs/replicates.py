@@ -1,7 +1,7 @@
-"""Replicates: each profileset of a culling stage runs twice, so that a stage shows how far equal sets differ.
+"""Replicates: stages that cull run each profileset twice to measure how much equal sets differ.
 
-A reported error covers the chance within one run. It does not cover what the run's seed does to all of its fights
-alike. Two runs of one set, each with a seed of its own, differ by both.
+A reported error covers only the randomness within one run, not an effect of the run's seed on all its fights. Two
+runs of one set with different seeds differ by both.
 """
 
 import math
@@ -12,9 +12,9 @@ from statistics import fmean
 from jobs.simulator.reports import Profileset, Statistics
 
 SUFFIX = "~replicate"
-# A stage of more profilesets replicates only so many: enough to measure, and the simulator's memory is limited.
+# Enough for the measurement; more would take too much of the simulator's memory.
 MOST_REPLICATED = 1000
-# The simulator itself takes a hundred fights before it looks at the error, less the first one of each thread.
+# The simulator checks the error after a hundred fights, less the first one of each thread.
 LEAST_FIGHTS = 80
 
 
@@ -27,7 +27,7 @@ def names_for(profilesets: Sequence[str]) -> dict[str, str]:
 
 
 def pooled(profilesets: Iterable[Profileset], replicates: Mapping[str, str]) -> tuple[Profileset, ...]:
-    """Return each profileset once, with the figures of its own and its replicate's fights together."""
+    """Return each profileset once, with the combined figures of its own and its replicate's fights."""
     found = {entry.name: entry for entry in profilesets}
     for name, replicate in replicates.items():
         second = found.pop(replicate, None)
@@ -39,7 +39,7 @@ def pooled(profilesets: Iterable[Profileset], replicates: Mapping[str, str]) -> 
 
 
 def together(first: Statistics, second: Statistics) -> Statistics:
-    """Return what one run of the fights of both would report; where the fights are unknown, the first as it is."""
+    """Return the statistics of the fights of both; the first unchanged if a number of fights is unknown."""
     fights = [fights_of(found.stddev, found.mean_stddev) for found in (first, second)]
     if not all(fights):
         return first
@@ -60,22 +60,22 @@ def together(first: Statistics, second: Statistics) -> Statistics:
 
 
 def fights_of(stddev: float, error: float) -> float:
-    """Return how many fights were counted, 0 where that is unknown: the error is `stddev` over the root of it."""
+    """Return the number of fights n, from error = stddev / √n; 0 if unknown."""
     return (stddev / error) ** 2 if error > 0 else 0.0
 
 
 def known_error(statistics: Statistics) -> float:
-    """Return the standard error of a mean, infinite where it stems from too few fights to tell anything."""
+    """Return the standard error of a mean; infinity if there were too few fights to estimate it."""
     error = statistics.mean_stddev
     return error if error and statistics.stddev >= error * math.sqrt(LEAST_FIGHTS) else math.inf
 
 
 def widening(profilesets: Iterable[Profileset], replicates: Mapping[str, str]) -> float:
-    """Return by what factor to widen the reported errors: how far replicates really differ, but at least 1.
+    """Return the factor by which replicates differ more than their reported errors, at least 1.
 
-    The squared difference of two equal sets is on average the sum of their squared errors, if these are honest. The
-    mean ratio of n pairs then has a standard deviation of √(2/n) around 1. If it is more than two of these above 1,
-    the errors are too small, and the ratio's own uncertainty is added to it.
+    If the errors are correct, the squared difference of two equal sets is on average the sum of their squared
+    errors. The mean ratio of n pairs is then 1, with a standard deviation of √(2/n). If it exceeds 1 by more than
+    two standard deviations, the errors are too small, and the ratio is increased by its own uncertainty.
     """
     found = {entry.name: entry.statistics for entry in profilesets}
     pairs = [

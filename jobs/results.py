@@ -45,7 +45,7 @@ class Results:
             self.report = merged(self.report, report) if self.report else report
 
     def warn(self, warnings: Iterable[str]) -> None:
-        """Take what a stage's simulator warned of."""
+        """Add the warnings of a stage's simulator."""
         self.warnings = messages.distinct([*self.warnings, *warnings])
 
     def cull(self, report: Report, *, widening: float = 1.0) -> None:
@@ -56,14 +56,14 @@ class Results:
         self.culled |= out
 
     def leave_out_unreached(self) -> None:
-        """Leave out what a run that was stopped early did not reach."""
+        """Leave out actors and profilesets that a stopped run did not reach."""
         if self.report is not None and self.report.not_reached is None:
             profilesets = len(self.expected) if self.reports_all else 0
             self.report = self.report.only_reached(profilesets=profilesets)
 
     @property
     def not_reached(self) -> NotReached | None:
-        """Return how much was left out, None if nothing was."""
+        """Return how many were left out as not reached, None if none were."""
         return self.report.not_reached if self.report else None
 
     def summary(self, *, partial: bool) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
-"""What a job runs on a build: its profile with the bundled files it includes, judged once more.
+"""The text that a job runs on a build: its profile with the included files, checked again.
 
-At submission the build that will run is not known for certain, and included files are not read. So their
-directives, their numbers and the variants they bring are judged here, from the text that then runs.
+Submission does not know for certain which build will run, and does not read included files. Their directives,
+numbers and variants are therefore checked here, in the text that runs.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ from jobs.profiles.policy import Rules
 
 
 class CannotRun(Exception):
-    """A job whose profile cannot be run on its build; `outcome` is how the job ends."""
+    """The profile cannot run on its build; `outcome` is the end of the job."""
 
     def __init__(self, error_code: str, reason: str) -> None:
         super().__init__(reason)
@@ -25,7 +25,7 @@ class CannotRun(Exception):
 
 
 def read(job: Job, build: Build) -> tuple[str, Analysis]:
-    """Return the text that a job runs on a build, and what it would do. Raises CannotRun."""
+    """Return the text that a job runs on a build, and its analysis. Raises CannotRun."""
     text = JobProfile.objects.get(job=job).text
     rules = Rules(has_credentials=job.has_credentials)
     if not has_includes(text):
@@ -33,7 +33,7 @@ def read(job: Job, build: Build) -> tuple[str, Analysis]:
     try:
         flat = flatten(text, bundle=bundle_of(build))
     except MissingFile as error:
-        reason = f"A file of the build {build} is gone or has changed. {error}"
+        reason = f"A file of the build {build} is missing or has changed. {error}"
         raise CannotRun("build_unavailable", reason) from error
     except BadInclude as error:
         raise CannotRun("input_invalid", f"The profile cannot run on the build {build}. {error}") from error
@@ -44,7 +44,7 @@ def read(job: Job, build: Build) -> tuple[str, Analysis]:
 
 
 def bundle_of(build: Build) -> Bundle:
-    """Return a build's bundled files; of builds registered before there was a list of them, whatever is there."""
+    """Return a build's bundled files; all files in the folder if an earlier version registered the build."""
     folder = Path(build.profiles_path)
     if not build.profiles_path:
         return Bundle(folder, [])
@@ -52,16 +52,16 @@ def bundle_of(build: Build) -> Bundle:
 
 
 def require_harmless(flat: Flat, analysis: Analysis) -> None:
-    """Raise CannotRun when included files ask for what the policy refuses, or when nothing would be simulated."""
+    """Raise CannotRun if the policy refuses an included file, or if nothing would be simulated."""
     wrong = objection(flat, analysis)
     if wrong:
         raise CannotRun("input_invalid", wrong)
     if not analysis.has_actor:
-        raise CannotRun("input_invalid", f"With the files that it includes: {vetting.NOTHING_TO_SIMULATE}")
+        raise CannotRun("input_invalid", f"{vetting.NOTHING_TO_SIMULATE} Its included files start none.")
 
 
 def objection(flat: Flat, analysis: Analysis) -> str | None:
-    """Return why a text and what it includes must not run, None if it may."""
+    """Return why a text with its includes must not run, None if it can."""
     if analysis.excess:
         return f"With its included files, the profile has {analysis.excess}."
     if not analysis.refused:
@@ -71,7 +71,7 @@ def objection(flat: Flat, analysis: Analysis) -> str | None:
 
 
 def require_variants(job: Job, analysis: Analysis) -> None:
-    """Raise CannotRun when included files bring more variants than the account's plan allows."""
+    """Raise CannotRun if the included files add more variants than the account's plan allows."""
     most = job.account.plan.max_variants
     if analysis.variants > most:
         found = f"With its included files, the profile has {analysis.variants:,} variants"

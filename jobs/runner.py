@@ -105,7 +105,7 @@ def game_api_proxy(job: Job) -> Proxy:
 def prepare(directory: PrivateDirectory, text: str, *, credentials: GameCredentials | None = None) -> None:
     """Put a profile into a run's directory, and game credentials where the simulator looks for them (2a).
 
-    The profile includes nothing: bundled files are already in it.
+    The profile has no includes: bundled files are already part of it.
     """
     (directory.cwd / command.PROFILE_NAME).write_text(text, encoding="utf-8", newline="")
     if credentials is not None:

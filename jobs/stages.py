@@ -45,18 +45,18 @@ from jobs.watching import Watcher
 
 logger = logging.getLogger(__name__)
 
-# A file that an operator replaces is missing or busy for a moment.
+# While an operator replaces a file, it is missing or busy for a moment.
 SECOND_START_SECONDS = 1.0
 
 
 class BuildBroken(Exception):
-    """The build's program cannot be run here; the message says why."""
+    """The build cannot be run on this machine; the message says why."""
 
 
 class Stages:
-    """Runs a job's stages in turn. What they leave is put into `stored`, so that the caller can remove it again.
+    """Runs a job's stages in turn. Adds the stored artifacts to `stored`, so that the caller can remove them.
 
-    Raises CannotRun when the profile cannot be run on the build.
+    Raises CannotRun if the profile cannot run on the build.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class Stages:
             raise BuildBroken(str(error)) from error
 
     def start_once(self, arguments: list[str], *, directory: PrivateDirectory) -> SimulatorProcess:
-        """Start a simulator process. Raises NotRunnable, or SimulatorNotStarted also for faults of the sandbox."""
+        """Start a simulator process. Raises NotRunnable, or SimulatorNotStarted if the sandbox fails too."""
         require_runnable(Path(self.build.executable), readable=[Path(path) for path in self.build.readable_paths])
         process = runner.simulator(
             self.build,
@@ -187,7 +187,7 @@ class Stages:
         return process
 
     def require_answer(self) -> None:
-        """Raise BuildBroken unless the build tells its version; what a job gives it has no part in that."""
+        """Raise BuildBroken unless the build prints its version, which does not depend on the job."""
         try:
             registration.version_of(self.build)
         except registration.UnusableBuild as error:
@@ -209,7 +209,7 @@ class Stages:
         return self.billed(replace(judged, exit_code=verdict.exit_code(ended)), stopped_for=ended.stopped_for)
 
     def version_warnings(self, outputs: Outputs) -> list[str]:
-        """Return a warning if the simulator is of another version than its build: its file has been replaced."""
+        """Return a warning if the simulator's version differs from its build's: its file has been replaced."""
         version, registered = outputs.version(), self.build.simc_version
         if version in (None, registered):
             return []
@@ -248,7 +248,7 @@ class Stages:
             self.stored.append(artifacts.store(self.job, Artifact.Kind.CSV_REPORT, table))
 
     def missing_artifacts(self) -> list[dict[str, Any]]:
-        """Return the wanted artifacts that could not be stored, once simulators have run."""
+        """Return the requested artifacts that could not be stored; none if no simulator has run."""
         last, ran = self.plan.stages[-1], len(self.results.stages)
         if not ran:
             return []

@@ -89,7 +89,7 @@ class Vetted:
     ceilings: Ceilings
     analysis: Analysis
     pin: Build | None
-    # Of all simulation workers; None when unknown, or when nothing depends on it.
+    # Of all simulation workers; None if unknown or not needed.
     live_slots: int | None
 
     @property
@@ -154,7 +154,7 @@ def vet(submission: Submission, *, sender: Sender) -> Vetted:
     pin = vetting.require_pin(submission.build_id, git_branch=submission.git_branch, plan=plan)
     if submission.webhook_events and not endpoints.is_enabled(sender.client):
         raise WebhookNotConfigured
-    # Asked here because a Redis that hangs must not prolong a transaction.
+    # Read before the transaction, which a hanging Redis must not prolong.
     live_slots = forecast.live_slots() if submission.priority == Priority.HIGH else None
     return Vetted(
         submission=submission,
@@ -273,7 +273,7 @@ def active_jobs(account: Account) -> int:
 
 
 def priority_fee_of(vetted: Vetted) -> int:
-    """Return the fee of a submission now, 0 when it is waived or the priority has none. Two queries at most."""
+    """Return the fee of a submission now, 0 if it is not due. At most two queries."""
     if vetted.submission.priority != Priority.HIGH:
         return 0
     due = priority_fee.buys_earlier_start(live_slots=vetted.live_slots or 0)
@@ -281,7 +281,7 @@ def priority_fee_of(vetted: Vetted) -> int:
 
 
 def reserve(job: Job, *, account: Account, plan: Plan) -> None:
-    """Hold the job's fee and its cap; without a cap, its first slice or what the account has of it.
+    """Hold the job's fee and its cap; without a cap, the first slice or what the account has of it.
 
     Raises InsufficientCredits.
     """
@@ -296,7 +296,7 @@ def reserve(job: Job, *, account: Account, plan: Plan) -> None:
 
 
 def shortage_meta(job: Job, *, required: int, available: int, plan: Plan) -> dict[str, Any]:
-    """Return what a caller is told of a shortage: the job's ceiling, and the largest cap there are credits for."""
+    """Return the `meta` of a shortage: the job's ceiling, the credits it needs and the largest affordable cap."""
     affordable = min(max(0, available - job.priority_fee_credits), plan.max_credits_per_job)
     meta = {
         "reason": "insufficient_credits",

@@ -23,7 +23,7 @@ CANCELLED = "cancelled"
 STOPS = (CEILING, OVERTIME, CREDITS, CANCELLED)
 # The simulator's own handler for a segmentation fault ends with this status (simulator-cli, 3.4).
 CRASH_STATUS = 11
-# A shell's and the dynamic loader's words for a program that cannot be run: simulators never end so themselves.
+# The shell and the dynamic loader use these for a program that cannot be run; simulators never do.
 NO_PROGRAM = (126, 127)
 NOTHING_TO_SIMULATE = "nothing to sim"
 
@@ -31,9 +31,10 @@ NOTHING_TO_SIMULATE = "nothing to sim"
 def judge(
     job: Job, ended: Ended, *, report: Report | BrokenReport, profilesets: int, complaint: str | None
 ) -> Outcome:
-    """Judge an ended process by its end, its report, which should have so many profilesets, and its complaint.
+    """Return the verdict on an ended process: the outcome's status, code and reason.
 
-    The outcome has its status, code and reason; what was used is for the caller to add.
+    The report should have `profilesets` profilesets; `complaint` is the simulator's error message. The caller adds
+    what the job used.
     """
     if ended.stopped_for in STOPS:
         return stopped(job, ended.stopped_for)
@@ -70,13 +71,13 @@ def stopped(job: Job, why: str) -> Outcome:
 
 def exceeded_limit(ended: Ended) -> str | None:
     """Return which limit a simulator exceeded, or None."""
-    # The kernel's signal for a single file of that size.
+    # The kernel sends SIGXFSZ when a single file reaches the limit.
     if ended.stopped_for == "disk_flood" or ended.signal == signal.SIGXFSZ:
-        return f"wrote more than a job's limit of {megabytes(settings.SIM_DISK_BYTES)} to its files"
+        return f"exceeded the limit of {megabytes(settings.SIM_DISK_BYTES)} for files"
     if ended.stopped_for == "output_flood":
-        return f"printed more than a job's limit of {megabytes(settings.SIM_OUTPUT_BYTES)}"
+        return f"exceeded the limit of {megabytes(settings.SIM_OUTPUT_BYTES)} for printed output"
     if ended.stopped_for == "memory_limit":
-        return f"needed more memory than a job's limit of {settings.SIM_MEMORY_BYTES >> 20:,} MiB"
+        return f"exceeded the limit of {settings.SIM_MEMORY_BYTES >> 20:,} MiB for memory"
     return None
 
 

@@ -105,7 +105,7 @@ def require_pin(build_id: UUID | None, *, git_branch: str, plan: Plan) -> Build 
 
 
 def pin_meta(message: str, build_id: UUID) -> dict[str, Any]:
-    """Return what a caller is told of a pin that cannot be used."""
+    """Return the `meta` of a pin that cannot be used."""
     return {
         "message": message,
         "buildId": str(build_id),

@@ -14,12 +14,12 @@ STATUSES = {
     PublicStatus.CANCELLED: "Cancelled",
     PublicStatus.TIMED_OUT: "Stopped at its limit",
 }
-# From this factor on, the margins of error that a simulator reports are misleading.
+# From this factor on, the reported margins of error are misleading.
 WIDE_SPREAD = 2.0
-SMALLER_JOBS = "Submit smaller jobs: fewer actors and profilesets in one job"
+SMALLER_JOBS = "Split the profile into several jobs. With fewer actors and profilesets, each of them"
 OVER_THE_CAP = (
-    "Raise the cap if your plan allows it, or shorten the job: a larger target error, fewer iterations or fewer "
-    "profilesets."
+    "Raise the cap if your plan allows it, or shorten the job: use a larger target error, fewer iterations or "
+    "fewer profilesets."
 )
 # What to do next about a job that did not complete (contract, section 5).
 ADVICE = {
@@ -34,19 +34,19 @@ ADVICE = {
         "Correct the profile as the message above suggests, then submit the job again. Every profile needs a "
         'character, for example mage="Name".'
     ),
-    "build_unavailable": "Choose another build channel, or submit the job again when there is a build.",
+    "build_unavailable": "Choose another build channel, or submit the job again when a build is available.",
     "execution_interrupted": "Submit the job again; the profile was not the cause.",
     "internal": "Submit the job again. If it fails again, send its ID to the operator of this service.",
 }
-# The same for the distinguishable causes of `execution_failed`: a crash, lost credentials, and each early stop.
+# Better advice where the cause of `execution_failed` is known: a crash, lost credentials, or a limit.
 CRASHED = "Submit the job again on another build channel; another build may not have this fault."
 CREDENTIALS_LOST = "Submit the job again together with its game credentials."
 STOPPED_ADVICE = {
-    "output_flood": f"{SMALLER_JOBS} print less.",
-    "disk_flood": f"{SMALLER_JOBS} write less.",
-    "memory_limit": f"{SMALLER_JOBS} need less memory.",
+    "output_flood": f"{SMALLER_JOBS} prints less.",
+    "disk_flood": f"{SMALLER_JOBS} writes less.",
+    "memory_limit": f"{SMALLER_JOBS} needs less memory.",
 }
-# A claim is a move without a status of its own: callers go on to see the job as queued.
+# A claim does not change the public status: callers still see the job as queued.
 MOVES = {
     Status.PENDING: "Accepted",
     Status.QUEUED: "Put into the queue",
@@ -105,7 +105,7 @@ def status_of(job: Job) -> str:
 
 
 def advice(job: Job, last_run: Run | None) -> str | None:
-    """Return what to do next about an ended job, in a sentence; None for a completed or an unfinished one."""
+    """Return what to do next about an ended job; None if it completed or has not ended."""
     if job.error_code != "execution_failed":
         return ADVICE.get(job.error_code or "")
     if last_run is None or last_run.attempt != job.attempt:
@@ -150,13 +150,13 @@ def event(found: JobEvent) -> str:
 
 
 def with_not_reached(reason: str | None, missed: NotReached | None) -> str | None:
-    """Return why a job ended, followed by how much of it was not reached."""
+    """Return why a job ended, followed by the number of actors and profilesets not reached."""
     told = not_reached(missed.actors, missed.profilesets) if missed else ""
     return f"{reason} {told}" if reason and told else reason
 
 
 def not_reached(actors: int, profilesets: int) -> str:
-    """Return how many actors and profilesets were not reached, in a sentence; an empty text for none."""
+    """Return how many actors and profilesets were not reached, as a sentence; an empty text for none."""
     counts = (actors, "actor"), (profilesets, "profileset")
     parts = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts if count]
     verb = "was" if actors + profilesets == 1 else "were"
@@ -164,12 +164,12 @@ def not_reached(actors: int, profilesets: int) -> str:
 
 
 def spread(widening: float) -> list[str]:
-    """Return a warning if two runs of the same profileset differed by far more than their errors, else nothing."""
+    """Return a warning if two runs of the same profileset differed by much more than their errors."""
     if widening < WIDE_SPREAD:
         return []
     told = (
         f"Two runs of the same profileset differed by about {widening:.1f} times their margin of error, so the "
-        "ranking can change from run to run. Fewer profilesets were left out between the stages because of it."
+        "ranking can change from run to run. Each stage therefore left out fewer profilesets."
     )
     return [told]
 

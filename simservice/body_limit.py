@@ -1,12 +1,12 @@
-"""How large a request may be: for the parsers, and for the web server, which reads it before Django is set up.
+"""Limits of a request's size, for the parsers and for the web server, which reads them before Django is set up.
 
 A profile has at most 2 MB of UTF-8.
 """
 
-# JSON can write each byte of a profile as six characters, such as `\u0041`: 12.6 MB, and the rest.
+# JSON can write each byte of a profile as six characters, such as `\u0041`: 12.6 MB, plus the other fields.
 MAX_JSON_BYTES = 13 << 20
 MAX_TEXT_BYTES = (2 << 20) + (64 << 10)
 MAX_FORM_BYTES = 3 << 20
 
-# The largest of them: what the web server receives of any request.
+# The web server receives at most the largest of them.
 MAX_BODY_BYTES = MAX_JSON_BYTES

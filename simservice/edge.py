@@ -26,7 +26,7 @@ class Handler(WSGIHandler):
     request_class = Request
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> HttpResponseBase:
-        # Django reads, and the rate limit counts, as much as this says.
+        # Django reads this many bytes, and the rate limit counts them.
         if "HTTP_TRANSFER_ENCODING" in environ:
             environ["CONTENT_LENGTH"] = str(size_of(environ["wsgi.input"]))
         elif int(environ.get("CONTENT_LENGTH") or 0) > MAX_BODY_BYTES:
@@ -35,7 +35,7 @@ class Handler(WSGIHandler):
 
 
 def size_of(body: IO[bytes]) -> int:
-    """Return the size of a chunked body, which the web server has received up to one byte over the limit."""
+    """Return the size of a chunked body; the web server has received at most one byte more than the limit."""
     size = body.seek(0, os.SEEK_END)
     body.seek(0)
     return size

@@ -19,6 +19,6 @@ def error_answer(request: HttpRequest, error: ApiError) -> HttpResponse:
 
 
 def is_for_programs(path: str) -> bool:
-    """Tell whether programs, not people, use an address."""
+    """Return whether an address is for programs, not for people."""
     path = "/" + path.lstrip("/")
     return path.startswith(FOR_PROGRAMS) or path == "/v1"

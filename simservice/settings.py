@@ -20,7 +20,7 @@ def required(name: str, purpose: str) -> str:
             f"{name} is not set. It is {purpose}; see .env.example. "
             "To try the service without setting anything, run `make run`. To run a command against a stack that "
             "`manage.py local --data DIR` started, first load its settings: set -a; . DIR/stack.env; set +a "
-            "(`make run`: DIR is .local)."
+            "(with `make run`, DIR is .local)."
         )
     return value
 
@@ -256,7 +256,7 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["clients.authentication.KeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_THROTTLE_CLASSES": ["clients.rate_limits.RateLimits"],
-    # An endpoint that reads a body names the forms it takes.
+    # Endpoints that read a body list their parsers.
     "DEFAULT_PARSER_CLASSES": [],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "simservice.api.negotiation.JsonOnly",

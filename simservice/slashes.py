@@ -1,4 +1,4 @@
-"""Pages are found with and without a trailing slash."""
+"""Redirects between addresses with and without a trailing slash."""
 
 from django.http import HttpRequest, HttpResponsePermanentRedirect
 from django.urls import Resolver404, resolve
@@ -8,10 +8,10 @@ from simservice.error_answers import is_for_programs
 
 
 def redirect_of(request: HttpRequest) -> HttpResponsePermanentRedirect | None:
-    """Return a redirect to the page with or without the trailing slash, None when there is no such page.
+    """Return a redirect to the page with or without the trailing slash, None if there is no such page.
 
-    Browsers repeat the method and the body (RFC 9110, 15.4.9). Programs get no redirect: their addresses are exact,
-    and some clients would drop the key or the body on the way.
+    Browsers repeat the method and the body (RFC 9110, 15.4.9). Addresses for programs are exact and get no
+    redirect, because some clients would drop the key or the body.
     """
     path = request.path_info
     other = path.removesuffix("/") if path.endswith("/") else f"{path}/"
@@ -23,7 +23,7 @@ def redirect_of(request: HttpRequest) -> HttpResponsePermanentRedirect | None:
 
 
 def is_page(path: str) -> bool:
-    """Tell whether a page has this address. Only the admin's route for unknown pages has no name."""
+    """Return whether a page has this address. Only the admin's route for unknown pages has no name."""
     try:
         return resolve(path).url_name is not None
     except Resolver404:

@@ -1,4 +1,4 @@
-"""Reads that agree with each other."""
+"""Consistent reads of the database."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,9 +8,9 @@ from django.db import connection, transaction
 
 @contextmanager
 def snapshot() -> Iterator[None]:
-    """Let all queries of the block see the database as it is at the first of them. Allow no writes.
+    """Make all queries of the block see the same state of the database, and allow no writes.
 
-    Inside a caller's transaction, that transaction decides what the queries see.
+    Inside another transaction, that transaction's isolation applies instead.
     """
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():

@@ -50,7 +50,7 @@ def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:  # n
 
 
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
-    """Answer an unknown address: redirect to the page that differs from it by a trailing slash, if there is one."""
+    """Answer an unknown address; redirect if a page differs from it only by a trailing slash."""
     return slashes.redirect_of(request) or error_answer(request, NotFound())
 
 

@@ -129,7 +129,7 @@ def disable(client: Client, *, by: Actor) -> None:
 def rotate(client: Client, *, by: Actor, overlap: timedelta = NO_OVERLAP) -> str:
     """Give an endpoint a new secret and return it. During the overlap, the old one signs too (contract, section 8).
 
-    Raises NotPossible unless the endpoint is enabled and the overlap is between nothing and a week.
+    Raises NotPossible unless the endpoint is enabled and the overlap is at most a week.
     """
     if not NO_OVERLAP <= overlap <= LONGEST_OVERLAP:
         raise NotPossible(f"The overlap must be between 0 and {LONGEST_OVERLAP.days} days.")

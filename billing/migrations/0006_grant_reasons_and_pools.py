@@ -1,4 +1,4 @@
-"""Grants get a reason of the contract's list, with the operator's words as a note; plans get a pool of its list."""
+"""Limit the reasons of grants and the pools of plans to the contract's lists; add the operator's note to grants."""
 
 from django.db import migrations, models
 from django.db.models import F, Q
@@ -16,7 +16,7 @@ POOLS = [("standard", "Standard"), ("warm", "Warm"), ("dedicated", "Dedicated")]
 
 
 def keep_words_as_notes(apps, schema_editor):
-    """What an operator wrote becomes the note. The service's own words for an allowance need no note."""
+    """Move operators' texts to the note; an allowance needs no note."""
     grants = apps.get_model("billing", "Grant").objects
     grants.filter(allowance_month=None).update(note=F("reason"), reason="grant_promo")
     grants.exclude(allowance_month=None).update(reason="allowance")
@@ -30,7 +30,7 @@ def put_words_back(apps, schema_editor):
 
 
 def choose_known_pools(apps, schema_editor):
-    """Any other pool was a word for the standard one."""
+    """Replace all other pools, which meant the standard one."""
     plans = apps.get_model("billing", "Plan").objects
     plans.exclude(pool__in=dict(POOLS)).update(pool="standard")
 

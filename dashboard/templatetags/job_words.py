@@ -31,5 +31,5 @@ def pairs(entries: Mapping[str, str]) -> list[tuple[str, str]]:
 
 @register.filter
 def notes(job: Job) -> list[tuple[str, str]]:
-    """Return the entries of a job's metadata that its title does not show."""
+    """Return the entries of a job's metadata without `title`."""
     return [(name, value) for name, value in job.metadata.items() if name != "title"]

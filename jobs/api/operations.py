@@ -336,11 +336,11 @@ DOWNLOAD_ARTIFACT = Operation(
             example="name,dps_mean,dps_min,dps_max,dps_std_dev,dps_mean_std_dev\n",
             media_types=["text/csv", "text/html", "text/plain", "application/json"],
             headers=[
-                Header(name="ETag", shape=str, description="Names the content."),
+                Header(name="ETag", shape=str, description="Identifies the content."),
                 Header(
                     name="Content-Disposition",
                     shape=str,
-                    description="The artifact's `name`. Browsers show an HTML report and save every other file.",
+                    description="Contains the artifact's `name`. Browsers download all files but the HTML report.",
                 ),
             ],
         ),
@@ -361,8 +361,8 @@ WEBHOOKS["job.terminal"] = Webhook(
             name=f"X-{BRAND}-Signature",
             location="header",
             shape=Annotated[str, Rule(pattern="^t=[0-9]+(,v1=[0-9a-f]{64})+$")],
-            description="The time in Unix seconds, and the HMAC-SHA256 of the time, a dot and the body under the "
-            "signing secret. A second `v1`, of the new secret, follows only during an overlap that an owner chose",
+            description="The time in Unix seconds, and the HMAC-SHA256 of the time, a dot and the body with the "
+            "signing secret. During an overlap that an owner chose, a second `v1` with the new secret follows",
             example=f"t=1795162214,v1={'6f1c' * 16}",
             required=True,
         ),

@@ -151,7 +151,7 @@ class WebhookFields(StrictSerializer):
 
 @extend_schema_field({"enum": [*REPORT_VERSIONS, *REPORT_VERSIONS.values()], "default": "2"})
 class ReportVersionField(StrictChoiceField):
-    """The version of the JSON report, as a string or as a number; a number to the rest of the code."""
+    """The version of the JSON report: a string or a number in requests, a number in the rest of the code."""
 
     def to_internal_value(self, data: Any) -> Any:
         number = as_integer(data)
@@ -217,9 +217,9 @@ def as_boolean(text: str) -> bool | str:
 
 
 def as_number(text: str) -> int | str:
-    """Return a decimal integer, which may be written `60.0` as in JSON, or the text for the form's own complaint.
+    """Return an integer, also for `60.0` as in JSON, or the text if it is none, so that the form refuses it.
 
-    As long as a whole address may be: what is too large is refused by the account's limit, not for its form.
+    Accepts as many digits as fit into an address: the account's limit refuses what is too large.
     """
     found = re.fullmatch(r"(-?[0-9]{1,4000})(\.0+)?", text)
     return int(found[1]) if found else text

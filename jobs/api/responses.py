@@ -163,7 +163,7 @@ def result_object(job: Job, files: Sequence[Artifact], links: Links) -> shapes.J
 
 
 def missing_artifact(*, kind: str, stage: int | None, reason: str) -> shapes.MissingArtifact:
-    """Return what the result says of an artifact that could not be stored."""
+    """Return the entry of the result for an artifact that could not be stored."""
     found = Artifact.Kind(kind)
     return {"kind": found, "name": artifacts.file_name(found, stage=stage), "stage": stage, "reason": reason}
 
@@ -181,7 +181,7 @@ def artifact_object(artifact: Artifact, links: Links) -> shapes.ArtifactFile:
 
 
 def manifest(job: Job, files: Sequence[Artifact], links: Links) -> shapes.Manifest:
-    """Return the public manifest of an ended job: its full result, and nothing of its account or metadata."""
+    """Return the public manifest of an ended job: its full result, without its account and metadata."""
     return {
         "version": "v1",
         "job": {
@@ -219,7 +219,7 @@ def build_object(build: Build) -> shapes.Build:
 
 
 def bundled_profiles(build: Build) -> shapes.BundledProfiles | None:
-    """Return the files that come with a build, null when there are none."""
+    """Return the files that come with a build, None if there are none."""
     if not build.profiles_path:
         return None
     return {"manifest": build.profiles, "includable": build.includable}
@@ -233,7 +233,7 @@ def game_data(build: Build) -> shapes.GameData | None:
 
 
 def checks(build: Build) -> shapes.Checks | None:
-    """Return whether a build's bundled profiles simulate, null when none were checked."""
+    """Return whether a build's bundled profiles simulate, None if none were checked."""
     if build.ci is None:
         return None
     total, failures = build.ci["total"], [failure["name"] for failure in build.ci["failures"]]
@@ -256,7 +256,7 @@ def check_status(*, total: int, failed: int) -> shapes.CheckStatus:
 
 
 def job_checks(build: Build) -> shapes.JobChecks | None:
-    """Return the short form of `checks` that a job carries."""
+    """Return the short form of `checks` in a job's `build`."""
     found = checks(build)
     return found and {"status": found["status"], "failed": found["checks"]["failed"]}
 
@@ -332,7 +332,7 @@ def plan_limits(plan: Plan) -> shapes.PlanLimits:
 
 
 def cancellation(job: Job, done: Cancellation) -> shapes.Cancellation:
-    """Return the answer to a job's cancel: whether it was still waiting or is being stopped."""
+    """Return the response to a cancellation: whether the job was cancelled or is being stopped."""
     job_id, metadata = str(job.pk), job.metadata
     if done.requested_at is None:
         return {"success": True, "id": job_id, "status": "cancelled", "metadata": metadata}

@@ -51,7 +51,7 @@ class SubmittedRuntime(TypedDict):
 
     ceiling: Ceiling
     priorityFeeCredits: Annotated[
-        Credits, "The fee reserved for high priority; 0 when high would start no earlier than standard"
+        Credits, "The fee reserved for `high`; 0 if `high` does not start the job earlier than `standard`"
     ]
 
 
@@ -81,8 +81,8 @@ class Submitted(TypedDict):
     runtime: SubmittedRuntime
     links: Links
     metadata: Metadata
-    warnings: NotRequired[Annotated[list[Warning], "Left out when there are none"]]
-    deprecations: NotRequired[Annotated[list[Deprecation], "Left out when there are none"]]
+    warnings: NotRequired[Annotated[list[Warning], "Omitted if there are none"]]
+    deprecations: NotRequired[Annotated[list[Deprecation], "Omitted if there are none"]]
 
 
 class Runtime(TypedDict):
@@ -92,7 +92,7 @@ class Runtime(TypedDict):
     totalDurationMs: Annotated[Milliseconds | None, "From start to end; null while unknown"]
     creditsConsumed: Annotated[Credits | None, "Null until the job has ended"]
     priorityFeeCredits: Annotated[
-        Credits, "The fee reserved until the job ends, then the fee charged: 0 when nothing was billed"
+        Credits, "Until the job ends the reserved fee, then the charged fee; 0 if nothing was billed"
     ]
     creditsPerSecond: Credits
     vcpus: Count
@@ -113,18 +113,18 @@ class CheckCounts(TypedDict):
 class Checks(TypedDict):
     """Whether the profiles bundled with a build simulate."""
 
-    status: Annotated[CheckStatus, "`partial` when some did not; `unknown` when there were none"]
+    status: Annotated[CheckStatus, "`partial` if some profiles failed; `unknown` if there are none"]
     checks: CheckCounts
-    failures: Annotated[list[str], "The profiles that did not simulate"]
-    gatedOn: Annotated[list[str], "Patterns of checks without which a build is not released; none here"]
+    failures: Annotated[list[str], "The profiles that failed"]
+    gatedOn: Annotated[list[str], "Patterns of checks that a build must pass to be available; always empty"]
     retrievedAt: Annotated[Time, "When the profiles were checked"]
 
 
 class JobChecks(TypedDict):
-    """Whether the profiles bundled with a job's build simulate, in short."""
+    """Whether the profiles bundled with a job's build simulate: the short form."""
 
     status: CheckStatus
-    failed: Annotated[Count, "How many did not"]
+    failed: Annotated[Count, "How many profiles failed"]
 
 
 class JobBuild(TypedDict):
@@ -133,7 +133,7 @@ class JobBuild(TypedDict):
     id: Uuid
     channel: Channel
     commit: str
-    ci: Annotated[JobChecks | None, "Null when no bundled profile was checked"]
+    ci: Annotated[JobChecks | None, "Null if no bundled profile was checked"]
 
 
 class Job(TypedDict):
@@ -187,7 +187,7 @@ class JobList(TypedDict):
 
 
 class Queue(TypedDict):
-    """A job's wait; null only once the simulator runs or the job has ended."""
+    """How long a job waits. Null once the simulator runs or the job has ended, and never before."""
 
     queuedAt: Time
     estimatedStartSeconds: Annotated[Seconds | None, "Expected seconds to the start; null when unknown"]
@@ -207,7 +207,7 @@ class Progress(TypedDict):
     """How far a job is, in percent."""
 
     percent: Annotated[
-        Percent, "Of the job's time; keeps its last value when the job is cancelled, stopped at its cap or fails"
+        Percent, "Estimated share of the job's time that has passed; keeps its last value when the job ends"
     ]
     stage: Stage | None
 
@@ -333,7 +333,7 @@ class MultiStage(TypedDict):
 
 
 class NotReached(TypedDict):
-    """How many actors and profilesets have no result because the run was stopped first."""
+    """How many actors and profilesets have no result because the run was stopped early."""
 
     actors: Count
     profilesets: Count
@@ -348,15 +348,15 @@ class Summary(TypedDict):
     actors: NotRequired[Annotated[Actors, "There when the profile has more than one actor"]]
     iterations: NotRequired[Annotated[Count, "Iterations done; there for a single pass only"]]
     partial: NotRequired[Annotated[Literal[True], "There when the run was stopped early"]]
-    warnings: NotRequired[Annotated[list[str], Rule(maxItems=20), "What the simulator warned of, each text once"]]
-    not_reached: NotRequired[Annotated[NotReached, "There when a run that was stopped early left some out"]]
+    warnings: NotRequired[Annotated[list[str], Rule(maxItems=20), "The simulator's warnings, without duplicates"]]
+    not_reached: NotRequired[Annotated[NotReached, "Present if the run was stopped early and some are missing"]]
 
 
 class ArtifactFile(TypedDict):
     """A file that a job produced."""
 
     kind: Artifact.Kind
-    name: Annotated[FileName, "The name that the download has too, with its stage where there are several"]
+    name: Annotated[FileName, "The file name of the download. It begins with the stage if there are several"]
     stage: Annotated[int | None, Rule(minimum=1)]
     url: Annotated[Url, "A download address that needs no key"]
     mimeType: Annotated[str, Rule(pattern="^[a-z]+/[a-z]+$"), "Without parameters"]
@@ -370,7 +370,7 @@ class ResultArtifact(ArtifactFile):
 
 
 class MissingArtifact(TypedDict):
-    """A file that the job should have produced and that could not be stored."""
+    """A file that the job should have produced but that could not be stored."""
 
     kind: Artifact.Kind
     name: str
@@ -383,7 +383,7 @@ class Result(TypedDict):
 
     summary: Annotated[Summary | None, "Null when the simulator left no report"]
     artifacts: list[ResultArtifact]
-    missingArtifacts: NotRequired[Annotated[list[MissingArtifact], "Left out when there are none"]]
+    missingArtifacts: NotRequired[Annotated[list[MissingArtifact], "Omitted if there are none"]]
 
 
 class JobResult(Job):
@@ -435,7 +435,7 @@ class GameData(TypedDict):
 
 
 class BundledProfiles(TypedDict):
-    """The files that come with a build, as paths. A job can include them by path or by file name."""
+    """The paths of the files that come with a build. A job can include them by path or by file name."""
 
     manifest: Annotated[list[str], "Profiles that simulate alone"]
     includable: Annotated[list[str], "All files that can be included, such as action lists and gear sets"]
@@ -445,13 +445,13 @@ class Build(TypedDict):
     """A build of the simulator."""
 
     gitBranch: str
-    repo: Annotated[str, "Empty when unknown"]
+    repo: Annotated[str, "Empty if unknown"]
     commit: str
     simcVersion: str
-    gameData: Annotated[GameData | None, "Null unless version and hotfix date are known"]
+    gameData: Annotated[GameData | None, "Null unless both version and hotfix date are known"]
     id: Uuid
     createdAt: Time
-    ci: Annotated[Checks | None, "Null when no bundled profile was checked"]
+    ci: Annotated[Checks | None, "Null if no bundled profile was checked"]
     profiles: BundledProfiles | None
 
 
@@ -531,7 +531,7 @@ class ManifestJob(TypedDict):
 
 
 class ManifestResult(TypedDict):
-    """The result of a job, as everybody with its link may see it."""
+    """The result of a job, as anyone with its link can see it."""
 
     summary: Summary | None
 

@@ -1,4 +1,4 @@
-"""Keep the order of the metadata's entries. Rewrites the table of jobs once, under an exclusive lock."""
+"""Keep the order of the metadata's entries. Rewrites the jobs table once, under an exclusive lock."""
 
 from django.db import migrations
 

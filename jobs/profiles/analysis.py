@@ -21,7 +21,7 @@ CLASSES = frozenset(
 )
 # Options that only an actor has: where they stand, an actor of a class nobody listed has begun.
 ACTOR_OPTIONS = ITEM_SLOTS | frozenset("spec level race role position talents professions".split())
-# What multistage execution holds back until its final stage; under one seed, replicates would not be independent.
+# Options that apply only to the final stage; with a common `seed`, replicates would not be independent.
 HELD_BACK = frozenset(
     "calculate_scale_factors scale_delta_multiplier center_scale_delta dps_plot_stats report_details "
     "scale_only seed".split()

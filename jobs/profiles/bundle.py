@@ -1,6 +1,6 @@
-"""The files that come with a build: which ones can be included, under which names, and their text.
+"""The files that come with a build: which ones can be included, their names and their text.
 
-Whoever made the bundle is not trusted: links are never followed, and no file is read beyond its limit.
+Bundles are untrusted: links are never followed, and no file is read beyond its limit.
 """
 
 import os
@@ -15,13 +15,13 @@ from jobs.profiles.grammar import decode
 SUFFIX = ".simc"
 MAX_FILE_BYTES = 2 << 20
 MAX_FILES = 5_000
-# A profile could not spell them: quotes are deleted, and a dollar sign may begin a template.
+# Profiles cannot contain such names: quotes are deleted, and a dollar sign can begin a template.
 UNWRITABLE = frozenset('"$')
 
 LINK = "it is a symbolic link, and links are not followed"
 NOT_REGULAR = "it is not a regular file"
 NOT_TEXT = "it is not a text file"
-BAD_NAME = "its name has control characters, quotes, dollar signs or bytes that are not UTF-8"
+BAD_NAME = "its name contains control characters, quotes, dollar signs or bytes that are not UTF-8"
 
 
 class UnusableFile(Exception):
@@ -33,7 +33,7 @@ class TooManyFiles(Exception):
 
 
 class UnknownInclude(Exception):
-    """A name that stands for no bundled file, or for several; the message says which."""
+    """A name that matches no bundled file, or several; the message says which."""
 
 
 class Bundle:
@@ -45,10 +45,10 @@ class Bundle:
         self._by_file_name = by_file_name(self.paths)
 
     def find(self, name: str) -> str:
-        """Return the path that a name stands for. Raises UnknownInclude.
+        """Return the path that a name refers to. Raises UnknownInclude.
 
-        Files of a bundle may also give a part of the path, or begin it with the bundle's folder: the simulator
-        searches several folders (simulator-cli, 1.5).
+        Bundled files can also use a part of the path, or begin with the bundle's folder: the simulator searches
+        several folders (simulator-cli, 1.5).
         """
         below = name.removeprefix("./")
         for path in (name, below, below.removeprefix("profiles/"), below.removeprefix(f"{self.folder.name}/")):
@@ -75,7 +75,7 @@ def by_file_name(paths: Iterable[str]) -> defaultdict[str, list[str]]:
 
 
 def names(paths: Iterable[str]) -> Iterator[str]:
-    """Yield all names under which a profile can include files: their paths, and file names that only one has."""
+    """Yield all names that a profile can include: paths, and file names that are unique."""
     for name, found in by_file_name(paths).items():
         yield from found
         if len(found) == 1:
@@ -83,7 +83,7 @@ def names(paths: Iterable[str]) -> Iterator[str]:
 
 
 def scan(folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the sorted paths of a folder's files that can be read, and why others cannot. Raises TooManyFiles."""
+    """Return the sorted paths of a folder's usable files, and why others are unusable. Raises TooManyFiles."""
     usable: list[str] = []
     unusable: dict[str, str] = {}
     for number, path in enumerate(entries(folder, unusable), start=1):
@@ -98,7 +98,7 @@ def scan(folder: Path) -> tuple[list[str], dict[str, str]]:
 
 
 def entries(folder: Path, unusable: dict[str, str]) -> Iterator[str]:
-    """Yield the paths of a folder's bundled files; folders that are not entered are put into `unusable`."""
+    """Yield the paths of a folder's bundled files; folders that cannot be entered are added to `unusable`."""
 
     def note(error: OSError) -> None:
         unusable[shown(os.path.relpath(error.filename, folder))] = f"it cannot be read: {error.strerror}"
@@ -166,5 +166,5 @@ def open_below(folder: Path, path: str) -> BinaryIO:
 
 
 def shown(name: str) -> str:
-    """Return a name in printable characters, others escaped."""
+    """Return a name with unprintable characters escaped."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in name)

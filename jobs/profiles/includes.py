@@ -1,7 +1,7 @@
-"""A profile and the bundled files that it includes, as one text: what is judged is what runs.
+"""Assembly of a profile and the bundled files that it includes into one text.
 
-The simulator reads included files in place of their names (simulator-cli, 1.6), so the tokens of the text made here
-are those that it would read. Nothing here judges them.
+The simulator reads included files in place of their names (simulator-cli, 1.6), so it would read the same tokens as
+those of this text. They are not checked here.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from jobs.profiles.selection import written
 
 MAX_DEPTH = 20
 MAX_INCLUDES = 2_000
-# Both of what is read from included files and of the text that is made.
+# Counts the characters of included files and those of the assembled text.
 MAX_CHARACTERS = 16 << 20
 BASE_NAME = "current_base_name"
 FIRST_LINE = "# The profile with the files that it includes"
@@ -24,11 +24,11 @@ SHOWN_CHARACTERS = 200
 
 
 class BadInclude(Exception):
-    """An include that cannot be resolved. The message says where it is and what is wrong."""
+    """An include that cannot be resolved; the message names the place and the problem."""
 
 
 class MissingFile(BadInclude):
-    """A bundled file that is no longer what it was when its build was registered."""
+    """A bundled file that is missing or has changed since its build was registered."""
 
 
 class Place(NamedTuple):
@@ -43,20 +43,20 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Flat:
-    """One text, the places its lines come from, and the paths of the files in it."""
+    """The assembled text, the origin of each line, and the paths of the files in it."""
 
     text: str
     places: list[Place]
     files: frozenset[str]
 
     def place(self, line: int) -> Place:
-        """Return where a line of the text, counted from 1, comes from."""
+        """Return the origin of a line of the text, counted from 1."""
         return self.places[line - 1]
 
 
 @dataclass(kw_only=True)
 class _Scope:
-    """What the tokens of one parse share: template variables, and the profileset that takes the options."""
+    """The shared state of one parse: template variables, and the profileset that receives the options."""
 
     profileset: str | None = None
     variables: dict[str, str] = field(default_factory=dict)
@@ -66,12 +66,12 @@ class _Scope:
 
 
 def has_includes(text: str) -> bool:
-    """Tell whether a text names files to include; most do not, and this is ten times faster than `flatten`."""
+    """Return whether a text includes files. Most do not, and this is ten times faster than `flatten`."""
     return any(names_file(word) for _, word in words(text))
 
 
 def names_file(word: str) -> bool:
-    """Tell whether a token includes a file, or a profileset's value does."""
+    """Return whether a token, or the value of a profileset's token, includes a file."""
     name, equals, value = word.partition("=")
     if name.startswith("profileset.") and value:
         name, equals, _ = value.partition("=")
@@ -79,7 +79,7 @@ def names_file(word: str) -> bool:
 
 
 def flatten(text: str, *, bundle: Bundle, path: str | None = None) -> Flat:
-    """Return a text with the files that it includes in their places; `path` is its own if it is a bundled file.
+    """Return a text with its includes replaced by the files; `path` is its own path if it is a bundled file.
 
     Raises BadInclude for names that cannot be resolved, cycles, and texts that grow beyond the limits.
     """
@@ -100,13 +100,13 @@ class _Flattener:
         return Flat(text="\n".join([*self.lines, ""]), places=self.places, files=frozenset(self.texts))
 
     def take(self, text: str, *, trail: tuple[str | None, ...], scope: _Scope) -> None:
-        """Take the tokens of a file, the last one of a `trail` of files that include each other."""
+        """Add the tokens of a file; `trail` is the chain of includes that leads to it."""
         for token in tokens(text):
             place = Place(trail[-1], token.line)
             try:
                 option = expanded(token, scope)
             except TemplateError:
-                # The policy refuses it as it is written.
+                # Kept as written: the policy refuses it.
                 self._add(token.text, place, scope)
                 continue
             if option is not None:
@@ -119,7 +119,7 @@ class _Flattener:
     ) -> None:
         name, key = included(option, scope)
         if name is None:
-            # A profileset has variables of its own, which nothing in the text made here defines.
+            # A profileset has its own variables, which the assembled text does not define.
             self._add(token.text if scope.profileset is None else as_text(option), place, scope)
         elif key is None:
             self._include(name, option, place, trail=trail, scope=scope)
@@ -129,7 +129,7 @@ class _Flattener:
     def _include_into(
         self, key: str, name: str, option: Option, place: Place, *, trail: tuple[str | None, ...]
     ) -> None:
-        """Include a file into a profileset, which reads its values as a parse of their own (simulator-cli, 1.8)."""
+        """Include a file in a profileset, whose values are parsed separately (simulator-cli, 1.8)."""
         self._add(f"{option.name}=", place, _Scope())
         nested = Option(option.line, "input" if "=" in option.value else None, name)
         self._include(name, nested, place, trail=trail, scope=_Scope(profileset=f"profileset.{key}+"))
@@ -165,13 +165,13 @@ class _Flattener:
         self.includes += 1
         self.characters += len(text)
         if deeper:
-            raise BadInclude(f"{where}: files include each other more than {MAX_DEPTH} levels deep.")
+            raise BadInclude(f"{where}: includes are nested more than {MAX_DEPTH} levels deep.")
         if self.includes > MAX_INCLUDES:
             raise BadInclude(f"{where}: the profile includes more than {MAX_INCLUDES:,} files.")
         self._require_room(where)
 
     def _set_base_name(self, value: str, place: Place, scope: _Scope) -> None:
-        """Define what the simulator would while it reads a file (simulator-cli, 1.4)."""
+        """Define the variable that the simulator sets while it reads a file (simulator-cli, 1.4)."""
         scope.variables[BASE_NAME] = value
         if scope.profileset is None:
             self._add(f"$({BASE_NAME})={value}", place, scope)
@@ -183,18 +183,18 @@ class _Flattener:
         self.places.append(place)
         self.characters += len(line)
         if len(self.lines) > MAX_OPTIONS + 1:
-            raise BadInclude(f"{place}: with its included files, the profile has over {MAX_OPTIONS:,} options.")
+            raise BadInclude(f"{place}: with its included files, the profile exceeds {MAX_OPTIONS:,} options.")
         self._require_room(str(place))
 
     def _require_room(self, where: str) -> None:
         if self.characters > MAX_CHARACTERS:
             raise BadInclude(
-                f"{where}: with its included files, the profile is over {MAX_CHARACTERS:,} characters."
+                f"{where}: with its included files, the profile exceeds {MAX_CHARACTERS:,} characters."
             )
 
 
 def expanded(token: Token, scope: _Scope) -> Option | None:
-    """Return a token with its templates expanded, None for a definition. Raises TemplateError if it is refused."""
+    """Return a token with its templates expanded, None for a definition. Raises TemplateError."""
     if "$" not in token.text:
         return Option(token.line, token.name, token.text if token.value is None else token.value)
     if could_become_another(token):
@@ -203,7 +203,7 @@ def expanded(token: Token, scope: _Scope) -> Option | None:
 
 
 def included(option: Option, scope: _Scope) -> tuple[str | None, str | None]:
-    """Return the name of the file that an option includes, and the profileset that it goes into; None for none."""
+    """Return the name of the file that an option includes, and the profileset for it; each may be None."""
     name, value = option.name, option.value
     if name is None or name == "input":
         return value, None
@@ -217,7 +217,7 @@ def included(option: Option, scope: _Scope) -> tuple[str | None, str | None]:
 
 
 def cycle(trail: Iterable[str | None], path: str) -> str:
-    """Return the files that a cycle leads through, in words."""
+    """Return the files of a cycle of includes, for a message."""
     files = [file for file in trail if file is not None]
     return " → ".join([*files[files.index(path) :], path])
 

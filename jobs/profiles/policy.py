@@ -165,9 +165,9 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What the judgement depends on beside the text: the names of bundled files, and whether credentials came.
+    """What the policy needs besides the text: the names of bundled files, and whether there are credentials.
 
-    `profiles` are those of the `bundled` names whose files start an actor; they are only counted.
+    `profiles` are the `bundled` names whose files start an actor; they are only counted.
     """
 
     bundled: Container[str] = frozenset()

@@ -16,9 +16,9 @@ def without(
 
     Each token of a profileset in `replicates` is followed by the same token for the replicate's name.
 
-    The simulator reads the same tokens from these lines as from the text, as long as another line comes
-    first: there a byte order mark is skipped. For profiles that the policy lets pass: in those no template stands
-    in a name, so what a token sets can be told without expanding it.
+    The simulator reads the same tokens from these lines as from the text, if another line comes first (the
+    simulator skips a byte order mark there). Only for profiles that the policy allows: their option names contain
+    no templates, so a token need not be expanded to see what it sets.
     """
     for token in tokens(text):
         name = token.name or ""

@@ -55,7 +55,7 @@ SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
 # The first Landlock version that restricts signals.
 LANDLOCK_SCOPES_SIGNALS = 6
 
-# Reasons of exec(2) that lie in the machine or the limits, not in the file.
+# Errors of exec(2) caused by the machine or its limits, not by the file.
 SHORTAGES = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.E2BIG)
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -370,7 +370,7 @@ def enter(specification: dict[str, Any]) -> NoReturn:
 
 
 def refuse(first_stage: socket.socket, why: str, *, file_fault: bool = False) -> NoReturn:
-    """Tell the first stage why there is no simulator, and whether its file is at fault, and end."""
+    """Report to the first stage why the simulator cannot start, and whether its file is at fault; then exit."""
     first_stage.send(json.dumps({"error": why, "file_fault": file_fault}).encode())
     sys.exit(1)
 

@@ -14,15 +14,15 @@ from ijson import JSONError, sendable_list
 from ijson.backends import yajl2_c
 
 _CHUNK_BYTES = 64 << 10
-# The parser buffers a whole text, so this bounds its memory.
+# The parser buffers whole strings, so this bounds its memory.
 _LARGEST_TEXT_BYTES = 4 << 20
 _END = b""
-# Twice as many digits in a row cover a block. The parser fails badly at numbers that Python does not convert.
+# Any run of twice as many digits covers a block. The parser breaks on numbers that Python does not convert.
 _DIGITS_BLOCK = 1_024
-# Longer texts are cut. Nothing that the service shows of a report is longer.
+# Longer strings are cut; the service shows nothing longer of a report.
 _KEPT_CHARACTERS = 20_000
 _DEEPEST = 1_000
-# Real reports have about 15 bytes for each value. Skipping far more values than that would take minutes.
+# Real reports have about 15 bytes per value. A report with far more values would take minutes.
 _BYTES_PER_VALUE = 5
 
 _STARTS = frozenset({"start_map", "start_array"})
@@ -35,7 +35,7 @@ class UnreadableJson(Exception):
 
 
 class Collector(Protocol):
-    """What becomes of an array: `take` gets each entry, cut down to `shape`."""
+    """The receiver of an array: `take` is called with each entry, reduced to `shape`."""
 
     @property
     def shape(self) -> "Shape": ...
@@ -48,10 +48,10 @@ Shape = Mapping[str, "Shape"] | Callable[[], Collector] | None
 
 
 def read(stream: BinaryIO, shape: Mapping[str, Shape], *, max_bytes: int) -> dict[str, Any]:
-    """Return the document's part that a shape names, with a collector for each array.
+    """Return the part of the document that a shape names, with a collector for each array.
 
-    A value of another type than its shape is returned as `{}`, `[]` or itself. Of repeated keys the last counts.
-    Memory: at most 40 MB, whatever the document contains, and what the collectors keep.
+    A value of another type than its shape is returned as `{}`, `[]` or itself. If keys repeat, the last one wins.
+    Memory: at most 40 MB, whatever the document contains, plus what the collectors keep.
 
     Raises UnreadableJson.
     """
@@ -132,12 +132,12 @@ def _batches(stream: BinaryIO, *, max_bytes: int) -> Iterator[list[Event]]:
 
 
 def _chunks(stream: BinaryIO, *, max_bytes: int) -> Iterator[bytes]:
-    """Yield the text in chunks, within the limits. Bytes that are not UTF-8 spoil only the text they are in."""
+    """Yield the document in chunks, within the limits. Bytes that are not UTF-8 are replaced."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     guard = _Guard(max_bytes)
     while chunk := stream.read(_CHUNK_BYTES):
         guard.check(chunk)
-        # An empty chunk would be the end to the parser.
+        # The parser takes an empty chunk for the end.
         if text := decoder.decode(chunk):
             yield text.encode()
     if not guard.bytes:
@@ -147,17 +147,17 @@ def _chunks(stream: BinaryIO, *, max_bytes: int) -> Iterator[bytes]:
 
 
 class _Guard:
-    """Refuses what would make the parser use too much memory or time, or break it."""
+    """Refuses input that would break the parser or make it use too much memory or time."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.bytes = self.values = 0
         self.in_text = self.is_escaped = False
-        # How long the text is that the last chunk was in the middle of.
+        # The length so far of the string in which the last chunk ended.
         self.text_bytes = 0
 
     def check(self, chunk: bytes) -> None:
-        """Look at the next chunk. Raises UnreadableJson."""
+        """Check the next chunk. Raises UnreadableJson."""
         self.bytes += len(chunk)
         if self.bytes > self.max_bytes:
             raise UnreadableJson(f"it is larger than {self.max_bytes} bytes")
@@ -177,11 +177,11 @@ class _Guard:
         self.in_text ^= bool(quotes % 2)
         self.text_bytes = self.text_bytes + len(chunk) if self.in_text and not quotes else 0
         if self.text_bytes > _LARGEST_TEXT_BYTES:
-            raise UnreadableJson(f"it contains a text of more than {_LARGEST_TEXT_BYTES >> 20} MB")
+            raise UnreadableJson(f"it contains a string of more than {_LARGEST_TEXT_BYTES >> 20} MB")
 
 
 def _quotes(chunk: bytes, *, is_escaped: bool) -> tuple[int, bool]:
-    """Return how many quotation marks begin or end a text, and whether the next chunk's first byte is escaped."""
+    """Return how many quotes begin or end a string, and whether the next chunk's first byte is escaped."""
     if is_escaped:
         chunk = chunk[1:]
     if b"\\" not in chunk:
@@ -191,7 +191,7 @@ def _quotes(chunk: bytes, *, is_escaped: bool) -> tuple[int, bool]:
 
 
 def _digits(chunk: bytes) -> Iterator[int]:
-    """Yield where blocks of nothing but digits begin."""
+    """Yield the start of each block that consists only of digits."""
     sample = chunk[::_DIGITS_BLOCK]
     for number in range(len(sample) - 1):
         start = number * _DIGITS_BLOCK

@@ -1,7 +1,7 @@
-"""The simulator's own words: why it failed, and what it warned of (simulator-cli, 3.3).
+"""The simulator's messages: why it failed, and its warnings (simulator-cli, 3.3).
 
-They quote profiles, so they count as a stranger's: whatever is returned is one line of printable characters, cut
-to a length, with the folders taken off absolute paths.
+Messages quote profiles, so they are untrusted. Each returned message is one line of printable characters, cut to a
+maximum length, with absolute paths reduced to file names.
 """
 
 import re
@@ -10,22 +10,22 @@ from itertools import islice
 
 MOST_WARNINGS = 20
 _MESSAGE_LENGTH = 500
-# Trees of 2026 grade each line; whatever they grade, the words are the same as before.
+# Versions of 2026 begin each line with a grade; the rest of the line is the same as before.
 _GRADE = re.compile(r"(?:Trivial|Moderate|Severe): ")
 _ERROR = re.compile(r"(?:Error: |ERROR! )")
 _WARNING = re.compile(r"Trivial: |(?:Moderate: )?Warning: ")
-# What follows from an error, or from our own stop, and explains nothing.
+# A consequence of an error or of our own stop, which explains nothing.
 _CANCELLED = re.compile(r"(?:Simulation (?:has been|was) )?cancell?ed\b", re.IGNORECASE)
 # Signal handlers, and the notes that logs.py writes.
 _NOISE = re.compile(r"sim_signal_handler: |minisim: Interrupt!|ProfileSet=|\[the line above came |\[cut after ")
-# Folders in front of a file's name, where a path begins: a list of ids such as 1/2/3 is none.
+# The folders of an absolute path; a list of ids such as 1/2/3 does not match.
 _FOLDERS = re.compile(r"(?:(?<=[\s'\"(])|^)(?:/[^/\s'\"]+)*/(?=[^/\s'\"])")
 
 
 def failure_message(lines: Iterable[str]) -> str | None:
-    """Return the first cause of a failure among the lines of stderr, None if the simulator named none.
+    """Return the first cause of a failure in the lines of stderr, None if there is none.
 
-    That is its first error that is not just "Canceled". If it named no other, it said why before it cancelled.
+    That is the first error other than "Canceled". If there is no other, the first remark gives the reason.
     """
     remark = None
     has_cancelled = False
@@ -39,26 +39,26 @@ def failure_message(lines: Iterable[str]) -> str | None:
             return shown(message)
         elif remark is None and not _WARNING.match(line) and not _NOISE.match(line):
             remark = shown(message) or None
-    return (remark or "The simulator cancelled the run and did not say why.") if has_cancelled else None
+    return (remark or "The simulator cancelled the run without giving a reason.") if has_cancelled else None
 
 
 def warnings(lines: Iterable[str]) -> list[str]:
-    """Return what a simulator warned of on stderr: each remark once, at most `MOST_WARNINGS`."""
+    """Return the warnings in the lines of stderr: each once, at most `MOST_WARNINGS`."""
     return distinct(words_of(line) for line in lines if is_remark(line))
 
 
 def printed_warnings(lines: Iterable[str]) -> list[str]:
-    """Return the warnings among the lines of stdout, as `warnings` does; most of stdout is a report."""
+    """Return the warnings in the lines of stdout: each once, at most `MOST_WARNINGS`."""
     return distinct(words_of(line) for line in lines if words_of(line).startswith("Warning: "))
 
 
 def distinct(messages: Iterable[str]) -> list[str]:
-    """Return messages as they are shown, each once, at most `MOST_WARNINGS`."""
+    """Return messages ready to be shown, each once, at most `MOST_WARNINGS`."""
     return list(islice(once(filter(None, map(shown, messages))), MOST_WARNINGS))
 
 
 def once(messages: Iterable[str]) -> Iterator[str]:
-    """Yield each message when it first comes."""
+    """Yield each message the first time it occurs."""
     seen = set()
     for message in messages:
         if message not in seen:
@@ -67,19 +67,19 @@ def once(messages: Iterable[str]) -> Iterator[str]:
 
 
 def is_remark(line: str) -> bool:
-    """Return whether a line of stderr says something that is neither an error nor known without it."""
+    """Return whether a line of stderr is a remark, not an error, a cancellation or noise."""
     words = words_of(line)
     return not (_ERROR.match(words) or _CANCELLED.match(words) or _NOISE.match(words))
 
 
 def words_of(line: str) -> str:
-    """Return a line without its grade and the blanks around it."""
+    """Return a line without its grade and surrounding blanks."""
     line = line.strip()
     graded = _GRADE.match(line)
     return line[graded.end() :] if graded else line
 
 
 def shown(message: str) -> str:
-    """Return a message as it may be shown."""
+    """Return a message that is safe to show."""
     kept = _FOLDERS.sub("", message[: 2 * _MESSAGE_LENGTH])
     return "".join(character for character in kept if character.isprintable()).strip()[:_MESSAGE_LENGTH]

@@ -42,7 +42,7 @@ class SimulatorNotStarted(Exception):
 
 
 class NotExecutable(SimulatorNotStarted):
-    """The sandbox was ready, but the kernel refused to run the simulator's file."""
+    """The sandbox is set up, but the kernel refuses to run the simulator's file."""
 
 
 @dataclass(frozen=True, kw_only=True)

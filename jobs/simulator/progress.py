@@ -14,7 +14,7 @@ _PHASE = re.compile(
     r" \[[=>.]+\] (?P<done>[0-9]{1,12})/(?P<total>[0-9]{1,12})(?: (?P<rest>[^\[]*))?",
 )
 _ESTIMATE = re.compile(r"(?:^| )Mean=(?P<mean>[0-9.]{1,30}) Error=(?P<error>[0-9.]{1,30})%")
-# Behind the estimate, the last update of a phase has the time it took; every other, the time left, in `sec`.
+# After the estimate, the last update of a phase has the time it took; all others have the time left, in `sec`.
 _ELAPSED = re.compile(
     r" (?:(?P<minutes>[0-9]{1,6})min )?(?:(?P<seconds>[0-9.]{1,12})|(?P<ms>[0-9]{1,3})msec)(?: \([^)]*\))? *"
 )
@@ -38,9 +38,9 @@ class Phase:
     """Iterations done."""
     mean: float = 0.0
     error_percent: float = 0.0
-    """Half the width of the mean's confidence interval, in percent of it; 0 where no error is printed."""
+    """Half the width of the mean's confidence interval, in percent of the mean; 0 if no error is printed."""
     fighting_seconds: float = 0.0
-    """How long the phase took without its preparation, once it has ended."""
+    """The seconds that the ended phase took, without its preparation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def parse_update(text: str) -> Phase | ParallelSets | None:
 
 
 def _estimate(text: str) -> dict[str, float]:
-    """Return the figures behind a bar; a hostile simulator's may be no numbers."""
+    """Return the figures after a bar; those of a hostile simulator may not be numbers."""
     match = _ESTIMATE.search(text)
     if match is None:
         return {}
@@ -116,7 +116,7 @@ class ProgressMeter:
         """
         self.percent = 0.0
         self.label = ""
-        # When the first update came, and how far the run was with it.
+        # The time of the first update, and the progress at that time.
         self.began_at: float | None = None
         self.began_percent = 0.0
         self._clock = clock
@@ -126,12 +126,12 @@ class ProgressMeter:
 
     @property
     def finished_count(self) -> int:
-        """Return how many phases have ended, at least."""
+        """Return the least number of phases that have ended."""
         return max(0, self._latest_phase - 1)
 
     @property
     def finished_phases(self) -> list[Phase]:
-        """Return the last update of each phase but the one that is under way."""
+        """Return the last update of each ended phase."""
         return [phase for number, phase in sorted(self._phases.copy().items()) if number < self._latest_phase]
 
     def feed(self, text: str) -> None:

@@ -25,7 +25,7 @@ _LISTED_IDS = 40
 _IDENTIFIER_DIGITS = 10
 # Far above anything simulated, and low enough that no product of two numbers here overflows.
 _LARGEST_NUMBER = 1e30
-# Far more actors or profilesets than a plan allows, and far longer names than a profile has room for.
+# Far more actors or profilesets than a plan allows, and far longer names than a profile can contain.
 _MOST_ENTRIES = 100_000
 _MOST_NAME_CHARACTERS = 8_000_000
 _ENCODED_ITEM_LENGTH = 10_000
@@ -76,7 +76,7 @@ class Player:
     gear: tuple[dict[str, Any], ...] = ()
     """In the summary's form."""
     reached: bool = True
-    """Whether at least one iteration finished. An actor that does no damage has a mean of 0 all the same."""
+    """Whether at least one iteration finished; the mean does not show it, since an actor may do no damage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Profileset:
 
 @dataclass(frozen=True, slots=True)
 class NotReached:
-    """How many actors and profilesets have no result because the run was stopped first."""
+    """How many actors and profilesets have no result because the run was stopped early."""
 
     actors: int
     profilesets: int
@@ -110,18 +110,18 @@ class Report:
     errors: tuple[str, ...]
     """Messages the simulator itself calls severe; none where it does not grade them (before August 2025)."""
     warnings: tuple[str, ...] = ()
-    """What it remarked without failing."""
+    """The simulator's warnings."""
     not_reached: "NotReached | None" = None
-    """What a run that was stopped early left out; it is no longer among the players and profilesets."""
+    """The players and profilesets that were left out because the run was stopped early."""
 
     def only_reached(self, *, profilesets: int) -> "Report":
-        """Return the report of a run that was stopped early without what never finished an iteration.
+        """Return the report of a stopped run without the entries that finished no iteration.
 
-        The run should have had so many profilesets; 0 if reports leave some out anyway.
+        `profilesets` is the expected number; 0 if reports leave some out anyway.
         """
         reached = tuple(player for player in self.players if player.reached)
         baseline = self.players[0]
-        # Where the baseline does no damage, reports leave out profilesets that were simulated too.
+        # If the baseline does no damage, reports leave out simulated profilesets too.
         does_nothing = baseline.reached and not baseline.dps.mean
         lacking = 0 if does_nothing else max(0, profilesets - len(self.profilesets))
         missed = NotReached(
@@ -136,7 +136,7 @@ class Report:
 
 
 def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1) -> Report:
-    """Read one report of at most `max_bytes`, whose profilesets then belong to `stage`.
+    """Read one report of at most `max_bytes`; its profilesets get `stage` as their stage.
 
     The report is read as a stream. Memory: 20 MB and about 1 KB for each actor and profileset, never more than
     200 MB, whatever the report contains (`tests/jobs/simulator/test_report_memory.py`).
@@ -189,7 +189,7 @@ def summarise(
 
 
 def _read(stream: BinaryIO, *, max_bytes: int, stage: int) -> dict[str, Any]:
-    """Return all of a report that the service uses. Raises BrokenReport."""
+    """Return the part of a report that the service uses. Raises BrokenReport."""
     shape: dict[str, Shape] = {
         "logs": _Messages,
         "notifications": _Messages,
@@ -208,7 +208,7 @@ def _read(stream: BinaryIO, *, max_bytes: int, stage: int) -> dict[str, Any]:
 
 @dataclass
 class _Entries:
-    """A list of named objects, bounded in their number and the length of their names."""
+    """A list of named objects with limits for their number and the length of their names."""
 
     title: ClassVar[str]
     kept: list[Any] = field(default_factory=list)
@@ -218,7 +218,7 @@ class _Entries:
         self.name_characters += len(name)
         self.kept.append(entry)
         if len(self.kept) > _MOST_ENTRIES:
-            raise BrokenReport(f"its {self.title} are more than {_MOST_ENTRIES:,}")
+            raise BrokenReport(f"it has more than {_MOST_ENTRIES:,} {self.title}")
         if self.name_characters > _MOST_NAME_CHARACTERS:
             raise BrokenReport(f"the names of its {self.title} are too long")
 
@@ -228,7 +228,7 @@ class _Players(_Entries):
 
     @property
     def shape(self) -> Shape:
-        # Talents and gear are shown of the first actor alone.
+        # Talents and gear are shown only for the first actor.
         first = {"talents": _TalentNames, "gear": dict.fromkeys(_GEAR_SLOTS, _ITEM)}
         return _ACTOR if self.kept else {**_ACTOR, **first}  # type: ignore[dict-item]
 
@@ -253,7 +253,7 @@ class _Profilesets(_Entries):
 
 
 class _FirstMetric:
-    """A profileset's metrics, of which the first one is the primary one."""
+    """A profileset's metrics; the first one is the primary one."""
 
     shape: Shape = _METRIC
 
@@ -266,7 +266,7 @@ class _FirstMetric:
 
 
 class _TalentNames:
-    """Talents as the trees of 2020 list them: objects with a name."""
+    """Talents as versions of 2020 list them: objects with a name."""
 
     shape: Shape = {"name": None}
 
@@ -280,7 +280,7 @@ class _TalentNames:
 
 
 class _Messages:
-    """The simulator's own messages: objects with a level since August 2025, plain texts before."""
+    """The simulator's messages: objects with a level since August 2025, strings before."""
 
     shape: Shape = {"level": None, "message": None}
 
@@ -299,13 +299,13 @@ class _Messages:
 
 
 def _remarks(document: Mapping[str, Any]) -> Iterator[list[str]]:
-    # Messages only accompany a report: what a fork writes in another form is left out, not refused.
+    # Messages are optional: forms that only forks use are ignored, not refused.
     for key in ("logs", "notifications"):
         yield getattr(document.get(key), "kept", [])
 
 
 def _collected(parent: Mapping[str, Any], key: str) -> list[Any]:
-    """Return what an array's collector kept; nothing if there is no such array."""
+    """Return the entries that an array's collector kept; an empty list if there is no such array."""
     found = parent.get(key)
     if key in parent and not hasattr(found, "kept"):
         raise _not_objects(key)
@@ -381,7 +381,7 @@ def _profileset(entry: Mapping[str, Any], *, stage: int) -> Profileset | None:
         min=_number(block, "min"),
         max=_number(block, "max"),
     )
-    # A set that failed or was cancelled: left out by one layout, listed with zeros by the other.
+    # One layout leaves out a failed or cancelled set; the other lists it with zeros.
     return Profileset(_string(entry, "name"), statistics, stage) if statistics.mean else None
 
 

@@ -51,10 +51,7 @@ class NotRunnable(Exception):
 
 
 class UnsafeProduct(Exception):
-    """The file that the simulator left under a report's name is not a plain file of an acceptable size.
-
-    The message says why; its subject is "it".
-    """
+    """A report's file is not a plain file of an acceptable size; the message says why, with the subject "it"."""
 
 
 # The private directory
@@ -169,10 +166,10 @@ def require_plain(found: os.stat_result, *, max_bytes: int) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise UnsafeProduct("it is not a regular file")
     if found.st_nlink != 1:
-        raise UnsafeProduct("it is a second name of another file")
+        raise UnsafeProduct("it has more than one hard link")
     if found.st_size > max_bytes:
         size, limit = megabytes(found.st_size), megabytes(max_bytes)
-        raise UnsafeProduct(f"it has {size}, more than the limit of {limit}")
+        raise UnsafeProduct(f"it is {size} in size; the limit is {limit}")
 
 
 def megabytes(count: int) -> str:
@@ -462,7 +459,7 @@ def require_runnable(executable: Path, *, readable: Sequence[Path]) -> None:
         raise NotRunnable(f"{executable} leads to {target}, which is outside of what the build may read")
     missing = next((path for path in readable if not os.access(path, os.F_OK)), None)
     if missing is not None:
-        raise NotRunnable(f"{missing} is missing or out of reach, and the build may need it")
+        raise NotRunnable(f"{missing} is missing or not accessible, and the build may need it")
     closed = closed_path([target, *readable]) if os.geteuid() == 0 else None
     if closed is not None:
         raise NotRunnable(

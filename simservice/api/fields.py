@@ -41,7 +41,7 @@ class StrictBooleanField(serializers.BooleanField):
 
 
 class StrictIntegerField(serializers.IntegerField):
-    """A JSON number without fraction, also when it is written `60.0`; not a text and not a boolean."""
+    """An integer, also if written `60.0`; not a string and not a boolean."""
 
     def to_internal_value(self, data: Any) -> int:
         number = as_integer(data)
@@ -51,7 +51,7 @@ class StrictIntegerField(serializers.IntegerField):
 
 
 def as_integer(data: Any) -> int | None:
-    """Return the integer that a parsed JSON value is, else None. A number too large for a float is infinite."""
+    """Return a parsed JSON value as an integer, None if it is not one. Numbers too large for a float are not."""
     if isinstance(data, float):
         return int(data) if data.is_integer() else None
     return data if isinstance(data, int) and not isinstance(data, bool) else None

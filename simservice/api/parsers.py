@@ -19,10 +19,9 @@ MAX_DIGITS = 4000
 # Far more than real requests have. Each costs time, and a body has room for millions.
 MAX_VALUES = 10_000
 TOO_MANY_VALUES = f"The body has more than {MAX_VALUES:,} values."
-# A value may have a name and be a string itself.
+# A value can have a name and be a string itself: four quotes.
 MAX_QUOTES = 4 * (MAX_VALUES + 1)
-# In memory, a character beyond U+FFFF makes every character of its text take four bytes. Parsing a longer body with
-# such a text would take more than 100 MB.
+# A string with a character beyond U+FFFF takes four bytes per character; a longer body would take over 100 MB.
 MAX_WIDE_BYTES = 8 << 20
 
 
@@ -55,7 +54,7 @@ class StrictJSONParser(BoundedParser):
 
     media_type = "application/json"
     limit = MAX_JSON_BYTES
-    over_limit = "The request body is over 13 MB, the limit of JSON."
+    over_limit = "The request body is larger than 13 MB, the limit for JSON."
 
     def read(self, body: bytes) -> Any:
         """Return the value. Raises like `parse_json`."""
@@ -67,7 +66,7 @@ class PlainTextParser(BoundedParser):
 
     media_type = "text/plain"
     limit = MAX_TEXT_BYTES
-    over_limit = "The request body is over 2 MB and 64 KiB, the limit of plain text."
+    over_limit = "The request body is larger than 2 MB and 64 KiB, the limit for plain text."
 
     def read(self, body: bytes) -> str:
         """Return the text. Raises ValidationFailed when it is not UTF-8."""
@@ -117,26 +116,26 @@ def parse_json(body: bytes) -> Any:
 
 
 def refuse_hostile(body: bytes) -> None:
-    """Raise InvalidJson or ProfileTooLarge for a body that would take much time or memory to parse."""
-    # Of the length they replace; now each quote begins or ends a string.
+    """Raise InvalidJson or ProfileTooLarge for a body that would take too much time or memory to parse."""
+    # Replaces escapes by others of the same length, so that each remaining quote begins or ends a string.
     plain = body.replace(b"\\\\", b"\\n").replace(b'\\"', b"\\n")
     if plain.count(b'"') > MAX_QUOTES:
         raise InvalidJson(message=TOO_MANY_VALUES)
     parts = plain.split(b'"')
     if count_values(parts[::2]) > MAX_VALUES:
         raise InvalidJson(message=TOO_MANY_VALUES)
-    # Of a valid request, only the profile is long.
+    # In a valid request, only the profile is long.
     if len(body) > MAX_WIDE_BYTES and not body.isascii() and least_size(parts[1::2]) > MAX_TEXT_BYTES:
         raise ProfileTooLarge
 
 
 def count_values(between: Sequence[bytes]) -> int:
-    """Return how many values JSON has, or a few less, by what stands between its strings."""
+    """Return the number of JSON values, or a few less, from the parts between the strings."""
     return sum(part.count(mark) for part in between for mark in (b",", b"[", b"{"))
 
 
 def least_size(strings: Sequence[bytes]) -> int:
-    """Return the bytes of UTF-8, or less, that the strings of JSON stand for. `\\u0041` is at least one."""
+    """Return a lower bound for the UTF-8 size of JSON strings in bytes; `\\u0041` is at least one byte."""
     return sum(len(string) - string.count(b"\\") - 4 * string.count(b"\\u") for string in strings)
 
 

@@ -65,7 +65,7 @@ class BucketStorage(S3Storage):
         return cast(IO[bytes], self.get_object(name, **asked)["Body"])
 
     def get_object(self, name: str, **asked: str) -> dict[str, Any]:
-        """Return the bucket's answer to a GET, whose body has not been read."""
+        """Return the bucket's response to a GET, with its body unread."""
         with storage_errors(name):
             answer: dict[str, Any] = self.connection.meta.client.get_object(
                 Bucket=self.bucket_name, Key=name, **asked

@@ -1,5 +1,4 @@
-// A part of a page that refreshes itself changes only where it differs. What a visitor has focused, selected, opened or
-// scrolled stays as it is.
+// Refreshes part of a page by changing only what differs. Focus, selection, open menus and scroll positions stay.
 "use strict";
 
 document.addEventListener("htmx:beforeSwap", (event) => {
@@ -13,7 +12,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   if (focused && !focused.isConnected) target.focus({ preventScroll: true });
 });
 
-// Make an element like a fresh one. A form that was just sent is left alone.
+// Make an element equal to a fresh one. A form that was just sent stays unchanged.
 function update(element, fresh) {
   if (element.dataset.sent) return;
   updateAttributes(element, fresh);
@@ -32,7 +31,7 @@ function update(element, fresh) {
   while (next) next = removed(next);
 }
 
-// Return the first of some siblings that a fresh node is a newer version of. A text matches only the very next node.
+// Return the first sibling, beginning with `next`, that `fresh` is a newer version of. A text matches only `next`.
 function matching(next, fresh) {
   if (fresh.nodeType !== Node.ELEMENT_NODE) return next?.nodeType === fresh.nodeType ? next : null;
   while (next && !isSame(next, fresh)) next = next.nextSibling;

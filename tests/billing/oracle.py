@@ -173,7 +173,7 @@ class Customer:
             self.move_each(-amount, reversed(self.spendable()), FREE, OUTSIDE)
 
     def hold(self, amount: int, *, least: int | None = None) -> int:
-        """Reserve for a new job, all that is free where that is enough, and return the job."""
+        """Hold credits for a new job as `ledger.hold` does, and return the job."""
         job = next(JOBS)
         asked = amount if least is None else max(least, min(amount, self.free()))
         if self.pays(lambda: ledger.hold(self.account, amount, least=least, job_id=job), asked=asked):

@@ -1,4 +1,4 @@
-"""What an upgrade makes of grants and plans of earlier versions."""
+"""Upgrades of grants and plans of earlier versions."""
 
 from datetime import UTC, date, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which figures pages show: results, whole or marked partial, and never what a failed run left."""
+"""Figures on pages: full results, partial results marked as such, and none of a failed run."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What pages call a job: its metadata's title, else its characters, else the time of its submission."""
+"""The title of a job on pages: its metadata's title, else its characters, else the time of its submission."""
 
 import importlib
 from datetime import UTC, datetime

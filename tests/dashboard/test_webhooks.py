@@ -120,7 +120,7 @@ def test_the_form_offers_no_overlap_first_and_explains_one(client: Client, http:
     assert '<option value="0" selected>None</option>' in page.content.decode()
     assert "t=…,v1=old,v1=new" in text_of(page)
     made = http.post(path_of(client, "/rotate"), {"hours": "168", "form": hidden(page, "form")})
-    assert "the header also has a v1 of the old secret, before the new one" in text_of(made)
+    assert "the header has two signatures: first that of the old secret, then that of the new one" in text_of(made)
 
 
 def test_without_an_overlap_the_old_secret_is_gone(client: Client, http: HttpClient) -> None:

@@ -1,4 +1,4 @@
-"""That real workers with idle slots make high priority free."""
+"""High priority is free while real workers have idle slots."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A job in stages on a simulated clock: a simulator of known speed prints, and the percent is looked at."""
+"""A job in stages on a simulated clock, whose percent is compared with the true progress."""
 
 import math
 import random
@@ -23,7 +23,7 @@ SPREAD_PERCENT = 6.0
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """How long a simulator takes, in seconds: to start, to prepare a run, and for one fight."""
+    """The seconds that a simulator takes to start, to prepare a run, and for one fight."""
 
     startup: float = 0.5
     setup: float = 0.0

@@ -48,7 +48,7 @@ def make_stand_in(folder: Path, body: str) -> Build:
     return BuildFactory.create(executable=str(script), readable_paths=readable)
 
 
-# The built-in simulator, whose seed shifts each profileset's mean by so many times its reported error or so.
+# The built-in simulator, whose seed shifts each profileset's mean by about this many reported errors.
 SHIFTED = """
 import random, subprocess
 status = subprocess.run([{executable!r}, *sys.argv[1:], 'seed={seed}']).returncode

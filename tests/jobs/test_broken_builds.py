@@ -1,4 +1,4 @@
-"""Builds that break after they were registered: what becomes of their jobs, and what operators are told."""
+"""Builds that break after they were registered: how their jobs end, and what operators see."""
 
 import logging
 import shutil

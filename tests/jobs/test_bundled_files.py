@@ -46,7 +46,7 @@ def ended(job: Job) -> tuple[str, str | None]:
     ],
 )
 def test_fragments_are_included_by_path_and_by_name(tmp_path: Path, text: str) -> None:
-    # Two files called mage.simc: the name alone stands for neither.
+    # Two files are called mage.simc, so the name alone is ambiguous.
     files = FILES if "\nmage.simc" not in text else {"apls/mage.simc": FILES["apls/mage.simc"]}
     job = run_with(tmp_path, text, files)
     assert (ended(job), job.status_reason) == (("completed", None), None)
@@ -119,8 +119,8 @@ REFUSED = {
         "more than 20 levels deep",
     ),
     "too many files": ({"a.simc": "b.simc\n" * 2001, "b.simc": ""}, "more than 2,000 files"),
-    "too many options": ({"a.simc": "b.simc\n" * 300, "b.simc": "x=1\n" * 300}, "over 60,000 options"),
-    "too much text": ({"a.simc": "b.simc\n" * 20, "b.simc": "#" * (1 << 20)}, "over 16,777,216 characters"),
+    "too many options": ({"a.simc": "b.simc\n" * 300, "b.simc": "x=1\n" * 300}, "exceeds 60,000 options"),
+    "too much text": ({"a.simc": "b.simc\n" * 20, "b.simc": "#" * (1 << 20)}, "exceeds 16,777,216 characters"),
     "two files of the name": (
         {"a.simc": "t.simc\n", "x/t.simc": "", "y/t.simc": ""},
         "t.simc: several files have this name; include one by its path: x/t.simc, y/t.simc",
@@ -161,7 +161,7 @@ def test_a_bundled_file_that_is_gone_is_the_builds_fault(tmp_path: Path) -> None
     (tmp_path / "apls" / "mage.simc").unlink()
     job = run(text=f"{BASE}apls/mage.simc\n")
     assert ended(job) == ("failed", "build_unavailable")
-    assert f"A file of the build {build} is gone or has changed. Line 4" in (job.status_reason or "")
+    assert f"A file of the build {build} is missing or has changed. Line 4" in (job.status_reason or "")
 
 
 @pytest.mark.parametrize("link", ["apls/mage.simc", "apls"])

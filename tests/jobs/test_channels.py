@@ -1,4 +1,4 @@
-"""What channels mean and what retention keeps, against a naive reading of the rules over made-up builds."""
+"""The builds that channels point to and retention keeps, compared with a naive reading of the rules."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

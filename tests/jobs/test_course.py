@@ -1,4 +1,4 @@
-"""How far a job in stages says it is, against how far it is, on a simulated clock."""
+"""The shown progress of a job in stages, compared with its true progress on a simulated clock."""
 
 import random
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ TWO_STAGES, THREE_STAGES = "target_error=0.2", ""
 
 
 def spread_out(count: int, percent: float) -> list[float]:
-    """Means anywhere from the best to so many percent below."""
+    """Return means between the best and this many percent below it."""
     draw = random.Random(3)  # noqa: S311 - repeatable, not secret
     return [100_000 * (1 - percent * draw.random() / 100) for _ in range(count)]
 
@@ -44,7 +44,7 @@ SHAPES = {
 
 @cache
 def simulated(shape: str, engine: str, *, past: int = 0, seed: int = 1) -> SimulatedJob:
-    """Run a job after so many of the same shape."""
+    """Run a job after this many jobs of the same shape."""
     before = [simulated(shape, engine, seed=seed + 1 + number) for number in range(past)]
     means, own = SHAPES[shape]
     return SimulatedJob(means, own, ENGINES[engine], learned([job.past for job in before]), seed=seed)

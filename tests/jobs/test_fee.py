@@ -88,7 +88,7 @@ NEVER_RAN = [
 
 
 def reported(api: Api, job: Job) -> list[int]:
-    """Return the fee that the job and its result tell."""
+    """Return the fee in the job and its result."""
     answers = [api.get(f"jobs/{job.pk}"), api.get(f"jobs/{job.pk}/result")]
     return [answer.json()["runtime"]["priorityFeeCredits"] for answer in answers if answer.status_code == 200]
 

@@ -91,7 +91,7 @@ def test_what_runs_counts_with_what_is_left_of_it() -> None:
 
 @pytest.fixture
 def _clock_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no time pass for the forecast."""
+    """Stop the forecast's clock."""
     now = timezone.now()
     monkeypatch.setattr(timezone, "now", lambda: now)
 

@@ -1,4 +1,4 @@
-"""What is learned from past jobs in stages, from real rows."""
+"""Statistics of past jobs in stages, from real rows."""
 
 import json
 from typing import Any

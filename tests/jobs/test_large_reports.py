@@ -37,12 +37,12 @@ with open("report.json", "w") as report:
     report.write("]}}")
 """
 MISSING_PAGE = f"{LEAVE_REPORT}\nos.truncate(os.open('report.html', os.O_CREAT | os.O_RDWR, 0o600), 300 << 20)"
-SECOND_NAME = "It is a second name of another file."
-TOO_LARGE = "has 300 MB, more than the limit of 256 MB."
+SECOND_NAME = "It has more than one hard link."
+TOO_LARGE = "is 300 MB in size; the limit is 256 MB."
 
 
 def result_of(api: Api, job: Job) -> dict[str, Any]:
-    """Return a job's result as the API tells it."""
+    """Return a job's result from the API."""
     result: dict[str, Any] = api.get(f"jobs/{job.pk}/result").json()["result"]
     return result
 
@@ -141,7 +141,7 @@ def test_without_results_the_table_is_missing(tmp_path: Path, api: Api, key: tup
 @pytest.mark.parametrize(
     ("report", "reason"),
     [
-        ('{"sim": {"players": [{"name": "\' + "x" * (5 << 20) + \'"}]}}', "a text of more than 4 MB"),
+        ('{"sim": {"players": [{"name": "\' + "x" * (5 << 20) + \'"}]}}', "a string of more than 4 MB"),
         ('{"sim": \' + "[" * 5000 + \'', "nested too deeply"),
         ('{"sim": \' + "9" * 1_000_000 + \'}', "a number with too many digits"),
         ('{"sim": {"players": [{"name": "A", "level": NaN}]}}', "truncated or not valid JSON"),
@@ -160,7 +160,7 @@ def test_a_file_beyond_the_disk_limit_names_it(tmp_path: Path, settings: Setting
     endless = "signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\nwith open('report.json', 'wb') as f:\n"
     make_stand_in(tmp_path, f"{endless}    while True: f.write(bytes(1 << 16))")
     job = run()
-    assert job.status_reason == "The simulator wrote more than a job's limit of 8 MB to its files and was stopped."
+    assert job.status_reason == "The simulator exceeded the limit of 8 MB for files and was stopped."
 
 
 def test_a_table_lists_more_actors_than_the_summary(tmp_path: Path, settings: Settings) -> None:

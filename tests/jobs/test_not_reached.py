@@ -1,4 +1,4 @@
-"""What runs that are stopped early never simulated: left out, and counted in words (issue: stopped early)."""
+"""Actors and profilesets that a stopped run never simulated are left out, and counted in words."""
 
 import csv
 import io

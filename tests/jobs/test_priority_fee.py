@@ -1,4 +1,4 @@
-"""When the fee of high priority is due: by the free slots and the jobs that wait (contract, section 7)."""
+"""When the fee for high priority is due: by the free slots and the waiting jobs (contract, section 7)."""
 
 import re
 from datetime import timedelta
@@ -43,7 +43,7 @@ def wait_in(lane: Priority, count: int) -> None:
 
 
 def fee(api: Api, priority: str = "high") -> int:
-    """Submit a job and return the fee that it was told."""
+    """Submit a job and return the fee in the response."""
     answer = api.post("jobs", BODY | {"priority": priority, "runtime": {"maxRuntimeSeconds": 1}})
     assert answer.status_code == 200
     charged: int = answer.json()["runtime"]["priorityFeeCredits"]

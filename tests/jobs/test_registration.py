@@ -65,7 +65,7 @@ def test_registering_a_commit_again_updates_its_build(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("body", ["exit 1", "echo hello", "kill -9 $$"])
 def test_an_executable_that_is_no_simulator_is_refused(tmp_path: Path, body: str) -> None:
-    with pytest.raises(CommandError, match="no version line"):
+    with pytest.raises(CommandError, match="did not print its version"):
         registerbuild(script(tmp_path / "simc", body))
     assert not Build.objects.exists()
 
@@ -104,7 +104,7 @@ FAILURES = {
     "huge.simc": "it has 2,147,483,648 bytes; the limit is 2,097,152",
     "linked.simc": "it is a symbolic link, and links are not followed",
     "pipe.simc": "it is not a regular file",
-    "two\\nlines.simc": "its name has control characters",
+    "two\\nlines.simc": "its name contains control characters",
     "writes.simc": f"writes.simc, {WRITES}",
     "includes_it.simc": f"writes.simc, {WRITES}",
     "loops.simc": "loops.simc, line 2, loops.simc: the file includes itself: loops.simc → loops.simc.",
@@ -130,7 +130,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def checked(bundled: Path) -> dict[str, Any]:
-    """What became of each bundled file under the built-in simulator."""
+    """The checks of the bundled files under the built-in simulator."""
     build = Build(executable=str(MINISIM), readable_paths=registration.readable_paths(MINISIM, MINISIM_READS))
     return registration.check_profiles(build, bundled)
 
@@ -238,7 +238,7 @@ def test_the_command_says_what_was_left_out_and_why(registered: tuple[str, str])
 
 
 def test_the_command_warns_of_a_branch_that_no_job_has(registered: tuple[str, str]) -> None:
-    warning = "Warning: no job can run on this build, because GIT_BRANCHES (midnight) lacks elsewhere."
+    warning = "Warning: no job can run on this build until GIT_BRANCHES (midnight) includes elsewhere."
     assert registered[1].startswith(warning)
 
 

@@ -1,4 +1,4 @@
-"""What the simulator says, from a real process to the API's answers and the pages."""
+"""The simulator's messages, from a real process to the API's responses and the pages."""
 
 import json
 from pathlib import Path

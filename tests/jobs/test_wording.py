@@ -1,4 +1,4 @@
-"""What people are advised to do about a job that did not complete: one sentence, which fits its cause."""
+"""The advice about a job that did not complete fits its cause."""
 
 from typing import Any
 
@@ -42,8 +42,8 @@ def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
         (ended(stopped_for="overtime"), None, "Raise the cap"),
         (ended(stopped_for="credits"), None, "more credits"),
         (ended(stopped_for="cancelled"), None, "To run the job after all"),
-        (ended(stopped_for="output_flood"), None, "print less"),
-        (ended(stopped_for="disk_flood"), None, "write less"),
+        (ended(stopped_for="output_flood"), None, "prints less"),
+        (ended(stopped_for="disk_flood"), None, "writes less"),
         (ended(stopped_for="memory_limit"), None, "less memory"),
         (ended(None, signal=11), None, "another build channel"),
         (ended(None, signal=9), None, "another build channel"),

@@ -1,4 +1,4 @@
-"""`grantcredits ACCOUNT N [--reason R] [--note WORDS] [--days N]`: give an account credits."""
+"""`grantcredits ACCOUNT N [--reason R] [--note TEXT] [--days N]`: give an account credits."""
 
 from argparse import ArgumentParser
 from datetime import timedelta
@@ -23,9 +23,9 @@ class Command(BaseCommand):
             "--reason",
             choices=GrantReason.values,
             default=GrantReason.GRANT_PROMO.value,
-            help="what the API names as the reason (default: %(default)s)",
+            help="the reason that the API shows (default: %(default)s)",
         )
-        parser.add_argument("--note", default="", help="your own words, which the account's members can read")
+        parser.add_argument("--note", default="", help="the reason in your own words, shown to members")
         parser.add_argument("--days", type=int, help="days until unspent credits expire (default: never)")
 
     def handle(

@@ -14,20 +14,20 @@ from jobs import registration
 from jobs.models import Build
 
 OTHER_STACK = (
-    "To register it with a stack started with `make run` or `manage.py local --data DIR` instead, first load that "
-    "stack's settings: set -a; . DIR/stack.env; set +a (`make run`: DIR is .local)."
+    "To register the build in a stack started by `make run` or `manage.py local --data DIR`, first load the "
+    "stack's settings: set -a; . DIR/stack.env; set +a (with `make run`, DIR is .local)."
 )
 
 
 class Command(BaseCommand):
-    help = f"Probes a simulator executable and records it as a build that jobs may run on. {OTHER_STACK}"
+    help = f"Probes a simulator executable and records it as a build that jobs can run on. {OTHER_STACK}"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("executable", type=Path)
         parser.add_argument("--branch", required=True, help="the git branch it was built from")
         parser.add_argument("--commit", required=True, help="the commit it was built from")
-        parser.add_argument("--profiles", type=Path, help="the folder of its bundled profiles; each is run once")
-        parser.add_argument("--repo", default="", help="the repository it was built from, as callers are told")
+        parser.add_argument("--profiles", type=Path, help="the folder of its bundled files, which are checked")
+        parser.add_argument("--repo", default="", help="the repository it was built from, shown to callers")
         parser.add_argument("--created-at", type=aware_time, help="when it was built, ISO 8601 (default: now)")
 
     def handle(self, *args: Any, executable: Path, profiles: Path | None, **options: Any) -> None:
@@ -49,16 +49,16 @@ class Command(BaseCommand):
         self.tell(f"Registered in the database {connection.settings_dict['NAME']}. {OTHER_STACK}")
 
     def warn_of_branch(self, branch: str) -> None:
-        """Warn when no job can ask for a branch."""
+        """Warn if jobs cannot request the branch."""
         if branch not in settings.GIT_BRANCHES:
-            served = ", ".join(settings.GIT_BRANCHES)
-            self.tell(f"Warning: no job can run on this build, because GIT_BRANCHES ({served}) lacks {branch}.")
+            listed = ", ".join(settings.GIT_BRANCHES)
+            self.tell(f"Warning: no job can run on this build until GIT_BRANCHES ({listed}) includes {branch}.")
 
     def show_progress(self, done: int, total: int) -> None:
         self.tell(f"{done:,} of {total:,} bundled files checked")
 
     def show_checks(self, build: Build) -> None:
-        """Show how many bundled files can be included, and why others are not in the manifest."""
+        """Show how many bundled files can be included, and why the others are not in the manifest."""
         if build.ci is None:
             return
         for failed in build.ci["failures"]:
@@ -68,7 +68,7 @@ class Command(BaseCommand):
         self.tell(f"{len(build.includable):,} bundled files can be included; {alone:,} of them simulate alone.")
 
     def tell(self, line: str) -> None:
-        """Print a line at once, also where the output is not a terminal."""
+        """Print a line at once, even if the output is not a terminal."""
         self.stderr.write(line, str)
         self.stderr.flush()
 

@@ -1,4 +1,4 @@
-"""Every answer of every endpoint, whole: against the contract written by hand, and against the OpenAPI document."""
+"""Every response of every endpoint, checked against the handwritten contract and the OpenAPI document."""
 
 import json
 import re
@@ -72,7 +72,7 @@ def check_document(value: Any, schema: Any) -> None:
 
 
 def right(answer: Any, variant: str) -> Any:
-    """Return an answer's body, which has the shape that contract and document say."""
+    """Return an answer's body after checking it against contract and document."""
     body = whole(answer)
     operation, schema = documented(answer)
     check_document(body, schema)

@@ -1,6 +1,6 @@
-"""Reads one large report in a process of its own: `python -m tests.jobs.simulator.report_memory CASE`.
+"""Read one large report in a process of its own: `python -m tests.jobs.simulator.report_memory CASE`.
 
-Prints by how many bytes the process has grown at most, and the outcome. The reports are made as they are read.
+Prints the peak growth of the process in bytes, and the outcome. The reports are generated while they are read.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""What of the simulator's words is shown: the first cause of a failure, and its warnings."""
+"""The simulator's messages that are shown: the first cause of a failure, and warnings."""
 
 import io
 import json
@@ -34,7 +34,7 @@ class TestFailureMessage:
             (f"Trivial: not verified\nSevere: {NO_LIST}\nTrivial: {SETUP}\nError: Canceled\n", NO_LIST),
             (f"\n{NO_ITEM}\n\n{SETUP}{' ' * 20}\n", NO_ITEM),
             (f"Error: {BAD_HASH}", BAD_HASH),
-            (f"{UNKNOWN}\nError: Canceled\n", "The simulator cancelled the run and did not say why."),
+            (f"{UNKNOWN}\nError: Canceled\n", "The simulator cancelled the run without giving a reason."),
         ],
         ids=["two errors", "2020", "error", "remark", "graded", "no error line", "2026", "no cause"],
     )

@@ -1,4 +1,4 @@
-"""How much memory a report takes to read, whatever it contains: measured on processes of their own."""
+"""The memory for reading a report is bounded, whatever it contains; each case is a process of its own."""
 
 import subprocess
 import sys
@@ -11,8 +11,8 @@ MB = 1 << 20
 OUTCOMES = {
     "117 actors": "117 actors, 0 profilesets",
     "most entries": "99999 actors, 99999 profilesets",
-    "long name": "a text of more than 4 MB",
-    "escaped quotes": "a text of more than 4 MB",
+    "long name": "a string of more than 4 MB",
+    "escaped quotes": "a string of more than 4 MB",
     "empty arrays": "names no actor",
     "arrays as players": "not a list of objects",
     "nesting": "nested too deeply",
@@ -20,8 +20,8 @@ OUTCOMES = {
     "long number": "too many digits",
     "long numbers": "too many digits",
     "players": "names of its players are too long",
-    "short names": "its players are more than 100,000",
-    "profilesets": "its results are more than 100,000",
+    "short names": "it has more than 100,000 players",
+    "profilesets": "it has more than 100,000 results",
     "keys": "its sim is not an object",
     "repeated keys": "1 actors",
     "talents": "1 actors",
