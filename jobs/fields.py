@@ -1,25 +1,20 @@
 """Columns of their own kind."""
 
 import json
-from functools import partial
 from typing import Any
 
 from django.db import models
-from psycopg.types.json import Json
-
-# As the values read, so that a search in the text of the column finds them.
-dumps = partial(json.dumps, ensure_ascii=False)
 
 
 class OrderedJSONField(models.JSONField):
-    """JSON whose objects keep the order of their keys: a column of type `json`, because `jsonb` sorts them."""
+    """JSON whose objects keep the order of their keys, in a column of type `text`.
+
+    `jsonb` would sort them, and the driver parses `json`, which processes of the version before do not expect.
+    """
 
     def db_type(self, connection: Any) -> str:  # noqa: ARG002
-        return "json"
+        return "text"
 
-    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:  # noqa: ARG002
-        """Return the value as it is: of this type, the driver has parsed it."""
-        return value
-
-    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Json:  # noqa: ARG002, FBT001, FBT002
-        return Json(value, dumps=dumps)
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> str:  # noqa: ARG002, FBT001, FBT002
+        # As the values read, so that a search in the text finds them.
+        return json.dumps(value, ensure_ascii=False)
