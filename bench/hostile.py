@@ -113,6 +113,9 @@ STRINGS: dict[str, Make] = {
     "a wide profile below the limit of width": lambda: filled(
         "a", size=MAX_WIDE_BYTES, head=f"{HEAD}\U0001f600", tail=TAIL
     ),
+    "a long profile that a pair widens": lambda: filled(
+        "a", size=JSON_BYTES, head=HEAD, tail=f"\\ud83d\\ude00{TAIL}"
+    ),
     "a wide profile of escapes": lambda: filled("\\u4e00", size=JSON_BYTES, head=f"{HEAD}\U0001f600", tail=TAIL),
     "a wide profile of line feeds": lambda: filled("\\n", size=JSON_BYTES, head=f"{HEAD}\U0001f600", tail=TAIL),
     "a wide key": lambda: filled("a", size=MAX_WIDE_BYTES, head='{"build":{"\U0001f600', tail='":0}}'),

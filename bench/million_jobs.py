@@ -59,7 +59,7 @@ JOB_VALUES = {
     "priority": "n % 3",
     "channel": "'latest'",
     "git_branch": "'midnight'",
-    "metadata": """'{"source": "bench"}'::json""",
+    "metadata": """'{"source": "bench"}'""",
     "ceiling_credits": "3200",
     "ceiling_runtime_seconds": "100",
     "ceiling_queue_seconds": "86400",

@@ -1,25 +1,20 @@
 """Model fields."""
 
 import json
-from functools import partial
 from typing import Any
 
 from django.db import models
-from psycopg.types.json import Json
-
-# Not escaped, so that a search in the text of the column finds the values.
-dumps = partial(json.dumps, ensure_ascii=False)
 
 
 class OrderedJSONField(models.JSONField):
-    """JSON that keeps the order of keys: a column of type `json`, because `jsonb` sorts them."""
+    """JSON that keeps the order of keys, in a column of type `text`.
+
+    `jsonb` sorts keys. The driver parses `json`, which processes of the previous version do not expect.
+    """
 
     def db_type(self, connection: Any) -> str:  # noqa: ARG002
-        return "json"
+        return "text"
 
-    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:  # noqa: ARG002
-        """Return the value unchanged: the driver has parsed it."""
-        return value
-
-    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Json:  # noqa: ARG002, FBT001, FBT002
-        return Json(value, dumps=dumps)
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> str:  # noqa: ARG002, FBT001, FBT002
+        # Not escaped, so that a search in the text of the column finds the values.
+        return json.dumps(value, ensure_ascii=False)

@@ -6,7 +6,7 @@ transaction. Whoever comes second updates no row, is told so, and stops quietly.
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -177,6 +177,8 @@ def hand_back(job: Job, *, reason: str, guard: Q = ANY) -> bool:
     A job whose cancel was asked for is ended instead: it must not run again.
     """
     deadline = Now() + timedelta(seconds=job.ceiling_queue_seconds)
+    # Asked here because a Redis that hangs must not prolong a transaction.
+    cancelled = replace(CANCELLED_LOST, percent=last_percent(job))
     with transaction.atomic():
         returned = move(
             job,
@@ -187,7 +189,7 @@ def hand_back(job: Job, *, reason: str, guard: Q = ANY) -> bool:
             started_at=None,
             build=None,
             **RELEASED,
-        ) or finish(job, CANCELLED_LOST, guard=guard & CANCEL_REQUESTED)
+        ) or finish(job, cancelled, guard=guard & CANCEL_REQUESTED)
         if returned:
             end_lost_runs(job)
     return returned

@@ -76,7 +76,7 @@ class Build(models.Model):
     # The folder of bundled files; the paths of those that simulate alone, and of those that can be included.
     profiles_path = models.CharField(max_length=1024, blank=True)
     profiles = models.JSONField(default=list)
-    includable = models.JSONField(default=list)
+    includable = models.JSONField(default=list, db_default=[])
     # {"total": int, "failures": [{"name": str, "reason": str}], "checked_at": ISO time}; null if none were checked
     ci = models.JSONField(null=True)
     created_at = models.DateTimeField()
@@ -133,8 +133,8 @@ class Job(models.Model):
     json_version = models.PositiveSmallIntegerField(default=2)
     metadata = OrderedJSONField(default=dict)
     # The profile's first character, empty if the text names none, and the number of others.
-    character = models.CharField(max_length=CHARACTER_LENGTH, blank=True, default="")
-    other_characters = models.PositiveIntegerField(default=0)
+    character = models.CharField(max_length=CHARACTER_LENGTH, blank=True, default="", db_default="")
+    other_characters = models.PositiveIntegerField(default=0, db_default=0)
 
     # What it may use: frozen at submission, so that a changed plan changes no accepted job
     max_credits = models.PositiveBigIntegerField(null=True)
@@ -168,7 +168,7 @@ class Job(models.Model):
     credits_consumed = models.PositiveBigIntegerField(null=True)
     summary = models.JSONField(null=True)
     # Requested artifacts that could not be stored: kind, stage and reason of each
-    missing_artifacts = models.JSONField(default=list)
+    missing_artifacts = models.JSONField(default=list, db_default=[])
 
     share_token = models.CharField(max_length=22, unique=True)
     # When the files and the profile's text were removed, after the retention

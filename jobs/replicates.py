@@ -16,6 +16,8 @@ SUFFIX = "~replicate"
 MOST_REPLICATED = 1000
 # The simulator checks the error after a hundred fights, less the first one of each thread.
 LEAST_FIGHTS = 80
+# Nobody simulates more; figures that claim so would overflow.
+MOST_FIGHTS = 10**12
 
 
 def names_for(profilesets: Sequence[str]) -> dict[str, str]:
@@ -61,7 +63,7 @@ def together(first: Statistics, second: Statistics) -> Statistics:
 
 def fights_of(stddev: float, error: float) -> float:
     """Return the number of fights n, from error = stddev / √n; 0 if unknown."""
-    return (stddev / error) ** 2 if error > 0 else 0.0
+    return min(stddev / error, math.sqrt(MOST_FIGHTS)) ** 2 if error > 0 else 0.0
 
 
 def known_error(statistics: Statistics) -> float:

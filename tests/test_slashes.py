@@ -5,6 +5,8 @@ from django.contrib.auth.models import User
 from django.test import Client as HttpClient
 from django.test import RequestFactory
 from django.urls import Resolver404, resolve
+from django.urls import path as url
+from pytest_django import Settings
 
 from simservice.error_answers import is_for_programs
 from simservice.slashes import redirect_of
@@ -69,6 +71,12 @@ def test_addresses_for_programs_are_exact(route: str) -> None:
 @pytest.mark.parametrize("path", ["/nowhere", "/nowhere/", "/docs//", "/", "/dashboard/%0d%0ax/jobs/"])
 def test_an_unknown_address_is_not_redirected(path: str) -> None:
     assert HttpClient().get(path).status_code == (200 if path == "/" else 404)
+
+
+def test_two_pages_do_not_redirect_to_each_other(settings: Settings) -> None:
+    settings.ROOT_URLCONF = (url("a", redirect_of, name="a"), url("a/", redirect_of, name="b"))
+    for path in ("/a", "/a/"):
+        assert redirect_of(RequestFactory().get(path)) is None
 
 
 def test_no_redirect_leads_to_another_host() -> None:

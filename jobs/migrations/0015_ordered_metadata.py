@@ -4,6 +4,10 @@ from django.db import migrations
 
 import jobs.fields
 
+TO_TEXT = "ALTER TABLE jobs_job ALTER metadata TYPE text"
+# The framework would leave out how a text becomes JSON.
+TO_JSONB = "ALTER TABLE jobs_job ALTER metadata TYPE jsonb USING metadata::jsonb"
+
 
 class Migration(migrations.Migration):
 
@@ -12,9 +16,15 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AlterField(
-            model_name='job',
-            name='metadata',
-            field=jobs.fields.OrderedJSONField(default=dict),
+        migrations.RunSQL(
+            TO_TEXT,
+            TO_JSONB,
+            state_operations=[
+                migrations.AlterField(
+                    model_name='job',
+                    name='metadata',
+                    field=jobs.fields.OrderedJSONField(default=dict),
+                ),
+            ],
         ),
     ]

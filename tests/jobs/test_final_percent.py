@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from django.db import connection
 
 from clients.models import ApiKey
 from jobs import lifecycle, operating, sweep
@@ -52,6 +53,27 @@ def test_whoever_ends_a_lost_job_keeps_what_it_showed(ending: str, api: Api, key
     end = operating.RELEASED if ending == "operators" else sweep.interrupted(job)
     assert lifecycle.finish(job, end)
     assert percent_of(api, job) == 61.5
+
+
+def test_a_job_back_in_the_queue_has_no_percent(api: Api, key: tuple[ApiKey, str]) -> None:
+    job = make_running_job(client=key[0].client)
+    Publisher(job).publish(Progress(percent=61.5, stage=None))
+    assert lifecycle.hand_back(job, reason="lost")
+    assert lifecycle.finish(job, lifecycle.CANCELLED)
+    assert percent_of(api, job) == 0
+
+
+def test_a_lost_cancelled_job_asks_redis_outside_of_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(_: Job) -> float:
+        assert not connection.in_atomic_block
+        return 61.5
+
+    job = make_running_job()
+    assert lifecycle.request_cancel(job)
+    monkeypatch.setattr(lifecycle, "last_percent", asked)
+    assert lifecycle.hand_back(job, reason="lost")
+    job.refresh_from_db()
+    assert (job.status, job.percent) == ("cancelled", 61.5)
 
 
 @pytest.mark.parametrize("status", [Status.CANCELLED, Status.FAILED])

@@ -82,6 +82,14 @@ def test_a_job_without_a_summary_of_stages_is_survived() -> None:
     assert funnels.recent(job.account_id, stages=2) == funnels.Funnels()
 
 
+def test_a_stored_error_of_almost_zero_is_survived() -> None:
+    stages = [{"stage": number, "profilesets": 10, "culled": 5} for number in (1, 2)]
+    results = [{"stage": number, "stddev": 1e30, "mean_stddev": 1e-170} for number in (1, 2)]
+    cost = funnels.costs_of(stages, results, [1000, 1000])
+    assert cost is not None
+    assert cost[0].fights == funnels.fights_of(1e30, 1e-170) / 2 < 1e13
+
+
 def nodes(plan: dict[str, Any]) -> list[str]:
     """Return a plan's kinds of access, each with its index."""
     own = f"{plan['Node Type']} {plan.get('Index Name', '')}".strip()

@@ -98,6 +98,7 @@ def test_any_json_body_takes_little_memory(handler: Handler, secret: str) -> Non
     [
         hostile.STRINGS["a long wide profile"],
         hostile.STRINGS["a wide profile below the limit of width"],
+        hostile.STRINGS["a long profile that a pair widens"],
         hostile.STRINGS["a wide key"],
         hostile.VALUES["empty objects"],
         hostile.VALUES["quotes"],
