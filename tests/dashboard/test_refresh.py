@@ -16,6 +16,7 @@ from dashboard import job_page
 from jobs import artifacts, lifecycle, queries
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, JobEvent, Run, Status
+from jobs.progress import Progress, Publisher, StageProgress
 from tests.dashboard.browsing import browser_of, text_of
 from tests.dashboard.summaries import make_completed_job, summary
 from tests.factories import make_job, make_member, make_running_job
@@ -51,6 +52,16 @@ def test_an_unfinished_jobs_page_asks_for_itself(is_running: bool) -> None:  # n
     assert "<html" not in part
     for words in ('id="live"', "What happened", "<h2>Runs</h2>", "hx-get", "Cancel the job"):
         assert words in part, words
+
+
+@pytest.mark.django_db
+def test_the_stage_beside_the_percent_is_that_of_the_runs() -> None:
+    owner = make_member()
+    job = make_running_job(client=default_client(owner.account))
+    Run.objects.create(job=job, attempt=job.attempt, stage=2, build=job.build, started_at=timezone.now())
+    behind = StageProgress(current=1, total=3, label="initial", percent=90)
+    Publisher(job).publish(Progress(percent=12, stage=behind))
+    assert "stage 2 of 3" in poll(owner, job).content.decode()
 
 
 @pytest.mark.django_db
