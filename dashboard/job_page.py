@@ -56,8 +56,8 @@ def cancel(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
     except JobNotCancellable:
         messages.error(request, "The job has ended already.")
     else:
-        told = "is being stopped" if done.requested_at else "is cancelled"
-        messages.success(request, f"The job {told}.")
+        # The message stays above the page while that refreshes, so it must stay true when the job has ended.
+        messages.success(request, "Cancel requested." if done.requested_at else "Job cancelled.")
     return redirect("job", place.account.name, job_id)
 
 

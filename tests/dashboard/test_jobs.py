@@ -307,7 +307,7 @@ def test_a_fee_is_shown_until_it_is_released(owner: Membership) -> None:
 def test_cancel(owner: Membership) -> None:
     http, job = browser_of(owner), make_job(default_client(owner.account))
     path = f"/dashboard/{owner.account}/jobs/{job.pk}"
-    for told in ("is cancelled", "is cancelled"):
+    for told in ("Job cancelled.", "Job cancelled."):
         assert told in text_of(http.post(f"{path}/cancel", follow=True))
     job.refresh_from_db()
     assert (job.status, job.error_code) == ("cancelled", "user_cancelled")
@@ -316,7 +316,7 @@ def test_cancel(owner: Membership) -> None:
 def test_cancel_of_a_running_job_is_asked_for(owner: Membership) -> None:
     http, job = browser_of(owner), make_running_job(client=default_client(owner.account))
     text = text_of(http.post(f"/dashboard/{owner.account}/jobs/{job.pk}/cancel", follow=True))
-    assert "is being stopped" in text
+    assert "Cancel requested." in text
     assert "Being stopped" in text
     assert "Cancel the job" not in text
 

@@ -81,7 +81,7 @@ def test_a_refresh_leaves_messages_to_the_next_page() -> None:
     http = browser_of(owner)
     http.post(f"{path_of(job)}/cancel")
     http.get(path_of(job), headers={"HX-Request": "true"})
-    assert "is being stopped" in text_of(http.get(path_of(job)))
+    assert "Cancel requested." in text_of(http.get(path_of(job)))
 
 
 @pytest.mark.django_db
