@@ -194,11 +194,11 @@ class AvailabilityFilter(admin.SimpleListFilter):
 class BuildAdmin(ReadOnly, admin.ModelAdmin):
     list_display = [
         "__str__",
+        "broken_reason",
+        "withdrawn_at",
         "simc_version",
         "wow_version",
         "created_at",
-        "withdrawn_at",
-        "broken_reason",
     ]
     ordering = ["-created_at"]
     list_filter = ["git_branch", AvailabilityFilter]
