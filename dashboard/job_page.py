@@ -1,5 +1,6 @@
 """One job's page: how it stands, what it did, what it found; and its cancel."""
 
+from dataclasses import replace
 from typing import Any
 
 from django.contrib import messages
@@ -14,7 +15,7 @@ from dashboard.sharing import place_of
 from jobs import cancellation, retention, wording
 from jobs.links import Links
 from jobs.models import Job, JobEvent, Run, Status
-from jobs.progress import log_entries_of, progress_of
+from jobs.progress import Progress, log_entries_of, progress_of
 from simservice.api.errors import JobNotCancellable
 from simservice.snapshots import snapshot
 
@@ -32,6 +33,7 @@ def job(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
         **standing(found),
         "section": "jobs",
         "layout": "part.html" if "HX-Request" in request.headers else "dashboard/jobs_base.html",
+        "progress": progress_beside(found, runs),
         "shown": results.shown(found, search=request.GET.get("q", "")),
         "advice": wording.advice(found, runs[-1]["run"] if runs else None),
         "simulated": seconds(found.sim_duration_ms),
@@ -54,8 +56,8 @@ def cancel(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
     except JobNotCancellable:
         messages.error(request, "The job has ended already.")
     else:
-        told = "is being stopped" if done.requested_at else "is cancelled"
-        messages.success(request, f"The job {told}.")
+        # The message stays above the page while that refreshes, so it must stay true when the job has ended.
+        messages.success(request, "Cancel requested." if done.requested_at else "Job cancelled.")
     return redirect("job", place.account.name, job_id)
 
 
@@ -76,9 +78,17 @@ def standing(job: Job) -> dict[str, Any]:
         "waiting": job.is_waiting,
         "running": job.status == Status.RUNNING,
         "queue": place_of(job) if job.is_waiting else "",
-        "progress": progress_of(job),
         "log": (log_entries_of(job) or [])[-SHOWN_LINES:],
     }
+
+
+def progress_beside(job: Job, runs: list[dict[str, Any]]) -> Progress:
+    """Return a job's progress, in the stage that its runs show: Redis and the database differ for a moment."""
+    found = progress_of(job)
+    last = runs[-1]["run"] if runs else None
+    if found.stage is None or last is None or last.attempt != job.attempt:
+        return found
+    return replace(found, stage=replace(found.stage, current=last.stage))
 
 
 def runs_of(job: Job) -> list[dict[str, Any]]:

@@ -86,7 +86,6 @@ class Shown:
     iterations: int | None
     partial: bool
     warnings: Sequence[str]
-    not_reached: str
     gear: Sequence[Mapping[str, Any]]
     talents: str
     searched: str
@@ -113,7 +112,6 @@ def shown(job: Job, *, search: str = "") -> Shown | None:
         iterations=summary.get("iterations"),
         partial=bool(summary.get("partial")),
         warnings=summary.get("warnings", []),
-        not_reached=wording.not_reached(**summary.get("not_reached", {"actors": 0, "profilesets": 0})),
         gear=(actor or {}).get("gear", []),
         talents=(actor or {}).get("talents", ""),
         searched=wanted,

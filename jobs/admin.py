@@ -193,14 +193,14 @@ class AvailabilityFilter(admin.SimpleListFilter):
 @admin.register(Build)
 class BuildAdmin(ReadOnly, admin.ModelAdmin):
     list_display = [
-        "git_branch",
-        "commit",
+        "__str__",
+        "broken_reason",
+        "withdrawn_at",
         "simc_version",
         "wow_version",
         "created_at",
-        "withdrawn_at",
-        "broken_reason",
     ]
+    ordering = ["-created_at"]
     list_filter = ["git_branch", AvailabilityFilter]
     search_fields = ["commit__startswith", "simc_version"]
     actions = ["withdraw", "restore"]

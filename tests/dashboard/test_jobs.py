@@ -215,12 +215,12 @@ def test_a_running_job_shows_progress_and_output(owner: Membership) -> None:
     job = make_running_job(client=default_client(owner.account))
     publisher = progress.Publisher(job)
     publisher.log.update("stdout", f"Generating {EVIL}")
-    stage = progress.StageProgress(current=2, total=3, label="intermediate", percent=5)
+    stage = progress.StageProgress(current=1, total=3, label="initial", percent=5)
     publisher.publish(progress.Progress(percent=42.4, stage=stage))
     answer = page_of(owner, job)
     content = answer.content.decode()
     assert 'value="42.4"' in content
-    assert "stage 2 of 3" in content
+    assert "stage 1 of 3" in content
     assert "Generating &lt;img" in content
 
 
@@ -301,13 +301,13 @@ def test_a_fee_is_shown_until_it_is_released(owner: Membership) -> None:
     assert lifecycle.finish(job, lifecycle.CANCELLED)
     text = text_of(page_of(owner, job))
     assert "High" in text
-    assert "320" not in text
+    assert "320 credits" not in text
 
 
 def test_cancel(owner: Membership) -> None:
     http, job = browser_of(owner), make_job(default_client(owner.account))
     path = f"/dashboard/{owner.account}/jobs/{job.pk}"
-    for told in ("is cancelled", "is cancelled"):
+    for told in ("Job cancelled.", "Job cancelled."):
         assert told in text_of(http.post(f"{path}/cancel", follow=True))
     job.refresh_from_db()
     assert (job.status, job.error_code) == ("cancelled", "user_cancelled")
@@ -316,7 +316,7 @@ def test_cancel(owner: Membership) -> None:
 def test_cancel_of_a_running_job_is_asked_for(owner: Membership) -> None:
     http, job = browser_of(owner), make_running_job(client=default_client(owner.account))
     text = text_of(http.post(f"/dashboard/{owner.account}/jobs/{job.pk}/cancel", follow=True))
-    assert "is being stopped" in text
+    assert "Cancel requested." in text
     assert "Being stopped" in text
     assert "Cancel the job" not in text
 

@@ -16,6 +16,7 @@ from dashboard import job_page
 from jobs import artifacts, lifecycle, queries
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, JobEvent, Run, Status
+from jobs.progress import Progress, Publisher, StageProgress
 from tests.dashboard.browsing import browser_of, text_of
 from tests.dashboard.summaries import make_completed_job, summary
 from tests.factories import make_job, make_member, make_running_job
@@ -54,6 +55,16 @@ def test_an_unfinished_jobs_page_asks_for_itself(is_running: bool) -> None:  # n
 
 
 @pytest.mark.django_db
+def test_the_stage_beside_the_percent_is_that_of_the_runs() -> None:
+    owner = make_member()
+    job = make_running_job(client=default_client(owner.account))
+    Run.objects.filter(job=job).update(stage=2)
+    behind = StageProgress(current=1, total=3, label="initial", percent=90)
+    Publisher(job).publish(Progress(percent=12, stage=behind))
+    assert "stage 2 of 3" in poll(owner, job).content.decode()
+
+
+@pytest.mark.django_db
 def test_the_refresh_ends_with_the_job() -> None:
     owner = make_member()
     job = make_completed_job(client=default_client(owner.account))
@@ -70,7 +81,7 @@ def test_a_refresh_leaves_messages_to_the_next_page() -> None:
     http = browser_of(owner)
     http.post(f"{path_of(job)}/cancel")
     http.get(path_of(job), headers={"HX-Request": "true"})
-    assert "is being stopped" in text_of(http.get(path_of(job)))
+    assert "Cancel requested." in text_of(http.get(path_of(job)))
 
 
 @pytest.mark.django_db

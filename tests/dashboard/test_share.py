@@ -79,6 +79,16 @@ def test_a_stopped_job_says_how_far_it_was() -> None:
     assert "Stopped at 43 %." in page(job)
 
 
+@pytest.mark.parametrize(("percent", "told"), [(100.0, "Failed at 100 %."), (0.4, None)])
+def test_a_failed_job_says_how_far_it_was(percent: float, told: str | None) -> None:
+    job = make_running_job()
+    failed = Outcome(status=Status.FAILED, error_code="execution_failed", reason="It ended.", percent=percent)
+    assert lifecycle.finish(job, failed)
+    text = page(job)
+    assert "Stopped at" not in text
+    assert told in text if told else "Failed at" not in text
+
+
 def test_a_job_stopped_at_its_limit_shows_what_it_found() -> None:
     job = make_running_job()
     found = summary("a") | {"partial": True}
@@ -100,7 +110,7 @@ def test_a_completed_job_shows_its_ranking_and_escapes_every_name() -> None:
 def test_a_search_on_the_page() -> None:
     text = page(make_completed_job(summary("Ring", "Trinket")), "?q=%3Cimg%20ring")
     assert "&lt;img ring" in text
-    assert "No name holds that text" in text
+    assert "No name contains that text" in text
 
 
 def test_the_page_says_nothing_of_the_account() -> None:
