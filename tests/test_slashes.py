@@ -8,6 +8,7 @@ from django.urls import Resolver404, resolve
 from django.urls import path as url
 from pytest_django import Settings
 
+from dashboard.sharing import share
 from simservice.error_answers import is_for_programs
 from simservice.slashes import redirect_of
 from tests.test_access import RESOURCE, ROUTES, WITH_KEY, address
@@ -74,7 +75,7 @@ def test_an_unknown_address_is_not_redirected(path: str) -> None:
 
 
 def test_two_pages_do_not_redirect_to_each_other(settings: Settings) -> None:
-    settings.ROOT_URLCONF = (url("a", redirect_of, name="a"), url("a/", redirect_of, name="b"))
+    settings.ROOT_URLCONF = (url("a", share, name="a"), url("a/", share, name="b"))
     for path in ("/a", "/a/"):
         assert redirect_of(RequestFactory().get(path)) is None
 

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from clients.accounts import default_client
 from clients.models import Client
-from jobs import funnels, lifecycle
+from jobs import funnels, lifecycle, replicates
 from jobs.lifecycle import Outcome
 from jobs.models import Run, Status
 from tests.factories import make_account, make_running_job
@@ -87,7 +87,7 @@ def test_a_stored_error_of_almost_zero_is_survived() -> None:
     results = [{"stage": number, "stddev": 1e30, "mean_stddev": 1e-170} for number in (1, 2)]
     cost = funnels.costs_of(stages, results, [1000, 1000])
     assert cost is not None
-    assert cost[0].fights == funnels.fights_of(1e30, 1e-170) / 2 < 1e13
+    assert cost[0].fights == replicates.fights_of(1e30, 1e-170) / 2 < 1e13
 
 
 def nodes(plan: dict[str, Any]) -> list[str]:
