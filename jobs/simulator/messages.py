@@ -16,8 +16,11 @@ _ERROR = re.compile(r"(?:Error: |ERROR! )")
 _WARNING = re.compile(r"Trivial: |(?:Moderate: )?Warning: ")
 # What follows from an error, or from our own stop, and explains nothing.
 _CANCELLED = re.compile(r"(?:Simulation (?:has been|was) )?cancell?ed\b", re.IGNORECASE)
-# Signal handlers, and the notes that logs.py writes.
-_NOISE = re.compile(r"sim_signal_handler: |minisim: Interrupt!|ProfileSet=|\[the line above came |\[cut after ")
+# Signal handlers, what the sandbox refuses every run (seccomp.py), and the notes that logs.py writes.
+_NOISE = re.compile(
+    r"sim_signal_handler: |minisim: Interrupt!|ProfileSet=|Could not set process priority|"
+    r"\[the line above came |\[cut after "
+)
 # Folders in front of a file's name, where a path begins: a list of ids such as 1/2/3 is none.
 _FOLDERS = re.compile(r"(?:(?<=[\s'\"(])|^)(?:/[^/\s'\"]+)*/(?=[^/\s'\"])")
 
