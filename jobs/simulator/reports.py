@@ -21,6 +21,8 @@ _NAME_LENGTH = 300
 _TALENTS_LENGTH = 2_000
 _MESSAGE_LENGTH = 500
 _LISTED_ERRORS = 20
+# Looking at millions of messages would take an hour.
+_MOST_MESSAGES = 10_000
 _LISTED_IDS = 40
 _IDENTIFIER_DIGITS = 10
 # Far above anything simulated, and low enough that no product of two numbers here overflows.
@@ -287,8 +289,12 @@ class _Messages:
     def __init__(self) -> None:
         self.kept: list[str] = []
         self.severe: list[str] = []
+        self.taken = 0
 
     def take(self, entry: Any) -> None:
+        self.taken += 1
+        if self.taken > _MOST_MESSAGES:
+            return
         message, level = (entry.get("message"), entry.get("level")) if isinstance(entry, dict) else (entry, None)
         if not isinstance(message, str):
             return
