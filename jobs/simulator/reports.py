@@ -25,8 +25,9 @@ _LISTED_ERRORS = 20
 _MOST_MESSAGES = 10_000
 _LISTED_IDS = 40
 _IDENTIFIER_DIGITS = 10
-# Far above anything simulated, and low enough that no product of two numbers here overflows.
+# Far from anything simulated, and such that neither a product nor the square of a quotient overflows.
 _LARGEST_NUMBER = 1e30
+_SMALLEST_NUMBER = 1e-30
 # Far more actors or profilesets than a plan allows, and far longer names than a profile has room for.
 _MOST_ENTRIES = 100_000
 _MOST_NAME_CHARACTERS = 8_000_000
@@ -341,7 +342,7 @@ def _number(parent: Mapping[str, Any], key: str) -> float:
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST_NUMBER:
         raise BrokenReport(f"its {key} is not a sensible number")
-    return float(value)
+    return float(value) if abs(value) >= _SMALLEST_NUMBER else 0.0
 
 
 def _string(parent: Mapping[str, Any], key: str) -> str:
