@@ -17,6 +17,7 @@ NO_ITEM = "Unable to initialize item 'inactive' base data on player 'X'"
 BAD_SET = "Profileset 'a' Setup failure: Unexpected parameter 'b'"
 BAD_HASH = "Initialization error: Player 'X': Hash 'G': Not enough characters."
 PRIORITY = "Could not set process priority.: Operation not permitted"
+ASSERTION = "simc: {}generic.hpp:546: To as(From): Assertion `f == static_cast<From>( t )' failed."
 SETUP = "Simulation has been canceled during player setup! (thread=0)"
 
 
@@ -36,9 +37,26 @@ class TestFailureMessage:
             (f"Trivial: not verified\nSevere: {NO_LIST}\nTrivial: {SETUP}\nError: Canceled\n", NO_LIST),
             (f"\n{NO_ITEM}\n\n{SETUP}{' ' * 20}\n", NO_ITEM),
             (f"Error: {BAD_HASH}", BAD_HASH),
+            (f"{UNKNOWN}\n{ASSERTION.format('/opt/engine/./util/')}\n", ASSERTION.format("")),
+            (
+                "terminate called after throwing an instance of 'std::runtime_error'\n  what():  no wheel\n",
+                "no wheel",
+            ),
             (f"{UNKNOWN}\nError: Canceled\n", "The simulator cancelled the run and did not say why."),
         ],
-        ids=["two errors", "2020", "error", "remark", "sandbox", "graded", "no error line", "2026", "no cause"],
+        ids=[
+            "two errors",
+            "2020",
+            "error",
+            "remark",
+            "sandbox",
+            "graded",
+            "no error line",
+            "2026",
+            "assertion",
+            "exception",
+            "no cause",
+        ],
     )
     def test_is_the_first_cause(self, stderr: str, cause: str) -> None:
         assert message_of(stderr) == cause
