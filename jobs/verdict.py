@@ -41,7 +41,7 @@ def judge(
     if exceeded := exceeded_limit(ended):
         return crashed(f"The simulator {exceeded} and was stopped.")
     if ended.exit_status is None or ended.exit_status == CRASH_STATUS:
-        return crashed(f"The simulator crashed ({exit_code(ended)}).")
+        return crashed(f"The simulator crashed ({end_of(ended)}).", told=complaint)
     if ended.exit_status != 0:
         return refused(complaint) if complaint else crashed(f"The simulator ended with status {exit_code(ended)}.")
     if isinstance(report, BrokenReport):
@@ -84,14 +84,17 @@ def exceeded_limit(ended: Ended) -> str | None:
 def incomplete(lacking: int, profilesets: int, *, told: str | None) -> Outcome:
     """Return the verdict on a simulator that ended well although profilesets failed (simulator-cli, 3.4)."""
     reason = f"The simulator gave no result for {lacking} of {profilesets} profilesets."
-    if told:
-        reason = f"{reason} It said: {told}"
-    return Outcome(status=Status.FAILED, error_code="simulation_error", reason=reason)
+    return Outcome(status=Status.FAILED, error_code="simulation_error", reason=with_words(reason, told))
 
 
-def crashed(reason: str) -> Outcome:
+def crashed(reason: str, *, told: str | None = None) -> Outcome:
     """Return the verdict on a simulator that did not end as a program should."""
-    return Outcome(status=Status.FAILED, error_code="execution_failed", reason=reason)
+    return Outcome(status=Status.FAILED, error_code="execution_failed", reason=with_words(reason, told))
+
+
+def with_words(reason: str, told: str | None) -> str:
+    """Return a reason, followed by the simulator's own words if it said anything."""
+    return f"{reason} It said: {told}" if told else reason
 
 
 def refused(complaint: str) -> Outcome:
@@ -104,6 +107,11 @@ def refused(complaint: str) -> Outcome:
 def is_crash(code: str | None) -> bool:
     """Tell whether an exit status, as `exit_code` returns it, is that of a crash."""
     return code is not None and (not code.isdigit() or int(code) == CRASH_STATUS)
+
+
+def end_of(ended: Ended) -> str:
+    """Return how a crashed process ended, in words."""
+    return f"status {ended.exit_status}" if ended.exit_status is not None else exit_code(ended)
 
 
 def exit_code(ended: Ended) -> str:

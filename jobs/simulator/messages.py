@@ -12,12 +12,16 @@ MOST_WARNINGS = 20
 _MESSAGE_LENGTH = 500
 # Versions of 2026 begin each line with a grade; the rest of the line is the same as before.
 _GRADE = re.compile(r"(?:Trivial|Moderate|Severe): ")
-_ERROR = re.compile(r"(?:Error: |ERROR! )")
+# The last is the C++ library's word for an exception that nobody caught.
+_ERROR = re.compile(r"(?:Error: |ERROR! |what\(\): +)")
 _WARNING = re.compile(r"Trivial: |(?:Moderate: )?Warning: ")
 # A consequence of an error or of our own stop, which explains nothing.
 _CANCELLED = re.compile(r"(?:Simulation (?:has been|was) )?cancell?ed\b", re.IGNORECASE)
-# Signal handlers, and the notes that logs.py writes.
-_NOISE = re.compile(r"sim_signal_handler: |minisim: Interrupt!|ProfileSet=|\[the line above came |\[cut after ")
+# Signal handlers, what the sandbox refuses in every run (seccomp.py), and the notes that logs.py writes.
+_NOISE = re.compile(
+    r"sim_signal_handler: |minisim: Interrupt!|ProfileSet=|Could not set process priority|"
+    r"\[the line above came |\[cut after "
+)
 # The folders of an absolute path; a list of ids such as 1/2/3 does not match.
 _FOLDERS = re.compile(r"(?:(?<=[\s'\"(])|^)(?:/[^/\s'\"]+)*/(?=[^/\s'\"])")
 
@@ -33,9 +37,10 @@ def failure_message(lines: Iterable[str]) -> str | None:
         words = words_of(line)
         error = _ERROR.match(words)
         message = words[error.end() :] if error else words
+        is_error = error or is_assertion(words)
         if _CANCELLED.match(message):
             has_cancelled = True
-        elif error and shown(message):
+        elif is_error and shown(message):
             return shown(message)
         elif remark is None and not _WARNING.match(line) and not _NOISE.match(line):
             remark = shown(message) or None
@@ -69,7 +74,12 @@ def once(messages: Iterable[str]) -> Iterator[str]:
 def is_remark(line: str) -> bool:
     """Return whether a line of stderr is a remark, not an error, a cancellation or noise."""
     words = words_of(line)
-    return not (_ERROR.match(words) or _CANCELLED.match(words) or _NOISE.match(words))
+    return not (_ERROR.match(words) or is_assertion(words) or _CANCELLED.match(words) or _NOISE.match(words))
+
+
+def is_assertion(words: str) -> bool:
+    """Return whether a line is the C library's report of a program's own bug, after which it aborts."""
+    return ": Assertion `" in words and words.endswith("' failed.")
 
 
 def words_of(line: str) -> str:

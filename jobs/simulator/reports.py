@@ -21,10 +21,13 @@ _NAME_LENGTH = 300
 _TALENTS_LENGTH = 2_000
 _MESSAGE_LENGTH = 500
 _LISTED_ERRORS = 20
+# Looking at millions of messages would take an hour.
+_MOST_MESSAGES = 10_000
 _LISTED_IDS = 40
 _IDENTIFIER_DIGITS = 10
-# Far above anything simulated, and low enough that no product of two numbers here overflows.
+# Far from anything simulated, and such that neither a product nor the square of a quotient overflows.
 _LARGEST_NUMBER = 1e30
+_SMALLEST_NUMBER = 1e-30
 # Far more actors or profilesets than a plan allows, and far longer names than a profile can contain.
 _MOST_ENTRIES = 100_000
 _MOST_NAME_CHARACTERS = 8_000_000
@@ -287,8 +290,12 @@ class _Messages:
     def __init__(self) -> None:
         self.kept: list[str] = []
         self.severe: list[str] = []
+        self.taken = 0
 
     def take(self, entry: Any) -> None:
+        self.taken += 1
+        if self.taken > _MOST_MESSAGES:
+            return
         message, level = (entry.get("message"), entry.get("level")) if isinstance(entry, dict) else (entry, None)
         if not isinstance(message, str):
             return
@@ -335,7 +342,7 @@ def _number(parent: Mapping[str, Any], key: str) -> float:
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST_NUMBER:
         raise BrokenReport(f"its {key} is not a sensible number")
-    return float(value)
+    return float(value) if abs(value) >= _SMALLEST_NUMBER else 0.0
 
 
 def _string(parent: Mapping[str, Any], key: str) -> str:

@@ -74,7 +74,7 @@ def test_a_cancelled_job_says_so() -> None:
 
 def test_a_stopped_job_says_how_far_it_was() -> None:
     job = make_running_job()
-    cancelled = Outcome(status=Status.CANCELLED, error_code="user_cancelled", reason="Cancelled.", percent=43.2)
+    cancelled = Outcome(status=Status.CANCELLED, error_code="user_cancelled", reason="Cancelled.", percent=43.9)
     assert lifecycle.finish(job, cancelled)
     assert "Stopped at 43 %." in page(job)
 

@@ -96,7 +96,7 @@ def test_without_a_build_nothing_runs() -> None:
         ("try: os.symlink('/etc/passwd', 'report.json')\nexcept OSError: pass", "without a readable report"),
         ("try: os.mkfifo('report.json')\nexcept OSError: pass", "without a readable report"),
         ("sys.exit(3)", "status 3"),
-        ("sys.exit(11)", "crashed (11)"),
+        ("sys.exit(11)", "crashed (status 11)"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
     ],
     ids=["no report", "empty", "truncated", "symlink", "fifo", "status 3", "status 11", "signal"],

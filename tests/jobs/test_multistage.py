@@ -9,6 +9,7 @@ from jobs.multistage import Plan, beaten, plan, replicates, stage_text
 from jobs.profiles.analysis import Bounds, analyse
 from jobs.profiles.grammar import tokens
 from jobs.profiles.policy import Rules
+from jobs.replicates import names_for
 from jobs.simulator.reports import Profileset, Statistics
 
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
@@ -210,3 +211,9 @@ def test_replicates_cost_little_where_errors_are_honest(monkeypatch: pytest.Monk
     with_replicates = trials.run(trials=100, seed=6, candidates=64).share_of_single_pass
     monkeypatch.setattr(trials, "replicates", lambda *_, **__: {})
     assert with_replicates < 1.1 * trials.run(trials=100, seed=6, candidates=64).share_of_single_pass
+
+
+def test_a_replicate_never_takes_a_profilesets_own_name() -> None:
+    profilesets = ["a", "a~replicate", "a~replicate~", "b"]
+    names = names_for(profilesets)
+    assert len({*profilesets, *names.values()}) == 2 * len(profilesets)

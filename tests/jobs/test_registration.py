@@ -166,6 +166,7 @@ text = open('profile.simc').read()
 if 'slow' in text: time.sleep(2)
 if 'sleepy' in text: time.sleep(60)
 if 'silent' in text: sys.exit(0)
+if 'abort' in text: print("simc: /src/a.cpp:9: f: Assertion `x' failed.", file=sys.stderr, flush=True); os.abort()
 if 'crash' in text: os.kill(os.getpid(), signal.SIGSEGV)
 if 'angry' in text: sys.stderr.write("Error: no such race\\n"); sys.exit(1)
 {LEAVE_REPORT}
@@ -175,12 +176,13 @@ if 'angry' in text: sys.stderr.write("Error: no such race\\n"); sys.exit(1)
 def test_a_simulators_failures_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registration, "PROFILE_SECONDS", 5)
     build = make_stand_in(tmp_path, STUBBORN)
-    names = ("sleepy", "silent", "crash", "angry", "good")
+    names = ("sleepy", "silent", "crash", "abort", "angry", "good")
     folder = write(tmp_path / "bundle", {f"{name}.simc": f"mage={name}\n" for name in names})
     found = registration.check_profiles(build, folder)
     assert found["profiles"] == ["good.simc"]
-    assert len(found["includable"]) == 5
+    assert len(found["includable"]) == 6
     assert {failed["name"]: failed["reason"] for failed in found["ci"]["failures"]} == {
+        "abort.simc": "The simulator crashed (SIGABRT). It said: simc: a.cpp:9: f: Assertion `x' failed.",
         "angry.simc": "no such race",
         "crash.simc": "The simulator crashed (SIGSEGV).",
         "silent.simc": "The simulator ended without a readable report: the file is missing.",

@@ -70,6 +70,12 @@ CASES: dict[str, Callable[[], Iterable[bytes]]] = {
     "repeated keys": lambda: [PLAYERS, b"{", *repeated(b'"name":"%s",' % (b"n" * 300), 200_000), b'"x":1}]}}'],
     "talents": lambda: [PLAYERS, b'{"talents":[', *repeated(b'{"name":"aa"},', 500_000), b'{}],"name":"a"}]}}'],
     "messages": lambda: [b'{"logs":[', *repeated(b'{"level":"severe","message":"m"},', 500_000), b"{}]}"],
+    "different messages": lambda: [
+        b'{"logs":[',
+        *(b'"m%d",' % number for number in range(30)),
+        *repeated(b'"m",', 2_000_000),
+        b"{}]}",
+    ],
     "invalid bytes": lambda: [PLAYERS, *repeated(b'{"name":"\xff\xfe"},', 50_000), b'{"name":"a"}]}}'],
     "not a number": lambda: [PLAYERS, b'{"name":"a","x":NaN}]}}'],
     "infinity": lambda: [PLAYERS, b'{"name":"a","x":-Infinity}]}}'],

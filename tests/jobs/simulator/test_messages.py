@@ -16,6 +16,8 @@ NO_LIST = "Player 'Frosty' uses call_action_list with unknown action list nolist
 NO_ITEM = "Unable to initialize item 'inactive' base data on player 'X'"
 BAD_SET = "Profileset 'a' Setup failure: Unexpected parameter 'b'"
 BAD_HASH = "Initialization error: Player 'X': Hash 'G': Not enough characters."
+PRIORITY = "Could not set process priority.: Operation not permitted"
+ASSERTION = "simc: {}generic.hpp:546: To as(From): Assertion `f == static_cast<From>( t )' failed."
 SETUP = "Simulation has been canceled during player setup! (thread=0)"
 
 
@@ -31,12 +33,30 @@ class TestFailureMessage:
             (f"ERROR! {BAD_SET}\n", BAD_SET),
             (f"Error: {NO_LIST}\nError: Canceled\n", NO_LIST),
             (f"{UNKNOWN}\n{NO_LIST}\n{SETUP}\nError: Canceled\n", NO_LIST),
+            (f"{PRIORITY}\n{NO_LIST}\n{SETUP}\nError: Canceled\n", NO_LIST),
             (f"Trivial: not verified\nSevere: {NO_LIST}\nTrivial: {SETUP}\nError: Canceled\n", NO_LIST),
             (f"\n{NO_ITEM}\n\n{SETUP}{' ' * 20}\n", NO_ITEM),
             (f"Error: {BAD_HASH}", BAD_HASH),
+            (f"{UNKNOWN}\n{ASSERTION.format('/opt/engine/./util/')}\n", ASSERTION.format("")),
+            (
+                "terminate called after throwing an instance of 'std::runtime_error'\n  what():  no wheel\n",
+                "no wheel",
+            ),
             (f"{UNKNOWN}\nError: Canceled\n", "The simulator cancelled the run without giving a reason."),
         ],
-        ids=["two errors", "2020", "error", "remark", "graded", "no error line", "2026", "no cause"],
+        ids=[
+            "two errors",
+            "2020",
+            "error",
+            "remark",
+            "sandbox",
+            "graded",
+            "no error line",
+            "2026",
+            "assertion",
+            "exception",
+            "no cause",
+        ],
     )
     def test_is_the_first_cause(self, stderr: str, cause: str) -> None:
         assert message_of(stderr) == cause
@@ -83,6 +103,9 @@ class TestWarnings:
             "  Item 'hat' is ignored\t",
         ]
         assert warnings(stderr) == [UNKNOWN, "Implementation Not Yet Verified: x", "Item 'hat' is ignored"]
+
+    def test_of_the_sandbox_are_left_out(self) -> None:
+        assert warnings([PRIORITY, UNKNOWN]) == [UNKNOWN]
 
     def test_come_once_each_and_at_most_twenty(self) -> None:
         assert warnings(["Warning: a", "Trivial: Warning: a", "Warning: a "]) == ["Warning: a"]

@@ -26,6 +26,7 @@ OUTCOMES = {
     "repeated keys": "1 actors",
     "talents": "1 actors",
     "messages": "names no actor",
+    "different messages": "names no actor",
     "invalid bytes": "actors",
     "not a number": "not valid JSON",
     "infinity": "not valid JSON",

@@ -1,14 +1,17 @@
 import copy
 import io
 import json
+import math
 import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from jobs.replicates import pooled, widening
 from jobs.simulator.reports import (
     BrokenReport,
     Report,
@@ -219,6 +222,19 @@ class TestJudging:
         text = json.dumps(load("single")).replace('"mean": 1000.0', f'"mean": {mean}')
         with pytest.raises(BrokenReport, match="mean"):
             read(text.encode())
+
+    @given(figures=st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 6))
+    @example(figures=(1e30, 1e-200, 1e30, 1, 1e-200, 1))
+    def test_whatever_figures_are_read_can_be_compared(self, figures: tuple[float, ...]) -> None:
+        document = with_profilesets(2)
+        first, second = document["sim"]["profilesets"]["results"]
+        first.update(zip(("mean", "mean_stddev", "stddev"), figures[:3], strict=True))
+        second.update(zip(("mean", "mean_stddev", "stddev"), figures[3:], strict=True))
+        with suppress(BrokenReport):
+            found = read(document).profilesets
+            names = {first["name"]: second["name"]}
+            assert widening(found, names) >= 1
+            assert all(math.isfinite(one.statistics.mean) for one in pooled(found, names))
 
     @pytest.mark.parametrize(
         ("key", "value"),
