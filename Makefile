@@ -20,15 +20,16 @@ run: .venv/.runtime
 PYTEST := $(BIN)/python -m pytest --dist loadgroup -n $(shell expr $$(nproc) \* 3 / 2)
 
 test: check
-	$(PYTEST) $(STACK_TESTS:%=--ignore=%)
+	$(PYTEST) -m "not slow" $(STACK_TESTS:%=--ignore=%)
 
-# What starts whole stacks, or needs long: five minutes. Without `chromium` and `npm` the tests that need
+# What starts whole stacks, or needs long: seven minutes. Without `chromium` and `npm` the tests that need
 # them are skipped.
 STACK_TESTS := tests/browser tests/contract tests/end_to_end tests/faults tests/localstack \
 	tests/jobs/simulator/test_ordinary_user.py tests/jobs/simulator/test_report_memory.py \
 	tests/jobs/test_hostile_bodies.py tests/jobs/test_large_reports.py
 stack: .venv/.development
 	$(PYTEST) $(STACK_TESTS)
+	$(PYTEST) -m slow $(STACK_TESTS:%=--ignore=%)
 
 # Thousands of made-up requests against both variants; `make stack` has a few hundred.
 FUZZ_EXAMPLES ?= 150

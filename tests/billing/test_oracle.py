@@ -20,7 +20,7 @@ from tests.factories import make_account
 
 # An example comes to some 150 operations.
 STEPS = 60
-EXAMPLES = 100 if LONG else 4
+EXAMPLES = 100 if LONG else 3
 OPERATIONS = 200_000 if LONG else 1_000
 ROUNDS = 1_000 if LONG else 25
 ALLOWANCE = 12

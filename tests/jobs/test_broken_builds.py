@@ -143,7 +143,7 @@ def test_callers_see_the_build_that_ran(
     assert (failed["errorCode"], failed["build"]) == ("build_unavailable", None)
     assert failed["runtime"]["creditsConsumed"] == 0
     page = browser_of(make_member(job.account)).get(f"/dashboard/{job.account}/jobs/{failed['id']}")
-    assert "No build is available for the channel and branch" in page.content.decode()
+    assert "No build is available for the job&#x27;s channel and branch" in page.content.decode()
 
 
 def test_a_broken_pin_gives_way_to_the_channels_build(tmp_path: Path) -> None:

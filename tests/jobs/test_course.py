@@ -11,6 +11,8 @@ from jobs.funnels import Funnels, learned
 from jobs.multistage import Stage
 from tests.jobs.simulated_funnel import Engine, SimulatedJob
 
+pytestmark = pytest.mark.slow
+
 ENGINES = {
     "quick": Engine(),
     "that prepares long": Engine(setup=0.3),

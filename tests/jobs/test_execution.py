@@ -114,7 +114,7 @@ def test_a_flood_of_output_is_stopped(tmp_path: Path, settings: Settings) -> Non
     make_stand_in(tmp_path, "line = b'x' * 65536 + b'\\n'\nfor _ in range(16384): sys.stdout.buffer.write(line)")
     job = run()
     assert job.error_code == "execution_failed"
-    assert "printed more" in str(job.status_reason)
+    assert "for printed output" in str(job.status_reason)
     assert Artifact.objects.get(job=job, kind="stdout_log").bytes < 8 << 20
 
 
@@ -268,4 +268,4 @@ def test_a_job_that_needs_too_much_memory_says_so(tmp_path: Path, settings: Sett
     make_stand_in(tmp_path, f"print('running', flush=True)\n[os.fork() for _ in range(3)]\n{hoard}")
     job = run()
     assert (job.status, job.error_code) == ("failed", "execution_failed")
-    assert job.status_reason == "The simulator needed more memory than a job's limit of 256 MiB and was stopped."
+    assert job.status_reason == "The simulator exceeded the limit of 256 MiB for memory and was stopped."

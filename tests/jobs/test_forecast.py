@@ -123,6 +123,7 @@ for done in range(80):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_a_steady_simulators_end_is_foreseen(tmp_path: Path) -> None:
     presence.report("sim@here", slots=1)

@@ -183,12 +183,14 @@ def test_the_best_is_never_beaten(means: list[float], error: float) -> None:
     assert str(means.index(max(means))) not in beaten(found)
 
 
+@pytest.mark.slow
 def test_the_funnel_keeps_the_true_best_and_saves_most_of_the_work() -> None:
     outcome = trials.run(trials=300, seed=6)
     assert outcome.lost == 0
     assert outcome.share_of_single_pass < 0.2
 
 
+@pytest.mark.slow
 def test_a_reach_that_is_too_short_loses_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobs.multistage.LOSS_PROBABILITY", 2.0)
     assert trials.run(trials=300, seed=6).lost > 0

@@ -280,6 +280,7 @@ def test_a_run_that_ended_badly_leaves_nothing() -> None:
     assert list(runs().iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sim", "control", "webhooks"])
 def test_a_worker_of_any_kind_removes_credentials_left_behind(start: Start, kind: str) -> None:
     with private_directory() as directory:

@@ -56,6 +56,7 @@ def test_a_worker_works_off_the_queue() -> None:
     assert list(ends) == ["build_unavailable"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("mode", "denied", "missing"),

@@ -118,6 +118,7 @@ def test_an_interrupted_profileset_is_left_out(tmp_path: Path) -> None:
     assert [row["name"] for row in report["sim"]["profilesets"]["results"]] == ["done"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ["iterations=50000", "iterations=100 target_error=0.001 max_time=86400"])
 def test_a_run_fits_in_little_address_space(tmp_path: Path, size: str) -> None:
     script = 'ulimit -v 220000; exec "$0" "$@"'

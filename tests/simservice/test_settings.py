@@ -120,6 +120,7 @@ def test_listed_defaults_are_the_real_ones() -> None:
     assert settings_of(**defaults) == settings_of()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"EMAIL_URL": ""}], ids=["missing", "empty"])
 def test_without_a_mail_server_nothing_of_a_mail_is_printed(given: dict[str, str]) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "EMAIL_URL"} | given

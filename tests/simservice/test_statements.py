@@ -15,7 +15,7 @@ from django.db import connection
 from simservice.statements import WEB_SECONDS
 from tests.web_server import REQUEST_ID, Answer, WebServer, request
 
-pytestmark = [pytest.mark.django_db, pytest.mark.xdist_group("web")]
+pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.xdist_group("web")]
 
 BUILDS = b"/v1/sim/builds"
 SHARE = b"/share/" + b"x" * 22

@@ -64,7 +64,7 @@ def resolved(options: Read) -> Read:
     return found
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(main=texts, files=st.lists(texts, min_size=4, max_size=4))
 @example(
     main="input=one.simc\nlevel=$(current_base_name)\n",

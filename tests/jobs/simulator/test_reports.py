@@ -273,7 +273,7 @@ class TestJudging:
         assert read(document).iterations == 2004
 
     def test_what_the_summary_does_not_need_takes_no_memory(self) -> None:
-        text = json.dumps(with_player(buffs=[{"timeline": [0.5] * 1000}] * 1000)).encode()
+        text = json.dumps(with_player(buffs=[{"timeline": [0.5] * 1000}] * 600)).encode()
         tracemalloc.start()
         read_report(io.BytesIO(text), max_bytes=10 * MAX_BYTES)
         _, peak = tracemalloc.get_traced_memory()
