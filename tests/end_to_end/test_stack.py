@@ -77,7 +77,7 @@ def test_unknown_and_malformed_requests_leave_nothing(stack: Stack) -> None:
 
 
 BURST = """
-    WITH burst AS (SELECT id FROM jobs_job WHERE metadata->>'burst' = 'yes')
+    WITH burst AS (SELECT id FROM jobs_job WHERE metadata::jsonb->>'burst' = 'yes')
     SELECT (SELECT count(*) FROM burst),
         (SELECT count(*) FROM billing_hold WHERE job_id IN (SELECT id FROM burst)),
         (SELECT count(*) FROM billing_hold WHERE job_id NOT IN (SELECT id FROM jobs_job))

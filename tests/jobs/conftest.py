@@ -1,15 +1,16 @@
 """Places that tests need: a folder open to every user, and artifacts on the disk or in a real S3 bucket."""
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from django.core.files.storage import default_storage
 from pytest_django import Settings
 
 from simservice.storages.s3 import BucketStorage
+from tests.jobs.simulator.conftest import open_place
 from tests.s3_server import S3Server
+
+__all__ = ["open_place"]
 
 
 @pytest.fixture(scope="session")
@@ -44,11 +45,3 @@ def each_storage(request: pytest.FixtureRequest) -> str:
     if request.param == "bucket":
         request.getfixturevalue("bucket")
     return str(request.param)
-
-
-@pytest.fixture
-def open_place() -> Iterator[Path]:
-    """Return a directory that every user can reach, unlike pytest's own."""
-    with tempfile.TemporaryDirectory() as place:
-        Path(place).chmod(0o755)
-        yield Path(place)

@@ -1,5 +1,6 @@
 """The bench on which hostile simulators run, once for each way to contain them."""
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,3 +17,11 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
         yield bench
     assert alive(tmp_path) == []
     assert not bench.directory.root.exists()
+
+
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """Return a directory that every user can reach, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        yield Path(place)
