@@ -42,10 +42,10 @@ def page(owner: Membership, job: Job, path: str) -> Any:
 def test_a_failed_job_shows_no_figures(
     owner: Membership, key: tuple[ApiKey, str], status: str, code: str, path: str
 ) -> None:
-    job = make_stopped_job(status, code, summary("Ring", mean=417.0, talents="TALENTS"), client=key[0].client)
+    job = make_stopped_job(status, code, summary("Ring", mean=41734.0, talents="TALENTS"), client=key[0].client)
     answer = page(owner, job, path)
     content = answer.content.decode().replace(str(job.pk), "").replace(job.share_token, "")
-    for figure in ("417", "DPS", "iterations", "Ring", "TALENTS", "(partial)"):
+    for figure in ("41,734", "41734.0", "DPS", "iterations", "Ring", "TALENTS", "(partial)"):
         assert figure not in content, figure
     assert "Failed" in content
 
