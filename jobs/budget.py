@@ -18,12 +18,12 @@ ASKED_AGAIN_AFTER_SECONDS = 5.0
 
 
 def first_slice(job: Job) -> int:
-    """Return the most credits that a submission without a cap holds, besides the fee."""
+    """Return the maximum that a submission without a cap reserves, without the fee."""
     return min(SLICE_SECONDS * job.credits_per_second, job.ceiling_credits)
 
 
 def first_second(job: Job) -> int:
-    """Return the fewest credits that a submission without a cap holds, besides the fee."""
+    """Return the minimum that a submission without a cap reserves, without the fee."""
     return min(job.credits_per_second, job.ceiling_credits)
 
 

@@ -162,7 +162,7 @@ class Stages:
         try:
             return self.start_once(arguments, directory=directory)
         except (NotRunnable, NotExecutable) as error:
-            logger.warning("job %s: build %s did not start and is tried again: %s", self.job.pk, self.build, error)
+            logger.warning("job %s: build %s did not start; trying again: %s", self.job.pk, self.build, error)
         self.lease.lost.wait(SECOND_START_SECONDS)
         self.lease.require()
         try:

@@ -105,7 +105,7 @@ def refused(complaint: str) -> Outcome:
 
 
 def is_crash(code: str | None) -> bool:
-    """Tell whether an exit status, as `exit_code` returns it, is that of a crash."""
+    """Return whether an exit code, as returned by `exit_code`, means a crash."""
     return code is not None and (not code.isdigit() or int(code) == CRASH_STATUS)
 
 

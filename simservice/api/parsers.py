@@ -124,13 +124,13 @@ def refuse_hostile(body: bytes) -> None:
     parts = plain.split(b'"')
     if count_values(parts[::2]) > MAX_VALUES:
         raise InvalidJson(message=TOO_MANY_VALUES)
-    # Of a valid request, only the profile is long.
+    # In a valid request, only the profile is long.
     if len(body) > MAX_WIDE_BYTES and may_be_wide(body) and least_size(parts[1::2]) > MAX_TEXT_BYTES:
         raise ProfileTooLarge
 
 
 def may_be_wide(body: bytes) -> bool:
-    """Tell whether JSON may have a character beyond U+FFFF, written as it is or as a pair of escapes."""
+    """Return whether JSON may contain a character beyond U+FFFF, raw or as a surrogate pair."""
     return not body.isascii() or b"\\ud" in body or b"\\uD" in body
 
 
