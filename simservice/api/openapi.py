@@ -6,6 +6,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
+from django.conf import settings
 from django.urls import URLPattern, URLResolver, get_resolver
 from drf_spectacular.drainage import error
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -262,14 +263,23 @@ def error_example(known: type[ApiError]) -> ResolvedComponent:
     return ResolvedComponent(name=known.code, type=ResolvedComponent.EXAMPLE, object=known, schema=example)
 
 
-@cache
 def document() -> Schema:
-    """Return the deployment's document; made once by each process. What is wrong with it goes to stderr."""
-    made: Schema = DocumentGenerator().get_schema(public=True)
-    return made
+    """Return the deployment's document; each process generates it once. Mistakes in it go to stderr."""
+    return _document_of(settings.API_VARIANT)
 
 
 @cache
+def _document_of(variant: str) -> Schema:  # noqa: ARG001  the views read the variant from the settings
+    """Generate the document of a variant: its requests and answers differ, so it must not answer for the other."""
+    generated: Schema = DocumentGenerator().get_schema(public=True)
+    return generated
+
+
 def document_text() -> str:
     """Return the document as it is served and as it is committed."""
-    return json.dumps(document(), indent=2, ensure_ascii=False) + "\n"
+    return _text_of(settings.API_VARIANT)
+
+
+@cache
+def _text_of(variant: str) -> str:
+    return json.dumps(_document_of(variant), indent=2, ensure_ascii=False) + "\n"

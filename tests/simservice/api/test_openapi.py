@@ -13,6 +13,7 @@ from django.test import Client
 from django.urls import path
 from drf_spectacular.drainage import GENERATOR_STATS
 from jsonschema import Draft202012Validator, FormatChecker
+from pytest_django import Settings
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -138,3 +139,13 @@ def test_the_committed_document_is_the_default_one() -> None:
 def test_another_deployment_has_another_document() -> None:
     refused = check(API_VARIANT="R", API_RESOURCE="other")
     assert (refused.returncode, "make openapi" in refused.stderr) == (1, True)
+
+
+CAPS = {"maxCredits", "maxRuntimeSeconds"}
+
+
+@pytest.mark.parametrize(("variant", "caps"), [("R", {"maxRuntimeSeconds"}), ("C", CAPS)])
+def test_the_document_is_that_of_the_current_variant(variant: str, caps: set[str], settings: Settings) -> None:
+    settings.API_VARIANT = variant
+    runtime = document()["components"]["schemas"]["RuntimeFields"]["properties"]
+    assert runtime.keys() & CAPS == caps
