@@ -8,6 +8,7 @@ from dashboard import (
     deliveries,
     docs,
     endpoint,
+    job_form,
     job_list,
     job_page,
     money,
@@ -16,7 +17,6 @@ from dashboard import (
     profile,
     sharing,
     sign_up,
-    submitting,
     views,
 )
 
@@ -35,7 +35,7 @@ urlpatterns = [
     path("dashboard/", overview.choose, name="dashboard"),
     path("dashboard/<slug:account>/", overview.overview, name="overview"),
     path("dashboard/<slug:account>/jobs", job_list.jobs, name="jobs"),
-    path("dashboard/<slug:account>/jobs/new", submitting.submit_job, name="submit_job"),
+    path("dashboard/<slug:account>/jobs/new", job_form.submit_job, name="submit_job"),
     path("dashboard/<slug:account>/jobs/<id:job_id>", job_page.job, name="job"),
     path("dashboard/<slug:account>/jobs/<id:job_id>/cancel", job_page.cancel, name="cancel_job"),
     path("dashboard/<slug:account>/clients", clients.clients, name="clients"),

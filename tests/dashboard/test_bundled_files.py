@@ -7,7 +7,7 @@ import pytest
 from jobs import execution
 from jobs.models import Job
 from tests.dashboard.browsing import browser_of, text_of
-from tests.dashboard.test_submitting import send
+from tests.dashboard.test_job_form import send
 from tests.factories import make_member
 from tests.jobs.bundles import bundled_build
 from tests.jobs.simulators import claim
