@@ -1,6 +1,6 @@
-"""Submitting a job from a page: a form that becomes the API's own request, and is judged as that is.
+"""The job form: builds an API request from its fields and submits it.
 
-Nothing is checked here that the API checks: its errors are shown beside the fields that they are about.
+The API validates the request; its errors are shown next to the fields they concern.
 """
 
 import json
@@ -39,10 +39,10 @@ from simservice.api.errors import (
 )
 
 PURPOSE = "job"
-OLD_FORM = "This form is more than a day old, so nothing was submitted. Please send it again as it is."
-NO_WEBHOOK = "This client has no webhook that is enabled. Enable it on the client's page, or choose another client."
-# Where the API's request has what a field holds.
-PLACES = {
+OLD_FORM = "This form has expired, so nothing was submitted. Submit it again."
+NO_WEBHOOK = "This client has no enabled webhook. Enable one on the client's page, or choose another client."
+# The path of each field in the API request.
+REQUEST_PATHS = {
     "channel": "build.channel",
     "branch": "build.gitBranch",
     "build": "build.id",
@@ -58,8 +58,8 @@ PLACES = {
     "csv": "artifacts.csv",
     "json_version": "artifacts.json.version",
 }
-# Which field an error without a place is about.
-FIELDS: dict[type[ApiError], str] = {
+# The field that each error without a path concerns.
+ERROR_FIELDS: dict[type[ApiError], str] = {
     ProfileRefused: "profile",
     ProfileTooLarge: "profile",
     TooManyVariants: "profile",
@@ -67,233 +67,233 @@ FIELDS: dict[type[ApiError], str] = {
     BuildPinUnavailable: "build",
     WebhookNotConfigured: "webhook",
 }
-CAP_LABELS = {"maxCredits": "Most credits it may cost", "maxRuntimeSeconds": "Most seconds it may run"}
-# Lines shown before and after one that is refused, and the most that are shown in all.
-AROUND = 2
-SHOWN_CHARACTERS = 200
-SHOWN_WARNINGS = 5
+CAP_LABELS = {"maxCredits": "Credit limit", "maxRuntimeSeconds": "Runtime limit (seconds)"}
+CONTEXT_LINES = 2
+MAX_LINE_LENGTH = 200
+MAX_WARNINGS = 5
 
 
 class JobForm(forms.Form):
-    """What a job needs, and what it may be told beside that."""
+    """All options of a job."""
 
     form = forms.CharField(widget=forms.HiddenInput, required=False)
-    client = forms.ChoiceField(help_text="Whose job it is: its webhook is told of the end, its use is counted.")
+    client = forms.ChoiceField(
+        help_text="The job belongs to this client: its webhook is notified and its usage is charged."
+    )
     profile = forms.CharField(
         strip=False,
         widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "false", "autocapitalize": "off"}),
-        help_text="As the simulator's addon or a file has it, up to 2 MB.",
+        help_text="Paste the SimC addon export or a .simc file, up to 2 MB.",
     )
     channel = forms.ChoiceField(label="Build channel", choices=Channel.choices, initial=Channel.LATEST)
     branch = forms.ChoiceField(label="Branch", choices=[(name, name) for name in settings.GIT_BRANCHES])
-    build = forms.ChoiceField(label="Pinned build", required=False, help_text="Instead of the channel's.")
+    build = forms.ChoiceField(label="Pinned build", required=False, help_text="Overrides the build channel.")
     stages = forms.BooleanField(
         label="Run profilesets in stages",
         required=False,
-        help_text="What is clearly beaten is left out early, which saves credits.",
+        help_text="Drops clearly weaker profilesets early, which saves credits.",
     )
     priority = forms.ChoiceField(choices=[(name, name.capitalize()) for name in PRIORITIES], initial="standard")
     cap = forms.IntegerField(required=False)
-    queue_seconds = forms.IntegerField(label="Most seconds it may wait", required=False)
+    queue_seconds = forms.IntegerField(label="Queue limit (seconds)", required=False)
     html = forms.BooleanField(label="HTML report", required=False)
     csv = forms.BooleanField(label="CSV table", required=False)
     json_version = forms.TypedChoiceField(
         label="JSON report", choices=[(2, "Version 2"), (3, "Version 3 (experimental)")], coerce=int, initial=2
     )
-    webhook = forms.BooleanField(label="Tell the client's webhook when the job ends", required=False)
+    webhook = forms.BooleanField(label="Notify the client's webhook when the job ends", required=False)
     metadata = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="One entry a line, as in “raid: Liberation”. The job carries them unchanged.",
+        help_text="One entry per line, for example “raid: Liberation”. Returned unchanged with the job.",
     )
-    game_id = forms.CharField(label="Game API client id", required=False)
+    game_id = forms.CharField(label="Game API client ID", required=False)
     game_secret = forms.CharField(
         label="Game API client secret",
         required=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text="For this job only: kept encrypted until it ends, and shown to nobody. Both or neither.",
+        help_text="Used for this job only, encrypted until the job ends, and never shown. Enter both or neither.",
     )
 
     def __init__(self, place: Place, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         plan = place.account.plan
         self.fields["client"].choices = list(clients_of(place.account))  # type: ignore[attr-defined]
-        pins = list(pins_for(settings.GIT_BRANCHES)) if plan.allows_build_pin else []
+        pins = list(_pinnable_builds(settings.GIT_BRANCHES)) if plan.allows_build_pin else []
         self.fields["build"].choices = [("", "None"), *pins]  # type: ignore[attr-defined]
-        for name, unused in (("build", not pins), ("branch", len(settings.GIT_BRANCHES) == 1)):
-            if unused:
+        for name, has_no_choice in (("build", not pins), ("branch", len(settings.GIT_BRANCHES) == 1)):
+            if has_no_choice:
                 del self.fields[name]
-        self.places = PLACES | {"cap": f"runtime.{variants.current().cap_field}"}
-        self.fields["cap"].label = CAP_LABELS[variants.current().cap_field]
-        self.fields[
-            "cap"
-        ].help_text = f"{plan.max_credits_per_job:,} credits at most, {plan.credits_per_second} a second."
-        self.fields[
-            "queue_seconds"
-        ].help_text = f"{plan.max_queue_seconds:,} at most; it ends if it has not started."
+        cap, queue_seconds = self.fields["cap"], self.fields["queue_seconds"]
+        cap_field = variants.current().cap_field
+        self.request_paths = REQUEST_PATHS | {"cap": f"runtime.{cap_field}"}
+        cap.label = CAP_LABELS[cap_field]
+        cap.help_text = f"Up to {plan.max_credits_per_job:,} credits, at {plan.credits_per_second} per second."
+        queue_seconds.help_text = f"Up to {plan.max_queue_seconds:,}. The job fails if it has not started by then."
         self.fields["game_id"].widget.attrs["autocomplete"] = "off"
 
     def body(self) -> dict[str, Any]:
-        """Return the JSON that a program would send. What was left open is left out."""
+        """Return the JSON body of the API request, without empty fields."""
         body: dict[str, Any] = {}
-        given = self.cleaned_data | {"profile": self.cleaned_data["profile"].replace("\r\n", "\n")}
-        given["metadata"] = dict(entries(given["metadata"]))
-        given["webhook"] = given["webhook"] and ["job.terminal"]
-        for name, place in self.places.items():
-            value = given.get(name)
-            # Zero is something that was given, and refused as a program's would be.
+        values = self.cleaned_data | {"profile": self.cleaned_data["profile"].replace("\r\n", "\n")}
+        values["metadata"] = dict(_metadata_entries(values["metadata"]))
+        values["webhook"] = values["webhook"] and ["job.terminal"]
+        for name, path in self.request_paths.items():
+            value = values.get(name)
+            # Zero is not empty: the API rejects it.
             if value or (value == 0 and value is not False):
-                put(body, place, value)
+                _put(body, path, value)
         return body
 
-    def say(self, error: ApiError) -> None:
-        """Show an error of the API beside the field that it is about."""
+    def add_api_error(self, error: ApiError) -> None:
+        """Show an API error next to the field it concerns."""
         if isinstance(error, ValidationFailed):
             for issue in error.issues:
-                self.add_error(self.field_at(issue["path"]), issue["message"])
+                self.add_error(self._field_at(issue["path"]), issue["message"])
         else:
-            field = FIELDS.get(type(error), NON_FIELD_ERRORS)
-            self.add_error(field if field in self.fields else NON_FIELD_ERRORS, told(error))
+            field = ERROR_FIELDS.get(type(error), NON_FIELD_ERRORS)
+            self.add_error(field if field in self.fields else NON_FIELD_ERRORS, _message_of(error))
 
-    def field_at(self, path: str) -> str:
-        """Return the field that holds what the API has at a path."""
-        held = (
-            name for name, place in self.places.items() if path.startswith(place) or place.startswith(f"{path}.")
+    def _field_at(self, path: str) -> str:
+        """Return the field for a path of the API request."""
+        matching = (
+            name for name, own in self.request_paths.items() if path.startswith(own) or own.startswith(f"{path}.")
         )
-        return next((name for name in held if name in self.fields), NON_FIELD_ERRORS)
+        return next((name for name in matching if name in self.fields), NON_FIELD_ERRORS)
 
 
-def put(body: dict[str, Any], place: str, value: Any) -> None:
-    """Set the value at a dotted place of nested objects."""
-    *parents, last = place.split(".")
+def _put(body: dict[str, Any], path: str, value: Any) -> None:
+    """Set the value at a dotted path of nested objects."""
+    *parents, last = path.split(".")
     for parent in parents:
         body = body.setdefault(parent, {})
     body[last] = value
 
 
-def entries(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the entries of metadata, one a line; a line without a colon is an entry without a value."""
+def _metadata_entries(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the metadata entries, one per line. A line without a colon has an empty value."""
     for line in text.splitlines():
         if line.strip():
             name, _, value = line.partition(":")
             yield name.strip(), value.strip()
 
 
-def pins_for(branches: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _pinnable_builds(branches: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the builds that a job can be pinned to, as choices. One query."""
-    found = Build.objects.filter(git_branch__in=branches, withdrawn_at=None).order_by("-created_at")
-    return ((str(build.pk), f"{build}, {build.created_at:%Y-%m-%d}") for build in found[:100])
+    builds = Build.objects.filter(git_branch__in=branches, withdrawn_at=None).order_by("-created_at")
+    return ((str(build.pk), f"{build}, {build.created_at:%Y-%m-%d}") for build in builds[:100])
 
 
-def told(error: ApiError) -> str:
-    """Return an error as a person should read it."""
+def _message_of(error: ApiError) -> str:
+    """Return the text of an API error for the form."""
     meta = error.meta or {}
     if isinstance(error, WebhookNotConfigured):
         return NO_WEBHOOK
     if isinstance(error, InsufficientCredits):
         needed, affordable = meta["requiredCredits"], meta["maxAffordableCredits"]
-        return f"{error.message} It needs {needed:,} now; the account can afford a limit of {affordable:,}."
+        return f"{error.message} The job needs {needed:,} credits. You can afford a limit of {affordable:,}."
     return str(meta.get("message", error.message))
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneForm:
-    """A form that makes one job, however often it is sent (`submission.Once`)."""
+    """A form that creates at most one job (`submission.Once`)."""
 
     form: str
     user_id: int
 
     def answer(self) -> None:
-        """Raise once.SentBefore when the form has made its job, or once.TooOld."""
+        """Raise once.SentBefore if the form has already created a job, or once.TooOld."""
         once.require_unused(self.form, self.user_id, PURPOSE)
 
     def remember(self, job: Job, body: str) -> None:  # noqa: ARG002
-        """Use the form up."""
+        """Mark the form as used."""
         once.use(self.form, self.user_id, PURPOSE)
 
 
 @account_page(post=Role.MEMBER)
 def submit_job(request: HttpRequest, place: Place) -> HttpResponse:
-    """Show the form for a job, perhaps filled in as an earlier one was; submit a job."""
-    form = JobForm(place, sent(request), initial=initial_from(request, place))
-    refused: list[dict[str, Any]] = []
+    """Show the job form, prefilled from an earlier job if requested; submit a job."""
+    form = JobForm(place, sent(request), initial=_initial_from(request, place))
+    rejected: list[dict[str, Any]] = []
     if request.method == "POST" and form.is_valid():
         try:
-            return submit(request, place, form)
+            return _submit(request, place, form)
         except once.SentBefore:
-            messages.info(request, "This form was sent before, and its job is in the list.")
+            messages.info(request, "This form was already submitted. Its job is in the list.")
             return redirect("jobs", place.account.name)
         except once.TooOld:
             form.add_error(NON_FIELD_ERRORS, OLD_FORM)
         except ApiError as error:
-            refused = refused_lines(form) if isinstance(error, ProfileRefused) else []
-            form.say(error)
+            rejected = _rejected_lines(form) if isinstance(error, ProfileRefused) else []
+            form.add_api_error(error)
     context = {
         "section": "jobs",
         "form": form,
-        "refused": refused,
+        "rejected": rejected,
         "token": once.new_form(place.user.pk, PURPOSE),
     }
     return render(request, "dashboard/submit_job.html", context)
 
 
-def submit(request: HttpRequest, place: Place, form: JobForm) -> HttpResponse:
-    """Submit the job that a form describes. Raises an ApiError, once.SentBefore, or once.TooOld."""
+def _submit(request: HttpRequest, place: Place, form: JobForm) -> HttpResponse:
+    """Submit the form's job. Raises an ApiError, once.SentBefore or once.TooOld."""
     rate_limits.spend(request, rate_limits.submission_limit(place.account))
     rate_limits.spend_bytes(place.account, rate_limits.length_of(request))
     asked = from_json(form.body())
     answer = submission.submit_once(
         asked,
-        sender=submission.Sender(client_of(place, form)),
+        sender=submission.Sender(_client_of(place, form)),
         known=OneForm(form=form.cleaned_data["form"], user_id=place.user.pk),
         render=lambda accepted: json.dumps([str(accepted.job.pk), accepted.warnings]),
     )
     job_id, warnings = json.loads(answer.body)
-    messages.success(request, "The job is accepted.")
-    for warning in warnings[:SHOWN_WARNINGS]:
+    messages.success(request, "Job submitted.")
+    for warning in warnings[:MAX_WARNINGS]:
         messages.warning(request, f"Line {warning['line']}: {warning['message']}")
     return redirect("job", place.account.name, int(job_id))
 
 
-def client_of(place: Place, form: JobForm) -> Client:
-    """Return the client that the form names, with the account and the plan. One query."""
+def _client_of(place: Place, form: JobForm) -> Client:
+    """Return the selected client with its account and plan. One query."""
     client = Client.objects.get(pk=form.cleaned_data["client"], account=place.account)
     client.account = place.account
     return client
 
 
-def refused_lines(form: JobForm) -> list[dict[str, Any]]:
-    """Return the refused lines of a profile with some around each, and the reasons."""
+def _rejected_lines(form: JobForm) -> list[dict[str, Any]]:
+    """Return the rejected lines of a profile with their reasons and surrounding lines."""
     asked = from_json(form.body())
     reasons: dict[int, Refusal] = {}
     for refusal in vetting.analysis_of(asked).refusals:
         reasons.setdefault(refusal.line, refusal)
     lines = asked.profile_text.split("\n")
-    near = {at for line in reasons for at in range(line - AROUND, line + AROUND + 1) if 0 < at <= len(lines)}
+    around = (number for line in reasons for number in range(line - CONTEXT_LINES, line + CONTEXT_LINES + 1))
+    shown = {number for number in around if 0 < number <= len(lines)}
     return [
         {
             "number": number,
-            "text": lines[number - 1][:SHOWN_CHARACTERS],
+            "text": lines[number - 1][:MAX_LINE_LENGTH],
             "reason": reasons[number].reason if number in reasons else "",
-            "gap": number - 1 not in near and number > 1,
+            "gap": number - 1 not in shown and number > 1,
         }
-        for number in sorted(near)
+        for number in sorted(shown)
     ]
 
 
-def initial_from(request: HttpRequest, place: Place) -> dict[str, Any]:
-    """Return what the form begins with: as the job that `again` names was submitted. Raises Http404."""
+def _initial_from(request: HttpRequest, place: Place) -> dict[str, Any]:
+    """Return the form's initial values: those of the job in `again`, if any. Raises Http404."""
     again = request.GET.get("again", "")
     if not again:
         return {}
     try:
-        return as_submitted(queries.find_job(place.account, again), queries.profile_of(place.account, again))
+        return _values_of(queries.find_job(place.account, again), queries.profile_of(place.account, again))
     except NotFound:
         raise Http404 from None
 
 
-def as_submitted(job: Job, profile: str) -> dict[str, Any]:
-    """Return a form's values that ask for what a job was submitted with, but its credentials."""
+def _values_of(job: Job, profile: str) -> dict[str, Any]:
+    """Return the form values that submit a job again, without its game credentials."""
     in_credits = variants.current().cap_field == "maxCredits"
     cap = job.ceiling_credits if in_credits else job.ceiling_runtime_seconds
     names = {priority: name for name, priority in PRIORITIES.items()}

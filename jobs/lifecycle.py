@@ -65,11 +65,11 @@ CANCELLED = Outcome(
 CANCELLED_LOST = Outcome(
     status=Status.CANCELLED,
     error_code="user_cancelled",
-    reason="The job was cancelled, and the platform lost the run before it was stopped. Nothing is billed.",
+    reason="The job was cancelled and its worker was lost. Nothing is billed.",
 )
 
 INTERNAL = Outcome(
-    status=Status.FAILED, error_code="internal", reason="An error of ours ended the job. Nothing is billed."
+    status=Status.FAILED, error_code="internal", reason="An internal error ended the job. Nothing is billed."
 )
 
 

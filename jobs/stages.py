@@ -216,7 +216,7 @@ class Stages:
         logger.error(
             "build %s was registered as %s and is now %s: register it again", self.build, registered, version
         )
-        return [f"The simulator is version {version}; its build was registered as version {registered}."]
+        return [f"The simulator reports version {version}, but its build was registered with version {registered}."]
 
     def billed(self, outcome: Outcome, *, stopped_for: str | None) -> Outcome:
         """Return an outcome with what the attempt's processes used and found out so far."""
@@ -253,7 +253,7 @@ class Stages:
         if not ran:
             return []
         if self.job.html and ran < last.number:
-            reason = "the job ended before its last stage, which writes it"
+            reason = "the job ended before the last stage, which creates it"
             self.missing.append(missing(Artifact.Kind.HTML_REPORT, stage=last.number, reason=reason))
         return self.missing
 

@@ -1,4 +1,4 @@
-"""Jobs and numbers in words, for templates. A ranking has hundreds of numbers, so these are plain and fast."""
+"""Template filters for jobs and numbers. They are simple and fast because a ranking shows hundreds of numbers."""
 
 from collections.abc import Mapping
 
@@ -13,23 +13,23 @@ register.filter("status_of", wording.status_of)
 
 @register.filter
 def whole(number: float) -> str:
-    """Return a number without its fraction, with its thousands apart."""
+    """Return a number without decimals, with thousands separators."""
     return f"{number:,.0f}"
 
 
 @register.filter
 def change(percent: float) -> str:
-    """Return a difference in percent with its sign."""
+    """Return a percentage with its sign."""
     return f"{percent:+,.2f} %"
 
 
 @register.filter
 def pairs(entries: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return a caller's entries: one of them may be called `items`, which a template would take for the method."""
+    """Return the entries of a mapping, also if one is named `items`, which would hide the method in a template."""
     return list(entries.items())
 
 
 @register.filter
-def notes(job: Job) -> list[tuple[str, str]]:
-    """Return the entries of a job's metadata without `title`."""
+def other_metadata(job: Job) -> list[tuple[str, str]]:
+    """Return the entries of a job's metadata, without `title`."""
     return [(name, value) for name, value in job.metadata.items() if name != "title"]

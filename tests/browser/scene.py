@@ -107,7 +107,7 @@ class Scene:
     def submit_refused(self, visitor: Visitor) -> None:
         visitor.open(f"{ACCOUNT}/jobs/new")
         visitor.fill(profile=REFUSED)
-        visitor.press("Submit the job")
+        visitor.press("Submit job")
 
     def make_key(self, visitor: Visitor) -> None:
         visitor.open(self.clients["guild-bot"])

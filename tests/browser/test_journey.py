@@ -123,7 +123,7 @@ def submit_and_watch(visitor: Visitor) -> str:
     page.get_by_label("Client", exact=True).select_option("walker-bot")
     page.get_by_label("HTML report").check()
     page.get_by_label("Tell the client's webhook").check()
-    visitor.press("Submit the job")
+    visitor.press("Submit job")
     visitor.evaluate("document.documentElement.dataset.same = 'yes'")
     expect(page.locator("#live .percent")).not_to_have_text("0 %")
     assert page.locator("html[data-same]").count() == 1, "a part of the page was renewed, not the page"

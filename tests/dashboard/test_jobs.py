@@ -39,7 +39,7 @@ def jobs_of(owner: Membership, query: str = "") -> Any:
 
 def listed(owner: Membership, query: str = "") -> list[int]:
     """Return the ids of the jobs on a page of the list."""
-    found = jobs_of(owner, query).context.get("found")
+    found = jobs_of(owner, query).context.get("listing")
     return [job.pk for job in found.page.rows]
 
 
@@ -51,9 +51,9 @@ def page_of(owner: Membership, job: Job) -> Any:
 
 
 def test_an_account_without_jobs_is_told_how_to_begin(owner: Membership) -> None:
-    assert "There are no jobs yet" in text_of(jobs_of(owner))
+    assert "No jobs yet" in text_of(jobs_of(owner))
     viewer = make_member(owner.account, role="viewer")
-    assert "Submit a job" not in text_of(jobs_of(viewer))
+    assert "Submit job" not in text_of(jobs_of(viewer))
 
 
 def test_the_list_shows_own_jobs_newest_first(owner: Membership) -> None:
@@ -99,7 +99,7 @@ def test_filters(owner: Membership) -> None:
 def test_a_filter_that_makes_no_sense_is_said_so(owner: Membership, query: str) -> None:
     answer = jobs_of(owner, query)
     assert 'class="error"' in answer.content.decode()
-    assert "found" not in answer.context
+    assert "listing" not in answer.context
 
 
 @pytest.mark.parametrize("query", ["since=0001-01-01&until=9999-12-31", "since=9999-12-31", "until=0001-01-01"])
@@ -117,7 +117,7 @@ def test_pages_by_key(owner: Membership) -> None:
     numbers = [make_job(client).pk for _ in range(ROWS + 2)][::-1]
     first = jobs_of(owner, "status=active")
     assert listed(owner, "status=active") == numbers[:ROWS]
-    following = first.context["found"].page.following
+    following = first.context["listing"].page.following
     assert "status=active" in following
     assert listed(owner, following[1:]) == numbers[ROWS:]
 
@@ -135,14 +135,14 @@ def test_jobs_that_are_no_longer_kept_are_not_listed(owner: Membership, settings
 
 
 def test_a_search_ends_and_goes_on(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_list, "LOOKED_THROUGH", 2)
+    monkeypatch.setattr(job_list, "SEARCHED_JOBS", 2)
     client = default_client(owner.account)
     wanted = make_job(client, metadata={"note": "wanted"})
     for _ in range(2):
         make_job(client)
     answer = jobs_of(owner, "text=wanted")
-    assert "Looked back to" in text_of(answer)
-    found = answer.context["found"]
+    assert "Searched back to" in text_of(answer)
+    found = answer.context["listing"]
     assert (found.page.rows, bool(found.page.following)) == ([], True)
     assert listed(owner, found.page.following[1:]) == [wanted.pk]
 
@@ -152,9 +152,9 @@ def test_a_list_that_takes_too_long_is_given_up(owner: Membership, monkeypatch: 
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_sleep(5)")
 
-    monkeypatch.setattr(job_list, "find", slow)
-    monkeypatch.setattr(job_list, "LONGEST_MS", 20)
-    assert "too much to look through" in text_of(jobs_of(owner))
+    monkeypatch.setattr(job_list, "_load_listing", slow)
+    monkeypatch.setattr(job_list, "STATEMENT_TIMEOUT_MS", 20)
+    assert "The search took too long" in text_of(jobs_of(owner))
 
 
 @pytest.mark.parametrize("query", ["", "status=active", "text=a", "status=failed&text=a"])
@@ -191,7 +191,7 @@ def test_each_filter_has_its_index(owner: Membership, crowd: Job) -> None:
         ({"client": str(crowd.client_id)}, "job_by_client"),
         ({"build": str(crowd.build_id)}, "job_by_build"),
     ):
-        rows = job_list.narrowed(owner.account, job_list.NOTHING_ASKED | asked)
+        rows = job_list.filtered(owner.account, job_list.NO_FILTERS | asked)
         plan = rows.order_by("-pk").values("pk")[:26].explain()
         assert f" {index}" in plan, plan
         assert "Seq Scan" not in plan
@@ -200,7 +200,7 @@ def test_each_filter_has_its_index(owner: Membership, crowd: Job) -> None:
 def test_a_waiting_job(owner: Membership) -> None:
     job = make_job(default_client(owner.account))
     text = text_of(page_of(owner, job))
-    for words in ("Waiting for its turn", "It is in the queue", "Accepted", "has not run yet", "Cancel the job"):
+    for words in ("Waiting", "The job is in the queue", "Submitted", "has not run yet", "Cancel job"):
         assert words in text, words
 
 
@@ -208,7 +208,7 @@ def test_a_waiting_job_is_told_its_place(owner: Membership) -> None:
     make_job()
     job = make_job(default_client(owner.account))
     forecast.publish()
-    assert "About 1 job starts before it" in text_of(page_of(owner, job))
+    assert "About 1 job is ahead of this one" in text_of(page_of(owner, job))
 
 
 def test_a_running_job_shows_progress_and_output(owner: Membership) -> None:
@@ -245,7 +245,7 @@ def test_metadata_may_be_called_anything(owner: Membership) -> None:
 def test_a_failed_job_says_why_and_what_to_do(owner: Membership) -> None:
     job = make_failed_job(f"Unknown {EVIL}", client=default_client(owner.account))
     text = page_of(owner, job).content.decode()
-    for words in ("Failed", "Unknown &lt;img", "as the message above suggests", "left no result"):
+    for words in ("Failed", "Unknown &lt;img", "Correct the error shown above", "has no results"):
         assert words in text, words
 
 
@@ -253,7 +253,7 @@ def test_lost_attempts_are_told(owner: Membership) -> None:
     job = make_running_job(client=default_client(owner.account))
     assert lifecycle.hand_back(job, reason="worker-1 was lost")
     text = text_of(page_of(owner, job))
-    assert "Attempt 1 was lost; back in the queue" in text
+    assert "Attempt 1 was lost; the job returned to its position in the queue" in text
     assert "lost with its worker" in text
     assert "worker-1" not in text
 
@@ -263,7 +263,7 @@ def test_runs_and_stages(owner: Membership) -> None:
     ended = {"ended_at": timezone.now(), "wall_ms": 1234, "cpu_ms": 900, "peak_memory_bytes": 3 << 20}
     Run.objects.filter(job=job).update(exit_code="0", sandbox_layers=["bubblewrap", "new_layer"], **ended)
     text = text_of(page_of(owner, job))
-    for words in ("1.2 s", "0.9 s", "3.0\xa0MB", "exit status 0", "own file system (bubblewrap), new layer"):
+    for words in ("1.2 s", "0.9 s", "3.0\xa0MB", "exit status 0", "private file system (bubblewrap), new layer"):
         assert words.replace("\xa0", " ") in text.replace("\xa0", " "), words
 
 
@@ -297,7 +297,7 @@ def test_another_accounts_job_is_not_there(owner: Membership) -> None:
 
 def test_a_fee_is_shown_until_it_is_released(owner: Membership) -> None:
     job = make_job(default_client(owner.account), priority=Priority.HIGH, priority_fee_credits=320)
-    assert "High, for 320 credits" in text_of(page_of(owner, job))
+    assert "High (fee: 320 credits)" in text_of(page_of(owner, job))
     assert lifecycle.finish(job, lifecycle.CANCELLED)
     text = text_of(page_of(owner, job))
     assert "High" in text
@@ -317,14 +317,14 @@ def test_cancel_of_a_running_job_is_asked_for(owner: Membership) -> None:
     http, job = browser_of(owner), make_running_job(client=default_client(owner.account))
     text = text_of(http.post(f"/dashboard/{owner.account}/jobs/{job.pk}/cancel", follow=True))
     assert "Cancel requested." in text
-    assert "Being stopped" in text
-    assert "Cancel the job" not in text
+    assert "Stopping" in text
+    assert "Cancel job" not in text
 
 
 def test_an_ended_job_is_not_cancelled(owner: Membership) -> None:
     http, job = browser_of(owner), make_completed_job(client=default_client(owner.account))
     text = text_of(http.post(f"/dashboard/{owner.account}/jobs/{job.pk}/cancel", follow=True))
-    assert "has ended already" in text
+    assert "has already ended" in text
 
 
 def test_a_viewer_looks_and_cancels_nothing(owner: Membership) -> None:

@@ -50,7 +50,7 @@ def test_an_unfinished_jobs_page_asks_for_itself(is_running: bool) -> None:  # n
     assert f'hx-get="{path_of(job)}" hx-trigger="every 2s" hx-target="#live"' in content
     part = poll(owner, job).content.decode()
     assert "<html" not in part
-    for words in ('id="live"', "What happened", "<h2>Runs</h2>", "hx-get", "Cancel the job"):
+    for words in ('id="live"', "<h2>History</h2>", "<h2>Runs</h2>", "hx-get", "Cancel job"):
         assert words in part, words
 
 
@@ -145,9 +145,9 @@ def end(job_id: int) -> None:
 def test_a_job_that_ends_meanwhile_is_shown_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     owner = make_member()
     job = make_running_job(client=default_client(owner.account))
-    end_after(job_page, "find", monkeypatch)
+    end_after(job_page, "_find_job", monkeypatch)
     text = text_of(poll(owner, job))
-    assert "The simulator started" in text
+    assert "Simulation started" in text
     assert "Running" in text
     assert "Completed" not in text
     assert "exit status" not in text
@@ -161,6 +161,6 @@ def test_a_shared_job_that_ends_meanwhile_shows_no_files(monkeypatch: pytest.Mon
     end_after(queries, "find_shared", monkeypatch)
     text = text_of(HttpClient().get(f"/share/{job.share_token}"))
     assert "Running" in text
-    assert "Report (JSON)" not in text
+    assert "JSON report" not in text
     monkeypatch.undo()
-    assert "Report (JSON)" in text_of(HttpClient().get(f"/share/{job.share_token}"))
+    assert "JSON report" in text_of(HttpClient().get(f"/share/{job.share_token}"))

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from dashboard import results
-from dashboard.results import Ranking, Shown
+from dashboard.results import Ranking, Result
 from jobs import wording
 from jobs.api.shapes import ErrorCode, StageReason
 from jobs.models import Job
@@ -21,10 +21,10 @@ STAGED = {
 }
 
 
-def shown(found: dict, **options: object) -> Shown:
+def shown(found: dict, **options: object) -> Result:
     """Return what a page shows of a job with a summary."""
     job = Job(status="completed", summary=found, multi_stage=bool(options.pop("multi_stage", False)))
-    seen = results.shown(job, **options)  # type: ignore[arg-type]
+    seen = results.result_of(job, **options)  # type: ignore[arg-type]
     assert seen is not None
     return seen
 
@@ -38,7 +38,7 @@ def ranking(found: dict, **options: object) -> Ranking:
 
 def test_a_ranking_stands_beside_its_baseline() -> None:
     rows = ranking(summary("a", "b")).rows
-    assert [(row.place, row.name) for row in rows] == [(1, "b"), (2, "a"), (None, "Frosty")]
+    assert [(row.rank, row.name) for row in rows] == [(1, "b"), (2, "a"), (None, "Frosty")]
     assert [row.difference for row in rows] == [pytest.approx(10.0), pytest.approx(5.0), None]
 
 
@@ -61,10 +61,10 @@ def test_a_loss_is_a_bar_to_the_left() -> None:
 
 
 def test_a_difference_within_both_intervals_is_not_clear() -> None:
-    assert [row.clear for row in ranking(summary("a", "b")).rows] == [True, True, False]
+    assert [row.significant for row in ranking(summary("a", "b")).rows] == [True, True, False]
     vague = summary()
     vague["mainActor"]["profilesets"] = {"count": 1, "results": [figures("vague", 101.0)]}
-    assert not ranking(vague).rows[0].clear
+    assert not ranking(vague).rows[0].significant
 
 
 @pytest.mark.parametrize("mean", [0.0, -1.0, 1e30, -1e30, 1e-30], ids=str)
@@ -82,7 +82,7 @@ def test_entries_that_are_all_nothing_have_no_width() -> None:
 
 def test_a_search_keeps_places_and_the_baseline() -> None:
     found = ranking(summary("Ring", "Trinket", "ringing"), search=" RING ")
-    assert [(row.place, row.name) for row in found.rows] == [(1, "ringing"), (3, "Ring"), (None, "Frosty")]
+    assert [(row.rank, row.name) for row in found.rows] == [(1, "ringing"), (3, "Ring"), (None, "Frosty")]
     assert (found.listed, found.count) == (2, 3)
 
 
@@ -104,7 +104,7 @@ def test_a_funnel_narrows_from_stage_to_stage() -> None:
     first, last = shown(summary("a", stages=STAGED)).funnel
     assert first.corners == "0.00,0 100.00,0 70.00,20 30.00,20"
     assert last.corners == "30.00,0 70.00,0 70.00,20 30.00,20"
-    assert (first.simulated, first.left, last.left) == (100, 40, 40)
+    assert (first.simulated, first.remaining, last.remaining) == (100, 40, 40)
 
 
 def test_what_little_is_left_can_be_seen() -> None:
@@ -134,7 +134,7 @@ def test_gear_and_talents_are_shown() -> None:
 
 @pytest.mark.parametrize("found", [None, {}], ids=["none", "empty"])
 def test_without_a_summary_nothing_is_shown(found: dict | None) -> None:
-    assert results.shown(Job(status="completed", summary=found)) is None
+    assert results.result_of(Job(status="completed", summary=found)) is None
 
 
 def test_every_reason_of_the_contract_has_words() -> None:

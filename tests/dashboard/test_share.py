@@ -43,10 +43,10 @@ def with_report(job: Job, content: bytes = b"<script>top.x = 1</script>") -> Art
 
 def test_a_waiting_job_is_told_its_place_and_time() -> None:
     job = make_job()
-    assert "Waiting for its turn" in page(job)
-    assert "It is in the queue." in page(job)
+    assert "Waiting" in page(job)
+    assert "The job is in the queue." in page(job)
     forecast.publish()
-    assert "It is next in the queue" in page(job)
+    assert "This job is next in the queue" in page(job)
 
 
 def test_a_running_job_shows_its_progress() -> None:
@@ -96,7 +96,7 @@ def test_a_job_stopped_at_its_limit_shows_what_it_found() -> None:
         status=Status.TIMED_OUT, error_code="max_credits_reached", reason="The cap of 1 credits.", summary=found
     )
     assert lifecycle.finish(job, ended)
-    for words in ("Stopped at its limit", "The cap of 1 credits.", "The run was stopped early", "+5.00 %"):
+    for words in ("Timed out", "The cap of 1 credits.", "The run was stopped early", "+5.00 %"):
         assert words in page(job)
 
 
@@ -110,7 +110,7 @@ def test_a_completed_job_shows_its_ranking_and_escapes_every_name() -> None:
 def test_a_search_on_the_page() -> None:
     text = page(make_completed_job(summary("Ring", "Trinket")), "?q=%3Cimg%20ring")
     assert "&lt;img ring" in text
-    assert "No name contains that text" in text
+    assert "No names match your search" in text
 
 
 def test_the_page_says_nothing_of_the_account() -> None:
@@ -129,7 +129,7 @@ def test_the_page_shows_gear_and_talents() -> None:
 
 def test_a_preview_marks_partial_figures() -> None:
     job = make_stopped_job("timed_out", "max_credits_reached")
-    assert 'content="Stopped at its limit: 417 DPS (partial)"' in page(job)
+    assert 'content="Timed out: 417 DPS (partial)"' in page(job)
 
 
 def test_headers_and_preview(settings: Settings) -> None:

@@ -80,7 +80,7 @@ def ended() -> Job:
 def test_cancelling_ends_what_waits_and_stops_what_runs(operator: HttpClient) -> None:
     waiting, running, over = make_job(), make_running_job(), ended()
     told = act(operator, "cancel", waiting, running, over)
-    assert told == ["2 jobs cancelled.", f"Left alone, because they had ended: {over.pk}."]
+    assert told == ["2 jobs cancelled.", f"Skipped because they had already ended: {over.pk}."]
     assert Job.objects.get(pk=waiting.pk).status == "cancelled"
     assert Job.objects.get(pk=running.pk).cancel_requested_at is not None
     assert recorded([waiting, running, over]) == ["Cancelled", "Cancelled"]
@@ -88,7 +88,7 @@ def test_cancelling_ends_what_waits_and_stops_what_runs(operator: HttpClient) ->
 
 def test_requeueing_takes_a_job_from_its_worker(operator: HttpClient) -> None:
     running, waiting = make_running_job(), make_job()
-    assert act(operator, "requeue", running, waiting)[0] == "1 jobs requeued."
+    assert act(operator, "requeue", running, waiting)[0] == "1 job requeued."
     found = Job.objects.get(pk=running.pk)
     assert (found.status, found.worker) == ("queued", "")
     assert not lifecycle.finish(running, Outcome(status=Status.COMPLETED, summary={})), "the worker lost it"
@@ -109,9 +109,9 @@ def test_releasing_ends_a_job_and_gives_its_credits_back(operator: HttpClient) -
 
 
 def test_so_many_jobs_at_a_time(operator: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(admin, "MAX_SELECTED", 1)
     first, second = make_job(), make_job()
-    assert act(operator, "cancel", first, second) == ["Choose at most 1 jobs at a time."]
+    assert act(operator, "cancel", first, second) == ["Select at most 1 jobs at a time."]
     assert Job.objects.filter(status="cancelled").count() == 0
 
 

@@ -116,7 +116,9 @@ def test_the_built_in_simulator_warns_like_the_real_one() -> None:
 def test_a_replaced_executable_of_another_version_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     make_stand_in(tmp_path, f"print('SimulationCraft 1210-01 for World of Warcraft 12.1.0')\n{LEAVE_REPORT}")
     job = run()
-    assert warned(job) == ["The simulator is version 1210-01; its build was registered as version 1120-01."]
+    assert warned(job) == [
+        "The simulator reports version 1210-01, but its build was registered with version 1120-01."
+    ]
     assert "was registered as 1120-01 and is now 1210-01" in caplog.text
 
 

@@ -195,9 +195,9 @@ def test_the_ceiling_counts_all_stages_together(tmp_path: Path) -> None:
 def test_the_page_of_a_stage_that_never_ran_is_missing(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\ntime.sleep(60)")
     job = run_staged(html=True, ceiling_credits=64, ceiling_runtime_seconds=2)
-    reason = "The job ended before its last stage, which writes it."
+    reason = "The job ended before the last stage, which creates it."
     assert job.missing_artifacts == [{"kind": "html_report", "stage": 3, "reason": reason}]
-    assert str(job.status_reason).endswith(" 6 profilesets were not reached.")
+    assert str(job.status_reason).endswith(" 6 profilesets were not simulated.")
 
 
 def test_a_cancel_in_a_later_stage_is_billed_for_what_ran(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_a_report_that_lacks_profilesets_is_a_failure(tmp_path: Path, text: str,
     if status == "failed":
         assert job.error_code == "simulation_error"
         assert job.status_reason == (
-            "The simulator gave no result for 2 of 8 profilesets. It said: set 8 has no head"
+            "The simulator returned no result for 2 of 8 profilesets. It reported: set 8 has no head"
         )
         assert len(results_of(job)) == 6
 

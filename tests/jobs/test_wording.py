@@ -38,20 +38,20 @@ def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
 @pytest.mark.parametrize(
     ("end", "complaint", "words"),
     [
-        (ended(stopped_for="ceiling"), None, "Raise the cap"),
-        (ended(stopped_for="overtime"), None, "Raise the cap"),
+        (ended(stopped_for="ceiling"), None, "Raise the limit"),
+        (ended(stopped_for="overtime"), None, "Raise the limit"),
         (ended(stopped_for="credits"), None, "more credits"),
-        (ended(stopped_for="cancelled"), None, "To run the job after all"),
+        (ended(stopped_for="cancelled"), None, "Submit the job again to run it"),
         (ended(stopped_for="output_flood"), None, "prints less"),
         (ended(stopped_for="disk_flood"), None, "writes less"),
         (ended(stopped_for="memory_limit"), None, "less memory"),
         (ended(None, signal=11), None, "another build channel"),
         (ended(None, signal=9), None, "another build channel"),
         (ended(verdict.CRASH_STATUS), None, "another build channel"),
-        (ended(1), "unknown option", "Correct the profile"),
+        (ended(1), "unknown option", "Correct the error"),
         (ended(1), "Nothing to sim!", "Every profile needs a character"),
-        (ended(1), None, "Check the simulator's messages"),
-        (ended(0), None, "Check the simulator's messages"),
+        (ended(1), None, "Check the error log"),
+        (ended(0), None, "Check the error log"),
     ],
 )
 def test_advice_fits_how_the_simulator_ended(end: Ended, complaint: str | None, words: str) -> None:
