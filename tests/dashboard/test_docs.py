@@ -42,5 +42,5 @@ def test_the_commands_name_this_deployment(page: str) -> None:
     assert "http://testserver/v1/sim/jobs?channel=latest" in page
 
 
-def test_words_in_backticks_are_code_and_nothing_is_markup() -> None:
-    assert docs.prose("`a<b>` & c") == "<code>a&lt;b&gt;</code> &amp; c"
+def test_backticked_text_is_code_and_markup_is_escaped() -> None:
+    assert docs.to_html("`a<b>` & c") == "<code>a&lt;b&gt;</code> &amp; c"
