@@ -57,7 +57,7 @@ def cancel(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
         messages.error(request, "The job has already ended.")
     else:
         # The message stays while the page refreshes, so it must still be true when the job has ended.
-        messages.success(request, "Cancel requested." if done.requested_at else "Job cancelled.")
+        messages.success(request, "Cancellation requested." if done.requested_at else "Job cancelled.")
     return redirect("job", place.account.name, job_id)
 
 

@@ -1,4 +1,4 @@
-"""Figures on pages: full results, partial results marked as such, and none of a failed run."""
+"""Figures on pages: full results, marked partial results, and none for failed jobs."""
 
 from typing import Any
 
@@ -13,7 +13,6 @@ from tests.dashboard.summaries import make_completed_job, make_stopped_job, summ
 from tests.factories import make_member
 
 pytestmark = pytest.mark.django_db
-# A failed run may have ended by itself or was stopped because it printed too much.
 FAILED = [("failed", "simulation_error"), ("failed", "execution_failed"), ("failed", "internal")]
 STOPPED = [
     ("timed_out", "max_credits_reached"),
@@ -32,9 +31,9 @@ def owner(key: tuple[ApiKey, str]) -> Membership:
 def page(owner: Membership, job: Job, path: str) -> Any:
     """Return a page that shows a job."""
     path = path.format(account=owner.account, job=job.pk, token=job.share_token)
-    answer = (HttpClient() if path.startswith("/share/") else browser_of(owner)).get(path)
-    assert answer.status_code == 200
-    return answer
+    response = (HttpClient() if path.startswith("/share/") else browser_of(owner)).get(path)
+    assert response.status_code == 200
+    return response
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -43,8 +42,8 @@ def test_a_failed_job_shows_no_figures(
     owner: Membership, key: tuple[ApiKey, str], status: str, code: str, path: str
 ) -> None:
     job = make_stopped_job(status, code, summary("Ring", mean=41734.0, talents="TALENTS"), client=key[0].client)
-    answer = page(owner, job, path)
-    content = answer.content.decode().replace(str(job.pk), "").replace(job.share_token, "")
+    response = page(owner, job, path)
+    content = response.content.decode().replace(str(job.pk), "").replace(job.share_token, "")
     for figure in ("41,734", "41734.0", "DPS", "iterations", "Ring", "TALENTS", "(partial)"):
         assert figure not in content, figure
     assert "Failed" in content

@@ -83,7 +83,7 @@ def test_a_report_of_300_mb_names_size_and_limit(tmp_path: Path, api: Api, key: 
     assert job.status_reason == f"The simulator wrote no valid report: it {TOO_LARGE}"
     missing = {"kind": "json_report", "name": "report.json", "stage": None, "reason": f"It {TOO_LARGE}"}
     assert result_of(api, job)["missingArtifacts"] == [missing]
-    assert f"JSON report. It {TOO_LARGE}" in share_page(job)
+    assert f"JSON report: It {TOO_LARGE}" in share_page(job)
 
 
 def test_a_page_of_300_mb_is_missing_and_the_job_completes(
@@ -111,7 +111,7 @@ def test_a_wanted_page_that_is_not_kept_is_missing(
     job = run(key[0].client, html=True)
     assert job.status == "completed"
     assert [missing["reason"] for missing in result_of(api, job)["missingArtifacts"]] == [reason]
-    assert f"These files could not be stored: HTML report. {reason}" in share_page(job)
+    assert f"Missing files: HTML report: {reason}" in share_page(job)
 
 
 @pytest.mark.parametrize(

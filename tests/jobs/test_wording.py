@@ -1,4 +1,4 @@
-"""The advice about a job that did not complete fits its cause."""
+"""Advice about jobs that did not complete."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
         (ended(0), None, "Check the error log"),
     ],
 )
-def test_advice_fits_how_the_simulator_ended(end: Ended, complaint: str | None, words: str) -> None:
+def test_advice_matches_how_the_simulator_ended(end: Ended, complaint: str | None, words: str) -> None:
     advice = advice_about(end, complaint=complaint)
     assert advice is not None
     assert words in advice
@@ -65,17 +65,17 @@ def after(outcome: Outcome, **fields: Any) -> str | None:
     return wording.advice(Job(status=outcome.status, error_code=outcome.error_code, attempt=1, **fields), None)
 
 
-def test_advice_fits_an_end_before_the_simulator_ran() -> None:
+def test_advice_matches_an_end_before_the_simulator_ran() -> None:
     assert after(execution.CREDENTIALS_LOST, has_credentials=True) == wording.CREDENTIALS_LOST
     assert "build channel" in str(after(execution.BUILD_UNAVAILABLE))
 
 
-def test_an_earlier_attempts_end_gives_no_advice() -> None:
+def test_advice_ignores_earlier_attempts() -> None:
     lost = Run(attempt=1, stopped_for="memory_limit")
     job = Job(status=Status.FAILED, error_code="execution_failed", attempt=2, has_credentials=True)
     assert wording.advice(job, lost) == wording.CREDENTIALS_LOST
 
 
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.RUNNING])
-def test_without_a_failure_there_is_no_advice(status: Status) -> None:
+def test_successful_jobs_have_no_advice(status: Status) -> None:
     assert wording.advice(Job(status=status, attempt=1), None) is None
