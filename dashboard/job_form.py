@@ -21,10 +21,12 @@ from clients.models import Client
 from dashboard.access import Place, account_page
 from dashboard.forms import sent
 from dashboard.job_list import clients_of
-from jobs import queries, submission, variants, vetting
+from jobs import queries, variants
 from jobs.api.requests import PRIORITIES, from_json
-from jobs.models import Build, Channel, Job, Priority
+from jobs.enums import Channel, Priority
+from jobs.models import Build, Job
 from jobs.profiles.policy import Refusal
+from jobs.submission import accept, validation
 from simservice.api.errors import (
     ApiError,
     BuildPinNotAllowed,
@@ -241,9 +243,9 @@ def _submit(request: HttpRequest, place: Place, form: JobForm) -> HttpResponse:
     rate_limits.spend(request, rate_limits.submission_limit(place.account))
     rate_limits.spend_bytes(place.account, rate_limits.length_of(request))
     asked = from_json(form.body())
-    answer = submission.submit_once(
+    answer = accept.submit_once(
         asked,
-        sender=submission.Sender(_client_of(place, form)),
+        sender=accept.Sender(_client_of(place, form)),
         known=OneForm(form=form.cleaned_data["form"], user_id=place.user.pk),
         render=lambda accepted: json.dumps([str(accepted.job.pk), accepted.warnings]),
     )
@@ -265,7 +267,7 @@ def _rejected_lines(form: JobForm) -> list[dict[str, Any]]:
     """Return the rejected lines of a profile with their reasons and surrounding lines."""
     asked = from_json(form.body())
     reasons: dict[int, Refusal] = {}
-    for refusal in vetting.analysis_of(asked).refusals:
+    for refusal in validation.analysis_of(asked).refusals:
         reasons.setdefault(refusal.line, refusal)
     lines = asked.profile_text.split("\n")
     around = (number for line in reasons for number in range(line - CONTEXT_LINES, line + CONTEXT_LINES + 1))

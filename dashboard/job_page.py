@@ -12,9 +12,10 @@ from dashboard import results
 from dashboard.access import Place, account_page
 from dashboard.files import files_of, missing_files_of
 from dashboard.sharing import queue_position
-from jobs import cancellation, retention, wording
-from jobs.links import Links
-from jobs.models import Job, JobEvent, Run, Status
+from jobs import cancellation, labels, retention
+from jobs.api.links import Links
+from jobs.enums import Status
+from jobs.models import Job, JobEvent, Run
 from jobs.progress import Progress, log_entries_of, progress_of
 from simservice.api.errors import JobNotCancellable
 from simservice.snapshots import snapshot
@@ -35,9 +36,9 @@ def job(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
         "layout": "part.html" if "HX-Request" in request.headers else "dashboard/jobs_base.html",
         "progress": _progress_in(job, runs),
         "result": results.result_of(job, search=request.GET.get("q", "")),
-        "advice": wording.advice(job, runs[-1]["run"] if runs else None),
+        "advice": labels.advice(job, runs[-1]["run"] if runs else None),
         "simulated": _seconds(job.sim_duration_ms),
-        "priority": wording.priority_of(job),
+        "priority": labels.priority_of(job),
         "files": files,
         "missing_files": missing_files_of(job),
         "runs": runs,
@@ -73,7 +74,7 @@ def _status_context(job: Job) -> dict[str, Any]:
     """Return the context of the status, which changes while the job waits and runs."""
     return {
         "job": job,
-        "heading": wording.status_of(job),
+        "heading": labels.status_of(job),
         "waiting": job.is_waiting,
         "running": job.status == Status.RUNNING,
         "queue": queue_position(job) if job.is_waiting else "",
@@ -96,8 +97,8 @@ def _runs_of(job: Job) -> list[dict[str, Any]]:
     return [
         {
             "run": run,
-            "end": wording.end_of(run),
-            "layers": wording.layers_of(run),
+            "end": labels.end_of(run),
+            "layers": labels.layers_of(run),
             "wall": _seconds(run.wall_ms),
             "cpu": _seconds(run.cpu_ms),
         }
@@ -113,4 +114,4 @@ def _seconds(milliseconds: int | None) -> float | None:
 def _events_of(job: Job) -> list[dict[str, Any]]:
     """Return the events in a job's history with their labels. One query."""
     events = JobEvent.objects.filter(job=job).order_by("id")
-    return [{"at": event.at, "label": wording.event(event)} for event in events[:MAX_EVENTS]]
+    return [{"at": event.at, "label": labels.event(event)} for event in events[:MAX_EVENTS]]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobs import wording
+from jobs import labels
 from jobs.models import Job
 
 METRICS = {"dps": "DPS", "raid_dps": "Raid DPS"}
@@ -107,7 +107,7 @@ def result_of(job: Job, *, search: str = "") -> Result | None:
         ranking=_matching(_rank_profilesets(actor), text),
         actors=_matching(_rank_actors(summary), text),
         funnel=_funnel(stages.get("stages", [])),
-        single_pass=wording.single_pass(stages.get("reason", "")) if job.multi_stage else None,
+        single_pass=labels.single_pass(stages.get("reason", "")) if job.multi_stage else None,
         iterations=summary.get("iterations"),
         partial=bool(summary.get("partial")),
         warnings=summary.get("warnings", []),
@@ -213,7 +213,7 @@ def _funnel(stages: Sequence[Mapping[str, Any]]) -> list[FunnelStage]:
     return [
         FunnelStage(
             number=stage["stage"],
-            label=wording.STAGES.get(stage["label"], stage["label"]),
+            label=labels.STAGES.get(stage["label"], stage["label"]),
             simulated=stage["profilesets"],
             culled=stage["culled"],
             corners=corners(stage["profilesets"] / widest, (stage["profilesets"] - stage["culled"]) / widest),

@@ -11,10 +11,11 @@ from django.shortcuts import render
 from clients.rate_limits import limited_by_address
 from dashboard import results
 from dashboard.files import files_of, missing_files_of
-from jobs import forecast, queries, wording
-from jobs.links import Links
+from jobs import labels, queries
+from jobs.api.links import Links
 from jobs.models import Job
 from jobs.progress import progress_of
+from jobs.queueing import forecast
 from simservice.api.methods import read_only
 from simservice.snapshots import snapshot
 
@@ -43,7 +44,7 @@ def _share_context(job: Job, links: Links, *, search: str) -> dict[str, Any]:
     result = results.result_of(job, search=search)
     return {
         "job": job,
-        "heading": wording.status_of(job),
+        "heading": labels.status_of(job),
         "title": job.public_title,
         "description": _description(job, result),
         "address": links.of(job)["share"],
@@ -58,12 +59,12 @@ def _share_context(job: Job, links: Links, *, search: str) -> dict[str, Any]:
 def queue_position(job: Job) -> str:
     """Return the queue position of a waiting job as text. No database query."""
     snapshot = forecast.current()
-    return wording.queue_position(snapshot.place_of(job) if snapshot else None)
+    return labels.queue_position(snapshot.place_of(job) if snapshot else None)
 
 
 def _description(job: Job, result: results.Result | None) -> str:
     """Return a one-line description of the job for link previews."""
     if result and result.actor:
         figure = f"{result.actor['mean']:,.0f} {result.metric}"
-        return f"{wording.status_of(job)}: {figure}{' (partial)' if result.partial else ''}"
-    return f"{wording.status_of(job)}, submitted {job.created_at:%Y-%m-%d %H:%M} UTC"
+        return f"{labels.status_of(job)}: {figure}{' (partial)' if result.partial else ''}"
+    return f"{labels.status_of(job)}, submitted {job.created_at:%Y-%m-%d %H:%M} UTC"

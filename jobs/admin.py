@@ -11,26 +11,15 @@ from django.utils import timezone
 
 from clients import audit
 from clients.audit import Actor
-from jobs import builds, cancellation, operating, registration
+from jobs import cancellation, operator_actions
+from jobs.builds import registration, registry
+from jobs.enums import ErrorCode
 from jobs.models import Artifact, Build, Job, JobEvent, Run
+from simservice.admin import ManyRows, ReadOnly
 from simservice.api.errors import JobNotCancellable
-from simservice.facts import ManyRows, ReadOnly
 from simservice.ids import first_id_of
 
 MAX_SELECTED = 200
-ERROR_CODES = (
-    "queue_timeout",
-    "user_cancelled",
-    "execution_timeout",
-    "max_credits_reached",
-    "insufficient_credits",
-    "simulation_error",
-    "execution_failed",
-    "input_invalid",
-    "build_unavailable",
-    "execution_interrupted",
-    "internal",
-)
 
 
 class RunInline(ReadOnly, admin.TabularInline):
@@ -71,7 +60,7 @@ class ErrorCodeFilter(admin.SimpleListFilter):
     parameter_name = "error_code"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(code, code) for code in ERROR_CODES]
+        return [(code.value, code.value) for code in ErrorCode]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Job]) -> QuerySet[Job]:
         return queryset.filter(error_code=self.value()) if self.value() else queryset
@@ -145,13 +134,15 @@ class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
         description="Requeue selected jobs (take running jobs from their workers)", permissions=["operate"]
     )
     def requeue(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self.each(request, queryset, operating.requeue, done="requeued", skipped="no worker was running them")
+        self.each(
+            request, queryset, operator_actions.requeue, done="requeued", skipped="no worker was running them"
+        )
 
     @admin.action(
         description="Release selected jobs (end them as lost, return their credits)", permissions=["operate"]
     )
     def release(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self.each(request, queryset, operating.release, done="released", skipped="they had ended or moved")
+        self.each(request, queryset, operator_actions.release, done="released", skipped="they had ended or moved")
 
     def each(
         self,
@@ -184,7 +175,7 @@ class AvailabilityFilter(admin.SimpleListFilter):
     conditions = {
         "available": Q(withdrawn_at=None),
         "withdrawn": Q(withdrawn_at__isnull=False, broken_reason=""),
-        "broken": builds.BROKEN,
+        "broken": registry.BROKEN,
     }
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
@@ -215,17 +206,17 @@ class BuildAdmin(ReadOnly, admin.ModelAdmin):
 
     @admin.action(description="Withdraw selected builds (no further jobs run on them)", permissions=["operate"])
     def withdraw(self, request: HttpRequest, queryset: QuerySet[Build]) -> None:
-        self.each(request, queryset, builds.withdraw, done="withdrawn")
+        self.each(request, queryset, registry.withdraw, done="withdrawn")
 
     @admin.action(description="Restore selected builds (broken builds are probed first)", permissions=["operate"])
     def restore(self, request: HttpRequest, queryset: QuerySet[Build]) -> None:
-        for build in queryset.filter(builds.BROKEN):
+        for build in queryset.filter(registry.BROKEN):
             try:
                 registration.require_as_registered(build)
             except registration.UnusableBuild as error:
                 self.message_user(request, f"{build} was not restored: {error}", messages.ERROR)
                 queryset = queryset.exclude(pk=build.pk)
-        self.each(request, queryset, builds.restore, done="restored")
+        self.each(request, queryset, registry.restore, done="restored")
 
     def each(
         self,

@@ -11,8 +11,9 @@ from django.utils import timezone
 
 from clients.models import Membership
 from jobs import artifacts, lifecycle
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Job, Run, Status
+from jobs.models import Artifact, Job, Run
 from tests.dashboard.browsing import browser_of
 from tests.dashboard.summaries import summary
 

@@ -10,9 +10,11 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from clients.audit import SYSTEM
-from jobs import cancellation, forecast, lifecycle
+from jobs import cancellation, lifecycle
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Job, Status
+from jobs.models import Job
+from jobs.queueing import forecast
 from tests.dashboard.browsing import text_of
 from tests.dashboard.job_pages import make_html_report, open_share_page, share_html
 from tests.dashboard.summaries import EVIL, NAMES, make_completed_job, make_failed_job, make_stopped_job, summary
