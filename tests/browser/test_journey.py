@@ -118,11 +118,11 @@ def submit_and_watch(visitor: Visitor) -> str:
     """Submit a job and see its page change by itself until the job has ended; return the page's address."""
     page = visitor.page
     visitor.follow("Jobs")
-    visitor.follow("Submit a job")
+    visitor.follow("Submit job")
     visitor.fill(profile=PROFILE)
     page.get_by_label("Client", exact=True).select_option("walker-bot")
     page.get_by_label("HTML report").check()
-    page.get_by_label("Tell the client's webhook").check()
+    page.get_by_label("Notify the client's webhook").check()
     visitor.press("Submit job")
     visitor.evaluate("document.documentElement.dataset.same = 'yes'")
     expect(page.locator("#live .percent")).not_to_have_text("0 %")
