@@ -22,7 +22,7 @@ OVER_THE_CAP = (
     "Raise the limit if your plan allows it, or shorten the job with a larger target error, fewer iterations or "
     "fewer profilesets."
 )
-# What to do next when a job did not complete, by error code.
+# What to do next when a job did not complete (docs/reference/contract.md#job-error-codes).
 ADVICE: dict[str, str] = {
     ErrorCode.QUEUE_TIMEOUT: "Submit the job again with a longer queue limit or when fewer jobs are waiting.",
     ErrorCode.USER_CANCELLED: "Submit the job again to run it.",
@@ -53,7 +53,7 @@ MOVES = {
     Status.STARTING: "Claimed by a worker",
     Status.RUNNING: "Simulation started",
 }
-# Why a job ran in a single pass although stages were requested, by `multiStage.reason`.
+# Why a job ran in a single pass although stages were requested (docs/reference/contract.md#stages).
 SINGLE_PASS = {
     "no_variants_in_input": "the profile has no profilesets",
     "no_profileset_candidates": "no profileset makes a change that stages can compare",

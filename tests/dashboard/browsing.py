@@ -3,7 +3,9 @@
 import re
 from typing import Any
 
+from django.db import connection
 from django.test import Client as HttpClient
+from django.test.utils import CaptureQueriesContext
 
 from clients.models import Membership
 from jobs.models import Job
@@ -32,3 +34,10 @@ def hidden(response: Any, name: str) -> str:
     """Return the value of a hidden field."""
     (value,) = re.findall(rf'type="hidden" name="{name}" value="([^"]*)"', response.content.decode())
     return str(value)
+
+
+def count_queries(http: HttpClient, path: str, **headers: str) -> int:
+    """Return how many database queries a page needs, without savepoints."""
+    with CaptureQueriesContext(connection) as queries:
+        assert http.get(path, headers=headers).status_code == 200
+    return len([query for query in queries if "SAVEPOINT" not in query["sql"]])

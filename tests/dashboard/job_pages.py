@@ -25,6 +25,14 @@ def read(path: str, http: HttpClient) -> str:
     return response.content.decode()
 
 
+def open_page(owner: Membership, job: Job, path: str) -> Any:
+    """Return a page about a job. `path` may contain `{account}`, `{job}` and `{token}`."""
+    path = path.format(account=owner.account, job=job.pk, token=job.share_token)
+    response = (HttpClient() if path.startswith("/share/") else browser_of(owner)).get(path)
+    assert response.status_code == 200
+    return response
+
+
 def open_list(owner: Membership, query: str = "") -> Any:
     """Return the list of the account's jobs."""
     response = browser_of(owner).get(f"/dashboard/{owner.account}/jobs?{query}")

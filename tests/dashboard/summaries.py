@@ -2,13 +2,15 @@
 
 from typing import Any
 
+from clients.accounts import default_client
+from clients.models import Membership
 from dashboard import results
 from dashboard.results import Ranking, Result
 from jobs import lifecycle
 from jobs.enums import Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
-from tests.factories import make_running_job
+from tests.factories import make_job, make_running_job
 
 EVIL = "<img src=x onerror=alert(1)>"
 NAMES = (EVIL, "\u202eright to left", "zero\u200bwidth", "W" * 300, '"><script>alert(1)</script>', "{{ 7|add:7 }}")
@@ -72,3 +74,9 @@ def ranking_of(job_summary: dict[str, Any], *, search: str = "") -> Ranking:
     ranking = result_of(job_summary, search=search).ranking
     assert ranking is not None
     return ranking
+
+
+def make_unfinished_job(owner: Membership, *, is_running: bool) -> Job:
+    """Return a running or a waiting job of the owner's account."""
+    make = make_running_job if is_running else make_job
+    return make(client=default_client(owner.account))

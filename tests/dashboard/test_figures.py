@@ -1,14 +1,11 @@
 """Figures on pages: full results, marked partial results, and none for failed jobs."""
 
-from typing import Any
-
 import pytest
-from django.test import Client as HttpClient
 
 from clients.models import ApiKey, Membership
-from jobs.models import Job
 from tests.conftest import Api
-from tests.dashboard.browsing import browser_of, text_of
+from tests.dashboard.browsing import text_of
+from tests.dashboard.job_pages import open_page
 from tests.dashboard.summaries import make_completed_job, make_stopped_job, summary
 from tests.factories import make_member
 
@@ -28,21 +25,13 @@ def owner(key: tuple[ApiKey, str]) -> Membership:
     return make_member(key[0].client.account)
 
 
-def page(owner: Membership, job: Job, path: str) -> Any:
-    """Return a page that shows a job."""
-    path = path.format(account=owner.account, job=job.pk, token=job.share_token)
-    response = (HttpClient() if path.startswith("/share/") else browser_of(owner)).get(path)
-    assert response.status_code == 200
-    return response
-
-
 @pytest.mark.parametrize("path", PAGES)
 @pytest.mark.parametrize(("status", "code"), FAILED)
 def test_a_failed_job_shows_no_figures(
     owner: Membership, key: tuple[ApiKey, str], status: str, code: str, path: str
 ) -> None:
     job = make_stopped_job(status, code, summary("Ring", mean=41734.0, talents="TALENTS"), client=key[0].client)
-    response = page(owner, job, path)
+    response = open_page(owner, job, path)
     content = response.content.decode().replace(str(job.pk), "").replace(job.share_token, "")
     for figure in ("41,734", "41734.0", "DPS", "iterations", "Ring", "TALENTS", "(partial)"):
         assert figure not in content, figure
@@ -55,7 +44,7 @@ def test_a_job_stopped_early_shows_partial_figures(
     owner: Membership, key: tuple[ApiKey, str], status: str, code: str, path: str
 ) -> None:
     job = make_stopped_job(status, code, client=key[0].client)
-    text = text_of(page(owner, job, path))
+    text = text_of(open_page(owner, job, path))
     assert "417" in text
     assert "(partial)" in text or "The run was stopped early" in text
 
@@ -63,7 +52,7 @@ def test_a_job_stopped_early_shows_partial_figures(
 @pytest.mark.parametrize("path", PAGES)
 def test_a_completed_jobs_figures_are_not_partial(owner: Membership, key: tuple[ApiKey, str], path: str) -> None:
     job = make_completed_job(summary(mean=417.0), client=key[0].client)
-    text = text_of(page(owner, job, path))
+    text = text_of(open_page(owner, job, path))
     assert "417" in text
     assert "partial" not in text
 

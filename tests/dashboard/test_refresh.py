@@ -1,33 +1,25 @@
 """The page of an unfinished job: it refreshes as a whole, and its parts are consistent."""
 
 import pytest
-from django.db import connection
 from django.test import Client as HttpClient
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from clients.accounts import default_client
-from clients.models import Membership
 from dashboard import job_page
 from jobs import queries
-from jobs.models import Job, JobEvent, Run
+from jobs.models import JobEvent, Run
 from jobs.progress import Progress, Publisher, StageProgress
-from tests.dashboard.browsing import browser_of, text_of
+from tests.dashboard.browsing import browser_of, count_queries, text_of
 from tests.dashboard.job_pages import complete_after, job_path, refresh_job
-from tests.dashboard.summaries import make_completed_job
+from tests.dashboard.summaries import make_completed_job, make_unfinished_job
 from tests.factories import make_job, make_member, make_running_job
-
-
-def make_job_of(owner: Membership, *, is_running: bool) -> Job:
-    make = make_running_job if is_running else make_job
-    return make(client=default_client(owner.account))
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("is_running", [True, False], ids=["running", "waiting"])
 def test_the_page_of_an_unfinished_job_refreshes(is_running: bool) -> None:  # noqa: FBT001
     owner = make_member()
-    job = make_job_of(owner, is_running=is_running)
+    job = make_unfinished_job(owner, is_running=is_running)
     content = browser_of(owner).get(job_path(job)).content.decode()
     assert f'hx-get="{job_path(job)}" hx-trigger="every 2s" hx-target="#live"' in content
     part = refresh_job(owner, job).content.decode()
@@ -75,13 +67,6 @@ def test_a_refresh_after_logout_reloads_the_page() -> None:
     assert (response.status_code, response.headers["HX-Refresh"], response.content) == (200, "true", b"")
 
 
-def queries_of(http: HttpClient, job: Job) -> int:
-    """Return how many queries a refresh takes."""
-    with CaptureQueriesContext(connection) as seen:
-        http.get(job_path(job), headers={"HX-Request": "true"})
-    return len([one for one in seen if "SAVEPOINT" not in one["sql"]])
-
-
 @pytest.mark.django_db
 def test_a_refresh_needs_a_constant_number_of_queries() -> None:
     owner = make_member()
@@ -89,13 +74,13 @@ def test_a_refresh_needs_a_constant_number_of_queries() -> None:
     assert job.build is not None
     http = browser_of(owner)
     # The first request of a session costs one more.
-    queries_of(http, job)
-    before = queries_of(http, job)
+    count_queries(http, job_path(job), HX_Request="true")
+    before = count_queries(http, job_path(job), HX_Request="true")
     for stage in range(2, 30):
         Run.objects.create(job=job, attempt=1, stage=stage, build=job.build, started_at=timezone.now())
         JobEvent.objects.create(job=job, at=timezone.now(), to_status="queued", attempt=1)
     # The login's three, and the job, its files, runs and events.
-    assert queries_of(http, job) == before == 7
+    assert count_queries(http, job_path(job), HX_Request="true") == before == 7
 
 
 @pytest.mark.django_db(transaction=True)

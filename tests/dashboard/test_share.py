@@ -1,4 +1,4 @@
-"""The share page of a job in each state (`docs/reference/contract.md#share-page`)."""
+"""The share page of a job in each state (docs/reference/contract.md#share-page)."""
 
 from datetime import timedelta
 from typing import Any

@@ -8,7 +8,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client as HttpClient
-from django.test.utils import CaptureQueriesContext
 
 from clients.accounts import default_client
 from clients.models import Membership
@@ -16,7 +15,7 @@ from jobs.models import Job
 from jobs.profiles.analysis import Bounds, analyse
 from jobs.profiles.policy import Rules
 from tests.conftest import Api
-from tests.dashboard.browsing import browser_of
+from tests.dashboard.browsing import browser_of, count_queries
 from tests.dashboard.job_pages import read
 from tests.dashboard.summaries import EVIL, make_completed_job, summary
 from tests.factories import make_client, make_event, make_job, make_member
@@ -139,24 +138,17 @@ def test_the_admin_shows_titles(page: str) -> None:
     assert "Raid &lt;img src=x" in read(f"/admin/jobs/job/{page.format(job=job.pk)}", http)
 
 
-def queries_of(http: HttpClient, path: str) -> int:
-    """Return how many queries a page takes."""
-    with CaptureQueriesContext(connection) as seen:
-        read(path, http)
-    return len(seen)
-
-
 @pytest.mark.django_db
 @pytest.mark.parametrize("page", ["", "jobs", "clients/{client}/webhook", "credits"])
 def test_titles_need_no_query_per_job(owner: Membership, page: str) -> None:
     bot, http = make_client(owner.account), browser_of(owner)
     path = f"/dashboard/{owner.account}/{page.format(client=bot.pk)}"
     make_event(bot, job_id=make_job(bot).pk)
-    queries_of(http, path)
-    before = queries_of(http, path)
+    count_queries(http, path)
+    before = count_queries(http, path)
     for _ in range(5):
         make_event(bot, job_id=make_job(bot).pk)
-    assert queries_of(http, path) == before
+    assert count_queries(http, path) == before
 
 
 @pytest.mark.django_db
