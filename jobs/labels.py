@@ -18,7 +18,7 @@ STATUSES = {
 # From this factor on, the simulator's margins of error are misleading.
 WIDE_SPREAD = 2.0
 SMALLER_JOBS = "Split the profile into several jobs. With fewer actors and profilesets, each job"
-OVER_THE_CAP = (
+RAISE_THE_LIMIT = (
     "Raise the limit if your plan allows it, or shorten the job with a larger target error, fewer iterations or "
     "fewer profilesets."
 )
@@ -26,8 +26,8 @@ OVER_THE_CAP = (
 ADVICE: dict[str, str] = {
     ErrorCode.QUEUE_TIMEOUT: "Submit the job again with a longer queue limit or when fewer jobs are waiting.",
     ErrorCode.USER_CANCELLED: "Submit the job again to run it.",
-    ErrorCode.EXECUTION_TIMEOUT: OVER_THE_CAP,
-    ErrorCode.MAX_CREDITS_REACHED: OVER_THE_CAP,
+    ErrorCode.EXECUTION_TIMEOUT: RAISE_THE_LIMIT,
+    ErrorCode.MAX_CREDITS_REACHED: RAISE_THE_LIMIT,
     ErrorCode.INSUFFICIENT_CREDITS: "Submit the job again when the account has more credits.",
     ErrorCode.SIMULATION_ERROR: "Correct the error shown above, then submit the job again.",
     ErrorCode.EXECUTION_FAILED: "Check the error log, then correct the profile or choose another build channel.",
@@ -47,7 +47,7 @@ STOPPED_ADVICE = {
     "disk_flood": f"{SMALLER_JOBS} writes less.",
     "memory_limit": f"{SMALLER_JOBS} needs less memory.",
 }
-MOVES = {
+EVENTS = {
     Status.PENDING: "Submitted",
     Status.QUEUED: "Queued",
     Status.STARTING: "Claimed by a worker",
@@ -61,21 +61,21 @@ SINGLE_PASS = {
     "unsupported_copy_set_only": "the profile compares copies of the actor, which stages cannot drop",
     "unsupported_mixed_profileset_copy_set": "the profile mixes profilesets with copies of the actor",
     "unsupported_multi_actor": "the profile has more than one actor",
-    "unsupported_stage_sensitive_directive": "an option in the profile makes the results of stages incomparable",
+    "unsupported_stage_sensitive_directive": "an option in the profile prevents comparing the results of stages",
 }
 STAGES = {"initial": "Initial", "intermediate": "Intermediate", "final": "Final"}
 # Why a simulator process was stopped.
 STOPS = {
     "ceiling": "stopped at the job's limit",
     "overtime": "stopped at the job's limit",
-    "credits": "stopped: out of credits",
+    "credits": "stopped when credits ran out",
     "cancelled": "cancelled",
-    "output_flood": "stopped: too much output",
-    "disk_flood": "stopped: too much disk space",
-    "memory_limit": "stopped: too much memory",
+    "output_flood": "stopped at the output limit",
+    "disk_flood": "stopped at the disk limit",
+    "memory_limit": "stopped at the memory limit",
     "lost": "lost with its worker",
 }
-LAYERS = {
+SANDBOX_LAYERS = {
     "bubblewrap": "private file system (bubblewrap)",
     "network_namespace": "no network",
     "landlock": "file access rules (Landlock)",
@@ -146,7 +146,7 @@ def event(job_event: JobEvent) -> str:
         return f"Attempt {job_event.attempt} was lost; the job returned to its position in the queue"
     if to == Status.STARTING and job_event.attempt > 1:
         return f"Claimed by a worker (attempt {job_event.attempt})"
-    return MOVES.get(to) or STATUSES[PublicStatus(to)]
+    return EVENTS.get(to) or STATUSES[PublicStatus(to)]
 
 
 def with_not_reached(reason: str | None, missed: NotReached | None) -> str | None:
@@ -190,4 +190,4 @@ def end_of(run: Run) -> str:
 
 def layers_of(run: Run) -> str:
     """Return the sandbox layers that isolated a process."""
-    return ", ".join(LAYERS.get(layer, str(layer).replace("_", " ")) for layer in run.sandbox_layers)
+    return ", ".join(SANDBOX_LAYERS.get(layer, str(layer).replace("_", " ")) for layer in run.sandbox_layers)

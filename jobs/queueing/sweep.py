@@ -102,6 +102,6 @@ def overdue_end(job: Job) -> Outcome:
     return Outcome(
         status=Status.FAILED,
         error_code=ErrorCode.QUEUE_TIMEOUT,
-        reason=f"The job did not start within its queue limit of {job.ceiling_queue_seconds} s. "
+        reason=f"The job did not start within its queue limit of {job.ceiling_queue_seconds:,} s. "
         "Nothing is billed; it is safe to submit it again.",
     )

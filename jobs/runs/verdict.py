@@ -66,9 +66,9 @@ def stopped(job: Job, why: str) -> Outcome:
     variant = variants.current()
     in_credits = variant.tells_credit_ceiling
     limit = (
-        f"credit limit of {job.ceiling_credits}"
+        f"credit limit of {job.ceiling_credits:,}"
         if in_credits
-        else f"runtime limit of {job.ceiling_runtime_seconds} s"
+        else f"runtime limit of {job.ceiling_runtime_seconds:,} s"
     )
     reason = f"The job reached its {limit} and was stopped."
     return Outcome(status=Status.TIMED_OUT, error_code=variant.cap_reached, reason=reason)
