@@ -3,10 +3,9 @@
 The API validates the request; its errors are shown next to the fields they concern.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.conf import settings
@@ -24,21 +23,24 @@ from dashboard.job_list import clients_of
 from jobs import queries, variants
 from jobs.api.requests import PRIORITIES, from_json
 from jobs.enums import Channel, Priority
+from jobs.errors import JobsError, NotFound, ProfileRejected
 from jobs.models import Build, Job
 from jobs.profiles.policy import Refusal
 from jobs.submission import accept, validation
+from jobs.submission.accept import Accepted
+from jobs.submission.validation import Sender
 from simservice.api.errors import (
     ApiError,
     BuildPinNotAllowed,
     BuildPinUnavailable,
     InsufficientCredits,
-    NotFound,
     ProfileRefused,
     ProfileTooLarge,
     TooManyVariants,
     ValidationFailed,
     WebhookNotConfigured,
 )
+from simservice.api.exception_handler import as_api_error
 
 PURPOSE = "job"
 OLD_FORM = "This form has expired, so nothing was submitted. Submit it again."
@@ -199,16 +201,16 @@ def _message_of(error: ApiError) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class OneForm:
-    """A form that creates at most one job (`submission.Once`)."""
+    """A form that creates at most one job (`accept.Deduplication`)."""
 
     form: str
     user_id: int
 
-    def answer(self) -> None:
+    def find_replay(self) -> None:
         """Raise once.SentBefore if the form has already created a job, or once.TooOld."""
         once.require_unused(self.form, self.user_id, PURPOSE)
 
-    def remember(self, job: Job, body: str) -> None:  # noqa: ARG002
+    def record(self, accepted: Accepted) -> None:  # noqa: ARG002
         """Mark the form as used."""
         once.use(self.form, self.user_id, PURPOSE)
 
@@ -226,9 +228,9 @@ def submit_job(request: HttpRequest, place: Place) -> HttpResponse:
             return redirect("jobs", place.account.name)
         except once.TooOld:
             form.add_error(NON_FIELD_ERRORS, OLD_FORM)
-        except ApiError as error:
-            rejected = _rejected_lines(form) if isinstance(error, ProfileRefused) else []
-            form.add_api_error(error)
+        except (ApiError, JobsError) as error:
+            rejected = _rejected_lines(form) if isinstance(error, ProfileRejected) else []
+            form.add_api_error(as_api_error(error))
     context = {
         "section": "jobs",
         "form": form,
@@ -239,21 +241,17 @@ def submit_job(request: HttpRequest, place: Place) -> HttpResponse:
 
 
 def _submit(request: HttpRequest, place: Place, form: JobForm) -> HttpResponse:
-    """Submit the form's job. Raises an ApiError, once.SentBefore or once.TooOld."""
+    """Submit the form's job. Raises an ApiError, a JobsError, once.SentBefore or once.TooOld."""
     rate_limits.spend(request, rate_limits.submission_limit(place.account))
     rate_limits.spend_bytes(place.account, rate_limits.length_of(request))
     asked = from_json(form.body())
-    answer = accept.submit_once(
-        asked,
-        sender=accept.Sender(_client_of(place, form)),
-        known=OneForm(form=form.cleaned_data["form"], user_id=place.user.pk),
-        render=lambda accepted: json.dumps([str(accepted.job.pk), accepted.warnings]),
-    )
-    job_id, warnings = json.loads(answer.body)
+    one_form = OneForm(form=form.cleaned_data["form"], user_id=place.user.pk)
+    # A repeated form raises an error instead of a replay.
+    accepted = cast(Accepted, accept.submit(asked, sender=Sender(_client_of(place, form)), deduplication=one_form))
     messages.success(request, "Job submitted.")
-    for warning in warnings[:MAX_WARNINGS]:
+    for warning in accepted.warnings[:MAX_WARNINGS]:
         messages.warning(request, f"Line {warning['line']}: {warning['message']}")
-    return redirect("job", place.account.name, int(job_id))
+    return redirect("job", place.account.name, accepted.job.pk)
 
 
 def _client_of(place: Place, form: JobForm) -> Client:

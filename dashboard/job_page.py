@@ -15,10 +15,10 @@ from dashboard.sharing import queue_position
 from jobs import cancellation, labels, retention
 from jobs.api.links import Links
 from jobs.enums import Status
+from jobs.errors import JobAlreadyEnded
 from jobs.models import Job, JobEvent, Run
 from jobs.progress import Progress, log_entries_of, progress_of
-from simservice.api.errors import JobNotCancellable
-from simservice.snapshots import snapshot
+from simservice.database import snapshot
 
 MAX_EVENTS = 100
 MAX_LOG_LINES = 12
@@ -54,7 +54,7 @@ def cancel(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
     job = _find_job(place, job_id)
     try:
         done = cancellation.cancel(job, by=place.actor)
-    except JobNotCancellable:
+    except JobAlreadyEnded:
         messages.error(request, "The job has already ended.")
     else:
         # The message stays while the page refreshes, so it must still be true when the job has ended.

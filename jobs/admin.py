@@ -13,10 +13,10 @@ from clients import audit
 from clients.audit import Actor
 from jobs import cancellation, operator_actions
 from jobs.builds import registration, registry
-from jobs.enums import ErrorCode
+from jobs.enums import ErrorCode, MoveResult
+from jobs.errors import JobAlreadyEnded
 from jobs.models import Artifact, Build, Job, JobEvent, Run
 from simservice.admin import ManyRows, ReadOnly
-from simservice.api.errors import JobNotCancellable
 from simservice.ids import first_id_of
 
 MAX_SELECTED = 200
@@ -121,12 +121,12 @@ class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
 
     @admin.action(description="Cancel selected jobs", permissions=["operate"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        def cancel(job: Job, *, by: Actor) -> bool:
+        def cancel(job: Job, *, by: Actor) -> MoveResult:
             try:
                 cancellation.cancel(job, by=by)
-            except JobNotCancellable:
-                return False
-            return True
+            except JobAlreadyEnded:
+                return MoveResult.TAKEN
+            return MoveResult.DONE
 
         self.each(request, queryset, cancel, done="cancelled", skipped="they had already ended")
 
@@ -148,7 +148,7 @@ class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
         self,
         request: HttpRequest,
         queryset: QuerySet[Job],
-        action: Callable[..., bool],
+        action: Callable[..., MoveResult],
         *,
         done: str,
         skipped: str,
