@@ -1,0 +1,1 @@
+"""The web server, the WSGI handler, the content security policy and mail."""
