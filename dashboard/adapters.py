@@ -31,11 +31,21 @@ from simservice.web import mail
 logger = logging.getLogger(__name__)
 
 UNKNOWN_ADDRESS = "::"
+INCORRECT_LOGIN = "The email address, username or password is incorrect."
 UNREADABLE_FACTOR = "Your code cannot be checked at the moment. Try again later or contact the operator."
 
 
 class UserAdapter(DefaultAccountAdapter):
     """Sign-up of users, and the mail that django-allauth sends them."""
+
+    error_messages = {
+        **DefaultAccountAdapter.error_messages,
+        "email_password_mismatch": INCORRECT_LOGIN,
+        "username_password_mismatch": INCORRECT_LOGIN,
+        "email_taken": "A user with this email address already exists.",
+        "enter_current_password": "Incorrect password.",
+        "rate_limited": "Too many attempts. Try again in a few minutes.",
+    }
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         """Return whether this visitor can sign up: if the deployment allows it, or with an invitation."""

@@ -1,4 +1,4 @@
-"""The login, sign-up and password reset forms, and a helper for all forms."""
+"""Forms for login, sign-up, passwords and email addresses, and a helper for all forms."""
 
 from typing import Any
 
@@ -54,6 +54,29 @@ class SignUpForm(allauth_forms.SignupForm):
             get_adapter(request).stash_verified_email(request, self.verified_email)
         saved: tuple[User | None, HttpResponse | None] = super().try_save(request)
         return saved
+
+
+class ChangePasswordForm(allauth_forms.ChangePasswordForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["oldpassword"].label = "Current password"
+        self.fields["password1"].label = "New password"
+        self.fields["password2"].label = "Repeat new password"
+
+
+class NewPasswordForm(allauth_forms.ResetPasswordKeyForm):
+    """Choose a new password on the page of a mailed link."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["password1"].label = "New password"
+        self.fields["password2"].label = "Repeat new password"
+
+
+class ChangeEmailForm(allauth_forms.AddEmailForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["email"].label = "Email address"
 
 
 class PasswordResetForm(allauth_forms.ResetPasswordForm):

@@ -296,6 +296,9 @@ ACCOUNT_FORMS = {
     "login": "dashboard.forms.LoginForm",
     "signup": "dashboard.forms.SignUpForm",
     "reset_password": "dashboard.forms.PasswordResetForm",
+    "reset_password_from_key": "dashboard.forms.NewPasswordForm",
+    "change_password": "dashboard.forms.ChangePasswordForm",
+    "add_email": "dashboard.forms.ChangeEmailForm",
 }
 # Failed logins are counted by login and address together (`UserAdapter`). Nothing is limited by an email address
 # alone, because a stranger could use such a limit up and lock the owner out.

@@ -98,7 +98,7 @@ def test_every_login_attempt_hashes_one_password(change: dict[str, Any], jane: U
 def test_a_password_sent_with_a_sign_up_is_ignored(jane: User) -> None:
     for email in (KNOWN, UNKNOWN):
         request_sign_up(HttpClient(), email, password1="a guess of a stranger")
-        assert "not correct" in text_of(log_in(HttpClient(), email, "a guess of a stranger"))
+        assert "is incorrect" in text_of(log_in(HttpClient(), email, "a guess of a stranger"))
 
 
 def test_unknown_logins_are_limited_like_known_ones(jane: User) -> None:
