@@ -15,8 +15,8 @@ from rest_framework.request import Request
 
 from jobs import variants
 from jobs.credentials import GameCredentials
-from jobs.models import Channel, Priority
-from jobs.request import Submission
+from jobs.enums import Channel, Priority
+from jobs.submission.request import Submission
 from simservice.api.errors import ProfileTooLarge, ValidationFailed
 from simservice.api.fields import (
     StrictBooleanField,

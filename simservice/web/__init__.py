@@ -1,1 +1,1 @@
-"""The web server, the WSGI handler, the content security policy and mail."""
+"""The web server, the WSGI handler, response headers, pages outside the apps, and mail."""

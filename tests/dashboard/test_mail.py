@@ -11,7 +11,7 @@ from django.test import Client as HttpClient
 from pytest_django import Settings
 
 from dashboard import tasks
-from simservice.hints import redis
+from simservice.redis.client import redis
 from simservice.web import mail
 from tests.dashboard.browsing import text_of
 from tests.dashboard.mailing import take_tasks, write_mails

@@ -7,7 +7,7 @@ from django.core import mail
 from django.test import Client as HttpClient
 from pytest_django import Settings
 
-from simservice.hints import redis
+from simservice.redis.client import redis
 from tests.dashboard.mailing import link_in, write_mails
 from tests.dashboard.signing_in import (
     NEW_PASSWORD,

@@ -27,10 +27,10 @@ from dashboard import adapters
 from dashboard.management.commands import reencrypt
 from jobs import credentials
 from jobs.credentials import GameCredentials
-from simservice import sealing
+from simservice import encryption
 from simservice.api.pagination import make_cursor, read_cursor
-from simservice.hints import redis
-from simservice.sealing import Purpose, Sealed
+from simservice.encryption import Purpose, Sealed
+from simservice.redis.client import redis
 from tests.concurrency import at_once
 from tests.dashboard.signing_in import code_of, is_logged_in, log_in, make_user
 from tests.factories import make_account, make_client
@@ -221,7 +221,7 @@ def test_separate_keys_can_be_replaced_by_the_secret_key(secrets: Secrets, setti
 
 
 def test_all_batches_are_reencrypted(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealing, "BATCH", 2)
+    monkeypatch.setattr(encryption, "BATCH", 2)
     for number in range(5):
         totp.TOTP.activate(User.objects.create(username=f"user-{number}"), "secret")
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", ["the old key"]
@@ -232,7 +232,7 @@ def test_all_batches_are_reencrypted(settings: Settings, monkeypatch: pytest.Mon
 def concurrently(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run `act` on its own connection after the first value was read and before it is replaced."""
     waiting = [act]
-    renewed = sealing.renewed
+    renewed = encryption.renewed
 
     def interrupted(sealed: str, *, purpose: Purpose) -> str:
         if waiting:
@@ -240,7 +240,7 @@ def concurrently(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> 
         return renewed(sealed, purpose=purpose)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sealing, "renewed", interrupted)
+        patch.setattr(encryption, "renewed", interrupted)
         yield
     assert not waiting
 
@@ -274,7 +274,7 @@ def test_a_second_factor_replaced_during_the_run_is_kept(
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", ["the old key"]
     only(monkeypatch, Purpose.SECOND_FACTORS, adapters.sealed_factors)
     factor = Authenticator.objects.get(type=Authenticator.Type.TOTP)
-    fresh = {"secret": sealing.seal("another", purpose=Purpose.SECOND_FACTORS)}
+    fresh = {"secret": encryption.seal("another", purpose=Purpose.SECOND_FACTORS)}
     with concurrently(lambda: Authenticator.objects.filter(pk=factor.pk).update(data=fresh), monkeypatch):
         run()
     factor.refresh_from_db()

@@ -12,8 +12,10 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from jobs import lifecycle, queue, sweep
-from jobs.models import HELD, WAITING, Job, JobEvent, Status
+from jobs import lifecycle
+from jobs.enums import HELD, WAITING, Status
+from jobs.models import Job, JobEvent
+from jobs.queueing import claims, sweep
 
 
 def without_fencing() -> None:
@@ -67,7 +69,7 @@ def announced_instead_of_claimed() -> None:
             )
         return Job.objects.get(pk=job.pk)
 
-    queue.claim = take
+    claims.claim = take
 
 
 VARIANTS: dict[str, Callable[[], None]] = {

@@ -1,0 +1,183 @@
+"""Which simulator builds there are, which one a job runs on, and when old ones are forgotten."""
+
+import logging
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Value, When
+from django.utils import timezone
+
+from jobs.enums import ACTIVE, Channel
+from jobs.models import Build, Job, Run
+from jobs.profiles import bundle
+
+logger = logging.getLogger(__name__)
+
+FORGOTTEN_AT_ONCE = 100
+BROKEN = ~Q(broken_reason="")
+
+
+def available(git_branch: str) -> QuerySet[Build]:
+    """Return the builds of a branch that have not been withdrawn."""
+    return Build.objects.filter(git_branch=git_branch, withdrawn_at=None)
+
+
+def resolve(job: Job) -> Build | None:
+    """Return the build that a job runs on now: its pin if available, else its channel's, else None.
+
+    At most two queries. Do not keep the result: the build can be withdrawn at any time.
+    """
+    pin = available(job.git_branch).filter(pk=job.pinned_build_id).first() if job.pinned_build_id else None
+    return pin or for_channel(Channel(job.channel), job.git_branch, now=timezone.now())
+
+
+def for_channel(channel: Channel, git_branch: str, *, now: datetime) -> Build | None:
+    """Return the build that a channel means at `now` (UTC), or None. One query."""
+    return candidates(channel, git_branch, now=now).first()
+
+
+def candidates(channel: Channel, git_branch: str, *, now: datetime) -> QuerySet[Build]:
+    """Return the builds of a branch, in the order of a channel's preference at `now` (UTC).
+
+    `latest` prefers the newest; `nightly` the newest from before today; `weekly` the first since Monday, else the
+    newest from before. Without such a build, a channel points to the oldest newer one, so it is never empty while
+    its branch has a build.
+    """
+    builds = available(git_branch)
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if channel == Channel.LATEST:
+        return builds.order_by("-created_at", "pk")
+    if channel == Channel.NIGHTLY:
+        return builds.order_by(newest(Q(created_at__lt=today)), "created_at", "pk")
+    monday = today - timedelta(days=today.weekday())
+    this_week = oldest(Q(created_at__gte=monday, created_at__lte=now))
+    return builds.order_by(this_week, newest(Q(created_at__lt=monday)), "created_at", "pk")
+
+
+def newest(condition: Q) -> Any:
+    """Order builds that meet a condition first, newest first."""
+    return Case(When(condition, then="created_at")).desc(nulls_last=True)
+
+
+def oldest(condition: Q) -> Any:
+    """Order builds that meet a condition first, oldest first."""
+    return Case(When(condition, then="created_at")).asc(nulls_last=True)
+
+
+def current() -> list[tuple[Channel, Build]]:
+    """Return what each channel means now on each branch, channels without a build left out. Two queries."""
+    found = meant(settings.GIT_BRANCHES)
+    builds = Build.objects.in_bulk(found.values())
+    return [(channel, builds[pk]) for (_, channel), pk in found.items() if pk in builds]
+
+
+def meant(branches: Iterable[str]) -> dict[tuple[str, Channel], UUID]:
+    """Return the ids of the builds that the channels of some branches point to now. One query."""
+    now = timezone.now()
+    places = [(branch, channel) for branch in branches for channel in Channel]
+    asked = [
+        candidates(channel, branch, now=now).annotate(place=Value(place)).values_list("place", "pk")[:1]
+        for place, (branch, channel) in enumerate(places)
+    ]
+    found = dict(asked[0].union(*asked[1:], all=True)) if asked else {}
+    return {places[place]: found[place] for place in sorted(found)}
+
+
+class BundledNames(Container[str]):
+    """The names of bundled files that a job on a branch, or on its pinned build, can include.
+
+    Few profiles include any, and there are many names, so they are read when the first one is looked up. `profiles`
+    contains the names of files that simulate alone.
+    """
+
+    def __init__(self, git_branch: str, *, build_id: UUID | None) -> None:
+        self.git_branch = git_branch
+        self.build_id = build_id
+        self.profiles = Profiles(self)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in names for names in self.names)
+
+    @cached_property
+    def names(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names of files that simulate alone, and of the others. One query."""
+        builds = available(self.git_branch)
+        if self.build_id is not None:
+            builds = builds.filter(pk=self.build_id)
+        alone, others = set[str](), set[str]()
+        for profiles, includable in builds.values_list("profiles", "includable"):
+            # A file name shared by several files is ambiguous, even if only one of them simulates alone.
+            known = {*bundle.names(includable)} | {*profiles}
+            alone |= known & {*bundle.names(profiles)}
+            others |= known
+        return frozenset(alone), frozenset(others - alone)
+
+
+@dataclass(frozen=True)
+class Profiles(Container[str]):
+    """The bundled names of a branch whose files simulate alone."""
+
+    bundled: BundledNames
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.bundled.names[0]
+
+
+def forget_old() -> int:
+    """Forget builds past their retention; return how many.
+
+    Builds that a channel points to, or that an unfinished job runs on or is pinned to, stay. A build that ended
+    jobs refer to is only withdrawn; any other is removed.
+    """
+    old = unwanted(before=timezone.now() - timedelta(days=settings.BUILD_RETENTION_DAYS))
+    return sum(forget(build) for build in old[:FORGOTTEN_AT_ONCE])
+
+
+def unwanted(*, before: datetime) -> QuerySet[Build]:
+    """Return the available builds older than `before` that no channel or unfinished job needs. One query."""
+    branches = Build.objects.filter(withdrawn_at=None).order_by().values_list("git_branch", flat=True).distinct()
+    wanting = Job.objects.filter(Q(build=OuterRef("pk")) | Q(pinned_build=OuterRef("pk")), status__in=ACTIVE)
+    old = Build.objects.filter(~Exists(wanting), withdrawn_at=None, created_at__lt=before)
+    return old.exclude(pk__in=meant(branches).values())
+
+
+def forget(build: Build) -> bool:
+    """Remove one build, or only withdraw it when jobs name it; False when somebody else was first."""
+    with transaction.atomic():
+        locked = Build.objects.select_for_update().filter(pk=build.pk, withdrawn_at=None).first()
+        if locked is None:
+            return False
+        if Job.objects.filter(build=locked).exists() or Run.objects.filter(build=locked).exists():
+            return bool(Build.objects.filter(pk=locked.pk).update(withdrawn_at=timezone.now()))
+        locked.delete()
+    return True
+
+
+def withdraw(builds: QuerySet[Build]) -> int:
+    """Let no further job run on these builds; jobs that run go on. Return how many were available."""
+    return builds.filter(withdrawn_at=None).update(withdrawn_at=timezone.now())
+
+
+def restore(builds: QuerySet[Build]) -> int:
+    """Make withdrawn builds available again; return how many. Probe a broken one first (`registration.probe`)."""
+    return builds.exclude(withdrawn_at=None).update(withdrawn_at=None, broken_reason="")
+
+
+def mark_broken(build: Build, reason: str) -> bool:
+    """Withdraw a build that a worker could not run; return False if it was withdrawn or moved in the meantime.
+
+    One worker decides for all of them, because they should have the same builds (docs/running.md).
+    """
+    same = Build.objects.filter(
+        pk=build.pk, withdrawn_at=None, executable=build.executable, readable_paths=build.readable_paths
+    )
+    marked = bool(same.update(withdrawn_at=timezone.now(), broken_reason=reason[:500]))
+    if marked:
+        logger.error("build %s (%s) is broken and no longer available: %s", build.pk, build, reason)
+    return marked

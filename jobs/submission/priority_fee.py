@@ -1,0 +1,22 @@
+"""Whether the fee for `high` is due: only if the job starts earlier than at `standard` (contract, section 7)."""
+
+from jobs.enums import HELD, WAITING, Priority
+from jobs.lifecycle import LEASE_EXPIRED
+from jobs.models import Job
+
+
+def buys_earlier_start(*, live_slots: int) -> bool:
+    """Return whether a `high` job submitted now starts earlier than a `standard` job would.
+
+    With F free slots, A waiting `high` jobs and O waiting `standard` jobs, it does if O >= 1 and F <= A + O. Any
+    worker can run any job, whatever its width. Two queries, which read no more rows than there are slots.
+
+    Uncommitted submissions are not counted. Counting them could only make the fee due, so simultaneous submissions
+    never pay more than consecutive ones.
+    """
+    # Counted first: a job that is claimed between the two queries is in neither, so it cannot make the fee due.
+    free = live_slots - Job.objects.filter(~LEASE_EXPIRED, status__in=HELD).count()
+    ahead = Job.objects.filter(status__in=WAITING, priority__lte=Priority.STANDARD)
+    # The `standard` jobs come first; reading F rows is enough to compare.
+    lanes = list(ahead.order_by("-priority", "-id").values_list("priority", flat=True)[: max(free, 1)])
+    return Priority.STANDARD in lanes and len(lanes) >= free

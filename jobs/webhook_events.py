@@ -1,0 +1,40 @@
+"""What a client's webhook is told of its jobs (specification, Events)."""
+
+from typing import Any
+
+from django.db import transaction
+
+from clients.models import Client
+from jobs import variants
+from jobs.enums import Status
+from jobs.models import Job
+from webhooks import endpoints, events
+from webhooks.models import Event
+
+# No job has this id: the first ones were made in this century.
+TEST_JOB_ID = "0" * 18
+TEST_REASON = "This is a test event: there is no such job."
+
+
+def record_end(job: Job, *, status: Status, reason: str | None, error_code: str | None) -> None:
+    """Write the event of a job's end, if the job asked for it. Call in the transaction that ends the job."""
+    if job.wants_webhook:
+        payload = terminal(str(job.pk), status=status, reason=reason, error_code=error_code)
+        events.record(job.client_id, job_id=job.pk, payload=payload)
+
+
+def send_test_event(client: Client) -> Event:
+    """Send a client's endpoint an event that looks like that of a completed job.
+
+    Raises endpoints.NotPossible unless the endpoint is enabled.
+    """
+    endpoints.require_enabled(client)
+    payload = terminal(TEST_JOB_ID, status=Status.COMPLETED, reason=TEST_REASON, error_code=None)
+    with transaction.atomic():
+        return events.record(client.pk, job_id=None, payload=payload)
+
+
+def terminal(job_id: str, *, status: Status, reason: str | None, error_code: str | None) -> dict[str, Any]:
+    """Return the payload of `job.terminal`, as the deployment's variant has it."""
+    payload = {"id": job_id, "status": str(status), "statusReason": reason}
+    return payload | ({"errorCode": error_code} if variants.current().webhook_has_error_code else {})
