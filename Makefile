@@ -48,7 +48,7 @@ faults: .venv/.development
 bench: .venv/.runtime
 	$(BIN)/python -m bench
 
-# Pictures of every page into docs/screenshots; needs Chromium. ARGS names single pages.
+# Screenshots of every page, in screenshots/. Needs Chromium. ARGS selects pages by name.
 screenshots: .venv/.development
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 

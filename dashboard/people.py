@@ -12,10 +12,11 @@ from django.views.decorators.http import require_http_methods
 from clients import audit, invitations, keys, members
 from clients.members import LastOwner, Role
 from clients.models import Invitation, Membership
-from dashboard import invited, mails
+from dashboard import pending_invitation
 from dashboard.access import Place, account_page
 from dashboard.forms import sent
 from simservice.api.addresses import base_url
+from simservice.web import mail
 
 LAST_OWNER = "An account needs at least one owner. Make someone else an owner first."
 SHOWN_KEYS = 50
@@ -60,7 +61,7 @@ def show_invitation(request: HttpRequest, place: Place, made: Invitation, token:
     context = {"section": "people", "place": place, "invitation": made, "link": link}
     context["owner"] = invitations.owner_address(made)
     subject = f"Invitation to {place.account} at {settings.SERVICE_BRAND}"
-    was_sent = mails.send("mail/invitation.txt", to=made.email, subject=subject, context=context)
+    was_sent = mail.send("mail/invitation.txt", to=made.email, subject=subject, context=context)
     return render(request, "dashboard/invited.html", {**context, "was_sent": was_sent})
 
 
@@ -139,7 +140,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
     if found is None:
         return render(request, "account/invitation_closed.html", status=404)
     if request.method != "POST":
-        invited.remember(request, found)
+        pending_invitation.remember(request, found)
         context = {"owner": invitations.owner_address(found), "membership": own(request, found)}
         return render(request, "account/invitation.html", {"invitation": found, **context})
     if not request.user.is_authenticated:
@@ -148,7 +149,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
         membership = invitations.accept(found, request.user, by=audit.member(request.user, request))
     except invitations.NotOpen:
         return render(request, "account/invitation_closed.html", status=404)
-    invited.forget(request)
+    pending_invitation.forget(request)
     messages.success(request, f"You are now {membership.get_role_display().lower()} of {found.account}.")
     return redirect("overview", found.account.name)
 

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.core.mail import send_mail
 from django.db import transaction
 from django.db.models.functions import Now
 
 from clients.models import Membership
+from simservice.web import mail
 from webhooks.delivery import DISABLED_AFTER
 from webhooks.models import Endpoint, Event
 
@@ -70,6 +70,6 @@ def tell_owners_of(endpoint: Endpoint) -> bool:
     )
     text = TEXT.format(client=endpoint.client.name, account=account, days=DISABLED_AFTER.days, url=endpoint.url)
     recipients = [user.email for user in owners if user.email]
-    send_mail(SUBJECT.format(account=account), text, None, recipients)
+    mail.send_text(SUBJECT.format(account=account), text, to=recipients)
     Endpoint.objects.filter(pk=endpoint.pk, disabled_at=endpoint.disabled_at).update(tell_owners_at=None)
     return True

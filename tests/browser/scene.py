@@ -150,7 +150,7 @@ OWN = {
     "password": "/accounts/password/change/",
     "email": "/accounts/email/",
     "second-factor": "/accounts/2fa/",
-    "is-it-you": "/accounts/reauthenticate/",
+    "confirm-identity": "/accounts/reauthenticate/",
     "logout": "/accounts/logout/",
 }
 PAGES = {

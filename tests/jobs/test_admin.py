@@ -271,9 +271,9 @@ def test_the_index_shows_the_workers_weakest_first(operator: HttpClient) -> None
     worker_heartbeats.report("sim@weak", slots=2, layers=["own_uid", "seccomp", "rlimits"])
     page = operator.get("/admin/").content.decode()
     assert page.index("sim@weak") < page.index("sim@strong")
-    assert "Sandbox lacks: file system view, network namespace" in page
-    assert "Sandbox complete" in page
+    assert "Missing sandbox layers: file system view, network namespace" in page
+    assert "All sandbox layers active" in page
 
 
 def test_the_index_says_that_no_worker_lives(operator: HttpClient) -> None:
-    assert "No live workers." in operator.get("/admin/").content.decode()
+    assert "No active workers." in operator.get("/admin/").content.decode()
