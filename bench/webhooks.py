@@ -55,14 +55,14 @@ def rate() -> tuple[float, float]:
 
     They are those of the worker, the database and the receiver together.
     """
+    from webhooks.dispatcher import Dispatcher
     from webhooks.models import Event
-    from webhooks.pump import Pump
 
     def delivered() -> int:
         return Event.objects.filter(state=Event.State.DELIVERED).count()
 
     stop = threading.Event()
-    pump = threading.Thread(target=Pump(stop).run)
+    pump = threading.Thread(target=Dispatcher(stop).run)
     pump.start()
     time.sleep(WARM_UP_SECONDS)
     before, worked, started = delivered(), worked_seconds(), time.perf_counter()

@@ -21,7 +21,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from webhooks import addresses
 from webhooks.addresses import HTTPS_PORT
-from webhooks.sending import MOST_ADDRESSES, ask_resolver
+from webhooks.http_client import MOST_ADDRESSES, ask_resolver
 
 logger = logging.getLogger(__name__)
 

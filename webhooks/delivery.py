@@ -22,9 +22,9 @@ from django.utils import timezone
 
 from clients.audit import SYSTEM
 from webhooks import endpoints
+from webhooks.http_client import Answer
 from webhooks.models import Delivery, Endpoint, Event
-from webhooks.schedule import Outcome, Verdict, judge
-from webhooks.sending import Answer
+from webhooks.retries import Outcome, Verdict, judge
 
 logger = logging.getLogger(__name__)
 

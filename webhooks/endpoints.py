@@ -19,7 +19,7 @@ from clients.audit import Action, Actor
 from clients.models import Client
 from simservice import sealing
 from simservice.sealing import Purpose, Sealed
-from webhooks import addresses, sending
+from webhooks import addresses, http_client
 from webhooks.models import Endpoint
 
 PREFIX = "whsec_"
@@ -41,8 +41,8 @@ def check_url(url: str) -> None:
     """
     target = addresses.parse(url)
     try:
-        sending.resolve(target, deadline=sending.Deadline(LOOKUP_SECONDS))
-    except sending.Failed as failed:
+        http_client.resolve(target, deadline=http_client.Deadline(LOOKUP_SECONDS))
+    except http_client.Failed as failed:
         raise addresses.Refused(str(failed)) from None
 
 

@@ -10,8 +10,8 @@ from celery.signals import worker_shutting_down
 from django.db import Error as DatabaseError
 
 from simservice.celery import app
-from webhooks import delivery, events, keeping
-from webhooks.pump import Pump
+from webhooks import delivery, events, maintenance
+from webhooks.dispatcher import Dispatcher
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ def stop_delivering(**_: Any) -> None:
 def deliver() -> None:
     """Deliver what is due, until nothing is."""
     try:
-        Pump(stop).run()
+        Dispatcher(stop).run()
     except DatabaseError:
         logger.exception("deliveries stop until the database answers")
 
@@ -59,10 +59,10 @@ def keep() -> None:
     try:
         done = {
             "given up": in_batches(delivery.give_up_disabled),
-            "forgotten": in_batches(keeping.forget_events),
-            "old secrets": in_batches(keeping.forget_secrets),
+            "forgotten": in_batches(maintenance.forget_events),
+            "old secrets": in_batches(maintenance.forget_secrets),
         }
-        done["owners told"] = keeping.tell_owners()
+        done["owners told"] = maintenance.tell_owners()
     except DatabaseError:
         logger.exception("webhooks are kept later: the database does not answer")
         return

@@ -9,7 +9,7 @@ from clients.audit import SYSTEM
 from clients.models import Client
 from tests.factories import make_account, make_client
 from tests.webhooks.receivers import Authority, Receiver, make_authority, receiving
-from webhooks import endpoints, pump, sending
+from webhooks import dispatcher, endpoints, http_client
 
 
 @pytest.fixture(scope="session")
@@ -36,10 +36,10 @@ def hooked(receiver: Receiver, db: None) -> tuple[Client, str]:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A deadline that tests need not wait long for."""
-    monkeypatch.setattr(sending, "TIMEOUT_SECONDS", 0.4)
+    monkeypatch.setattr(http_client, "TIMEOUT_SECONDS", 0.4)
 
 
 @pytest.fixture(autouse=True)
 def _leave_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a pump end as soon as nothing is due."""
-    monkeypatch.setattr(pump, "LINGER_SECONDS", 0)
+    monkeypatch.setattr(dispatcher, "LINGER_SECONDS", 0)

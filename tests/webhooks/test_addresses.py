@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
+from tests.webhooks.connections import connections
 from tests.webhooks.corpus import ACCEPTED, ADDRESSES, PUBLIC, REFUSED
-from tests.webhooks.observed import connections
 from tests.webhooks.receivers import Receiver
-from webhooks import addresses, endpoints, sending
+from webhooks import addresses, endpoints, http_client
 from webhooks.addresses import Refused
 from webhooks.apps import warn_of_allowed
 from webhooks.special_ranges import IPV4, IPV6
@@ -45,8 +45,8 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Callable[[Zone], list[str]]:
     return install
 
 
-def send(url: str) -> sending.Answer:
-    return sending.send(url, {}, b"{}")
+def send(url: str) -> http_client.Answer:
+    return http_client.send(url, {}, b"{}")
 
 
 def test_the_corpus_is_large() -> None:

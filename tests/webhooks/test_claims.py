@@ -19,9 +19,9 @@ from tests.concurrency import at_once
 from tests.factories import make_account, make_client
 from webhooks import delivery, endpoints, events, tasks
 from webhooks.delivery import Attempt, Lane, claim, record, share_out
+from webhooks.dispatcher import lanes
+from webhooks.http_client import Answer
 from webhooks.models import Delivery, Endpoint, Event
-from webhooks.pump import lanes
-from webhooks.sending import Answer
 
 pytestmark = pytest.mark.django_db
 

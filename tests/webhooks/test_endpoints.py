@@ -15,7 +15,7 @@ from clients.models import DEFAULT_CLIENT, Client
 from tests.concurrency import at_once
 from tests.factories import make_account, make_client
 from tests.webhooks.receivers import Receiver
-from webhooks import endpoints, keeping
+from webhooks import endpoints, maintenance
 from webhooks.addresses import Refused
 from webhooks.endpoints import NotPossible
 from webhooks.models import Endpoint
@@ -101,7 +101,7 @@ def test_a_rotation_keeps_the_old_secret_beside_the_new_one(hooked: tuple[Client
     assert signing(client) == [secret, fresh]
     Endpoint.objects.update(old_secret_until=Now() - timedelta(seconds=1))
     assert signing(client) == [fresh]
-    assert (keeping.forget_secrets(), keeping.forget_secrets()) == (1, 0)
+    assert (maintenance.forget_secrets(), maintenance.forget_secrets()) == (1, 0)
     assert Endpoint.objects.get().old_secret == ""
     assert signing(client) == [fresh]
 

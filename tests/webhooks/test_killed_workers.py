@@ -17,7 +17,7 @@ from clients.models import Client
 from tests.billing.books import LONG
 from tests.factories import make_account, make_client
 from tests.jobs.simulators import wait_until
-from tests.webhooks.points import POINTS
+from tests.webhooks.fault_points import POINTS
 from tests.webhooks.receivers import Receiver
 from tests.webhooks.test_claims import write
 from webhooks import delivery, endpoints, tasks

@@ -13,9 +13,9 @@ from tests.webhooks.receivers import Receiver
 from tests.webhooks.test_claims import write
 from webhooks import endpoints, redelivery, tasks
 from webhooks.delivery import claim
+from webhooks.dispatcher import lanes
 from webhooks.endpoints import NotPossible
 from webhooks.models import Event
-from webhooks.pump import lanes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -14,7 +14,7 @@ LEASE_SECONDS = 1
 def main(point: str = "") -> None:
     django.setup()
     from tests.faults.points import die
-    from tests.webhooks.points import POINTS
+    from tests.webhooks.fault_points import POINTS
     from webhooks import delivery, tasks
     from webhooks.models import Event
 

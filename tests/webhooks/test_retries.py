@@ -12,9 +12,9 @@ from clients.models import Client
 from tests.webhooks.receivers import Receiver
 from tests.webhooks.test_delivery import end_job
 from webhooks import endpoints, tasks
+from webhooks.http_client import Answer, Problem
 from webhooks.models import Delivery, Event
-from webhooks.schedule import WAITS, judge
-from webhooks.sending import Answer, Problem
+from webhooks.retries import WAITS, judge
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DELIVERED = [200, 201, 202, 204, 226, 299]

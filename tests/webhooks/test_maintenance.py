@@ -18,11 +18,11 @@ from tests.factories import make_account
 from tests.webhooks.receivers import Receiver
 from tests.webhooks.test_claims import STEADY, write
 from tests.webhooks.test_claims import make_hooked as make_client_with_events
-from webhooks import keeping, tasks
+from webhooks import maintenance, tasks
 from webhooks.delivery import claim, record
+from webhooks.http_client import Answer
 from webhooks.metrics import DeliveryCollector
 from webhooks.models import Delivery, Endpoint, Event
-from webhooks.sending import Answer
 
 pytestmark = pytest.mark.django_db
 
@@ -41,14 +41,14 @@ def test_ended_events_are_forgotten_after_their_time(monkeypatch: pytest.MonkeyP
     for state in ("delivered", "failed", "delivered"):
         end(state, days_ago=30.1)
     kept = [end("waiting", days_ago=31), end("sending", days_ago=31), end("failed", days_ago=29.9)]
-    monkeypatch.setattr(keeping, "BATCH", 2)
-    assert [keeping.forget_events() for _ in range(3)] == [2, 1, 0]
+    monkeypatch.setattr(maintenance, "BATCH", 2)
+    assert [maintenance.forget_events() for _ in range(3)] == [2, 1, 0]
     assert list(Event.objects.order_by("id")) == kept
     assert set(Delivery.objects.values_list("event", flat=True)) == {event.pk for event in kept}
 
 
 def test_what_is_old_is_forgotten_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "BATCH", 2)
+    monkeypatch.setattr(maintenance, "BATCH", 2)
     for _ in range(5):
         end("delivered", days_ago=31)
     tasks.keep()

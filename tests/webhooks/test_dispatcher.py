@@ -18,7 +18,7 @@ from tests.factories import make_account, make_client
 from tests.jobs.simulators import wait_until
 from tests.webhooks.receivers import Receiver, answer
 from tests.webhooks.test_claims import write
-from webhooks import delivery, endpoints, keeping, pump, sending, tasks
+from webhooks import delivery, dispatcher, endpoints, http_client, maintenance, tasks
 from webhooks.models import Delivery, Endpoint, Event
 from webhooks.signing import signature
 
@@ -37,7 +37,7 @@ def test_receivers_that_hang_have_few_slots_and_delay_nobody_else(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thirteen clients hang and could fill all of the steady slots; each does so once, and not for each event."""
-    monkeypatch.setattr(sending, "TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(http_client, "TIMEOUT_SECONDS", 1.0)
     hanging = [make_hooked(receiver, "/silence", count=6) for _ in range(13)]
     well = [make_hooked(receiver, "/200", count=8) for _ in range(4)]
     failed = Delivery.objects.filter(event__client__in=hanging, outcome="failed")
@@ -57,7 +57,7 @@ def test_receivers_that_hang_have_few_slots_and_delay_nobody_else(
 
 
 def run(stop: threading.Event) -> None:
-    pump.Pump(stop).run()
+    dispatcher.Dispatcher(stop).run()
     connection.close()
 
 
@@ -103,7 +103,7 @@ def test_a_worker_that_is_stopped_writes_down_what_is_under_way(receiver: Receiv
         answer(request, 200)
 
     receiver.answers = {"/stop": ask_to_stop}
-    pump.Pump(stop).run()
+    dispatcher.Dispatcher(stop).run()
     assert Counter(Event.objects.values_list("state", flat=True)) == {"delivered": 4, "waiting": 4}
 
 
@@ -155,7 +155,7 @@ def test_a_missing_key_disables_no_endpoint(
 def test_a_bug_with_one_event_fails_its_attempt_only(
     hooked: tuple[Client, str], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "send", lambda *_: 1 / 0)
+    monkeypatch.setattr(http_client, "send", lambda *_: 1 / 0)
     write(hooked[0], 1)
     tasks.deliver()
     assert (Event.objects.get().state, Delivery.objects.get().problem) == ("waiting", "internal")
@@ -203,7 +203,7 @@ def test_five_days_of_failures_disable_an_endpoint_and_its_owners_are_told(
     for _ in range(2):
         tasks.keep()
     # Another sweep that had found it untold as well.
-    assert not keeping.tell_owners_of(endpoint)
+    assert not maintenance.tell_owners_of(endpoint)
     (message,) = mail.outbox
     assert sorted(message.to) == ["ada@example.com", "eve@example.com"]
     assert receiver.url("/500") in message.body

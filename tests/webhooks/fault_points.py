@@ -3,7 +3,7 @@
 from functools import partial
 
 from tests.faults.points import Arm, Happening, after, before
-from webhooks import delivery, pump, sending
+from webhooks import delivery, dispatcher, http_client
 
 
 def after_claim(happening: Happening) -> None:
@@ -23,11 +23,11 @@ def after_claim(happening: Happening) -> None:
 POINTS: dict[str, Arm] = {
     "taken, not committed": partial(after, delivery, "take"),
     "taken": after_claim,
-    "before the request": partial(before, pump, "deliver"),
-    "connected": partial(after, sending, "connect"),
-    "TLS made": partial(after, sending, "secure"),
-    "request sent": partial(before, sending, "read"),
-    "answered": partial(after, pump, "deliver"),
+    "before the request": partial(before, dispatcher, "deliver"),
+    "connected": partial(after, http_client, "connect"),
+    "TLS made": partial(after, http_client, "secure"),
+    "request sent": partial(before, http_client, "read"),
+    "answered": partial(after, dispatcher, "deliver"),
     "before it is written down": partial(before, delivery, "record"),
     "logged, not committed": partial(after, delivery, "end_delivery"),
     "health noted, not committed": partial(after, delivery, "note_health"),

@@ -18,9 +18,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from django.conf import settings
 
-from webhooks import delivery, sending, signing
+from webhooks import delivery, http_client, signing
 from webhooks.delivery import Attempt, Lane
-from webhooks.sending import Answer
+from webhooks.http_client import Answer
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ def lanes() -> tuple[Lane, Lane]:
     )
 
 
-class Pump:
+class Dispatcher:
     """Works off what is due, until nothing is or it is asked to stop."""
 
     def __init__(self, stop: threading.Event) -> None:
@@ -90,7 +90,7 @@ class Pump:
             del self.running[future]
 
 
-OURS = Answer(problem=sending.Problem.INTERNAL, detail="The request could not be made: an error of ours.")
+OURS = Answer(problem=http_client.Problem.INTERNAL, detail="The request could not be made: an error of ours.")
 
 
 def deliver(attempt: Attempt) -> Answer:
@@ -113,4 +113,4 @@ def request(attempt: Attempt, secrets: Sequence[str]) -> Answer:
         event=attempt.event,
         delivery=attempt.delivery,
     )
-    return sending.send(attempt.url, headers, attempt.body)
+    return http_client.send(attempt.url, headers, attempt.body)

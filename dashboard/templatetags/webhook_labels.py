@@ -2,8 +2,8 @@
 
 from django import template
 
-from webhooks import wording
+from webhooks import labels
 
 register = template.Library()
-for word in (wording.state, wording.failure, wording.outcome, wording.problem):
+for word in (labels.state, labels.failure, labels.outcome, labels.problem):
     register.filter(word.__name__, word)

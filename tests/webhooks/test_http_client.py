@@ -12,8 +12,8 @@ from pytest_django import Settings
 
 from simservice.localstack.redis_server import free_port
 from tests.webhooks.receivers import Receiver
-from webhooks import sending
-from webhooks.sending import Answer, send
+from webhooks import http_client
+from webhooks.http_client import Answer, send
 
 HEADERS = {"X-Service-Event-Id": "evt_1", "Content-Type": "application/json"}
 
@@ -23,7 +23,7 @@ def post(url: str) -> Answer:
 
 
 def test_everything_together_may_take_ten_seconds() -> None:
-    assert sending.TIMEOUT_SECONDS == 10
+    assert http_client.TIMEOUT_SECONDS == 10
 
 
 @pytest.mark.parametrize("status", [200, 201, 204, 299, 301, 302, 304, 400, 404, 408, 410, 429, 500, 503, 599])
@@ -92,7 +92,7 @@ def test_a_receiver_must_prove_its_name(receiver: Receiver, settings: Settings) 
     # Nothing listens there but for the name that is certified.
     assert answer.problem == "connection"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sending, "look_up", lambda *_, **__: ["127.0.0.1"])
+        patch.setattr(http_client, "look_up", lambda *_, **__: ["127.0.0.1"])
         answer = post(f"https://localhost.localdomain:{receiver.port}/200")
     assert (answer.problem, receiver.received) == ("tls", [])
     assert "Hostname mismatch" in answer.detail
@@ -174,7 +174,7 @@ def test_a_name_without_an_address_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_next_address_is_tried_when_one_does_not_answer(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "look_up", lambda *_, **__: ["::1", "127.0.0.3", "127.0.0.1"])
+    monkeypatch.setattr(http_client, "look_up", lambda *_, **__: ["::1", "127.0.0.3", "127.0.0.1"])
     answer = post(receiver.url())
     assert (answer.status, answer.address) == (200, "127.0.0.1")
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
+from webhooks.http_client import Answer
 from webhooks.models import Delivery
-from webhooks.sending import Answer
 
 Outcome = Delivery.Outcome
 
