@@ -22,7 +22,7 @@ from dashboard.forms import sent
 from dashboard.paging import page_of
 from jobs import queries
 from webhooks import endpoints, redelivery
-from webhooks.endpoints import NotPossible
+from webhooks.endpoints import EndpointError
 from webhooks.models import Delivery, Event
 
 FORM = "event"
@@ -101,7 +101,7 @@ def send_again(request: HttpRequest, place: Place, found: Event) -> None:
         messages.info(request, "That form was sent before; the event is not sent once more.")
     except once.TooOld:
         messages.error(request, OLD_FORM)
-    except NotPossible as reason:
+    except EndpointError as reason:
         messages.error(request, str(reason))
     else:
         told = "The event is sent again." if is_sent else "The event is being sent just now."
@@ -118,7 +118,7 @@ def send_failed(request: HttpRequest, place: Place, client_id: int) -> HttpRespo
     if form.is_valid():
         try:
             count = redelivery.redeliver_failed(client, **form.cleaned_data)
-        except NotPossible as reason:
+        except EndpointError as reason:
             form.add_error(NON_FIELD_ERRORS, str(reason))
         else:
             messages.success(

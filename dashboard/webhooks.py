@@ -20,8 +20,8 @@ from dashboard.deliveries import log_of
 from dashboard.forms import sent
 from jobs import notifying
 from webhooks import endpoints
-from webhooks.addresses import Refused
-from webhooks.endpoints import NotPossible
+from webhooks.addresses import AddressRefused
+from webhooks.endpoints import EndpointError
 from webhooks.models import MAX_URL, Endpoint
 
 HOURS = ((0, "None"), (1, "1 hour"), (24, "1 day"), (72, "3 days"), (168, "7 days"))
@@ -116,9 +116,9 @@ def answer_with_secret(
         return render(request, "dashboard/webhook_secret_before.html", context, status=409)
     except once.TooOld:
         form.add_error(NON_FIELD_ERRORS, OLD_FORM)
-    except Refused as refused:
+    except AddressRefused as refused:
         form.add_error("url", str(refused))
-    except NotPossible as reason:
+    except EndpointError as reason:
         form.add_error(NON_FIELD_ERRORS, str(reason))
     else:
         context = {**about(place, client, endpoints.of(client)), "secret": secret}
@@ -141,9 +141,9 @@ def change_url(request: HttpRequest, place: Place, client_id: int) -> HttpRespon
     if form.is_valid():
         try:
             endpoints.set_url(client, form.cleaned_data["url"], by=place.actor)
-        except Refused as refused:
+        except AddressRefused as refused:
             form.add_error("url", str(refused))
-        except NotPossible as reason:
+        except EndpointError as reason:
             form.add_error(NON_FIELD_ERRORS, str(reason))
         else:
             messages.success(request, "From now on, events go to the new address.")
@@ -157,7 +157,7 @@ def disable(request: HttpRequest, place: Place, client_id: int) -> HttpResponse:
     client = find_client(place, client_id)
     try:
         endpoints.disable(client, by=place.actor)
-    except NotPossible as reason:
+    except EndpointError as reason:
         messages.error(request, str(reason))
     else:
         messages.success(request, "The webhook is disabled and its secret forgotten.")
@@ -176,7 +176,7 @@ def send_test(request: HttpRequest, place: Place, client_id: int) -> HttpRespons
         messages.info(request, SENT_BEFORE)
     except once.TooOld:
         messages.error(request, OLD_FORM)
-    except NotPossible as reason:
+    except EndpointError as reason:
         messages.error(request, str(reason))
     else:
         messages.success(request, "A test event is on its way. Reload this page to see its attempts.")

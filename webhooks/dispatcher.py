@@ -1,13 +1,11 @@
-"""The delivery worker: takes due events, makes the requests in threads of its own, writes down what came of them.
+"""Delivery worker: claims due events, makes their requests in threads, and records the outcomes.
 
-Only the thread that runs the pump talks to the database, so that a process needs one connection however many
-requests it has in flight. What waits for a receiver is a thread and nothing else: no row is locked and no
-transaction open.
+Only the dispatcher's own thread uses the database, so a process needs one connection for any number of requests in
+flight, and a request that waits for a receiver holds no lock and no transaction.
 
-There are two lanes with slots of their own. Endpoints whose last attempt succeeded, or that are new, have the
-steady one; those whose last attempt failed have the other, with one request at a time. So receivers that hang,
-however many they are, hold up each other and nobody else: one that begins to hang takes at most `per_client` of the
-steady slots, for the ten seconds that a request can last.
+There are two pools of slots: the steady pool for new endpoints and those whose last attempt succeeded, the failing
+pool for those whose last attempt failed, one request at a time each. So receivers that hang delay each other, not
+others: each can occupy `per_client` steady slots for the duration of one timeout.
 """
 
 import logging
@@ -18,94 +16,97 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from django.conf import settings
 
-from webhooks import delivery, http_client, signing
-from webhooks.delivery import Attempt, Lane
-from webhooks.http_client import Answer
+from webhooks import claims, http_client, retries, signing
+from webhooks.claims import Attempt, Pool
+from webhooks.http_client import Response
 
 logger = logging.getLogger(__name__)
 
 STEADY_SLOTS, FAILING_SLOTS = 48, 16
-# Of the steady slots, what one account can fill with any number of clients.
+# The share of the steady slots that one account can use.
 ACCOUNT_SLOTS = STEADY_SLOTS // 4
 POLL_SECONDS = 0.05
-# Once a request has ended, others soon will: what is written down together costs the database less.
+# Other requests often end soon after one has; recording them together costs the database less.
 GATHER_SECONDS = 0.02
-# How long the pump looks on after the last event: what a throughput limit held back is due again by then.
+# How long to wait for further events. By then, events delayed by a throughput limit are due.
 LINGER_SECONDS = 1.5
 
 
-def lanes() -> tuple[Lane, Lane]:
-    """Return the two lanes."""
+def pools() -> tuple[Pool, Pool]:
+    """Return the steady and the failing pool."""
     in_flight = settings.WEBHOOK_IN_FLIGHT
     return (
-        Lane(slots=STEADY_SLOTS, per_client=in_flight, per_account=max(ACCOUNT_SLOTS, in_flight), failing=False),
-        Lane(slots=FAILING_SLOTS, per_client=1, per_account=FAILING_SLOTS // 2, failing=True),
+        Pool(slots=STEADY_SLOTS, per_client=in_flight, per_account=max(ACCOUNT_SLOTS, in_flight), failing=False),
+        Pool(slots=FAILING_SLOTS, per_client=1, per_account=FAILING_SLOTS // 2, failing=True),
     )
 
 
 class Dispatcher:
-    """Works off what is due, until nothing is or it is asked to stop."""
+    """Delivers events until none is due or it is stopped."""
 
     def __init__(self, stop: threading.Event) -> None:
-        self.stop = stop
-        self.lanes = lanes()
-        # Each request in flight, with the lane whose slot it has.
-        self.running: dict[Future[Answer], tuple[Attempt, Lane]] = {}
+        self._stop = stop
+        self._pools = pools()
+        # The requests in flight, each with the pool that its slot belongs to.
+        self._running: dict[Future[Response], tuple[Attempt, Pool]] = {}
 
     def run(self) -> None:
-        """Deliver until nothing has been due for a moment. Raises the database's errors, which leases make good."""
+        """Deliver until nothing has been due for `LINGER_SECONDS`.
+
+        Raises database errors; the events in flight are then delivered after their leases expire.
+        """
         idle_since = time.monotonic()
-        with ThreadPoolExecutor(sum(lane.slots for lane in self.lanes), "webhook") as threads:
-            while not self.stop.is_set():
-                if self.fill(threads):
+        with ThreadPoolExecutor(sum(pool.slots for pool in self._pools), "webhook") as threads:
+            while not self._stop.is_set():
+                if self._start_requests(threads):
                     idle_since = time.monotonic()
-                if self.running:
-                    self.collect()
+                if self._running:
+                    self._record_responses()
                 elif time.monotonic() - idle_since > LINGER_SECONDS:
                     return
                 else:
-                    self.stop.wait(POLL_SECONDS)
-            while self.running:
-                self.collect()
+                    self._stop.wait(POLL_SECONDS)
+            while self._running:
+                self._record_responses()
 
-    def fill(self, threads: ThreadPoolExecutor) -> int:
-        """Start what is due as far as there are free slots; return how many requests that were."""
+    def _start_requests(self, threads: ThreadPoolExecutor) -> int:
+        """Claim due events for the free slots and start their requests; return their number."""
         started = 0
-        for lane in self.lanes:
-            used = sum(own is lane for _, own in self.running.values())
-            attempts = delivery.claim(lane, room=lane.slots - used) if used < lane.slots else []
+        for pool in self._pools:
+            used = sum(own is pool for _, own in self._running.values())
+            attempts = claims.claim(pool, room=pool.slots - used) if used < pool.slots else []
             for attempt in attempts:
-                self.running[threads.submit(deliver, attempt)] = (attempt, lane)
+                self._running[threads.submit(deliver, attempt)] = (attempt, pool)
             started += len(attempts)
         return started
 
-    def collect(self) -> None:
-        """Wait a moment for requests to end, and write down what came of those that did."""
-        if wait(self.running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED).done:
+    def _record_responses(self) -> None:
+        """Wait briefly for requests to end, and record the responses of those that did."""
+        if wait(self._running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED).done:
             time.sleep(GATHER_SECONDS)
-        ended = [future for future in self.running if future.done()]
+        ended = [future for future in self._running if future.done()]
         if ended:
-            delivery.record([(self.running[future][0], future.result()) for future in ended])
+            retries.record_responses([(self._running[future][0], future.result()) for future in ended])
         for future in ended:
-            del self.running[future]
+            del self._running[future]
 
 
-OURS = Answer(problem=http_client.Problem.INTERNAL, detail="The request could not be made: an error of ours.")
+INTERNAL_ERROR = Response(problem=http_client.Problem.INTERNAL, detail="An internal error prevented the request.")
 
 
-def deliver(attempt: Attempt) -> Answer:
-    """Make the request of an attempt. Raises nothing: what goes wrong with one event must not stop the others."""
+def deliver(attempt: Attempt) -> Response:
+    """Make the request of an attempt. Raises nothing, so that a bug with one event does not stop the others."""
     if attempt.secrets is None:
-        return OURS
+        return INTERNAL_ERROR
     try:
-        return request(attempt, attempt.secrets)
+        return _post_signed(attempt, attempt.secrets)
     except Exception:
         logger.exception("delivery %s failed", attempt.delivery)
-        return OURS
+        return INTERNAL_ERROR
 
 
-def request(attempt: Attempt, secrets: Sequence[str]) -> Answer:
-    """Sign and send."""
+def _post_signed(attempt: Attempt, secrets: Sequence[str]) -> Response:
+    """Sign the body and post it."""
     headers = signing.headers(
         secrets,
         attempt.body,
@@ -113,4 +114,4 @@ def request(attempt: Attempt, secrets: Sequence[str]) -> Answer:
         event=attempt.event,
         delivery=attempt.delivery,
     )
-    return http_client.send(attempt.url, headers, attempt.body)
+    return http_client.post(attempt.url, headers, attempt.body)

@@ -1,6 +1,6 @@
-"""One request to a receiver: resolved once, connected to an address that was judged, over before its deadline.
+"""HTTP client of webhooks: one POST request to a checked address, within one deadline.
 
-No proxy of the environment is asked and no redirect followed, because nothing here knows of either.
+It resolves the host name once, connects to an address that it checked, follows no redirects and uses no proxies.
 """
 
 import io
@@ -20,21 +20,21 @@ from django.conf import settings
 from webhooks import addresses
 from webhooks.models import Delivery
 
-# For everything together: name, connection, TLS, headers and body (specification, Limits).
+# For the whole request: name resolution, connection, TLS, headers and body (`docs/reference/contract.md#limits`).
 TIMEOUT_SECONDS = 10.0
-MOST_BODY_BYTES = 64 * 1024
-# Of a whole answer: headers, and answers that only announce another one, have a bound too.
-MOST_BYTES = 2 * MOST_BODY_BYTES
+MAX_BODY_BYTES = 64 * 1024
+# Of a whole response, including headers and 1xx responses.
+MAX_RESPONSE_BYTES = 2 * MAX_BODY_BYTES
 FINAL_STATUS = 200
-# All addresses of a name are judged, but a name must not send us to hundreds of machines.
-MOST_ADDRESSES = 4
+# All addresses of a name are checked, but only this many are tried.
+MAX_ADDRESSES = 4
 
 Problem = Delivery.Problem
 
 
 @dataclass(kw_only=True)
-class Answer:
-    """What came of a request: the receiver's status, or the problem that kept a complete answer from being had."""
+class Response:
+    """A receiver's response, or the problem that prevented a complete one."""
 
     duration_ms: int = 0
     address: str = ""
@@ -45,8 +45,8 @@ class Answer:
     detail: str = ""
 
 
-class Failed(Exception):
-    """No answer could be had."""
+class RequestFailed(Exception):
+    """There is no complete response; the message is a sentence for the delivery log."""
 
     def __init__(self, problem: Problem, detail: str) -> None:
         super().__init__(detail)
@@ -54,115 +54,117 @@ class Failed(Exception):
 
 
 class Deadline:
-    """The moment at which a request must be over, whatever it waits for."""
+    """The time by which a request must be complete."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.at = time.monotonic() + seconds
+        self._at = time.monotonic() + seconds
 
     def left(self) -> float:
-        """Return the seconds that are left. Raises TimeoutError when there are none."""
-        left = self.at - time.monotonic()
+        """Return the remaining seconds. Raises TimeoutError if there are none."""
+        left = self._at - time.monotonic()
         if left <= 0:
             raise TimeoutError
         return left
 
 
-def send(url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-    """Post a body to a URL and return what came of it. Raises nothing that a receiver could cause."""
+def post(url: str, headers: Mapping[str, str], body: bytes) -> Response:
+    """Post a body to a URL and return the response. Raises nothing that a receiver could cause."""
     started = time.monotonic()
-    answer, deadline = Answer(), Deadline(TIMEOUT_SECONDS)
+    response, deadline = Response(), Deadline(TIMEOUT_SECONDS)
     try:
-        exchange(url, headers, body, deadline=deadline, answer=answer)
-    except Failed as failed:
-        answer.problem, answer.detail = failed.problem, str(failed)
+        _exchange(url, headers, body, deadline=deadline, response=response)
+    except RequestFailed as failed:
+        response.problem, response.detail = failed.problem, str(failed)
     except TimeoutError:
-        answer.problem = Problem.TIMEOUT
-        answer.detail = f"There was no complete answer within {deadline.seconds:g} seconds."
-    answer.duration_ms = round((time.monotonic() - started) * 1000)
-    return answer
+        response.problem = Problem.TIMEOUT
+        response.detail = f"The response was not complete within {deadline.seconds:g} seconds."
+    response.duration_ms = round((time.monotonic() - started) * 1000)
+    return response
 
 
-def exchange(url: str, headers: Mapping[str, str], body: bytes, *, deadline: Deadline, answer: Answer) -> None:
-    """Make the request and note in `answer` what is known so far. Raises Failed or TimeoutError."""
+def _exchange(url: str, headers: Mapping[str, str], body: bytes, *, deadline: Deadline, response: Response) -> None:
+    """Make the request and fill in `response` as far as it arrives. Raises RequestFailed or TimeoutError."""
     try:
         target = addresses.parse(url)
-        found = resolve(target, deadline=deadline)
-    except addresses.Refused as refused:
-        raise Failed(Problem.ADDRESS, str(refused)) from None
-    connection, answer.address = connect(found[:MOST_ADDRESSES], target.port, deadline=deadline)
+        resolved = resolve(target, deadline=deadline)
+    except addresses.AddressRefused as refused:
+        raise RequestFailed(Problem.ADDRESS, str(refused)) from None
+    connection, response.address = connect(resolved[:MAX_ADDRESSES], target.port, deadline=deadline)
     with connection:
         try:
-            with secure(connection, target.host, deadline=deadline) as secured:
+            with start_tls(connection, target.host, deadline=deadline) as secured:
                 secured.settimeout(deadline.left())
-                secured.sendall(request(target, headers, body))
-                read(secured, deadline=deadline, answer=answer)
+                secured.sendall(_request_bytes(target, headers, body))
+                read_response(secured, deadline=deadline, response=response)
         except TimeoutError:
             raise
         except ssl.SSLError as error:
-            raise Failed(Problem.TLS, f"TLS failed: {reason_of(error)}.") from None
+            raise RequestFailed(Problem.TLS, f"TLS failed: {_reason_of(error)}.") from None
         except OSError as error:
-            raise Failed(Problem.CONNECTION, f"The connection broke: {reason_of(error)}.") from None
+            raise RequestFailed(Problem.CONNECTION, f"The connection broke: {_reason_of(error)}.") from None
         except HTTPException as error:
-            raise Failed(Problem.PROTOCOL, f"The answer is not HTTP: {type(error).__name__}.") from None
+            raise RequestFailed(
+                Problem.PROTOCOL, f"The response is not valid HTTP: {type(error).__name__}."
+            ) from None
 
 
 def resolve(target: addresses.Target, *, deadline: Deadline) -> list[str]:
-    """Return the addresses of a target's name, all of them public or the target allowed.
+    """Return the addresses of a target's host. All are public, unless the target is allowed explicitly.
 
-    Raises addresses.Refused, or Failed when the name leads nowhere or is not answered in time.
+    Raises addresses.AddressRefused, RequestFailed if the name does not resolve in time, or TimeoutError.
     """
-    found = look_up(target.host, target.port, deadline=deadline)
+    resolved = look_up(target.host, target.port, deadline=deadline)
     if not target.is_allowed:
-        addresses.require_public(found)
-    return found
+        addresses.require_public(resolved)
+    return resolved
 
 
 def look_up(host: str, port: int, *, deadline: Deadline) -> list[str]:
-    """Return all addresses of a name. Raises Failed, or TimeoutError when no time is left."""
+    """Return all addresses of a name. Raises RequestFailed, or TimeoutError if no time is left."""
     seconds = deadline.left()
     try:
-        found = ask_resolver(host, port).result(timeout=seconds)
+        resolved = ask_resolver(host, port).result(timeout=seconds)
     except TimeoutError:
-        raise Failed(
+        raise RequestFailed(
             Problem.DNS, f"The name {host} was not resolved within {deadline.seconds:g} seconds."
         ) from None
     except (OSError, UnicodeError):
-        found = []
-    if not found:
-        raise Failed(Problem.DNS, f"The name {host} does not lead to any address.")
-    return found
+        resolved = []
+    if not resolved:
+        raise RequestFailed(Problem.DNS, f"The name {host} does not resolve to any address.")
+    return resolved
 
 
 def ask_resolver(host: str, port: int) -> Future[list[str]]:
-    """Return a future of the addresses of a name, which can raise OSError or UnicodeError.
+    """Return a future of a name's addresses, which can raise OSError or UnicodeError.
 
-    The system's resolver cannot be interrupted, so it has its own thread, which is abandoned if it hangs.
+    The system's resolver cannot be interrupted, so it runs in a thread that is abandoned if it hangs.
     """
-    answer: Future[list[str]] = Future()
+    future: Future[list[str]] = Future()
 
     def ask() -> None:
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+            entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
         except (OSError, UnicodeError) as error:
-            answer.set_exception(error)
+            future.set_exception(error)
         else:
-            answer.set_result(list(dict.fromkeys(str(entry[4][0]) for entry in found)))
+            future.set_result(list(dict.fromkeys(str(entry[4][0]) for entry in entries)))
 
     threading.Thread(target=ask, name="name-lookup", daemon=True).start()
-    return answer
+    return future
 
 
-def connect(found: Sequence[str], port: int, *, deadline: Deadline) -> tuple[socket.socket, str]:
-    """Connect to the first address that takes it, and return which; each has its part of the time.
+def connect(resolved: Sequence[str], port: int, *, deadline: Deadline) -> tuple[socket.socket, str]:
+    """Connect to the first address that accepts, and return it too; each gets an equal part of the time.
 
-    Raises Failed or TimeoutError.
+    Raises RequestFailed or TimeoutError.
     """
     last = OSError()
-    for number, address in enumerate(found):
+    for number, address in enumerate(resolved):
         connection = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
         try:
-            connection.settimeout(deadline.left() / (len(found) - number))
+            connection.settimeout(deadline.left() / (len(resolved) - number))
             connection.connect((address, port))
         except OSError as error:
             connection.close()
@@ -172,18 +174,18 @@ def connect(found: Sequence[str], port: int, *, deadline: Deadline) -> tuple[soc
             return connection, address
     if isinstance(last, TimeoutError):
         raise last
-    raise Failed(Problem.CONNECTION, f"No connection: {reason_of(last)}.")
+    raise RequestFailed(Problem.CONNECTION, f"Could not connect: {_reason_of(last)}.")
 
 
-def secure(connection: socket.socket, host: str, *, deadline: Deadline) -> ssl.SSLSocket:
-    """Begin TLS with a receiver that must prove to be the URL's host. Raises OSError, ssl.SSLError included."""
+def start_tls(connection: socket.socket, host: str, *, deadline: Deadline) -> ssl.SSLSocket:
+    """Start TLS and verify that the certificate is for the host. Raises OSError, including ssl.SSLError."""
     connection.settimeout(deadline.left())
-    return tls(settings.WEBHOOK_CA_FILE).wrap_socket(connection, server_hostname=host)
+    return _tls_context(settings.WEBHOOK_CA_FILE).wrap_socket(connection, server_hostname=host)
 
 
 @cache
-def tls(ca_file: str) -> ssl.SSLContext:
-    """Return what receivers are verified by: the system's authorities, and those of a file if one is named."""
+def _tls_context(ca_file: str) -> ssl.SSLContext:
+    """Return a context that trusts the system's authorities, and those of a file unless its name is empty."""
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if ca_file:
@@ -191,8 +193,8 @@ def tls(ca_file: str) -> ssl.SSLContext:
     return context
 
 
-def request(target: addresses.Target, headers: Mapping[str, str], body: bytes) -> bytes:
-    """Return the request as it goes over the wire."""
+def _request_bytes(target: addresses.Target, headers: Mapping[str, str], body: bytes) -> bytes:
+    """Return the request as it is sent."""
     named = {
         "Host": target.authority,
         **headers,
@@ -205,51 +207,53 @@ def request(target: addresses.Target, headers: Mapping[str, str], body: bytes) -
     return "\r\n".join(lines).encode("ascii") + body
 
 
-def read(connection: ssl.SSLSocket, *, deadline: Deadline, answer: Answer) -> None:
-    """Read the answer's status and the beginning of its body. Raises OSError, HTTPException or Failed.
+def read_response(connection: ssl.SSLSocket, *, deadline: Deadline, response: Response) -> None:
+    """Read the status and the beginning of the body. Raises OSError, HTTPException or RequestFailed.
 
-    A body that breaks off does not change what the receiver answered; one that never ends takes too long.
+    A body that breaks off keeps its status; one that does not end in time raises TimeoutError.
     """
-    response = HTTPResponse(Source(connection, deadline), method="POST")  # type: ignore[arg-type]
-    response.begin()
-    if response.status < FINAL_STATUS:
-        raise Failed(Problem.PROTOCOL, f"The answer's status is {response.status}, which announces another one.")
-    answer.status = response.status
-    answer.retry_after = response.getheader("Retry-After", "")
+    reader = HTTPResponse(_Source(connection, deadline), method="POST")  # type: ignore[arg-type]
+    reader.begin()
+    if reader.status < FINAL_STATUS:
+        raise RequestFailed(Problem.PROTOCOL, f"The response's status, {reader.status}, is not final.")
+    response.status = reader.status
+    response.retry_after = reader.getheader("Retry-After", "")
     try:
-        answer.body = response.read(MOST_BODY_BYTES)
+        response.body = reader.read(MAX_BODY_BYTES)
     except TimeoutError:
         raise
-    except (HTTPException, OSError, Failed):
+    except (HTTPException, OSError, RequestFailed):
         return
 
 
-class Source(io.RawIOBase):
-    """The bytes of a connection, each read of which has only the time that is left for everything."""
+class _Source(io.RawIOBase):
+    """The bytes of a connection; each read has only the time left until the deadline."""
 
     def __init__(self, connection: ssl.SSLSocket, deadline: Deadline) -> None:
-        self.connection, self.deadline = connection, deadline
-        self.taken = 0
+        self._connection, self._deadline = connection, deadline
+        self._count = 0
 
     def makefile(self, _: str) -> io.BufferedReader:
-        """Return the same with a buffer, which is what http.client asks of a socket."""
+        """Return a buffered reader, as `http.client` expects of a socket."""
         return io.BufferedReader(self)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read what there is. Raises TimeoutError, OSError, or Failed for an answer without end."""
-        if self.taken > MOST_BYTES:
-            raise Failed(Problem.PROTOCOL, f"The answer's headers are longer than {MOST_BYTES} bytes.")
-        self.connection.settimeout(self.deadline.left())
-        count = self.connection.recv_into(buffer)
-        self.taken += count
+        """Read the available bytes. Raises TimeoutError, OSError, or RequestFailed if there are too many."""
+        if self._count > MAX_RESPONSE_BYTES:
+            raise RequestFailed(
+                Problem.PROTOCOL, f"The response headers are longer than {MAX_RESPONSE_BYTES} bytes."
+            )
+        self._connection.settimeout(self._deadline.left())
+        count = self._connection.recv_into(buffer)
+        self._count += count
         return count
 
 
-def reason_of(error: OSError) -> str:
-    """Return an error in a few words."""
+def _reason_of(error: OSError) -> str:
+    """Return the reason of an error in a few words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return str(error.verify_message)
     return str(error.strerror or error.__class__.__name__).rstrip(".")

@@ -1,51 +1,64 @@
-"""What became of events and of their attempts, in plain words for people."""
+"""Labels of events and attempts for pages, and the styles of their badges."""
 
 from webhooks.models import Delivery, Event
 
 STATES = {
     Event.State.WAITING: "Waiting",
-    Event.State.SENDING: "Being sent",
+    Event.State.SENDING: "Sending",
     Event.State.DELIVERED: "Delivered",
-    Event.State.FAILED: "Given up",
+    Event.State.FAILED: "Failed",
 }
 FAILURES = {
-    Event.Failure.REJECTED: "The receiver refused it, and would do so again.",
+    Event.Failure.REJECTED: "The receiver rejected it, and a retry would not change that.",
     Event.Failure.EXHAUSTED: "All attempts failed.",
-    Event.Failure.DISABLED: "The webhook was disabled before it was delivered.",
+    Event.Failure.DISABLED: "The webhook was disabled before the event was delivered.",
 }
 OUTCOMES = {
-    Delivery.Outcome.SENDING: "Under way",
+    Delivery.Outcome.SENDING: "In progress",
     Delivery.Outcome.DELIVERED: "Delivered",
     Delivery.Outcome.FAILED: "Failed",
-    Delivery.Outcome.REJECTED: "Refused",
-    Delivery.Outcome.LOST: "Unknown: it was interrupted",
+    Delivery.Outcome.REJECTED: "Rejected",
+    Delivery.Outcome.LOST: "Interrupted, outcome unknown",
 }
 PROBLEMS = {
     Delivery.Problem.ADDRESS: "Address not allowed",
     Delivery.Problem.DNS: "Name not found",
-    Delivery.Problem.CONNECTION: "No connection",
+    Delivery.Problem.CONNECTION: "Connection failed",
     Delivery.Problem.TLS: "TLS failed",
-    Delivery.Problem.TIMEOUT: "Too slow",
-    Delivery.Problem.PROTOCOL: "Not valid HTTP",
-    Delivery.Problem.INTERNAL: "Our own fault",
+    Delivery.Problem.TIMEOUT: "Timed out",
+    Delivery.Problem.PROTOCOL: "Invalid HTTP",
+    Delivery.Problem.INTERNAL: "Internal error",
 }
+# The badge classes of static/css.
+OUTCOME_BADGES = {Delivery.Outcome.DELIVERED: "good", Delivery.Outcome.SENDING: "quiet"}
+STATE_BADGES = {Event.State.DELIVERED: "good", Event.State.FAILED: "bad"}
 
 
 def state(event: Event) -> str:
-    """Return how an event stands."""
+    """Return the state of an event."""
     return STATES[Event.State(event.state)]
 
 
+def state_badge(event: Event) -> str:
+    """Return the badge class for the state of an event; one that waits for a retry is a warning."""
+    return STATE_BADGES.get(Event.State(event.state), "warn" if event.failures else "quiet")
+
+
 def failure(event: Event) -> str:
-    """Return why an event was given up, empty when it was not."""
+    """Return why an event failed, or an empty string if it did not."""
     return FAILURES[Event.Failure(event.failure)] if event.failure else ""
 
 
 def outcome(delivery: Delivery) -> str:
-    """Return how an attempt ended."""
+    """Return the outcome of an attempt."""
     return OUTCOMES[Delivery.Outcome(delivery.outcome)]
 
 
+def outcome_badge(delivery: Delivery) -> str:
+    """Return the badge class for the outcome of an attempt."""
+    return OUTCOME_BADGES.get(Delivery.Outcome(delivery.outcome), "bad")
+
+
 def problem(delivery: Delivery) -> str:
-    """Return what kept an attempt from being answered, empty when it was answered."""
+    """Return why an attempt has no response, or an empty string if it has one."""
     return PROBLEMS[Delivery.Problem(delivery.problem)] if delivery.problem else ""

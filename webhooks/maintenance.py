@@ -1,4 +1,4 @@
-"""What is done now and then: old events go, old secrets go, owners are told of what was disabled."""
+"""Periodic maintenance: undeliverable and old events, old secrets, and mail about disabled webhooks."""
 
 import logging
 from datetime import timedelta
@@ -10,59 +10,70 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from clients.models import Membership
-from webhooks.delivery import DISABLED_AFTER
 from webhooks.models import Endpoint, Event
+from webhooks.retries import DISABLED_AFTER
 
 logger = logging.getLogger(__name__)
 
 BATCH = 1_000
-# When a mail that could not be sent, or whose sender died, is tried again.
-MAIL_AGAIN_AFTER = timedelta(minutes=10)
+# When to send a notice again whose first attempt failed.
+MAIL_RETRY_AFTER = timedelta(minutes=10)
 SUBJECT = "A webhook of {account} was disabled"
-TEXT = """The webhook of the client “{client}” of your account {account} was disabled, because every delivery to it
-has failed for {days} days:
+TEXT = """The webhook of client “{client}” in your account {account} was disabled, because every delivery to it has
+failed for {days} days:
 
     {url}
 
-Events that were still waiting are kept as failed. Once the receiver works again, enable the webhook in the
-dashboard; that makes a new signing secret. Then the failed events can be sent again.
+Events that were still waiting are marked as failed. Once the receiver works again, enable the webhook in the
+dashboard. You get a new signing secret. Then you can resend the failed events.
 """
 
 
-def forget_events() -> int:
-    """Remove a batch of ended events past their retention with their deliveries; return how many."""
+def fail_undeliverable() -> int:
+    """Fail a batch of waiting events whose client has no enabled endpoint; return their number."""
+    with transaction.atomic():
+        enabled = Endpoint.objects.filter(disabled_at=None).values("client_id")
+        waiting = Event.objects.filter(state=Event.State.WAITING).exclude(client__in=enabled)
+        events = [event.pk for event in waiting.select_for_update(no_key=True, skip_locked=True)[:BATCH]]
+        return Event.objects.filter(pk__in=events).update(
+            state=Event.State.FAILED, failure=Event.Failure.DISABLED, next_attempt_at=None, ended_at=Now()
+        )
+
+
+def delete_old_events() -> int:
+    """Delete a batch of ended events past the retention period, with their deliveries; return their number."""
     past = Now() - timedelta(days=settings.RETENTION_DAYS)
     ended = Event.objects.filter(state__in=[Event.State.DELIVERED, Event.State.FAILED], created_at__lt=past)
     with transaction.atomic():
-        # Locked, so that none of them is sent again meanwhile.
+        # The lock prevents that one of them is resent meanwhile.
         old = [event.pk for event in ended.order_by("created_at").select_for_update(skip_locked=True)[:BATCH]]
         Event.objects.filter(pk__in=old).delete()
     return len(old)
 
 
-def forget_secrets() -> int:
-    """Remove the secrets whose overlap is over; return how many."""
-    over = Endpoint.objects.filter(old_secret_until__lt=Now())
-    # One at a time: whoever holds several endpoints must have locked them in order.
+def delete_old_secrets() -> int:
+    """Delete the old secrets whose overlap has ended; return their number."""
+    expired = Endpoint.objects.filter(old_secret_until__lt=Now())
+    # One at a time, because several endpoints may only be locked in order.
     return sum(
-        over.filter(pk=endpoint).update(old_secret="", old_secret_until=None)
-        for endpoint in list(over.values_list("pk", flat=True)[:BATCH])
+        expired.filter(pk=endpoint).update(old_secret="", old_secret_until=None)
+        for endpoint in list(expired.values_list("pk", flat=True)[:BATCH])
     )
 
 
-def tell_owners() -> int:
-    """Write to the owners whose endpoint was disabled for failing; return how many endpoints that were.
+def notify_owners() -> int:
+    """Mail the owners whose endpoint was disabled for failing; return the number of endpoints.
 
-    One that cannot be written now is written later, and of two who do this at once only one writes.
+    A mail that fails is sent later. Of two workers that run this at once, only one sends it.
     """
-    untold = Endpoint.objects.filter(tell_owners_at__lte=Now()).select_related("client__account")
-    return sum(tell_owners_of(endpoint) for endpoint in untold.order_by("tell_owners_at")[:BATCH])
+    waiting = Endpoint.objects.filter(tell_owners_at__lte=Now()).select_related("client__account")
+    return sum(notify_owners_of(endpoint) for endpoint in waiting.order_by("tell_owners_at")[:BATCH])
 
 
-def tell_owners_of(endpoint: Endpoint) -> bool:
-    """Write to the owners of one endpoint; False when somebody else does."""
-    mine = Endpoint.objects.filter(pk=endpoint.pk, tell_owners_at=endpoint.tell_owners_at)
-    if not mine.update(tell_owners_at=Now() + MAIL_AGAIN_AFTER):
+def notify_owners_of(endpoint: Endpoint) -> bool:
+    """Mail the owners of one endpoint; return False if another worker does, or if it was enabled meanwhile."""
+    unclaimed = Endpoint.objects.filter(pk=endpoint.pk, tell_owners_at=endpoint.tell_owners_at)
+    if not unclaimed.update(tell_owners_at=Now() + MAIL_RETRY_AFTER):
         return False
     account = endpoint.client.account
     owners = get_user_model().objects.filter(

@@ -1,9 +1,16 @@
-"""Webhook events and their attempts in words, for templates."""
+"""Template filters for labels of webhook events and their attempts."""
 
 from django import template
 
 from webhooks import labels
 
 register = template.Library()
-for word in (labels.state, labels.failure, labels.outcome, labels.problem):
-    register.filter(word.__name__, word)
+for label in (
+    labels.state,
+    labels.state_badge,
+    labels.failure,
+    labels.outcome,
+    labels.outcome_badge,
+    labels.problem,
+):
+    register.filter(label.__name__, label)

@@ -1,35 +1,35 @@
-"""The points between taking an event and writing down what came of it at which a delivery worker can die."""
+"""Points in the delivery of an event at which a worker can be killed."""
 
 from functools import partial
 
 from tests.faults.points import Arm, Happening, after, before
-from webhooks import delivery, dispatcher, http_client
+from webhooks import claims, dispatcher, http_client, retries
 
 
 def after_claim(happening: Happening) -> None:
-    """Let something happen once events were taken and that is committed."""
-    claim = delivery.claim
+    """Run a fault after a claim of at least one event was committed."""
+    claim = claims.claim
 
-    def reached(lane: delivery.Lane, *, room: int) -> list[delivery.Attempt]:
-        attempts = claim(lane, room=room)
+    def reached(pool: claims.Pool, *, room: int) -> list[claims.Attempt]:
+        attempts = claim(pool, room=room)
         if attempts:
             happening()
         return attempts
 
-    delivery.claim = reached
+    claims.claim = reached
 
 
-# In the order in which a worker passes them.
+# In the order in which a worker reaches them.
 POINTS: dict[str, Arm] = {
-    "taken, not committed": partial(after, delivery, "take"),
-    "taken": after_claim,
+    "claimed, not committed": partial(after, claims, "start_attempts"),
+    "claimed": after_claim,
     "before the request": partial(before, dispatcher, "deliver"),
     "connected": partial(after, http_client, "connect"),
-    "TLS made": partial(after, http_client, "secure"),
-    "request sent": partial(before, http_client, "read"),
-    "answered": partial(after, dispatcher, "deliver"),
-    "before it is written down": partial(before, delivery, "record"),
-    "logged, not committed": partial(after, delivery, "end_delivery"),
-    "health noted, not committed": partial(after, delivery, "note_health"),
-    "written down": partial(after, delivery, "record"),
+    "TLS started": partial(after, http_client, "start_tls"),
+    "request sent": partial(before, http_client, "read_response"),
+    "response received": partial(after, dispatcher, "deliver"),
+    "before the outcome is recorded": partial(before, retries, "record_responses"),
+    "outcome logged, not committed": partial(after, retries, "end_attempt"),
+    "health updated, not committed": partial(after, retries, "update_health"),
+    "outcome recorded": partial(after, retries, "record_responses"),
 }

@@ -1,4 +1,4 @@
-"""One request to receivers that answer in every way there is, each over real TLS."""
+"""Requests to receivers that respond correctly, wrongly, slowly or not at all, over real TLS."""
 
 import socket
 import threading
@@ -13,23 +13,23 @@ from pytest_django import Settings
 from simservice.localstack.redis_server import free_port
 from tests.webhooks.receivers import Receiver
 from webhooks import http_client
-from webhooks.http_client import Answer, send
+from webhooks.http_client import Response
 
 HEADERS = {"X-Service-Event-Id": "evt_1", "Content-Type": "application/json"}
 
 
-def post(url: str) -> Answer:
-    return send(url, HEADERS, b'{"kind": "job.terminal"}')
+def post(url: str) -> Response:
+    return http_client.post(url, HEADERS, b'{"kind": "job.terminal"}')
 
 
-def test_everything_together_may_take_ten_seconds() -> None:
+def test_the_timeout_is_ten_seconds() -> None:
     assert http_client.TIMEOUT_SECONDS == 10
 
 
 @pytest.mark.parametrize("status", [200, 201, 204, 299, 301, 302, 304, 400, 404, 408, 410, 429, 500, 503, 599])
-def test_a_status_is_brought_back(status: int, receiver: Receiver) -> None:
-    answer = post(receiver.url(f"/{status}"))
-    assert (answer.status, answer.problem, answer.address) == (status, "", "127.0.0.1")
+def test_the_status_is_returned(status: int, receiver: Receiver) -> None:
+    response = post(receiver.url(f"/{status}"))
+    assert (response.status, response.problem, response.address) == (status, "", "127.0.0.1")
     assert len(receiver.received) == 1
 
 
@@ -38,7 +38,7 @@ def test_a_redirect_is_not_followed(receiver: Receiver) -> None:
     assert [request.path for request in receiver.received] == ["/301"]
 
 
-def test_the_request_is_what_was_signed(receiver: Receiver) -> None:
+def test_the_request_has_the_given_headers_and_body(receiver: Receiver) -> None:
     assert post(receiver.url("/200?key=value")).status == 200
     (request,) = receiver.received
     assert request.body == b'{"kind": "job.terminal"}'
@@ -47,66 +47,66 @@ def test_the_request_is_what_was_signed(receiver: Receiver) -> None:
 
 
 @pytest.mark.parametrize("path", ["/silence", "/drip", "/drip-headers"])
-def test_what_takes_too_long_is_cut_off(path: str, receiver: Receiver, short: None) -> None:
+def test_a_slow_response_times_out(path: str, receiver: Receiver, short_timeout: None) -> None:
     started = time.monotonic()
-    answer = post(receiver.url(path))
-    assert answer.problem == "timeout"
+    response = post(receiver.url(path))
+    assert response.problem == "timeout"
     assert 0.4 <= time.monotonic() - started < 5
-    assert 400 <= answer.duration_ms < 5000
+    assert 400 <= response.duration_ms < 5000
 
 
-def test_an_answer_whose_body_never_ends_is_none(receiver: Receiver, short: None) -> None:
-    answer = post(receiver.url("/drip"))
-    assert (answer.status, answer.problem) == (200, "timeout")
+def test_a_body_that_never_ends_times_out(receiver: Receiver, short_timeout: None) -> None:
+    response = post(receiver.url("/drip"))
+    assert (response.status, response.problem) == (200, "timeout")
 
 
 @pytest.mark.parametrize(("path", "problem"), [("/reset", "connection"), ("/hang-up", "connection")])
-def test_a_broken_connection_is_told(path: str, problem: str, receiver: Receiver) -> None:
-    answer = post(receiver.url(path))
-    assert (answer.status, answer.problem) == (None, problem)
+def test_a_broken_connection_is_reported(path: str, problem: str, receiver: Receiver) -> None:
+    response = post(receiver.url(path))
+    assert (response.status, response.problem) == (None, problem)
 
 
-def test_a_body_that_breaks_off_leaves_the_status_standing(receiver: Receiver) -> None:
-    answer = post(receiver.url("/half"))
-    assert (answer.status, answer.problem) == (200, "")
+def test_an_incomplete_body_keeps_the_status(receiver: Receiver) -> None:
+    response = post(receiver.url("/half"))
+    assert (response.status, response.problem) == (200, "")
 
 
-def test_of_a_huge_body_the_beginning_is_read(receiver: Receiver) -> None:
-    answer = post(receiver.url("/huge"))
-    assert (answer.status, len(answer.body), answer.problem) == (200, 64 * 1024, "")
+def test_only_the_beginning_of_a_huge_body_is_read(receiver: Receiver) -> None:
+    response = post(receiver.url("/huge"))
+    assert (response.status, len(response.body), response.problem) == (200, 64 * 1024, "")
 
 
 @pytest.mark.parametrize("path", ["/nonsense", "/continue", "/103"])
-def test_what_is_no_answer_is_told(path: str, receiver: Receiver) -> None:
-    answer = post(receiver.url(path))
-    assert (answer.status, answer.problem) == (None, "protocol")
+def test_an_invalid_response_is_reported(path: str, receiver: Receiver) -> None:
+    response = post(receiver.url(path))
+    assert (response.status, response.problem) == (None, "protocol")
 
 
-def test_retry_after_is_brought_back(receiver: Receiver) -> None:
+def test_retry_after_is_returned(receiver: Receiver) -> None:
     assert post(receiver.url("/429")).retry_after == "20"
 
 
-def test_a_receiver_must_prove_its_name(receiver: Receiver, settings: Settings) -> None:
+def test_the_certificate_must_match_the_host_name(receiver: Receiver, settings: Settings) -> None:
     settings.WEBHOOK_ALLOWED_ADDRESSES = [f"localhost.localdomain:{receiver.port}", f"127.0.0.2:{receiver.port}"]
-    answer = post(f"https://127.0.0.2:{receiver.port}/200")
-    # Nothing listens there but for the name that is certified.
-    assert answer.problem == "connection"
+    response = post(f"https://127.0.0.2:{receiver.port}/200")
+    # No server listens on this address.
+    assert response.problem == "connection"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(http_client, "look_up", lambda *_, **__: ["127.0.0.1"])
-        answer = post(f"https://localhost.localdomain:{receiver.port}/200")
-    assert (answer.problem, receiver.received) == ("tls", [])
-    assert "Hostname mismatch" in answer.detail
+        response = post(f"https://localhost.localdomain:{receiver.port}/200")
+    assert (response.problem, receiver.received) == ("tls", [])
+    assert "Hostname mismatch" in response.detail
 
 
-def test_a_receiver_must_be_certified_by_somebody_known(receiver: Receiver, settings: Settings) -> None:
+def test_the_certificate_must_be_trusted(receiver: Receiver, settings: Settings) -> None:
     settings.WEBHOOK_CA_FILE = ""
-    answer = post(receiver.url())
-    assert (answer.problem, receiver.received) == ("tls", [])
+    response = post(receiver.url())
+    assert (response.problem, receiver.received) == ("tls", [])
 
 
 @pytest.fixture
 def listener(settings: Settings) -> Iterator[Callable[[Callable[[socket.socket], Any]], str]]:
-    """Make servers without TLS; each does something with every connection."""
+    """Return a function that starts a server without TLS, with a callback for its connection."""
     listening = []
 
     def listen(behave: Callable[[socket.socket], Any]) -> str:
@@ -128,31 +128,31 @@ def listener(settings: Settings) -> Iterator[Callable[[Callable[[socket.socket],
         server.close()
 
 
-def test_plain_http_gets_nothing(listener: Any) -> None:
-    taken = bytearray()
+def test_nothing_is_sent_over_plain_http(listener: Any) -> None:
+    received = bytearray()
 
-    def answer_plainly(connection: socket.socket) -> None:
-        taken.extend(connection.recv(4096))
+    def respond_without_tls(connection: socket.socket) -> None:
+        received.extend(connection.recv(4096))
         connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
 
-    answer = post(listener(answer_plainly))
-    assert (answer.status, answer.problem) == (None, "tls")
-    assert b"job.terminal" not in taken
+    response = post(listener(respond_without_tls))
+    assert (response.status, response.problem) == (None, "tls")
+    assert b"job.terminal" not in received
 
 
-def test_a_handshake_that_hangs_is_cut_off(listener: Any, short: None) -> None:
+def test_a_hanging_handshake_times_out(listener: Any, short_timeout: None) -> None:
     assert post(listener(lambda _: time.sleep(0.6))).problem == "timeout"
 
 
-def test_where_nobody_listens_there_is_no_connection(settings: Settings) -> None:
+def test_a_refused_connection_is_reported(settings: Settings) -> None:
     port = free_port()
     settings.WEBHOOK_ALLOWED_ADDRESSES = [f"127.0.0.1:{port}"]
-    answer = post(f"https://127.0.0.1:{port}/")
-    assert (answer.problem, answer.detail) == ("connection", "No connection: Connection refused.")
+    response = post(f"https://127.0.0.1:{port}/")
+    assert (response.problem, response.detail) == ("connection", "Could not connect: Connection refused.")
 
 
-def test_a_resolver_that_hangs_is_left_behind(
-    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, short: None
+def test_a_hanging_resolver_is_abandoned(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, short_timeout: None
 ) -> None:
     woken = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [][: woken.wait(9)])
@@ -162,30 +162,31 @@ def test_a_resolver_that_hangs_is_left_behind(
     woken.set()
 
 
-def test_a_name_without_an_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_does_not_resolve_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def know_nothing(*_: Any, **__: Any) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", know_nothing)
-    answer = post("https://hooks.nowhere.com/")
-    assert (answer.problem, answer.detail) == ("dns", "The name hooks.nowhere.com does not lead to any address.")
+    response = post("https://hooks.nowhere.com/")
+    assert (response.problem, response.detail) == (
+        "dns",
+        "The name hooks.nowhere.com does not resolve to any address.",
+    )
 
 
-def test_the_next_address_is_tried_when_one_does_not_answer(
-    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_address_is_tried_if_one_fails(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_client, "look_up", lambda *_, **__: ["::1", "127.0.0.3", "127.0.0.1"])
-    answer = post(receiver.url())
-    assert (answer.status, answer.address) == (200, "127.0.0.1")
+    response = post(receiver.url())
+    assert (response.status, response.address) == (200, "127.0.0.1")
 
 
-def test_proxies_of_the_environment_are_not_asked(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_settings_are_ignored(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
     assert post(receiver.url()).status == 200
 
 
-def test_an_answer_of_any_bytes_raises_nothing(receiver: Receiver, short: None) -> None:
+def test_no_response_raises_an_error(receiver: Receiver, short_timeout: None) -> None:
     random = Random(8)  # noqa: S311
     pieces = [
         b"HTTP/1.1 ",
@@ -207,5 +208,5 @@ def test_an_answer_of_any_bytes_raises_nothing(receiver: Receiver, short: None) 
             request.wfile.write(content)
 
         receiver.answers["/any"] = talk
-        answer = post(receiver.url("/any"))
-        assert answer.status is not None or answer.problem
+        response = post(receiver.url("/any"))
+        assert response.status is not None or response.problem
