@@ -25,7 +25,8 @@ from webhooks.models import Delivery, Endpoint, Event
 
 logger = logging.getLogger(__name__)
 
-Outcome, State, Failure = Delivery.Outcome, Event.State, Event.Failure
+Outcome = Delivery.Outcome
+State, Failure = Event.State, Event.Failure
 
 # The waits between one attempt and the next: after the first attempt, up to ten retries.
 WAITS = (

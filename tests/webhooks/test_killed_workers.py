@@ -92,5 +92,5 @@ def test_many_killed_workers_lose_no_event(receiver: Receiver) -> None:
     require_all_delivered(receiver)
     repeated = len(receiver.received) - Event.objects.count()
     lost = Delivery.objects.filter(outcome="lost").count()
-    sys.stdout.write_events(f"{Event.objects.count()} events, {lost} attempts lost, {repeated} delivered again\n")
+    sys.stdout.write(f"{Event.objects.count()} events, {lost} attempts lost, {repeated} delivered again\n")
     assert lost > KILLS

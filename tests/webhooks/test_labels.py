@@ -25,8 +25,14 @@ def test_every_choice_has_a_label(texts: Mapping[TextChoices, str], choices: typ
 
 @pytest.mark.parametrize(
     ("state", "failures", "badge"),
-    [("waiting", 0, "quiet"), ("waiting", 1, "warn"), ("sending", 0, "quiet"), ("sending", 2, "warn")]
-    + [("delivered", 3, "good"), ("failed", 3, "bad")],
+    [
+        ("waiting", 0, "quiet"),
+        ("waiting", 1, "warn"),
+        ("sending", 0, "quiet"),
+        ("sending", 2, "warn"),
+        ("delivered", 3, "good"),
+        ("failed", 3, "bad"),
+    ],
 )
 def test_the_badge_shows_the_state_and_failures(state: str, failures: int, badge: str) -> None:
     assert labels.state_badge(Event(state=state, failures=failures)) == badge
