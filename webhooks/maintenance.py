@@ -1,6 +1,5 @@
 """Periodic maintenance: undeliverable and old events, old secrets, and mail about disabled webhooks."""
 
-import logging
 from datetime import timedelta
 
 from django.conf import settings
@@ -12,8 +11,6 @@ from django.db.models.functions import Now
 from clients.models import Membership
 from webhooks.models import Endpoint, Event
 from webhooks.retries import DISABLED_AFTER
-
-logger = logging.getLogger(__name__)
 
 BATCH = 1_000
 # When to send a notice again whose first attempt failed.

@@ -90,8 +90,8 @@ class Receiver:
     received: list[Received] = field(default_factory=list)
     # Set by each request.
     arrived: threading.Event = field(default_factory=threading.Event)
-    # Responses by path, in addition to `ANSWERS`.
-    answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = field(default_factory=dict)
+    # Response functions by path, in addition to `RESPONDERS`.
+    responders: dict[str, Callable[[BaseHTTPRequestHandler], None]] = field(default_factory=dict)
 
     @property
     def address(self) -> str:
@@ -104,7 +104,7 @@ class Receiver:
         return [one.event for one in self.received]
 
 
-def answer(request: BaseHTTPRequestHandler, status: int, body: bytes = b"", **headers: str) -> None:
+def respond(request: BaseHTTPRequestHandler, status: int, body: bytes = b"", **headers: str) -> None:
     """Respond with a status, a body and headers, whose names have underscores instead of hyphens."""
     request.send_response(status)
     for name, value in headers.items():
@@ -115,7 +115,7 @@ def answer(request: BaseHTTPRequestHandler, status: int, body: bytes = b"", **he
 
 
 def redirect(request: BaseHTTPRequestHandler) -> None:
-    answer(request, 301, location="/followed")
+    respond(request, 301, location="/followed")
 
 
 def be_silent(request: BaseHTTPRequestHandler) -> None:
@@ -184,7 +184,7 @@ def break_off(request: BaseHTTPRequestHandler) -> None:
     request.wfile.write(b"half")
 
 
-ANSWERS: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
+RESPONDERS: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
     "/301": redirect,
     "/silence": be_silent,
     "/drip": drip,
@@ -195,7 +195,7 @@ ANSWERS: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
     "/hang-up": hang_up,
     "/nonsense": talk_nonsense,
     "/half": break_off,
-    "/429": lambda request: answer(request, 429, b"slow down", retry_after="20"),
+    "/429": lambda request: respond(request, 429, b"slow down", retry_after="20"),
 }
 
 
@@ -210,11 +210,11 @@ class Handler(BaseHTTPRequestHandler):
         self.receiver.received.append(Received(self.path, dict(self.headers), body))
         self.receiver.arrived.set()
         self.close_connection = True
-        behave = self.receiver.answers.get(self.path) or ANSWERS.get(self.path)
+        behave = self.receiver.responders.get(self.path) or RESPONDERS.get(self.path)
         if behave:
             behave(self)
         else:
-            answer(self, int(self.path[1:4]), b'{"thanks": true}')
+            respond(self, int(self.path[1:4]), b'{"thanks": true}')
 
     def log_message(self, *_: Any) -> None:
         """Log nothing."""

@@ -17,7 +17,7 @@ from clients.models import Client, Membership
 from tests.factories import make_account, make_client
 from tests.jobs.simulators import wait_until
 from tests.webhooks.helpers import write_events
-from tests.webhooks.receivers import Receiver, answer
+from tests.webhooks.receivers import Receiver, respond
 from webhooks import dispatcher, endpoints, http_client, maintenance, retries, tasks
 from webhooks.models import Delivery, Endpoint, Event
 from webhooks.signing import signature
@@ -69,9 +69,9 @@ def test_a_client_receives_four_requests_at_a_time(receiver: Receiver, settings:
         # Respond once four requests are in progress.
         four.wait(30)
         present[request.path] -= 1
-        answer(request, 200)
+        respond(request, 200)
 
-    receiver.answers = {"/hold": hold}
+    receiver.responders = {"/hold": hold}
     make_client_sending_to(receiver, "/hold", count=12)
     tasks.deliver()
     assert Event.objects.filter(state="delivered").count() == 12
@@ -84,9 +84,9 @@ def test_nothing_is_locked_during_a_request(receiver: Receiver) -> None:
             for model in (Endpoint, Event, Delivery):
                 model.objects.select_for_update(nowait=True).get()
         connection.close()
-        answer(request, 200)
+        respond(request, 200)
 
-    receiver.answers = {"/look": look}
+    receiver.responders = {"/look": look}
     make_client_sending_to(receiver, "/look", count=1)
     tasks.deliver()
     assert Event.objects.get().state == "delivered"
@@ -98,9 +98,9 @@ def test_a_stopped_worker_records_requests_in_progress(receiver: Receiver) -> No
 
     def ask_to_stop(request: BaseHTTPRequestHandler) -> None:
         stop.set()
-        answer(request, 200)
+        respond(request, 200)
 
-    receiver.answers = {"/stop": ask_to_stop}
+    receiver.responders = {"/stop": ask_to_stop}
     dispatcher.Dispatcher(stop).run()
     assert Counter(Event.objects.values_list("state", flat=True)) == {"delivered": 4, "waiting": 4}
 

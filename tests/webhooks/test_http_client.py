@@ -207,6 +207,6 @@ def test_no_response_raises_an_error(receiver: Receiver, short_timeout: None) ->
         def talk(request: Any, content: bytes = content) -> None:
             request.wfile.write(content)
 
-        receiver.answers["/any"] = talk
+        receiver.responders["/any"] = talk
         response = post(receiver.url("/any"))
         assert response.status is not None or response.problem
