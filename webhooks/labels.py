@@ -9,7 +9,7 @@ STATES = {
     Event.State.FAILED: "Failed",
 }
 FAILURES = {
-    Event.Failure.REJECTED: "The receiver rejected it, and a retry would not change that.",
+    Event.Failure.REJECTED: "The receiver rejected the event, so it is not retried.",
     Event.Failure.EXHAUSTED: "All attempts failed.",
     Event.Failure.DISABLED: "The webhook was disabled before the event was delivered.",
 }

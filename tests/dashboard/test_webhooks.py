@@ -198,7 +198,13 @@ def test_an_event_shows_its_attempts_and_is_resent_once(client: Client, http: Ht
     event = make_failed_event(client)
     path = f"/dashboard/{client.account}/events/{event.name}"
     page = http.get(path)
-    for text in ("410 after 1,234 ms", "93.184.215.14:443", "&lt;b&gt;gone", "Failed", "The receiver rejected it"):
+    for text in (
+        "410 after 1,234 ms",
+        "93.184.215.14:443",
+        "&lt;b&gt;gone",
+        "Failed",
+        "The receiver rejected the event",
+    ):
         assert text in text_of(page), text
     form = {"form": hidden(page, "form")}
     assert "Event queued." in text_of(http.post(path, form, follow=True))
