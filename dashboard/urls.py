@@ -7,7 +7,6 @@ from dashboard import (
     clients,
     deliveries,
     docs,
-    endpoint,
     job_form,
     job_list,
     job_page,
@@ -18,6 +17,7 @@ from dashboard import (
     sharing,
     sign_up,
     views,
+    webhooks,
 )
 
 urlpatterns = [
@@ -40,13 +40,13 @@ urlpatterns = [
     path("dashboard/<slug:account>/jobs/<id:job_id>/cancel", job_page.cancel, name="cancel_job"),
     path("dashboard/<slug:account>/clients", clients.clients, name="clients"),
     path("dashboard/<slug:account>/clients/<id:client_id>", clients.client, name="client"),
-    path("dashboard/<slug:account>/clients/<id:client_id>/webhook", endpoint.webhook, name="webhook"),
-    path("dashboard/<slug:account>/clients/<id:client_id>/webhook/url", endpoint.change_url, name="webhook_url"),
-    path("dashboard/<slug:account>/clients/<id:client_id>/webhook/rotate", endpoint.rotate, name="rotate_webhook"),
+    path("dashboard/<slug:account>/clients/<id:client_id>/webhook", webhooks.webhook, name="webhook"),
+    path("dashboard/<slug:account>/clients/<id:client_id>/webhook/url", webhooks.change_url, name="webhook_url"),
+    path("dashboard/<slug:account>/clients/<id:client_id>/webhook/rotate", webhooks.rotate, name="rotate_webhook"),
     path(
-        "dashboard/<slug:account>/clients/<id:client_id>/webhook/disable", endpoint.disable, name="disable_webhook"
+        "dashboard/<slug:account>/clients/<id:client_id>/webhook/disable", webhooks.disable, name="disable_webhook"
     ),
-    path("dashboard/<slug:account>/clients/<id:client_id>/webhook/test", endpoint.send_test, name="test_webhook"),
+    path("dashboard/<slug:account>/clients/<id:client_id>/webhook/test", webhooks.send_test, name="test_webhook"),
     path(
         "dashboard/<slug:account>/clients/<id:client_id>/webhook/failed", deliveries.send_failed, name="send_failed"
     ),

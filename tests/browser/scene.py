@@ -116,7 +116,7 @@ class Scene:
 
     def rotate(self, visitor: Visitor) -> None:
         visitor.open(f"{self.clients['guild-bot']}/webhook/rotate")
-        visitor.press("Rotate the secret")
+        visitor.press("Rotate secret")
 
     def invite(self, visitor: Visitor, email: str = "somebody.else@example.com") -> None:
         visitor.open(f"{ACCOUNT}/people")
@@ -218,11 +218,11 @@ def make_deliveries(visitor: Visitor, receiver: Receiver, client: str) -> str:
     """Enable a webhook and send events, one of which is refused; return the refused one's page."""
     visitor.open(f"{client}/webhook")
     visitor.fill(url=receiver.url("/410"))
-    visitor.press("Enable the webhook")
+    visitor.press("Enable webhook")
     event = send_test(visitor, client, "410 after")
     visitor.open(f"{client}/webhook/url")
     visitor.fill(url=receiver.url())
-    visitor.press("Save the address")
+    visitor.press("Save URL")
     for _ in range(2):
         send_test(visitor, client, "200 after")
     return event
@@ -231,6 +231,6 @@ def make_deliveries(visitor: Visitor, receiver: Receiver, client: str) -> str:
 def send_test(visitor: Visitor, client: str, told: str) -> str:
     """Send a test event and wait until it was delivered; return its page."""
     visitor.open(f"{client}/webhook")
-    visitor.press("Send a test event")
+    visitor.press("Send test event")
     visitor.eventually(told)
     return visitor.page.url.removeprefix(visitor.site)

@@ -101,17 +101,17 @@ def enable_webhook(visitor: Visitor, receiver: Receiver) -> None:
     """A refused address is told in words; the secret is shown once, and so is the next one."""
     visitor.follow("Set up a webhook")
     visitor.fill(url="https://127.0.0.1/hook")
-    visitor.press("Enable the webhook")
+    visitor.press("Enable webhook")
     expect(visitor.page.locator(".error")).to_contain_text("127.0.0.1 is not a public address")
     visitor.fill(url=receiver.url())
-    visitor.press("Enable the webhook")
+    visitor.press("Enable webhook")
     first = require_shown_once(visitor, SECRET)
-    visitor.follow("Rotate the secret")
+    visitor.follow("Rotate secret")
     visitor.page.get_by_label("Overlap").select_option("1 hour")
-    visitor.press("Rotate the secret")
+    visitor.press("Rotate secret")
     assert require_shown_once(visitor, SECRET) != first
     visitor.follow("Webhook")
-    expect(visitor.page.locator(".facts")).to_contain_text("the old one until")
+    expect(visitor.page.locator(".facts")).to_contain_text("the old secret also signs until")
 
 
 def submit_and_watch(visitor: Visitor) -> str:
@@ -144,7 +144,7 @@ def see_delivery(visitor: Visitor, receiver: Receiver, *, job: str, earlier: int
     """
     visitor.follow("walker-bot")
     visitor.follow("Webhook and deliveries")
-    visitor.press("Send a test event")
+    visitor.press("Send test event")
     assert visitor.heading() == "Test event"
     visitor.eventually("200 after")
     expect(visitor.page.locator(".excerpt")).to_have_text('{"thanks": true}')

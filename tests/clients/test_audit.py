@@ -34,7 +34,7 @@ from tests.factories import (
     make_member,
     make_running_job,
 )
-from webhooks import delivery, endpoints
+from webhooks import endpoints, retries
 from webhooks.models import Endpoint
 
 pytestmark = pytest.mark.django_db
@@ -188,8 +188,8 @@ def test_a_webhooks_secret_path_is_not_written(owner: Membership) -> None:
 def test_the_system_disables_a_failing_webhook(owner: Membership) -> None:
     endpoints.install(make_client(owner.account), URL, by=SYSTEM)
     endpoint = Endpoint.objects.get()
-    endpoint.failing_since = timezone.now() - delivery.DISABLED_AFTER
-    delivery.note_health(endpoint, succeeded=False)
+    endpoint.failing_since = timezone.now() - retries.DISABLED_AFTER
+    retries.update_health(endpoint, succeeded=False)
     assert AuditEvent.objects.latest("pk").actor == "System"
     assert written()[-1] == "webhook.disabled"
 

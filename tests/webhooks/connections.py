@@ -1,4 +1,4 @@
-"""What this process connects to, seen by the interpreter's own audit hook, whatever code asks for it."""
+"""Record the connections that this process makes, with an audit hook of the interpreter."""
 
 import ipaddress
 import sys
@@ -12,22 +12,22 @@ observers: list[list[str]] = []
 
 
 def watch(event: str, arguments: tuple[Any, ...]) -> None:
-    """Note each connection's address while anybody observes; what leaves this machine does not get out."""
+    """Record each connection's address while there is an observer; refuse those that leave this machine."""
     if not observers or event not in CONNECTS or not isinstance(arguments[1], tuple):
         return
     address = str(arguments[1][0])
     observers[-1].append(address)
     if not ipaddress.ip_address(address).is_loopback:
-        raise ConnectionRefusedError("tests stay on this machine")
+        raise ConnectionRefusedError("tests do not leave this machine")
 
 
-# A hook cannot be taken away again.
+# An audit hook cannot be removed.
 sys.addaudithook(watch)
 
 
 @contextmanager
 def connections() -> Iterator[list[str]]:
-    """Collect the addresses that are connected to within the block."""
+    """Collect the addresses of the connections that are made in the block."""
     seen: list[str] = []
     observers.append(seen)
     try:

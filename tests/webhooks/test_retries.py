@@ -1,4 +1,4 @@
-"""What each answer means for an event, and when it is tried again."""
+"""Outcomes of responses, and the schedule of retries."""
 
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -9,59 +9,83 @@ from django.utils import timezone
 
 from clients.audit import SYSTEM
 from clients.models import Client
+from tests.webhooks.helpers import end_job
 from tests.webhooks.receivers import Receiver
-from tests.webhooks.test_delivery import end_job
 from webhooks import endpoints, tasks
+from webhooks.http_client import Problem, Response
 from webhooks.models import Delivery, Event
-from webhooks.schedule import WAITS, judge
-from webhooks.sending import Answer, Problem
+from webhooks.retries import WAITS, decide
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DELIVERED = [200, 201, 202, 204, 226, 299]
-PASSING = [408, 429, 500, 502, 503, 504, 599]
-FINAL = [300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 407, 409, 410, 418, 422, 425, 428, 451, 499]
+TEMPORARY = [408, 429, 500, 502, 503, 504, 599]
+PERMANENT = [
+    300,
+    301,
+    302,
+    303,
+    304,
+    307,
+    308,
+    400,
+    401,
+    403,
+    404,
+    405,
+    407,
+    409,
+    410,
+    418,
+    422,
+    425,
+    428,
+    451,
+    499,
+]
 
 
-def seconds(answer: Answer, failures: int = 0) -> float:
-    """Return the wait that follows an answer."""
-    verdict = judge(answer, failures=failures, now=NOW)
-    assert verdict.wait is not None
-    return verdict.wait.total_seconds()
+def seconds(response: Response, failures: int = 0) -> float:
+    """Return the wait before the retry."""
+    decision = decide(response, failures=failures, now=NOW)
+    assert decision.wait is not None
+    return decision.wait.total_seconds()
 
 
 @pytest.mark.parametrize(
     ("status", "outcome"),
-    [(s, "delivered") for s in DELIVERED] + [(s, "failed") for s in PASSING] + [(s, "rejected") for s in FINAL],
+    [(s, "delivered") for s in DELIVERED]
+    + [(s, "failed") for s in TEMPORARY]
+    + [(s, "rejected") for s in PERMANENT],
 )
-def test_a_status_decides(status: int, outcome: str) -> None:
-    verdict = judge(Answer(status=status), failures=0, now=NOW)
-    assert (verdict.outcome, verdict.wait is not None) == (outcome, outcome == "failed")
+def test_the_status_determines_the_outcome(status: int, outcome: str) -> None:
+    decision = decide(Response(status=status), failures=0, now=NOW)
+    assert (decision.outcome, decision.wait is not None) == (outcome, outcome == "failed")
 
 
 @pytest.mark.parametrize("problem", Problem)
 @pytest.mark.parametrize("status", [None, 200, 400])
-def test_without_a_complete_answer_it_is_tried_again(problem: Problem, status: int | None) -> None:
-    verdict = judge(Answer(problem=problem, status=status), failures=0, now=NOW)
-    assert verdict.outcome == "failed"
-    assert verdict.wait is not None
+def test_an_incomplete_response_is_retried(problem: Problem, status: int | None) -> None:
+    decision = decide(Response(problem=problem, status=status), failures=0, now=NOW)
+    assert decision.outcome == "failed"
+    assert decision.wait is not None
 
 
-def test_there_are_ten_waits_of_two_to_three_days_in_all() -> None:
+def test_ten_retries_take_two_to_three_days() -> None:
     assert len(WAITS) == 10
     assert timedelta(days=2) < sum(WAITS, timedelta()) * 0.8 + timedelta(hours=8)
     assert [w.total_seconds() for w in WAITS] == [5, 30, 120, 600, 1800, 7200, 18000, 36000, 50400, 86400]
 
 
 @pytest.mark.parametrize("failures", range(10))
-def test_waits_are_spread_by_a_fifth(failures: int) -> None:
+def test_waits_vary_by_twenty_percent(failures: int) -> None:
     step = WAITS[failures].total_seconds()
-    waits = [seconds(Answer(status=500), failures) for _ in range(300)]
+    waits = [seconds(Response(status=500), failures) for _ in range(300)]
     assert step * 0.8 <= min(waits) < step * 0.85
     assert step * 1.15 < max(waits) <= step * 1.2
 
 
-def test_after_the_last_wait_there_is_none() -> None:
-    assert judge(Answer(status=500), failures=10, now=NOW).wait is None
+def test_the_last_failure_is_not_retried() -> None:
+    assert decide(Response(status=500), failures=10, now=NOW).wait is None
 
 
 @pytest.mark.parametrize(
@@ -85,28 +109,28 @@ def test_after_the_last_wait_there_is_none() -> None:
         ("Fri, 20 Nov 0000 12:00:20 GMT", 4, 6),
     ],
 )
-def test_a_receiver_may_ask_for_more_time_up_to_the_next_step(text: str, least: int, most: int) -> None:
+def test_retry_after_can_extend_a_wait_to_the_next_step(text: str, least: int, most: int) -> None:
     for status in (408, 429, 500, 503):
-        assert least <= seconds(Answer(status=status, retry_after=text)) <= most
+        assert least <= seconds(Response(status=status, retry_after=text)) <= most
 
 
-def test_the_last_wait_is_the_longest_that_can_be_asked_for() -> None:
-    wait = seconds(Answer(status=503, retry_after="999999"), failures=9)
+def test_retry_after_cannot_extend_the_last_wait() -> None:
+    wait = seconds(Response(status=503, retry_after="999999"), failures=9)
     assert 86400 <= wait <= 86400 * 1.2
 
 
 def attempt_now() -> timedelta:
-    """Let the time until the next attempt pass, make it, and return how long that was."""
-    due_at, begun = Event.objects.get().next_attempt_at, timezone.now()
+    """Make the next attempt now, and return how long the wait would have been."""
+    due_at, now = Event.objects.get().next_attempt_at, timezone.now()
     assert due_at is not None
     Event.objects.update(next_attempt_at=Now())
     tasks.deliver()
-    return due_at - begun
+    return due_at - now
 
 
 @pytest.mark.django_db(transaction=True)
-def test_three_days_of_failures(hooked: tuple[Client, str], receiver: Receiver) -> None:
-    client, _ = hooked
+def test_an_event_fails_after_eleven_attempts(configured: tuple[Client, str], receiver: Receiver) -> None:
+    client, _ = configured
     endpoints.set_url(client, receiver.url("/503"), by=SYSTEM)
     end_job(client)
     waits = []
@@ -126,8 +150,8 @@ def test_three_days_of_failures(hooked: tuple[Client, str], receiver: Receiver) 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_success_in_between_ends_it(hooked: tuple[Client, str], receiver: Receiver) -> None:
-    client, _ = hooked
+def test_a_success_ends_the_retries(configured: tuple[Client, str], receiver: Receiver) -> None:
+    client, _ = configured
     endpoints.set_url(client, receiver.url("/500"), by=SYSTEM)
     end_job(client)
     for path in ("/500", "/429", "/408"):
@@ -144,11 +168,11 @@ def test_a_success_in_between_ends_it(hooked: tuple[Client, str], receiver: Rece
 @pytest.mark.parametrize(
     ("path", "excerpt"), [("/400", '{"thanks": true}'), ("/301", ""), ("/410", '{"thanks": true}')]
 )
-def test_what_is_final_is_not_tried_again(
-    path: str, excerpt: str, hooked: tuple[Client, str], receiver: Receiver
+def test_a_permanent_failure_is_not_retried(
+    path: str, excerpt: str, configured: tuple[Client, str], receiver: Receiver
 ) -> None:
-    endpoints.set_url(hooked[0], receiver.url(path), by=SYSTEM)
-    end_job(hooked[0])
+    endpoints.set_url(configured[0], receiver.url(path), by=SYSTEM)
+    end_job(configured[0])
     tasks.deliver()
     event, delivery = Event.objects.get(), Delivery.objects.get()
     assert (event.state, event.failure, delivery.outcome) == ("failed", "rejected", "rejected")
@@ -156,9 +180,9 @@ def test_what_is_final_is_not_tried_again(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_log_keeps_two_kilobytes_of_an_answer(hooked: tuple[Client, str], receiver: Receiver) -> None:
-    endpoints.set_url(hooked[0], receiver.url("/huge"), by=SYSTEM)
-    end_job(hooked[0])
+def test_the_log_stores_two_kilobytes_of_a_response(configured: tuple[Client, str], receiver: Receiver) -> None:
+    endpoints.set_url(configured[0], receiver.url("/huge"), by=SYSTEM)
+    end_job(configured[0])
     tasks.deliver()
     delivery = Delivery.objects.get()
     assert delivery.outcome == "delivered"
