@@ -37,9 +37,10 @@ from jobs.results import Results
 from jobs.run_directories import private_directory
 from jobs.scrubbing import scrubber_of
 from jobs.simulator import command
+from jobs.simulator.private_directory import PrivateDirectory
 from jobs.simulator.process import Ended, NotExecutable, SimulatorProcess
 from jobs.simulator.reports import BrokenReport
-from jobs.simulator.sandbox import NotRunnable, PrivateDirectory, require_runnable
+from jobs.simulator.sandbox import NotRunnable, require_runnable
 from jobs.stopping import WorkerStops
 from jobs.watching import Watcher
 

@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 from jobs import builds, execution, queue, retention, run_directories, runner, stopping
 from jobs import sweep as sweeping
 from jobs.simulator import layers
-from jobs.simulator.sandbox import SandboxUnavailable
+from jobs.simulator.layers import SandboxUnavailable
 from simservice import presence
 from simservice.celery import app
 

@@ -17,7 +17,7 @@ from jobs import seekable_gzip
 from jobs.models import Artifact, Job
 from jobs.outputs import Outputs
 from jobs.scrubbing import Scrubber
-from jobs.simulator.sandbox import PrivateDirectory
+from jobs.simulator.private_directory import PrivateDirectory
 from tests.conftest import Api
 from tests.dashboard.browsing import pages_of, text_of
 from tests.factories import make_running_job

@@ -22,7 +22,7 @@ from clients.keys import create_key, find_key
 from clients.models import Membership
 from jobs import registration, runner
 from jobs.simulator import layers
-from jobs.simulator.sandbox import SandboxUnavailable
+from jobs.simulator.layers import SandboxUnavailable
 
 DEMO = "demo"
 # No mail to it leaves this machine.

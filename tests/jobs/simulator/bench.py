@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.simulator import enter
+from jobs.simulator import landlock
+from jobs.simulator.private_directory import PrivateDirectory
 from jobs.simulator.process import Ended, Limits, Proxy, SimulatorProcess
-from jobs.simulator.sandbox import PrivateDirectory, Sandbox, bubblewrap_works
+from jobs.simulator.sandbox import Sandbox, bubblewrap_works
 
 HOSTILE = Path(__file__).with_name("hostile.py")
 PROJECT = Path(__file__).parents[3]
@@ -30,7 +31,7 @@ LIMITS = Limits(
     output_bytes=2 << 20,
 )
 
-has_landlock = enter.landlock_abi() > 0
+has_landlock = landlock.version() > 0
 needs_landlock = pytest.mark.skipif(not has_landlock, reason="this kernel has no Landlock")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a simulator as somebody else")
 

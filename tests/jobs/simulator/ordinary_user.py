@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from jobs.simulator import enter
-from jobs.simulator.sandbox import closed_folders
+from jobs.simulator.identity import closed_folders
 
 UID = 12345
 PROJECT = Path(__file__).parents[3]

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from jobs.simulator.reports import BrokenReport, read_report
+from jobs.simulator.report_reader import read_report
+from jobs.simulator.reports import BrokenReport
 
 MAX_BYTES = 256 << 20
 PLAYERS = b'{"sim":{"players":['

@@ -23,17 +23,15 @@ from typing import Self
 import psutil
 import pytest
 
-from jobs.simulator import enter, seccomp
+from jobs.simulator import landlock, seccomp
 from jobs.simulator.command import PROXY_PORT
 from jobs.simulator.layers import PROTECTIONS
+from jobs.simulator.private_directory import PrivateDirectory
 from jobs.simulator.process import SimulatorNotStarted, take_listener
-from jobs.simulator.sandbox import PrivateDirectory
 from tests.jobs.simulator.bench import PROJECT, Bench, needs_landlock, needs_root, sandboxes
 
 only_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="this machine has no such ABI")
 MIB = 1 << 20
-# The first Landlock version that restricts TCP.
-TCP_SINCE = 4
 
 
 def refusals(bench: Bench) -> set[int]:
@@ -275,7 +273,7 @@ def test_with_game_credentials_there_is_one_exit(bench: Bench) -> None:
     assert "game_api_exit" in ended.layers
     assert heard == [b"CONNECT somewhere"]
     assert bench.printed()[0] == "exit here"
-    assert enter.landlock_abi() < TCP_SINCE or bench.printed()[-1].startswith("listen refused")
+    assert landlock.version() < landlock.TCP_SINCE or bench.printed()[-1].startswith("listen refused")
     assert "tcp WORKED" not in "".join(bench.printed())
 
 
@@ -385,7 +383,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from jobs.simulator.process import Limits, SimulatorNotStarted, SimulatorProcess
-from jobs.simulator.sandbox import PrivateDirectory, Sandbox
+from jobs.simulator.private_directory import PrivateDirectory
+from jobs.simulator.sandbox import Sandbox
 
 limits = Limits(wall_seconds=60, cpu_seconds=60, memory_bytes=1 << 30, file_bytes=1 << 20, disk_bytes=1 << 20,
                 processes=30, open_files=64, log_bytes=1000, output_bytes=100000)
@@ -446,7 +445,7 @@ def test_a_closed_build_without_mounts_is_refused_by_name(
 ) -> None:
     home = closed_build.parents[1]
     said = in_container("auto", "mount", "clone", readable=closed_build)
-    assert f"other users may not pass {home}" in said
+    assert f"other users cannot enter {home}" in said
     assert f"chmod o+x {home}" in said
 
 
@@ -464,7 +463,11 @@ def test_a_build_below_a_closed_folder_is_read_only(in_container: Callable[..., 
     assert (closed_build / "data").read_text() == "its own"
 
 
-UNSCOPED = "from jobs.simulator import enter; enter.landlock_abi = lambda: 5; print(*enter.leave_network())"
+UNSCOPED = """
+from jobs.simulator import enter, landlock
+landlock.version = lambda: 5
+print(*enter.leave_network())
+"""
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root needs no user namespace")

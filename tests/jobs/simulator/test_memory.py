@@ -16,11 +16,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from jobs.simulator import enter, launcher
-from jobs.simulator.launcher import (
+from jobs.simulator import enter, launcher, usage
+from jobs.simulator.launcher import Supervisor
+from jobs.simulator.usage import (
     PAGE_BYTES,
     MemoryCgroup,
-    Supervisor,
     memory_use,
     proportional_bytes,
     remove_abandoned_groups,
@@ -177,7 +177,7 @@ def test_the_own_group_is_found(
 ) -> None:
     files = {"/proc/self/cgroup": group, "/proc/self/mounts": mounts}
     monkeypatch.setattr(Path, "read_text", lambda path: files[str(path)])
-    assert launcher.own_cgroup() == found
+    assert usage.own_cgroup() == found
 
 
 def test_a_group_that_was_made_in_part_is_removed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,13 +247,13 @@ def test_proportional_memory_counts_shared_pages_once() -> None:
 def test_shared_memory_is_divided_only_above_the_limit() -> None:
     with sharers() as pids:
         summed = sum(map(resident_bytes, pids))
-        assert memory_use(pids, enough=2 * summed) > summed - 8 * MIB
-        assert memory_use(pids, enough=summed // 2) < summed - 56 * MIB
+        assert memory_use(pids, limit=2 * summed) > summed - 8 * MIB
+        assert memory_use(pids, limit=summed // 2) < summed - 56 * MIB
 
 
 def test_a_process_that_has_ended_uses_nothing() -> None:
     assert resident_bytes(NOBODY) == proportional_bytes(NOBODY) == 0
-    assert memory_use([NOBODY], enough=-1) == 0
+    assert memory_use([NOBODY], limit=-1) == 0
 
 
 def test_memory_whose_sharing_is_hidden_counts_in_full() -> None:

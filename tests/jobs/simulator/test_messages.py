@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.simulator.messages import failure_message, printed_warnings, warnings
-from jobs.simulator.reports import read_report
+from jobs.simulator.report_reader import read_report
 
 UNKNOWN = "Warning: Unknown option 'json3' with value 'o3.json', ignoring"
 NO_LIST = "Player 'Frosty' uses call_action_list with unknown action list nolist"

@@ -12,8 +12,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from jobs.simulator.process import Lines, SimulatorNotStarted, SimulatorProcess, resource_limits
-from jobs.simulator.sandbox import PrivateDirectory, UnsafeProduct, open_product
+from jobs.simulator.private_directory import PrivateDirectory, UnsafeOutput, open_output
+from jobs.simulator.process import SimulatorNotStarted, SimulatorProcess, resource_limits
+from jobs.simulator.streams import Lines
 from tests.jobs.simulator.bench import (
     LIMITS,
     PROJECT,
@@ -296,7 +297,8 @@ WORKER = """
 import sys, time
 from pathlib import Path
 from jobs.simulator.process import Limits, SimulatorProcess
-from jobs.simulator.sandbox import PrivateDirectory, Sandbox
+from jobs.simulator.private_directory import PrivateDirectory
+from jobs.simulator.sandbox import Sandbox
 
 top, bubblewrap, executable, behaviour, *rest = sys.argv[1:]
 limits = Limits(wall_seconds=60, cpu_seconds=60, memory_bytes=1 << 30, file_bytes=1 << 20, disk_bytes=1 << 20,
@@ -378,14 +380,14 @@ def test_what_is_not_a_report_is_refused(bench: Bench) -> None:
     bench.run("leaves", "/etc/passwd")
     for name in ("link.json", "fifo.json", "directory.json"):
         if os.path.lexists(bench.directory.cwd / name):
-            with pytest.raises(UnsafeProduct):
-                open_product(bench.directory.cwd, name, max_bytes=100)
-    product = open_product(bench.directory.cwd, "good.json", max_bytes=100)
+            with pytest.raises(UnsafeOutput):
+                open_output(bench.directory.cwd, name, max_bytes=100)
+    product = open_output(bench.directory.cwd, "good.json", max_bytes=100)
     assert product
     with product:
         assert product.read() == b"{}"
 
 
 def test_others_tasks_are_allowed_for_and_cores_are_not() -> None:
-    limits = resource_limits(LIMITS, others=7)
+    limits = resource_limits(LIMITS, other_tasks=7)
     assert (limits["RLIMIT_NPROC"], limits["RLIMIT_CORE"]) == ((37, 37), (0, 0))

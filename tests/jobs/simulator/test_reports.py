@@ -12,12 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobs.replicates import pooled, widening
-from jobs.simulator.reports import (
-    BrokenReport,
-    Report,
-    read_report,
-    summarise,
-)
+from jobs.simulator.report_reader import read_report
+from jobs.simulator.report_summary import summarise
+from jobs.simulator.reports import BrokenReport, Report
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SINGLE_PASS = {"enabled": False, "reason": "not_requested", "stages": []}
@@ -199,8 +196,8 @@ class TestJudging:
             ((FIXTURES / "single.json").read_bytes() + b"}", "not valid JSON"),
             (b"<html>", "not valid JSON"),
             (b"[]", "not an object"),
-            (b"{}", "names no actor"),
-            (b'{"sim": {"players": []}}', "names no actor"),
+            (b"{}", "contains no actors"),
+            (b'{"sim": {"players": []}}', "contains no actors"),
             (b'{"sim": NaN}', "not valid JSON"),
             (b'{"x": -Infinity}', "not valid JSON"),
             (b'{"x": ' + b"[" * 100_000, "nested too deeply"),

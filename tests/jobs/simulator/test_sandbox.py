@@ -12,21 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs.simulator import enter, launcher, layers, sandbox, seccomp
-from jobs.simulator.sandbox import (
-    Confinement,
-    LeasedUser,
-    NotRunnable,
-    PrivateDirectory,
-    Sandbox,
-    SandboxUnavailable,
-    UnsafeProduct,
-    closed_folders,
-    closed_path,
-    open_product,
-    remove_tree,
-    require_runnable,
-)
+from jobs.simulator import identity, landlock, layers, sandbox, seccomp, usage
+from jobs.simulator.identity import LeasedUser, closed_folders, closed_path
+from jobs.simulator.layers import SandboxUnavailable
+from jobs.simulator.private_directory import PrivateDirectory, UnsafeOutput, open_output, remove_tree
+from jobs.simulator.sandbox import Confinement, NotRunnable, Sandbox, require_runnable
 from tests.jobs.simulator.bench import PROJECT
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a simulator as somebody else")
@@ -119,14 +109,14 @@ def test_removal_of_closed_directories(tmp_path: Path) -> None:
 
 def test_a_product_is_opened(tmp_path: Path) -> None:
     (tmp_path / "report.json").write_bytes(b"12345")
-    product = open_product(tmp_path, "report.json", max_bytes=5)
+    product = open_output(tmp_path, "report.json", max_bytes=5)
     assert product
     with product:
         assert product.read() == b"12345"
 
 
 def test_a_product_that_is_missing(tmp_path: Path) -> None:
-    assert open_product(tmp_path, "report.json", max_bytes=5) is None
+    assert open_output(tmp_path, "report.json", max_bytes=5) is None
 
 
 UNSAFE: dict[str, Callable[[Path], object]] = {
@@ -149,14 +139,14 @@ def test_an_unsafe_product_is_refused(
     (tmp_path / "cwd").mkdir()
     monkeypatch.chdir(tmp_path)
     make(tmp_path / "cwd" / "report.json")
-    with pytest.raises(UnsafeProduct):
-        open_product(tmp_path / "cwd", "report.json", max_bytes=5)
+    with pytest.raises(UnsafeOutput):
+        open_output(tmp_path / "cwd", "report.json", max_bytes=5)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../other", "/etc/passwd", "a/b"])
 def test_a_product_is_named_plainly(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UnsafeProduct):
-        open_product(tmp_path, name, max_bytes=5)
+    with pytest.raises(UnsafeOutput):
+        open_output(tmp_path, name, max_bytes=5)
 
 
 # The identity
@@ -164,7 +154,7 @@ def test_a_product_is_named_plainly(tmp_path: Path, name: str) -> None:
 
 @needs_root
 def test_two_runs_never_share_an_identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "FIRST_UID", sandbox.LAST_UID - 2)
+    monkeypatch.setattr(identity, "FIRST_UID", identity.LAST_UID - 2)
     leases = [lease for _ in range(3) if (lease := LeasedUser.lease())]
     assert len({lease.uid for lease in leases}) == 3
     with pytest.raises(SandboxUnavailable):
@@ -213,11 +203,11 @@ def test_a_path_that_is_itself_closed_is_found(closed_home: Path) -> None:
 # Layers
 
 
-def confinement(tmp_path: Path, *, exit_port: int | None = None, uid: int | None = None) -> Confinement:
+def confinement(tmp_path: Path, *, proxy_port: int | None = None, uid: int | None = None) -> Confinement:
     return Confinement(
         directory=PrivateDirectory.create(tmp_path),
         readable=[tmp_path],
-        exit_port=exit_port,
+        proxy_port=proxy_port,
         uid=uid,
         resource_limits={},
         memory_bytes=1,
@@ -246,7 +236,7 @@ def test_a_bubblewrap_that_cannot_work_is_not_used() -> None:
 
 @pytest.mark.parametrize("port", [None, 3128])
 def test_the_network_of_the_machine_is_never_shared(tmp_path: Path, port: int | None) -> None:
-    command = sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path, exit_port=port))
+    command = sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path, proxy_port=port))
     assert "--unshare-net" in command
     assert "/etc/resolv.conf" not in command
     assert "/etc/hosts" not in command
@@ -336,7 +326,7 @@ def test_what_is_no_executable_at_all_is_not_runnable(path: str) -> None:
 
 @pytest.mark.parametrize(("abi", "bits"), [(1, 13), (2, 14), (3, 15), (4, 15), (5, 16), (7, 16)])
 def test_rights_known_to_each_kernel(abi: int, bits: int) -> None:
-    assert enter.landlock_rights(abi) == (1 << bits) - 1
+    assert landlock.file_rights(abi) == (1 << bits) - 1
 
 
 def test_disk_use_counts_entries_and_blocks_but_follows_no_link(tmp_path: Path) -> None:
@@ -344,25 +334,25 @@ def test_disk_use_counts_entries_and_blocks_but_follows_no_link(tmp_path: Path) 
     (tmp_path / "inner" / "large").write_bytes(bytes(100_000))
     (tmp_path / "empty").touch()
     (tmp_path / "link").symlink_to("/usr")
-    assert 110_000 < launcher.disk_use(str(tmp_path), enough=1 << 30, meanwhile=lambda: None) < 130_000
+    assert 110_000 < usage.disk_use(str(tmp_path), limit=1 << 30, on_entry=lambda: None) < 130_000
 
 
 def test_the_walk_ends_with_enough(tmp_path: Path) -> None:
     for number in range(100):
         (tmp_path / str(number)).touch()
-    assert launcher.disk_use(str(tmp_path), enough=10_000, meanwhile=lambda: None) == 3 * launcher.ENTRY_BYTES
+    assert usage.disk_use(str(tmp_path), limit=10_000, on_entry=lambda: None) == 3 * usage.ENTRY_BYTES
 
 
 def test_disk_use_of_a_directory_that_is_gone(tmp_path: Path) -> None:
-    assert launcher.disk_use(str(tmp_path / "gone"), enough=1, meanwhile=lambda: None) == 0
+    assert usage.disk_use(str(tmp_path / "gone"), limit=1, on_entry=lambda: None) == 0
 
 
 ALONE = """
 import os, socket, sys
 sys.path.insert(0, sys.argv[1])
-import enter
+from jobs.simulator import enter, landlock
 enter.prctl(enter.PR_SET_NO_NEW_PRIVS, 1)
-assert enter.restrict_by_landlock({"exit_port": None, "readable": ["/"], "writable": []})
+assert landlock.restrict(readable=["/"], writable=[], tcp_port=None)
 for action in (
     lambda: socket.create_connection(("127.0.0.1", int(sys.argv[2]))),
     lambda: socket.create_server(("127.0.0.1", 0)),
@@ -378,10 +368,12 @@ for action in (
 """
 
 
-@pytest.mark.skipif(enter.landlock_abi() < 6, reason="this kernel's Landlock covers files only, if it has one")
+@pytest.mark.skipif(
+    landlock.version() < landlock.SIGNALS_SINCE, reason="this kernel's Landlock covers files only, if it has one"
+)
 def test_landlock_alone_holds_files_network_and_signals(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        command = [sys.executable, "-S", "-c", ALONE, str(sandbox.LAUNCHER.parent), str(server.getsockname()[1])]
+        command = [sys.executable, "-S", "-c", ALONE, str(PROJECT), str(server.getsockname()[1])]
         printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     assert printed.split() == ["refused"] * 4
 

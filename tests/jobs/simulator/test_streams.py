@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.simulator.logs import Log
+from jobs.simulator.streams import Log
 
 NOTE = re.compile(r"\[the line above came (\d+) times in a row\]")
 LINES = st.lists(st.sampled_from(["", "a", "x" * 60, "é" * 30, "warning: unknown option"]), max_size=200)
 
 
-def logged(lines: Sequence[str], *, most_bytes: int = 1 << 20) -> str:
+def logged(lines: Sequence[str], *, max_bytes: int = 1 << 20) -> str:
     """Return the log of some lines."""
     with TemporaryDirectory() as folder:
-        log = Log(Path(folder, "log"), most_bytes=most_bytes)
+        log = Log(Path(folder, "log"), max_bytes=max_bytes)
         for line in lines:
             log.write(line)
         log.close()
@@ -42,15 +42,15 @@ def test_runs_of_equal_lines_are_collapsed(lines: list[str], expected: str) -> N
 
 
 def test_an_error_after_a_flood_of_equal_lines_is_kept() -> None:
-    log = logged(["w" * 99] * 10_000 + ["Error: the reason"], most_bytes=1000)
+    log = logged(["w" * 99] * 10_000 + ["Error: the reason"], max_bytes=1000)
     assert log.endswith("[the line above came 10000 times in a row]\nError: the reason\n")
 
 
 @pytest.mark.parametrize(
-    ("most_bytes", "kept"), [(0, ""), (3, ""), (4, "abc\n"), (10, "abc\ndef\n")], ids=["0", "3", "4", "10"]
+    ("max_bytes", "kept"), [(0, ""), (3, ""), (4, "abc\n"), (10, "abc\ndef\n")], ids=["0", "3", "4", "10"]
 )
-def test_a_log_is_cut_between_lines(most_bytes: int, kept: str) -> None:
-    assert logged(["abc", "def"] * 50, most_bytes=most_bytes) == f"{kept}[cut after {most_bytes} bytes]\n"
+def test_a_log_is_cut_between_lines(max_bytes: int, kept: str) -> None:
+    assert logged(["abc", "def"] * 50, max_bytes=max_bytes) == f"{kept}[cut after {max_bytes} bytes]\n"
 
 
 @given(LINES)
