@@ -1,4 +1,4 @@
-"""The memory for reading a report is bounded, whatever it contains; each case is a process of its own."""
+"""Reading a report uses bounded memory; each case runs in a separate process."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ OUTCOMES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_a_report_takes_bounded_memory(case: str) -> None:
+def test_reading_a_report_uses_bounded_memory(case: str) -> None:
     module = "tests.jobs.simulator.report_memory"
     done = subprocess.run(
         [sys.executable, "-m", module, case], capture_output=True, text=True, check=True, timeout=90
