@@ -125,7 +125,7 @@ class Bench:
     def printed(self, stream: str = "stdout") -> list[str]:
         return [text for where, text in self.updates if where == stream]
 
-    def heard(self, text: str) -> bool:
+    def prints(self, text: str) -> bool:
         return eventually(lambda: text in self.printed())
 
     def log(self, stream: str = "stdout") -> str:

@@ -11,7 +11,7 @@ from tests.jobs.simulator.bench import Bench, alive, sandboxes
 
 @pytest.fixture(params=sandboxes(), ids=lambda sandbox: "bubblewrap" if sandbox.bubblewrap else "plain")
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    """Return a bench for each sandbox of this machine. No process and no file of the run may remain after the test."""
+    """Return a bench for each sandbox of this machine. No process and no file of a run may remain afterwards."""
     bench = Bench(tmp_path, request.param)
     with bench.directory:
         yield bench

@@ -76,7 +76,7 @@ def test_too_much_output_stops_the_simulator(bench: Bench) -> None:
 
 def test_a_fork_bomb_is_contained(bench: Bench) -> None:
     with bench.process("bomb") as process:
-        assert bench.heard("bombed")
+        assert bench.prints("bombed")
         process.kill("cancelled")
         assert process.wait(30)
     assert 1 <= bench.printed().count("bombed") < 100
@@ -98,7 +98,7 @@ def test_other_tasks_of_the_user_do_not_use_up_the_limit() -> None:
 
 def test_the_kernel_kills_a_simulator_before_the_worker(bench: Bench) -> None:
     with bench.process("hoard", 1, 1) as process:
-        assert bench.heard("holding 1")
+        assert bench.prints("holding 1")
         assert process.launcher
         simulator = psutil.Process(process.launcher.pid).children(recursive=True)[-1]
         assert Path("/proc", str(simulator.pid), "oom_score_adj").read_text() == "1000\n"

@@ -92,7 +92,7 @@ def test_the_simulator_can_read_its_input_file(bench: Bench) -> None:
 
 def test_an_interrupted_simulator_writes_its_report(bench: Bench) -> None:
     with bench.process("polite") as process:
-        assert bench.heard("running")
+        assert bench.prints("running")
         ended = process.stop("deadline") or bench.fail("still running")
     assert (ended.exit_status, ended.stopped_for) == (0, "deadline")
     assert (bench.directory.cwd / "report.json").read_text() == "{}"
@@ -108,7 +108,7 @@ def test_an_interrupt_works_if_the_worker_ignores_it(bench: Bench) -> None:
 
 def test_a_simulator_that_ignores_signals_is_killed(bench: Bench) -> None:
     with bench.process("deaf") as process:
-        assert bench.heard("running")
+        assert bench.prints("running")
         signal_launcher(process, signal.SIGTERM)
         ended = process.stop("cancelled", grace_seconds=0.3) or bench.fail("still running")
     assert (ended.signal, ended.stopped_for) == (signal.SIGKILL, "cancelled")
@@ -117,7 +117,7 @@ def test_a_simulator_that_ignores_signals_is_killed(bench: Bench) -> None:
 
 def test_leaving_the_block_kills_the_simulator(bench: Bench) -> None:
     with bench.process("deaf"):
-        assert bench.heard("running")
+        assert bench.prints("running")
         assert alive(bench.top)
     assert alive(bench.top) == []
 
@@ -143,7 +143,7 @@ def test_the_thread_that_started_a_simulator_can_end(bench: Bench) -> None:
 
 def test_parallel_runs_do_not_affect_each_other(bench: Bench) -> None:
     with bench.process("deaf") as other:
-        assert bench.heard("running")
+        assert bench.prints("running")
         with PrivateDirectory.create(bench.top) as bench.directory:
             assert bench.run("daemon", "marker.txt").exit_status == 0
         assert other.wait(0) is None
@@ -152,7 +152,7 @@ def test_parallel_runs_do_not_affect_each_other(bench: Bench) -> None:
 
 def test_a_simulator_that_keeps_forking_is_killed(bench: Bench) -> None:
     with bench.process("hare") as process:
-        assert bench.heard("running")
+        assert bench.prints("running")
         process.kill("cancelled")
         assert process.wait(8)
     assert "escaped" not in bench.printed()
@@ -198,7 +198,7 @@ def test_all_die_with_the_worker(bench: Bench, behaviour: str) -> None:
 
 def test_all_die_with_the_launcher(bench: Bench) -> None:
     with bench.process("deaf") as process:
-        assert bench.heard("running")
+        assert bench.prints("running")
         signal_launcher(process, signal.SIGKILL)
         ended = process.wait(20) or bench.fail("still running")
         assert eventually(lambda: alive(bench.build) == [])
