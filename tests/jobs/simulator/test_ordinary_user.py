@@ -14,12 +14,12 @@ FILES = (
     "test_hostile.py",
     "test_identity.py",
     "test_landlock.py",
-    "test_limits.py",
     "test_memory.py",
     "test_missing_layers.py",
     "test_private_directory.py",
     "test_proxy_socket.py",
     "test_sandbox.py",
+    "test_usage.py",
 )
 # These tests need neither the services nor Django's settings.
 OPTIONS = ("-c", os.devnull, "-p", "no:django", "-p", "no:cacheprovider", "-q", "-rs", "--rootdir", str(PROJECT))
