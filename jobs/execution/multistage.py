@@ -12,8 +12,8 @@ from statistics import NormalDist
 
 from jobs.enums import StageLabel
 from jobs.execution.replicates import known_error, names_for
-from jobs.profiles.analysis import HELD_BACK, MORE_IS_BETTER, Analysis, Bounds, limited
-from jobs.profiles.selection import without
+from jobs.profiles.analysis import FINAL_STAGE_OPTIONS, MORE_IS_BETTER, Analysis, Bounds, with_limits
+from jobs.profiles.selection import remaining_lines
 from jobs.profiles.values import read_integer, read_number
 from jobs.simulator.reports import Profileset
 
@@ -134,9 +134,9 @@ def stage_text(
     be read there as another than the policy has judged.
     """
     if stage.target_error is None:
-        return limited(text, analysis)
-    held_back = frozenset[str]() if stage.is_last else HELD_BACK
-    kept = without(text, profilesets=culled, options=held_back, replicates=replicates)
+        return with_limits(text, analysis)
+    options = frozenset[str]() if stage.is_last else FINAL_STAGE_OPTIONS
+    kept = remaining_lines(text, without_profilesets=culled, without_options=options, replicates=replicates)
     run = one_run(stage, replicated=len(replicates) == len(analysis.profilesets.keys() - culled))
     numbers = [f"target_error={run.target_error}", f"iterations={run.iterations}"]
     return "\n".join([f"# Stage {stage.number} of {stage.count}", *kept, *numbers, ""])

@@ -32,9 +32,10 @@ from jobs.runs.outputs import Outputs, missing
 from jobs.runs.scrubbing import scrubber_of
 from jobs.shutdown import WorkerStops
 from jobs.simulator import command
+from jobs.simulator.private_directory import PrivateDirectory
 from jobs.simulator.process import Ended, NotExecutable, SimulatorProcess
 from jobs.simulator.reports import BrokenReport
-from jobs.simulator.sandbox import NotRunnable, PrivateDirectory, require_runnable
+from jobs.simulator.sandbox import NotRunnable, require_runnable
 
 logger = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from jobs import variants
 from jobs.enums import ErrorCode, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
+from jobs.simulator.private_directory import megabytes
 from jobs.simulator.process import Ended
 from jobs.simulator.reports import BrokenReport, Report
-from jobs.simulator.sandbox import megabytes
 
 CEILING = "ceiling"
 # The launcher's word where the worker came too late to stop a job at its ceiling.

@@ -10,10 +10,8 @@ from django.db import OperationalError
 from pytest_django import Settings
 
 from jobs import artifacts, lifecycle
-from jobs.builds import registration
 from jobs.execution import attempt, stages
 from jobs.execution.lease import LeaseLost
-from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
 from jobs.progress import progress_of
 from jobs.queueing import claims
@@ -23,12 +21,6 @@ from tests.factories import make_job
 from tests.jobs.simulators import content, make_stand_in, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def minisim() -> Build:
-    """The built-in simulator, registered as the local stack does it."""
-    return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
 
 
 def test_a_real_profile_completes_with_its_result(minisim: Build) -> None:

@@ -16,7 +16,7 @@ from clients.models import ApiKey
 from jobs.models import Artifact, Job
 from jobs.runs.outputs import Outputs
 from jobs.runs.scrubbing import Scrubber
-from jobs.simulator.sandbox import PrivateDirectory
+from jobs.simulator.private_directory import PrivateDirectory
 from simservice.storages import seekable_gzip
 from tests.conftest import Api
 from tests.dashboard.browsing import pages_of, text_of

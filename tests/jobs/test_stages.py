@@ -13,10 +13,8 @@ from django.db import OperationalError
 
 from clients.models import ApiKey
 from jobs import lifecycle
-from jobs.builds import registration
 from jobs.execution import stages
 from jobs.execution.watcher import Watcher
-from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
 from jobs.progress import progress_of
 from jobs.runs.outputs import Outputs
@@ -71,12 +69,6 @@ def results_of(job: Job) -> dict[str, int]:
     """The stage that each profileset's row is of."""
     assert job.summary is not None
     return {row["name"]: row["stage"] for row in job.summary["mainActor"]["profilesets"]["results"]}
-
-
-@pytest.fixture
-def minisim() -> Build:
-    """The built-in simulator, registered as the local stack does it."""
-    return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
 
 
 def test_a_real_job_runs_in_stages(minisim: Build) -> None:
