@@ -22,7 +22,7 @@ from django.conf import settings
 from django.db import close_old_connections, connection, connections
 
 from simservice.celery import app
-from simservice.hints import redis
+from simservice.redis.client import redis
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ def prepare(part: Part) -> None:
     for name, value in part.chosen.items():
         setattr(settings, name, value)
     use_redis(part.redis)
-    from jobs import budget
+    from jobs.execution import budget
 
     # Slices short enough for fast jobs to need a second one.
     budget.SLICE_SECONDS, budget.LEAST_AHEAD_SECONDS = 3, 2
@@ -189,7 +189,7 @@ def sweep() -> None:
 def submit(part: Part, faults: Faults, inbox: list[int]) -> None:
     """Send the submissions that were ordered, and tell how each was answered."""
     from clients.models import ApiKey
-    from jobs import submission
+    from jobs.submission import accept
     from simservice.api.errors import ApiError
     from tests.faults.requests import make_request
 
@@ -197,7 +197,7 @@ def submit(part: Part, faults: Faults, inbox: list[int]) -> None:
     while inbox:
         number = inbox.pop(0)
         try:
-            answer = submission.submit(
+            answer = accept.submit(
                 make_request(part.seed, number),
                 key=keys[number % len(keys)],
                 idempotency_key=str(number),

@@ -15,7 +15,7 @@ from django.db.models import Sum
 
 from billing import ledger
 from billing.models import Entry, Hold, Pocket
-from jobs import holds
+from jobs import hold_audit
 from jobs.lifecycle import TRANSITIONS
 from jobs.models import HELD, TERMINAL, WAITING, Artifact, DailyUsage, IdempotencyKey, Job, JobEvent, Run, Status
 from tests.faults.actors import SEEN
@@ -98,7 +98,7 @@ def ends(found: dict[int, History]) -> Iterator[str]:
 def bills() -> Iterator[str]:
     """Every job was settled and counted once, and the book is sound."""
     yield from map(str, ledger.verify())
-    yield from holds.disagreements()
+    yield from hold_audit.disagreements()
     ended = Job.objects.filter(status__in=TERMINAL)
     if Hold.objects.exclude(resolved_at=None).count() != ended.count():
         yield "there are not as many settlements as ends"

@@ -15,8 +15,9 @@ from typing import Any, Self
 from django.db import connection
 
 from clients.audit import SYSTEM
-from jobs import cancellation, run_directories
+from jobs import cancellation
 from jobs.models import TERMINAL, Job, JobEvent
+from jobs.runs import directories
 from simservice.api.errors import JobNotCancellable
 from tests.faults.actors import HEARTBEAT_SECONDS, IDLE_SECONDS, LEASE_SECONDS, Actor, Part
 from tests.faults.points import BY_ROLE, WITHIN_TRANSACTIONS
@@ -133,7 +134,7 @@ class Orchestra:
             actor.process.join(15)
             actor.signal(signal.SIGKILL)
             actor.process.join()
-        run_directories.remove_leftovers()
+        directories.remove_leftovers()
 
     def part(self, role: str, number: int) -> Part:
         """Return what an actor is told."""

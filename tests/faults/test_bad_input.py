@@ -13,8 +13,10 @@ from django.utils import timezone
 
 from billing import ledger
 from clients.accounts import default_client
-from jobs import holds, run_directories, sweep
+from jobs import hold_audit
 from jobs.models import Artifact, Build, Job, Run
+from jobs.queueing import sweep
+from jobs.runs import directories
 from tests.billing.books import LONG
 from tests.factories import PROFILE, BuildFactory, make_account, make_job
 from tests.faults.invariants import orphans, simulators_left
@@ -59,10 +61,10 @@ def require_nothing_left(build: Build) -> None:
     """See that nothing of the runs is left but what their rows tell."""
     assert simulators_left(Path(build.executable)) == []
     assert orphans() == []
-    run_directories.remove_leftovers()
-    assert list(run_directories.runs().glob("*")) == []  # no such folder, where nothing ever ran
+    directories.remove_leftovers()
+    assert list(directories.runs().glob("*")) == []  # no such folder, where nothing ever ran
     assert list(ledger.verify()) == []
-    assert list(holds.disagreements()) == []
+    assert list(hold_audit.disagreements()) == []
 
 
 def test_a_profile_that_crashes_the_simulator_again_and_again_harms_no_worker(stand_in: Build) -> None:

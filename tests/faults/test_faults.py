@@ -16,9 +16,10 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from jobs import artifacts, credentials, sweep
+from jobs import artifacts, credentials
 from jobs.models import Artifact, Job
-from simservice.hints import redis
+from jobs.queueing import sweep
+from simservice.redis.client import redis
 from tests.billing.books import LONG
 from tests.factories import BuildFactory, make_account, make_job, make_key
 from tests.faults.invariants import choices, orphans, simulators_left, violations

@@ -21,8 +21,8 @@ import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from jobs import game_api_proxy
-from jobs.game_api_proxy import GameApiProxy, connect_to, require_public_names
+from jobs.runs import game_api_proxy
+from jobs.runs.game_api_proxy import GameApiProxy, connect_to, require_public_names
 from tests.localstack.conftest import eventually
 from tests.webhooks.receivers import make_authority, receiving
 
