@@ -1,6 +1,7 @@
 """Check the references from code and docs to the documentation: `python -m tests.citations`, run by `make check`.
 
 Every `docs/….md` and every relative link must lead to an existing file, and every anchor to an existing heading.
+Files that Markdown names in backticks must exist too, in the repository or in `tests`.
 """
 
 import ast
@@ -24,8 +25,9 @@ _LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"{]+)\"")
 _HEADING = re.compile(r"^#{1,6} +(.+?)(?: +#+)?$", re.MULTILINE)
 _FENCED = re.compile(r"^( *)(```|~~~).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
+_NAMED_FILE = re.compile(r"`(\w[\w.-]*(?:/[\w.-]+)+\.(?:py|html|js|md))\b[^`]*`")
 _OTHER_DOCUMENT = re.compile(
-    r"[(;] ?(?:the )?(?:contract|specification|design)(?:,|:|;|\)| section|'s)|simulator-cli\b", re.IGNORECASE
+    r"[(;] ?(?:the )?(?:contract|specification|design)(?:,|:|;|\)| section|'s)|simulator[-]cli\b", re.IGNORECASE
 )
 
 
@@ -47,6 +49,7 @@ def problems(root: Path) -> Iterator[Problem]:
         yield from dangling_mentions(root, path, text)
         if path.suffix == ".md":
             yield from dangling_links(root, path, text)
+            yield from missing_files(root, path, text)
         # Migrations are never edited, not even their comments.
         if path.suffix == ".py" and path.parent.name != "migrations":
             yield from cited_elsewhere(root, path, text)
@@ -79,6 +82,14 @@ def dangling_links(root: Path, path: Path, text: str) -> Iterator[Problem]:
         base = path if target.startswith("#") else path.parent
         if not exists(base, target):
             yield problem(root, path, text, found.start(), f"{target} does not exist")
+
+
+def missing_files(root: Path, path: Path, text: str) -> Iterator[Problem]:
+    """Yield each file that a Markdown file names and that does not exist."""
+    for found in _NAMED_FILE.finditer(text):
+        name = found.group(1)
+        if not ((root / name).exists() or (root / "tests" / name).exists()):
+            yield problem(root, path, text, found.start(), f"{name} does not exist")
 
 
 def cited_elsewhere(root: Path, path: Path, text: str) -> Iterator[Problem]:

@@ -42,10 +42,18 @@ def test_dangling_links_in_markdown_are_reported(tmp_path: Path, target: str) ->
     assert f"a.md:2: {target} does not exist" in check(tmp_path, a__md=f"\n[text]({target})\n")
 
 
+def test_missing_files_named_in_markdown_are_reported(tmp_path: Path) -> None:
+    text = f"`{DOCS}/guide.md` and `jobs/gone.py`\n"
+    assert check(tmp_path, a__md=text) == ["a.md:1: jobs/gone.py does not exist"]
+
+
 @pytest.mark.parametrize("text", [f'"""A rule {ELSEWHERE}."""\n', f"x = 1  # {ELSEWHERE}\n"])
 def test_citations_of_other_documents_are_reported(tmp_path: Path, text: str) -> None:
-    assert check(tmp_path, a__py=text) == ["a.py:1: “(contract,…” is not in the repository; link to docs/reference"]
+    assert check(tmp_path, a__py=text) == [
+        f"a.py:1: “{ELSEWHERE[:10]}…” is not in the repository; link to docs/reference"
+    ]
 
 
 def test_code_is_not_a_citation(tmp_path: Path) -> None:
-    assert check(tmp_path, a__py="def run(specification):\n    return call(specification)\n") == []
+    code = "def run({0}):\n    return call({0}, 1)\n".format("design")
+    assert check(tmp_path, a__py=code) == []
