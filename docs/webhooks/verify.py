@@ -13,8 +13,8 @@ TOLERANCE_SECONDS = 300
 def verify(secret: str, signature: str, body: bytes, *, now: float | None = None) -> bool:
     """Return whether a body was signed with the secret, at most five minutes ago.
 
-    `signature` is the header `X-Service-Signature`, `t=…,v1=…`. During the overlap of a rotation, it has one `v1` for
-    each of the two secrets; one of them must match.
+    `signature` is the header `X-Service-Signature`, `t=…,v1=…`. During the overlap of a rotation, it has one `v1`
+    for each of the two secrets; one of them must match.
     """
     parts = [part.strip().partition("=") for part in signature.split(",")]
     times = [value for name, _, value in parts if name == "t"]

@@ -121,8 +121,8 @@ def submit_once(
 ) -> Answer:
     """Accept a job and announce it, unless the request is `known` by now.
 
-    The checks come in the contract's order (section 3). Raises one of the errors of `simservice.api.errors`;
-    nothing is stored then.
+    The checks are in the order of `docs/reference/contract.md#order-of-checks`. Raises one of the errors of
+    `simservice.api.errors`; nothing is stored then.
     """
     if (body := known.answer()) is not None:
         return Answer(body=body, job=None)
@@ -233,7 +233,7 @@ def deprecated_fields(submission: Submission) -> list[str]:
 def ceilings_for(submission: Submission, *, plan: Plan) -> Ceilings:
     """Return what the job may use: what the request asks for, else the variant's and the plan's values.
 
-    Raises ValidationFailed naming every field that is over the account's limit (contract, section 3).
+    Raises ValidationFailed with every field that exceeds the account's limit.
     """
     refuse_over_limit(
         ("runtime.maxCredits", submission.max_credits, plan.max_credits_per_job),

@@ -1,4 +1,4 @@
-"""Idempotency keys: the same submission sent again gets the answer it got before (contract, section 3)."""
+"""Idempotency keys of submissions: `docs/reference/contract.md#idempotency-keys`."""
 
 from functools import cached_property
 

@@ -55,7 +55,7 @@ def refusal_meta(analysis: Analysis) -> dict[str, Any]:
 
 
 def blocked(refusal: Refusal) -> dict[str, Any]:
-    """Return one refused directive as the contract lists it."""
+    """Return one refused directive as an entry of `blocked`."""
     return {"line": refusal.line, "text": shown(refusal.text)}
 
 

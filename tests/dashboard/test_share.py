@@ -1,4 +1,4 @@
-"""The hosted page of a job, in each of its states (specification, `links.share`)."""
+"""The share page in each state of a job: `docs/reference/contract.md#share-page`."""
 
 import io
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What the two variants do differently with caps (contract, section 0)."""
+"""Caps in both API variants: `docs/reference/contract.md#variants`."""
 
 from typing import Any
 

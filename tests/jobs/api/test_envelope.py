@@ -1,4 +1,4 @@
-"""What every answer of the API has: the request id, the error envelope, the headers (contract, section 1)."""
+"""Request ids, headers and error bodies of all responses: `docs/reference/contract.md#responses`."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""The `idempotency-key` header (contract, section 3)."""
+"""The `idempotency-key` header: `docs/reference/contract.md#idempotency-keys`."""
 
 import copy
 from typing import Any

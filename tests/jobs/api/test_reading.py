@@ -1,4 +1,4 @@
-"""Reading a job: the object, its status, its result, its files, its manifest (contract, section 4)."""
+"""Job object, status, result, files and manifest: `docs/reference/contract.md#read-jobs`."""
 
 import io
 from collections.abc import Callable

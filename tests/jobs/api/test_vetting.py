@@ -1,4 +1,4 @@
-"""What a submission is told of its profile and its build (contract, sections 1 and 3)."""
+"""Checks of a submission's profile and build: `docs/reference/contract.md#order-of-checks`."""
 
 from datetime import timedelta
 from typing import Any
