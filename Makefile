@@ -49,7 +49,7 @@ faults: .venv/.development
 bench: .venv/.runtime
 	$(BIN)/python -m bench
 
-# Take screenshots of every page; needs Chromium. ARGS selects pages.
+# Screenshots of every page, in screenshots/. Needs Chromium. ARGS selects pages by name.
 screenshots: .venv/.development
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 

@@ -22,7 +22,7 @@ OVER_THE_CAP = (
     "Raise the cap if your plan allows it, or shorten the job: use a larger target error, fewer iterations or "
     "fewer profilesets."
 )
-# What to do after a job that did not complete: docs/reference/contract.md#job-error-codes
+# What to do next about a job that did not complete (contract, section 5).
 ADVICE: dict[str, str] = {
     ErrorCode.QUEUE_TIMEOUT: "Submit the job again with a longer queue limit, or when fewer jobs are waiting.",
     ErrorCode.USER_CANCELLED: "To run the job after all, submit it again.",
@@ -56,7 +56,7 @@ MOVES = {
     Status.STARTING: "Taken by a worker",
     Status.RUNNING: "The simulator started",
 }
-# Why a job that requested stages ran in a single pass: docs/reference/contract.md#stages
+# Why a job that asked for stages ran in one pass all the same (contract, section 4: `multiStage.reason`).
 SINGLE_PASS = {
     "no_variants_in_input": "the profile has no profilesets to choose from",
     "no_profileset_candidates": "no profileset changes anything that stages could tell apart",

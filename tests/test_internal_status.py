@@ -1,4 +1,4 @@
-"""Callers never see `starting`: `docs/reference/contract.md#job-statuses`.
+"""Callers never see `starting`: a job that a worker prepares is shown as queued everywhere (contract, section 5).
 
 The routes are those that `tests/test_access.py` finds, so a new one is judged as soon as it exists. Operators see
 the internal status in the admin.

@@ -111,7 +111,7 @@ RATE_LIMIT = [
 ]
 RETRY_AFTER = Header(name="Retry-After", shape=Count, description="Seconds to wait before the next try.")
 AUTHENTICATE = Header(name="WWW-Authenticate", shape=str, description="The scheme to authenticate with: Bearer.")
-# Headers of a status in addition to the request id: docs/reference/contract.md#response-headers
+# What answers of a status carry beside the request id (contract, section 1).
 STATUS_HEADERS: Mapping[int, Sequence[Header]] = {401: [AUTHENTICATE], 429: [RETRY_AFTER], 503: [RETRY_AFTER]}
 
 

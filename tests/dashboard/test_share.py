@@ -1,4 +1,4 @@
-"""The share page in each state of a job: `docs/reference/contract.md#share-page`."""
+"""The hosted page of a job, in each of its states (specification, `links.share`)."""
 
 import io
 from datetime import timedelta
