@@ -71,7 +71,7 @@ def make_whole(case: Case) -> None:
 
 
 def with_integers(value: Any) -> Any:
-    """Write whole numbers as integers."""
+    """Write whole numbers as integers: JSON Schema takes 2.0 for one, the API does not (contract, section 1)."""
     if isinstance(value, dict):
         return {key: with_integers(member) for key, member in value.items()}
     if isinstance(value, list):

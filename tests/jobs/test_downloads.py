@@ -1,4 +1,4 @@
-"""Downloads of artifacts from each storage: `docs/reference/contract.md#artifacts`."""
+"""Downloads of artifacts, from each storage (contract, sections 4 and 6)."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""When the fee of `high` is due: `docs/reference/contract.md#priority-fee`."""
+"""When the fee for high priority is due: by the free slots and the waiting jobs (contract, section 7)."""
 
 import re
 from datetime import timedelta

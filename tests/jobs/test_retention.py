@@ -1,4 +1,4 @@
-"""Availability and removal of what jobs produced: `docs/reference/contract.md#retention`."""
+"""What can be had for as long as a job is kept, and its removal afterwards (contract, section 4)."""
 
 import io
 import time

@@ -1,4 +1,4 @@
-"""Shapes of all responses as strict JSON Schema, written by hand from `docs/reference/contract.md`.
+"""The shapes of all answers, written down by hand from the contract (sections 1, 4 and 5) as strict JSON Schema.
 
 Nothing here comes from the service's own shapes, so document and answers cannot be wrong together.
 """
@@ -196,7 +196,7 @@ LINKS = an_object({"share": SHARE}, manifest=MANIFEST_URL)
 
 
 def ceiling(variant: str) -> Schema:
-    credits = COUNT if variant == "C" else NULL  # noqa: A001 - a public name
+    credits = COUNT if variant == "C" else NULL  # noqa: A001 - the contract's word
     return an_object({"maxCredits": credits, "runtimeSeconds": COUNT, "queueSeconds": POSITIVE})
 
 

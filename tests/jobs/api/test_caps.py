@@ -1,4 +1,4 @@
-"""Caps in both API variants: `docs/reference/contract.md#variants`."""
+"""What the two variants do differently with caps (contract, section 0)."""
 
 from typing import Any
 

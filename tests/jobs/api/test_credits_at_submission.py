@@ -1,4 +1,4 @@
-"""Reservations at submission, and missing credits: `docs/reference/contract.md#reservations`."""
+"""What a submission reserves, and what it is told when that is too much (contract, sections 1 and 7)."""
 
 from typing import Any
 

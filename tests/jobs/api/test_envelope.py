@@ -1,4 +1,4 @@
-"""Request ids, headers and error bodies of all responses: `docs/reference/contract.md#responses`."""
+"""What every answer of the API has: the request id, the error envelope, the headers (contract, section 1)."""
 
 import hashlib
 import re

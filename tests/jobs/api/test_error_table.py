@@ -1,4 +1,4 @@
-"""Each error of `docs/reference/contract.md#error-codes` is produced once."""
+"""Every row of the tables of errors is produced here (specification, Errors; contract, section 1)."""
 
 import io
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The `idempotency-key` header: `docs/reference/contract.md#idempotency-keys`."""
+"""The `idempotency-key` header (contract, section 3)."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""`GET jobs`: `docs/reference/contract.md#list-jobs`."""
+"""`GET jobs`: pages by key, newest first (contract, section 4)."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""`POST jobs` with the profile as the body: `docs/reference/contract.md#plain-text`."""
+"""`POST jobs` with the profile as the body (specification, Plain-text submission; contract, section 3)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Job object, status, result, files and manifest: `docs/reference/contract.md#read-jobs`."""
+"""Reading a job: the object, its status, its result, its files, its manifest (contract, section 4)."""
 
 import io
 from collections.abc import Callable

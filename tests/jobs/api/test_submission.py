@@ -1,4 +1,4 @@
-"""`POST jobs` with a JSON body: `docs/reference/contract.md#json-fields`."""
+"""`POST jobs` with a JSON body (specification, Job submission request; contract, sections 1 and 3)."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""`GET usage`: `docs/reference/contract.md#usage`."""
+"""`GET usage`: limits, what is unfinished, what ran this month (specification, Endpoints; contract, section 4)."""
 
 from datetime import UTC, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Checks of a submission's profile and build: `docs/reference/contract.md#order-of-checks`."""
+"""What a submission is told of its profile and its build (contract, sections 1 and 3)."""
 
 from datetime import timedelta
 from typing import Any
