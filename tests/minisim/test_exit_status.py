@@ -1,4 +1,4 @@
-"""Exit statuses and messages (simulator-cli, 3.3 and 3.4)."""
+"""Exit statuses and messages: `docs/reference/simulator-command-line.md#exit-status`."""
 
 import pytest
 

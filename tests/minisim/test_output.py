@@ -1,4 +1,4 @@
-"""Standard output: what stands where, and the progress lines in both forms (simulator-cli, 3.1 and 3.2)."""
+"""Standard output and progress lines: `docs/reference/simulator-command-line.md#standard-output`."""
 
 import re
 

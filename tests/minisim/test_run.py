@@ -1,4 +1,4 @@
-"""When a run ends, and what it depends on (simulator-cli, 5)."""
+"""Iterations, errors and seeds of a run: `docs/reference/simulator-command-line.md#iterations-and-errors`."""
 
 import json
 import signal

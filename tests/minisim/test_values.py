@@ -1,4 +1,4 @@
-"""Numbers are read as C++ reads them (simulator-cli, 1.6)."""
+"""Numbers are read as C++ reads them: `docs/reference/simulator-command-line.md#order-and-values`."""
 
 import pytest
 
