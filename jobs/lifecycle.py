@@ -1,4 +1,4 @@
-"""The state machine: the only place that moves a job's status (design: state machine; contract, section 5).
+"""State machine of jobs, the only module that changes their status: `docs/reference/state-machine.md`.
 
 Every move is one UPDATE that names the status and the attempt it expects, and writes a JobEvent in the same
 transaction. Whoever comes second updates no row, is told so, and stops quietly.

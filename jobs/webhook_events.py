@@ -1,4 +1,4 @@
-"""What a client's webhook is told of its jobs (specification, Events)."""
+"""Webhook events of jobs: `docs/reference/contract.md#webhook-events`."""
 
 from typing import Any
 

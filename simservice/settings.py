@@ -75,7 +75,7 @@ WEBHOOK_IN_FLIGHT = env.int("WEBHOOK_IN_FLIGHT", default=4)
 WEBHOOK_ALLOWED_ADDRESSES = env.list("WEBHOOK_ALLOWED_ADDRESSES", default=[])
 WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", default="")
 
-# What changes the contract (contract, section 0)
+# Settings that change the API: docs/reference/contract.md#deployment-settings
 API_RESOURCE = env.str("API_RESOURCE", default="sim")
 SERVICE_BRAND = env.str("SERVICE_BRAND", default="Service")
 API_VARIANT = one_of("API_VARIANT", "C", "R")

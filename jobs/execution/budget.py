@@ -1,4 +1,4 @@
-"""What a job may still spend: its cap held at submission, or slice by slice as it runs (contract, section 0)."""
+"""Budget of a running job: what it can still spend, by `docs/reference/contract.md#reservations`."""
 
 import logging
 import time
@@ -74,6 +74,6 @@ class Budget:
         return extended
 
     def charge(self, wall_ms: int) -> int:
-        """Return the credits for simulator time: seconds rounded up once, never over what is held (contract, 7)."""
+        """Return the credits for simulator time, at most the hold: `docs/reference/contract.md#billing`."""
         seconds = -(-wall_ms // 1000)
         return min(seconds * self.job.credits_per_second, self.held_credits)

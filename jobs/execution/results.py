@@ -67,7 +67,7 @@ class Results:
         return self.report.not_reached if self.report else None
 
     def summary(self, *, partial: bool) -> dict[str, Any] | None:
-        """Return the result's summary, None without any report (contract, section 4)."""
+        """Return the result's summary, or None without a report: `docs/reference/contract.md#result-summary`."""
         if self.report is None:
             return None
         stages = self.stages if self.plan.enabled else []
