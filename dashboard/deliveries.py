@@ -13,7 +13,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
-from clients import once
+from clients import form_tokens
+from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.members import Role
 from clients.models import Client
 from dashboard.access import Place, account_page
@@ -86,7 +87,7 @@ def event(request: HttpRequest, place: Place, name: str) -> HttpResponse:
         "body": bytes(found.body).decode(),
         "page": page,
         "is_enabled": endpoints.is_enabled(found.client),
-        "token": once.new_form(place.user.pk, FORM),
+        "token": form_tokens.issue(place.user.pk, FORM),
     }
     return render(request, "dashboard/event.html", context)
 
@@ -95,11 +96,11 @@ def send_again(request: HttpRequest, place: Place, found: Event) -> None:
     """Send an event again, once for each form, and tell how it went."""
     try:
         with transaction.atomic():
-            once.use(request.POST.get("form", ""), place.user.pk, FORM)
+            form_tokens.use(request.POST.get("form", ""), place.user.pk, FORM)
             is_sent = redelivery.redeliver(found)
-    except once.SentBefore:
+    except FormAlreadySent:
         messages.info(request, "That form was sent before; the event is not sent once more.")
-    except once.TooOld:
+    except InvalidFormToken:
         messages.error(request, OLD_FORM)
     except NotPossible as reason:
         messages.error(request, str(reason))

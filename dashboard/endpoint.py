@@ -11,7 +11,8 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from clients import once
+from clients import form_tokens
+from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.members import Role
 from clients.models import Client
 from dashboard.access import Place, account_page
@@ -80,7 +81,7 @@ def enable(place: Place, client: Client, form: EnableForm) -> str:
     # Asks the resolver, so it comes before the transaction.
     endpoints.check_url(url)
     with transaction.atomic():
-        once.use(form.cleaned_data["form"], place.user.pk, FORM)
+        form_tokens.use(form.cleaned_data["form"], place.user.pk, FORM)
         return endpoints.install(client, url, by=place.actor)
 
 
@@ -100,7 +101,7 @@ def rotate(request: HttpRequest, place: Place, client_id: int) -> HttpResponse:
 def rotate_once(place: Place, client: Client, form: RotateForm) -> str:
     """Rotate a secret as a form says, once, and return the new one. Raises what `answer_with_secret` tells."""
     with transaction.atomic():
-        once.use(form.cleaned_data["form"], place.user.pk, FORM)
+        form_tokens.use(form.cleaned_data["form"], place.user.pk, FORM)
         overlap = timedelta(hours=form.cleaned_data["hours"])
         return endpoints.rotate(client, by=place.actor, overlap=overlap)
 
@@ -111,10 +112,10 @@ def answer_with_secret(
     """Return the only page that shows the secret `make` returns; None when the form has been told why not."""
     try:
         secret = make()
-    except once.SentBefore:
+    except FormAlreadySent:
         context = {**about(place, client, None), "client": client}
         return render(request, "dashboard/webhook_secret_before.html", context, status=409)
-    except once.TooOld:
+    except InvalidFormToken:
         form.add_error(NON_FIELD_ERRORS, OLD_FORM)
     except Refused as refused:
         form.add_error("url", str(refused))
@@ -128,7 +129,7 @@ def answer_with_secret(
 
 def about(place: Place, client: Client, endpoint: Endpoint | None) -> dict[str, Any]:
     """Return what all pages of a webhook need."""
-    token = once.new_form(place.user.pk, FORM)
+    token = form_tokens.issue(place.user.pk, FORM)
     return {"section": "clients", "client": client, "endpoint": endpoint, "token": token}
 
 
@@ -170,11 +171,11 @@ def send_test(request: HttpRequest, place: Place, client_id: int) -> HttpRespons
     client = find_client(place, client_id)
     try:
         with transaction.atomic():
-            once.use(request.POST.get("form", ""), place.user.pk, FORM)
+            form_tokens.use(request.POST.get("form", ""), place.user.pk, FORM)
             event = notifying.send_test_event(client)
-    except once.SentBefore:
+    except FormAlreadySent:
         messages.info(request, SENT_BEFORE)
-    except once.TooOld:
+    except InvalidFormToken:
         messages.error(request, OLD_FORM)
     except NotPossible as reason:
         messages.error(request, str(reason))

@@ -1,11 +1,11 @@
-"""The sections of an account's pages: the first name of each is its view's."""
+"""Navigation of the pages of an account."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Section:
-    """An entry of the navigation; `view` names the address and marks the section that a page belongs to."""
+    """A section in the navigation; `view` is the name of its URL."""
 
     view: str
     label: str

@@ -15,7 +15,8 @@ from django.core.exceptions import NON_FIELD_ERRORS
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from clients import once, rate_limits
+from clients import form_tokens, rate_limits
+from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.members import Role
 from clients.models import Client
 from dashboard.access import Place, account_page
@@ -204,12 +205,12 @@ class OneForm:
     user_id: int
 
     def answer(self) -> None:
-        """Raise once.SentBefore when the form has made its job, or once.TooOld."""
-        once.require_unused(self.form, self.user_id, PURPOSE)
+        """Raise FormAlreadySent when the form has made its job, or InvalidFormToken."""
+        form_tokens.require_unused(self.form, self.user_id, PURPOSE)
 
     def remember(self, job: Job, body: str) -> None:  # noqa: ARG002
         """Use the form up."""
-        once.use(self.form, self.user_id, PURPOSE)
+        form_tokens.use(self.form, self.user_id, PURPOSE)
 
 
 @account_page(post=Role.MEMBER)
@@ -220,10 +221,10 @@ def submit_job(request: HttpRequest, place: Place) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             return submit(request, place, form)
-        except once.SentBefore:
+        except FormAlreadySent:
             messages.info(request, "This form was sent before, and its job is in the list.")
             return redirect("jobs", place.account.name)
-        except once.TooOld:
+        except InvalidFormToken:
             form.add_error(NON_FIELD_ERRORS, OLD_FORM)
         except ApiError as error:
             refused = refused_lines(form) if isinstance(error, ProfileRefused) else []
@@ -232,13 +233,13 @@ def submit_job(request: HttpRequest, place: Place) -> HttpResponse:
         "section": "jobs",
         "form": form,
         "refused": refused,
-        "token": once.new_form(place.user.pk, PURPOSE),
+        "token": form_tokens.issue(place.user.pk, PURPOSE),
     }
     return render(request, "dashboard/submit_job.html", context)
 
 
 def submit(request: HttpRequest, place: Place, form: JobForm) -> HttpResponse:
-    """Submit the job that a form describes. Raises an ApiError, once.SentBefore, or once.TooOld."""
+    """Submit the job that a form describes. Raises an ApiError, FormAlreadySent, or InvalidFormToken."""
     rate_limits.spend(request, rate_limits.submission_limit(place.account))
     rate_limits.spend_bytes(place.account, rate_limits.length_of(request))
     asked = from_json(form.body())

@@ -291,7 +291,7 @@ def reserve(job: Job, *, account: Account, plan: Plan) -> None:
     try:
         ledger.hold(account, most, least=least, job_id=job.pk)
     except ledger.InsufficientCredits as shortage:
-        meta = shortage_meta(job, required=least, available=shortage.available, plan=plan)
+        meta = shortage_meta(job, required=least, available=shortage.available_credits, plan=plan)
         raise InsufficientCredits(meta) from None
 
 

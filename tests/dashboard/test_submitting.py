@@ -8,7 +8,7 @@ from django.db import connection
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from billing.models import Account
-from clients import once
+from clients import form_tokens
 from clients.accounts import default_client
 from clients.models import Client, Membership
 from dashboard import submitting
@@ -33,7 +33,7 @@ def path_of(member: Membership) -> str:
 def fields(member: Membership, **changed: Any) -> dict[str, Any]:
     """Return a form that is filled in."""
     filled = {
-        "form": once.new_form(member.user.pk, submitting.PURPOSE),
+        "form": form_tokens.issue(member.user.pk, submitting.PURPOSE),
         "client": default_client(member.account).pk,
         "profile": PROFILE.replace("\n", "\r\n"),
         "channel": "latest",
@@ -236,7 +236,7 @@ def test_a_refused_form_can_be_sent_again(member: Membership) -> None:
 
 @pytest.mark.parametrize("form", ["", "x", "old"])
 def test_a_form_that_was_not_given_out_does_nothing(member: Membership, form: str) -> None:
-    form = once.new_form(member.user.pk + 1, submitting.PURPOSE) if form == "old" else form
+    form = form_tokens.issue(member.user.pk + 1, submitting.PURPOSE) if form == "old" else form
     answer = send(member, form=form)
     assert "more than a day old" in errors(answer)["__all__"]
     assert not Job.objects.exists()
