@@ -88,7 +88,7 @@ def test_the_account_page_shows_credits_and_can_suspend(operator: HttpClient) ->
     account = make_account(credits=100)
     ledger.hold(account, 10, job_id=1)
     page = f"{ACCOUNTS}{account.pk}/change/"
-    assert "90 available, 90 of them purchased; 10 reserved" in operator.get(page).content.decode()
+    assert "90 available (including 90 purchased), 10 reserved" in operator.get(page).content.decode()
     rows = {f"{inline}-{form}_FORMS": "0" for inline in ("clients", "memberships") for form in ("TOTAL", "INITIAL")}
     suspension = {"suspended_at_0": "2026-11-20", "suspended_at_1": "10:00:00"}
     saved = operator.post(page, {"name": account.name, "plan": account.plan.pk, **suspension, **rows})
