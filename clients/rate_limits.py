@@ -41,7 +41,7 @@ class Limit(NamedTuple):
     """A limit: what is counted, for whom, and how many are allowed per minute."""
 
     kind: str
-    who: int | str
+    subject: int | str
     item: RateLimitItemPerMinute
     scope: str = "developer"
 
@@ -154,7 +154,7 @@ def spend_bytes(account: Account, length: int) -> None:
 
 def _hit(limit: Limit, cost: int = 1) -> bool:
     """Count against a limit; return whether it is allowed. Returns True while Redis is unavailable."""
-    return ask(lambda: limiter().hit(limit.item, limit.kind, str(limit.who), cost=cost), otherwise=True)
+    return ask(lambda: limiter().hit(limit.item, limit.kind, str(limit.subject), cost=cost), otherwise=True)
 
 
 def _refusal(limit: Limit, cost: int = 1) -> RateLimitExceeded:
@@ -171,7 +171,7 @@ def wait_seconds(limit: Limit, cost: int) -> int:
     The count of the previous minute decreases linearly, and after that the count of the current minute.
     """
     storage = cast(RedisStorage, limiter().storage)
-    key, period = limit.item.key_for(limit.kind, str(limit.who)), limit.item.get_expiry()
+    key, period = limit.item.key_for(limit.kind, str(limit.subject)), limit.item.get_expiry()
     window = ask(lambda: storage.get_sliding_window(key, period), otherwise=None)
     if window is None:
         return 1
@@ -192,7 +192,7 @@ def reads(caller: Caller) -> Window | None:
 
 def _window_of(limit: Limit) -> Window | None:
     """Return the window of a limit, or None while Redis is unavailable."""
-    stats = ask(lambda: limiter().get_window_stats(limit.item, limit.kind, str(limit.who)), otherwise=None)
+    stats = ask(lambda: limiter().get_window_stats(limit.item, limit.kind, str(limit.subject)), otherwise=None)
     if stats is None:
         return None
     now = time.time()

@@ -24,7 +24,7 @@ class Page(Generic[Row]):
     following: str
 
 
-def page_of(request: HttpRequest, rows: QuerySet[Row], *, account_id: int, size: int = ROWS) -> Page[Row]:
+def page_of(request: HttpRequest, rows: QuerySet[Row], *, account_id: int) -> Page[Row]:
     """Return the requested page of `rows`, newest first. One query.
 
     The links keep the other query parameters. Raises Http404 if the cursor in `after` is invalid.
@@ -35,11 +35,11 @@ def page_of(request: HttpRequest, rows: QuerySet[Row], *, account_id: int, size:
             rows = rows.filter(pk__lt=read_cursor(cursor, account_id=account_id))
         except InvalidCursor:
             raise Http404 from None
-    fetched = list(rows.order_by("-pk")[: size + 1])
+    fetched = list(rows.order_by("-pk")[: ROWS + 1])
     kept = {name: value for name, value in request.GET.items() if name != "after"}
     following = ""
-    if len(fetched) > size:
-        following = urlencode({**kept, "after": make_cursor(account_id=account_id, last_id=fetched[size - 1].pk)})
+    if len(fetched) > ROWS:
+        following = urlencode({**kept, "after": make_cursor(account_id=account_id, last_id=fetched[ROWS - 1].pk)})
     return Page(
-        rows=fetched[:size], first=f"?{urlencode(kept)}" if cursor else "", following=following and f"?{following}"
+        rows=fetched[:ROWS], first=f"?{urlencode(kept)}" if cursor else "", following=following and f"?{following}"
     )
