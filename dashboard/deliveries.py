@@ -13,7 +13,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
-from clients import once
+from clients import form_tokens
+from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.members import Role
 from clients.models import Client
 from dashboard.access import Place, account_page
@@ -95,7 +96,7 @@ def event(request: HttpRequest, place: Place, name: str) -> HttpResponse:
         "body": bytes(shown.body).decode(),
         "page": page,
         "is_enabled": endpoints.is_enabled(shown.client),
-        "token": once.new_form(place.user.pk, FORM),
+        "token": form_tokens.issue(place.user.pk, FORM),
     }
     return render(request, "dashboard/event.html", context)
 
@@ -104,11 +105,11 @@ def _resend(request: HttpRequest, place: Place, event: Event) -> None:
     """Resend an event, once for each form, and add a message with the result."""
     try:
         with transaction.atomic():
-            once.use(request.POST.get("form", ""), place.user.pk, FORM)
+            form_tokens.use(request.POST.get("form", ""), place.user.pk, FORM)
             redelivery = redeliver(event)
-    except once.SentBefore:
+    except FormAlreadySent:
         messages.info(request, "This form was already submitted. The event was not resent another time.")
-    except once.TooOld:
+    except InvalidFormToken:
         messages.error(request, OLD_FORM)
     except EndpointError as error:
         messages.error(request, str(error))

@@ -14,7 +14,8 @@ from django.core.exceptions import NON_FIELD_ERRORS
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from clients import once, rate_limits
+from clients import form_tokens, rate_limits
+from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.members import Role
 from clients.models import Client
 from dashboard.access import Place, account_page
@@ -207,12 +208,12 @@ class OneForm:
     user_id: int
 
     def find_replay(self) -> None:
-        """Raise once.SentBefore if the form has already created a job, or once.TooOld."""
-        once.require_unused(self.form, self.user_id, PURPOSE)
+        """Raise FormAlreadySent if the form has already created a job, or InvalidFormToken."""
+        form_tokens.require_unused(self.form, self.user_id, PURPOSE)
 
     def record(self, accepted: Accepted) -> None:  # noqa: ARG002
         """Mark the form as used."""
-        once.use(self.form, self.user_id, PURPOSE)
+        form_tokens.use(self.form, self.user_id, PURPOSE)
 
 
 @account_page(post=Role.MEMBER)
@@ -223,10 +224,10 @@ def submit_job(request: HttpRequest, place: Place) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             return _submit(request, place, form)
-        except once.SentBefore:
+        except FormAlreadySent:
             messages.info(request, "This form was already submitted. Its job is in the list.")
             return redirect("jobs", place.account.name)
-        except once.TooOld:
+        except InvalidFormToken:
             form.add_error(NON_FIELD_ERRORS, OLD_FORM)
         except (ApiError, JobsError) as error:
             rejected = _rejected_lines(form) if isinstance(error, ProfileRejected) else []
@@ -235,13 +236,13 @@ def submit_job(request: HttpRequest, place: Place) -> HttpResponse:
         "section": "jobs",
         "form": form,
         "rejected": rejected,
-        "token": once.new_form(place.user.pk, PURPOSE),
+        "token": form_tokens.issue(place.user.pk, PURPOSE),
     }
     return render(request, "dashboard/submit_job.html", context)
 
 
 def _submit(request: HttpRequest, place: Place, form: JobForm) -> HttpResponse:
-    """Submit the form's job. Raises an ApiError, a JobsError, once.SentBefore or once.TooOld."""
+    """Submit the form's job. Raises an ApiError, a JobsError, FormAlreadySent or InvalidFormToken."""
     rate_limits.spend(request, rate_limits.submission_limit(place.account))
     rate_limits.spend_bytes(place.account, rate_limits.length_of(request))
     asked = from_json(form.body())

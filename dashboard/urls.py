@@ -10,7 +10,6 @@ from dashboard import (
     job_form,
     job_list,
     job_page,
-    money,
     overview,
     people,
     profile,
@@ -19,6 +18,7 @@ from dashboard import (
     views,
     webhooks,
 )
+from dashboard import credits as credit_pages
 
 urlpatterns = [
     path("", views.home, name="home"),
@@ -53,10 +53,10 @@ urlpatterns = [
     path("dashboard/<slug:account>/events/<slug:name>", deliveries.event, name="event"),
     path("dashboard/<slug:account>/keys/<id:key_id>", clients.key, name="key"),
     path("dashboard/<slug:account>/keys/<id:key_id>/revoke", clients.revoke_key, name="revoke_key"),
-    path("dashboard/<slug:account>/credits", money.balance, name="credits"),
-    path("dashboard/<slug:account>/credits.csv", money.entries_csv, name="entries_csv"),
-    path("dashboard/<slug:account>/usage", money.used, name="usage"),
-    path("dashboard/<slug:account>/usage.csv", money.usage_csv, name="usage_csv"),
+    path("dashboard/<slug:account>/credits", credit_pages.balance, name="credits"),
+    path("dashboard/<slug:account>/credits.csv", credit_pages.entries_csv, name="entries_csv"),
+    path("dashboard/<slug:account>/usage", credit_pages.used, name="usage"),
+    path("dashboard/<slug:account>/usage.csv", credit_pages.usage_csv, name="usage_csv"),
     path("dashboard/<slug:account>/audit", audit_log.audit_log, name="audit"),
     path("dashboard/<slug:account>/people", people.people, name="people"),
     path("dashboard/<slug:account>/people/leave", people.leave, name="leave_account"),

@@ -11,7 +11,8 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from clients import once
+from clients import form_tokens
+from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.members import Role
 from clients.models import Client
 from dashboard.access import Place, account_page
@@ -80,7 +81,7 @@ def _enable_once(place: Place, client: Client, form: EnableForm) -> str:
     # Resolves a name, so it precedes the transaction.
     endpoints.check_url(url)
     with transaction.atomic():
-        once.use(form.cleaned_data["form"], place.user.pk, FORM)
+        form_tokens.use(form.cleaned_data["form"], place.user.pk, FORM)
         return endpoints.install(client, url, by=place.actor)
 
 
@@ -100,7 +101,7 @@ def rotate(request: HttpRequest, place: Place, client_id: int) -> HttpResponse:
 def _rotate_once(place: Place, client: Client, form: RotateForm) -> str:
     """Rotate a secret, once for each form, and return the new one. Raises what `_page_with_secret` handles."""
     with transaction.atomic():
-        once.use(form.cleaned_data["form"], place.user.pk, FORM)
+        form_tokens.use(form.cleaned_data["form"], place.user.pk, FORM)
         overlap = timedelta(hours=form.cleaned_data["hours"])
         return endpoints.rotate(client, by=place.actor, overlap=overlap)
 
@@ -111,10 +112,10 @@ def _page_with_secret(
     """Return the only page that shows the secret `create` returns, or None after adding an error to the form."""
     try:
         secret = create()
-    except once.SentBefore:
+    except FormAlreadySent:
         context = {**_context_of(place, client, None), "client": client}
         return render(request, "dashboard/webhook_secret_before.html", context, status=409)
-    except once.TooOld:
+    except InvalidFormToken:
         form.add_error(NON_FIELD_ERRORS, OLD_FORM)
     except AddressRefused as refused:
         form.add_error("url", str(refused))
@@ -128,7 +129,7 @@ def _page_with_secret(
 
 def _context_of(place: Place, client: Client, endpoint: Endpoint | None) -> dict[str, Any]:
     """Return the template context that all pages of a webhook share."""
-    token = once.new_form(place.user.pk, FORM)
+    token = form_tokens.issue(place.user.pk, FORM)
     return {"section": "clients", "client": client, "endpoint": endpoint, "token": token}
 
 
@@ -170,11 +171,11 @@ def send_test(request: HttpRequest, place: Place, client_id: int) -> HttpRespons
     client = find_client(place, client_id)
     try:
         with transaction.atomic():
-            once.use(request.POST.get("form", ""), place.user.pk, FORM)
+            form_tokens.use(request.POST.get("form", ""), place.user.pk, FORM)
             event = webhook_events.send_test_event(client)
-    except once.SentBefore:
+    except FormAlreadySent:
         messages.info(request, ALREADY_SENT)
-    except once.TooOld:
+    except InvalidFormToken:
         messages.error(request, OLD_FORM)
     except EndpointError as error:
         messages.error(request, str(error))

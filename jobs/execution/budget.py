@@ -56,7 +56,7 @@ class Budget:
             if self._extend(wanted):
                 self.next_at = 0.0
         except ledger.InsufficientCredits as shortage:
-            self._extend_by_the_rest(shortage.available)
+            self._extend_by_the_rest(shortage.available_credits)
 
     def _extend_by_the_rest(self, available: int) -> None:
         """Hold as much of the rest as makes whole seconds together with what is already held."""

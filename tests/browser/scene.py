@@ -112,7 +112,7 @@ class Scene:
     def make_key(self, visitor: Visitor) -> None:
         visitor.open(self.clients["guild-bot"])
         visitor.fill(name="for the night")
-        visitor.press("Create the key")
+        visitor.press("Create key")
 
     def rotate(self, visitor: Visitor) -> None:
         visitor.open(f"{self.clients['guild-bot']}/webhook/rotate")
@@ -121,7 +121,7 @@ class Scene:
     def invite(self, visitor: Visitor, email: str = "somebody.else@example.com") -> None:
         visitor.open(f"{ACCOUNT}/people")
         visitor.fill(email=email)
-        visitor.press("Invite")
+        visitor.press("Send invitation")
 
     def follow_invitation(self, visitor: Visitor) -> None:
         self.invite(visitor, "somebody.new@example.com")
@@ -183,7 +183,7 @@ def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> Scene:
     clients = {"default": find_client(visitor, "default")}
     clients |= {name: make_client(visitor, name) for name in ("new-bot", "forgotten-bot", "guild-bot")}
     visitor.fill(name="laptop")
-    visitor.press("Create the key")
+    visitor.press("Create key")
     visitor.follow("guild-bot")
     key = str(visitor.page.locator("tbody th a").first.get_attribute("href"))
     event = make_deliveries(visitor, receiver, clients["guild-bot"])
@@ -210,7 +210,7 @@ def find_client(visitor: Visitor, name: str) -> str:
 def make_client(visitor: Visitor, name: str) -> str:
     visitor.open(f"{ACCOUNT}/clients")
     visitor.fill(name=name)
-    visitor.press("Create")
+    visitor.press("Create client")
     return visitor.page.url.removeprefix(visitor.site)
 
 

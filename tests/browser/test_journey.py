@@ -72,9 +72,9 @@ def mailed_link(stack: Stack) -> str:
 def make_client_and_key(visitor: Visitor) -> None:
     visitor.follow("Clients and keys")
     visitor.fill(name="walker-bot")
-    visitor.press("Create")
+    visitor.press("Create client")
     visitor.fill(name="laptop")
-    visitor.press("Create the key")
+    visitor.press("Create key")
     require_shown_once(visitor, KEY)
     expect(visitor.page.locator("table tbody tr")).to_have_count(1)
 
@@ -99,7 +99,7 @@ def require_shown_once(visitor: Visitor, form: re.Pattern[str]) -> str:
 
 def enable_webhook(visitor: Visitor, receiver: Receiver) -> None:
     """A refused address is told in words; the secret is shown once, and so is the next one."""
-    visitor.follow("Set up a webhook")
+    visitor.follow("Set up webhook")
     visitor.fill(url="https://127.0.0.1/hook")
     visitor.press("Enable webhook")
     expect(visitor.page.locator(".error")).to_contain_text("127.0.0.1 is not a public address")

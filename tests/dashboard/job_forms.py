@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from clients import once
+from clients import form_tokens
 from clients.accounts import default_client
 from clients.models import Membership
 from dashboard import job_form
@@ -17,7 +17,7 @@ def form_path(member: Membership) -> str:
 def form_data(member: Membership, **changed: Any) -> dict[str, Any]:
     """Return the data of a completed form."""
     data = {
-        "form": once.new_form(member.user.pk, job_form.PURPOSE),
+        "form": form_tokens.issue(member.user.pk, job_form.PURPOSE),
         "client": default_client(member.account).pk,
         "profile": PROFILE.replace("\n", "\r\n"),
         "channel": "latest",

@@ -7,7 +7,7 @@ from django.db import connection
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from billing.models import Account
-from clients import once
+from clients import form_tokens
 from clients.accounts import default_client
 from clients.models import Client, Membership
 from dashboard import job_form
@@ -210,7 +210,7 @@ def test_a_rejected_form_can_be_submitted_again(member: Membership) -> None:
 
 @pytest.mark.parametrize("form", ["", "x", "old"])
 def test_an_unknown_form_token_is_rejected(member: Membership, form: str) -> None:
-    form = once.new_form(member.user.pk + 1, job_form.PURPOSE) if form == "old" else form
+    form = form_tokens.issue(member.user.pk + 1, job_form.PURPOSE) if form == "old" else form
     response = submit(member, form=form)
     assert "has expired" in errors_of(response)["__all__"]
     assert not Job.objects.exists()

@@ -20,7 +20,7 @@ from django.utils import timezone
 from pytest_django import Settings
 from redis import Redis
 
-from clients import once
+from clients import form_tokens
 from clients.audit import SYSTEM
 from clients.models import Client
 from dashboard import adapters
@@ -141,10 +141,10 @@ def test_without_the_command_secrets_need_the_old_key(secrets: Secrets, settings
 
 
 def test_sessions_cursors_and_forms_survive_a_rotation(secrets: Secrets, settings: Settings) -> None:
-    cursor, form = make_cursor(account_id=1, last_id=5), once.new_form(1, "key")
+    cursor, form = make_cursor(account_id=1, last_id=5), form_tokens.issue(1, "key")
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", ["the old key"]
     assert read_cursor(cursor, account_id=1) == 5
-    once.require_unused(form, 1, "key")
+    form_tokens.require_unused(form, 1, "key")
     assert secrets.browser.get("/accounts/profile/").status_code == 200
     settings.SECRET_KEY_FALLBACKS = []
     assert secrets.browser.get("/accounts/profile/").status_code == 200, (

@@ -1,4 +1,4 @@
-"""What the database itself refuses, whoever writes, and what the proof of the book finds."""
+"""Integrity of the ledger: database constraints and triggers, and verification."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from billing.models import Account, Balance, Entry, Grant, GrantReason
 from tests.factories import make_account
 
 pytestmark = pytest.mark.django_db
-UNGUARDED = "ALTER TABLE billing_entry DISABLE TRIGGER USER; ALTER TABLE billing_hold DISABLE TRIGGER USER"
-MOVES = {
+DISABLE_TRIGGERS = "ALTER TABLE billing_entry DISABLE TRIGGER USER; ALTER TABLE billing_hold DISABLE TRIGGER USER"
+ALLOWED_MOVES = {
     ("outside", "purchased"),
     ("outside", "grant"),
     ("purchased", "outside"),
@@ -25,12 +25,14 @@ MOVES = {
     ("grant", "expired"),
 }
 POCKETS = ["outside", "purchased", "grant", "held", "spent", "expired"]
-NO_MOVES = [(source, target) for source in POCKETS for target in POCKETS if (source, target) not in MOVES]
+FORBIDDEN_MOVES = [
+    (source, target) for source in POCKETS for target in POCKETS if (source, target) not in ALLOWED_MOVES
+]
 
 
 @pytest.fixture
 def account() -> Account:
-    """An account with a grant, a job that paid from it and one that is still held."""
+    """Return an account with a grant, a settled hold and an open hold."""
     account = make_account(credits=100)
     ledger.grant(account, 10, reason=GrantReason.GRANT_PROMO, note="a test")
     ledger.hold(account, 30, job_id=1)
@@ -40,13 +42,13 @@ def account() -> Account:
 
 
 @pytest.fixture
-def _unguarded(account: Account) -> None:
-    """A database without its triggers, as after a mistake of ours."""
-    run(UNGUARDED)
+def _without_triggers(account: Account) -> None:
+    """Disable the triggers, so that tests can corrupt the ledger."""
+    run(DISABLE_TRIGGERS)
 
 
 def run(sql: str) -> None:
-    """Run a statement past every line of the program, with no check left for the transaction's end."""
+    """Run a statement directly, with deferred constraints checked immediately."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute(sql)
@@ -54,7 +56,7 @@ def run(sql: str) -> None:
 
 @pytest.mark.usefixtures("account")
 @pytest.mark.parametrize(
-    ("sql", "refusal"),
+    ("sql", "constraint"),
     [
         ("UPDATE billing_entry SET credits = 1", "never changed"),
         ("UPDATE billing_entry SET reason = '' WHERE false", "never changed"),
@@ -83,19 +85,19 @@ def run(sql: str) -> None:
     ],
     ids=str,
 )
-def test_the_database_refuses_what_cannot_be(sql: str, refusal: str) -> None:
-    with pytest.raises(IntegrityError, match=refusal):
+def test_the_database_rejects_invalid_rows_and_changes(sql: str, constraint: str) -> None:
+    with pytest.raises(IntegrityError, match=constraint):
         run(sql)
 
 
 def entry(account: Account, **fields: Any) -> None:
-    """Write an entry past the ledger."""
+    """Write an entry without using the ledger."""
     with transaction.atomic():
         Entry.objects.create(account=account, credits=fields.pop("credits", 1), **fields)
 
 
-@pytest.mark.parametrize(("source", "target"), NO_MOVES)
-def test_there_is_no_other_move(account: Account, source: str, target: str) -> None:
+@pytest.mark.parametrize(("source", "target"), FORBIDDEN_MOVES)
+def test_the_database_rejects_other_moves(account: Account, source: str, target: str) -> None:
     held = "held" in (source, target)
     with pytest.raises(IntegrityError):
         entry(account, source=source, target=target, job_id=2 if held else None)
@@ -114,38 +116,40 @@ def test_there_is_no_other_move(account: Account, source: str, target: str) -> N
         ("entry_job_iff_held", {"source": "outside", "target": "purchased", "job_id": 2}),
     ],
 )
-def test_an_entry_says_whose_credits_it_moves(account: Account, constraint: str, fields: dict[str, object]) -> None:
+def test_the_database_rejects_an_inconsistent_entry(
+    account: Account, constraint: str, fields: dict[str, object]
+) -> None:
     with pytest.raises(IntegrityError, match=constraint):
         entry(account, **fields)
 
 
 @pytest.mark.parametrize("source_or_target", ["source", "target"])
-def test_purchased_credits_come_from_no_grant(account: Account, source_or_target: str) -> None:
+def test_purchased_credits_cannot_name_a_grant(account: Account, source_or_target: str) -> None:
     other = {"source": "target", "target": "source"}[source_or_target]
     sides = {source_or_target: "purchased", other: "held"}
     with pytest.raises(IntegrityError, match="entry_of_purchased_names_no_grant"):
         entry(account, **sides, job_id=2, grant=account.grants.get())
 
 
-def test_the_stored_balances_are_what_the_entries_add_up_to(account: Account) -> None:
+def test_stored_balances_equal_the_sums_of_the_entries(account: Account) -> None:
     assert list(ledger.verify()) == []
     balance = Balance.objects.get(account=account)
     assert (balance.purchased, balance.reserved, Grant.objects.get().remaining) == (85, 20, 0)
 
 
-TAMPERED = {
+CORRUPTIONS = {
     "UPDATE billing_balance SET purchased = purchased + 1": ["purchased credits of account"],
     "UPDATE billing_balance SET reserved = 0": ["reserved credits of account"],
     "DELETE FROM billing_balance": ["purchased credits of account", "reserved credits of account"],
-    "UPDATE billing_grant SET remaining = 1": ["what remains of grant"],
-    "UPDATE billing_grant SET original = 11": ["the original size of grant"],
-    "UPDATE billing_hold SET credits = 21 WHERE job_id = 2": ["credits ever held", "credits still held"],
+    "UPDATE billing_grant SET remaining = 1": ["remaining credits of grant"],
+    "UPDATE billing_grant SET original = 11": ["original credits of grant"],
+    "UPDATE billing_hold SET credits = 21 WHERE job_id = 2": ["total credits held", "credits still held"],
     "UPDATE billing_hold SET spent = 6 WHERE job_id = 1": ["credits spent on job"],
     "UPDATE billing_hold SET spent = NULL, resolved_at = NULL WHERE job_id = 1": [
         "credits still held",
         "credits spent on job",
     ],
-    "DELETE FROM billing_hold WHERE job_id = 2": ["credits ever held"],
+    "DELETE FROM billing_hold WHERE job_id = 2": ["total credits held"],
     "UPDATE billing_entry SET credits = credits + 1 WHERE target = 'spent'": [
         "reserved credits of account",
         "credits still held for job",
@@ -156,17 +160,17 @@ TAMPERED = {
 }
 
 
-@pytest.mark.usefixtures("_unguarded")
-@pytest.mark.parametrize(("sql", "subjects"), TAMPERED.items(), ids=range(len(TAMPERED)))
-def test_the_proof_finds_what_was_tampered_with(sql: str, subjects: list[str]) -> None:
+@pytest.mark.usefixtures("_without_triggers")
+@pytest.mark.parametrize(("sql", "subjects"), CORRUPTIONS.items(), ids=range(len(CORRUPTIONS)))
+def test_verification_finds_changed_rows(sql: str, subjects: list[str]) -> None:
     run(sql)
-    found = list(ledger.verify())
-    assert len(found) == len(subjects), [str(line) for line in found]
-    assert all(line.subject.startswith(subject) for line, subject in zip(found, subjects, strict=True))
+    discrepancies = list(ledger.verify())
+    assert len(discrepancies) == len(subjects), [str(line) for line in discrepancies]
+    assert all(line.subject.startswith(start) for line, start in zip(discrepancies, subjects, strict=True))
 
 
-@pytest.mark.usefixtures("_unguarded")
-def test_the_proof_finds_credits_that_went_back_to_another_source() -> None:
+@pytest.mark.usefixtures("_without_triggers")
+def test_verification_finds_credits_returned_to_a_wrong_origin() -> None:
     run(
         "UPDATE billing_entry SET target = 'expired', grant_id = (SELECT id FROM billing_grant) "
         "WHERE source = 'held' AND target = 'purchased'"
@@ -176,16 +180,16 @@ def test_the_proof_finds_credits_that_went_back_to_another_source() -> None:
     assert any("from purchased credits" in subject for subject in subjects)
 
 
-@pytest.mark.usefixtures("_unguarded")
+@pytest.mark.usefixtures("_without_triggers")
 @pytest.mark.parametrize("table", ["billing_grant", "billing_hold"])
-def test_the_proof_finds_an_entry_of_somebody_elses_credits(table: str) -> None:
+def test_verification_finds_an_entry_of_another_account(table: str) -> None:
     other = make_account(credits=1)
     run(f"UPDATE {table} SET account_id = {other.pk}")  # noqa: S608
-    assert any(line.subject.startswith("the account of entry") for line in ledger.verify())
+    assert any(line.subject.startswith("account of entry") for line in ledger.verify())
 
 
-def test_a_discrepancy_reads_as_a_sentence(account: Account) -> None:
+def test_a_discrepancy_is_described(account: Account) -> None:
     Balance.objects.update(purchased=99)
     assert [str(line) for line in ledger.verify()] == [
-        f"purchased credits of account {account.pk}: stored 99, by the entries 85"
+        f"purchased credits of account {account.pk}: stored 99, entries add up to 85"
     ]
