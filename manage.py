@@ -7,7 +7,7 @@ import sys
 
 def main() -> int:
     if sys.argv[1:2] == ["local"]:
-        from simservice.localstack.cli import main as local
+        from localstack.cli import main as local
 
         return local(sys.argv[2:])
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")

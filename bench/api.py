@@ -22,9 +22,9 @@ from typing import Any
 import psutil
 from honcho.environ import parse_procfile
 
-from simservice.localstack.postgres import start_postgres
-from simservice.localstack.redis_server import free_port, start_redis
-from simservice.localstack.supervisor import Program, Supervisor, shell
+from localstack.postgres import start_postgres
+from localstack.redis_server import free_port, start_redis
+from localstack.supervisor import Program, Supervisor, shell
 
 CHECKOUT = Path(__file__).parents[1]
 CALLERS = 4

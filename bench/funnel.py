@@ -10,10 +10,10 @@ from pathlib import Path
 
 from bench import trials
 from bench.simulator import EXECUTABLE
-from jobs.multistage import Plan, beaten, plan, replicates, stage_text
+from jobs.execution.multistage import Plan, beaten, plan, replicates, stage_text
+from jobs.execution.replicates import pooled, widening
 from jobs.profiles.analysis import Bounds, analyse
 from jobs.profiles.policy import Rules
-from jobs.replicates import pooled, widening
 from jobs.simulator import command
 from jobs.simulator.reports import Profileset, Report, read_report
 

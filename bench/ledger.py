@@ -13,8 +13,8 @@ import time
 from itertools import count
 from pathlib import Path
 
-from simservice.localstack.postgres import start_postgres
-from simservice.localstack.supervisor import Supervisor
+from localstack.postgres import start_postgres
+from localstack.supervisor import Supervisor
 
 THREADS = 8
 SECONDS = 4.0

@@ -4,10 +4,10 @@ it cost? The benchmark runs ten thousand of them."""
 import random
 from dataclasses import dataclass
 
-from jobs.multistage import Stage, beaten, one_run, plan, replicates
+from jobs.execution.multistage import Stage, beaten, one_run, plan, replicates
+from jobs.execution.replicates import pooled, widening
 from jobs.profiles.analysis import Analysis, Bounds, analyse
 from jobs.profiles.policy import Rules
-from jobs.replicates import pooled, widening
 from jobs.simulator.reports import Profileset, Statistics
 
 CANDIDATES = 200

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.api import processor_seconds
-from simservice.localstack.postgres import start_postgres
-from simservice.localstack.supervisor import Supervisor
+from localstack.postgres import start_postgres
+from localstack.supervisor import Supervisor
 from tests.webhooks.receivers import make_authority
 
 CLIENTS = 50

@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from billing.models import Entry, Grant, Hold, Plan
-from simservice.facts import ManyRows, ReadOnly
+from simservice.admin import ManyRows, ReadOnly
 
 
 @admin.register(Plan)

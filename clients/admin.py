@@ -21,7 +21,7 @@ from clients import accounts, audit, keys, members
 from clients.accounts import open_account
 from clients.audit import Action
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
-from simservice.facts import ManyRows, ReadOnly
+from simservice.admin import ManyRows, ReadOnly
 
 
 class Correction(forms.Form):

@@ -26,9 +26,9 @@ from simservice.api.addresses import client_address
 from simservice.api.errors import RateLimitExceeded
 from simservice.api.methods import View
 from simservice.api.middleware import RATE_LIMIT_HEADERS
-from simservice.error_answers import error_answer
-from simservice.hints import ask
 from simservice.metrics import RATE_LIMITED
+from simservice.redis.client import ask
+from simservice.web.error_pages import error_answer
 
 if TYPE_CHECKING:
     # At run time the module of views loads this one.

@@ -21,11 +21,11 @@ from django.urls import reverse
 
 from clients import accounts
 from dashboard import invited, mails
-from simservice import sealing
+from simservice import encryption
 from simservice.api.addresses import base_url, client_address
 from simservice.api.errors import SecretStoreUnavailable
-from simservice.error_answers import error_answer
-from simservice.sealing import Purpose, Sealed
+from simservice.encryption import Purpose, Sealed
+from simservice.web.error_pages import error_answer
 
 logger = logging.getLogger(__name__)
 
@@ -88,12 +88,12 @@ class SecondFactorAdapter(DefaultMFAAdapter):
 
     def encrypt(self, text: str) -> str:
         """Return what the database keeps of a secret."""
-        return sealing.seal(text, purpose=Purpose.SECOND_FACTORS)
+        return encryption.seal(text, purpose=Purpose.SECOND_FACTORS)
 
     def decrypt(self, encrypted_text: str) -> str:
         """Decrypt a secret; if no key decrypts it, end the request with a page that says so."""
         try:
-            return sealing.unseal(encrypted_text, purpose=Purpose.SECOND_FACTORS)
+            return encryption.unseal(encrypted_text, purpose=Purpose.SECOND_FACTORS)
         except InvalidToken:
             logger.error("a second factor cannot be decrypted: its key is not in SECRET_KEY_FALLBACKS")
             error = SecretStoreUnavailable({"reason": "unknown_key"}, message=UNREADABLE_FACTOR)
@@ -107,7 +107,7 @@ SECRET_OF = {Authenticator.Type.TOTP: "secret", Authenticator.Type.RECOVERY_CODE
 def sealed_factors() -> Iterator[Sealed]:
     """Yield the encrypted secret of every second factor."""
     for kind, name in SECRET_OF.items():
-        for pk, data in sealing.column_of(Authenticator.objects.filter(type=kind), "data"):
+        for pk, data in encryption.column_of(Authenticator.objects.filter(type=kind), "data"):
             replace = partial(swap_factor, pk, data, name)
             yield Sealed(name=f"second factor {pk}", text=data[name], replace=replace)
 

@@ -18,7 +18,7 @@ from dashboard.access import Place, account_page
 from dashboard.clients import OLD_FORM, find_client
 from dashboard.deliveries import log_of
 from dashboard.forms import sent
-from jobs import notifying
+from jobs import webhook_events
 from webhooks import endpoints
 from webhooks.addresses import Refused
 from webhooks.endpoints import NotPossible
@@ -171,7 +171,7 @@ def send_test(request: HttpRequest, place: Place, client_id: int) -> HttpRespons
     try:
         with transaction.atomic():
             once.use(request.POST.get("form", ""), place.user.pk, FORM)
-            event = notifying.send_test_event(client)
+            event = webhook_events.send_test_event(client)
     except once.SentBefore:
         messages.info(request, SENT_BEFORE)
     except once.TooOld:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs import queries, wording
-from jobs.links import path_to
+from jobs import labels, queries
+from jobs.api.links import path_to
 from jobs.models import Artifact, Job
 
 
@@ -32,7 +32,7 @@ def missing_files_of(job: Job) -> Sequence[MissingFile]:
     """Return a job's missing artifacts. No query."""
     return [
         MissingFile(
-            name=wording.ARTIFACTS[Artifact.Kind(found["kind"])], stage=found["stage"], reason=found["reason"]
+            name=labels.ARTIFACTS[Artifact.Kind(found["kind"])], stage=found["stage"], reason=found["reason"]
         )
         for found in job.missing_artifacts
     ]
@@ -42,7 +42,7 @@ def files_of(job: Job) -> Sequence[File]:
     """Return a job's artifacts. One query."""
     return [
         File(
-            name=wording.ARTIFACTS[Artifact.Kind(found.kind)],
+            name=labels.ARTIFACTS[Artifact.Kind(found.kind)],
             stage=found.stage,
             path=path_to("artifact", found.token),
             bytes=found.bytes,

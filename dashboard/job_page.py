@@ -12,8 +12,8 @@ from dashboard import results
 from dashboard.access import Place, account_page
 from dashboard.files import files_of, missing_files_of
 from dashboard.sharing import place_of
-from jobs import cancellation, retention, wording
-from jobs.links import Links
+from jobs import cancellation, labels, retention
+from jobs.api.links import Links
 from jobs.models import Job, JobEvent, Run, Status
 from jobs.progress import Progress, log_entries_of, progress_of
 from simservice.api.errors import JobNotCancellable
@@ -35,9 +35,9 @@ def job(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
         "layout": "part.html" if "HX-Request" in request.headers else "dashboard/jobs_base.html",
         "progress": progress_beside(found, runs),
         "shown": results.shown(found, search=request.GET.get("q", "")),
-        "advice": wording.advice(found, runs[-1]["run"] if runs else None),
+        "advice": labels.advice(found, runs[-1]["run"] if runs else None),
         "simulated": seconds(found.sim_duration_ms),
-        "priority": wording.priority_of(found),
+        "priority": labels.priority_of(found),
         "files": files,
         "missing_files": missing_files_of(found),
         "runs": runs,
@@ -74,7 +74,7 @@ def standing(job: Job) -> dict[str, Any]:
     """Return what is shown of a job as it stands: the part that changes while it waits and runs."""
     return {
         "job": job,
-        "heading": wording.status_of(job),
+        "heading": labels.status_of(job),
         "waiting": job.is_waiting,
         "running": job.status == Status.RUNNING,
         "queue": place_of(job) if job.is_waiting else "",
@@ -97,8 +97,8 @@ def runs_of(job: Job) -> list[dict[str, Any]]:
     return [
         {
             "run": run,
-            "end": wording.end_of(run),
-            "layers": wording.layers_of(run),
+            "end": labels.end_of(run),
+            "layers": labels.layers_of(run),
             "wall": seconds(run.wall_ms),
             "cpu": seconds(run.cpu_ms),
         }
@@ -114,4 +114,4 @@ def seconds(milliseconds: int | None) -> float | None:
 def events_of(job: Job) -> list[dict[str, Any]]:
     """Return what happened to a job, in words. One query."""
     found = JobEvent.objects.filter(job=job).order_by("id")
-    return [{"at": event.at, "told": wording.event(event)} for event in found[:SHOWN_EVENTS]]
+    return [{"at": event.at, "told": labels.event(event)} for event in found[:SHOWN_EVENTS]]

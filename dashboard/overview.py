@@ -14,8 +14,10 @@ from billing import ledger
 from clients import accounts, members
 from dashboard import charts, job_list
 from dashboard.access import Place, account_page
-from jobs import builds, forecast, usage, wording
+from jobs import labels, usage
+from jobs.builds import registry
 from jobs.models import Priority
+from jobs.queueing import forecast
 from webhooks import endpoints
 
 DAYS = 30
@@ -46,7 +48,7 @@ def overview(request: HttpRequest, place: Place) -> HttpResponse:
         "balances": ledger.balances(place.account),
         "unfinished": usage.snapshot(place.account),
         "recent": job_list.newest(place.account, count=RECENT),
-        "builds": builds.current(),
+        "builds": registry.current(),
         "several_branches": len(settings.GIT_BRANCHES) > 1,
         "lanes": lanes(),
         "switched_off": endpoints.switched_off(place.account),
@@ -68,7 +70,7 @@ def lanes() -> list[dict[str, Any]]:
             "waiting": snapshot.waiting[priority.name.lower()],
             "told": "unknown"
             if (seconds := snapshot.place_of_new(priority).seconds) is None
-            else wording.soon(seconds),
+            else labels.soon(seconds),
         }
         for priority in Priority
     ]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobs import wording
+from jobs import labels
 from jobs.models import Job
 
 METRICS = {"dps": "DPS", "raid_dps": "Raid DPS"}
@@ -108,7 +108,7 @@ def shown(job: Job, *, search: str = "") -> Shown | None:
         ranking=searched(profilesets(actor), wanted),
         actors=searched(actors(summary), wanted),
         funnel=funnel(stages.get("stages", [])),
-        single_pass=wording.single_pass(stages.get("reason", "")) if job.multi_stage else None,
+        single_pass=labels.single_pass(stages.get("reason", "")) if job.multi_stage else None,
         iterations=summary.get("iterations"),
         partial=bool(summary.get("partial")),
         warnings=summary.get("warnings", []),
@@ -215,7 +215,7 @@ def funnel(stages: Sequence[Mapping[str, Any]]) -> list[Step]:
     return [
         Step(
             number=stage["stage"],
-            label=wording.STAGES.get(stage["label"], stage["label"]),
+            label=labels.STAGES.get(stage["label"], stage["label"]),
             simulated=stage["profilesets"],
             culled=stage["culled"],
             corners=corners(stage["profilesets"] / widest, (stage["profilesets"] - stage["culled"]) / widest),

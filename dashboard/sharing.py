@@ -12,10 +12,11 @@ from django.shortcuts import render
 from clients.rate_limits import limited_by_address
 from dashboard import results
 from dashboard.files import files_of, missing_files_of
-from jobs import forecast, queries, wording
-from jobs.links import Links
+from jobs import labels, queries
+from jobs.api.links import Links
 from jobs.models import Job
 from jobs.progress import progress_of
+from jobs.queueing import forecast
 from simservice.api.methods import read_only
 from simservice.snapshots import snapshot
 
@@ -44,7 +45,7 @@ def share_context(job: Job, links: Links, *, search: str) -> dict[str, Any]:
     shown = results.shown(job, search=search)
     return {
         "job": job,
-        "heading": wording.status_of(job),
+        "heading": labels.status_of(job),
         "title": job.public_title,
         "told": told(job, shown),
         "address": links.of(job)["share"],
@@ -59,12 +60,12 @@ def share_context(job: Job, links: Links, *, search: str) -> dict[str, Any]:
 def place_of(job: Job) -> str:
     """Return where a waiting job stands, in a sentence. No database query."""
     snapshot = forecast.current()
-    return wording.place(snapshot.place_of(job) if snapshot else None)
+    return labels.place(snapshot.place_of(job) if snapshot else None)
 
 
 def told(job: Job, shown: results.Shown | None) -> str:
     """Return the page in a sentence, for a preview of its link."""
     if shown and shown.actor:
         figure = f"{shown.actor['mean']:,.0f} {shown.metric}"
-        return f"{wording.status_of(job)}: {figure}{' (partial)' if shown.partial else ''}"
-    return f"{wording.status_of(job)}, submitted {job.created_at:%Y-%m-%d %H:%M} UTC"
+        return f"{labels.status_of(job)}: {figure}{' (partial)' if shown.partial else ''}"
+    return f"{labels.status_of(job)}, submitted {job.created_at:%Y-%m-%d %H:%M} UTC"

@@ -21,10 +21,11 @@ from clients.models import Client
 from dashboard.access import Place, account_page
 from dashboard.forms import sent
 from dashboard.job_list import clients_of
-from jobs import queries, submission, variants, vetting
+from jobs import queries, variants
 from jobs.api.requests import PRIORITIES, from_json
 from jobs.models import Build, Channel, Job, Priority
 from jobs.profiles.policy import Refusal
+from jobs.submission import accept, validation
 from simservice.api.errors import (
     ApiError,
     BuildPinNotAllowed,
@@ -242,9 +243,9 @@ def submit(request: HttpRequest, place: Place, form: JobForm) -> HttpResponse:
     rate_limits.spend(request, rate_limits.submission_limit(place.account))
     rate_limits.spend_bytes(place.account, rate_limits.length_of(request))
     asked = from_json(form.body())
-    answer = submission.submit_once(
+    answer = accept.submit_once(
         asked,
-        sender=submission.Sender(client_of(place, form)),
+        sender=accept.Sender(client_of(place, form)),
         known=OneForm(form=form.cleaned_data["form"], user_id=place.user.pk),
         render=lambda accepted: json.dumps([str(accepted.job.pk), accepted.warnings]),
     )
@@ -266,7 +267,7 @@ def refused_lines(form: JobForm) -> list[dict[str, Any]]:
     """Return the refused lines of a profile with some around each, and the reasons."""
     asked = from_json(form.body())
     reasons: dict[int, Refusal] = {}
-    for refusal in vetting.analysis_of(asked).refusals:
+    for refusal in validation.analysis_of(asked).refusals:
         reasons.setdefault(refusal.line, refusal)
     lines = asked.profile_text.split("\n")
     near = {at for line in reasons for at in range(line - AROUND, line + AROUND + 1) if 0 < at <= len(lines)}

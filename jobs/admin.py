@@ -11,10 +11,11 @@ from django.utils import timezone
 
 from clients import audit
 from clients.audit import Actor
-from jobs import builds, cancellation, operating, registration
+from jobs import cancellation, operator_actions
+from jobs.builds import registration, registry
 from jobs.models import Artifact, Build, Job, JobEvent, Run
+from simservice.admin import ManyRows, ReadOnly
 from simservice.api.errors import JobNotCancellable
-from simservice.facts import ManyRows, ReadOnly
 from simservice.ids import first_id_of
 
 MOST_AT_ONCE = 200
@@ -143,11 +144,13 @@ class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
 
     @admin.action(description="Requeue: take running jobs from their workers", permissions=["operate"])
     def requeue(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self.each(request, queryset, operating.requeue, done="requeued", refused="were not in a worker's hands")
+        self.each(
+            request, queryset, operator_actions.requeue, done="requeued", refused="were not in a worker's hands"
+        )
 
     @admin.action(description="Release: end jobs as lost, give the credits back", permissions=["operate"])
     def release(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self.each(request, queryset, operating.release, done="released", refused="had ended or moved")
+        self.each(request, queryset, operator_actions.release, done="released", refused="had ended or moved")
 
     def each(
         self,
@@ -180,7 +183,7 @@ class AvailabilityFilter(admin.SimpleListFilter):
     conditions = {
         "available": Q(withdrawn_at=None),
         "withdrawn": Q(withdrawn_at__isnull=False, broken_reason=""),
-        "broken": builds.BROKEN,
+        "broken": registry.BROKEN,
     }
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
@@ -211,19 +214,19 @@ class BuildAdmin(ReadOnly, admin.ModelAdmin):
 
     @admin.action(description="Withdraw: no further job runs on it", permissions=["operate"])
     def withdraw(self, request: HttpRequest, queryset: QuerySet[Build]) -> None:
-        self.each(request, queryset, builds.withdraw, done="withdrawn")
+        self.each(request, queryset, registry.withdraw, done="withdrawn")
 
     @admin.action(
         description="Restore: jobs can run on it again; broken builds are probed first", permissions=["operate"]
     )
     def restore(self, request: HttpRequest, queryset: QuerySet[Build]) -> None:
-        for build in queryset.filter(builds.BROKEN):
+        for build in queryset.filter(registry.BROKEN):
             try:
                 registration.require_as_registered(build)
             except registration.UnusableBuild as error:
                 self.message_user(request, f"{build} was not restored: {error}", messages.ERROR)
                 queryset = queryset.exclude(pk=build.pk)
-        self.each(request, queryset, builds.restore, done="restored")
+        self.each(request, queryset, registry.restore, done="restored")
 
     def each(
         self, request: HttpRequest, chosen: QuerySet[Build], door: Callable[[QuerySet[Build]], int], *, done: str

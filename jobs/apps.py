@@ -9,8 +9,8 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         """Check the hosts that simulators can reach; add the queue's gauges to the service's metrics."""
-        from jobs.game_api_proxy import require_public_names
         from jobs.metrics import QueueCollector
+        from jobs.runs.game_api_proxy import require_public_names
         from simservice.metrics import REGISTRY
 
         require_public_names(settings.GAME_API_HOSTS)

@@ -13,10 +13,11 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.utils import timezone
 
-from jobs import seekable_gzip, stopping
+from jobs import shutdown
 from jobs.models import Artifact, Job
 from simservice import storages
 from simservice.ids import new_token, next_id
+from simservice.storages import seekable_gzip
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +88,7 @@ def save(name: str, content: IO[bytes]) -> str:
             return save_once(name, content)
         except OSError as error:
             logger.warning("%s is not stored yet: %s", name, error)
-        stopping.stop.require_time()
+        shutdown.stop.require_time()
         time.sleep(wait_seconds)
     return save_once(name, content)
 

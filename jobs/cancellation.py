@@ -14,7 +14,7 @@ from clients.audit import Action, Actor
 from jobs import lifecycle
 from jobs.models import HELD, WAITING, Job, Status
 from simservice.api.errors import JobNotCancellable
-from simservice.hints import ask, redis
+from simservice.redis.client import ask, redis
 
 # By then the lease has been renewed many times over.
 HINTED_SECONDS = 120

@@ -12,10 +12,10 @@ from functools import partial
 from cryptography.fernet import InvalidToken
 from redis.exceptions import RedisError
 
-from simservice import sealing
+from simservice import encryption
 from simservice.api.errors import SecretStoreUnavailable
-from simservice.hints import ask, redis
-from simservice.sealing import Purpose, Sealed
+from simservice.encryption import Purpose, Sealed
+from simservice.redis.client import ask, redis
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class GameCredentials:
 def store(job_id: int, credentials: GameCredentials, *, seconds: int) -> None:
     """Keep a job's credentials for as long as it may wait and run. Raises SecretStoreUnavailable."""
     content = json.dumps([job_id, credentials.client_id, credentials.client_secret])
-    sealed = sealing.seal(content, purpose=Purpose.GAME_CREDENTIALS)
+    sealed = encryption.seal(content, purpose=Purpose.GAME_CREDENTIALS)
     # During an outage at once: a caller who waits for Redis holds one of a few threads.
     if not ask(lambda: redis().set(key_of(job_id), sealed, ex=seconds + SPARE_SECONDS), otherwise=None):
         raise SecretStoreUnavailable({"reason": "redis_unavailable"})
@@ -53,7 +53,9 @@ def fetch(job_id: int, *, seconds: int) -> GameCredentials | None:
     except RedisError:
         raise SecretStoreUnavailable({"reason": "redis_unavailable"}) from None
     try:
-        owner, client_id, client_secret = json.loads(sealing.unseal(str(stored), purpose=Purpose.GAME_CREDENTIALS))
+        owner, client_id, client_secret = json.loads(
+            encryption.unseal(str(stored), purpose=Purpose.GAME_CREDENTIALS)
+        )
     except (InvalidToken, ValueError):
         owner = None
     if owner != job_id:

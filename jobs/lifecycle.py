@@ -17,7 +17,7 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 
 from billing import ledger
-from jobs import credentials, notifying, usage
+from jobs import credentials, usage, webhook_events
 from jobs.models import CHARACTER_LENGTH, HELD, TERMINAL, Build, Job, JobEvent, Run, Status
 from jobs.progress import last_percent
 
@@ -229,7 +229,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
         if ended:
             ledger.settle(job.pk, spent=outcome.credits_consumed)
             usage.record(job)
-            notifying.record_end(job, status=outcome.status, reason=reason, error_code=outcome.error_code)
+            webhook_events.record_end(job, status=outcome.status, reason=reason, error_code=outcome.error_code)
             if job.has_credentials:
                 transaction.on_commit(partial(credentials.forget, job.pk))
     return ended

@@ -8,10 +8,12 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
-from jobs import builds, forecast, lifecycle, queue, retention
+from jobs import lifecycle, retention
+from jobs.builds import registry
 from jobs.models import HELD, WAITING, Build, Job, Priority
+from jobs.queueing import announcements, forecast
 from jobs.simulator import layers
-from simservice import presence
+from simservice.redis import worker_heartbeats
 
 
 class QueueCollector(Collector):
@@ -41,9 +43,9 @@ def database_gauges() -> list[GaugeMetricFamily]:
         gauge("jobs_held", "Jobs that a worker holds.", held.count()),
         gauge("oldest_wait_seconds", "How long the first waiting job has waited.", forecast.oldest_wait_seconds()),
         gauge("leases_stalled", "Held jobs whose worker stopped renewing its lease.", stalled),
-        gauge("jobs_unannounced", "Pending jobs whose announcement was lost.", queue.unannounced().count()),
+        gauge("jobs_unannounced", "Pending jobs whose announcement was lost.", announcements.unannounced().count()),
         gauge("jobs_uncleared", "Jobs whose files should have been removed.", retention.overdue().count()),
-        gauge("builds_broken", "Builds marked as broken.", Build.objects.filter(builds.BROKEN).count()),
+        gauge("builds_broken", "Builds marked as broken.", Build.objects.filter(registry.BROKEN).count()),
     ]
 
 
@@ -59,15 +61,17 @@ def waiting() -> GaugeMetricFamily:
 
 def worker_gauges() -> list[GaugeMetricFamily]:
     """Return what Redis knows of live workers."""
-    workers = presence.simulation_workers()
+    workers = worker_heartbeats.simulation_workers()
     return [
         gauge("workers", "Live simulation workers.", len(workers)),
-        gauge("slots", "Simulations that the live workers run at the same time.", presence.slots_of(workers)),
+        gauge(
+            "slots", "Simulations that the live workers run at the same time.", worker_heartbeats.slots_of(workers)
+        ),
         protections(workers),
     ]
 
 
-def protections(workers: list[presence.Worker]) -> GaugeMetricFamily:
+def protections(workers: list[worker_heartbeats.Worker]) -> GaugeMetricFamily:
     """Return how many live workers lack each protection of the sandbox."""
     told = "Live simulation workers whose sandbox lacks a protection."
     family = GaugeMetricFamily("simservice_sandbox_missing", told, labels=["protection"])

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal, cast
 
 from jobs.models import Job, Status
-from simservice.hints import ask, redis
+from simservice.redis.client import ask, redis
 
 PUBLISHED_EVERY_SECONDS = 0.5
 KEPT_SECONDS = 600

@@ -10,12 +10,16 @@ from celery.signals import worker_init, worker_shutting_down
 from django.db import Error as DatabaseError
 from redis.exceptions import RedisError
 
-from jobs import builds, execution, queue, retention, run_directories, runner, stopping
-from jobs import sweep as sweeping
+from jobs import retention, shutdown
+from jobs.builds import registry
+from jobs.execution import attempt
+from jobs.queueing import claims
+from jobs.queueing import sweep as sweeping
+from jobs.runs import directories, runner
 from jobs.simulator import layers
 from jobs.simulator.sandbox import SandboxUnavailable
-from simservice import presence
 from simservice.celery import app
+from simservice.redis import worker_heartbeats
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +31,8 @@ def prepare(sender: Any, **_: Any) -> None:
     Every kind of worker removes leftovers of killed runs, because their own worker may never start again.
     Celery logs and ignores every exception here except an exit.
     """
-    run_directories.sweep_leftovers()
-    if not sender.hostname.startswith(presence.SIMULATION):
+    directories.sweep_leftovers()
+    if not sender.hostname.startswith(worker_heartbeats.SIMULATION):
         return
     try:
         app.conf.sandbox_layers = runner.probe_sandbox()
@@ -42,7 +46,7 @@ def prepare(sender: Any, **_: Any) -> None:
 @worker_shutting_down.connect
 def stop_claiming(**_: Any) -> None:
     """Take no further job once the worker was asked to stop, and give running ones back in time."""
-    stopping.stop.ask()
+    shutdown.stop.ask()
 
 
 def slot_name() -> str:
@@ -53,11 +57,11 @@ def slot_name() -> str:
 @app.task(name="jobs.tasks.simulate")
 def simulate() -> None:
     """Work off the queue until it is empty, so that a hint held by a busy worker strands nobody."""
-    while not stopping.stop.is_asked:
-        job = queue.claim(slot_name())
+    while not shutdown.stop.is_asked:
+        job = claims.claim(slot_name())
         if job is None:
             return
-        execution.execute(job)
+        attempt.execute(job)
 
 
 @app.task(name="jobs.tasks.sweep")
@@ -87,7 +91,7 @@ def forget_credentials() -> None:
 @app.task(name="jobs.tasks.forget_builds")
 def forget_builds() -> None:
     """Forget builds past their retention."""
-    forgotten = builds.forget_old()
+    forgotten = registry.forget_old()
     if forgotten:
         logger.info("%s old builds forgotten", forgotten)
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from jobs import downloads
+from jobs.api import downloads
 
 urlpatterns = [
     path("artifacts/<token:token>", downloads.artifact, name="artifact"),

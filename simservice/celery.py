@@ -34,9 +34,9 @@ def keep_django_logging(**_: Any) -> None:
 @worker_init.connect
 def limit_worker_statements(**_: Any) -> None:
     """Limit the duration of this worker's database statements."""
-    from simservice import statements
+    from simservice import statement_timeouts
 
-    statements.limit_statements(statements.WORKER_SECONDS)
+    statement_timeouts.limit_statements(statement_timeouts.WORKER_SECONDS)
 
 
 @celeryd_after_setup.connect
@@ -48,14 +48,14 @@ def remember_slots(instance: Any, **_: Any) -> None:
 @heartbeat_sent.connect
 def report_presence(sender: Any, **_: Any) -> None:
     """Tell Redis that this worker lives, with every heartbeat Celery sends (every two seconds)."""
-    from simservice import presence
+    from simservice.redis import worker_heartbeats
 
-    presence.report(sender.eventer.hostname, slots=app.conf.slots, layers=app.conf.sandbox_layers)
+    worker_heartbeats.report(sender.eventer.hostname, slots=app.conf.slots, layers=app.conf.sandbox_layers)
 
 
 @worker_ready.connect
 def report_readiness(sender: Any, **_: Any) -> None:
     """Tell Redis as soon as the worker listens, rather than with its first heartbeat."""
-    from simservice import presence
+    from simservice.redis import worker_heartbeats
 
-    presence.report(sender.hostname, slots=app.conf.slots, layers=app.conf.sandbox_layers)
+    worker_heartbeats.report(sender.hostname, slots=app.conf.slots, layers=app.conf.sandbox_layers)

@@ -6,7 +6,7 @@ from typing import Any
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from simservice.body_limit import MAX_FORM_BYTES
+from simservice.web.body_limit import MAX_FORM_BYTES
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -64,10 +64,10 @@ DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / ".local"))).resolve()
 # Proxies in front of the service that tell the caller's address and scheme (X-Forwarded-For, -Proto): 0 trusts none
 TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
 
-# Encrypts game credentials instead of SECRET_KEY (simservice/sealing.py)
+# Encrypts game credentials instead of SECRET_KEY (simservice/encryption.py)
 CREDENTIALS_KEY = env.str("CREDENTIALS_KEY", default="")
 
-# Webhooks: keys for their secrets instead of SECRET_KEY (simservice/sealing.py), the limits of one client, the
+# Webhooks: keys for their secrets instead of SECRET_KEY (simservice/encryption.py), the limits of one client, the
 # addresses of development that no rule is applied to, and a certificate authority to trust beside the usual ones
 WEBHOOK_SECRETS_KEYS = env.list("WEBHOOK_SECRETS_KEYS", default=[])
 WEBHOOK_PER_SECOND = env.int("WEBHOOK_PER_SECOND", default=20)
@@ -161,10 +161,10 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "simservice.metrics.MetricsMiddleware",
     "simservice.api.middleware.RequestIdMiddleware",
-    "simservice.headers.NoStoreMiddleware",
+    "simservice.web.csp.NoStoreMiddleware",
     "simservice.api.middleware.MaintenanceMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "simservice.headers.ContentSecurityPolicyMiddleware",
+    "simservice.web.csp.ContentSecurityPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -206,7 +206,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = required("REDIS_URL", "where the Redis server is")
 
 # Django's own cache only counts attempts to log in; without Redis nothing is counted and nobody locked out.
-CACHES = {"default": {"BACKEND": "simservice.cache.HintCache", "LOCATION": REDIS_URL}}
+CACHES = {"default": {"BACKEND": "simservice.redis.cache.HintCache", "LOCATION": REDIS_URL}}
 
 # Celery delivers hints: a lost or repeated message costs seconds, so nothing is retried, stored or prefetched.
 CELERY_BROKER_URL = REDIS_URL
@@ -262,7 +262,7 @@ REST_FRAMEWORK = {
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "simservice.api.negotiation.JsonOnly",
     "DEFAULT_METADATA_CLASS": None,
     "URL_FORMAT_OVERRIDE": None,
-    "EXCEPTION_HANDLER": "simservice.api.handling.exception_handler",
+    "EXCEPTION_HANDLER": "simservice.api.exception_handler.exception_handler",
     "UNAUTHENTICATED_USER": None,
     "DEFAULT_SCHEMA_CLASS": "simservice.api.openapi.DocumentedSchema",
 }

@@ -8,7 +8,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import include, path, register_converter
 
-from simservice import health, operators, slashes
 from simservice.api.errors import (
     DATABASE_AWAY,
     DatabaseUnavailable,
@@ -16,11 +15,12 @@ from simservice.api.errors import (
     NotFound,
     RequestTooLarge,
 )
-from simservice.api.handling import malformed
+from simservice.api.exception_handler import malformed
 from simservice.api.views import openapi_document
-from simservice.error_answers import error_answer
 from simservice.ids import IdConverter, TokenConverter
 from simservice.metrics import metrics
+from simservice.web import health, operators, slashes
+from simservice.web.error_pages import error_answer
 
 register_converter(TokenConverter, "token")
 register_converter(IdConverter, "id")

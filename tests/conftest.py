@@ -12,7 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from pytest_django import Settings
 
 from clients.models import ApiKey
-from simservice.hints import outage, redis
+from simservice.redis.client import outage, redis
 from tests.factories import make_key
 
 # Every test client would otherwise look through all static files when it is made.

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 
-from simservice.localstack.redis_server import free_port
+from localstack.redis_server import free_port
 
 RCLONE = Path(sys.executable).with_name("rclone")
 KEY_ID, SECRET = "tests-only", "for-tests-only"

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from simservice.localstack.console import LocalStackError
-from simservice.localstack.postgres import start_postgres
-from simservice.localstack.redis_server import start_redis
-from simservice.localstack.supervisor import Supervisor
+from localstack.console import LocalStackError
+from localstack.postgres import start_postgres
+from localstack.redis_server import start_redis
+from localstack.supervisor import Supervisor
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

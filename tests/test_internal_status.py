@@ -14,8 +14,9 @@ from django.contrib.auth.models import User
 from django.test import Client as HttpClient
 
 from clients.accounts import default_client
-from jobs import forecast, lifecycle, wording
+from jobs import labels, lifecycle
 from jobs.models import ACTIVE, Build, Job, PublicStatus, Status
+from jobs.queueing import forecast
 from tests.conftest import Api
 from tests.dashboard.browsing import browser_of, text_of
 from tests.factories import BuildFactory, make_account, make_job, make_key, make_member
@@ -135,7 +136,7 @@ def test_every_status_has_a_public_one_and_words(status: Status) -> None:
     job = Job(status=status)
     assert job.public_status == ("queued" if status == "starting" else status)
     assert job.is_waiting == (status in ("pending", "queued", "starting"))
-    assert wording.status_of(job) == wording.STATUSES[job.public_status]
+    assert labels.status_of(job) == labels.STATUSES[job.public_status]
 
 
 def test_an_account_counts_each_unfinished_job_once(job: Job) -> None:

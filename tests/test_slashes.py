@@ -9,8 +9,8 @@ from django.urls import path as url
 from pytest_django import Settings
 
 from dashboard.sharing import share
-from simservice.error_answers import is_for_programs
-from simservice.slashes import redirect_of
+from simservice.web.error_pages import is_for_programs
+from simservice.web.slashes import redirect_of
 from tests.test_access import RESOURCE, ROUTES, WITH_KEY, address
 
 METHODS = ("get", "head", "post", "put", "delete")

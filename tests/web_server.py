@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from honcho.environ import parse_procfile
 
-from simservice.localstack.redis_server import free_port
-from simservice.localstack.supervisor import shell
+from localstack.redis_server import free_port
+from localstack.supervisor import shell
 
 REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
 
@@ -82,7 +82,7 @@ def request(target: bytes, *headers: bytes, method: bytes = b"GET", body: bytes 
 
 
 @contextmanager
-def web_server(log: Path, *, worker: str = "simservice.webserver.Worker") -> Iterator[WebServer]:
+def web_server(log: Path, *, worker: str = "simservice.web.gunicorn_worker.Worker") -> Iterator[WebServer]:
     """Start the Procfile's web process on the tests' database, on a free port; end it with the block."""
     port = free_port()
     database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{settings.DATABASES['default']['NAME']}")
@@ -91,7 +91,7 @@ def web_server(log: Path, *, worker: str = "simservice.webserver.Worker") -> Ite
     outside = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     environment = {**outside, "DATABASE_URL": database.geturl(), "PORT": str(port), "PATH": path}
     line = parse_procfile((settings.BASE_DIR / "Procfile").read_text()).processes["web"]
-    line = line.replace("simservice.webserver.Worker", worker)
+    line = line.replace("simservice.web.gunicorn_worker.Worker", worker)
     with log.open("wb") as output:
         process = subprocess.Popen(
             shell(line), cwd=settings.BASE_DIR, env=environment, stdout=output, stderr=subprocess.STDOUT

@@ -4,7 +4,7 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from simservice.facts import ManyRows, ReadOnly
+from simservice.admin import ManyRows, ReadOnly
 from webhooks import endpoints, redelivery
 from webhooks.models import Delivery, Endpoint, Event
 

@@ -17,8 +17,8 @@ from billing.models import Account
 from clients import audit
 from clients.audit import Action, Actor
 from clients.models import Client
-from simservice import sealing
-from simservice.sealing import Purpose, Sealed
+from simservice import encryption
+from simservice.encryption import Purpose, Sealed
 from webhooks import addresses, sending
 from webhooks.models import Endpoint
 
@@ -197,15 +197,15 @@ def secrets_of(endpoint: Endpoint, *, now: datetime) -> Sequence[str]:
 
 def seal(secret: str) -> str:
     """Return a secret as the database keeps it."""
-    return sealing.seal(secret, purpose=Purpose.WEBHOOK_SECRETS)
+    return encryption.seal(secret, purpose=Purpose.WEBHOOK_SECRETS)
 
 
 def unseal(sealed: str) -> str:
     """Decrypt a secret. Raises InvalidToken if the deployment no longer has its key."""
-    return sealing.unseal(sealed, purpose=Purpose.WEBHOOK_SECRETS)
+    return encryption.unseal(sealed, purpose=Purpose.WEBHOOK_SECRETS)
 
 
 def sealed_secrets() -> Iterator[Sealed]:
     """Yield the secrets of all endpoints, current and old ones."""
     for column, name in (("secret", "webhook secret of client"), ("old_secret", "old webhook secret of client")):
-        yield from sealing.sealed_column(Endpoint.objects.exclude(**{column: ""}), column, name=name)
+        yield from encryption.sealed_column(Endpoint.objects.exclude(**{column: ""}), column, name=name)

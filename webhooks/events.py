@@ -12,7 +12,7 @@ from kombu.exceptions import OperationalError
 
 from simservice.api.fields import iso
 from simservice.celery import app
-from simservice.hints import ask, redis
+from simservice.redis.client import ask, redis
 from webhooks.models import Event
 
 logger = logging.getLogger(__name__)

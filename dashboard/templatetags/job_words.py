@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from django import template
 
-from jobs import wording
+from jobs import labels
 from jobs.models import Job
 
 register = template.Library()
-register.filter("status_of", wording.status_of)
+register.filter("status_of", labels.status_of)
 
 
 @register.filter

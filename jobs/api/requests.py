@@ -16,7 +16,7 @@ from rest_framework.request import Request
 from jobs import variants
 from jobs.credentials import GameCredentials
 from jobs.models import Channel, Priority
-from jobs.request import Submission
+from jobs.submission.request import Submission
 from simservice.api.errors import ProfileTooLarge, ValidationFailed
 from simservice.api.fields import (
     StrictBooleanField,

@@ -12,12 +12,12 @@ from billing.models import Plan, Pool
 from clients.rate_limits import Window
 from jobs import artifacts, retention, usage, variants
 from jobs.api import shapes
+from jobs.api.links import Links
 from jobs.cancellation import Cancellation
-from jobs.forecast import estimated_start
-from jobs.links import Links
 from jobs.models import Artifact, Build, Channel, Job, Priority
 from jobs.progress import LogEntry, Progress
-from jobs.submission import Accepted
+from jobs.queueing.forecast import estimated_start
+from jobs.submission.accept import Accepted
 from simservice.api.fields import iso, iso_or_none
 
 PRIORITY_NAMES: dict[int, shapes.PriorityName] = {

@@ -11,12 +11,14 @@ from rest_framework.response import Response
 
 from clients import audit, rate_limits
 from clients.authentication import Caller
-from jobs import builds, cancellation, queries, submission, usage
+from jobs import cancellation, queries, usage
 from jobs.api import operations, responses
+from jobs.api.links import Links
 from jobs.api.requests import named_as_sent, read_submission
-from jobs.links import Links
+from jobs.builds import registry
 from jobs.progress import log_entries_of, progress_of
-from jobs.submission import Accepted
+from jobs.submission import accept
+from jobs.submission.accept import Accepted
 from simservice.api.endpoint import Endpoint
 from simservice.api.errors import DATABASE_AWAY, ResultNotReady, ResultUnavailable, ValidationFailed
 from simservice.api.operations import documented
@@ -42,7 +44,7 @@ class JobsEndpoint(Endpoint):
             final["X-Max-Active-Jobs"] = str(caller.plan.max_active_jobs)
             # What the answer tells has been done, so a database that left since does not take it back.
             with suppress(*DATABASE_AWAY):
-                final["X-Active-Jobs"] = str(submission.active_jobs(caller.account))
+                final["X-Active-Jobs"] = str(accept.active_jobs(caller.account))
         return final
 
 
@@ -56,7 +58,7 @@ class JobList(JobsEndpoint):
     def post(self, request: Request) -> HttpResponse:
         asked = read_submission(request)
         with named_as_sent(request):
-            answer = submission.submit(
+            answer = accept.submit(
                 asked,
                 key=self.caller().key,
                 idempotency_key=idempotency_key(request),
@@ -158,7 +160,7 @@ class BuildList(JobsEndpoint):
 
     @documented(operations.LIST_BUILDS)
     def get(self, request: Request) -> Response:  # noqa: ARG002
-        return Response(responses.build_list(builds.current()))
+        return Response(responses.build_list(registry.current()))
 
 
 class BuildDetail(JobsEndpoint):

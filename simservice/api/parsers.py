@@ -13,7 +13,7 @@ from simservice.api.errors import (
     UnsupportedMediaType,
     ValidationFailed,
 )
-from simservice.body_limit import MAX_JSON_BYTES, MAX_TEXT_BYTES
+from simservice.web.body_limit import MAX_JSON_BYTES, MAX_TEXT_BYTES
 
 MAX_DIGITS = 4000
 # Far more than real requests have. Each costs time, and a body has room for millions.

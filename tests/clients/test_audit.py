@@ -18,7 +18,7 @@ from clients import accounts, audit, invitations, keys, members
 from clients.audit import COMMAND_LINE, SYSTEM, Action
 from clients.members import Role
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
-from jobs import cancellation, lifecycle, operating
+from jobs import cancellation, lifecycle, operator_actions
 from jobs.models import Job, Status
 from simservice.api.addresses import client_address
 from simservice.api.errors import JobNotCancellable
@@ -87,8 +87,8 @@ def test_a_change_that_fails_writes_nothing(owner: Membership) -> None:
         accounts.correct_credits(make_account(credits=0), -1, note="x", by=COMMAND_LINE)
     ended = make_running_job()
     lifecycle.finish(ended, lifecycle.CANCELLED_LOST)
-    assert not operating.release(ended, by=COMMAND_LINE)
-    assert not operating.requeue(ended, by=COMMAND_LINE)
+    assert not operator_actions.release(ended, by=COMMAND_LINE)
+    assert not operator_actions.requeue(ended, by=COMMAND_LINE)
     assert written() == []
 
 
@@ -141,8 +141,8 @@ CHANGES: dict[str, Callable[[World], object]] = {
     "disable webhook": lambda world: endpoints.disable(world.client, by=world.by),
     "cancel": lambda world: cancellation.cancel(world.waiting, by=world.by),
     "cancel running": lambda world: cancellation.cancel(world.running, by=world.by),
-    "requeue": lambda world: operating.requeue(world.running, by=world.by),
-    "release": lambda world: operating.release(world.running, by=world.by),
+    "requeue": lambda world: operator_actions.requeue(world.running, by=world.by),
+    "release": lambda world: operator_actions.release(world.running, by=world.by),
 }
 
 
@@ -228,8 +228,8 @@ def test_operators_are_named(owner: Membership) -> None:
     request.user = User.objects.create_superuser("alice")
     by = audit.operator(request)
     requeued, released = make_running_job(), make_running_job()
-    assert operating.requeue(requeued, by=by)
-    assert operating.release(released, by=by)
+    assert operator_actions.requeue(requeued, by=by)
+    assert operator_actions.release(released, by=by)
     seen = AuditEvent.objects.order_by("pk").values_list("action", "actor", "address", "target")
     assert list(seen) == [
         ("job.requeued", "Operator alice", "2001:db8::1", str(requeued.pk)),

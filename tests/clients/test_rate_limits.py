@@ -17,9 +17,9 @@ from limits.strategies import SlidingWindowCounterRateLimiter
 from clients import rate_limits
 from clients.authentication import Caller
 from clients.models import ApiKey
-from simservice import hints
 from simservice.api.parsers import StrictJSONParser
 from simservice.metrics import REGISTRY
+from simservice.redis import client
 from tests.conftest import Api
 from tests.factories import make_account, make_key
 from tests.jobs.api.bodies import BODY
@@ -208,7 +208,7 @@ def hanging_redis(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def forget_connections() -> None:
-    hints.redis.cache_clear()
+    client.redis.cache_clear()
     rate_limits.limiter.cache_clear()
 
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from dashboard import password_reset, sign_up
-from simservice.hints import redis
+from simservice.redis.client import redis
 
 WRITERS = {
     "dashboard.tasks.mail_sign_up_link": sign_up.mail_link,

@@ -19,7 +19,7 @@ from pytest_django import Settings
 
 from clients.models import Membership
 from dashboard.tasks import forget_sessions
-from simservice.hints import redis
+from simservice.redis.client import redis
 from tests.concurrency import at_once
 from tests.dashboard.mailing import link_in, write_mails
 from tests.factories import make_member

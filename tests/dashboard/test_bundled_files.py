@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import execution
+from jobs.execution import attempt
 from jobs.models import Job
 from tests.dashboard.browsing import browser_of, text_of
 from tests.dashboard.test_submitting import send
@@ -33,6 +33,6 @@ def test_a_job_with_an_include_is_submitted_and_shown(tmp_path: Path, included: 
     owner = make_member()
     assert send(owner, profile=f"mage=A\r\n{included}\r\niterations=50\r\n").status_code == 302
     job = Job.objects.get()
-    execution.execute(claim())
+    attempt.execute(claim())
     for address in (f"/dashboard/{owner.account}/jobs/{job.pk}", f"/share/{job.share_token}"):
         assert shown in text_of(browser_of(owner).get(address))

@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from dashboard import backends, mails, sign_up, tasks
-from simservice.hints import redis
+from simservice.redis.client import redis
 from tests.dashboard.browsing import text_of
 from tests.dashboard.mailing import asked, link_in, write_mails
 from tests.dashboard.test_accounts import PASSWORD, ask_to_sign_up, confirm_identity, log_in

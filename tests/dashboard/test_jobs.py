@@ -13,8 +13,9 @@ from clients.accounts import default_client
 from clients.models import Client, Membership
 from dashboard import job_list
 from dashboard.paging import ROWS
-from jobs import forecast, lifecycle, progress, wording
+from jobs import labels, lifecycle, progress
 from jobs.models import Job, JobEvent, Priority, Run, Status
+from jobs.queueing import forecast
 from simservice.api.pagination import make_cursor
 from simservice.ids import first_id_of, new_token
 from tests.dashboard.browsing import browser_of, text_of
@@ -270,7 +271,7 @@ def test_runs_and_stages(owner: Membership) -> None:
 def test_every_move_has_words() -> None:
     moves = [(was, to) for was, ends in lifecycle.TRANSITIONS.items() for to in ends]
     for was, to in [("", Status.PENDING), *moves]:
-        assert wording.event(JobEvent(from_status=was, to_status=to, attempt=2))
+        assert labels.event(JobEvent(from_status=was, to_status=to, attempt=2))
 
 
 STATES: dict[str, Callable[[Client], Job]] = {

@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from clients import rate_limits
 from clients.rate_limits import network_of
-from simservice.localstack.redis_server import free_port
+from localstack.redis_server import free_port
 
 pytestmark = pytest.mark.django_db
 

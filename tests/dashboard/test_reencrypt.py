@@ -27,10 +27,10 @@ from dashboard import adapters
 from dashboard.management.commands import reencrypt
 from jobs import credentials
 from jobs.credentials import GameCredentials
-from simservice import sealing
+from simservice import encryption
 from simservice.api.pagination import make_cursor, read_cursor
-from simservice.hints import redis
-from simservice.sealing import Purpose, Sealed
+from simservice.encryption import Purpose, Sealed
+from simservice.redis.client import redis
 from tests.concurrency import at_once
 from tests.dashboard.test_accounts import PASSWORD, code_of, log_in
 from tests.factories import make_client, make_member
@@ -223,7 +223,7 @@ def test_keys_of_their_own_can_be_given_up(world: World, settings: Settings) -> 
 
 
 def test_more_than_a_batch_is_read_to_its_end(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealing, "BATCH", 2)
+    monkeypatch.setattr(encryption, "BATCH", 2)
     for number in range(5):
         totp.TOTP.activate(User.objects.create(username=f"user-{number}"), "secret")
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", ["the old key"]
@@ -235,7 +235,7 @@ def beside(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> Iterat
     """Do something on a connection of its own, once, after the first value was read and before it is replaced."""
     waiting = [act]
 
-    renewed = sealing.renewed
+    renewed = encryption.renewed
 
     def interrupted(sealed: str, *, purpose: Purpose) -> str:
         if waiting:
@@ -243,7 +243,7 @@ def beside(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> Iterat
         return renewed(sealed, purpose=purpose)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sealing, "renewed", interrupted)
+        patch.setattr(encryption, "renewed", interrupted)
         yield
     assert not waiting
 
@@ -277,7 +277,7 @@ def test_a_second_factor_replaced_meanwhile_stays(
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", ["the old key"]
     only(monkeypatch, Purpose.SECOND_FACTORS, adapters.sealed_factors)
     factor = Authenticator.objects.get(type=Authenticator.Type.TOTP)
-    fresh = {"secret": sealing.seal("another", purpose=Purpose.SECOND_FACTORS)}
+    fresh = {"secret": encryption.seal("another", purpose=Purpose.SECOND_FACTORS)}
     with beside(lambda: Authenticator.objects.filter(pk=factor.pk).update(data=fresh), monkeypatch):
         run()
     factor.refresh_from_db()

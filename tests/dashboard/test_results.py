@@ -6,7 +6,7 @@ import pytest
 
 from dashboard import results
 from dashboard.results import Ranking, Shown
-from jobs import wording
+from jobs import labels
 from jobs.api.shapes import ErrorCode, StageReason
 from jobs.models import Job
 from tests.dashboard.summaries import figures, summary
@@ -138,6 +138,6 @@ def test_without_a_summary_nothing_is_shown(found: dict | None) -> None:
 
 
 def test_every_reason_of_the_contract_has_words() -> None:
-    told = set(wording.SINGLE_PASS) | {"eligible_profileset_only", "disabled_by_option"}
+    told = set(labels.SINGLE_PASS) | {"eligible_profileset_only", "disabled_by_option"}
     assert told == set(get_args(StageReason))
-    assert set(wording.ADVICE) == set(get_args(ErrorCode))
+    assert set(labels.ADVICE) == set(get_args(ErrorCode))

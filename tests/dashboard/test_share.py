@@ -11,9 +11,10 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from clients.audit import SYSTEM
-from jobs import artifacts, cancellation, forecast, lifecycle
+from jobs import artifacts, cancellation, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, Status
+from jobs.queueing import forecast
 from tests.dashboard.browsing import text_of
 from tests.dashboard.summaries import EVIL, NAMES, make_completed_job, make_failed_job, make_stopped_job, summary
 from tests.factories import make_job, make_running_job

@@ -12,9 +12,10 @@ from clients import once
 from clients.accounts import default_client
 from clients.models import Client, Membership
 from dashboard import submitting
-from jobs import credentials, submission
+from jobs import credentials
 from jobs.api.requests import from_json
 from jobs.models import IdempotencyKey, Job
+from jobs.submission import accept
 from tests.dashboard.browsing import browser_of, hidden, text_of
 from tests.factories import PROFILE, BuildFactory, make_account, make_client, make_job, make_key, make_member
 
@@ -89,7 +90,7 @@ def test_the_form_asks_for_what_the_api_would(member: Membership) -> None:
         }
     )
     key, _ = make_key(client_account := member.account)
-    submission.submit(asked, key=key, render=lambda _: "")
+    accept.submit(asked, key=key, render=lambda _: "")
     other = Job.objects.exclude(pk=made.pk).get()
     own = {"id", "client", "api_key", "created_at", "updated_at", "queue_deadline_at", "share_token"}
     alike = [field.attname for field in Job._meta.concrete_fields if field.name not in own]

@@ -15,8 +15,9 @@ from typing import Any, Self
 from django.db import connection
 
 from clients.audit import SYSTEM
-from jobs import cancellation, run_directories
+from jobs import cancellation
 from jobs.models import TERMINAL, Job, JobEvent
+from jobs.runs import directories
 from simservice.api.errors import JobNotCancellable
 from tests.faults.fault_workers import (
     HEARTBEAT_SECONDS,
@@ -144,7 +145,7 @@ class FaultRun:
             worker.process.join(15)
             worker.signal(signal.SIGKILL)
             worker.process.join()
-        run_directories.remove_leftovers()
+        directories.remove_leftovers()
 
     def spec(self, role: str, number: int) -> WorkerSpec:
         return WorkerSpec(

@@ -22,7 +22,7 @@ from django.conf import settings
 from django.db import close_old_connections, connection, connections
 
 from simservice.celery import app
-from simservice.hints import redis
+from simservice.redis.client import redis
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ def configure(spec: WorkerSpec) -> None:
     for name, value in spec.settings.items():
         setattr(settings, name, value)
     use_redis(spec.redis)
-    from jobs import budget
+    from jobs.execution import budget
 
     # Slices short enough that fast jobs need a second one.
     budget.SLICE_SECONDS, budget.LEAST_AHEAD_SECONDS = 3, 2
@@ -188,7 +188,7 @@ def sweep() -> None:
 def submit(spec: WorkerSpec, injector: FaultInjector, inbox: list[int]) -> None:
     """Send the requested submissions and report the result of each."""
     from clients.models import ApiKey
-    from jobs import submission
+    from jobs.submission import accept
     from simservice.api.errors import ApiError
     from tests.faults.requests import make_request
 
@@ -196,7 +196,7 @@ def submit(spec: WorkerSpec, injector: FaultInjector, inbox: list[int]) -> None:
     while inbox:
         number = inbox.pop(0)
         try:
-            answer = submission.submit(
+            answer = accept.submit(
                 make_request(spec.seed, number),
                 key=keys[number % len(keys)],
                 idempotency_key=str(number),

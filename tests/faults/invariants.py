@@ -15,7 +15,7 @@ from django.db.models import Sum
 
 from billing import ledger
 from billing.models import Entry, Hold, Pocket
-from jobs import holds
+from jobs import hold_audit
 from jobs.lifecycle import TRANSITIONS
 from jobs.models import HELD, TERMINAL, WAITING, Artifact, DailyUsage, IdempotencyKey, Job, JobEvent, Run, Status
 from tests.faults.fault_run import Observations
@@ -99,7 +99,7 @@ def history_violations(histories: dict[int, History]) -> Iterator[str]:
 def billing_violations() -> Iterator[str]:
     """Every job was settled and counted once, and the ledger is consistent."""
     yield from map(str, ledger.verify())
-    yield from holds.disagreements()
+    yield from hold_audit.disagreements()
     ended = Job.objects.filter(status__in=TERMINAL)
     if Hold.objects.exclude(resolved_at=None).count() != ended.count():
         yield "the numbers of settlements and ended jobs differ"

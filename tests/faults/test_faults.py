@@ -16,9 +16,10 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from jobs import artifacts, credentials, sweep
+from jobs import artifacts, credentials
 from jobs.models import Artifact, Job
-from simservice.hints import redis
+from jobs.queueing import sweep
+from simservice.redis.client import redis
 from tests.billing.books import LONG
 from tests.factories import BuildFactory, make_account, make_job, make_key
 from tests.faults.fault_run import FaultPlan, FaultRun, Observations, make_fast_stand_in
@@ -99,8 +100,8 @@ def report(observed: Observations) -> None:
     print(  # noqa: T201 - the figures of the proof
         f"seed {observed.plan.seed}: {len(observed.accepted)} jobs in {observed.seconds:.0f} s, "
         f"{sum(observed.injected.values())} faults, cancels {dict(observed.cancels)}, "
-        f"rejected {dict(observed.rejected)}, {retried} retried, {interrupted} lost three times, {len(orphans())} orphaned files, "
-        f"{checked_pairs()} pairs of claims checked"
+        f"rejected {dict(observed.rejected)}, {retried} retried, "
+        f"{interrupted} lost three times, {len(orphans())} orphaned files, {checked_pairs()} pairs of claims checked"
     )
     for (point, fault), count in sorted(observed.injected.items()):
         print(f"{count:5} {fault:9} {point}")  # noqa: T201

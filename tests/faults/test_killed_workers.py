@@ -9,8 +9,9 @@ from django.db.models import F
 
 from billing import ledger
 from billing.models import Hold
-from jobs import holds, sweep, tasks
+from jobs import hold_audit, tasks
 from jobs.models import TERMINAL, WAITING, DailyUsage, Job, JobEvent, Run
+from jobs.queueing import sweep
 from tests.billing.books import LONG
 from tests.factories import make_account, make_client, make_job
 from tests.faults.points import POINTS
@@ -71,7 +72,7 @@ def assert_billed_once(job: Job) -> None:
     balances = ledger.balances(job.account)
     assert (balances.reserved, balances.available) == (0, CREDITS - (job.credits_consumed or 0))
     assert list(ledger.verify()) == []
-    assert list(holds.disagreements()) == []
+    assert list(hold_audit.disagreements()) == []
     assert Event.objects.get().job_id == job.pk
     used = DailyUsage.objects.get()
     assert (used.jobs, used.credits, used.sim_ms) == (1, job.credits_consumed, job.sim_duration_ms or 0)

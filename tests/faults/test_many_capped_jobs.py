@@ -11,9 +11,11 @@ import pytest
 from billing import ledger
 from billing.models import Hold
 from clients.accounts import default_client
-from jobs import holds, registration, sweep
+from jobs import hold_audit
+from jobs.builds import registration
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import ACTIVE, Job, Run
+from jobs.queueing import sweep
 from tests.billing.books import LONG as THOROUGH
 from tests.factories import make_account, make_job
 from tests.faults.processes import start_worker
@@ -97,4 +99,4 @@ def test_no_job_is_billed_over_its_cap_or_its_runtime() -> None:
     assert not Job.objects.filter(status__in=ACTIVE).exists()
     assert not Hold.objects.filter(resolved_at=None).exists()
     assert list(ledger.verify()) == []
-    assert list(holds.disagreements()) == []
+    assert list(hold_audit.disagreements()) == []

@@ -12,8 +12,9 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from jobs import lifecycle, queue, sweep
+from jobs import lifecycle
 from jobs.models import HELD, WAITING, Job, JobEvent, Status
+from jobs.queueing import claims, sweep
 
 
 def without_fencing() -> None:
@@ -67,7 +68,7 @@ def announced_instead_of_claimed() -> None:
             )
         return Job.objects.get(pk=job.pk)
 
-    queue.claim = take
+    claims.claim = take
 
 
 VARIANTS: dict[str, Callable[[], None]] = {

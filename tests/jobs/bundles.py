@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jobs import registration
+from jobs.builds import registration
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_READS
 from jobs.models import Build
 from tests.factories import BuildFactory

@@ -6,7 +6,7 @@ import pytest
 from django.core.files.storage import default_storage
 from pytest_django import Settings
 
-from jobs import game_api_proxy
+from jobs.runs import game_api_proxy
 from simservice.storages.s3 import BucketStorage
 from tests.jobs.game_api import FakeGameApi, ProxyClient, echo, proxying, serving
 from tests.jobs.simulator.conftest import open_place

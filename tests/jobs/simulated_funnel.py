@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.course import Course
-from jobs.funnels import Funnels
-from jobs.multistage import Stage, beaten, one_run, plan, replicates
+from jobs.execution.multistage import Stage, beaten, one_run, plan, replicates
+from jobs.execution.replicates import pooled, widening
+from jobs.execution.stage_progress import Course
+from jobs.execution.stage_statistics import Funnels
 from jobs.profiles.analysis import Bounds, analyse
 from jobs.profiles.policy import Rules
-from jobs.replicates import pooled, widening
 from jobs.simulator.reports import Profileset, Statistics
 
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)

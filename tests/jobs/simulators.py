@@ -13,9 +13,10 @@ from django.core.files.storage import default_storage
 from django.db import connection
 
 from clients.models import Client
-from jobs import execution, queue
+from jobs.execution import attempt
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_READS
 from jobs.models import Artifact, Build, Job
+from jobs.queueing import claims
 from tests.factories import BuildFactory, make_job
 
 REPORT = {
@@ -72,7 +73,7 @@ def make_shifted_minisim(folder: Path, *, seed: int, errors: float) -> Build:
 
 def claim() -> Job:
     """Claim the waiting job."""
-    job = queue.claim("worker-1")
+    job = claims.claim("worker-1")
     assert job is not None
     return job
 
@@ -81,7 +82,7 @@ def run(client: Client | None = None, **fields: Any) -> Job:
     """Submit, claim and execute one job; return it as it ended."""
     make_job(client, **fields)
     job = claim()
-    execution.execute(job)
+    attempt.execute(job)
     return Job.objects.get(pk=job.pk)
 
 
@@ -99,7 +100,7 @@ def run_beside(action: Callable[[Job], object], **fields: Any) -> Job:
 
     thread = threading.Thread(target=act)
     thread.start()
-    execution.execute(job)
+    attempt.execute(job)
     thread.join()
     return Job.objects.get(pk=job.pk)
 

@@ -26,7 +26,8 @@ from dashboard.management.commands import makegroups
 from jobs import admin, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, JobEvent, Run, Status
-from simservice import facts, presence
+from simservice import admin as shared_admin
+from simservice.redis import worker_heartbeats
 from tests.factories import BuildFactory, make_account, make_job, make_key, make_member, make_running_job
 
 pytestmark = pytest.mark.django_db
@@ -238,7 +239,7 @@ def test_jobs_are_filtered(operator: HttpClient, query: str) -> None:
 
 
 def test_a_list_is_counted_to_a_bound(operator: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "MOST_COUNTED", 2)
+    monkeypatch.setattr(shared_admin, "MOST_COUNTED", 2)
     account = make_account()
     for _ in range(3):
         make_key(account)
@@ -263,8 +264,10 @@ def test_no_admin_offers_an_action_to_who_may_only_look(model: type[Model], rf: 
 
 
 def test_the_index_shows_the_workers_weakest_first(operator: HttpClient) -> None:
-    presence.report("sim@strong", layers=["bubblewrap", "own_uid", "network_namespace", "seccomp", "rlimits"])
-    presence.report("sim@weak", slots=2, layers=["own_uid", "seccomp", "rlimits"])
+    worker_heartbeats.report(
+        "sim@strong", layers=["bubblewrap", "own_uid", "network_namespace", "seccomp", "rlimits"]
+    )
+    worker_heartbeats.report("sim@weak", slots=2, layers=["own_uid", "seccomp", "rlimits"])
     page = operator.get("/admin/").content.decode()
     assert page.index("sim@weak") < page.index("sim@strong")
     assert "Sandbox lacks: file system view, network namespace" in page

@@ -12,11 +12,14 @@ from django.core.files.storage import default_storage
 from django.utils import timezone
 from pytest_django import Settings
 
-from jobs import artifacts, execution, registration, stopping, sweep
+from jobs import artifacts, shutdown
 from jobs.artifacts import NotStored
+from jobs.builds import registration
+from jobs.execution import attempt
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
-from jobs.stopping import Stop, WorkerStops
+from jobs.queueing import sweep
+from jobs.shutdown import Stop, WorkerStops
 from tests.factories import make_running_job
 from tests.jobs.simulators import claim, content, run
 from tests.s3_server import S3Server
@@ -38,14 +41,14 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def before_a_try(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[[], object]) -> None:
     """Do something before a further try at a save, the second or the third."""
-    require_time, tries = stopping.stop.require_time, itertools.count(2)
+    require_time, tries = shutdown.stop.require_time, itertools.count(2)
 
     def act() -> None:
         require_time()
         if next(tries) == number:
             action()
 
-    monkeypatch.setattr(stopping.stop, "require_time", act)
+    monkeypatch.setattr(shutdown.stop, "require_time", act)
 
 
 def store(job: Job, data: bytes = b"mage=x\n") -> Artifact:
@@ -130,7 +133,7 @@ def test_another_attempt_makes_good_what_could_not_be_stored(
     job = lose(run())
     assert (job.status, job.retried) == ("queued", True)
     path.unlink()
-    execution.execute(claim())
+    attempt.execute(claim())
     job = Job.objects.get(pk=job.pk)
     assert (job.status, job.attempt) == ("completed", 2)
     assert set(job.artifacts.values_list("attempt", flat=True)) == {2}
@@ -158,8 +161,8 @@ def test_a_disk_that_recovers_gets_the_file(
 @pytest.mark.usefixtures("broken")
 def test_a_worker_that_stops_waits_for_no_storage(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     settings.STOP_SECONDS = 0
-    monkeypatch.setattr(stopping, "stop", Stop())
-    stopping.stop.ask()
+    monkeypatch.setattr(shutdown, "stop", Stop())
+    shutdown.stop.ask()
     with pytest.raises(WorkerStops):
         store(make_running_job())
 

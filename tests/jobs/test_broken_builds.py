@@ -14,10 +14,11 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from clients.models import ApiKey
-from jobs import builds, execution, registration, stages
+from jobs.builds import registration, registry
+from jobs.execution import attempt, stages
+from jobs.execution.multistage import Stage
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, Run
-from jobs.multistage import Stage
 from jobs.simulator.process import SimulatorNotStarted, SimulatorProcess
 from tests.concurrency import at_once
 from tests.conftest import Api
@@ -107,7 +108,7 @@ def test_a_job_runs_on_the_next_build_when_its_own_is_broken(
     with caplog.at_level(logging.ERROR):
         job = run()
         if job.status == "queued":
-            execution.execute(claim())
+            attempt.execute(claim())
             job.refresh_from_db()
     broken.refresh_from_db()
     assert (job.status, job.build) == ("completed", older)
@@ -159,7 +160,7 @@ def test_without_another_build_a_job_says_so(tmp_path: Path) -> None:
     job = run()
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "build_unavailable", 0)
     assert not Run.objects.exists()
-    assert builds.resolve(job) is None
+    assert registry.resolve(job) is None
 
 
 def test_a_build_broken_between_stages_sends_its_job_back(tmp_path: Path) -> None:
@@ -183,7 +184,7 @@ open("report.json", "w").write(json.dumps({"version": "1", "report_version": "2.
         patch.setattr(stages.Stages, "run_stage", run_stage)
         job = run(text='mage="A"\nlevel=80\n' + "\n".join(sets) + "\n", multi_stage=True)
         assert (job.status, job.attempt, job.retried) == ("queued", 1, True)
-        execution.execute(claim())
+        attempt.execute(claim())
     job.refresh_from_db()
     assert (job.status, job.build) == ("completed", older)
     assert set(Run.objects.filter(job=job, attempt=2).values_list("build", flat=True)) == {older.pk}
@@ -193,7 +194,7 @@ def test_a_job_that_ends_with_status_127_itself_breaks_no_build(tmp_path: Path) 
     build = stand_in(tmp_path, "new", f"{ANSWERS}\nsys.exit(127)")
     job = run()
     assert (job.status, job.error_code) == ("failed", "execution_failed")
-    assert builds.resolve(job) == build
+    assert registry.resolve(job) == build
 
 
 def test_a_sandbox_that_cannot_start_breaks_no_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +236,7 @@ def test_two_workers_that_find_a_build_broken_mark_it_once(
         make_job()
     jobs = [claim(), claim()]
     with caplog.at_level(logging.ERROR):
-        at_once(2, lambda: execution.execute(jobs.pop()))
+        at_once(2, lambda: attempt.execute(jobs.pop()))
     assert set(Job.objects.values_list("status", "build")) == {("completed", older.pk)}
     assert caplog.text.count("is broken") == 1
 
@@ -243,14 +244,14 @@ def test_two_workers_that_find_a_build_broken_mark_it_once(
 def test_a_build_registered_anew_is_not_marked_for_its_old_file(tmp_path: Path) -> None:
     build = stand_in(tmp_path, "new")
     Build.objects.filter(pk=build.pk).update(executable="/elsewhere/simc")
-    assert not builds.mark_broken(build, "gone")
-    assert builds.resolve(make_job()) == build
+    assert not registry.mark_broken(build, "gone")
+    assert registry.resolve(make_job()) == build
 
 
 def test_an_operators_withdrawal_is_not_overwritten(tmp_path: Path) -> None:
     build = stand_in(tmp_path, "new")
-    builds.withdraw(Build.objects.filter(pk=build.pk))
-    assert not builds.mark_broken(build, "gone")
+    registry.withdraw(Build.objects.filter(pk=build.pk))
+    assert not registry.mark_broken(build, "gone")
     build.refresh_from_db()
     assert build.broken_reason == ""
 
@@ -272,8 +273,8 @@ def restore(operator: HttpClient, build: Build) -> str:
 
 def test_operators_see_why_a_build_is_broken(tmp_path: Path, operator: HttpClient) -> None:
     build = stand_in(tmp_path, "new")
-    builds.withdraw(Build.objects.filter(pk=stand_in(tmp_path, "old").pk))
-    builds.mark_broken(build, "worker-1: <gone>")
+    registry.withdraw(Build.objects.filter(pk=stand_in(tmp_path, "old").pk))
+    registry.mark_broken(build, "worker-1: <gone>")
     shown = operator.get("/admin/jobs/build/?availability=broken").content.decode()
     assert "worker-1: &lt;gone&gt;" in shown
     assert str(build.pk) in shown
@@ -287,7 +288,7 @@ def test_restoring_a_broken_build_probes_it_first(tmp_path: Path, operator: Http
     build = stand_in(tmp_path, "new", ANSWERS)
     aside = tmp_path / "aside"
     Path(build.executable).rename(aside)
-    builds.mark_broken(build, "worker-1: gone")
+    registry.mark_broken(build, "worker-1: gone")
     assert "No such file" in restore(operator, build)
     assert build.broken_reason == "worker-1: gone"
     aside.rename(build.executable)
@@ -297,17 +298,17 @@ def test_restoring_a_broken_build_probes_it_first(tmp_path: Path, operator: Http
 
 def test_another_version_in_a_builds_place_is_not_restored(tmp_path: Path, operator: HttpClient) -> None:
     build = stand_in(tmp_path, "new", ANSWERS.replace("1120-01", "1210-01"))
-    builds.mark_broken(build, "worker-1: gone")
+    registry.mark_broken(build, "worker-1: gone")
     assert "registered as 1120-01 and is now 1210-01" in restore(operator, build)
     assert build.withdrawn_at is not None
 
 
 def test_registering_a_broken_build_again_restores_it(tmp_path: Path) -> None:
     build = stand_in(tmp_path, "new", ANSWERS)
-    builds.mark_broken(build, "worker-1: gone")
+    registry.mark_broken(build, "worker-1: gone")
     origin = registration.Origin(git_branch="midnight", commit=build.commit, created_at=timezone.now())
     readable = [Path(path) for path in build.readable_paths]
     again = registration.register(Path(build.executable), origin, readable=readable)
     assert (again.pk, again.withdrawn_at, again.broken_reason) == (build.pk, None, "")
-    builds.withdraw(Build.objects.all())
+    registry.withdraw(Build.objects.all())
     assert registration.register(Path(build.executable), origin, readable=readable).withdrawn_at is not None

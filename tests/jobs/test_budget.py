@@ -13,8 +13,9 @@ from billing import ledger
 from billing.models import GrantReason, Hold
 from clients.accounts import default_client
 from clients.models import Client
-from jobs import budget, execution, holds, lifecycle, watching
-from jobs.budget import Budget
+from jobs import hold_audit, lifecycle
+from jobs.execution import attempt, budget, watcher
+from jobs.execution.budget import Budget
 from jobs.models import Job
 from tests.billing.books import expire_now
 from tests.factories import make_account, make_job
@@ -165,7 +166,7 @@ def test_a_job_that_could_reserve_a_fraction_of_a_slice_runs_on_it(tmp_path: Pat
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "insufficient_credits", RATE + 8)
     assert job.sim_duration_ms is not None
     assert 1000 <= job.sim_duration_ms < 3500
-    assert (list(ledger.verify()), list(holds.disagreements())) == ([], [])
+    assert (list(ledger.verify()), list(hold_audit.disagreements())) == ([], [])
 
 
 def test_a_small_reservation_grows_before_it_is_used_up(tmp_path: Path) -> None:
@@ -178,7 +179,7 @@ def test_a_small_reservation_survives_a_lost_attempt(tmp_path: Path) -> None:
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
     make_job(client_with(0), held_credits=RATE + 8)
     assert lifecycle.hand_back(claim(), reason="lost")
-    execution.execute(claim())
+    attempt.execute(claim())
     job = Job.objects.get()
     assert (job.attempt, job.error_code, job.credits_consumed) == (2, "insufficient_credits", RATE + 8)
 
@@ -190,7 +191,7 @@ def test_credits_of_a_grant_that_expires_while_they_wait_are_run_on(tmp_path: Pa
     job = make_job(client, held_credits=RATE)
     assert Hold.objects.get(pk=job.pk).credits == RATE
     expire_now(granted)
-    execution.execute(claim())
+    attempt.execute(claim())
     job.refresh_from_db()
     assert (job.status, job.credits_consumed) == ("completed", RATE)
     assert list(ledger.verify()) == []
@@ -245,7 +246,7 @@ def test_a_simulator_that_does_not_listen_passes_its_cap_by_two_seconds_at_most(
 def test_a_watcher_that_comes_too_late_lets_no_job_run_past_its_cap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching.Watcher, "_next_look", lambda _: 30.0)
+    monkeypatch.setattr(watcher.Watcher, "_next_look", lambda _: 30.0)
     make_stand_in(tmp_path, "time.sleep(60)")
     job = run(ceiling_credits=32, ceiling_runtime_seconds=1)
     assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", "max_credits_reached", 32)

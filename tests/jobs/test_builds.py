@@ -8,7 +8,8 @@ from django.test import Client as HttpClient
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from jobs import builds, lifecycle
+from jobs import lifecycle
+from jobs.builds import registry
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Channel, Job, Status
 from tests.factories import BuildFactory, make_job, make_running_job
@@ -44,27 +45,27 @@ def built(day: int, hour: int = 6) -> Build:
 def test_what_a_channel_means(channel: str, days: list[tuple[int, int]], expected: tuple[int, int] | None) -> None:
     for day, hour in days:
         built(day, hour)
-    found = builds.for_channel(Channel(channel), "midnight", now=NOW)
+    found = registry.for_channel(Channel(channel), "midnight", now=NOW)
     assert (found and (found.created_at.day, found.created_at.hour)) == expected
 
 
 def test_other_branches_and_withdrawn_builds_do_not_count() -> None:
     BuildFactory.create(git_branch="other")
     withdrawn = BuildFactory.create()
-    builds.withdraw(Build.objects.filter(pk=withdrawn.pk))
-    assert builds.resolve(make_job()) is None
-    assert builds.restore(Build.objects.all()) == 1
-    assert builds.resolve(make_job()) == withdrawn
+    registry.withdraw(Build.objects.filter(pk=withdrawn.pk))
+    assert registry.resolve(make_job()) is None
+    assert registry.restore(Build.objects.all()) == 1
+    assert registry.resolve(make_job()) == withdrawn
 
 
 def test_a_pin_comes_before_the_channel_and_gives_way_when_it_is_gone() -> None:
     pin, newest = built(2), BuildFactory.create()
     job = make_job(pinned_build=pin)
-    assert builds.resolve(job) == pin
-    builds.withdraw(Build.objects.filter(pk=pin.pk))
-    assert builds.resolve(Job.objects.get(pk=job.pk)) == newest
+    assert registry.resolve(job) == pin
+    registry.withdraw(Build.objects.filter(pk=pin.pk))
+    assert registry.resolve(Job.objects.get(pk=job.pk)) == newest
     pin.delete()
-    assert builds.resolve(Job.objects.get(pk=job.pk)) == newest
+    assert registry.resolve(Job.objects.get(pk=job.pk)) == newest
 
 
 def old_build() -> Build:
@@ -77,24 +78,24 @@ def old_build() -> Build:
 
 def test_an_old_build_that_nobody_used_is_removed() -> None:
     build = old_build()
-    assert builds.forget_old() == 1
+    assert registry.forget_old() == 1
     assert not Build.objects.filter(pk=build.pk).exists()
-    assert builds.forget_old() == 0
+    assert registry.forget_old() == 0
 
 
 def test_a_branchs_newest_build_stays_however_old() -> None:
     BuildFactory.create(created_at=timezone.now() - timedelta(days=1000))
-    assert builds.forget_old() == 0
+    assert registry.forget_old() == 0
 
 
 def test_a_build_stays_while_a_job_uses_it() -> None:
     build = old_build()
     pinned = make_job(pinned_build=build)
-    assert builds.forget_old() == 0
+    assert registry.forget_old() == 0
     lifecycle.finish(pinned, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
     running = make_running_job()
     Job.objects.filter(pk=running.pk).update(build=build)
-    assert builds.forget_old() == 0
+    assert registry.forget_old() == 0
 
 
 def test_a_build_that_ended_jobs_name_is_only_withdrawn() -> None:
@@ -102,7 +103,7 @@ def test_a_build_that_ended_jobs_name_is_only_withdrawn() -> None:
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(build=build)
     lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
-    assert builds.forget_old() == 1
+    assert registry.forget_old() == 1
     build.refresh_from_db()
     assert build.withdrawn_at is not None
     assert Job.objects.get(pk=job.pk).build == build
@@ -124,6 +125,6 @@ def test_names_of_bundled_profiles_are_asked_for_when_the_first_is(
 ) -> None:
     BuildFactory.create(profiles=["a.simc"])
     with django_assert_num_queries(0):
-        names = builds.BundledNames("midnight", build_id=None)
+        names = registry.BundledNames("midnight", build_id=None)
     with django_assert_num_queries(1):
         assert ["a.simc" in names, "b.simc" in names] == [True, False]

@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from billing.models import Plan
 from clients.models import ApiKey
-from jobs import execution
+from jobs.execution import attempt
 from jobs.models import Artifact, Job, Run
 from tests.conftest import Api
 from tests.factories import BuildFactory
@@ -152,7 +152,7 @@ def test_an_include_that_the_build_lacks_ends_the_job(api: Api, tmp_path: Path) 
 def execute_waiting() -> Job:
     """Execute the waiting job."""
     job = claim()
-    execution.execute(job)
+    attempt.execute(job)
     return Job.objects.get(pk=job.pk)
 
 

@@ -12,10 +12,12 @@ from pytest_django import Settings
 from redis.exceptions import RedisError
 
 from clients.audit import SYSTEM
-from jobs import cancellation, execution, lifecycle, queue, sweep
+from jobs import cancellation, lifecycle
 from jobs.cancellation import Cancellation, cancel
+from jobs.execution import attempt
 from jobs.lifecycle import Outcome
 from jobs.models import TERMINAL, Artifact, Job, JobEvent, Run, Status
+from jobs.queueing import claims, sweep
 from simservice.api.errors import JobNotCancellable
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
@@ -43,7 +45,7 @@ def test_a_waiting_job_ends_at_once(status: Status) -> None:
     ended = fresh(job)
     assert (ended.status, ended.error_code, ended.credits_consumed) == ("cancelled", "user_cancelled", 0)
     assert "Nothing is billed" in str(ended.status_reason)
-    assert queue.claim("w") is None
+    assert claims.claim("w") is None
 
 
 @pytest.mark.parametrize("status", [Status.STARTING, Status.RUNNING])
@@ -94,7 +96,7 @@ def test_a_hundred_cancels_at_once_are_one() -> None:
 
 
 def claimed(job: Job) -> None:
-    queue.claim("w")
+    claims.claim("w")
 
 
 def completed(job: Job) -> None:
@@ -157,7 +159,7 @@ def test_a_job_cancelled_before_its_process_started_runs_nothing(tmp_path: Path)
     make_job()
     job = claim()
     cancel(job, by=SYSTEM)
-    execution.execute(job)
+    attempt.execute(job)
     ended = fresh(job)
     assert (ended.status, ended.error_code, ended.credits_consumed) == ("cancelled", "user_cancelled", 0)
     assert not Run.objects.exists()

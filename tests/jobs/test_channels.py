@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from jobs import builds
+from jobs.builds import registry
 from jobs.models import Build, Channel
 from tests.factories import BuildFactory
 
@@ -61,7 +61,7 @@ def test_channels_mean_what_the_rules_say(random: Random) -> None:
         available = made_up(random, now)
         for branch in BRANCHES:
             for channel in Channel:
-                found = builds.for_channel(channel, branch, now=now)
+                found = registry.for_channel(channel, branch, now=now)
                 assert (found and found.created_at) == meaning(channel, available[branch], now)
         Build.objects.all().delete()
 
@@ -70,7 +70,7 @@ def test_no_channel_is_empty_while_its_branch_has_a_build(random: Random) -> Non
     for _ in range(ROUNDS):
         now = random.choice(NOWS)
         has_builds = {branch for branch, created in made_up(random, now).items() if created}
-        found = {branch for branch in BRANCHES if all(builds.for_channel(c, branch, now=now) for c in Channel)}
+        found = {branch for branch in BRANCHES if all(registry.for_channel(c, branch, now=now) for c in Channel)}
         assert found == has_builds
         Build.objects.all().delete()
 
@@ -85,10 +85,10 @@ def test_retention_keeps_what_each_channel_means(
         monkeypatch.setattr(timezone, "now", lambda now=now: now)
         available = made_up(random, now)
         oldest = now - timedelta(days=settings.BUILD_RETENTION_DAYS)
-        builds.forget_old()
+        registry.forget_old()
         for branch, created in available.items():
             meant = {meaning(channel, created, now) for channel in Channel}
-            kept = set(builds.available(branch).values_list("created_at", flat=True))
+            kept = set(registry.available(branch).values_list("created_at", flat=True))
             assert kept == {moment for moment in created if moment >= oldest or moment in meant}
         Build.objects.all().delete()
 
@@ -100,7 +100,7 @@ def test_what_channels_mean_costs_two_queries(
     for branch in BRANCHES[:2]:
         BuildFactory.create_batch(5, git_branch=branch)
     with django_assert_num_queries(2):
-        found = builds.current()
+        found = registry.current()
     assert [(build.git_branch, channel) for channel, build in found] == [
         (branch, channel) for branch in BRANCHES[:2] for channel in Channel
     ]
@@ -117,5 +117,5 @@ def plan_of(sql: str) -> str:
 @pytest.mark.parametrize("channel", Channel)
 def test_a_channel_is_looked_up_among_available_builds(channel: Channel) -> None:
     with CaptureQueriesContext(connection) as queries:
-        builds.for_channel(channel, "midnight", now=NOWS[0])
+        registry.for_channel(channel, "midnight", now=NOWS[0])
     assert "build_available" in plan_of(queries[0]["sql"])

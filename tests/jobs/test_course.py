@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from jobs.course import Course
-from jobs.funnels import Funnels, learned
-from jobs.multistage import Stage
+from jobs.execution.multistage import Stage
+from jobs.execution.stage_progress import Course
+from jobs.execution.stage_statistics import Funnels, learned
 from tests.jobs.simulated_funnel import Engine, SimulatedJob
 
 pytestmark = pytest.mark.slow

@@ -13,15 +13,17 @@ from pytest_django import Settings
 from redis.exceptions import RedisError
 
 from clients.audit import SYSTEM
-from jobs import cancellation, credentials, execution, lifecycle, sweep, tasks
+from jobs import cancellation, credentials, lifecycle, tasks
 from jobs.credentials import GameCredentials
+from jobs.execution import attempt
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.progress import log_entries_of
-from jobs.scrubbing import MARK, Scrubber, scrubber_of
+from jobs.queueing import sweep
+from jobs.runs.scrubbing import MARK, Scrubber, scrubber_of
 from jobs.simulator.command import PROXY_PORT
 from simservice.api.errors import SecretStoreUnavailable
-from simservice.hints import outage, redis
 from simservice.ids import first_id_of, next_id
+from simservice.redis.client import outage, redis
 from tests.factories import make_job, make_running_job
 from tests.jobs.simulators import LEAVE_REPORT, REPORT, claim, content, make_stand_in, run_beside, wait_until
 
@@ -43,7 +45,7 @@ def secret_job(body: str, folder: Path, **fields: object) -> Job:
 
 
 def execute(job: Job) -> Job:
-    execution.execute(job)
+    attempt.execute(job)
     return Job.objects.get(pk=job.pk)
 
 
@@ -228,7 +230,7 @@ def test_lost_ones_end_the_job_with_advice(tmp_path: Path) -> None:
 
 
 def test_a_redis_that_comes_back_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "REDIS_TRIED_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(attempt, "REDIS_TRIED_EVERY_SECONDS", 0.01)
     fetch, failures = credentials.fetch, iter([SecretStoreUnavailable(), SecretStoreUnavailable()])
 
     def sometimes(job_id: int, *, seconds: int) -> GameCredentials | None:

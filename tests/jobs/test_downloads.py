@@ -12,10 +12,11 @@ import pytest
 from django.core.files.storage import default_storage
 from django.test import Client as HttpClient
 
-from jobs import artifacts, lifecycle, seekable_gzip
+from jobs import artifacts, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Status
-from jobs.seekable_gzip import SEGMENT_BYTES
+from simservice.storages import seekable_gzip
+from simservice.storages.seekable_gzip import SEGMENT_BYTES
 from tests.factories import make_running_job
 
 pytestmark = pytest.mark.usefixtures("each_storage")

@@ -9,11 +9,15 @@ from django.core.files.storage import default_storage
 from django.db import OperationalError
 from pytest_django import Settings
 
-from jobs import artifacts, execution, lifecycle, queue, registration, stages, verdict
-from jobs.lease import LeaseLost
+from jobs import artifacts, lifecycle
+from jobs.builds import registration
+from jobs.execution import attempt, stages
+from jobs.execution.lease import LeaseLost
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
 from jobs.progress import progress_of
+from jobs.queueing import claims
+from jobs.runs import verdict
 from jobs.simulator.process import Ended
 from tests.factories import make_job
 from tests.jobs.simulators import content, make_stand_in, run
@@ -143,7 +147,7 @@ def test_an_attempt_that_lost_its_job_writes_nothing_and_stops_its_simulator(
     settings.HEARTBEAT_SECONDS = 0.1
     make_stand_in(tmp_path, "time.sleep(60)")
     make_job()
-    job = queue.claim("worker-1")
+    job = claims.claim("worker-1")
     assert job is not None
     start_run = lifecycle.start_run
 
@@ -154,7 +158,7 @@ def test_an_attempt_that_lost_its_job_writes_nothing_and_stops_its_simulator(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lifecycle, "start_run", taken_away_once_running)
-        execution.execute(job)
+        attempt.execute(job)
     assert Job.objects.get(pk=job.pk).status == "queued"
     assert not Artifact.objects.exists()
     lost = Run.objects.get(job=job)
@@ -177,9 +181,9 @@ def test_a_run_that_was_given_up_is_not_written_down_by_a_worker_that_wakes_up(m
 
 def test_files_of_an_attempt_that_came_too_late_are_removed(minisim: Build) -> None:
     make_job()
-    job = queue.claim("worker-1")
+    job = claims.claim("worker-1")
     assert job is not None
-    conclude = execution.conclude
+    conclude = attempt.conclude
 
     def too_late(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
         lifecycle.hand_back(Job.objects.get(pk=job.pk), reason="taken")
@@ -188,8 +192,8 @@ def test_files_of_an_attempt_that_came_too_late_are_removed(minisim: Build) -> N
         assert not any(default_storage.exists(artifact.storage_name) for artifact in stored)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execution, "conclude", too_late)
-        execution.execute(job)
+        patch.setattr(attempt, "conclude", too_late)
+        attempt.execute(job)
     assert Job.objects.get(pk=job.pk).status == "queued"
     assert not Artifact.objects.exists()
 
@@ -208,7 +212,7 @@ def test_a_database_that_breaks_in_the_middle_leaves_the_job_to_the_sweep(
 def test_an_end_that_was_committed_unheard_keeps_its_artifacts(
     minisim: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    conclude, unheard = execution.conclude, iter([OperationalError()])
+    conclude, unheard = attempt.conclude, iter([OperationalError()])
 
     def committed_unheard(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
         status = job.status
@@ -217,7 +221,7 @@ def test_an_end_that_was_committed_unheard_keeps_its_artifacts(
             job.status = status
             raise error
 
-    monkeypatch.setattr(execution, "conclude", committed_unheard)
+    monkeypatch.setattr(attempt, "conclude", committed_unheard)
     job = run()
     assert job.status == "completed"
     assert content(job, Artifact.Kind.JSON_REPORT)
@@ -226,14 +230,14 @@ def test_an_end_that_was_committed_unheard_keeps_its_artifacts(
 def test_a_lease_found_lost_after_an_unheard_commit_deletes_nothing(
     minisim: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    conclude = execution.conclude
+    conclude = attempt.conclude
 
     def committed_unheard(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
         conclude(job, outcome, stored)
         # The renewal finds the job ended, which to a lease is the same as taken away.
         raise LeaseLost
 
-    monkeypatch.setattr(execution, "conclude", committed_unheard)
+    monkeypatch.setattr(attempt, "conclude", committed_unheard)
     job = run()
     assert job.status == "completed"
     assert content(job, Artifact.Kind.JSON_REPORT)

@@ -9,9 +9,11 @@ from django.db.models.functions import Now
 from billing import ledger
 from billing.models import Hold
 from clients.audit import SYSTEM
-from jobs import cancellation, execution, holds, queue, sweep
+from jobs import cancellation, hold_audit
+from jobs.execution import attempt
+from jobs.execution.stages import Stages
 from jobs.models import Job, Priority, Run
-from jobs.stages import Stages
+from jobs.queueing import claims, sweep
 from tests.conftest import Api
 from tests.factories import make_account, make_job, make_key
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, claim, make_stand_in, run, run_beside
@@ -23,7 +25,7 @@ FEE = 320
 def paid(job: Job) -> int | None:
     """Return what was paid for a job, and prove the book."""
     assert list(ledger.verify()) == []
-    assert list(holds.disagreements()) == []
+    assert list(hold_audit.disagreements()) == []
     return Hold.objects.get(pk=job.pk).spent
 
 
@@ -57,7 +59,7 @@ def overdue(job: Job) -> None:
 def cancelled_when_claimed(job: Job) -> None:
     claimed = claim()
     cancellation.cancel(claimed, by=SYSTEM)
-    execution.execute(claimed)
+    attempt.execute(claimed)
 
 
 def cancelled(job: Job) -> None:
@@ -65,11 +67,11 @@ def cancelled(job: Job) -> None:
 
 
 def without_build(job: Job) -> None:
-    execution.execute(claim())
+    attempt.execute(claim())
 
 
 def lost_too_often(job: Job) -> None:
-    assert queue.claim("worker-1")
+    assert claims.claim("worker-1")
     Job.objects.update(attempt=3, lease_expires_at=Now())
     sweep.recover_expired_leases()
 

@@ -6,11 +6,12 @@ import pytest
 from django.db import connection
 
 from clients.models import ApiKey
-from jobs import lifecycle, operating, sweep
+from jobs import lifecycle, operator_actions
 from jobs.lifecycle import Outcome
 from jobs.models import Job, Status
 from jobs.progress import Progress, Publisher
-from simservice.hints import redis
+from jobs.queueing import sweep
+from simservice.redis.client import redis
 from tests.conftest import Api
 from tests.factories import make_job, make_running_job
 from tests.jobs.simulators import RUN_UNTIL_ASKED, make_stand_in, run, run_beside
@@ -50,7 +51,7 @@ def test_a_failed_job_keeps_its_percent(tmp_path: Path, api: Api, key: tuple[Api
 def test_whoever_ends_a_lost_job_keeps_what_it_showed(ending: str, api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_running_job(client=key[0].client)
     Publisher(job).publish(Progress(percent=61.5, stage=None))
-    end = operating.RELEASED if ending == "operators" else sweep.interrupted(job)
+    end = operator_actions.RELEASED if ending == "operators" else sweep.interrupted(job)
     assert lifecycle.finish(job, end)
     assert percent_of(api, job) == 61.5
 

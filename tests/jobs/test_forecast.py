@@ -11,14 +11,15 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from jobs import forecast, lifecycle, queue, sweep
-from jobs.forecast import Mark, estimated_start
+from jobs import lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Job, Priority, Run, Status
 from jobs.progress import Progress, Publisher
-from simservice import presence
+from jobs.queueing import claims, forecast, sweep
+from jobs.queueing.forecast import Mark, estimated_start
 from simservice.api.errors import QueueUnavailable
-from simservice.hints import redis
+from simservice.redis import worker_heartbeats
+from simservice.redis.client import redis
 from tests.conftest import Api
 from tests.factories import PROFILE, make_job, make_running_job
 from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, run_beside
@@ -52,7 +53,7 @@ def seconds_until(job: Job) -> int | None:
 @pytest.fixture
 def _one_slot(db: None) -> None:
     """One live slot, and runs that took ten seconds."""
-    presence.report("sim@here", slots=1)
+    worker_heartbeats.report("sim@here", slots=1)
     measure(10)
 
 
@@ -71,7 +72,7 @@ def test_the_estimate_falls_to_zero_as_the_queue_drains() -> None:
     last, estimates = jobs[-1], []
     for _ in jobs:
         estimates.append(seconds_until(last))
-        claimed = queue.claim("w")
+        claimed = claims.claim("w")
         assert claimed
         if claimed.pk != last.pk:
             end(claimed)
@@ -126,7 +127,7 @@ for done in range(80):
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_a_steady_simulators_end_is_foreseen(tmp_path: Path) -> None:
-    presence.report("sim@here", slots=1)
+    worker_heartbeats.report("sim@here", slots=1)
     make_stand_in(tmp_path, STEADY + LEAVE_REPORT)
     foreseen: list[datetime] = []
 
@@ -154,7 +155,7 @@ def test_no_job_is_expected_to_pass_its_ceiling(elapsed: float, percent: float, 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_clock_stands")
 def test_past_runs_are_expected_to_end_at_the_ceiling_too() -> None:
-    presence.report("sim@here", slots=1)
+    worker_heartbeats.report("sim@here", slots=1)
     measure(50)
     run_for(3, ceiling_runtime_seconds=20)
     assert seconds_until(make_job()) == 17
@@ -163,7 +164,7 @@ def test_past_runs_are_expected_to_end_at_the_ceiling_too() -> None:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_clock_stands")
 def test_progress_tells_without_any_measured_run() -> None:
-    presence.report("sim@here", slots=2)
+    worker_heartbeats.report("sim@here", slots=2)
     run_for(10)
     run_for(30, percent=50)
     # One of the slots is known to be free in 30 s; when the other is, nobody knows.
@@ -176,14 +177,14 @@ def test_progress_tells_without_any_measured_run() -> None:
 def test_the_progress_of_a_lost_attempt_is_forgotten() -> None:
     lost = run_for(50, percent=10, ceiling_runtime_seconds=1800)
     assert lifecycle.hand_back(lost, reason="lost")
-    assert queue.claim("w")
+    assert claims.claim("w")
     assert seconds_until(make_job()) == 10
 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot", "_clock_stands")
 def test_a_job_starts_when_the_first_slot_is_free() -> None:
-    presence.report("sim@there", slots=2)
+    worker_heartbeats.report("sim@there", slots=2)
     for percent in (10, 25, 50):
         run_for(50, percent=percent, ceiling_runtime_seconds=1800)
     jobs = [make_job() for _ in range(4)]
@@ -194,7 +195,7 @@ def test_a_job_starts_when_the_first_slot_is_free() -> None:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot", "_clock_stands")
 def test_each_job_ahead_takes_a_slot_of_its_own() -> None:
-    presence.report("sim@there", slots=2)
+    worker_heartbeats.report("sim@there", slots=2)
     for _ in range(3):
         run_for(10, percent=50)
     assert [seconds_until(make_job()) for _ in range(4)] == [10, 10, 10, 20]
@@ -211,7 +212,7 @@ def test_more_jobs_than_slots_are_held_for_a_moment() -> None:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot", "_clock_stands")
 def test_the_slots_share_a_long_queue() -> None:
-    presence.report("sim@there", slots=1)
+    worker_heartbeats.report("sim@there", slots=1)
     run_for(40, percent=50)
     for _ in range(10):
         make_job()
@@ -236,7 +237,7 @@ def test_a_snapshot_costs_as_much_however_many_jobs_run(running: int) -> None:
 @pytest.mark.usefixtures("_one_slot")
 def test_more_slots_work_faster() -> None:
     jobs = [make_job() for _ in range(8)]
-    presence.report("sim@there", slots=3)
+    worker_heartbeats.report("sim@there", slots=3)
     assert [seconds_until(job) for job in jobs[3:]] == [0, 10, 13, 15, 18]
 
 
@@ -283,13 +284,13 @@ def test_with_redis_emptied_nothing_is_known() -> None:
 @pytest.mark.django_db
 def test_without_a_live_worker_nothing_is_known() -> None:
     measure(10)
-    presence.report("webhooks@here", slots=4)
+    worker_heartbeats.report("webhooks@here", slots=4)
     assert seconds_until(make_job()) is None
 
 
 @pytest.mark.django_db
 def test_without_a_measured_run_only_a_free_slot_is_known() -> None:
-    presence.report("sim@here", slots=1)
+    worker_heartbeats.report("sim@here", slots=1)
     first, second = make_job(), make_job()
     assert (seconds_until(first), seconds_until(second)) == (0, None)
 
@@ -382,7 +383,7 @@ def test_a_submission_to_a_full_queue_is_answered_with_503(settings: Any, api: A
 @pytest.mark.django_db
 def test_a_snapshot_survives_its_way_through_redis() -> None:
     make_job()
-    presence.report("sim@here", slots=2)
+    worker_heartbeats.report("sim@here", slots=2)
     forecast.publish()
     snapshot = forecast.current()
     assert snapshot is not None

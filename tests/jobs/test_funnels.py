@@ -9,7 +9,8 @@ from django.test.utils import CaptureQueriesContext
 
 from clients.accounts import default_client
 from clients.models import Client
-from jobs import funnels, lifecycle, replicates
+from jobs import lifecycle
+from jobs.execution import replicates, stage_statistics
 from jobs.lifecycle import Outcome
 from jobs.models import Run, Status
 from tests.factories import make_account, make_running_job
@@ -42,20 +43,20 @@ def client() -> Client:
 def test_the_share_and_the_cost_of_setting_up_are_learned() -> None:
     mine = client()
     end_funnel(mine, kept=2)
-    known = funnels.recent(mine.account_id, stages=2)
+    known = stage_statistics.recent(mine.account_id, stages=2)
     assert known.share(1) == pytest.approx(0.2)
     assert known.setup_fights(startup_seconds=1) == pytest.approx(200, rel=0.01)
 
 
 def test_without_past_jobs_there_is_a_default() -> None:
-    known = funnels.recent(client().account_id, stages=2)
-    assert (known.share(1), known.setup_fights(startup_seconds=1)) == (funnels.DEFAULT_SHARE, 0)
+    known = stage_statistics.recent(client().account_id, stages=2)
+    assert (known.share(1), known.setup_fights(startup_seconds=1)) == (stage_statistics.DEFAULT_SHARE, 0)
 
 
 def test_jobs_with_another_number_of_stages_tell_nothing() -> None:
     mine = client()
     end_funnel(mine, kept=2)
-    assert funnels.recent(mine.account_id, stages=3) == funnels.Funnels()
+    assert stage_statistics.recent(mine.account_id, stages=3) == stage_statistics.Funnels()
 
 
 def test_three_jobs_of_the_account_itself_are_enough() -> None:
@@ -64,28 +65,28 @@ def test_three_jobs_of_the_account_itself_are_enough() -> None:
         end_funnel(others, kept=kept)
     end_funnel(mine, kept=1)
     end_funnel(mine, kept=1)
-    assert funnels.recent(mine.account_id, stages=2).share(1) == pytest.approx(0.8)
+    assert stage_statistics.recent(mine.account_id, stages=2).share(1) == pytest.approx(0.8)
     end_funnel(mine, kept=1)
-    assert funnels.recent(mine.account_id, stages=2).share(1) == pytest.approx(0.1)
+    assert stage_statistics.recent(mine.account_id, stages=2).share(1) == pytest.approx(0.1)
 
 
 def test_one_odd_job_does_not_change_what_is_expected() -> None:
     mine = client()
     for kept in (2, 2, 10):
         end_funnel(mine, kept=kept)
-    assert funnels.recent(mine.account_id, stages=2).share(1) == pytest.approx(0.2)
+    assert stage_statistics.recent(mine.account_id, stages=2).share(1) == pytest.approx(0.2)
 
 
 def test_a_job_without_a_summary_of_stages_is_survived() -> None:
     job = make_running_job(multi_stage=True)
     assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}))
-    assert funnels.recent(job.account_id, stages=2) == funnels.Funnels()
+    assert stage_statistics.recent(job.account_id, stages=2) == stage_statistics.Funnels()
 
 
 def test_a_stored_error_of_almost_zero_is_survived() -> None:
     stages = [{"stage": number, "profilesets": 10, "culled": 5} for number in (1, 2)]
     results = [{"stage": number, "stddev": 1e30, "mean_stddev": 1e-170} for number in (1, 2)]
-    cost = funnels.costs_of(stages, results, [1000, 1000])
+    cost = stage_statistics.costs_of(stages, results, [1000, 1000])
     assert cost is not None
     assert cost[0].fights == replicates.fights_of(1e30, 1e-170) / 2 < 1e13
 
@@ -102,13 +103,13 @@ def test_it_is_one_query_that_reads_no_more_than_it_needs() -> None:
     with CaptureQueriesContext(
         connection,
     ) as queries:
-        funnels.recent(mine.account_id, stages=2)
+        stage_statistics.recent(mine.account_id, stages=2)
     assert len(queries) == 1
     with connection.cursor() as cursor:
         # A handful of rows is cheaper to scan; the question is whether the indexes fit.
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_sort = off")
-        cursor.execute(f"EXPLAIN (FORMAT JSON) {funnels.RECENT}", [funnels.READ_JOBS])
+        cursor.execute(f"EXPLAIN (FORMAT JSON) {stage_statistics.RECENT}", [stage_statistics.READ_JOBS])
         (explained,) = cursor.fetchone() or ([],)
     plan = explained if isinstance(explained, list) else json.loads(explained)
     found = nodes(plan[0]["Plan"])

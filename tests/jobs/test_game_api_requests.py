@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from jobs.game_api_proxy import GameApiProxy, require_public_names
+from jobs.runs.game_api_proxy import GameApiProxy, require_public_names
 from tests.jobs.game_api import (
     CONNECT,
     HOST,

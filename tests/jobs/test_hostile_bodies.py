@@ -13,7 +13,7 @@ from django.test import RequestFactory
 
 from bench import hostile
 from bench.hostile import Body
-from simservice.edge import Handler
+from simservice.web.wsgi_handler import Handler
 from tests.conftest import Api
 from tests.factories import make_account, make_key
 

@@ -7,9 +7,11 @@ import pytest
 from pytest_django import Settings
 
 from clients.audit import SYSTEM
-from jobs import cancellation, credentials, execution, verdict
+from jobs import cancellation, credentials
 from jobs.credentials import GameCredentials
+from jobs.execution import attempt
 from jobs.models import Artifact, Job
+from jobs.runs import verdict
 from jobs.simulator import command
 from tests.factories import make_job
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, claim, content, make_stand_in, run, run_beside
@@ -82,6 +84,6 @@ def test_collapsed_lines_hold_no_secret(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"for _ in range(999): print('token {'s3cr3t' * 3} refused')\n{LEAVE_REPORT}")
     job = make_job(has_credentials=True)
     credentials.store(job.pk, GameCredentials(client_id="client-id", client_secret="s3cr3t" * 3), seconds=60)
-    execution.execute(claim())
+    attempt.execute(claim())
     kept = content(Job.objects.get(pk=job.pk), STDOUT)
     assert kept == b"token [removed] refused\n[the line above came 999 times in a row]\n"

@@ -13,11 +13,11 @@ from django.test import Client as HttpClient
 from pytest_django import Settings
 
 from clients.models import ApiKey
-from jobs import seekable_gzip
 from jobs.models import Artifact, Job
-from jobs.outputs import Outputs
-from jobs.scrubbing import Scrubber
+from jobs.runs.outputs import Outputs
+from jobs.runs.scrubbing import Scrubber
 from jobs.simulator.sandbox import PrivateDirectory
+from simservice.storages import seekable_gzip
 from tests.conftest import Api
 from tests.dashboard.browsing import pages_of, text_of
 from tests.factories import make_running_job

@@ -9,7 +9,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from jobs import lifecycle
-from jobs.lease import Lease, LeaseLost
+from jobs.execution.lease import Lease, LeaseLost
 from jobs.models import Job
 from tests.factories import make_running_job
 

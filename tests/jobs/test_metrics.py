@@ -10,11 +10,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from jobs import builds
+from jobs.builds import registry
 from jobs.metrics import QueueCollector
 from jobs.models import Job, Priority
-from simservice import presence
-from simservice.localstack.redis_server import free_port
+from localstack.redis_server import free_port
+from simservice.redis import worker_heartbeats
 from tests.factories import BuildFactory, make_job, make_running_job
 
 
@@ -31,9 +31,9 @@ def test_the_gauges_tell_the_queue_and_the_workers() -> None:
     make_job(priority=Priority.HIGH)
     stalled = make_running_job()
     make_running_job()
-    builds.mark_broken(BuildFactory.create(), "gone")
+    registry.mark_broken(BuildFactory.create(), "gone")
     Job.objects.filter(pk=stalled.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
-    presence.report("sim@here", slots=3, layers=["landlock", "seccomp"])
+    worker_heartbeats.report("sim@here", slots=3, layers=["landlock", "seccomp"])
     gauges = told()
     assert 59 < gauges.pop("oldest_wait_seconds") < 70
     assert gauges == {
@@ -66,7 +66,7 @@ def test_a_scrape_asks_seven_questions() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_without_a_database_the_workers_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    presence.report("sim@here", slots=3)
+    worker_heartbeats.report("sim@here", slots=3)
     connection.close()
     monkeypatch.setitem(connection.settings_dict, "HOST", "127.0.0.1")
     monkeypatch.setitem(connection.settings_dict, "PORT", str(free_port()))
@@ -79,7 +79,7 @@ def test_without_redis_the_queue_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     def fail() -> None:
         raise RedisError
 
-    monkeypatch.setattr(presence, "simulation_workers", fail)
+    monkeypatch.setattr(worker_heartbeats, "simulation_workers", fail)
     gauges = told()
     assert (gauges["jobs_held"], gauges["up.database"], gauges["up.redis"]) == (0, 1, 0)
     assert "workers" not in gauges

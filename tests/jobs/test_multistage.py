@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import trials
-from jobs.multistage import Plan, beaten, plan, replicates, stage_text
+from jobs.execution.multistage import Plan, beaten, plan, replicates, stage_text
+from jobs.execution.replicates import names_for
 from jobs.profiles.analysis import Bounds, analyse
 from jobs.profiles.grammar import tokens
 from jobs.profiles.policy import Rules
-from jobs.replicates import names_for
 from jobs.simulator.reports import Profileset, Statistics
 
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
@@ -192,7 +192,7 @@ def test_the_funnel_keeps_the_true_best_and_saves_most_of_the_work() -> None:
 
 @pytest.mark.slow
 def test_a_reach_that_is_too_short_loses_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.multistage.LOSS_PROBABILITY", 2.0)
+    monkeypatch.setattr("jobs.execution.multistage.LOSS_PROBABILITY", 2.0)
     assert trials.run(trials=300, seed=6).lost > 0
 
 

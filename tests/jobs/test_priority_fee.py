@@ -10,10 +10,11 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from billing.models import Plan
-from jobs import forecast, lifecycle
+from jobs import lifecycle
 from jobs.models import Job, Priority
-from jobs.priority_fee import buys_earlier_start
-from simservice import hints, presence
+from jobs.queueing import forecast
+from jobs.submission.priority_fee import buys_earlier_start
+from simservice.redis import client, worker_heartbeats
 from tests.conftest import Api
 from tests.factories import make_job, make_running_job
 from tests.jobs.api.bodies import BODY
@@ -64,7 +65,7 @@ def test_each_row_of_the_rule(free: int, high: int, standard: int, due: bool) ->
 def test_a_submission_is_charged_by_the_rule(api: Api, free: int, high: int, standard: int) -> None:
     wait_in(Priority.HIGH, high)
     wait_in(Priority.STANDARD, standard)
-    presence.report("sim@here", slots=free)
+    worker_heartbeats.report("sim@here", slots=free)
     assert fee(api) == EDGES[free, high, standard] * FEE
 
 
@@ -91,29 +92,29 @@ def test_more_jobs_than_slots_leave_none_free() -> None:
 
 
 def test_without_a_live_worker_no_slot_is_free(api: Api) -> None:
-    presence.report("webhooks@here", slots=4)
+    worker_heartbeats.report("webhooks@here", slots=4)
     make_job()
     assert fee(api) == FEE
 
 
 def test_without_redis_no_slot_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    presence.report("sim@here", slots=9)
+    worker_heartbeats.report("sim@here", slots=9)
     make_job()
-    monkeypatch.setattr(hints.outage, "may_ask", lambda: False)
+    monkeypatch.setattr(client.outage, "may_ask", lambda: False)
     assert forecast.live_slots() is None
     assert buys_earlier_start(live_slots=forecast.live_slots() or 0)
 
 
 def test_slots_of_several_workers_add_up(api: Api) -> None:
-    presence.report("sim@here", slots=1)
-    presence.report("sim@there", slots=2)
+    worker_heartbeats.report("sim@here", slots=1)
+    worker_heartbeats.report("sim@there", slots=2)
     wait_in(Priority.STANDARD, 2)
     assert fee(api) == 0
     assert fee(api) == FEE
 
 
 def test_each_high_job_in_turn_sees_those_before_it(api: Api) -> None:
-    presence.report("sim@here", slots=3)
+    worker_heartbeats.report("sim@here", slots=3)
     make_job()
     assert [fee(api) for _ in range(4)] == [0, 0, FEE, FEE]
 

@@ -8,7 +8,7 @@ from redis.exceptions import RedisError
 from jobs import lifecycle, progress
 from jobs.models import Job
 from jobs.progress import LogEntry, Progress, Publisher, log_entries_of
-from simservice.hints import redis
+from simservice.redis.client import redis
 from tests.factories import make_running_job
 from tests.jobs.simulators import make_stand_in, run_beside, wait_until
 

@@ -12,11 +12,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from jobs import lifecycle, queue, sweep
+from jobs import lifecycle
 from jobs.models import Job, JobEvent, Priority, Status
-from jobs.submission import active_jobs
+from jobs.queueing import announcements, claims, sweep
+from jobs.submission.accept import active_jobs
 from simservice.celery import LANE_QUEUES
-from simservice.hints import redis
+from simservice.redis.client import redis
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
 
@@ -37,16 +38,16 @@ def hints() -> int:
 def test_jobs_are_claimed_by_priority_and_then_by_submission() -> None:
     lanes = random.Random(7).choices(Priority.values, k=60)  # noqa: S311
     jobs = [make_job(priority=lane) for lane in lanes]
-    claimed = [queue.claim("w") for _ in jobs]
+    claimed = [claims.claim("w") for _ in jobs]
     expected = sorted(jobs, key=lambda job: (job.priority, job.pk))
     assert [job.pk for job in claimed if job] == [job.pk for job in expected]
-    assert queue.claim("w") is None
+    assert claims.claim("w") is None
 
 
 @pytest.mark.django_db
 def test_a_claim_takes_a_lease_and_counts_the_attempt() -> None:
     make_job()
-    job = queue.claim("worker-1")
+    job = claims.claim("worker-1")
     assert job is not None
     job.refresh_from_db()
     assert (job.status, job.attempt, job.worker) == ("starting", 1, "worker-1")
@@ -57,7 +58,7 @@ def test_a_claim_takes_a_lease_and_counts_the_attempt() -> None:
 @pytest.mark.django_db
 def test_a_job_past_its_queue_deadline_is_not_started() -> None:
     make_job(queue_deadline_at=timezone.now() - timedelta(seconds=1))
-    assert queue.claim("w") is None
+    assert claims.claim("w") is None
 
 
 @pytest.mark.django_db(transaction=True)
@@ -66,7 +67,7 @@ def test_claims_at_the_same_moment_get_different_jobs() -> None:
     claimed: list[int] = []
 
     def work() -> None:
-        while job := queue.claim("w"):
+        while job := claims.claim("w"):
             claimed.append(job.pk)
 
     at_once(6, work)
@@ -89,7 +90,7 @@ def test_a_claim_does_not_wait_for_a_locked_job() -> None:
     holder = threading.Thread(target=hold)
     holder.start()
     locked.wait(10)
-    claimed = queue.claim("w")
+    claimed = claims.claim("w")
     release.set()
     holder.join()
     assert claimed is not None
@@ -100,10 +101,10 @@ def test_a_claim_does_not_wait_for_a_locked_job() -> None:
 @pytest.mark.parametrize(
     ("action", "index"),
     [
-        (lambda: queue.claim("w"), "job_waiting"),
+        (lambda: claims.claim("w"), "job_waiting"),
         (sweep.recover_expired_leases, "job_held"),
         (sweep.end_overdue_waits, "job_deadline"),
-        (queue.announce_pending, "job_unannounced"),
+        (announcements.announce_pending, "job_unannounced"),
         (lambda: active_jobs(Job.objects.earliest("id").account), "job_active"),
     ],
 )
@@ -124,17 +125,17 @@ def test_what_is_asked_all_the_time_reads_a_partial_index(action: Callable[[], o
 @pytest.mark.django_db
 def test_an_announcement_leaves_a_hint_in_the_jobs_lane() -> None:
     job = make_job(priority=Priority.HIGH)
-    queue.announce(job)
+    announcements.announce(job)
     assert redis().llen("sim.high") == 1
     assert Job.objects.get(pk=job.pk).status == Status.QUEUED
 
 
 @pytest.mark.django_db
 def test_a_lane_full_of_hints_takes_no_more() -> None:
-    redis().rpush("sim.standard", *["hint"] * queue.HINTS_PER_LANE)
+    redis().rpush("sim.standard", *["hint"] * announcements.HINTS_PER_LANE)
     job = make_job()
-    queue.announce(job)
-    assert hints() == queue.HINTS_PER_LANE
+    announcements.announce(job)
+    assert hints() == announcements.HINTS_PER_LANE
     assert Job.objects.get(pk=job.pk).status == Status.QUEUED
 
 
@@ -143,9 +144,9 @@ def test_without_a_broker_the_job_stays_pending(monkeypatch: pytest.MonkeyPatch)
     def fail(queue: str) -> int:
         raise RedisError
 
-    monkeypatch.setattr(queue, "hints_in", fail)
+    monkeypatch.setattr(announcements, "hints_in", fail)
     job = make_job()
-    queue.announce(job)
+    announcements.announce(job)
     assert Job.objects.get(pk=job.pk).status == Status.PENDING
 
 
@@ -161,7 +162,7 @@ def test_the_sweep_announces_what_was_never_announced() -> None:
 @pytest.mark.django_db
 def test_the_sweep_brings_back_the_hints_of_an_emptied_redis() -> None:
     for _ in range(10):
-        queue.announce(make_job())
+        announcements.announce(make_job())
     redis().flushdb()
     sweep.sweep()
     assert hints() == 10
@@ -188,7 +189,7 @@ def test_a_lost_job_is_queued_again_and_then_retried() -> None:
     job.refresh_from_db()
     assert (job.status, job.attempt, job.retried) == ("queued", 1, True)
     assert [(run.wall_ms, run.stopped_for, bool(run.ended_at)) for run in job.runs.all()] == [(None, "lost", True)]
-    again = queue.claim("worker-2")
+    again = claims.claim("worker-2")
     assert again is not None
     assert (again.pk, again.attempt, again.retried) == (job.pk, 2, True)
 
@@ -199,7 +200,7 @@ def test_a_lost_job_goes_before_later_ones() -> None:
     make_job()
     lose_lease(lost)
     sweep.sweep()
-    claimed = queue.claim("w")
+    claimed = claims.claim("w")
     assert claimed is not None
     assert claimed.pk == lost.pk
 

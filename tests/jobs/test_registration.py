@@ -14,10 +14,12 @@ from django.apps import apps
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from jobs import execution, queue, registration
+from jobs.builds import registration
+from jobs.execution import attempt
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_PROFILES, MINISIM_READS
 from jobs.models import Build, Job
 from jobs.profiles import bundle
+from jobs.queueing import claims
 from tests.factories import BuildFactory, make_job
 from tests.jobs.bundles import FILES, write
 from tests.jobs.simulators import LEAVE_REPORT, make_stand_in
@@ -276,9 +278,9 @@ def test_old_checks_are_rewritten_and_back(old_checks: Any) -> None:
 )
 def test_a_job_can_include_a_bundled_profile(with_profiles: Build, text: str) -> None:
     make_job(text=text)
-    job = queue.claim("w")
+    job = claims.claim("w")
     assert job is not None
-    execution.execute(job)
+    attempt.execute(job)
     ended = Job.objects.get(pk=job.pk)
     assert (ended.status, ended.status_reason) == ("completed", None)
 
@@ -286,9 +288,9 @@ def test_a_job_can_include_a_bundled_profile(with_profiles: Build, text: str) ->
 def test_a_job_runs_within_the_platforms_limits(with_profiles: Build, settings: Settings) -> None:
     settings.MAX_ITERATIONS = 30
     make_job(text='mage=A\niterations=50\nprofileset."B C"+=iterations=40\n')
-    job = queue.claim("w")
+    job = claims.claim("w")
     assert job is not None
-    execution.execute(job)
+    attempt.execute(job)
     ended = Job.objects.get(pk=job.pk)
     assert ended.summary is not None
     assert ended.summary["iterations"] <= 31

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.multistage import ELIGIBLE, Plan
+from jobs.execution.multistage import ELIGIBLE, Plan
+from jobs.execution.results import Results, merged
 from jobs.profiles.analysis import Bounds, analyse
 from jobs.profiles.policy import Rules
-from jobs.results import Results, merged
 from jobs.simulator.reports import Player, Profileset, Report, Statistics
 
 

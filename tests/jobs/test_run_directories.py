@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from jobs import run_directories, runner
 from jobs.credentials import GameCredentials
-from jobs.run_directories import private_directory, remove_leftovers, runs
+from jobs.runs import directories, runner
+from jobs.runs.directories import private_directory, remove_leftovers, runs
 from jobs.simulator import command
 from tests.localstack.conftest import eventually
 
@@ -48,8 +48,8 @@ def start() -> Iterator[Start]:
             lines = (
                 "import os, signal, socket, sys, time",
                 f"socket.gethostname = lambda: {host!r}",
-                "from jobs import run_directories",
-                "from jobs.run_directories import private_directory, remove_leftovers",
+                "from jobs.runs import directories",
+                "from jobs.runs.directories import private_directory, remove_leftovers",
             )
             process = subprocess.Popen(
                 [sys.executable, "-c", "\n".join([*lines, script])],
@@ -218,7 +218,7 @@ def test_sweeps_at_once_remove_everything_and_nothing_alive(start: Start) -> Non
     for each in sweepers:
         each.communicate("go\n")
     assert [each.returncode for each in sweepers] == [0, 0, 0]
-    assert set(runs().iterdir()) == {directory.parent, run_directories.lock_of(directory.parent)}
+    assert set(runs().iterdir()) == {directory.parent, directories.lock_of(directory.parent)}
 
 
 STRESS = """
@@ -266,7 +266,7 @@ def test_what_a_run_could_not_remove_goes_while_its_worker_lives(monkeypatch: py
         raise OSError
 
     with monkeypatch.context() as patch:
-        patch.setattr(run_directories, "remove_tree", busy)
+        patch.setattr(directories, "remove_tree", busy)
         with private_directory() as directory:
             pass
     assert directory.cwd.is_dir()
@@ -299,8 +299,8 @@ def failing():
     for failure in failures:
         raise failure
     sweep()
-run_directories.remove_leftovers, run_directories.SWEEP_SECONDS = failing, 0.05
-run_directories.sweep_leftovers()
+directories.remove_leftovers, directories.SWEEP_SECONDS = failing, 0.05
+directories.sweep_leftovers()
 sys.stdin.read()
 """
 
@@ -313,7 +313,7 @@ def test_a_sweep_that_failed_is_not_the_last(start: Start) -> None:
 
 def test_the_sweep_is_repeated_while_a_worker_lives(start: Start) -> None:
     sweeper = start(
-        "run_directories.SWEEP_SECONDS = 0.05\nrun_directories.sweep_leftovers()\nprint('ready', flush=True)\n"
+        "directories.SWEEP_SECONDS = 0.05\ndirectories.sweep_leftovers()\nprint('ready', flush=True)\n"
         "sys.stdin.read()"
     )
     assert line_of(sweeper) == "ready"

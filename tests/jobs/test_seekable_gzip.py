@@ -7,8 +7,16 @@ import zlib
 
 import pytest
 
-from jobs import seekable_gzip
-from jobs.seekable_gzip import MOST_LISTED, READ_BYTES, SEGMENT_BYTES, header_size, pack, place_of, unpack
+from simservice.storages import seekable_gzip
+from simservice.storages.seekable_gzip import (
+    MOST_LISTED,
+    READ_BYTES,
+    SEGMENT_BYTES,
+    header_size,
+    pack,
+    place_of,
+    unpack,
+)
 
 SIZES = [0, 1, SEGMENT_BYTES - 1, SEGMENT_BYTES, SEGMENT_BYTES + 1, 3 * SEGMENT_BYTES, 3 * SEGMENT_BYTES + 77]
 

@@ -6,10 +6,11 @@ from django.db.models.functions import Now
 
 from billing import ledger
 from billing.models import Hold
-from jobs import lifecycle, sweep
+from jobs import lifecycle
 from jobs.lifecycle import Outcome
 from jobs.management.commands.seedlocal import DEMO_CREDITS, ensure_account, ensure_credits
 from jobs.models import Job, Status
+from jobs.queueing import sweep
 from tests.concurrency import at_once
 from tests.conftest import Api
 from tests.factories import make_account, make_job, make_key, make_running_job

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clients.models import ApiKey
-from jobs import registration
+from jobs.builds import registration
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Job
 from jobs.progress import log_entries_of

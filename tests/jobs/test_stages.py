@@ -12,12 +12,14 @@ import pytest
 from django.db import OperationalError
 
 from clients.models import ApiKey
-from jobs import lifecycle, registration, stages
+from jobs import lifecycle
+from jobs.builds import registration
+from jobs.execution import stages
+from jobs.execution.watcher import Watcher
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
-from jobs.outputs import Outputs
 from jobs.progress import progress_of
-from jobs.watching import Watcher
+from jobs.runs.outputs import Outputs
 from tests.conftest import Api
 from tests.dashboard.browsing import pages_of
 from tests.jobs.simulators import contents, make_shifted_minisim, make_stand_in, run, run_beside

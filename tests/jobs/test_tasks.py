@@ -9,9 +9,9 @@ import pytest
 from django.conf import settings
 from pytest_django import Settings
 
-from jobs import stopping, tasks
+from jobs import shutdown, tasks
 from jobs.models import Artifact, Job, Run
-from jobs.stopping import Stop
+from jobs.shutdown import Stop
 from tests.factories import make_job
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, make_stand_in, run_beside
 
@@ -19,7 +19,7 @@ from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, make_stand_in, 
 @pytest.fixture(autouse=True)
 def _own_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a test stop its worker without stopping this process's for good."""
-    monkeypatch.setattr(stopping, "stop", Stop())
+    monkeypatch.setattr(shutdown, "stop", Stop())
 
 
 @pytest.mark.django_db

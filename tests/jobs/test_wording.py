@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from jobs import execution, verdict, wording
+from jobs import labels
+from jobs.execution import attempt
 from jobs.lifecycle import Outcome
 from jobs.models import Job, Run, Status
+from jobs.runs import verdict
 from jobs.simulator.process import Ended
 from jobs.simulator.reports import BrokenReport
 
@@ -32,7 +34,7 @@ def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
     )
     job.status, job.error_code = outcome.status, outcome.error_code
     run = Run(attempt=1, exit_code=verdict.exit_code(end), stopped_for=end.stopped_for or "")
-    return wording.advice(job, run)
+    return labels.advice(job, run)
 
 
 @pytest.mark.parametrize(
@@ -62,20 +64,20 @@ def test_advice_fits_how_the_simulator_ended(end: Ended, complaint: str | None, 
 
 def after(outcome: Outcome, **fields: Any) -> str | None:
     """Return the advice about a job that ended before any simulator process ran."""
-    return wording.advice(Job(status=outcome.status, error_code=outcome.error_code, attempt=1, **fields), None)
+    return labels.advice(Job(status=outcome.status, error_code=outcome.error_code, attempt=1, **fields), None)
 
 
 def test_advice_fits_an_end_before_the_simulator_ran() -> None:
-    assert after(execution.CREDENTIALS_LOST, has_credentials=True) == wording.CREDENTIALS_LOST
-    assert "build channel" in str(after(execution.BUILD_UNAVAILABLE))
+    assert after(attempt.CREDENTIALS_LOST, has_credentials=True) == labels.CREDENTIALS_LOST
+    assert "build channel" in str(after(attempt.BUILD_UNAVAILABLE))
 
 
 def test_an_earlier_attempts_end_gives_no_advice() -> None:
     lost = Run(attempt=1, stopped_for="memory_limit")
     job = Job(status=Status.FAILED, error_code="execution_failed", attempt=2, has_credentials=True)
-    assert wording.advice(job, lost) == wording.CREDENTIALS_LOST
+    assert labels.advice(job, lost) == labels.CREDENTIALS_LOST
 
 
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.RUNNING])
 def test_without_a_failure_there_is_no_advice(status: Status) -> None:
-    assert wording.advice(Job(status=status, attempt=1), None) is None
+    assert labels.advice(Job(status=status, attempt=1), None) is None

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from simservice.localstack.supervisor import Program, Supervisor
+from localstack.supervisor import Program, Supervisor
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ import psutil
 import pytest
 import requests
 
-from simservice.localstack import cli
-from simservice.localstack.folder import DataFolder
-from simservice.localstack.stack import CHECKOUT
+from localstack import cli
+from localstack.folder import DataFolder
+from localstack.stack import CHECKOUT
 from tests.localstack.conftest import eventually, processes_in
 
 MARKER = "LOCALSTACK_TEST"

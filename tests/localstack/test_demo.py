@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from simservice.localstack import demo
-from simservice.localstack.stack import Stack
-from simservice.localstack.supervisor import Supervisor
+from localstack import demo
+from localstack.stack import Stack
+from localstack.supervisor import Supervisor
 
 RUNNING = {"status": "running", "progress": {"percent": 42, "stage": {"label": "initial"}}, "queue": None}
 ACTOR = {

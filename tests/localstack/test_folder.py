@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from simservice.localstack.console import LocalStackError
-from simservice.localstack.folder import LOG_BYTES, DataFolder
+from localstack.console import LocalStackError
+from localstack.folder import LOG_BYTES, DataFolder
 
 
 @pytest.fixture

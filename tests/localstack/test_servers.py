@@ -17,11 +17,11 @@ import psycopg
 import pytest
 import redis
 
-from simservice.localstack import postgres
-from simservice.localstack.console import LocalStackError
-from simservice.localstack.postgres import start_postgres
-from simservice.localstack.redis_server import start_redis
-from simservice.localstack.supervisor import Supervisor
+from localstack import postgres
+from localstack.console import LocalStackError
+from localstack.postgres import start_postgres
+from localstack.redis_server import start_redis
+from localstack.supervisor import Supervisor
 from tests.localstack.conftest import eventually, processes_in
 
 Start = Callable[..., str]
@@ -111,7 +111,7 @@ def run_elsewhere(folder: Path, *, linked: bool = True) -> subprocess.Popen[str]
     """PostgreSQL in `folder` under a supervisor of its own process, which it outlives unless `linked` to it."""
     script = f"""
 from pathlib import Path
-from simservice.localstack import postgres, supervisor
+from localstack import postgres, supervisor
 if not {linked}:
     supervisor._prctl = lambda *_: None
 folder = Path({str(folder)!r})
@@ -249,8 +249,8 @@ AS_NOBODY = """
 import encodings.idna, os, pwd, sys
 from pathlib import Path
 import psycopg
-from simservice.localstack import postgres
-from simservice.localstack.supervisor import Supervisor
+from localstack import postgres
+from localstack.supervisor import Supervisor
 nobody = pwd.getpwnam("nobody")
 url, folder = sys.argv[1], Path(sys.argv[2])
 opened = os.open(folder, os.O_PATH)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from simservice.localstack import stack
-from simservice.localstack.folder import DataFolder
+from localstack import stack
+from localstack.folder import DataFolder
 
 
 @pytest.mark.parametrize(("chosen", "lines"), [(None, 1), ("true", 0)], ids=["by default", "unless asked for"])

@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from simservice.localstack import supervisor as module
-from simservice.localstack.console import LocalStackError
-from simservice.localstack.supervisor import Program, Supervisor, shell
+from localstack import supervisor as module
+from localstack.console import LocalStackError
+from localstack.supervisor import Program, Supervisor, shell
 from tests.localstack.conftest import eventually, processes_in
 
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
@@ -114,7 +114,7 @@ def supervising(tmp_path: Path) -> Callable[[str], subprocess.Popen[bytes]]:
         script = f"""
             import os, signal, sys
             from pathlib import Path
-            from simservice.localstack.supervisor import Program, Supervisor
+            from localstack.supervisor import Program, Supervisor
             folder = Path({str(tmp_path)!r})
             signal.signal(signal.SIGTERM, lambda *_: sys.exit())
             supervisor = Supervisor(adopt_orphans=True)

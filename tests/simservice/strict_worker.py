@@ -2,8 +2,8 @@
 
 import resource
 
-from simservice import connections, webserver
-from simservice.webserver import Worker
+from simservice.web import connections, gunicorn_worker
+from simservice.web.gunicorn_worker import Worker
 
 __all__ = ["Worker"]
 
@@ -13,7 +13,7 @@ SPOOLED_BYTES = 1 << 20
 SEND_SECONDS = 1.0
 
 connections.HEAD_SECONDS, connections.REQUEST_SECONDS = HEAD_SECONDS, REQUEST_SECONDS
-webserver.MOST_SPOOLED_BYTES = SPOOLED_BYTES
-webserver.SEND_SECONDS = SEND_SECONDS
+gunicorn_worker.MOST_SPOOLED_BYTES = SPOOLED_BYTES
+gunicorn_worker.SEND_SECONDS = SEND_SECONDS
 _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-resource.setrlimit(resource.RLIMIT_NOFILE, (webserver.OTHER_DESCRIPTORS + 2 * CONNECTIONS, most))
+resource.setrlimit(resource.RLIMIT_NOFILE, (gunicorn_worker.OTHER_DESCRIPTORS + 2 * CONNECTIONS, most))

@@ -10,7 +10,7 @@ import pytest
 from django.core.cache import cache
 from pytest_django import Settings
 
-from simservice.hints import redis
+from simservice.redis.client import redis
 
 NOWHERE = "redis://127.0.0.1:1"
 

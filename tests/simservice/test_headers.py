@@ -9,8 +9,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client as HttpClient
 
-from jobs.downloads import SAFE_HEADERS
-from simservice.headers import POLICY
+from jobs.api.downloads import SAFE_HEADERS
+from simservice.web.csp import POLICY
 from tests.factories import make_member
 from tests.test_access import World, world
 

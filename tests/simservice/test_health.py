@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import connection
 from django.test import Client as HttpClient
 
-from simservice import hints, presence
+from simservice.redis import client, worker_heartbeats
 
 
 def ready() -> tuple[int, dict[str, object]]:
@@ -21,31 +21,31 @@ def ready() -> tuple[int, dict[str, object]]:
 
 def test_the_process_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the mark that allows the database, and without Redis."""
-    monkeypatch.delattr(hints, "redis")
+    monkeypatch.delattr(client, "redis")
     assert HttpClient().get("/healthz").status_code == 200
 
 
 @pytest.mark.django_db
 def test_it_is_ready_with_a_simulation_worker_alive() -> None:
-    presence.report("webhooks@here")
+    worker_heartbeats.report("webhooks@here")
     parts = {"database": True, "redis": True, "worker": False, "sandbox": []}
     assert ready() == (503, {"status": "unavailable", **parts})
-    presence.report("sim@here")
+    worker_heartbeats.report("sim@here")
     assert ready() == (200, {"status": "ok", **parts, "worker": True})
 
 
 @pytest.mark.django_db
 def test_it_names_the_layers_that_hold_on_every_worker() -> None:
-    presence.report("sim@strong", layers=["bubblewrap", "landlock", "seccomp"])
-    presence.report("sim@weak", layers=["own_uid", "seccomp"])
-    presence.report("webhooks@here")
+    worker_heartbeats.report("sim@strong", layers=["bubblewrap", "landlock", "seccomp"])
+    worker_heartbeats.report("sim@weak", layers=["own_uid", "seccomp"])
+    worker_heartbeats.report("webhooks@here")
     assert ready()[1]["sandbox"] == ["seccomp"]
 
 
 @pytest.mark.django_db
 def test_a_worker_not_heard_of_for_a_while_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    presence.report("sim@here")
-    monkeypatch.setattr(presence, "ALIVE_SECONDS", -1)
+    worker_heartbeats.report("sim@here")
+    monkeypatch.setattr(worker_heartbeats, "ALIVE_SECONDS", -1)
     assert ready()[0] == 503
 
 
@@ -72,7 +72,7 @@ def test_a_database_that_is_away_is_told_soon(
     silent_port: int,
     hangs: bool,  # noqa: FBT001
 ) -> None:
-    presence.report("sim@here")
+    worker_heartbeats.report("sim@here")
     monkeypatch.setitem(connection.settings_dict, "HOST", "127.0.0.1")
     monkeypatch.setitem(connection.settings_dict, "PORT", str(silent_port if hangs else 1))
     assert timed_ready() == {
@@ -93,7 +93,7 @@ def test_a_redis_that_is_away_is_told_soon(
 ) -> None:
     netloc = f"127.0.0.1:{silent_port if hangs else 1}"
     monkeypatch.setattr(settings, "REDIS_URL", urlsplit(settings.REDIS_URL)._replace(netloc=netloc).geturl())
-    hints.redis.cache_clear()
+    client.redis.cache_clear()
     assert timed_ready() == {
         "status": "unavailable",
         "database": True,
@@ -101,4 +101,4 @@ def test_a_redis_that_is_away_is_told_soon(
         "worker": False,
         "sandbox": [],
     }
-    hints.redis.cache_clear()
+    client.redis.cache_clear()

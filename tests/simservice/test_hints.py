@@ -8,9 +8,9 @@ import pytest
 from redis.exceptions import ConnectionError as Refused
 from redis.exceptions import DataError
 
-from simservice import hints
-from simservice.hints import ask, outage, redis
 from simservice.metrics import REGISTRY
+from simservice.redis import client
+from simservice.redis.client import ask, outage, redis
 
 
 def refuse() -> str:
@@ -41,7 +41,7 @@ def test_an_outage_costs_one_question_one_line_and_one_count(caplog: pytest.LogC
 def test_redis_is_asked_again_after_a_while(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(hints, "ASKED_AGAIN_AFTER_SECONDS", 0.05)
+    monkeypatch.setattr(client, "ASKED_AGAIN_AFTER_SECONDS", 0.05)
     caplog.set_level(logging.WARNING)
     ask(refuse, otherwise="")
     assert ask(lambda: "answer", otherwise="") == ""
@@ -52,7 +52,7 @@ def test_redis_is_asked_again_after_a_while(
 
 
 def test_one_thread_at_a_time_asks_a_redis_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hints, "ASKED_AGAIN_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(client, "ASKED_AGAIN_AFTER_SECONDS", 0.0)
     outage.failed(Refused())
     release, asked = threading.Event(), threading.Event()
 

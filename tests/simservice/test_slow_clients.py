@@ -21,8 +21,8 @@ from pytest_django import DjangoDbBlocker
 from jobs import artifacts, lifecycle
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Status
-from simservice.body_limit import MAX_BODY_BYTES
-from simservice.connections import LINGER_SECONDS, Connection
+from simservice.web.body_limit import MAX_BODY_BYTES
+from simservice.web.connections import LINGER_SECONDS, Connection
 from tests.factories import make_running_job
 from tests.simservice.strict_worker import CONNECTIONS, HEAD_SECONDS, REQUEST_SECONDS, SEND_SECONDS, SPOOLED_BYTES
 from tests.web_server import Answer, WebServer, read_answer, request, web_server

@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from simservice.statements import WEB_SECONDS
+from simservice.statement_timeouts import WEB_SECONDS
 from tests.web_server import REQUEST_ID, Answer, WebServer, request
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.xdist_group("web")]

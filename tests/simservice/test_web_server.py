@@ -6,8 +6,8 @@ import time
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from simservice.body_limit import MAX_BODY_BYTES
-from simservice.webserver import refusal
+from simservice.web.body_limit import MAX_BODY_BYTES
+from simservice.web.gunicorn_worker import refusal
 from tests.factories import make_account, make_key
 from tests.web_server import REQUEST_ID, Answer, WebServer, read_answer, request
 

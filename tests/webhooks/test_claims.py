@@ -14,7 +14,7 @@ from pytest_django import Settings
 from billing.models import Account
 from clients.audit import SYSTEM
 from clients.models import Client
-from simservice.hints import redis
+from simservice.redis.client import redis
 from tests.concurrency import at_once
 from tests.factories import make_account, make_client
 from webhooks import delivery, endpoints, events, tasks

@@ -9,7 +9,7 @@ from django.db import transaction
 from pytest_django import Settings
 
 from clients.models import Client
-from jobs import lifecycle, notifying
+from jobs import lifecycle, webhook_events
 from jobs.lifecycle import CANCELLED, Outcome
 from jobs.models import Status
 from tests.concurrency import at_once
@@ -95,7 +95,7 @@ def test_an_end_that_is_not_committed_is_not_told(client: Client) -> None:
 
 def test_a_test_event_looks_like_one(hooked: tuple[Client, str]) -> None:
     client, _ = hooked
-    event = notifying.send_test_event(client)
+    event = webhook_events.send_test_event(client)
     assert body()["payload"] == {
         "id": "0" * 18,
         "status": "completed",
@@ -103,9 +103,9 @@ def test_a_test_event_looks_like_one(hooked: tuple[Client, str]) -> None:
         "errorCode": None,
     }
     assert (event.job_id, Event.objects.get()) == (None, event)
-    notifying.send_test_event(client)
+    webhook_events.send_test_event(client)
 
 
 def test_there_is_no_test_event_without_an_endpoint(client: Client) -> None:
     with pytest.raises(NotPossible):
-        notifying.send_test_event(client)
+        webhook_events.send_test_event(client)

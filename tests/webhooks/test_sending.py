@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from simservice.localstack.redis_server import free_port
+from localstack.redis_server import free_port
 from tests.webhooks.receivers import Receiver
 from webhooks import sending
 from webhooks.sending import Answer, send

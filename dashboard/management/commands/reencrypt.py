@@ -8,8 +8,8 @@ from redis.exceptions import RedisError
 
 from dashboard.adapters import sealed_factors
 from jobs.credentials import sealed_credentials
-from simservice import sealing
-from simservice.sealing import Purpose, Sealed
+from simservice import encryption
+from simservice.encryption import Purpose, Sealed
 from webhooks.endpoints import sealed_secrets
 
 STORED: dict[Purpose, Callable[[], Iterable[Sealed]]] = {
@@ -33,7 +33,7 @@ class Command(BaseCommand):
         unreadable = []
         for purpose, stored in STORED.items():
             try:
-                tally = sealing.reencrypt(purpose, stored)
+                tally = encryption.reencrypt(purpose, stored)
             except RedisError as error:
                 raise CommandError(REDIS_AWAY) from error
             self.stdout.write(f"{purpose}: {tally}")

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from django.utils import timezone
 
-from jobs import registration
+from jobs.builds import registration
 from jobs.models import Build
 
 OTHER_STACK = (

@@ -20,7 +20,8 @@ from clients.accounts import default_client, open_account
 from clients.audit import COMMAND_LINE
 from clients.keys import create_key, find_key
 from clients.models import Membership
-from jobs import registration, runner
+from jobs.builds import registration
+from jobs.runs import runner
 from jobs.simulator import layers
 from jobs.simulator.sandbox import SandboxUnavailable
 

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from billing import ledger
-from jobs import holds
+from jobs import hold_audit
 
 
 class Command(BaseCommand):
@@ -14,7 +14,7 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        found = [*map(str, ledger.verify()), *holds.disagreements()]
+        found = [*map(str, ledger.verify()), *hold_audit.disagreements()]
         for line in found:
             self.stdout.write(line)
         if found:

@@ -9,7 +9,7 @@ from billing import ledger
 from billing.models import Account, GrantReason, Hold, Plan
 from clients.models import ApiKey
 from jobs.models import Job, Priority
-from simservice import presence
+from simservice.redis import worker_heartbeats
 from tests.billing.books import expire_now
 from tests.concurrency import at_once
 from tests.conftest import Api
@@ -186,7 +186,7 @@ def test_of_submissions_at_once_one_reserves_the_last_credits(api: Api, account:
 @pytest.mark.django_db(transaction=True)
 def test_an_accounts_submissions_at_once_see_each_other(api: Api, account: Account) -> None:
     leave(account, 10_000)
-    presence.report("sim@here", slots=3)
+    worker_heartbeats.report("sim@here", slots=3)
     make_job()
     fees: list[int] = []
     at_once(

@@ -15,9 +15,11 @@ from redis import Redis
 from billing import ledger
 from billing.models import Account
 from clients.models import ApiKey
-from jobs import artifacts, builds, credentials, forecast, lifecycle
+from jobs import artifacts, credentials, lifecycle
+from jobs.builds import registry
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, Status
+from jobs.queueing import forecast
 from simservice.api.examples import family
 from tests.conftest import Api
 from tests.factories import PROFILE, make_job, make_key, make_running_job
@@ -196,7 +198,7 @@ def too_many(scene: Scene) -> Any:
 @case("internal_error")
 def broken(scene: Scene) -> Any:
     # No request is known to bring one about, so a bug is put in.
-    scene.monkeypatch.setattr(builds, "current", lambda: 1 / 0)
+    scene.monkeypatch.setattr(registry, "current", lambda: 1 / 0)
     return scene.api.get("builds")
 
 

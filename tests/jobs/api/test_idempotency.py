@@ -9,7 +9,7 @@ from billing.models import Hold
 from clients.models import ApiKey
 from jobs.api.requests import from_json
 from jobs.models import Build, IdempotencyKey, Job
-from jobs.request import fingerprint
+from jobs.submission.request import fingerprint
 from tests.concurrency import at_once
 from tests.conftest import Api
 from tests.factories import PROFILE, make_account, make_key

@@ -17,11 +17,13 @@ from billing.models import GrantReason
 from clients.accounts import default_client
 from clients.audit import SYSTEM
 from clients.models import ApiKey
-from jobs import cancellation, forecast, lifecycle, notifying, registration
+from jobs import cancellation, lifecycle, webhook_events
+from jobs.builds import registration
 from jobs.lifecycle import CANCELLED, Outcome
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Channel, Job, Status
 from jobs.progress import LISTED_ENTRIES, LogEntry, Progress, Publisher, StageProgress
+from jobs.queueing import forecast
 from simservice.api.examples import family
 from simservice.api.openapi import document
 from tests.conftest import Api
@@ -339,7 +341,7 @@ def test_a_webhooks_body(make: Callable[..., Job], variant: str) -> None:
 @pytest.mark.django_db
 def test_a_test_events_body(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoints, "require_enabled", lambda _: None)
-    notifying.send_test_event(make_key()[0].client)
+    webhook_events.send_test_event(make_key()[0].client)
     check_webhook(variant)
 
 

@@ -9,10 +9,11 @@ import pytest
 from django.db import InterfaceError, OperationalError
 
 from clients.models import ApiKey
-from jobs import lifecycle, submission
+from jobs import lifecycle
 from jobs.api.requests import SubmissionFields, from_json
 from jobs.models import Job, JobEvent, Status
-from jobs.submission import submit
+from jobs.submission import accept
+from jobs.submission.accept import submit
 from simservice.api.errors import MaxActiveJobsExceeded
 from tests.concurrency import at_once
 from tests.conftest import Api
@@ -39,11 +40,11 @@ def test_the_profile_is_kept_exactly_as_it_was_sent(api: Api) -> None:
 
 
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])
-@pytest.mark.parametrize("last", [(lifecycle, "mark_queued"), (submission, "active_jobs")], ids=["mark", "count"])
+@pytest.mark.parametrize("last", [(lifecycle, "mark_queued"), (accept, "active_jobs")], ids=["mark", "count"])
 def test_an_accepted_job_is_answered_although_the_database_leaves(
     api: Api, monkeypatch: pytest.MonkeyPatch, last: tuple[Any, str], error: type[Exception]
 ) -> None:
-    monkeypatch.setattr(submission, "require_room", lambda *_, **__: None)
+    monkeypatch.setattr(accept, "require_room", lambda *_, **__: None)
     monkeypatch.setattr(*last, Mock(side_effect=error))
     answer = api.post("jobs", BODY)
     assert (answer.status_code, answer.json()["id"]) == (200, str(Job.objects.get().pk))

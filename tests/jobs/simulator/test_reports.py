@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jobs.replicates import pooled, widening
+from jobs.execution.replicates import pooled, widening
 from jobs.simulator.reports import (
     BrokenReport,
     Report,

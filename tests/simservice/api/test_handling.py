@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 
 from clients.models import ApiKey
-from simservice.localstack.redis_server import free_port
+from localstack.redis_server import free_port
 from tests.conftest import Api
 
 JOB = {"build": {"channel": "latest"}, "profile": {"text": "mage=x"}}

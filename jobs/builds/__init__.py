@@ -1,0 +1,1 @@
+"""Simulator builds: the registry and the registration of an executable."""

@@ -1,0 +1,1 @@
+"""One attempt at a job: its stages, its lease, its budget and its results."""

@@ -1,0 +1,170 @@
+"""Multistage execution: which stages a job runs in, and which profilesets survive one.
+
+Each stage simulates the remaining profilesets more precisely than the stage before. Those that are clearly beaten
+are then left out, so only the few that could be the best are simulated at full precision.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+from jobs.execution.replicates import known_error, names_for
+from jobs.profiles.analysis import HELD_BACK, MORE_IS_BETTER, Analysis, Bounds, limited
+from jobs.profiles.selection import without
+from jobs.profiles.values import read_integer, read_number
+from jobs.simulator.reports import Profileset
+
+# In percent of the mean, as half the width of the 95 % confidence interval (simulator-cli, section 5).
+COARSE_TARGET_ERRORS = (1.0, 0.2)
+FINAL_TARGET_ERROR = 0.05
+LEAST_CANDIDATES = 4
+# Two stages cull at most, so a job loses its true best with less than twice this probability.
+LOSS_PROBABILITY = 0.0005
+# The simulator runs a hundred before it checks the error.
+LEAST_ITERATIONS = 100
+ELIGIBLE = "eligible_profileset_only"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One stage of `count`, counted from 1; a single pass is the only one and has no target error of its own."""
+
+    number: int
+    count: int
+    target_error: float | None = None
+    iterations: int = 0
+
+    @property
+    def is_last(self) -> bool:
+        return self.number == self.count
+
+    @property
+    def label(self) -> str:
+        """Return the stage's name (contract, section 4)."""
+        if self.number == 1:
+            return "initial"
+        return "final" if self.is_last else "intermediate"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The stages of a job, and why it has several or not (the contract's `multiStage.reason`)."""
+
+    reason: str
+    stages: tuple[Stage, ...] = (Stage(number=1, count=1),)
+
+    @property
+    def enabled(self) -> bool:
+        return self.reason == ELIGIBLE
+
+
+def plan(analysis: Analysis, *, wanted: bool, bounds: Bounds) -> Plan:
+    """Return how a profile is run: in stages when that is wanted and possible, in a single pass otherwise."""
+    reason = reason_of(analysis) if wanted else "disabled_by_option"
+    if reason != ELIGIBLE:
+        return Plan(reason)
+    errors = target_errors(analysis, bounds)
+    iterations = most_iterations(analysis, bounds)
+    stages = [
+        Stage(number=number, count=len(errors), target_error=error, iterations=iterations)
+        for number, error in enumerate(errors, start=1)
+    ]
+    return Plan(reason, tuple(stages))
+
+
+def reason_of(analysis: Analysis) -> str:
+    """Return why a profile can be run in stages, or why it cannot."""
+    candidates = sum(analysis.profilesets.values())
+    checks = (
+        (analysis.variants == 0, "no_variants_in_input"),
+        (analysis.actors > 1, "unsupported_multi_actor"),
+        (bool(analysis.copies and not analysis.profilesets), "unsupported_copy_set_only"),
+        (bool(analysis.copies), "unsupported_mixed_profileset_copy_set"),
+        (candidates == 0, "no_profileset_candidates"),
+        (candidates < LEAST_CANDIDATES, "below_min_candidates"),
+        (
+            analysis.stage_sensitive or analysis.metric not in MORE_IS_BETTER,
+            "unsupported_stage_sensitive_directive",
+        ),
+    )
+    return next((reason for applies, reason in checks if applies), ELIGIBLE)
+
+
+def target_errors(analysis: Analysis, bounds: Bounds) -> list[float]:
+    """Return each stage's target error; one that the profile's own already meets ends the funnel with that."""
+    written = analysis.numbers["target_error"].get(None)
+    own = written and read_number(written.value)
+    # Zero and less switch the target off, and so does what is not a number.
+    final = max(own if own and own > 0 else FINAL_TARGET_ERROR, bounds.target_error)
+    return [*(error for error in COARSE_TARGET_ERRORS if error > final), final]
+
+
+def most_iterations(analysis: Analysis, bounds: Bounds) -> int:
+    """Return the most iterations that each actor of a stage takes: the profile's own number, or the platform's."""
+    written = analysis.numbers["iterations"].get(None)
+    own = written and read_integer(written.value)
+    return min(own, bounds.iterations) if own and own > 0 else bounds.iterations
+
+
+def replicates(stage: Stage, analysis: Analysis, *, culled: AbstractSet[str]) -> dict[str, str]:
+    """Return the profilesets that a stage runs twice, with their replicates' names; none in the last stage."""
+    if stage.is_last:
+        return {}
+    return names_for([name for name in analysis.profilesets if name not in culled])
+
+
+def one_run(stage: Stage, *, replicated: bool) -> Stage:
+    """Return a stage with the precision of each run: two runs of half the fights are as precise as one of all."""
+    if stage.target_error is None or not replicated:
+        return stage
+    iterations = max(min(stage.iterations, LEAST_ITERATIONS), math.ceil(stage.iterations / 2))
+    return replace(stage, target_error=round(stage.target_error * math.sqrt(2), 4), iterations=iterations)
+
+
+def stage_text(
+    stage: Stage, text: str, analysis: Analysis, *, culled: AbstractSet[str], replicates: Mapping[str, str]
+) -> str:
+    """Return what a stage runs of a profile: all of it within the platform's limits, or without what was culled.
+
+    The stage's numbers stand behind the profile's own because the last one wins (simulator-cli, 1.6). A comment
+    comes first: a byte order mark at the start of a file is skipped (1.2), so a token that begins with one would
+    be read there as another than the policy has judged.
+    """
+    if stage.target_error is None:
+        return limited(text, analysis)
+    held_back = frozenset[str]() if stage.is_last else HELD_BACK
+    kept = without(text, profilesets=culled, options=held_back, replicates=replicates)
+    run = one_run(stage, replicated=len(replicates) == len(analysis.profilesets.keys() - culled))
+    numbers = [f"target_error={run.target_error}", f"iterations={run.iterations}"]
+    return "\n".join([f"# Stage {stage.number} of {stage.count}", *kept, *numbers, ""])
+
+
+def beaten(profilesets: Sequence[Profileset], *, widening: float = 1.0) -> set[str]:
+    """Return the names of the profilesets that a stage culls because they are clearly worse than the best.
+
+    With k profilesets, means m and standard errors s, the one with the best mean b beats i when
+
+        m[b] - m[i] > z * sqrt(s[b]² + s[i]²),  with  Φ(z) = 1 - p / (k - 1),  p = LOSS_PROBABILITY.
+
+    The true best t is lost only if m[j] - m[t] exceeds this limit for some j. The true mean of j is not above that
+    of t, and the root is the standard error of the difference of two independent means. For each j, the probability
+    is therefore at most 1 - Φ(z) = p / (k - 1); for all k - 1 together (Boole's inequality) it is at most p. Errors
+    are estimated, at a moment that the simulator chooses; for that reason, p is half of the promised 0.1 %.
+
+    This holds for many fights. After few fights (a profile can set `iterations` or `analyze_error_interval`), an
+    estimated error can be close to 0 by chance. A profileset with such an error neither beats nor is beaten.
+
+    The rule assumes that s is the true standard error of a mean. If it is larger by the factor `widening`
+    (`replicates.widening`), z is multiplied by it.
+    """
+    if len(profilesets) < 2:
+        return set()
+    reach = widening * NormalDist().inv_cdf(1 - LOSS_PROBABILITY / (len(profilesets) - 1))
+    best = max((found.statistics for found in profilesets), key=lambda statistics: statistics.mean)
+    return {
+        found.name
+        for found in profilesets
+        if best.mean - found.statistics.mean > reach * math.hypot(known_error(best), known_error(found.statistics))
+    }

@@ -1,0 +1,1 @@
+"""The queue of waiting jobs: announcements, claims, the sweep and the forecast."""

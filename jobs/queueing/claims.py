@@ -1,0 +1,21 @@
+"""Claims: a worker takes the best waiting job."""
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from jobs import lifecycle
+from jobs.models import WAITING, Job
+
+
+def claim(worker: str) -> Job | None:
+    """Give the best waiting job to `worker`, or None when nothing waits.
+
+    Best is the highest priority and, within it, the earliest submission (specification, Queue ordering 1). A job
+    past its queue deadline is left to the sweep.
+    """
+    with transaction.atomic():
+        waiting = Job.objects.filter(status__in=WAITING, queue_deadline_at__gt=Now())
+        job = waiting.select_for_update(skip_locked=True).order_by("priority", "id").first()
+        if job is None or not lifecycle.start_attempt(job, worker=worker):
+            return None
+    return job

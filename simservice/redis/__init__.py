@@ -1,0 +1,1 @@
+"""Redis: the client, the cache and the heartbeats of workers."""

@@ -1,0 +1,1 @@
+"""The web server, the WSGI handler, response headers and pages outside the apps."""

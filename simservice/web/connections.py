@@ -1,0 +1,286 @@
+"""Receive requests completely before a thread handles them.
+
+A connection costs a descriptor and little memory while its request arrives, however slowly that is. gunicorn's own
+parser reads the head of each request and so decides where its body ends.
+"""
+
+import re
+import socket
+import time
+from contextlib import suppress
+from tempfile import SpooledTemporaryFile
+from typing import Any
+
+from gunicorn.http.body import ChunkedReader
+from gunicorn.http.errors import ChunkMissingTerminator, InvalidChunkSize, LimitRequestHeaders, ParseException
+from gunicorn.http.message import Request
+from gunicorn.http.unreader import IterUnreader
+from gunicorn.workers.gthread import TConn
+
+from simservice.web.body_limit import MAX_BODY_BYTES
+
+# Both from the first byte. A new connection that sends nothing is closed after the shorter one.
+HEAD_SECONDS = 10.0
+REQUEST_SECONDS = 30.0
+# How long a client can take to close a connection after its last response.
+LINGER_SECONDS = 2.0
+
+HEAD_BYTES = 64 << 10
+# A larger body goes to a temporary file.
+IN_MEMORY_BYTES = 64 << 10
+RECEIVED_AT_ONCE = 64 << 10
+
+# Limit on a chunked body's framing, because each chunk costs CPU time: 0.2 s at this limit.
+CHUNK_LINE_BYTES = 8 << 10
+FRAMING_BYTES = 384 << 10
+
+LINE_END, HEAD_END = b"\r\n", b"\r\n\r\n"
+BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
+CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[\t -~\x80-\xff]*)?")
+
+
+class ShortBody(ParseException):
+    """The client closed the connection before the end of the body."""
+
+    def __init__(self, missing: int) -> None:
+        super().__init__(f"the body is {missing} bytes short")
+
+
+class SizedBody:
+    """A body of known length. Reads at most one byte more than the limit."""
+
+    def __init__(self, length: int) -> None:
+        self.file = SpooledTemporaryFile(max_size=IN_MEMORY_BYTES)  # noqa: SIM115 - closed with its request
+        self.size = 0
+        self.wanted = min(length, MAX_BODY_BYTES + 1)
+        # Whether the client has more to send than is read.
+        self.is_cut = length > self.wanted
+
+    def take(self, arrived: bytearray) -> bool:
+        """Move this body's part of the received bytes to the file. Return whether the body is complete."""
+        self.keep(arrived, self.wanted - self.size)
+        return self.size == self.wanted
+
+    def keep(self, arrived: bytearray, most: int) -> int:
+        """Move up to `most` bytes to the file. Return how many."""
+        part = arrived[:most]
+        self.file.write(part)
+        self.size += len(part)
+        del arrived[:most]
+        return len(part)
+
+    def end(self) -> None:
+        """Refuse a body that is shorter than its length: half a profile is another profile."""
+        raise ShortBody(self.wanted - self.size)
+
+
+class ChunkedBody(SizedBody):
+    """A chunked body, of which only the content is kept. Raises gunicorn's errors for malformed input."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(MAX_BODY_BYTES + 1)
+        self.request = request
+        self.framing = 0
+        self.left = 0
+        self.in_chunk = False
+        self.is_ending = False
+        self.trailers: list[bytes] = []
+
+    def take(self, arrived: bytearray) -> bool:
+        """Move received content to the file. Return whether the body is complete."""
+        while self.size < self.wanted:
+            if self.left:
+                self.left -= self.keep(arrived, min(self.left, self.wanted - self.size))
+            elif (line := self.next_line(arrived)) is None:
+                return False
+            elif self.is_last(line):
+                return True
+            if not arrived:
+                return False
+        self.is_cut = True
+        return True
+
+    def next_line(self, arrived: bytearray) -> bytes | None:
+        """Take a line from the received bytes; return None if it is incomplete."""
+        end = arrived.find(LINE_END)
+        if max(end, len(arrived) if end < 0 else 0) > CHUNK_LINE_BYTES:
+            raise InvalidChunkSize(b"the line is too long")
+        if end < 0:
+            return None
+        line = bytes(arrived[:end])
+        del arrived[: end + len(LINE_END)]
+        self.framing += end + len(LINE_END)
+        if self.framing > FRAMING_BYTES:
+            raise LimitRequestHeaders("too many chunks")
+        return line
+
+    def is_last(self, line: bytes) -> bool:
+        """Read a line between contents. Return whether it ends the body."""
+        if self.is_ending:
+            return self.is_last_trailer(line)
+        if self.in_chunk:
+            if line:
+                raise ChunkMissingTerminator(line)
+            self.in_chunk = False
+            return False
+        found = CHUNK_LINE.fullmatch(line)
+        if found is None:
+            raise InvalidChunkSize(line)
+        self.left = int(found[1], 16)
+        self.in_chunk = self.left > 0
+        self.is_ending = not self.in_chunk
+        return False
+
+    def is_last_trailer(self, line: bytes) -> bool:
+        """Read a trailer. Return whether it is the empty line that ends the body."""
+        if line:
+            self.trailers.append(line)
+        elif self.trailers:
+            self.request.parse_headers(LINE_END.join(self.trailers), from_trailer=True)
+        return not line
+
+    def end(self) -> None:
+        """Refuse a body without its last chunk."""
+        raise ChunkMissingTerminator(b"")
+
+
+class Connection(TConn):
+    """A client's connection. gunicorn takes its requests from it as from a parser, when they are complete."""
+
+    def __init__(self, cfg: Any, sock: Any, client: Any, server: Any) -> None:
+        super().__init__(cfg, sock, client, server)
+        self.parser = self
+        self.initialized = self.data_ready = True
+        self.arrived = bytearray()
+        self.served = 0
+        self.is_ended = self.awaits_100 = False
+        self.await_request()
+
+    def await_request(self) -> None:
+        """Begin to wait for the first byte of the next request."""
+        self.request: Request | None = None
+        self.body = SizedBody(0)
+        self.error: Exception | None = None
+        self.searched = 0
+        self.since = time.monotonic()
+
+    def next_is_ready(self) -> bool:
+        """Begin the next request with the bytes after the last one. Return like `receive`."""
+        if self.is_ended:
+            return False
+        self.await_request()
+        return bool(self.arrived) and self.advance()
+
+    def fileno(self) -> int:
+        return int(self.sock.fileno())
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing of the next request has arrived."""
+        return self.request is None and not self.arrived
+
+    @property
+    def spooled(self) -> int:
+        """How many bytes are in the temporary file."""
+        return self.body.size if self.body.size > IN_MEMORY_BYTES else 0
+
+    def deadline(self, *, is_stopping: bool) -> float:
+        """Return the monotonic time at which the connection is closed unless its request is complete."""
+        if self.is_ended:
+            return self.since + LINGER_SECONDS
+        if self.is_silent and (self.served or is_stopping):
+            return float(self.since + self.cfg.keepalive)
+        return self.since + (HEAD_SECONDS if self.request is None else REQUEST_SECONDS)
+
+    def receive(self) -> bool:
+        """Read from the socket. Return whether a thread has something to do.
+
+        Raises BlockingIOError if there is nothing to read, another OSError if the connection has ended.
+        """
+        data = self.sock.recv(RECEIVED_AT_ONCE)
+        if not data and (self.is_ended or self.is_silent):
+            raise ConnectionAbortedError
+        if self.is_ended:
+            return False
+        if self.is_silent:
+            self.since = time.monotonic()
+        self.arrived += data
+        return self.advance(is_over=not data)
+
+    def advance(self, *, is_over: bool = False) -> bool:
+        """Process the received bytes, which are the last ones if `is_over`. Return like `receive`."""
+        try:
+            return self.has_request(is_over=is_over)
+        except Exception as error:
+            self.error = error
+            return True
+
+    def has_request(self, *, is_over: bool) -> bool:
+        """Return whether a request is complete. Raises gunicorn's errors for malformed requests."""
+        if self.request is None and not self.has_head(is_over=is_over):
+            return False
+        if self.body.take(self.arrived):
+            return True
+        if is_over:
+            self.body.end()
+        self.ask_for_body()
+        return False
+
+    def has_head(self, *, is_over: bool) -> bool:
+        """Parse the head if it is complete or can already be refused. Return whether there is one."""
+        # Nothing is searched twice, or a long head that arrives byte by byte would keep the main loop busy.
+        end = self.arrived.find(HEAD_END, max(0, self.searched - len(HEAD_END) + 1))
+        if end < 0 and len(self.arrived) > HEAD_BYTES:
+            raise LimitRequestHeaders("the head is too long")
+        if end < 0 and not is_over and not BARE_LINE_FEED.search(self.arrived, self.searched):
+            self.searched = len(self.arrived)
+            return False
+        size = end + len(HEAD_END) if end >= 0 else len(self.arrived)
+        head = bytes(self.arrived[:size])
+        del self.arrived[:size]
+        self.served += 1
+        self.request = Request(self.cfg, IterUnreader([head]), self.client, self.served)
+        self.body = body_of(self.request)
+        # gunicorn itself would answer the expectation only after the body has arrived.
+        self.awaits_100 = self.request._expected_100_continue  # noqa: SLF001
+        self.request._expected_100_continue = False  # noqa: SLF001
+        return True
+
+    def ask_for_body(self) -> None:
+        """Tell a client that waits for permission to send the body."""
+        if self.awaits_100:
+            self.awaits_100 = False
+            with suppress(OSError):
+                self.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def __next__(self) -> Request:
+        """Return the complete request. Raises its error if it has one."""
+        if self.error or self.request is None:
+            raise self.error or StopIteration
+        self.body.file.seek(0)
+        self.request.body = self.body.file
+        if self.body.is_cut:
+            self.request.force_close()
+        return self.request
+
+    def finish_body(self, deadline: float) -> bool:  # noqa: ARG002 - nothing is left to wait for
+        """Return whether the next request begins where this one ended. gunicorn asks unless the connection ends."""
+        return True
+
+    def forget_body(self) -> None:
+        """Remove the temporary file."""
+        self.body.file.close()
+        self.body = SizedBody(0)
+
+    def end(self) -> None:
+        """Stop sending and wait for the client to close the connection. Raises OSError if it has ended."""
+        self.is_ended = True
+        self.since = time.monotonic()
+        self.arrived.clear()
+        self.sock.shutdown(socket.SHUT_WR)
+
+
+def body_of(request: Request) -> SizedBody:
+    """Return the empty body of a request, framed as gunicorn read it in the head."""
+    reader = request.body.reader
+    return ChunkedBody(request) if isinstance(reader, ChunkedReader) else SizedBody(reader.length)

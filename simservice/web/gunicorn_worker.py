@@ -1,0 +1,185 @@
+"""The web server's worker: gunicorn's threaded worker with two changes.
+
+A request occupies a thread only after it has been received completely. Until then, its connection waits in the main
+loop like an idle one.
+
+A request with a malformed line, headers or framing never reaches Django, because gunicorn refuses it. The response
+has the error envelope, whatever the address (contract, section 1).
+"""
+
+import errno
+import json
+import resource
+import selectors
+import time
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+from gunicorn.http.errors import LimitRequestHeaders, LimitRequestLine, ParseException
+from gunicorn.util import write_nonblock
+from gunicorn.workers.gthread import ThreadWorker
+
+from simservice.api.errors import ApiError, InternalError, RequestTooLarge, ValidationFailed, envelope
+from simservice.api.middleware import new_request_id
+from simservice.web.connections import Connection
+
+# Limit on bodies in temporary files, for all connections together.
+MOST_SPOOLED_BYTES = 256 << 20
+# Descriptors that the process needs for anything but connections and their temporary files.
+OTHER_DESCRIPTORS = 128
+CHECK_SECONDS = 0.25
+# How long a client can take to read one write, for example 64 KiB of a file.
+SEND_SECONDS = 30.0
+NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+
+HEAD = """\
+HTTP/1.1 {status} {reason}\r
+Connection: close\r
+Content-Type: application/json\r
+Content-Length: {length}\r
+X-Request-Id: {request_id}\r
+\r
+"""
+REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error"}
+
+
+class Worker(ThreadWorker):
+    """The worker class that the Procfile names. All but `handle*` runs in the main loop."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Connections without a complete request; the one that has waited longest comes first.
+        self.waiting: dict[Connection, None] = {}
+        self.spooled = 0
+        self.checked_at = 0.0
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.most_connections = min(self.worker_connections, (descriptors - OTHER_DESCRIPTORS) // 2)
+
+    def accept(self, listener: Any) -> None:
+        """Accept a connection; if there are too many, close the one that has waited longest."""
+        try:
+            client, address = listener.accept()
+        except OSError as error:
+            if error.errno in NO_DESCRIPTORS:
+                self.drop_oldest()
+            return
+        self.nr_conns += 1
+        if self.nr_conns >= self.most_connections:
+            self.drop_oldest()
+        self.wait_for(Connection(self.cfg, client, address, listener.getsockname()))
+
+    def wait_for(self, connection: Connection) -> None:
+        """Let the main loop read a connection."""
+        connection.sock.setblocking(False)  # noqa: FBT003 - the library's own form
+        self.waiting[connection] = None
+        self.poller.register(connection, selectors.EVENT_READ, self.receive)
+
+    def stop_waiting(self, connection: Connection) -> None:
+        """Take a connection out of the main loop."""
+        self.poller.unregister(connection)
+        del self.waiting[connection]
+
+    def receive(self, connection: Connection) -> None:
+        """Read from a connection, and hand its request to a thread when it is complete."""
+        if connection not in self.waiting:
+            # Dropped to make room for another one since the poller reported both.
+            return
+        before = connection.spooled
+        try:
+            is_ready = connection.receive()
+        except BlockingIOError:
+            return
+        except OSError:
+            self.drop(connection)
+            return
+        self.spooled += connection.spooled - before
+        if self.spooled > MOST_SPOOLED_BYTES:
+            self.drop(next(one for one in self.waiting if one.spooled or one is connection))
+        if is_ready and connection in self.waiting:
+            self.stop_waiting(connection)
+            self.enqueue_req(connection)
+
+    def drop_oldest(self) -> None:
+        """Close the connection that has waited longest for a complete request, if any does."""
+        if self.waiting:
+            self.drop(next(iter(self.waiting)))
+
+    def drop(self, connection: Connection) -> None:
+        """Close a connection that waits."""
+        self.stop_waiting(connection)
+        self.close(connection)
+
+    def close(self, connection: Connection) -> None:
+        """Close a connection, with its temporary file."""
+        self.forget_body(connection)
+        connection.close()
+        self.nr_conns -= 1
+
+    def forget_body(self, connection: Connection) -> None:
+        """Remove a connection's temporary file."""
+        self.spooled -= connection.spooled
+        connection.forget_body()
+
+    def wait_for_and_dispatch_events(self, timeout: float) -> None:
+        """Wait at most until the next check of the time limits."""
+        super().wait_for_and_dispatch_events(CHECK_SECONDS if self.waiting else timeout)
+
+    def murder_pending(self) -> None:
+        """Close connections that exceed a time limit."""
+        now = time.monotonic()
+        if now - self.checked_at < CHECK_SECONDS:
+            return
+        self.checked_at = now
+        for connection in list(self.waiting):
+            if connection.deadline(is_stopping=not self.alive) < now:
+                self.drop(connection)
+
+    def finish_request(self, conn: Connection, fs: "Future[bool]") -> None:
+        """Wait for the connection's next request, or for its end."""
+        self.forget_body(conn)
+        try:
+            if not fs.result():
+                conn.end()
+        except Exception:
+            self.close(conn)
+            return
+        if conn.next_is_ready():
+            self.enqueue_req(conn)
+        else:
+            self.wait_for(conn)
+
+    def handle_request(self, req: Any, conn: Connection) -> bool:
+        """Answer a request. Raises ConnectionAbortedError if the client does not read the response."""
+        conn.sock.settimeout(SEND_SECONDS)
+        try:
+            return bool(super().handle_request(req, conn))
+        except TimeoutError as error:
+            raise ConnectionResetError(errno.ECONNRESET, "the client does not read the response") from error
+
+    def handle_error(self, req: Any, client: Any, addr: Any, exc: Exception) -> None:  # noqa: ARG002
+        """Answer a request that failed outside Django, and log it: a bug with its trace, a refusal in one line."""
+        request_id = new_request_id()
+        error = refusal(exc)
+        if error.status == InternalError.status:
+            self.log.error("request %s failed outside Django", request_id, exc_info=exc)
+        else:
+            self.log.info("request %s refused: %s", request_id, exc)
+        with suppress(OSError):
+            write_nonblock(client, answer(error, request_id))
+
+
+def refusal(exc: Exception) -> ApiError:
+    """Return the error that stands for what gunicorn raised."""
+    if isinstance(exc, LimitRequestLine | LimitRequestHeaders):
+        return RequestTooLarge(message="The request's line, headers or chunks are too long or too many.")
+    if isinstance(exc, ParseException):
+        return ValidationFailed([{"path": "", "message": "The request is not valid HTTP/1.1."}])
+    return InternalError()
+
+
+def answer(error: ApiError, request_id: str) -> bytes:
+    """Return a whole HTTP response that carries the envelope and ends the connection."""
+    body = json.dumps(envelope(error, request_id)).encode()
+    head = HEAD.format(status=error.status, reason=REASONS[error.status], length=len(body), request_id=request_id)
+    return head.encode() + body
