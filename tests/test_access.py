@@ -192,7 +192,7 @@ def without_id(answer: Any) -> tuple[int, dict[str, Any]]:
     return answer.status_code, {**answer.json(), "requestId": ""}
 
 
-def test_every_route_is_expected() -> None:
+def test_every_route_is_listed() -> None:
     judged = {*OPEN, *ENTRANCE, *PERSONAL, *PAGES, *ADMIN, *(RESOURCE + route for route in WITH_KEY)}
     unexpected = [route for route in ROUTES if route not in judged]
     assert not unexpected, f"{unexpected}: say in OPEN of tests/test_access.py what a caller without a key gets."
@@ -218,7 +218,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("secret", MALFORMED.values(), ids=MALFORMED)
 @pytest.mark.parametrize(("method", "route"), CALLS)
-def test_a_malformed_key_is_refused_without_a_query(
+def test_a_malformed_key_is_rejected_without_a_query(
     method: str, route: str, secret: str, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     path = "/" + RESOURCE + PARAMETER.sub("123456789012345678", route)
@@ -240,7 +240,7 @@ def test_a_malformed_key_is_refused_without_a_query(
     ids=["no-key", "unknown", "revoked", "expired", "revoked-and-expired"],
 )
 @pytest.mark.parametrize(("method", "route"), CALLS)
-def test_without_a_key_that_serves_nothing_is_answered(
+def test_every_call_needs_an_active_key(
     method: str, route: str, change: dict[str, int] | None, code: str, world: World
 ) -> None:
     secret = None if change is None else world.owner if change else well_formed()
@@ -255,14 +255,14 @@ def test_without_a_key_that_serves_nothing_is_answered(
 
 
 @pytest.mark.parametrize(("method", "route"), CALLS)
-def test_the_owner_is_answered(method: str, route: str, world: World) -> None:
+def test_the_owner_can_make_every_call(method: str, route: str, world: World) -> None:
     answer = call(method, world.path(RESOURCE + route), world.owner)
     code = answer.json()["code"] if answer.status_code >= 400 else ""
     assert (answer.status_code, code) == OWN.get((method, route), (200, ""))
 
 
 @pytest.mark.parametrize(("method", "route"), ABOUT_OWN_OBJECTS)
-def test_another_accounts_object_is_answered_like_none(method: str, route: str, world: World) -> None:
+def test_another_accounts_object_looks_like_a_missing_one(method: str, route: str, world: World) -> None:
     path = world.path(RESOURCE + route)
     nowhere = "/" + RESOURCE + PARAMETER.sub("9" * 18, route)
     refused, unknown = (without_id(call(method, each, world.stranger)) for each in (path, nowhere))
@@ -271,14 +271,14 @@ def test_another_accounts_object_is_answered_like_none(method: str, route: str, 
 
 
 @pytest.mark.parametrize(("method", "route"), ABOUT_AN_OBJECT)
-def test_what_is_no_id_names_nothing(method: str, route: str, world: World) -> None:
+def test_a_malformed_id_is_not_found(method: str, route: str, world: World) -> None:
     for identifier in ("x", "-1", "1" * 400, "%00", "%0a", "1.5", "\u0661" * 18, "9" * 19):
         answer = call(method, "/" + RESOURCE + PARAMETER.sub(identifier, route), world.owner)
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), identifier
 
 
 @pytest.mark.parametrize(("method", "route"), LISTS)
-def test_a_list_shows_the_callers_own(method: str, route: str, world: World) -> None:
+def test_a_list_shows_only_the_callers_objects(method: str, route: str, world: World) -> None:
     seen = call(method, world.path(RESOURCE + route), world.stranger)
     assert seen.status_code == 200
     assert [mark for mark in world.marks() if mark in seen.content.decode()] == []
@@ -286,14 +286,14 @@ def test_a_list_shows_the_callers_own(method: str, route: str, world: World) -> 
 
 
 @pytest.mark.parametrize("route", WITHOUT_KEY)
-def test_open_routes_take_no_notice_of_a_key(route: str, world: World) -> None:
+def test_open_routes_ignore_keys(route: str, world: World) -> None:
     for secret in (None, world.owner, world.stranger, well_formed(), "sk_x"):
         for method in READS:
             assert call(method, world.path(route), secret).status_code == OPEN[route], (method, secret)
 
 
 @pytest.mark.parametrize("route", [*(RESOURCE + route for route in WITH_KEY), *WITHOUT_KEY])
-def test_other_methods_are_refused(route: str, world: World) -> None:
+def test_other_methods_return_405(route: str, world: World) -> None:
     answered = READS if route in OPEN else (*methods_of(route.removeprefix(RESOURCE)),)
     for method in set(METHODS) - set(answered):
         answer = call(method, world.path(route), world.owner)
@@ -302,7 +302,7 @@ def test_other_methods_are_refused(route: str, world: World) -> None:
 
 
 @pytest.mark.parametrize("route", ADMIN)
-def test_the_admin_asks_strangers_to_log_in(route: str, world: World) -> None:
+def test_the_admin_redirects_strangers_to_the_login(route: str, world: World) -> None:
     path = world.path(route.replace("^", "").replace("(?P<url>.*)$", "nowhere"))
     answer = call("GET", path, world.owner)
     ways = {"admin/login/": "/accounts/login/", "admin/logout/": "/admin/"}
@@ -331,20 +331,20 @@ def browsers() -> dict[str, HttpClient]:
 
 
 @pytest.mark.parametrize("route", ENTRANCE)
-def test_pages_of_logging_in_answer_everybody(route: str, browsers: dict[str, HttpClient]) -> None:
+def test_login_pages_are_open_to_everybody(route: str, browsers: dict[str, HttpClient]) -> None:
     statuses = tuple(browsers[who].get(address(route)).status_code for who in ("stranger", "owner"))
     assert statuses == ENTRANCE[route]
 
 
 @pytest.mark.parametrize("route", PERSONAL)
-def test_a_users_own_pages_ask_strangers_to_log_in(route: str, browsers: dict[str, HttpClient]) -> None:
+def test_personal_pages_redirect_strangers_to_the_login(route: str, browsers: dict[str, HttpClient]) -> None:
     for method in ("get", "post"):
         answer = getattr(browsers["stranger"], method)(address(route))
         assert (answer.status_code, answer.headers["Location"].split("?")[0]) == (302, "/accounts/login/")
 
 
 @pytest.mark.parametrize("route", PAGES)
-def test_an_accounts_page_is_for_its_members(route: str, browsers: dict[str, HttpClient]) -> None:
+def test_account_pages_are_for_members_only(route: str, browsers: dict[str, HttpClient]) -> None:
     """Objects in the address do not exist here: what they are told comes from the account alone."""
     path = address(route, account=browsers["owner"].defaults["ACCOUNT"])
     for method in ("get", "post"):
@@ -358,7 +358,7 @@ def test_an_accounts_page_is_for_its_members(route: str, browsers: dict[str, Htt
 
 
 @pytest.mark.parametrize("route", [route for route in PAGES if PARAMETER.findall(route)[1:]])
-def test_another_accounts_objects_are_not_found_on_a_page(route: str, browsers: dict[str, HttpClient]) -> None:
+def test_pages_do_not_find_objects_of_other_accounts(route: str, browsers: dict[str, HttpClient]) -> None:
     """An owner names an object of another account: the page, and what its form would do, is not there."""
     objects = {name: OBJECTS[name](make_account()) for name in PARAMETER.findall(route)[1:]}
     path = address(route, account=browsers["owner"].defaults["ACCOUNT"], **objects)

@@ -70,7 +70,7 @@ def judge(answer: Any) -> None:
 
 
 @pytest.mark.parametrize("route", WITH_KEY)
-def test_no_answer_of_the_api_names_it(route: str, job: Job) -> None:
+def test_no_api_response_contains_it(route: str, job: Job) -> None:
     judge(
         HttpClient(headers={"authorization": f"Bearer {make_key(job.account)[1]}"}).get(
             address(RESOURCE + route, job)
@@ -79,12 +79,12 @@ def test_no_answer_of_the_api_names_it(route: str, job: Job) -> None:
 
 
 @pytest.mark.parametrize("route", PAGES)
-def test_no_page_of_an_account_names_it(route: str, job: Job) -> None:
+def test_no_account_page_contains_it(route: str, job: Job) -> None:
     judge(browser_of(make_member(job.account)).get(address(route, job)))
 
 
 @pytest.mark.parametrize("route", [route for route in OPEN if route not in ("metrics", "readyz")])
-def test_no_public_page_names_it(route: str, job: Job) -> None:
+def test_no_public_page_contains_it(route: str, job: Job) -> None:
     judge(HttpClient().get(address(route, job)))
 
 
@@ -98,7 +98,7 @@ def test_the_api_shows_it_as_queued(job: Job) -> None:
     assert api.get("usage").json()["snapshot"] == {"activeJobs": 1, "queuedJobs": 1, "runningJobs": 0}
 
 
-def test_cancelling_and_replaying_do_not_name_it(job: Job) -> None:
+def test_cancel_and_replay_do_not_contain_it(job: Job) -> None:
     api = Api(make_key(job.account)[1])
     for _ in range(2):
         judge(api.post(f"jobs/{job.pk}/cancel"))
@@ -120,19 +120,19 @@ def test_the_pages_show_it_as_waiting(job: Job) -> None:
     assert "Jobs waiting 1 Jobs running 0" in text_of(http.get(f"/dashboard/{job.account}/"))
 
 
-def test_the_history_tells_of_the_claim_without_a_status(job: Job) -> None:
+def test_the_history_shows_the_claim_without_a_status(job: Job) -> None:
     text = text_of(browser_of(make_member(job.account)).get(f"/dashboard/{job.account}/jobs/{job.pk}"))
     assert "Taken by a worker" in text
 
 
-def test_operators_see_it(job: Job) -> None:
+def test_operators_can_see_it(job: Job) -> None:
     http = HttpClient()
     http.force_login(User.objects.create_superuser("operator"))
     assert "Starting" in http.get(f"/admin/jobs/job/{job.pk}/change/").content.decode()
 
 
 @pytest.mark.parametrize("status", Status)
-def test_every_status_has_a_public_one_and_words(status: Status) -> None:
+def test_every_status_has_a_public_status_and_a_label(status: Status) -> None:
     job = Job(status=status)
     assert job.public_status == ("queued" if status == "starting" else status)
     assert job.is_waiting == (status in ("pending", "queued", "starting"))

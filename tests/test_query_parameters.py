@@ -42,13 +42,13 @@ def refused(answer: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(("method", "route"), CALLS)
-def test_every_endpoint_refuses_unknown_parameters(method: str, route: str, world: World) -> None:
+def test_every_endpoint_rejects_unknown_parameters(method: str, route: str, world: World) -> None:
     for query in ("surprise=1", "surprise", "surprise=1&surprise=2"):
         assert refused(call(method, f"{world.path(route)}?{query}", world.owner)) == ["surprise"], query
 
 
 @pytest.mark.parametrize("media_type", ["application/json", "text/plain"])
-def test_both_forms_of_a_submission_refuse_unknown_parameters(media_type: str, world: World) -> None:
+def test_both_forms_of_submission_reject_unknown_parameters(media_type: str, world: World) -> None:
     body = PROFILE if media_type == "text/plain" else {"build": {"channel": "latest"}, "profile": {"text": PROFILE}}
     headers = {"Authorization": f"Bearer {world.owner}"}
     query = "surprise=1" if media_type == "application/json" else "channel=latest&surprise=1"
@@ -58,7 +58,7 @@ def test_both_forms_of_a_submission_refuse_unknown_parameters(media_type: str, w
 
 
 @pytest.mark.parametrize(("method", "route"), [one for one in CALLS if one[0] == "GET"])
-def test_a_documented_parameter_is_given_once(method: str, route: str, world: World) -> None:
+def test_a_repeated_parameter_is_rejected(method: str, route: str, world: World) -> None:
     view: Any = ROUTES[route]
     operation = operation_of(getattr(getattr(view, "view_class", None), "get", view))
     assert operation is not None
@@ -66,12 +66,12 @@ def test_a_documented_parameter_is_given_once(method: str, route: str, world: Wo
         assert refused(call(method, f"{world.path(route)}?{name}=1&{name}=1", world.owner)) == [name]
 
 
-def test_a_wrong_key_is_refused_before_a_wrong_parameter(world: World) -> None:
+def test_an_invalid_key_is_rejected_before_the_parameters(world: World) -> None:
     for secret in (None, "sk_x"):
         assert call("GET", world.path("v1/sim/jobs?surprise=1"), secret).status_code == 401
 
 
 @pytest.mark.parametrize("route", LINKS)
-def test_links_ignore_what_mail_programs_append(route: str, world: World) -> None:
+def test_links_ignore_tracking_parameters(route: str, world: World) -> None:
     for method in READS:
         assert call(method, f"{world.path(route)}?utm_source=newsletter", None).status_code == 200

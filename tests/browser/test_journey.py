@@ -30,7 +30,7 @@ def friend(browser: Browser, stack: Stack) -> Iterator[Visitor]:
     assert someone.complaints == []
 
 
-def test_from_signing_up_to_a_delivery_and_a_shared_page(
+def test_a_new_user_gets_from_sign_up_to_a_shared_job(
     visitor: Visitor, friend: Visitor, stack: Stack, receiver: Receiver
 ) -> None:
     earlier = len(receiver.received)

@@ -60,11 +60,11 @@ def faults(visitor: Visitor, view: View) -> list[str]:
     return found
 
 
-def test_every_page_of_an_owner_is_accessible_and_quiet(owner: Visitor, scene: Scene, checks: None) -> None:
+def test_every_page_of_an_owner_is_accessible_and_error_free(owner: Visitor, scene: Scene, checks: None) -> None:
     assert [fault for view in scene.views() for fault in faults(owner, view)] == []
 
 
-def test_the_entrance_is_accessible_and_quiet(visitor: Visitor, checks: None) -> None:
+def test_public_pages_are_accessible_and_error_free(visitor: Visitor, checks: None) -> None:
     views = [at(name, path) for name, path in ENTRANCE.items()]
     assert [fault for view in views for fault in faults(visitor, view)] == []
 
@@ -72,7 +72,7 @@ def test_the_entrance_is_accessible_and_quiet(visitor: Visitor, checks: None) ->
 WALKED = ("overview", "job-new", "job-stages", "webhook-guild-bot", "people", "share-stages")
 
 
-def test_everything_is_reached_with_the_keyboard(owner: Visitor, scene: Scene) -> None:
+def test_everything_can_be_reached_with_the_keyboard(owner: Visitor, scene: Scene) -> None:
     for view in scene.views():
         if view.name in WALKED:
             view.reach(owner)

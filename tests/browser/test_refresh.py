@@ -59,7 +59,7 @@ def contradictions(seen: list[Any]) -> list[Any]:
     ]
 
 
-def test_a_page_left_open_keeps_up_and_keeps_its_place(owner: Visitor, stack: Stack) -> None:
+def test_an_open_page_updates_and_keeps_its_scroll_position(owner: Visitor, stack: Stack) -> None:
     page = owner.page
     before = stack.submit(LONG)
     job = stack.submit(LONG)
@@ -95,7 +95,7 @@ def test_a_page_left_open_keeps_up_and_keeps_its_place(owner: Visitor, stack: St
     assert contradictions(seen) == []
 
 
-def test_a_refresh_that_fails_is_tried_again(owner: Visitor, stack: Stack) -> None:
+def test_a_failed_refresh_is_retried(owner: Visitor, stack: Stack) -> None:
     page = owner.page
     job = stack.submit(LONG)
     stack.wait(job, lambda found: found["status"] == "running", seconds=120)

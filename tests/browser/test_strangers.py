@@ -54,7 +54,7 @@ def job(stack: Stack) -> str:
     return job_id
 
 
-def test_hostile_names_are_only_text(visitor: Visitor, stack: Stack, job: str) -> None:
+def test_hostile_names_are_shown_as_text(visitor: Visitor, stack: Stack, job: str) -> None:
     visitor.log_in(stack.ready["user"], stack.ready["password"])
     share = stack.job(job)["links"]["share"]
     for path in (f"/dashboard/demo/jobs/{job}", "/dashboard/demo/jobs", "/dashboard/demo/", share):
@@ -86,7 +86,7 @@ HARMLESS = {
 }
 
 
-def test_a_hostile_report_in_its_frame_touches_nothing(visitor: Visitor, stack: Stack, job: str) -> None:
+def test_a_framed_hostile_report_has_no_access(visitor: Visitor, stack: Stack, job: str) -> None:
     visitor.log_in(stack.ready["user"], stack.ready["password"])
     for path in (f"/dashboard/demo/jobs/{job}", stack.job(job)["links"]["share"]):
         visitor.open(path)
@@ -100,7 +100,7 @@ def test_a_hostile_report_in_its_frame_touches_nothing(visitor: Visitor, stack: 
     still_logged_in(visitor)
 
 
-def test_a_hostile_report_opened_by_itself_is_sandboxed_too(visitor: Visitor, stack: Stack, job: str) -> None:
+def test_a_hostile_report_opened_directly_is_sandboxed(visitor: Visitor, stack: Stack, job: str) -> None:
     visitor.log_in(stack.ready["user"], stack.ready["password"])
     artifacts = stack.call("GET", f"jobs/{job}/result")["result"]["artifacts"]
     (report,) = [one["url"] for one in artifacts if one["kind"] == "html_report"]

@@ -55,7 +55,7 @@ def told_starts(stack: Stack, job_id: str) -> list[tuple[float, int]]:
     return [*told, (time.monotonic(), 0)]
 
 
-def test_a_long_job_ahead_counts_with_what_is_left_of_it(stack: Stack) -> None:
+def test_a_long_job_ahead_counts_with_its_remaining_time(stack: Stack) -> None:
     stack.wait_for_end(stack.submit(QUICK))
     with psycopg.connect(stack.ready["databaseUrl"]) as database:
         # By past runs alone, the job that runs would be over at once.

@@ -46,7 +46,7 @@ def local_where(data: Path) -> Iterator[Start]:
         process.communicate()
 
 
-def test_without_seccomp_the_local_stack_refuses_to_run(
+def test_the_local_stack_does_not_start_without_seccomp(
     local_where: Callable[[str], subprocess.Popen[str]],
 ) -> None:
     output, errors = local_where("seccomp").communicate()

@@ -84,7 +84,7 @@ BURST = """
 """
 
 
-def test_fifty_identical_submissions_at_once_are_one_job(stack: Stack) -> None:
+def test_fifty_identical_concurrent_submissions_create_one_job(stack: Stack) -> None:
     headers = {"Authorization": f"Bearer {stack.ready['apiKey']}", "Idempotency-Key": "fifty at once"}
     body = {"build": {"channel": "latest"}, "profile": {"text": QUICK}, "metadata": {"burst": "yes"}}
     start = threading.Barrier(50)
@@ -103,7 +103,7 @@ def test_fifty_identical_submissions_at_once_are_one_job(stack: Stack) -> None:
     assert stack.wait_for_end(answers[0].json()["id"])["status"] == "completed"
 
 
-def test_the_login_of_the_ready_line_leads_to_the_dashboard_and_the_admin(stack: Stack) -> None:
+def test_the_login_of_the_ready_line_opens_dashboard_and_admin(stack: Stack) -> None:
     url, browser = stack.ready["url"], requests.Session()
     page = browser.get(f"{url}/dashboard/", timeout=10)
     fields = {

@@ -43,7 +43,7 @@ def configure(stack: Stack, receiver: Receiver) -> tuple[str, str]:
     return key, secret
 
 
-def test_a_jobs_end_arrives_at_the_receiver(stack: Stack, receiver: Receiver) -> None:
+def test_the_end_of_a_job_is_delivered_to_the_receiver(stack: Stack, receiver: Receiver) -> None:
     key, secret = configure(stack, receiver)
     body: dict[str, Any] = {
         "build": {"channel": "latest"},

@@ -78,7 +78,7 @@ def ended() -> Job:
     return Job.objects.get(pk=job.pk)
 
 
-def test_cancelling_ends_what_waits_and_stops_what_runs(operator: HttpClient) -> None:
+def test_cancel_ends_waiting_jobs_and_stops_running_ones(operator: HttpClient) -> None:
     waiting, running, over = make_job(), make_running_job(), ended()
     told = act(operator, "cancel", waiting, running, over)
     assert told == ["2 jobs cancelled.", f"Left alone, because they had ended: {over.pk}."]
@@ -87,7 +87,7 @@ def test_cancelling_ends_what_waits_and_stops_what_runs(operator: HttpClient) ->
     assert recorded([waiting, running, over]) == ["Cancelled", "Cancelled"]
 
 
-def test_requeueing_takes_a_job_from_its_worker(operator: HttpClient) -> None:
+def test_requeue_takes_a_job_from_its_worker(operator: HttpClient) -> None:
     running, waiting = make_running_job(), make_job()
     assert act(operator, "requeue", running, waiting)[0] == "1 jobs requeued."
     found = Job.objects.get(pk=running.pk)
@@ -97,7 +97,7 @@ def test_requeueing_takes_a_job_from_its_worker(operator: HttpClient) -> None:
     assert recorded([running, waiting]) == ["Requeued"]
 
 
-def test_releasing_ends_a_job_and_gives_its_credits_back(operator: HttpClient) -> None:
+def test_release_ends_a_job_and_returns_its_credits(operator: HttpClient) -> None:
     running, waiting, over = make_running_job(), make_job(), ended()
     before = ledger.balances(running.account)
     assert act(operator, "release", running, waiting, over)[0] == "2 jobs released."
@@ -109,14 +109,14 @@ def test_releasing_ends_a_job_and_gives_its_credits_back(operator: HttpClient) -
     assert not Run.objects.filter(job=running, ended_at=None).exists()
 
 
-def test_so_many_jobs_at_a_time(operator: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_action_takes_a_limited_number_of_jobs(operator: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin, "MOST_AT_ONCE", 1)
     first, second = make_job(), make_job()
     assert act(operator, "cancel", first, second) == ["Choose at most 1 jobs at a time."]
     assert Job.objects.filter(status="cancelled").count() == 0
 
 
-def test_builds_are_withdrawn_and_restored_on_record(operator: HttpClient) -> None:
+def test_withdrawing_and_restoring_builds_is_recorded(operator: HttpClient) -> None:
     build = BuildFactory.create()
     for action in ("withdraw", "withdraw", "restore"):
         act(operator, action, build)
@@ -124,7 +124,7 @@ def test_builds_are_withdrawn_and_restored_on_record(operator: HttpClient) -> No
     assert recorded([build]) == ["Restored", "Withdrawn"]
 
 
-def test_keys_are_revoked_on_record(operator: HttpClient) -> None:
+def test_revoking_keys_is_recorded(operator: HttpClient) -> None:
     key, _ = make_key()
     for _ in range(2):
         act(operator, "revoke", key)
@@ -145,7 +145,7 @@ def test_keys_are_revoked_on_record(operator: HttpClient) -> None:
     ],
 )
 @pytest.mark.usefixtures("_permissions")
-def test_who_may_only_look_is_offered_no_action(model: str, action: str, view: str, operate: str) -> None:
+def test_read_only_staff_see_no_actions(model: str, action: str, view: str, operate: str) -> None:
     job = make_running_job()
     row = {"job": job, "build": job.build, "account": job.account, "apikey": make_key(job.account)[0]}[model]
     place = f"/admin/{row._meta.app_label}/{model}/"  # type: ignore[union-attr]
@@ -158,7 +158,7 @@ def test_who_may_only_look_is_offered_no_action(model: str, action: str, view: s
 
 
 @pytest.mark.usefixtures("_permissions")
-def test_the_groups_of_the_staff() -> None:
+def test_staff_groups_have_their_permissions() -> None:
     for _ in range(2):
         call_command("makegroups", stdout=io.StringIO())
     support, operators = Group.objects.get(name="support"), Group.objects.get(name="operators")
@@ -194,7 +194,7 @@ def queries_of(http: HttpClient, path: str) -> int:
         "clients/invitation",
     ],
 )
-def test_a_list_takes_as_many_queries_however_long_it_is(operator: HttpClient, place: str) -> None:
+def test_list_queries_do_not_grow_with_the_list(operator: HttpClient, place: str) -> None:
     def fill() -> None:
         account = make_member(make_running_job().account).account
         make_key(account)
@@ -208,7 +208,7 @@ def test_a_list_takes_as_many_queries_however_long_it_is(operator: HttpClient, p
     assert queries_of(operator, f"/admin/{place}/") == before <= 12
 
 
-def test_a_job_with_many_runs_takes_as_many_queries(operator: HttpClient) -> None:
+def test_job_page_queries_do_not_grow_with_the_runs(operator: HttpClient) -> None:
     job = make_running_job()
     page = f"{JOBS}{job.pk}/change/"
     queries_of(operator, page)
@@ -224,7 +224,7 @@ def test_a_job_with_many_runs_takes_as_many_queries(operator: HttpClient) -> Non
 
 
 @pytest.mark.parametrize("searched", ["id", "account", "nobody", "1" * 19])
-def test_jobs_are_found_by_number_and_account(operator: HttpClient, searched: str) -> None:
+def test_search_finds_jobs_by_id_and_account(operator: HttpClient, searched: str) -> None:
     job = make_job()
     make_job()
     term = {"id": str(job.pk), "account": job.account.name}.get(searched, searched)
@@ -233,12 +233,12 @@ def test_jobs_are_found_by_number_and_account(operator: HttpClient, searched: st
 
 
 @pytest.mark.parametrize("query", ["submitted=1", "submitted=x", "error_code=internal", "status__exact=queued"])
-def test_jobs_are_filtered(operator: HttpClient, query: str) -> None:
+def test_filters_select_jobs(operator: HttpClient, query: str) -> None:
     make_job()
     assert operator.get(f"{JOBS}?{query}").status_code == 200
 
 
-def test_a_list_is_counted_to_a_bound(operator: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_are_counted_up_to_a_limit(operator: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_admin, "MOST_COUNTED", 2)
     account = make_account()
     for _ in range(3):
@@ -251,7 +251,7 @@ OURS = [model for model in site._registry if model._meta.app_label in makegroups
 
 @pytest.mark.parametrize("model", OURS, ids=lambda model: model._meta.label_lower)
 @pytest.mark.usefixtures("_permissions")
-def test_no_admin_offers_an_action_to_who_may_only_look(model: type[Model], rf: RequestFactory) -> None:
+def test_no_admin_page_shows_actions_to_read_only_staff(model: type[Model], rf: RequestFactory) -> None:
     request = rf.get("/")
     request.user = User.objects.create_user("support", is_staff=True)
     call_command("makegroups", stdout=io.StringIO())
@@ -263,7 +263,7 @@ def test_no_admin_offers_an_action_to_who_may_only_look(model: type[Model], rf: 
     assert not found.has_delete_permission(request)
 
 
-def test_the_index_shows_the_workers_weakest_first(operator: HttpClient) -> None:
+def test_the_index_lists_the_weakest_workers_first(operator: HttpClient) -> None:
     worker_heartbeats.report(
         "sim@strong", layers=["bubblewrap", "own_uid", "network_namespace", "seccomp", "rlimits"]
     )
@@ -274,5 +274,5 @@ def test_the_index_shows_the_workers_weakest_first(operator: HttpClient) -> None
     assert "Sandbox complete" in page
 
 
-def test_the_index_says_that_no_worker_lives(operator: HttpClient) -> None:
+def test_the_index_says_that_no_worker_is_alive(operator: HttpClient) -> None:
     assert "No live workers." in operator.get("/admin/").content.decode()

@@ -42,7 +42,9 @@ def built(day: int, hour: int = 6) -> Build:
         ("weekly", [], None),
     ],
 )
-def test_what_a_channel_means(channel: str, days: list[tuple[int, int]], expected: tuple[int, int] | None) -> None:
+def test_a_channel_means_the_newest_build_of_its_period(
+    channel: str, days: list[tuple[int, int]], expected: tuple[int, int] | None
+) -> None:
     for day, hour in days:
         built(day, hour)
     found = registry.for_channel(Channel(channel), "midnight", now=NOW)
@@ -58,7 +60,7 @@ def test_other_branches_and_withdrawn_builds_do_not_count() -> None:
     assert registry.resolve(make_job()) == withdrawn
 
 
-def test_a_pin_comes_before_the_channel_and_gives_way_when_it_is_gone() -> None:
+def test_a_pin_wins_over_the_channel_unless_its_build_is_gone() -> None:
     pin, newest = built(2), BuildFactory.create()
     job = make_job(pinned_build=pin)
     assert registry.resolve(job) == pin
@@ -76,19 +78,19 @@ def old_build() -> Build:
     return build
 
 
-def test_an_old_build_that_nobody_used_is_removed() -> None:
+def test_an_old_unused_build_is_removed() -> None:
     build = old_build()
     assert registry.forget_old() == 1
     assert not Build.objects.filter(pk=build.pk).exists()
     assert registry.forget_old() == 0
 
 
-def test_a_branchs_newest_build_stays_however_old() -> None:
+def test_the_newest_build_of_a_branch_is_never_removed() -> None:
     BuildFactory.create(created_at=timezone.now() - timedelta(days=1000))
     assert registry.forget_old() == 0
 
 
-def test_a_build_stays_while_a_job_uses_it() -> None:
+def test_a_build_in_use_is_not_removed() -> None:
     build = old_build()
     pinned = make_job(pinned_build=build)
     assert registry.forget_old() == 0
@@ -98,7 +100,7 @@ def test_a_build_stays_while_a_job_uses_it() -> None:
     assert registry.forget_old() == 0
 
 
-def test_a_build_that_ended_jobs_name_is_only_withdrawn() -> None:
+def test_a_build_named_by_ended_jobs_is_only_withdrawn() -> None:
     build = old_build()
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(build=build)
@@ -109,7 +111,7 @@ def test_a_build_that_ended_jobs_name_is_only_withdrawn() -> None:
     assert Job.objects.get(pk=job.pk).build == build
 
 
-def test_operators_withdraw_and_restore_builds() -> None:
+def test_operators_can_withdraw_and_restore_builds() -> None:
     http = HttpClient()
     http.force_login(User.objects.create_superuser("operator"))
     build = BuildFactory.create()
@@ -120,7 +122,7 @@ def test_operators_withdraw_and_restore_builds() -> None:
 
 
 @pytest.mark.django_db
-def test_names_of_bundled_profiles_are_asked_for_when_the_first_is(
+def test_names_of_bundled_profiles_are_loaded_with_the_first(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
     BuildFactory.create(profiles=["a.simc"])

@@ -55,7 +55,7 @@ def random(request: pytest.FixtureRequest) -> Random:
     return Random(request.param)  # noqa: S311 - made-up builds, no secret
 
 
-def test_channels_mean_what_the_rules_say(random: Random) -> None:
+def test_channels_agree_with_a_naive_model(random: Random) -> None:
     for _ in range(ROUNDS):
         now = random.choice(NOWS)
         available = made_up(random, now)
@@ -66,7 +66,7 @@ def test_channels_mean_what_the_rules_say(random: Random) -> None:
         Build.objects.all().delete()
 
 
-def test_no_channel_is_empty_while_its_branch_has_a_build(random: Random) -> None:
+def test_a_branch_with_a_build_has_no_empty_channel(random: Random) -> None:
     for _ in range(ROUNDS):
         now = random.choice(NOWS)
         has_builds = {branch for branch, created in made_up(random, now).items() if created}
@@ -75,7 +75,7 @@ def test_no_channel_is_empty_while_its_branch_has_a_build(random: Random) -> Non
         Build.objects.all().delete()
 
 
-def test_retention_keeps_what_each_channel_means(
+def test_retention_keeps_the_build_of_each_channel(
     random: Random, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A branch that is no longer offered keeps its builds too.
@@ -93,7 +93,7 @@ def test_retention_keeps_what_each_channel_means(
         Build.objects.all().delete()
 
 
-def test_what_channels_mean_costs_two_queries(
+def test_resolving_all_channels_takes_two_queries(
     settings: Settings, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     settings.GIT_BRANCHES = BRANCHES
@@ -115,7 +115,7 @@ def plan_of(sql: str) -> str:
 
 
 @pytest.mark.parametrize("channel", Channel)
-def test_a_channel_is_looked_up_among_available_builds(channel: Channel) -> None:
+def test_a_channel_lookup_uses_the_index_of_available_builds(channel: Channel) -> None:
     with CaptureQueriesContext(connection) as queries:
         registry.for_channel(channel, "midnight", now=NOWS[0])
     assert "build_available" in plan_of(queries[0]["sql"])

@@ -38,13 +38,13 @@ def paid(job: Job) -> int | None:
     ],
     ids=["completed", "refused", "crashed"],
 )
-def test_it_is_kept_by_a_job_that_ran(tmp_path: Path, body: str, status: str) -> None:
+def test_the_fee_is_charged_for_a_job_that_ran(tmp_path: Path, body: str, status: str) -> None:
     make_stand_in(tmp_path, body)
     job = run(priority_fee_credits=FEE)
     assert (job.status, paid(job)) == (status, 32 + FEE)
 
 
-def test_it_is_kept_by_a_job_that_was_cancelled_while_it_ran(tmp_path: Path) -> None:
+def test_the_fee_is_charged_for_a_job_cancelled_while_running(tmp_path: Path) -> None:
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
     job = run_beside(cancelled, priority_fee_credits=FEE)
     assert job.status == "cancelled"
@@ -96,7 +96,7 @@ def reported(api: Api, job: Job) -> list[int]:
 
 
 @pytest.mark.parametrize("end", NEVER_RAN, ids=lambda end: end.__name__)
-def test_it_is_reported_until_it_is_released(end: Callable[[Job], object], tmp_path: Path) -> None:
+def test_the_fee_is_reported_until_it_is_released(end: Callable[[Job], object], tmp_path: Path) -> None:
     if end is not without_build:
         make_stand_in(tmp_path, LEAVE_REPORT)
     key, secret = make_key()
@@ -106,14 +106,14 @@ def test_it_is_reported_until_it_is_released(end: Callable[[Job], object], tmp_p
     assert reported(Api(secret), job) == [0]
 
 
-def test_it_is_reported_by_a_job_that_ran(tmp_path: Path) -> None:
+def test_a_job_that_ran_reports_its_fee(tmp_path: Path) -> None:
     make_stand_in(tmp_path, LEAVE_REPORT)
     key, secret = make_key()
     job = run(key.client, priority=Priority.HIGH, priority_fee_credits=FEE)
     assert reported(Api(secret), job) == [FEE, FEE]
 
 
-def test_it_is_not_reported_after_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fee_is_not_reported_after_an_internal_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_stand_in(tmp_path, LEAVE_REPORT)
     monkeypatch.setattr(Stages, "judge", fail)
     key, secret = make_key()
@@ -123,7 +123,7 @@ def test_it_is_not_reported_after_an_error_of_ours(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("end", NEVER_RAN, ids=lambda end: end.__name__)
-def test_it_is_released_by_a_job_that_never_started(end: Callable[[Job], object], tmp_path: Path) -> None:
+def test_the_fee_of_a_job_that_never_started_is_released(end: Callable[[Job], object], tmp_path: Path) -> None:
     if end is not without_build:
         make_stand_in(tmp_path, LEAVE_REPORT)
     account = make_account()

@@ -22,16 +22,16 @@ from tests.localstack.conftest import eventually
 
 
 class TestLimits:
-    def test_the_limits_are_those_documented(self) -> None:
+    def test_limits_match_the_documentation(self) -> None:
         assert (game_api_proxy.MAX_TUNNELS, game_api_proxy.MAX_CONNECTIONS) == (8, 200)
         assert (game_api_proxy.MAX_DOWNLOAD_BYTES, game_api_proxy.MAX_UPLOAD_BYTES) == (64 << 20, 8 << 20)
         assert (game_api_proxy.CONNECT_SECONDS, game_api_proxy.IDLE_SECONDS) == (10, 30)
 
-    def test_of_1000_connects_those_over_the_limit_are_refused(self, proxy: ProxyClient) -> None:
+    def test_connects_over_the_limit_of_200_are_rejected(self, proxy: ProxyClient) -> None:
         statuses = [proxy.connect_to("example.com:443") for _ in range(1000)]
         assert statuses == [403] * 200 + [429] * 800
 
-    def test_1000_tunnels_are_refused_past_the_limit(self, proxy: ProxyClient, game_api: FakeGameApi) -> None:
+    def test_tunnels_over_the_limit_of_200_are_rejected(self, proxy: ProxyClient, game_api: FakeGameApi) -> None:
         for _ in range(200):
             with proxy.tunnel() as tunnel:
                 tunnel.shutdown(socket.SHUT_WR)
@@ -45,7 +45,7 @@ class TestLimits:
             assert [status(proxy.ask(b"\n")) for _ in range(20)] == [400] * 20
             assert eventually(proxy.is_refused)
 
-    def test_a_ninth_tunnel_is_refused_until_one_is_closed(self, proxy: ProxyClient) -> None:
+    def test_a_ninth_tunnel_is_rejected_until_one_closes(self, proxy: ProxyClient) -> None:
         with ExitStack() as opened:
             tunnels = [opened.enter_context(proxy.tunnel()) for _ in range(8)]
             assert proxy.connect_to("us.battle.net:443") == 503
@@ -91,7 +91,7 @@ class TestLimits:
             assert at_end.wait(20)
         assert MEGABYTE // 2 < taken <= MEGABYTE
 
-    def test_the_byte_limits_are_those_of_all_tunnels(self, set_limits: SetLimits) -> None:
+    def test_byte_limits_apply_to_all_tunnels_together(self, set_limits: SetLimits) -> None:
         set_limits(MAX_DOWNLOAD_BYTES=MEGABYTE)
 
         def start_when_told(connection: socket.socket) -> None:
@@ -104,7 +104,7 @@ class TestLimits:
                 tunnel.sendall(b".")
             assert sum(len(read_to_end(tunnel)) for tunnel in tunnels) <= MEGABYTE
 
-    def test_single_bytes_count_as_more(self, proxy: ProxyClient, set_limits: SetLimits) -> None:
+    def test_small_reads_count_as_a_minimum_size(self, proxy: ProxyClient, set_limits: SetLimits) -> None:
         set_limits(MIN_COUNTED_BYTES=MEGABYTE)
         with proxy.tunnel() as tunnel, suppress(ConnectionError):
             echoed = 0

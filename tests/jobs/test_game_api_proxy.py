@@ -40,7 +40,7 @@ from tests.webhooks.receivers import make_authority, receiving
 
 
 class TestTunnel:
-    def test_bytes_are_carried_both_ways(self, proxy: ProxyClient, game_api: FakeGameApi) -> None:
+    def test_a_tunnel_carries_bytes_both_ways(self, proxy: ProxyClient, game_api: FakeGameApi) -> None:
         sent = os.urandom(MEGABYTE)
         with proxy.tunnel() as tunnel:
             writer = threading.Thread(target=tunnel.sendall, args=[sent])
@@ -49,7 +49,7 @@ class TestTunnel:
             writer.join()
         assert (game_api.asked, game_api.connected) == ([HOST], [[PUBLIC]])
 
-    def test_tls_reaches_the_server_with_its_own_name(self, game_api: FakeGameApi, tmp_path: Path) -> None:
+    def test_tls_reaches_the_server_unchanged(self, game_api: FakeGameApi, tmp_path: Path) -> None:
         authority = make_authority(tmp_path)
         trusting = ssl.create_default_context(cafile=authority.ca_file)
         with receiving(authority) as receiver:
@@ -62,13 +62,13 @@ class TestTunnel:
                 secured.sendall(b"POST /200 HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
                 assert secured.recv(12) == b"HTTP/1.1 200"
 
-    def test_a_half_closed_tunnel_still_carries_the_answer(self, proxy: ProxyClient) -> None:
+    def test_a_half_closed_tunnel_still_carries_the_response(self, proxy: ProxyClient) -> None:
         with proxy.tunnel() as tunnel:
             tunnel.sendall(b"the whole question")
             tunnel.shutdown(socket.SHUT_WR)
             assert read_to_end(tunnel) == b"the whole question"
 
-    def test_bytes_sent_behind_the_request_are_carried(self, proxy: ProxyClient) -> None:
+    def test_bytes_sent_after_the_request_are_carried(self, proxy: ProxyClient) -> None:
         with proxy.tunnel(CONNECT + b"early\n\r\n\r\n") as tunnel:
             assert read(tunnel, 10) == b"early\n\r\n\r\n"
 
@@ -99,7 +99,7 @@ class TestTunnel:
                 assert tunnel.recv(1) == b"."
                 time.sleep(0.15)
 
-    def test_nothing_is_read_ahead_of_a_slow_reader(self) -> None:
+    def test_a_slow_reader_slows_the_sender(self) -> None:
         sent = 0
 
         def count(connection: socket.socket) -> None:
@@ -131,7 +131,7 @@ class TestReaching:
         assert proxy.connect_to("us.battle.net:443") == 502
 
     @pytest.mark.parametrize("part", ["resolve", "connect"])
-    def test_what_takes_too_long_is_a_gateway_timeout(
+    def test_a_slow_lookup_or_connection_is_a_gateway_timeout(
         self, part: str, game_api: FakeGameApi, set_limits: SetLimits
     ) -> None:
         async def hang(_: Sequence[str]) -> socket.socket:
@@ -143,18 +143,18 @@ class TestReaching:
         with proxying(game_api, **{part: hanging}) as proxy:
             assert proxy.connect_to("us.battle.net:443") == 504
 
-    def test_the_systems_resolver_is_asked(self, game_api: FakeGameApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_system_resolver_is_used(self, game_api: FakeGameApi, monkeypatch: pytest.MonkeyPatch) -> None:
         entry = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.9", 443))
         answer_for_host(monkeypatch, lambda: [entry])
         with proxying(game_api, resolve=game_api_proxy.resolve_host) as proxy:
             assert proxy.connect_to("us.battle.net:443") == 403
 
-    def test_the_next_address_is_tried_when_one_refuses(self, game_api: FakeGameApi, set_limits: SetLimits) -> None:
+    def test_the_next_address_is_tried_if_one_refuses(self, game_api: FakeGameApi, set_limits: SetLimits) -> None:
         set_limits(HTTPS_PORT=game_api.port)
         with asyncio.run(connect_to(["127.0.0.2", "::1", "127.0.0.1"])) as upstream:
             assert upstream.getpeername() == ("127.0.0.1", game_api.port)
 
-    def test_the_next_address_is_tried_when_one_is_silent(
+    def test_the_next_address_is_tried_if_one_is_silent(
         self, set_limits: SetLimits, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def connect(address: str) -> socket.socket:
@@ -184,11 +184,11 @@ class TestReaching:
         proxy.tunnel().close()
         assert "accept failed: Too many open files" in caplog.text
 
-    def test_without_an_address_there_is_no_connection(self) -> None:
+    def test_connecting_without_addresses_fails(self) -> None:
         with pytest.raises(OSError):  # noqa: PT011 - any of them
             asyncio.run(connect_to([]))
 
-    def test_an_error_of_ours_ends_one_connection_only(
+    def test_an_internal_error_ends_only_one_connection(
         self, game_api: FakeGameApi, caplog: pytest.LogCaptureFixture
     ) -> None:
         broken = iter([None])
@@ -199,7 +199,7 @@ class TestReaching:
 
 
 class TestExit:
-    def test_nothing_is_left_open(self) -> None:
+    def test_exit_closes_every_connection_and_thread(self) -> None:
         with serving(take_all) as game_api:
             before, threads = descriptors(), threading.active_count()
             with proxying(game_api) as proxy, ExitStack() as opened:
@@ -215,7 +215,7 @@ class TestExit:
                 connection.close()
             assert eventually(lambda: (descriptors(), threading.active_count()) == (before, threads))
 
-    def test_it_is_immediate_whatever_is_under_way(self, game_api: FakeGameApi) -> None:
+    def test_exit_is_immediate(self, game_api: FakeGameApi) -> None:
         with ExitStack() as opened:
             with proxying(game_api, resolve=lambda _: Future()) as proxy:
                 for request in (CONNECT, CONNECT[:9], b""):
@@ -224,9 +224,7 @@ class TestExit:
                 started = time.monotonic()
             assert time.monotonic() - started < 1
 
-    def test_a_lookup_that_ends_later_does_no_harm(
-        self, game_api: FakeGameApi, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_lookup_may_end_after_the_exit(self, game_api: FakeGameApi, monkeypatch: pytest.MonkeyPatch) -> None:
         answered, threads = threading.Event(), threading.active_count()
         answer_for_host(monkeypatch, lambda: [][: answered.wait(9)])
         with proxying(game_api, resolve=game_api_proxy.resolve_host) as proxy, proxy.connect() as connection:
@@ -235,19 +233,19 @@ class TestExit:
         answered.set()
         assert eventually(lambda: threading.active_count() == threads)
 
-    def test_the_port_is_free_again(self, game_api: FakeGameApi) -> None:
+    def test_exit_frees_the_port(self, game_api: FakeGameApi) -> None:
         with proxying(game_api) as proxy:
             pass
         assert proxy.is_refused()
 
-    def test_a_proxy_that_nobody_used_ends(self, game_api: FakeGameApi) -> None:
+    def test_an_unused_proxy_ends(self, game_api: FakeGameApi) -> None:
         for _ in range(20):
             with proxying(game_api):
                 pass
 
 
 class TestLog:
-    def test_refused_destinations_are_logged_a_few_times(
+    def test_rejected_destinations_are_logged_five_times(
         self, proxy: ProxyClient, caplog: pytest.LogCaptureFixture
     ) -> None:
         for number in range(20):
@@ -257,7 +255,7 @@ class TestLog:
             f"job 7: game API proxy: 403 evil{number}.example:443 is not allowed." for number in range(5)
         ]
 
-    def test_a_name_is_cut_and_cannot_forge_a_line(
+    def test_logged_names_are_cut_and_cannot_forge_lines(
         self, proxy: ProxyClient, caplog: pytest.LogCaptureFixture
     ) -> None:
         proxy.connect_to("a" * 5000 + ":443")
@@ -267,9 +265,7 @@ class TestLog:
         assert lines[0] == f"job 7: game API proxy: 403 {'a' * 100}:443 is not allowed."
         assert not any("evil" in line for line in lines)
 
-    def test_nothing_that_a_tunnel_carries_is_logged(
-        self, proxy: ProxyClient, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_tunnel_contents_are_not_logged(self, proxy: ProxyClient, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.DEBUG)
         head = CONNECT[:-2] + b"Proxy-Authorization: Basic c2VjcmV0\r\n\r\n"
         with proxy.tunnel(head + b"c2VjcmV0") as tunnel:

@@ -32,7 +32,7 @@ class TestTarget:
         proxy.tunnel(f"CONNECT {host}:443 HTTP/1.0\r\n\r\n".encode()).close()
         assert game_api.asked == [host]
 
-    def test_a_name_is_the_same_in_capitals(self, proxy: ProxyClient, game_api: FakeGameApi) -> None:
+    def test_host_names_are_case_insensitive(self, proxy: ProxyClient, game_api: FakeGameApi) -> None:
         proxy.tunnel(b"CONNECT US.BATTLE.NET:443 HTTP/1.1\r\n\r\n").close()
         assert game_api.asked == [HOST]
 
@@ -58,7 +58,9 @@ class TestTarget:
             "a" * 5000 + ":443",
         ],
     )
-    def test_any_other_destination_is_refused(self, target: str, proxy: ProxyClient, game_api: FakeGameApi) -> None:
+    def test_any_other_destination_is_rejected(
+        self, target: str, proxy: ProxyClient, game_api: FakeGameApi
+    ) -> None:
         assert proxy.connect_to(target) == 403
         assert game_api.asked == []
 
@@ -83,7 +85,7 @@ class TestTarget:
             "*",
         ],
     )
-    def test_a_malformed_destination_is_refused(
+    def test_a_malformed_destination_is_rejected(
         self, target: str, proxy: ProxyClient, game_api: FakeGameApi
     ) -> None:
         assert proxy.connect_to(target) == 400
@@ -102,7 +104,7 @@ class TestTarget:
             [f"::ffff:{PUBLIC}"],
         ],
     )
-    def test_a_name_with_a_private_address_is_refused(
+    def test_a_name_with_a_private_address_is_rejected(
         self, addresses: list[str], proxy: ProxyClient, game_api: FakeGameApi
     ) -> None:
         game_api.addresses = tuple(addresses)
@@ -146,13 +148,13 @@ class TestRequest:
             b"\x05\x01\x00\n",
         ],
     )
-    def test_a_malformed_request_is_refused(
+    def test_a_malformed_request_is_rejected(
         self, request_head: bytes, proxy: ProxyClient, game_api: FakeGameApi
     ) -> None:
         assert status(proxy.ask(request_head)) == 400
         assert game_api.asked == []
 
-    def test_an_incomplete_request_is_refused(self, proxy: ProxyClient) -> None:
+    def test_an_incomplete_request_is_rejected(self, proxy: ProxyClient) -> None:
         with proxy.connect() as connection:
             connection.sendall(CONNECT[:-1])
             connection.shutdown(socket.SHUT_WR)
@@ -164,21 +166,21 @@ class TestRequest:
         proxy.tunnel(b"CONNECT %b HTTP/1.1\r\nHost: %b\r\n\r\n" % (allowed, other)).close()
         assert game_api.asked == [HOST]
 
-    def test_a_second_request_is_not_answered(self, proxy: ProxyClient, game_api: FakeGameApi) -> None:
+    def test_a_second_request_gets_no_response(self, proxy: ProxyClient, game_api: FakeGameApi) -> None:
         answer = proxy.ask(b"GET / HTTP/1.1\r\n\r\n" + CONNECT)
         assert (answer.count(b"HTTP/1.1"), game_api.asked) == (1, [])
 
     @pytest.mark.parametrize("ending", [b"\r\n\r\n", b""], ids=["complete", "endless"])
-    def test_a_huge_head_is_refused(self, ending: bytes, proxy: ProxyClient) -> None:
+    def test_a_huge_head_is_rejected(self, ending: bytes, proxy: ProxyClient) -> None:
         assert status(proxy.ask(CONNECT[:-2] + b"X: " + b"x" * MEGABYTE + ending)) == 431
 
-    def test_a_head_of_just_over_the_limit_is_refused(self, proxy: ProxyClient) -> None:
+    def test_a_head_just_over_the_limit_is_rejected(self, proxy: ProxyClient) -> None:
         base = CONNECT[:-2] + b"X: "
         most = base + b"x" * ((8 << 10) - len(base))
         proxy.tunnel(most + b"\r\n\r\n").close()
         assert status(proxy.ask(most + b"x\r\n\r\n")) == 431
 
-    def test_a_slow_head_is_refused(self, proxy: ProxyClient, set_limits: SetLimits) -> None:
+    def test_a_slow_head_is_rejected(self, proxy: ProxyClient, set_limits: SetLimits) -> None:
         set_limits(HEAD_SECONDS=0.4)
         with proxy.connect() as connection:
             for byte in CONNECT:
@@ -213,12 +215,12 @@ class TestSetting:
             "b\u0430ttle.net",
         ],
     )
-    def test_an_entry_that_is_no_public_name_is_refused(self, entry: str) -> None:
+    def test_an_entry_that_is_not_a_public_name_is_rejected(self, entry: str) -> None:
         with pytest.raises(ImproperlyConfigured, match="not a public host name") as refused:
             require_public_names([HOST, entry])
         assert repr(entry) in str(refused.value)
 
-    def test_the_service_does_not_start_with_a_bad_entry(self) -> None:
+    def test_the_service_does_not_start_with_an_invalid_entry(self) -> None:
         done = subprocess.run(
             [sys.executable, "-c", "import django; django.setup()"],
             cwd=settings.BASE_DIR,
@@ -230,12 +232,12 @@ class TestSetting:
         assert done.returncode != 0
         assert "GAME_API_HOSTS contains '10.0.0.1', which is not a public host name." in done.stderr
 
-    def test_names_in_capitals_are_accepted(self) -> None:
+    def test_uppercase_names_are_accepted(self) -> None:
         require_public_names(["US.Battle.NET"])
         listener = socket.create_server(("127.0.0.1", 0))
         with listener, GameApiProxy(listener, hosts=["US.Battle.NET"], job_id=7) as proxy:
             assert proxy.allowed_host("us.battle.net:443") == HOST
 
-    def test_the_listed_default_is_the_real_one(self) -> None:
+    def test_the_listed_default_is_correct(self) -> None:
         listed = (settings.BASE_DIR / ".env.example").read_text()
         assert f"\n#GAME_API_HOSTS={','.join(settings.GAME_API_HOSTS)}\n" in listed

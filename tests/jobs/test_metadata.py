@@ -26,7 +26,7 @@ def entries(answer: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.django_db
-def test_every_answer_has_the_order_of_the_request(api: Api) -> None:
+def test_every_response_keeps_the_order_of_the_request(api: Api) -> None:
     first = api.post("jobs", BODY | {"metadata": METADATA}, headers={"idempotency-key": "k"})
     path = f"jobs/{first.json()['id']}"
     assert entries(first) == entries(api.get(path)) == entries(api.get(f"{path}/status")) == ENTRIES
@@ -37,7 +37,7 @@ def test_every_answer_has_the_order_of_the_request(api: Api) -> None:
 
 
 @pytest.mark.django_db
-def test_pages_show_the_order_of_the_request(key: tuple[ApiKey, str]) -> None:
+def test_pages_keep_the_order_of_the_request(key: tuple[ApiKey, str]) -> None:
     member = make_member(key[0].client.account)
     job = make_job(default_client(member.account), metadata={"zeta": "last-in-order", "beta": "first-in-order"})
     http = HttpClient()
@@ -48,7 +48,7 @@ def test_pages_show_the_order_of_the_request(key: tuple[ApiKey, str]) -> None:
 
 
 @pytest.mark.django_db
-def test_the_admin_shows_the_order_of_the_request(admin_client: HttpClient) -> None:
+def test_the_admin_keeps_the_order_of_the_request(admin_client: HttpClient) -> None:
     job = make_job(metadata={"zeta": "é", "beta": "2"})
     page = admin_client.get(f"/admin/jobs/job/{job.pk}/change/").content.decode()
     assert "{&quot;zeta&quot;: &quot;é&quot;, &quot;beta&quot;: &quot;2&quot;}" in page

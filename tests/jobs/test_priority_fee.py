@@ -52,7 +52,7 @@ def fee(api: Api, priority: str = "high") -> int:
 
 
 @pytest.mark.parametrize(("free", "high", "standard", "due"), TABLE)
-def test_each_row_of_the_rule(free: int, high: int, standard: int, due: bool) -> None:  # noqa: FBT001
+def test_the_rule_holds_for_every_case(free: int, high: int, standard: int, due: bool) -> None:  # noqa: FBT001
     assert EDGES.get((free, high, standard), due) == due
     wait_in(Priority.HIGH, high)
     wait_in(Priority.STANDARD, standard)
@@ -69,7 +69,7 @@ def test_a_submission_is_charged_by_the_rule(api: Api, free: int, high: int, sta
     assert fee(api) == EDGES[free, high, standard] * FEE
 
 
-def test_jobs_that_are_prepared_or_run_take_slots() -> None:
+def test_starting_and_running_jobs_take_slots() -> None:
     assert lifecycle.start_attempt(make_job(), worker="worker-1")
     make_running_job()
     make_job()
@@ -84,7 +84,7 @@ def test_jobs_of_dead_workers_take_no_slots() -> None:
     assert not buys_earlier_start(live_slots=2)
 
 
-def test_more_jobs_than_slots_leave_none_free() -> None:
+def test_more_jobs_than_slots_leave_no_slot_free() -> None:
     make_running_job()
     make_running_job()
     make_job()
@@ -113,7 +113,7 @@ def test_slots_of_several_workers_add_up(api: Api) -> None:
     assert fee(api) == FEE
 
 
-def test_each_high_job_in_turn_sees_those_before_it(api: Api) -> None:
+def test_each_high_job_counts_those_before_it(api: Api) -> None:
     worker_heartbeats.report("sim@here", slots=3)
     make_job()
     assert [fee(api) for _ in range(4)] == [0, 0, FEE, FEE]
@@ -126,7 +126,7 @@ def test_a_plan_without_a_fee_has_none(api: Api) -> None:
 
 
 @pytest.mark.parametrize("priority", ["standard", "background"])
-def test_lower_priorities_pay_and_ask_nothing(
+def test_lower_priorities_pay_no_fee_and_take_no_query(
     api: Api, priority: str, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     fee(api, priority)
@@ -146,7 +146,7 @@ CROWD = """
 
 
 @pytest.mark.parametrize("slots", [1, 8])
-def test_a_long_queue_is_read_as_far_as_there_are_slots(slots: int) -> None:
+def test_a_long_queue_is_read_only_up_to_the_slots(slots: int) -> None:
     job = make_job(priority=Priority.BACKGROUND)
     with connection.cursor() as cursor:
         cursor.execute(CROWD, [5_000, job.pk])

@@ -35,7 +35,7 @@ def warned(job: Job) -> list[str]:
 
 
 @pytest.mark.parametrize("variant", ["C", "R"])
-def test_a_failed_job_tells_the_first_cause(
+def test_a_failed_job_shows_the_first_error(
     tmp_path: Path, api: Api, key: tuple[ApiKey, str], settings: Any, variant: str
 ) -> None:
     settings.API_VARIANT = variant
@@ -47,7 +47,7 @@ def test_a_failed_job_tells_the_first_cause(
 
 
 @pytest.mark.parametrize("variant", ["C", "R"])
-def test_a_completed_job_tells_its_warnings(
+def test_a_completed_job_lists_its_warnings(
     tmp_path: Path, api: Api, key: tuple[ApiKey, str], settings: Any, variant: str
 ) -> None:
     settings.API_VARIANT = variant
@@ -60,7 +60,7 @@ def test_a_completed_job_tells_its_warnings(
         assert "<script>top" not in page
 
 
-def test_a_job_without_warnings_has_no_such_section(tmp_path: Path) -> None:
+def test_a_job_without_warnings_has_no_warnings_field(tmp_path: Path) -> None:
     make_stand_in(tmp_path, LEAVE_REPORT)
     job = run()
     assert "warnings" not in (job.summary or {})
@@ -70,20 +70,20 @@ def test_a_job_without_warnings_has_no_such_section(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "messages", [{"logs": [{"level": "trivial", "message": EVIL}]}, {"notifications": [EVIL]}], ids=["2025", "2020"]
 )
-def test_warnings_may_stand_in_the_report_alone(tmp_path: Path, messages: dict[str, Any]) -> None:
+def test_warnings_in_the_report_alone_are_listed(tmp_path: Path, messages: dict[str, Any]) -> None:
     report = json.dumps({**REPORT, **messages})
     make_stand_in(tmp_path, f"open('report.json', 'w').write({report!r})")
     assert warned(run()) == [EVIL]
 
 
-def test_a_warning_in_every_place_is_told_once(tmp_path: Path) -> None:
+def test_a_repeated_warning_is_listed_once(tmp_path: Path) -> None:
     report = json.dumps({**REPORT, "logs": [{"level": "trivial", "message": EVIL}]})
     says = f"print({EVIL!r}); print('Trivial: ' + {EVIL!r}, file=sys.stderr)"
     make_stand_in(tmp_path, f"{says}\nopen('report.json', 'w').write({report!r})")
     assert warned(run()) == [EVIL]
 
 
-def test_a_flood_of_warnings_is_cut(tmp_path: Path) -> None:
+def test_the_number_of_warnings_is_limited(tmp_path: Path) -> None:
     says = "print('Warning:', n, 'x' * 900 if n < 9 else '', file=sys.stderr)"
     make_stand_in(tmp_path, f"for n in range(200_000): {says}\n{LEAVE_REPORT}")
     found = warned(run())
@@ -113,7 +113,7 @@ def test_the_built_in_simulator_warns_like_the_real_one() -> None:
     assert "warnings" not in (run(text='mage="A"\niterations=20\n').summary or {})
 
 
-def test_a_replaced_executable_of_another_version_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_replaced_executable_adds_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     make_stand_in(tmp_path, f"print('SimulationCraft 1210-01 for World of Warcraft 12.1.0')\n{LEAVE_REPORT}")
     job = run()
     assert warned(job) == ["The simulator is version 1210-01; its build was registered as version 1120-01."]

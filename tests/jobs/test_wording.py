@@ -56,7 +56,7 @@ def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
         (ended(0), None, "Check the simulator's messages"),
     ],
 )
-def test_advice_fits_how_the_simulator_ended(end: Ended, complaint: str | None, words: str) -> None:
+def test_advice_matches_the_exit_of_the_simulator(end: Ended, complaint: str | None, words: str) -> None:
     advice = advice_about(end, complaint=complaint)
     assert advice is not None
     assert words in advice
@@ -67,17 +67,17 @@ def after(outcome: Outcome, **fields: Any) -> str | None:
     return labels.advice(Job(status=outcome.status, error_code=outcome.error_code, attempt=1, **fields), None)
 
 
-def test_advice_fits_an_end_before_the_simulator_ran() -> None:
+def test_advice_matches_an_end_before_the_run() -> None:
     assert after(attempt.CREDENTIALS_LOST, has_credentials=True) == labels.CREDENTIALS_LOST
     assert "build channel" in str(after(attempt.BUILD_UNAVAILABLE))
 
 
-def test_an_earlier_attempts_end_gives_no_advice() -> None:
+def test_earlier_attempts_give_no_advice() -> None:
     lost = Run(attempt=1, stopped_for="memory_limit")
     job = Job(status=Status.FAILED, error_code="execution_failed", attempt=2, has_credentials=True)
     assert labels.advice(job, lost) == labels.CREDENTIALS_LOST
 
 
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.RUNNING])
-def test_without_a_failure_there_is_no_advice(status: Status) -> None:
+def test_completed_jobs_have_no_advice(status: Status) -> None:
     assert labels.advice(Job(status=status, attempt=1), None) is None

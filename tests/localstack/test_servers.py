@@ -70,26 +70,24 @@ def test_two_postgres_at_once_keep_to_their_folders(start: Start, folder: Path) 
 
 
 @pytest.mark.parametrize("name", ["x" * 100, "with space, comma & 'quote\""])
-def test_any_folder_will_do(start: Start, folder: Path, name: str) -> None:
+def test_any_folder_name_works(start: Start, folder: Path, name: str) -> None:
     assert folder_of(start(name)) == str(folder / name)
 
 
-def test_django_reads_the_address(start: Start, folder: Path) -> None:
+def test_django_accepts_the_database_url(start: Start, folder: Path) -> None:
     database = environ.Env.db_url_config(start())
     names = {"dbname": database["NAME"], "user": database["USER"], "password": database["PASSWORD"]}
     with psycopg.connect(**names, **database["OPTIONS"]) as connection:
         assert connection.info.dbname == "simservice"
 
 
-def test_a_locale_that_the_machine_lacks_is_no_obstacle(
-    start: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_locale_is_ignored(start: Start, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "xx_YY.UTF-8")
     assert folder_of(start())
     assert os.environ["LC_ALL"] == "xx_YY.UTF-8"
 
 
-def test_a_data_folder_that_was_never_finished_is_made_anew(
+def test_an_incomplete_data_folder_is_created_again(
     start: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(self: Path, target: Path) -> None:
@@ -135,7 +133,7 @@ def kill_everything(supervising: subprocess.Popen[str], folder: Path) -> None:
     supervising.wait()
 
 
-def test_what_was_committed_outlives_the_killing_of_everything(start: Start, folder: Path) -> None:
+def test_committed_data_survives_kill(start: Start, folder: Path) -> None:
     killed = run_elsewhere(folder)
     with psycopg.connect(address(folder / "data")) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
@@ -144,7 +142,7 @@ def test_what_was_committed_outlives_the_killing_of_everything(start: Start, fol
         assert connection.execute("SELECT answer FROM kept").fetchone() == (42,)
 
 
-def test_lock_files_that_name_a_living_process_are_no_obstacle(start: Start, folder: Path) -> None:
+def test_lock_files_naming_a_live_process_are_ignored(start: Start, folder: Path) -> None:
     start("other")
     living = (folder / "other" / "postmaster.pid").read_text().split()[0]
     kill_everything(run_elsewhere(folder), folder / "data")
@@ -153,7 +151,7 @@ def test_lock_files_that_name_a_living_process_are_no_obstacle(start: Start, fol
     assert folder_of(start())
 
 
-def test_a_server_that_outlived_its_supervisor_makes_room(start: Start, folder: Path) -> None:
+def test_a_server_that_outlived_its_supervisor_is_replaced(start: Start, folder: Path) -> None:
     killed = run_elsewhere(folder, linked=False)
     old = processes_in(folder)
     killed.kill()
@@ -173,7 +171,7 @@ def test_no_folder_above_the_data_changes_its_mode(start: Start, folder: Path) -
     assert folder.stat().st_mode & 0o077 == 0
 
 
-def test_the_socket_lies_in_a_private_folder(start: Start, folder: Path) -> None:
+def test_the_socket_is_in_a_private_folder(start: Start, folder: Path) -> None:
     owner = server_of(start()).uids().real
     for path in (folder / "data", folder / "data" / ".s.PGSQL.5432"):
         assert (path.stat().st_mode & 0o777, path.stat().st_uid) == (0o700, owner)
@@ -184,15 +182,13 @@ def test_postgres_listens_on_no_tcp_port(start: Start) -> None:
 
 
 @pytest.mark.parametrize("password", ["", "wrong"])
-def test_postgres_wants_its_password(start: Start, folder: Path, password: str) -> None:
+def test_postgres_requires_its_password(start: Start, folder: Path, password: str) -> None:
     start()
     with pytest.raises(psycopg.OperationalError, match="password"):
         psycopg.connect(address(folder / "data", password=password))
 
 
-def test_a_data_folder_that_trusted_everybody_wants_a_password(
-    start: Start, supervisor: Supervisor, folder: Path
-) -> None:
+def test_a_data_folder_without_password_is_secured(start: Start, supervisor: Supervisor, folder: Path) -> None:
     with psycopg.connect(start()) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
         connection.execute("ALTER ROLE postgres PASSWORD NULL")
@@ -215,7 +211,7 @@ def test_a_new_password_replaces_the_old_one(supervisor: Supervisor, folder: Pat
         psycopg.connect(address(folder / "data", password="first"))
 
 
-def test_the_database_password_is_in_no_log_and_no_command(start: Start, folder: Path) -> None:
+def test_logs_and_commands_do_not_contain_the_password(start: Start, folder: Path) -> None:
     with psycopg.connect(start()):
         assert not any(PASSWORD in " ".join(process.cmdline()) for process in processes_in(folder))
     assert PASSWORD not in (folder / "postgres.log").read_text()
@@ -232,7 +228,7 @@ def test_a_failed_change_of_password_does_not_print_it(
     assert "secret" not in str(failure.value)
 
 
-def test_a_link_in_place_of_the_settings_is_not_followed(
+def test_a_link_in_place_of_the_configuration_is_not_followed(
     start: Start, supervisor: Supervisor, folder: Path
 ) -> None:
     start()
@@ -298,7 +294,7 @@ def test_another_user_at_the_socket_needs_the_password(start: Start, folder: Pat
     assert as_nobody(known, "", folder / "data") == "connected\n"
 
 
-def test_the_server_gets_no_variable_of_ours(tmp_path: Path) -> None:
+def test_the_server_inherits_no_environment_variables(tmp_path: Path) -> None:
     server = postgres._Server(folder=tmp_path, programs=tmp_path, user=None, durable=False)
     assert set(server.environment) == {"PATH", "LC_ALL"}
 
@@ -309,7 +305,7 @@ def test_the_server_is_not_in_roots_group(start: Start) -> None:
 
 
 @as_root
-def test_an_ordinary_user_runs_the_server_without_another() -> None:
+def test_an_ordinary_user_runs_the_server_as_itself() -> None:
     script = """
 postgres._programs_for = lambda user: programs
 running = Supervisor()
@@ -339,9 +335,7 @@ def closed_wheel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @as_root
-def test_programs_in_a_closed_folder_run_and_it_stays_closed(
-    start: Start, closed_wheel: Path, folder: Path
-) -> None:
+def test_programs_in_a_closed_folder_are_copied_and_run(start: Start, closed_wheel: Path, folder: Path) -> None:
     before = modes_above(closed_wheel / postgres.PROGRAMS / "postgres")
     server = server_of(start())
     assert not Path(server.exe()).is_relative_to(folder)
@@ -349,7 +343,7 @@ def test_programs_in_a_closed_folder_run_and_it_stays_closed(
 
 
 @as_root
-def test_programs_that_cannot_be_run_anywhere_are_a_sentence(
+def test_programs_that_cannot_be_run_are_reported(
     start: Start, closed_wheel: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -365,7 +359,7 @@ def redis_url(supervisor: Supervisor, folder: Path) -> str:
     return start_redis(supervisor, folder / "redis", log=folder / "redis.log", password="secret")
 
 
-def test_redis_wants_its_password(redis_url: str) -> None:
+def test_redis_requires_its_password(redis_url: str) -> None:
     with (
         redis.Redis.from_url(redis_url.replace("secret", "wrong")) as client,
         pytest.raises(redis.AuthenticationError),
@@ -373,7 +367,7 @@ def test_redis_wants_its_password(redis_url: str) -> None:
         client.ping()
 
 
-def test_an_ended_redis_comes_back_empty_at_the_same_address(
+def test_a_restarted_redis_is_empty_at_the_same_address(
     supervisor: Supervisor, redis_url: str, folder: Path
 ) -> None:
     with redis.Redis.from_url(redis_url) as client:
@@ -389,6 +383,6 @@ def test_two_redis_at_once_have_different_ports(supervisor: Supervisor, redis_ur
     assert other != redis_url
 
 
-def test_the_password_is_for_its_owner_only(redis_url: str, folder: Path) -> None:
+def test_only_the_owner_can_read_the_redis_password(redis_url: str, folder: Path) -> None:
     assert (folder / "redis" / "redis.conf").stat().st_mode & 0o077 == 0
     assert not any("secret" in " ".join(process.cmdline()) for process in processes_in(folder / "redis"))

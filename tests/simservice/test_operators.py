@@ -48,7 +48,7 @@ def paths() -> list[str]:
 
 
 @pytest.mark.parametrize("path", paths())
-def test_every_page_of_the_admin_asks_for_the_factor(path: str, operator: User) -> None:
+def test_every_admin_page_requires_the_second_factor(path: str, operator: User) -> None:
     browser = HttpClient()
     browser.force_login(operator)
     for method in ("get", "post"):
@@ -58,7 +58,7 @@ def test_every_page_of_the_admin_asks_for_the_factor(path: str, operator: User) 
 
 
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_staff_without_a_factor_are_led_to_set_one_up(method: str, operator: User) -> None:
+def test_staff_without_a_factor_are_redirected_to_set_one_up(method: str, operator: User) -> None:
     browser = HttpClient()
     browser.force_login(operator)
     answer: Any = getattr(browser, method)("/admin/login/?next=/admin/jobs/job/")
@@ -67,7 +67,7 @@ def test_staff_without_a_factor_are_led_to_set_one_up(method: str, operator: Use
     assert "The admin requires a second factor. Set one up" in text_of(page)
 
 
-def test_staff_with_a_factor_use_the_admin(operator: User) -> None:
+def test_staff_with_a_factor_can_use_the_admin(operator: User) -> None:
     assert log_in_with_factor(operator).get("/admin/").status_code == 200
 
 
@@ -82,13 +82,13 @@ def test_a_session_older_than_the_factor_must_prove_it(operator: User) -> None:
     assert browser.get("/admin/jobs/job/").status_code == 200
 
 
-def test_a_removed_factor_closes_the_admin_again(operator: User) -> None:
+def test_removing_the_factor_closes_the_admin(operator: User) -> None:
     browser = log_in_with_factor(operator)
     operator.authenticator_set.all().delete()  # type: ignore[attr-defined]
     assert browser.get("/admin/").status_code == 302
 
 
-def test_nobody_is_led_out_of_the_site(operator: User) -> None:
+def test_the_login_never_redirects_to_another_site(operator: User) -> None:
     give_factor(operator)
     browser = HttpClient()
     browser.force_login(operator)
@@ -96,7 +96,7 @@ def test_nobody_is_led_out_of_the_site(operator: User) -> None:
     assert asked == "/accounts/2fa/reauthenticate/?next=%2Fadmin%2F"
 
 
-def test_who_is_not_on_the_staff_is_refused_as_before(settings: Settings) -> None:
+def test_users_who_are_not_staff_get_403(settings: Settings) -> None:
     browser = log_in_with_factor(User.objects.create_user("jane", password=PASSWORD))
     assert browser.get("/admin/login/").status_code == 403
 

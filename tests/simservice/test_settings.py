@@ -26,7 +26,7 @@ def start(environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", ["SECRET_KEY", "DATABASE_URL", "REDIS_URL"])
-def test_a_missing_setting_stops_the_start_with_a_sentence(name: str) -> None:
+def test_a_missing_setting_is_reported_at_the_start(name: str) -> None:
     done = start_without(name)
     assert done.returncode != 0
     assert f"{name} is not set." in done.stderr
@@ -40,7 +40,7 @@ def test_a_missing_setting_stops_the_start_with_a_sentence(name: str) -> None:
     ],
     ids=["no bucket", "half a key"],
 )
-def test_half_of_a_bucket_stops_the_start_with_a_sentence(given: dict[str, str], told: str) -> None:
+def test_an_incomplete_bucket_is_reported_at_the_start(given: dict[str, str], told: str) -> None:
     done = start(os.environ | given)
     assert done.returncode != 0
     assert told in done.stderr
@@ -114,7 +114,7 @@ def test_every_setting_of_the_procfile_is_listed() -> None:
     assert sorted(LISTED.findall(BY_PROCFILE)) == sorted(read)
 
 
-def test_listed_defaults_are_the_real_ones() -> None:
+def test_listed_defaults_are_correct() -> None:
     defaults = {name: value for name, value in LISTED.findall(BY_SETTINGS) if value}
     assert not set(NEEDED) & set(defaults)
     assert settings_of(**defaults) == settings_of()
@@ -122,7 +122,7 @@ def test_listed_defaults_are_the_real_ones() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"EMAIL_URL": ""}], ids=["missing", "empty"])
-def test_without_a_mail_server_nothing_of_a_mail_is_printed(given: dict[str, str]) -> None:
+def test_mail_is_not_printed_without_a_mail_server(given: dict[str, str]) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "EMAIL_URL"} | given
     command = [sys.executable, "manage.py", "sendtestemail", "jane@example.org"]
     done = subprocess.run(

@@ -147,20 +147,20 @@ def test_a_hundred_slow_clients_delay_nobody(web: WebServer, bearer: bytes) -> N
 
 
 @pytest.mark.parametrize("part", ["line", "headers"])
-def test_a_head_that_takes_too_long_is_given_up(strict: WebServer, part: str) -> None:
+def test_a_slow_head_is_aborted(strict: WebServer, part: str) -> None:
     begun = time.monotonic()
     with connected(strict, 1, PARTS[part][0] or b"G") as (client,):
         assert HEAD_SECONDS <= closed_after(client, b"x", begun=begun) < HEAD_SECONDS + LATE_SECONDS
 
 
 @pytest.mark.parametrize("part", ["body", "chunks", "asked-for"])
-def test_a_body_that_takes_too_long_is_given_up(strict: WebServer, part: str) -> None:
+def test_a_slow_body_is_aborted(strict: WebServer, part: str) -> None:
     begun = time.monotonic()
     with connected(strict, 1, PARTS[part][0]) as (client,):
         assert REQUEST_SECONDS <= closed_after(client, b" ", begun=begun) < REQUEST_SECONDS + LATE_SECONDS
 
 
-def test_a_silent_connection_is_given_up(strict: WebServer) -> None:
+def test_a_silent_connection_is_closed(strict: WebServer) -> None:
     begun = time.monotonic()
     with connected(strict, 1) as (client,):
         assert HEAD_SECONDS <= closed_after(client, begun=begun) < HEAD_SECONDS + LATE_SECONDS
@@ -175,7 +175,7 @@ def test_slow_requests_are_answered(web: WebServer, bearer: bytes) -> None:
             assert read_answer(client).code() == "validation_failed"
 
 
-def test_requests_behind_each_other_are_answered_in_order(web: WebServer, bearer: bytes) -> None:
+def test_pipelined_requests_are_answered_in_order(web: WebServer, bearer: bytes) -> None:
     chunked = posted(bearer, CHUNKED) + b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
     sent = [request(b"/healthz"), chunked, posted(bearer, LENGTH, body=BODY), request(b"/v1/nowhere", CLOSE)]
     with connected(web, 1, b"".join(sent)) as (client,):
@@ -184,7 +184,7 @@ def test_requests_behind_each_other_are_answered_in_order(web: WebServer, bearer
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 90000000", CHUNKED], ids=["length", "chunks"])
-def test_what_follows_a_refused_body_is_no_request(web: WebServer, bearer: bytes, framing: bytes) -> None:
+def test_bytes_after_a_rejected_body_are_not_a_request(web: WebServer, bearer: bytes, framing: bytes) -> None:
     start = b"%x\r\n" % 90_000_000 if framing == CHUNKED else b""
     body = start + bytes(MAX_BODY_BYTES + 1) + request(b"/healthz")
     with connected(web, 1, posted(bearer, framing, body=body)) as (client,):
@@ -192,7 +192,7 @@ def test_what_follows_a_refused_body_is_no_request(web: WebServer, bearer: bytes
     assert re.findall(rb"HTTP/1.1 (\d+)", text) == [b"413"]
 
 
-def test_an_ended_connection_takes_no_request() -> None:
+def test_a_closed_connection_accepts_no_request() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         connection = Connection(Config(), ours, ("127.0.0.1", 1), ("127.0.0.1", 2))
@@ -204,13 +204,13 @@ def test_an_ended_connection_takes_no_request() -> None:
         connection.body.file.close()
 
 
-def test_a_chunk_whose_line_is_long_is_refused(web: WebServer, bearer: bytes) -> None:
+def test_a_long_chunk_line_is_rejected(web: WebServer, bearer: bytes) -> None:
     body = b"1;" + b"x" * 9000 + b"\r\n \r\n0\r\n\r\n"
     with connected(web, 1, posted(bearer, CHUNKED, body=body)) as (client,):
         assert "not valid HTTP/1.1" in str(read_answer(client).json())
 
 
-def test_headers_without_end_are_refused(web: WebServer) -> None:
+def test_endless_headers_are_rejected(web: WebServer) -> None:
     with connected(web, 1, request(b"/healthz")[:-2], b"X: y\r\n" * 20_000) as (client,):
         assert read_answer(client).code() == "request_too_large"
 
@@ -231,7 +231,7 @@ def test_a_byte_of_a_long_head_costs_little() -> None:
         connection.body.file.close()
 
 
-def test_a_body_of_tiny_chunks_is_refused(web: WebServer, bearer: bytes) -> None:
+def test_a_body_of_tiny_chunks_is_rejected(web: WebServer, bearer: bytes) -> None:
     with connected(web, 1, posted(bearer, CHUNKED), b"1\r\n \r\n" * 100_000) as (client,):
         assert read_answer(client).code() == "request_too_large"
 
@@ -242,7 +242,7 @@ def test_clients_that_do_not_close_delay_nobody(web: WebServer) -> None:
         assert seconds(lambda: web.send(request(b"/healthz"))) < 1.0
 
 
-def test_clients_that_do_not_read_are_given_up(strict: WebServer, large_file: bytes) -> None:
+def test_clients_that_do_not_read_are_disconnected(strict: WebServer, large_file: bytes) -> None:
     """Each has a thread until then; no more than all of them."""
     logged = strict.log.stat().st_size
     with connected(strict, THREADS, request(large_file)):
@@ -250,7 +250,7 @@ def test_clients_that_do_not_read_are_given_up(strict: WebServer, large_file: by
     assert b"Traceback" not in strict.log.read_bytes()[logged:]
 
 
-def test_idle_connections_leave_room_for_others(strict: WebServer, bearer: bytes) -> None:
+def test_idle_connections_make_room_for_others(strict: WebServer, bearer: bytes) -> None:
     """The connection that has waited longest makes room, so descriptors last."""
     assert strict.send(posted(bearer, LENGTH, body=BODY)).code() == "validation_failed"
     with connected(strict, 3 * CONNECTIONS) as clients:
@@ -264,7 +264,7 @@ def worker_of(server: WebServer) -> int:
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
-def test_a_connection_that_makes_room_may_have_sent_something(strict: WebServer) -> None:
+def test_a_closed_idle_connection_may_have_sent_data(strict: WebServer) -> None:
     """The server learns of both at once, and has closed the connection when it comes to what it sent."""
     worker = worker_of(strict)
     with connected(strict, CONNECTIONS - 1) as clients:
@@ -281,7 +281,7 @@ def test_a_connection_that_makes_room_may_have_sent_something(strict: WebServer)
             os.kill(worker, signal.SIGCONT)
 
 
-def test_unfinished_bodies_have_a_bound_in_all(strict: WebServer, bearer: bytes) -> None:
+def test_unfinished_bodies_have_a_total_limit(strict: WebServer, bearer: bytes) -> None:
     """The one that has waited longest is given up for others."""
     size = SPOOLED_BYTES // 3
     sent = posted(bearer, b"Content-Length: %d" % (size + 1), body=b" " * size)
@@ -292,7 +292,7 @@ def test_unfinished_bodies_have_a_bound_in_all(strict: WebServer, bearer: bytes)
         assert read_answer(clients[-1]).code() == "invalid_json"
 
 
-def test_a_request_on_its_way_is_answered_before_the_stop(web: WebServer, bearer: bytes, tmp_path: Path) -> None:
+def test_a_request_in_flight_is_answered_before_shutdown(web: WebServer, bearer: bytes, tmp_path: Path) -> None:
     with web_server(tmp_path / "log") as server, connected(server, 1, posted(bearer, LENGTH)) as (client,):
         assert server.send(request(b"/healthz")).status == 200
         server.process.send_signal(signal.SIGTERM)

@@ -38,7 +38,7 @@ worker_init.send(type("Worker", (), {"hostname": "control@here"}))
     [("", "0"), ("import simservice.wsgi", "5s"), (WORKER, "30s")],
     ids=["command", "web", "worker"],
 )
-def test_statements_are_limited_by_kind_of_process(process: str, limit: str) -> None:
+def test_statement_timeouts_depend_on_the_process(process: str, limit: str) -> None:
     program = f"import django; django.setup()\n{process}\n{SHOW}"
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "simservice.settings"}
     command = [sys.executable, "-W", "ignore", "-c", program]
@@ -58,7 +58,7 @@ def ask(web: WebServer, bearer: bytes, path: bytes) -> Answer:
     return web.send(request(path, bearer))
 
 
-def test_a_query_that_is_cut_off_is_a_503(web: WebServer, bearer: bytes, locked: psycopg.Connection) -> None:
+def test_a_query_that_times_out_returns_503(web: WebServer, bearer: bytes, locked: psycopg.Connection) -> None:
     """In time, in the form that each address calls for; all threads and their connections go on working."""
     begun = time.monotonic()
     with ThreadPoolExecutor(THREADS) as callers:

@@ -25,7 +25,7 @@ def shortened(value: object) -> str:
     return str(value)[:40]
 
 
-def test_it_answers(web: WebServer) -> None:
+def test_the_server_answers(web: WebServer) -> None:
     assert web.send(request(b"/healthz")).json() == {"status": "ok"}
 
 
@@ -67,7 +67,7 @@ NOT_HTTP = {
 
 
 @pytest.mark.parametrize("sent", NOT_HTTP.values(), ids=NOT_HTTP)
-def test_what_is_not_http_is_refused_with_the_envelope(web: WebServer, sent: bytes) -> None:
+def test_invalid_http_is_rejected_with_the_envelope(web: WebServer, sent: bytes) -> None:
     answer = web.send(sent, and_close=True)
     assert (answer.status, answer.code()) == (400, "validation_failed")
     assert answer.json()["meta"]["issues"][0].keys() == {"path", "message"}
@@ -84,12 +84,12 @@ TOO_LARGE = {
 
 
 @pytest.mark.parametrize("sent", TOO_LARGE.values(), ids=TOO_LARGE)
-def test_heads_over_the_servers_limits_are_too_large(web: WebServer, sent: bytes) -> None:
+def test_a_request_head_over_the_limits_returns_413(web: WebServer, sent: bytes) -> None:
     answer = web.send(sent)
     assert (answer.status, answer.code()) == (413, "request_too_large")
 
 
-def test_a_bug_of_the_server_is_answered_as_one() -> None:
+def test_a_bug_of_the_server_is_an_internal_error() -> None:
     assert refusal(ValueError("of ours")).code == "internal_error"
 
 
@@ -120,7 +120,7 @@ def test_a_bug_of_the_server_is_answered_as_one() -> None:
     ],
     ids=shortened,
 )
-def test_odd_addresses_and_hosts(web: WebServer, sent: bytes, status: int, code: str) -> None:
+def test_unusual_paths_and_hosts_get_an_error_response(web: WebServer, sent: bytes, status: int, code: str) -> None:
     answer = web.send(sent)
     assert (answer.status, answer.code()) == (status, code)
 
@@ -136,7 +136,7 @@ def test_odd_addresses_and_hosts(web: WebServer, sent: bytes, status: int, code:
     ],
     ids=shortened,
 )
-def test_odd_credentials(web: WebServer, headers: list[bytes], code: str) -> None:
+def test_unusual_credentials_get_an_error_response(web: WebServer, headers: list[bytes], code: str) -> None:
     answer = web.send(request(JOB, *headers))
     assert (answer.status, answer.code()) == (401, code)
 
@@ -155,12 +155,12 @@ def test_odd_credentials(web: WebServer, headers: list[bytes], code: str) -> Non
     ],
     ids=shortened,
 )
-def test_odd_queries(web: WebServer, bearer: bytes, query: bytes, code: str) -> None:
+def test_unusual_queries_get_an_error_response(web: WebServer, bearer: bytes, query: bytes, code: str) -> None:
     answer = web.send(request(JOBS + b"?" + query, bearer))
     assert (answer.status, answer.code()) == (400, code)
 
 
-def test_two_credentials_are_none(web: WebServer, bearer: bytes) -> None:
+def test_two_credentials_are_rejected(web: WebServer, bearer: bytes) -> None:
     assert web.send(request(JOB, bearer)).code() == "not_found"
     assert web.send(request(JOB, bearer, bearer)).code() == "invalid_token"
 
@@ -195,14 +195,16 @@ MEDIA_TYPES = [
 
 
 @pytest.mark.parametrize("media_type", MEDIA_TYPES, ids=shortened)
-def test_other_media_types(web: WebServer, bearer: bytes, media_type: bytes) -> None:
+def test_other_media_types_are_rejected(web: WebServer, bearer: bytes, media_type: bytes) -> None:
     body = b"_method=GET&_content=%7B%7D"
     answer = posted(web, bearer, body, b"Content-Type: " + media_type, with_length(body))
     assert (answer.status, answer.code()) == (415, "unsupported_media_type")
 
 
 @pytest.mark.parametrize("media_type", MEDIA_TYPES, ids=shortened)
-def test_a_request_without_a_body_may_say_any_type(web: WebServer, bearer: bytes, media_type: bytes) -> None:
+def test_a_request_without_a_body_may_have_any_content_type(
+    web: WebServer, bearer: bytes, media_type: bytes
+) -> None:
     answer = web.send(request(JOB + b"/status?include=logEntries", bearer, b"Content-Type: " + media_type))
     assert (answer.status, answer.code()) == (404, "not_found")
 
@@ -226,12 +228,12 @@ def test_a_request_without_a_body_may_say_any_type(web: WebServer, bearer: bytes
     ],
     ids=shortened,
 )
-def test_odd_headers_change_nothing(web: WebServer, bearer: bytes, headers: list[bytes]) -> None:
+def test_unusual_headers_are_ignored(web: WebServer, bearer: bytes, headers: list[bytes]) -> None:
     answer = web.send(request(JOB, bearer, *headers))
     assert (answer.status, answer.code()) == (404, "not_found")
 
 
-def test_a_head_request_has_the_headers_alone(web: WebServer, bearer: bytes) -> None:
+def test_a_head_request_returns_only_headers(web: WebServer, bearer: bytes) -> None:
     sent = request(JOB, bearer, b"Connection: close", method=b"HEAD")
     with web.connection() as connection:
         connection.sendall(sent)
@@ -243,7 +245,7 @@ def test_a_head_request_has_the_headers_alone(web: WebServer, bearer: bytes) -> 
 
 
 @pytest.mark.parametrize("method", [b"PUT", b"DELETE", b"TRACE", b"FOO", b"OPTIONS"], ids=shortened)
-def test_methods_that_are_none_of_ours(web: WebServer, bearer: bytes, method: bytes) -> None:
+def test_other_methods_are_rejected(web: WebServer, bearer: bytes, method: bytes) -> None:
     answer = web.send(request(JOB, bearer, method=method))
     assert (answer.status, answer.code(), answer.headers["Allow"]) == (405, "method_not_allowed", "GET, HEAD")
 
@@ -279,7 +281,7 @@ def test_a_chunked_body_leaves_the_connection_usable(web: WebServer, bearer: byt
     ("over", "status", "code"), [(0, 400, "validation_failed"), (1, 413, "request_too_large")], ids=shortened
 )
 @pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunks"])
-def test_bodies_up_to_the_limit(
+def test_bodies_are_accepted_up_to_the_limit(
     web: WebServer, bearer: bytes, over: int, status: int, code: str, *, chunked: bool
 ) -> None:
     body = submission(MAX_BODY_BYTES + over)
@@ -299,9 +301,7 @@ def slow_bearers(bearer: bytes, django_db_blocker: DjangoDbBlocker) -> list[byte
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunks"])
-def test_the_byte_limit_counts_all_that_was_sent(
-    web: WebServer, slow_bearers: list[bytes], *, chunked: bool
-) -> None:
+def test_the_byte_limit_counts_all_bytes_sent(web: WebServer, slow_bearers: list[bytes], *, chunked: bool) -> None:
     body, text = bytes(3 << 20), b"Content-Type: text/plain"  # more than is read of a text
     sent = (chunks(body), text, CHUNKED) if chunked else (body, text, with_length(body))
     codes = [posted(web, slow_bearers[chunked], *sent).code() for _ in range(2)]
@@ -309,7 +309,7 @@ def test_the_byte_limit_counts_all_that_was_sent(
 
 
 @pytest.mark.parametrize("framing", [CHUNKED, b"Content-Length: 9000000000000"], ids=["chunks", "length"])
-def test_a_body_without_end_is_refused_while_it_comes(web: WebServer, bearer: bytes, framing: bytes) -> None:
+def test_an_endless_body_is_rejected_while_it_arrives(web: WebServer, bearer: bytes, framing: bytes) -> None:
     start = b"8fffffff\r\n" if framing == CHUNKED else b""
     answer = posted(web, bearer, start + bytes(MAX_BODY_BYTES + 4096), JSON, framing)
     assert (answer.status, answer.code()) == (413, "request_too_large")
@@ -331,14 +331,14 @@ def test_a_body_without_end_is_refused_while_it_comes(web: WebServer, bearer: by
     ],
     ids=shortened,
 )
-def test_malformed_chunks(web: WebServer, bearer: bytes, body: bytes) -> None:
+def test_malformed_chunks_are_rejected(web: WebServer, bearer: bytes, body: bytes) -> None:
     answer = posted(web, bearer, body, JSON, CHUNKED, and_close=True)
     assert (answer.status, answer.code()) == (400, "validation_failed")
     assert "not valid HTTP/1.1" in str(answer.json())
 
 
 @pytest.mark.parametrize("media_type", [JSON, b"Content-Type: text/plain"])
-def test_a_body_shorter_than_it_says(web: WebServer, bearer: bytes, media_type: bytes) -> None:
+def test_a_body_shorter_than_its_length_is_rejected(web: WebServer, bearer: bytes, media_type: bytes) -> None:
     """The first half of a profile would be a job of its own."""
     half = request(
         JOBS + b"?channel=latest", bearer, media_type, b"Content-Length: 100", method=b"POST", body=b"mage=A\n"
@@ -348,7 +348,7 @@ def test_a_body_shorter_than_it_says(web: WebServer, bearer: bytes, media_type: 
     assert web.send(request(JOBS, bearer)).json()["jobs"] == []
 
 
-def test_a_client_that_waits_to_be_asked_for_its_body(web: WebServer, bearer: bytes) -> None:
+def test_a_client_can_wait_for_100_continue(web: WebServer, bearer: bytes) -> None:
     body = submission()
     head = request(JOBS, bearer, JSON, with_length(body), b"Expect: 100-continue", method=b"POST")
     with web.connection() as connection:
@@ -358,7 +358,7 @@ def test_a_client_that_waits_to_be_asked_for_its_body(web: WebServer, bearer: by
         assert read_answer(connection).code() == "validation_failed"
 
 
-def test_clients_that_hang_up_leave_no_trace(web: WebServer, bearer: bytes) -> None:
+def test_clients_that_disconnect_cause_no_traceback(web: WebServer, bearer: bytes) -> None:
     logged = web.log.stat().st_size
     for framing in (CHUNKED, b"Content-Length: 100"):
         with web.connection() as connection:
@@ -371,7 +371,7 @@ def test_clients_that_hang_up_leave_no_trace(web: WebServer, bearer: bytes) -> N
     assert b"Traceback" not in web.log.read_bytes()[logged:]
 
 
-def test_a_form_over_the_limit_is_not_read_on(web: WebServer) -> None:
+def test_a_form_over_the_limit_is_not_read_to_its_end(web: WebServer) -> None:
     form = b"Content-Type: application/x-www-form-urlencoded"
     cookie = b"Cookie: csrftoken=" + b"a" * 32
     sent = request(b"/admin/login/", form, cookie, b"Content-Length: 9000000000000", method=b"POST")

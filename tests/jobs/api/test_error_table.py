@@ -222,12 +222,12 @@ def maintained(scene: Scene) -> Any:
     return scene.submit()
 
 
-def test_every_error_of_the_family_has_a_case() -> None:
+def test_every_error_code_has_a_case() -> None:
     assert set(CASES) == {error.code for error in family()}
 
 
 @pytest.mark.parametrize("code", sorted(error.code for error in family()))
-def test_an_error_is_produced_as_its_table_says(scene: Scene, code: str) -> None:
+def test_each_error_has_its_documented_status_and_fields(scene: Scene, code: str) -> None:
     answer = CASES[code](scene)
     (error,) = [error for error in family() if error.code == code]
     body = answer.json()

@@ -140,16 +140,16 @@ SUBMISSIONS: dict[str, Callable[[Api], Any]] = {
 
 
 @pytest.mark.parametrize("form", SUBMISSIONS)
-def test_a_submission(api: Api, variant: str, form: str) -> None:
+def test_a_submission_matches_the_contract(api: Api, variant: str, form: str) -> None:
     right(SUBMISSIONS[form](api), variant)
 
 
 @only_in("C")
-def test_a_submission_with_a_deprecated_field(api: Api, variant: str) -> None:
+def test_a_submission_with_a_deprecated_field_matches(api: Api, variant: str) -> None:
     assert right(api.post("jobs", body_with("runtime.maxRuntimeSeconds", 60)), variant)["deprecations"]
 
 
-def test_a_replay_of_a_job_that_starts(api: Api, variant: str) -> None:
+def test_a_replay_for_a_starting_job_matches(api: Api, variant: str) -> None:
     headers = {"idempotency-key": "k"}
     first = right(api.post("jobs", BODY, headers=headers), variant)
     assert lifecycle.start_attempt(Job.objects.get(), worker="worker-1")
@@ -160,7 +160,7 @@ def test_a_replay_of_a_job_that_starts(api: Api, variant: str) -> None:
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("tail", ["", "/status", "/status?include=logEntries", "/profile"])
-def test_a_job_in_each_state(api: Api, account: Any, variant: str, state: str, tail: str) -> None:
+def test_a_job_matches_in_each_status(api: Api, account: Any, variant: str, state: str, tail: str) -> None:
     job = STATES[state](client=default_client(account), metadata={"a": "b"})
     forecast.publish()
     body = right(api.get(f"jobs/{job.pk}{tail}"), variant)
@@ -168,7 +168,7 @@ def test_a_job_in_each_state(api: Api, account: Any, variant: str, state: str, t
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_the_result_in_each_state(api: Api, account: Any, variant: str, state: str) -> None:
+def test_the_result_matches_in_each_status(api: Api, account: Any, variant: str, state: str) -> None:
     job = STATES[state](client=default_client(account))
     if state == "completed":
         summary = {"metric": "dps", "mainActor": None, "multiStage": {**SINGLE, "stages": []}}
@@ -179,7 +179,7 @@ def test_the_result_in_each_state(api: Api, account: Any, variant: str, state: s
 SINGLE = {"enabled": False, "reason": "disabled_by_option"}
 
 
-def test_a_list_of_jobs_in_all_states(api: Api, account: Any, variant: str) -> None:
+def test_a_list_of_jobs_in_all_statuses_matches(api: Api, account: Any, variant: str) -> None:
     for make in STATES.values():
         make(client=default_client(account))
     everything = right(api.get("jobs"), variant)
@@ -188,7 +188,7 @@ def test_a_list_of_jobs_in_all_states(api: Api, account: Any, variant: str) -> N
     right(api.get(f"jobs?limit=3&cursor={first['page']['nextCursor']}"), variant)
 
 
-def test_progress_and_lines(api: Api, account: Any, variant: str) -> None:
+def test_progress_and_log_entries_match(api: Api, account: Any, variant: str) -> None:
     job = make_running_job(client=default_client(account))
     publisher = Publisher(job)
     for number in range(LISTED_ENTRIES + 1):
@@ -204,7 +204,7 @@ def test_progress_and_lines(api: Api, account: Any, variant: str) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("profile", PROFILES)
-def test_what_a_real_job_leaves(api: Api, account: Any, variant: str, profile: str) -> None:
+def test_the_result_of_a_real_job_matches(api: Api, account: Any, variant: str, profile: str) -> None:
     registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
     job = run(default_client(account), **PROFILES[profile])
     body = right(api.get(f"jobs/{job.pk}/result"), variant)
@@ -218,7 +218,7 @@ def test_what_a_real_job_leaves(api: Api, account: Any, variant: str, profile: s
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_result_of_a_run_that_was_stopped(api: Api, account: Any, variant: str, tmp_path: Path) -> None:
+def test_the_result_of_a_stopped_run_matches(api: Api, account: Any, variant: str, tmp_path: Path) -> None:
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
     job = run(default_client(account), ceiling_credits=32, ceiling_runtime_seconds=1)
     body = right(api.get(f"jobs/{job.pk}/result"), variant)
@@ -226,7 +226,7 @@ def test_the_result_of_a_run_that_was_stopped(api: Api, account: Any, variant: s
 
 
 @pytest.mark.parametrize("state", ["pending", "queued", "starting", "running", "cancelled"])
-def test_a_cancel_and_its_repetition(api: Api, account: Any, variant: str, state: str) -> None:
+def test_a_cancel_and_its_repetition_match(api: Api, account: Any, variant: str, state: str) -> None:
     job = STATES[state](client=default_client(account), metadata={"a": "b"})
     first = right(api.post(f"jobs/{job.pk}/cancel"), variant)
     assert right(api.post(f"jobs/{job.pk}/cancel"), variant) == first
@@ -240,7 +240,7 @@ FAILURES = [{"name": "A.simc", "reason": "line 1: refused"}, {"name": "B.simc", 
     ("total", "failures", "status"),
     [(3, [], "pass"), (3, FAILURES, "partial"), (2, FAILURES, "fail"), (0, [], "unknown")],
 )
-def test_the_checks_of_a_build(
+def test_the_checks_of_a_build_match(
     api: Api, account: Any, variant: str, total: int, failures: list[Any], status: str
 ) -> None:
     ci = {"total": total, "failures": failures, "checked_at": CHECKED}
@@ -264,27 +264,27 @@ def test_the_checks_of_a_build(
 
 @pytest.mark.parametrize("version", ["", "12.0.0.64000"])
 @pytest.mark.parametrize("hotfix", [None, date(2026, 11, 18)])
-def test_the_game_data_of_a_build(api: Api, variant: str, version: str, hotfix: date | None) -> None:
+def test_the_game_data_of_a_build_matches(api: Api, variant: str, version: str, hotfix: date | None) -> None:
     BuildFactory.create(wow_version=version, hotfix_date=hotfix, repo="https://example.org/simc")
     (latest, *_) = right(api.get("builds"), variant)["builds"]
     expected = {"live": {"version": version, "hotfixDate": "2026-11-18"}, "ptr": None}
     assert latest["gameData"] == (expected if version and hotfix else None)
 
 
-def test_a_build_of_which_little_is_known(api: Api, variant: str) -> None:
+def test_a_build_with_few_details_matches(api: Api, variant: str) -> None:
     build = BuildFactory.create()
     body = right(api.get(f"builds/{build.pk}"), variant)
     assert (body["repo"], body["ci"], body["profiles"]) == ("", None, None)
 
 
-def test_usage(api: Api, account: Any, variant: str) -> None:
+def test_usage_matches(api: Api, account: Any, variant: str) -> None:
     for make in STATES.values():
         make(client=default_client(account))
     body = right(api.get("usage"), variant)
     assert body["snapshot"] == {"activeJobs": 4, "queuedJobs": 3, "runningJobs": 1}
 
 
-def test_credits(api: Api, account: Any, variant: str) -> None:
+def test_credits_match(api: Api, account: Any, variant: str) -> None:
     right(api.get("credits"), variant)
     for reason in GrantReason:
         ledger.grant(account, 5, reason=reason, note="" if reason == "allowance" else "<b>words</b>\nof two lines")
@@ -294,11 +294,11 @@ def test_credits(api: Api, account: Any, variant: str) -> None:
 
 
 @pytest.mark.parametrize("code", sorted(CASES))
-def test_each_error(scene: Scene, variant: str, code: str) -> None:
+def test_each_error_matches(scene: Scene, variant: str, code: str) -> None:
     right(CASES[code](scene), variant)
 
 
-def test_a_shortage_at_high_priority(scene: Scene, variant: str) -> None:
+def test_a_shortage_at_high_priority_matches(scene: Scene, variant: str) -> None:
     make_job()
     ledger.correct(scene.account, 10 - ledger.available(scene.account), reason="for the test")
     body = right(scene.submit(body_with("priority", "high")), variant)
@@ -310,7 +310,7 @@ def test_a_shortage_at_high_priority(scene: Scene, variant: str) -> None:
     ["", "html=/tmp/x\n" * 30, PROFILE + "html=" + "x" * 500, "\n" * 150_000],
     ids=["nothing to simulate", "many", "long", "too long"],
 )
-def test_a_profile_that_is_refused(scene: Scene, variant: str, text: str) -> None:
+def test_a_rejected_profile_matches(scene: Scene, variant: str, text: str) -> None:
     assert right(scene.submit(body_with("profile.text", text)), variant)["code"] == "input_sanitized_rejected"
 
 
@@ -318,7 +318,7 @@ def test_a_profile_that_is_refused(scene: Scene, variant: str, text: str) -> Non
     "path", ["/share/unknown", "/manifests/unknown", "/artifacts/unknown", "/v1/sim/unknown", "/v2"]
 )
 @pytest.mark.django_db
-def test_nothing_there(path: str) -> None:
+def test_unknown_addresses_match(path: str) -> None:
     answer = HttpClient(headers={"accept": "application/json"}).get(path)
     if answer.headers["Content-Type"] == "application/json":
         contract.check(whole(answer), contract.error(404, "not_found"))
@@ -327,26 +327,26 @@ def test_nothing_there(path: str) -> None:
 
 @pytest.mark.parametrize("path", ["/healthz", "/v1/openapi.json"])
 @pytest.mark.django_db
-def test_what_needs_no_key(path: str, variant: str) -> None:
+def test_open_endpoints_match(path: str, variant: str) -> None:
     right(HttpClient().get(path), variant)
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("make", [make_completed_job, make_failed_job, timed_out, cancelled])
-def test_a_webhooks_body(make: Callable[..., Job], variant: str) -> None:
+def test_a_webhook_body_matches(make: Callable[..., Job], variant: str) -> None:
     make(wants_webhook=True)
     check_webhook(variant)
 
 
 @pytest.mark.django_db
-def test_a_test_events_body(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_test_event_body_matches(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoints, "require_enabled", lambda _: None)
     webhook_events.send_test_event(make_key()[0].client)
     check_webhook(variant)
 
 
 @pytest.mark.django_db
-def test_the_webhook_of_a_job_cancelled_as_it_starts(variant: str) -> None:
+def test_the_webhook_of_a_job_cancelled_while_starting_matches(variant: str) -> None:
     job = starting(wants_webhook=True)
     cancellation.cancel(job, by=SYSTEM)
     assert lifecycle.finish(job, CANCELLED)
@@ -362,7 +362,7 @@ def check_webhook(variant: str) -> None:
 
 
 @only_in("C")
-def test_the_documents_examples_are_answers_of_the_contract(variant: str) -> None:
+def test_examples_in_the_document_match(variant: str) -> None:
     shapes = contract.answers(variant)
     for operation in (one for methods in document()["paths"].values() for one in methods.values()):
         if operation["operationId"] in NOT_JSON | {"getOpenApi"}:
@@ -378,7 +378,7 @@ NOT_JSON = {"downloadArtifact", "getReadiness"}
 STATUSES = {error.code: error.status for error in family()}
 
 
-def test_every_operation_and_every_code_has_a_shape(variant: str) -> None:
+def test_every_operation_and_error_code_has_a_schema(variant: str) -> None:
     operations = {one["operationId"] for methods in document()["paths"].values() for one in methods.values()}
     assert operations == set(contract.answers(variant)) | NOT_JSON
     assert {code: status for status, codes in contract.CODES.items() for code in codes} == STATUSES
@@ -407,7 +407,7 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_both_statements_refuse(wrong: str) -> None:
+def test_document_and_contract_reject_wrong_jobs(wrong: str) -> None:
     schema = {"$ref": "#/components/schemas/Job"}
     job = document()["paths"]["/v1/sim/jobs/{job_id}"]["get"]["responses"]["200"]["content"]["application/json"]
     changed = json.loads(json.dumps(job["example"]))

@@ -71,6 +71,6 @@ def test_a_typed_dict_becomes_a_closed_component() -> None:
     }
 
 
-def test_what_has_no_form_in_json_is_refused() -> None:
+def test_a_type_without_json_form_is_rejected() -> None:
     with pytest.raises(TypeError, match="set"):
         schema_of(set[int], into({}))
