@@ -1,11 +1,11 @@
-"""What caches may keep: every route of the URL configuration, with every kind of caller."""
+"""Caching headers of every route, for every kind of caller."""
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client as HttpClient
 from pytest_django import Settings
 
-from tests.test_access import (
+from tests.routes import (
     ADMIN,
     CALLS,
     ENTRANCE,
@@ -24,8 +24,8 @@ from tests.test_access import (
 
 __all__ = ["browsers", "world"]
 pytestmark = pytest.mark.django_db
-# Routes that depend on nobody's login or key and may be kept.
-KEPT = {"artifacts/<token:token>": "private, max-age=3600", "v1/openapi.json": "public, max-age=300"}
+# Routes without login or key, which may be cached.
+CACHED = {"artifacts/<token:token>": "private, max-age=3600", "v1/openapi.json": "public, max-age=300"}
 
 
 @pytest.mark.parametrize(("method", "route"), CALLS)
@@ -65,7 +65,7 @@ def test_admin_pages_are_not_cached(route: str) -> None:
 
 @pytest.mark.parametrize("route", sorted(OPEN))
 def test_public_responses_have_their_own_caching(route: str, world: World) -> None:
-    assert call("GET", world.path(route)).headers["Cache-Control"] == KEPT.get(route, "no-store")
+    assert call("GET", world.path(route)).headers["Cache-Control"] == CACHED.get(route, "no-store")
 
 
 def test_an_artifact_keeps_its_etag(world: World) -> None:

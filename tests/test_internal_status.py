@@ -1,7 +1,7 @@
-"""Callers never see `starting`: a job that a worker prepares is shown as queued everywhere (contract, section 5).
+"""Callers never see the status `starting`: every API response and page shows such a job as queued.
 
-The routes are those that `tests/test_access.py` finds, so a new one is judged as soon as it exists. Operators see
-the internal status in the admin.
+The routes come from `tests/routes.py`, so tests cover a new one as soon as it exists. Operators see the internal
+status in the admin.
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.conftest import Api
 from tests.dashboard.browsing import browser_of, text_of
 from tests.factories import BuildFactory, make_account, make_job, make_key, make_member
 from tests.jobs.api.bodies import BODY
-from tests.test_access import OBJECTS, OPEN, PAGES, PARAMETER, RESOURCE, WITH_KEY
+from tests.routes import OBJECTS, OPEN, PAGES, PARAMETER, RESOURCE, WITH_KEY
 
 pytestmark = pytest.mark.django_db
 INTERNAL = re.compile(r"\bstarting\b|getting ready", re.IGNORECASE)
@@ -29,7 +29,7 @@ INTERNAL = re.compile(r"\bstarting\b|getting ready", re.IGNORECASE)
 
 @pytest.fixture
 def job() -> Job:
-    """A job that a worker prepares for its run."""
+    """A job in the status `starting`."""
     BuildFactory.create()
     found = make_job(metadata={"a": "b"}, wants_webhook=True)
     assert lifecycle.start_attempt(found, worker="worker-1")
@@ -38,7 +38,7 @@ def job() -> Job:
 
 
 def address(route: str, job: Job) -> str:
-    """Return the address of a route for a job, or for something else of its account."""
+    """Return the address of a route for a job or another object of its account."""
 
     def value(found: re.Match[str]) -> str:
         name = found[1]
@@ -51,7 +51,7 @@ def address(route: str, job: Job) -> str:
 
 
 def statuses(value: Any) -> Iterator[Any]:
-    """Yield every status of a job that a body holds."""
+    """Yield every job status in a body."""
     for member in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from statuses(member)
     if isinstance(value, dict) and "status" in value:

@@ -1,6 +1,6 @@
-"""Unknown query parameters: refused by every endpoint of the API, ignored by the links that people pass on.
+"""Unknown query parameters: endpoints of the API reject them, shared links ignore them.
 
-The endpoints are found by walking the URL configuration, so a new one is judged as soon as it exists.
+The endpoints come from `tests/routes.py`, so tests cover a new one as soon as it exists.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from django.test import Client as HttpClient
 from jobs.models import Job
 from simservice.api.operations import operation_of
 from tests.factories import PROFILE
-from tests.test_access import READS, ROUTES, World, call, world
+from tests.routes import READS, ROUTES, World, call, world
 
 __all__ = ["world"]
 
@@ -22,7 +22,7 @@ LINKS = ["share/<token:token>", "manifests/<token:token>", "artifacts/<token:tok
 
 
 def methods_of(route: str) -> list[str]:
-    """Return the methods that an endpoint answers."""
+    """Return the methods that an endpoint accepts."""
     view = getattr(ROUTES[route], "view_class", None)
     names = ("get", "post", "put", "patch", "delete")
     posted = [name.upper() for name in names if hasattr(view, name)]
@@ -33,10 +33,10 @@ CALLS = [(method, route) for route in ENDPOINTS for method in methods_of(route)]
 
 
 def refused(answer: Any) -> list[str]:
-    """Return the parameters that an answer refuses."""
+    """Return the parameters that a response rejects."""
     assert answer.status_code == 400
     if not answer.content:
-        return ["surprise"]  # the answer to HEAD
+        return ["surprise"]  # a response to HEAD has no body
     assert answer.json()["code"] == "validation_failed"
     return [issue["path"] for issue in answer.json()["meta"]["issues"]]
 

@@ -1,4 +1,4 @@
-"""Pages answer with and without a trailing slash: every named route of the URL configuration."""
+"""Trailing slashes: every page redirects to its canonical address."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,7 +11,7 @@ from pytest_django import Settings
 from dashboard.sharing import share
 from simservice.web.error_pages import is_for_programs
 from simservice.web.slashes import redirect_of
-from tests.test_access import RESOURCE, ROUTES, WITH_KEY, address
+from tests.routes import RESOURCE, ROUTES, WITH_KEY, address
 
 METHODS = ("get", "head", "post", "put", "delete")
 
@@ -28,7 +28,7 @@ PAGES = [path for path in ADDRESSES if not is_for_programs(path) and named(path)
 
 
 def other(path: str) -> str:
-    """Return an address with the slash it lacks, or without the one it has."""
+    """Return an address with its trailing slash added or removed."""
     return path.removesuffix("/") if path.endswith("/") else f"{path}/"
 
 

@@ -100,8 +100,8 @@ def report(observed: Observations) -> None:
     print(  # noqa: T201 - the figures of the proof
         f"seed {observed.plan.seed}: {len(observed.accepted)} jobs in {observed.seconds:.0f} s, "
         f"{sum(observed.injected.values())} faults, cancels {dict(observed.cancels)}, "
-        f"rejected {dict(observed.rejected)}, {retried} retried, "
-        f"{interrupted} lost three times, {len(orphans())} orphaned files, {checked_pairs()} pairs of claims checked"
+        f"rejected {dict(observed.rejected)}, {retried} retried, {interrupted} lost three times, "
+        f"{len(orphans())} orphaned files, {checked_pairs()} pairs of claims checked"
     )
     for (point, fault), count in sorted(observed.injected.items()):
         print(f"{count:5} {fault:9} {point}")  # noqa: T201

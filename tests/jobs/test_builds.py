@@ -42,7 +42,7 @@ def built(day: int, hour: int = 6) -> Build:
         ("weekly", [], None),
     ],
 )
-def test_a_channel_means_the_newest_build_of_its_period(
+def test_a_channel_resolves_to_the_expected_build(
     channel: str, days: list[tuple[int, int]], expected: tuple[int, int] | None
 ) -> None:
     for day, hour in days:
@@ -122,7 +122,7 @@ def test_operators_can_withdraw_and_restore_builds() -> None:
 
 
 @pytest.mark.django_db
-def test_names_of_bundled_profiles_are_loaded_with_the_first(
+def test_names_of_bundled_profiles_are_loaded_lazily(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
     BuildFactory.create(profiles=["a.simc"])

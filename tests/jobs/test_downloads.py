@@ -74,7 +74,7 @@ def test_a_download_has_the_file_name_of_its_artifact(
         assert answer.headers["Content-Type"] == stored.mime_type
 
 
-def test_an_html_report_can_be_framed_by_our_pages(artifact: Artifact) -> None:
+def test_an_html_report_is_shown_inline(artifact: Artifact) -> None:
     answer, _ = fetch(artifact)
     assert answer.headers["Content-Disposition"] == 'inline; filename="report.html"'
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"

@@ -12,6 +12,8 @@ from pytest_django import Settings
 
 from simservice.redis.client import redis
 
+pytestmark = pytest.mark.usefixtures("empty_redis")
+
 NOWHERE = "redis://127.0.0.1:1"
 
 

@@ -12,7 +12,7 @@ from django.test import Client as HttpClient
 from jobs.api.downloads import SAFE_HEADERS
 from simservice.web.csp import POLICY
 from tests.factories import make_member
-from tests.test_access import World, world
+from tests.routes import World, world
 
 __all__ = ["world"]
 pytestmark = pytest.mark.django_db

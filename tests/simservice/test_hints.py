@@ -12,6 +12,8 @@ from simservice.metrics import REGISTRY
 from simservice.redis import client
 from simservice.redis.client import ask, outage, redis
 
+pytestmark = pytest.mark.usefixtures("empty_redis")
+
 
 def refuse() -> str:
     raise Refused

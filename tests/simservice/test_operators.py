@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from tests.dashboard.browsing import text_of
 from tests.dashboard.test_accounts import PASSWORD, code_of, log_in
-from tests.test_access import ADMIN, address
+from tests.routes import ADMIN, address
 
 pytestmark = pytest.mark.django_db
 
@@ -18,7 +18,6 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _require_mfa(settings: Settings) -> None:
     settings.ADMIN_REQUIRES_MFA = True
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
-"""Who is alive, and how much they do at a time."""
+"""Heartbeats of workers, with their slots and sandbox layers."""
 
 import pytest
 from redis.exceptions import RedisError
 
 from simservice.redis import worker_heartbeats
 from simservice.redis.worker_heartbeats import Worker
+
+pytestmark = pytest.mark.usefixtures("empty_redis")
 
 
 def test_workers_report_their_slots() -> None:

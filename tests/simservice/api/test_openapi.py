@@ -136,7 +136,7 @@ def test_the_committed_document_is_the_default_one() -> None:
     assert check(API_VARIANT="C").returncode == 0
 
 
-def test_the_document_follows_the_deployments_settings() -> None:
+def test_the_check_fails_for_a_document_of_other_settings() -> None:
     refused = check(API_VARIANT="R", API_RESOURCE="other")
     assert (refused.returncode, "make openapi" in refused.stderr) == (1, True)
 
