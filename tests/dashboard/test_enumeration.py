@@ -232,6 +232,7 @@ def test_the_queue_holds_no_secret(jane: User) -> None:
 def test_without_a_broker_the_form_says_so(path: str, jane: User, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = Celery("nowhere", broker="redis://127.0.0.1:1", set_as_current=False)
     nowhere.conf.task_publish_retry = False
+    nowhere.conf.broker_transport_options = {"max_retries": 0}
     monkeypatch.setattr(mails, "app", nowhere)
     answer = HttpClient().post(path, {"email": UNKNOWN}, follow=True)
     assert "We cannot send mail at the moment" in text_of(answer)

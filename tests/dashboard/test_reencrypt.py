@@ -206,7 +206,7 @@ def test_credentials_keep_their_time_to_live(world: World, settings: Settings) -
 
 
 def test_redis_away_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(credentials, "redis", lambda: Redis(port=1))
+    monkeypatch.setattr(credentials, "redis", lambda: Redis(port=1, retry=None))
     with pytest.raises(CommandError, match="Redis does not answer"):
         run()
 

@@ -1,4 +1,4 @@
-"""The promises that only the whole stack can keep: real processes, real servers, real HTTP."""
+"""Tests that need the whole stack: real processes, servers and HTTP."""
 
 import random
 import re
@@ -13,7 +13,7 @@ import requests
 
 from tests.stack import LONG, QUICK, Stack, below
 
-# One stack serves all of them, so they run on one of the test processes.
+# All tests share one stack, so they run in one test process.
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 
 
@@ -46,7 +46,7 @@ def test_a_killed_worker_loses_nothing(stack: Stack) -> None:
 
 
 def test_an_emptied_redis_loses_nothing(stack: Stack) -> None:
-    # Without a worker nobody works off the queue, so each job depends on a hint that the sweep sends anew.
+    # The worker has no hints left, so each job depends on one that the sweep sends again.
     stack.worker().kill()
     waiting = [stack.submit() for _ in range(10)]
     stack.redis().flushall()

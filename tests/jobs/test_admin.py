@@ -1,4 +1,4 @@
-"""What operators see of jobs and builds, and what they can do about them."""
+"""Admin pages and actions for jobs and builds."""
 
 import io
 from collections.abc import Iterable
@@ -36,14 +36,14 @@ JOBS = "/admin/jobs/job/"
 
 @pytest.fixture
 def _permissions() -> None:
-    """Make sure that there are permissions: a test that empties the database empties it of them too."""
+    """Create the permissions again, because tests that flush the database delete them."""
     for app in apps.get_app_configs():
         create_contenttypes(app, verbosity=0)
         create_permissions(app, verbosity=0)
 
 
 def staff(*permissions: str) -> HttpClient:
-    """Return the browser of somebody on the staff who has these permissions."""
+    """Return the browser of a staff user with these permissions."""
     user = User.objects.create_user(f"staff-{User.objects.count()}", is_staff=True)
     names = [name.split(".")[1] for name in permissions]
     user.user_permissions.set(Permission.objects.filter(codename__in=names))
@@ -60,14 +60,14 @@ def operator() -> HttpClient:
 
 
 def act(http: HttpClient, action: str, *rows: Any) -> list[str]:
-    """Do an action on rows of one kind, and return what the operator is told."""
+    """Run an admin action on rows and return its message."""
     place = f"/admin/{rows[0]._meta.app_label}/{rows[0]._meta.model_name}/"
     answer = http.post(place, {"action": action, "_selected_action": [row.pk for row in rows]})
     return [str(message) for message in get_messages(answer.wsgi_request)]
 
 
 def recorded(rows: Iterable[Any]) -> list[str]:
-    """Return what the operators' record says of rows."""
+    """Return the admin log entries of rows."""
     entries = LogEntry.objects.filter(object_id__in=[str(row.pk) for row in rows])
     return sorted(entries.values_list("change_message", flat=True))
 
@@ -172,7 +172,7 @@ def test_staff_groups_have_their_permissions() -> None:
 
 
 def queries_of(http: HttpClient, path: str) -> int:
-    """Return how many queries an admin page takes."""
+    """Return the number of queries of an admin page."""
     with CaptureQueriesContext(connection) as seen:
         assert http.get(path).status_code == 200
     return len(seen)

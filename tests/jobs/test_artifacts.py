@@ -1,4 +1,4 @@
-"""Storing what a job leaves: on the disk and in a bucket, whole or not at all."""
+"""Storage of a job's files, on disk and in a bucket: completely or not at all."""
 
 import io
 import itertools
@@ -35,12 +35,12 @@ def minisim(transactional_db: None) -> Build:
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try three times without waiting between."""
+    """Three attempts without delays."""
     monkeypatch.setattr(artifacts, "SAVE_WAITS_SECONDS", (0, 0))
 
 
 def before_a_try(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[[], object]) -> None:
-    """Do something before a further try at a save, the second or the third."""
+    """Run an action before the second or third attempt at a save."""
     require_time, tries = shutdown.stop.require_time, itertools.count(2)
 
     def act() -> None:
@@ -56,7 +56,7 @@ def store(job: Job, data: bytes = b"mage=x\n") -> Artifact:
 
 
 def stored_names(job: Job) -> list[str]:
-    """Return the names of a job's files as the storage lists them."""
+    """Return the names of a job's files in the storage."""
     return [name for name in default_storage.listdir(artifacts.folder_of(job.pk))[1] if str(job.pk) in name]
 
 
@@ -90,7 +90,7 @@ def test_a_save_is_retried_until_the_bucket_is_back(bucket: S3Server, monkeypatc
 
 
 def break_disk(settings: Settings, path: Path) -> Path:
-    """Keep artifacts in a folder that is none; return it, to be made one."""
+    """Store artifacts in a folder that does not exist yet; return its path."""
     path.write_text("not a folder")
     options = {"location": str(path)}
     settings.STORAGES = settings.STORAGES | {"default": settings.STORAGES["default"] | {"OPTIONS": options}}
@@ -98,13 +98,13 @@ def break_disk(settings: Settings, path: Path) -> Path:
 
 
 def break_bucket(settings: Settings, s3_server: S3Server) -> None:
-    """Keep artifacts where the key is refused."""
+    """Store artifacts in a bucket that rejects the key."""
     settings.STORAGES = s3_server.storages(secret_access_key="another")
 
 
 @pytest.fixture(params=["disk", "bucket"])
 def broken(request: pytest.FixtureRequest, settings: Settings, tmp_path: Path, s3_server: S3Server) -> None:
-    """Let nothing be stored."""
+    """Make every save fail."""
     if request.param == "disk":
         break_disk(settings, tmp_path / "artifacts")
     else:
@@ -120,7 +120,7 @@ def test_a_job_does_not_complete_without_its_report(minisim: Build) -> None:
 
 
 def lose(job: Job) -> Job:
-    """Let the sweep find that the job's lease has run out."""
+    """Expire the job's lease and sweep."""
     Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     assert sweep.recover_expired_leases() == 1
     return Job.objects.get(pk=job.pk)

@@ -1,4 +1,4 @@
-"""Builds that break after they were registered: how their jobs end, and what operators see."""
+"""Builds that break after their registration: how their jobs end, and what operators see."""
 
 import logging
 import shutil
@@ -33,12 +33,12 @@ ANSWERS = 'if "display_build=2" in sys.argv: sys.exit(print("SimulationCraft 112
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try a build that does not start a second time at once."""
+    """Retry a build that does not start without a delay."""
     monkeypatch.setattr(stages, "SECOND_START_SECONDS", 0.0)
 
 
 def stand_in(parent: Path, name: str, body: str = LEAVE_REPORT, *, days_old: int = 0) -> Build:
-    """Register a stand-in with a folder of its own, by default one that works."""
+    """Register a fake simulator in its own folder; by default it works."""
     folder = parent / name
     folder.mkdir()
     parent.chmod(0o755)
@@ -64,7 +64,7 @@ def is_closed_to_the_worker(executable: Path) -> None:
 
 
 def is_for_another_machine(executable: Path) -> None:
-    # An ELF header for s390x, which no test runs on.
+    # An ELF header for s390x, on which no test runs.
     header = b"\x7fELF\x02\x02\x01" + bytes(9) + b"\x00\x02\x00\x16" + bytes(44)
     executable.write_bytes(header)
 
@@ -164,7 +164,7 @@ def test_a_job_fails_with_a_reason_without_another_build(tmp_path: Path) -> None
 
 
 def test_a_build_that_breaks_between_stages_requeues_its_job(tmp_path: Path) -> None:
-    """The second stage finds no program: nothing is kept, and another attempt runs on the next build."""
+    """Nothing of the first attempt is stored, and the next attempt runs on the next build."""
     sets = [f'profileset."set {number}"+=level={number}' for number in range(1, 41)]
     report = """
 players = [{"name": "A", "collected_data": {"dps": {"mean": 5, "mean_std_dev": 1}}}]
@@ -262,7 +262,7 @@ def operator() -> HttpClient:
 
 
 def restore(operator: HttpClient, build: Build) -> str:
-    """Restore a build in the admin; return the page that follows."""
+    """Restore a build in the admin; return the resulting page."""
     data = {"action": "restore", "_selected_action": [str(build.pk)]}
     page = operator.post("/admin/jobs/build/", data, follow=True)
     build.refresh_from_db()

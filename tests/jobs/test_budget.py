@@ -1,4 +1,4 @@
-"""What a running job may spend: slices, the end of the credits, the cap, and what is billed for each."""
+"""Budget of a running job: slices, exhausted credits, the cap, and what is billed."""
 
 import threading
 import time
@@ -27,25 +27,25 @@ RATE = 32
 
 
 def client_with(credits_left: int) -> Client:
-    """Make a client whose account has so many credits beside those that a job holds."""
+    """Make a client whose account has `credits` besides those that a job holds."""
     return default_client(make_account(credits=credits_left))
 
 
 def sliced(*, held: int, left: int = 0, **fields: Any) -> Budget:
-    """Return the budget of a job without a cap that has one slice of its 3200 credits held."""
+    """Return the budget of a job without a cap that holds one slice of its 3200 credits."""
     job = make_job(client_with(left), held_credits=held, **fields)
     assert lifecycle.start_attempt(job, worker="worker-1")
     return Budget.of(job)
 
 
 def held(job: Job) -> int:
-    """Return what the database says is held for a job."""
+    """Return the credits held for a job."""
     return Hold.objects.get(pk=job.pk).credits
 
 
 @pytest.fixture
 def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slices of a second, asked for when less than that is left."""
+    """Slices of one second, added when less than that is left."""
     monkeypatch.setattr(budget, "SLICE_SECONDS", 1)
     monkeypatch.setattr(budget, "LEAST_AHEAD_SECONDS", 1)
     monkeypatch.setattr(budget, "ASKED_AGAIN_AFTER_SECONDS", 0.1)

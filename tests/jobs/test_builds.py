@@ -1,4 +1,4 @@
-"""Which build a channel means, which one a job runs on, and which are forgotten."""
+"""Builds: resolution of channels and pins, and retention."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -15,12 +15,12 @@ from jobs.models import Build, Channel, Job, Status
 from tests.factories import BuildFactory, make_job, make_running_job
 
 pytestmark = pytest.mark.django_db
-# A Wednesday; the week began on Monday the 16th.
+# A Wednesday; the week starts on Monday the 16th.
 NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
 
 
 def built(day: int, hour: int = 6) -> Build:
-    """Return a build made on a day of that November."""
+    """Return a build created on a day of that November."""
     build: Build = BuildFactory.create(created_at=datetime(2026, 11, day, hour, tzinfo=UTC))
     return build
 
@@ -71,7 +71,7 @@ def test_a_pin_wins_over_the_channel_unless_its_build_is_gone() -> None:
 
 
 def old_build() -> Build:
-    """Return a build past its retention, beside newer ones of its branch that all channels mean."""
+    """Return a build past its retention; newer builds of its branch serve all channels."""
     BuildFactory.create()
     BuildFactory.create(created_at=timezone.now() - timedelta(days=10))
     build: Build = BuildFactory.create(created_at=timezone.now() - timedelta(days=100))

@@ -1,4 +1,4 @@
-"""Jobs that include files of their build's bundle: what runs, what is counted, and what ends them with a reason."""
+"""Jobs that include files of their build's bundle: what runs, what counts, and which includes fail."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def submit(api: Api, text: str, **build: Any) -> Any:
 
 
 def run_with(folder: Path, text: str, files: dict[str, str], **fields: Any) -> Job:
-    """Run a job on a build with a bundle of its own."""
+    """Run a job on a build with these bundled files."""
     bundled_build(folder, files)
     return run(text=text, **fields)
 
@@ -150,7 +150,7 @@ def test_an_include_missing_from_the_build_fails_the_job(api: Api, tmp_path: Pat
 
 
 def execute_waiting() -> Job:
-    """Execute the waiting job."""
+    """Run the waiting job."""
     job = claim()
     attempt.execute(job)
     return Job.objects.get(pk=job.pk)

@@ -1,4 +1,4 @@
-"""Cancel in every state: once, again, at the same moment as something else, and with the worker or Redis away."""
+"""Cancellation in every status: repeated, concurrent, and without a worker or Redis."""
 
 import threading
 from collections.abc import Callable
@@ -29,12 +29,12 @@ DONE = Outcome(status=Status.COMPLETED, summary={"metric": "dps"}, sim_duration_
 
 
 def fresh(job: Job) -> Job:
-    """Return the job as the database has it."""
+    """Return the job, read again from the database."""
     return Job.objects.get(pk=job.pk)
 
 
 def lose_lease(job: Job) -> None:
-    """Let a job's lease run out."""
+    """Expire a job's lease."""
     Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
 
 
@@ -127,7 +127,7 @@ def test_a_cancel_racing_with_an_end_leaves_one_end(other: Callable[[Job], None]
 
 
 def quietly_cancel(job: Job) -> None:
-    """Cancel, or be told that it is too late."""
+    """Cancel the job unless it is too late."""
     try:
         cancel(job, by=SYSTEM)
     except JobNotCancellable:

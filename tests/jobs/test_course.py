@@ -1,4 +1,4 @@
-"""The shown progress of a job in stages, compared with its true progress on a simulated clock."""
+"""Reported progress of jobs in stages, compared with their true progress on a simulated clock."""
 
 import random
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ TWO_STAGES, THREE_STAGES = "target_error=0.2", ""
 
 
 def spread_out(count: int, percent: float) -> list[float]:
-    """Return means between the best and this many percent below it."""
+    """Return means from the best down to this many percent below it."""
     draw = random.Random(3)  # noqa: S311 - repeatable, not secret
     return [100_000 * (1 - percent * draw.random() / 100) for _ in range(count)]
 

@@ -1,4 +1,4 @@
-"""Game credentials: kept encrypted, handed to the simulator alone, shown nowhere, forgotten at the end."""
+"""Game credentials: stored encrypted, passed only to the simulator, never shown, deleted at the end."""
 
 import io
 import json
@@ -29,7 +29,7 @@ from tests.jobs.simulators import LEAVE_REPORT, REPORT, claim, content, make_sta
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-# As long as real ones, with what JSON, HTML and addresses write differently.
+# As long as real ones, with characters that JSON, HTML and URLs escape.
 PAIR = GameCredentials(
     client_id="0123456789abcdef0123456789abcdef", client_secret='s3cr3t"<&/+>=0123456789abcdefghi'
 )
@@ -37,7 +37,7 @@ BOTH = (PAIR.client_id, PAIR.client_secret)
 
 
 def secret_job(body: str, folder: Path, **fields: object) -> Job:
-    """Claim a job that came with credentials, on a stand-in that runs some lines."""
+    """Claim a job with credentials, on a fake simulator that runs some lines."""
     make_stand_in(folder, body)
     job = make_job(has_credentials=True, **fields)  # type: ignore[arg-type]
     credentials.store(job.pk, PAIR, seconds=60)
@@ -269,7 +269,7 @@ def test_a_lost_attempt_keeps_them_for_the_next() -> None:
 
 
 def test_credentials_left_by_a_crash_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of jobs that ended or were never stored, but not of one that runs or is being submitted."""
+    """Credentials of running jobs and of submissions in progress stay."""
     ended, running = make_running_job(has_credentials=True), make_running_job(has_credentials=True)
     never_stored = next_id()
     monkeypatch.setattr(sweep, "SUBMITTED_WITHIN", timedelta(0))

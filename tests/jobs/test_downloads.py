@@ -1,4 +1,4 @@
-"""Downloads of artifacts, from each storage (contract, sections 4 and 6)."""
+"""Downloads of artifacts, from each storage."""
 
 import gzip
 import io
@@ -35,7 +35,7 @@ def artifact(db: None) -> Artifact:
 
 
 def fetch(artifact: Artifact, **headers: str) -> tuple[Any, bytes]:
-    """Download an artifact without any credential."""
+    """Download an artifact without credentials."""
     answer: Any = HttpClient().get(f"/artifacts/{artifact.token}", headers=headers)
     return answer, b"".join(answer.streaming_content) if answer.streaming else answer.content
 
@@ -177,7 +177,7 @@ def test_a_download_survives_the_removal_of_its_file(artifact: Artifact) -> None
 
 
 def test_a_range_near_the_end_reads_little(artifact: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not more than the segments that the part touches, which random bytes do not make smaller."""
+    """Only the segments that overlap the range are read; random bytes do not compress."""
     content = secrets.token_bytes(8 * SEGMENT_BYTES)
     stored = artifacts.store(artifact.job, Artifact.Kind.JSON_REPORT, io.BytesIO(content))
     stored.save(force_insert=True)
@@ -193,7 +193,7 @@ def test_a_range_near_the_end_reads_little(artifact: Artifact, monkeypatch: pyte
 
 
 def ranges_asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
-    """Return a list of the ranges that the storage is asked for from now on."""
+    """Return a list that records the ranges read from the storage."""
     asked: list[tuple[int, int | None]] = []
     storage: Any = type(default_storage._wrapped)  # type: ignore[attr-defined]
     open_range = storage.open_range
@@ -208,7 +208,7 @@ def ranges_asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]
 
 @contextmanager
 def peak() -> Iterator[list[int]]:
-    """Measure the most memory, in bytes, that a block allocates beyond what was there before."""
+    """Measure the peak memory, in bytes, that a block allocates."""
     measured: list[int] = []
     tracemalloc.start()
     try:

@@ -1,4 +1,4 @@
-"""One attempt at a job, with real simulator processes: the built-in one and misbehaving stand-ins."""
+"""One attempt at a job, with the built-in simulator and misbehaving fake ones."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def minisim() -> Build:
-    """The built-in simulator, registered as the local stack does it."""
+    """The built-in simulator, registered as in the local stack."""
     return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
 
 
@@ -96,7 +96,7 @@ def test_without_a_build_nothing_runs() -> None:
         ("", "without a readable report"),
         ("open('report.json', 'w').close()", "without a readable report"),
         ("open('report.json', 'w').write('{\"sim\": ')", "without a readable report"),
-        # Some layers of the sandbox forbid making these at all.
+        # Some sandbox layers forbid creating these.
         ("try: os.symlink('/etc/passwd', 'report.json')\nexcept OSError: pass", "without a readable report"),
         ("try: os.mkfifo('report.json')\nexcept OSError: pass", "without a readable report"),
         ("sys.exit(3)", "status 3"),
@@ -228,7 +228,7 @@ def test_a_lease_lost_after_a_silent_commit_deletes_nothing(
 
     def committed_unheard(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
         conclude(job, outcome, stored)
-        # The renewal finds the job ended, which to a lease is the same as taken away.
+        # For the lease, an ended job is the same as a lost one.
         raise LeaseLost
 
     monkeypatch.setattr(attempt, "conclude", committed_unheard)

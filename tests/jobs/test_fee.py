@@ -1,4 +1,4 @@
-"""The fee of high priority: kept when the job ran, however it ended; released when it never started."""
+"""Fee for high priority: charged if the job ran, released if it never started."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ FEE = 320
 
 
 def paid(job: Job) -> int | None:
-    """Return what was paid for a job, and prove the book."""
+    """Return the credits charged for a job and verify the ledger."""
     assert list(ledger.verify()) == []
     assert list(hold_audit.disagreements()) == []
     return Hold.objects.get(pk=job.pk).spent
@@ -90,7 +90,7 @@ NEVER_RAN = [
 
 
 def reported(api: Api, job: Job) -> list[int]:
-    """Return the fee in the job and its result."""
+    """Return the fee in the job's responses."""
     answers = [api.get(f"jobs/{job.pk}"), api.get(f"jobs/{job.pk}/result")]
     return [answer.json()["runtime"]["priorityFeeCredits"] for answer in answers if answer.status_code == 200]
 

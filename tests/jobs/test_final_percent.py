@@ -1,4 +1,4 @@
-"""A job's last percent is kept when it ends, and a job that is being prepared still has its place in the queue."""
+"""Progress of ended jobs, and the queue object of starting jobs."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ GONE_SO_FAR = "print('Generating Baseline: 1/1 [====>....] 430/1000 99.0 1sec', 
 
 
 def percent_of(api: Api, job: Job) -> float:
-    """Empty Redis, then return the percent of a job's status."""
+    """Empty Redis, then return the percent in a job's status."""
     redis().flushdb()
     progress = api.get(f"jobs/{job.pk}/status").json()["progress"]
     assert progress["stage"] is None

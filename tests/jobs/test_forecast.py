@@ -1,4 +1,4 @@
-"""When a waiting job will start, from a snapshot of the real queue."""
+"""Estimated start of waiting jobs, from a snapshot of the queue."""
 
 import json
 import time
@@ -32,12 +32,12 @@ COPIES = """
 
 
 def end(job: Job) -> None:
-    """End a held job."""
+    """End a claimed job."""
     assert lifecycle.finish(job, Outcome(status=Status.FAILED, error_code="internal"))
 
 
 def measure(seconds: float, **fields: Any) -> None:
-    """Leave one measured run behind, and nothing running."""
+    """Add one measured run; nothing is running afterwards."""
     job = make_running_job(**fields)
     Run.objects.filter(job=job).update(wall_ms=int(seconds * 1000), ended_at=timezone.now())
     end(job)
@@ -52,7 +52,7 @@ def seconds_until(job: Job) -> int | None:
 
 @pytest.fixture
 def _one_slot(db: None) -> None:
-    """One live slot, and runs that took ten seconds."""
+    """One live slot and past runs of ten seconds."""
     worker_heartbeats.report("sim@here", slots=1)
     measure(10)
 
@@ -98,7 +98,7 @@ def _clock_stands(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_for(seconds: float, *, percent: float | None = None, **fields: Any) -> Job:
-    """Make a job that has run for some time and, perhaps, shows how far it is."""
+    """Make a job that has run for some time, with progress if `percent` is given."""
     job = make_running_job(**fields)
     Job.objects.filter(pk=job.pk).update(started_at=timezone.now() - timedelta(seconds=seconds))
     if percent is not None:
@@ -167,7 +167,7 @@ def test_progress_gives_an_estimate_without_past_runs() -> None:
     worker_heartbeats.report("sim@here", slots=2)
     run_for(10)
     run_for(30, percent=50)
-    # One of the slots is known to be free in 30 s; when the other is, nobody knows.
+    # One slot will be free in 30 s; the other at an unknown time.
     assert seconds_until(make_job()) == 30
     assert seconds_until(make_job()) is None
 
@@ -188,7 +188,7 @@ def test_a_job_starts_in_the_first_free_slot() -> None:
     for percent in (10, 25, 50):
         run_for(50, percent=percent, ceiling_runtime_seconds=1800)
     jobs = [make_job() for _ in range(4)]
-    # The slots are free in 50, 150 and 450 s; each job ahead takes ten.
+    # The slots become free in 50, 150 and 450 s; each job takes ten.
     assert [seconds_until(job) for job in jobs] == [50, 60, 70, 80]
 
 
@@ -216,7 +216,7 @@ def test_the_slots_share_a_long_queue() -> None:
     run_for(40, percent=50)
     for _ in range(10):
         make_job()
-    # Alone, the idle slot would do the hundred seconds ahead; from the fortieth on there are two.
+    # The idle slot works alone for 40 s of the 100 s ahead; then two slots share the rest.
     assert seconds_until(make_job()) == 70
 
 
@@ -246,7 +246,7 @@ def test_more_slots_shorten_the_wait() -> None:
 def test_runs_are_measured_per_number_of_vcpus() -> None:
     measure(40, vcpus=4)
     jobs = [make_job(vcpus=width) for width in (1, 4, 2, 1)]
-    # Nobody measured two vCPUs: the mean of all widths stands in.
+    # Without runs on two vCPUs, the mean of all runs is used.
     assert [seconds_until(job) for job in jobs] == [0, 10, 50, 75]
 
 
@@ -348,7 +348,7 @@ def test_marks_are_read_by_an_index_only_scan() -> None:
     with connection.cursor() as cursor:
         cursor.execute(COPIES, [20_000, job.pk])
         cursor.execute("ANALYZE jobs_job")
-        # Only a vacuumed table makes it the cheapest way, and a test's transaction cannot vacuum.
+        # The index is the cheapest way only after a vacuum, which a transaction cannot run.
         cursor.execute("SET LOCAL enable_sort = off")
         cursor.execute("EXPLAIN " + forecast.MARKS, [[1.0], 1.0, 1000])
         assert "Index Only Scan using job_waiting" in str(cursor.fetchall())

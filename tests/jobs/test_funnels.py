@@ -1,4 +1,4 @@
-"""Statistics of past jobs in stages, from real rows."""
+"""Statistics of past jobs in stages."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 
 def end_funnel(client: Client, *, kept: int, of: int = 10) -> None:
-    """Complete a job of two stages, of 100 and 900 fights, whose runs take 30 and 110 ms after a second's start."""
+    """Complete a job of two stages: 100 and 900 fights in 30 and 110 ms, after a start of one second."""
     job = make_running_job(client=client, multi_stage=True)
     run = lifecycle.start_run(job, build=job.build, stage=2)  # type: ignore[arg-type]
     assert run is not None
@@ -92,7 +92,7 @@ def test_stored_errors_near_zero_are_handled() -> None:
 
 
 def nodes(plan: dict[str, Any]) -> list[str]:
-    """Return a plan's kinds of access, each with its index."""
+    """Return the scans of a query plan with their indexes."""
     own = f"{plan['Node Type']} {plan.get('Index Name', '')}".strip()
     return [own, *(node for below in plan.get("Plans", []) for node in nodes(below))]
 
@@ -106,7 +106,7 @@ def test_statistics_take_one_indexed_query() -> None:
         stage_statistics.recent(mine.account_id, stages=2)
     assert len(queries) == 1
     with connection.cursor() as cursor:
-        # A handful of rows is cheaper to scan; the question is whether the indexes fit.
+        # Few rows are cheaper to scan sequentially.
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_sort = off")
         cursor.execute(f"EXPLAIN (FORMAT JSON) {stage_statistics.RECENT}", [stage_statistics.READ_JOBS])

@@ -59,7 +59,7 @@ class TestLimits:
         with ExitStack() as opened:
             silent = [opened.enter_context(proxy.connect()) for _ in range(100)]
             time.sleep(0.1)
-            # Ours are 100; the proxy has accepted no more than it may.
+            # The test's own connections are 100; the proxy accepts at most 32.
             assert descriptors() - before <= 100 + 32
             proxy.tunnel().close()
             assert {status(read_to_end(connection)) for connection in silent} == {408}
@@ -111,5 +111,5 @@ class TestLimits:
             for _ in range(20):
                 tunnel.sendall(b".")
                 echoed += len(tunnel.recv(1))
-        # One of the eight megabytes went to the request's head.
+        # The request's head used one of the eight megabytes.
         assert echoed == 7

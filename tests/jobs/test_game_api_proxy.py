@@ -111,7 +111,7 @@ class TestTunnel:
 
         with serving(count) as game_api, proxying(game_api) as proxy, proxy.tunnel():
             time.sleep(1.5)
-        # Only the kernel's buffers were filled: without backpressure it would be all that may be downloaded.
+        # Only the kernel's buffers are full; without backpressure it would be the whole download limit.
         assert 0 < sent < 32 * MEGABYTE
 
 

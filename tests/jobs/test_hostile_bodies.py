@@ -1,4 +1,4 @@
-"""Bodies made to cost as much as possible are answered cheaply, whatever the answer is."""
+"""Request bodies that try to use much CPU time or memory."""
 
 import time
 import tracemalloc
@@ -17,7 +17,7 @@ from simservice.web.wsgi_handler import Handler
 from tests.conftest import Api
 from tests.factories import make_account, make_key
 
-# The aim is 0.25 on an idle machine; CPU time grows when others use its caches.
+# The target is 0.25 on an idle machine; CPU time grows when other processes use the caches.
 SECONDS = 0.5
 ROUNDS = 3
 MEMORY_BYTES = 100_000_000
@@ -25,20 +25,20 @@ MEMORY_BYTES = 100_000_000
 
 @pytest.fixture
 def secret(db: None) -> str:
-    """The key of a caller who may send the largest bodies as fast as they come."""
+    """A key without limits on bytes and submissions."""
     plan = {"submissions_per_minute": 10**6, "submission_bytes_per_minute": 10**12}
     return make_key(make_account(**plan))[1]
 
 
 @pytest.fixture
 def unlimited(secret: str) -> Api:
-    """The API as that caller sees it."""
+    """The API with that key."""
     return Api(secret)
 
 
 @pytest.fixture
 def handler() -> Iterator[Handler]:
-    """The WSGI application, on the test's own connection to the database."""
+    """The WSGI application, on the test's database connection."""
     made = Handler()
     request_started.disconnect(close_old_connections)
     yield made
@@ -46,7 +46,7 @@ def handler() -> Iterator[Handler]:
 
 
 def peak(handler: Handler, secret: str, body: bytes) -> int:
-    """Submit a body as the web server does, from a file; return the bytes of memory that it took at most."""
+    """Submit a body from a file, as the web server does; return the peak memory in bytes."""
     environ: dict[str, Any] = (
         RequestFactory(headers={"authorization": f"Bearer {secret}"}).post("/v1/sim/jobs").environ
     )
@@ -65,7 +65,7 @@ def peak(handler: Handler, secret: str, body: bytes) -> int:
 
 
 def costs(api: Api, body: Body) -> Iterator[float]:
-    """Submit a body again and again; yield the CPU seconds of each answer, which blames nobody but the caller."""
+    """Submit a body repeatedly; yield the CPU seconds of each response, which must be a client error."""
     path = "jobs?channel=latest" if body.form == "text/plain" else "jobs"
     for _ in range(ROUNDS):
         begun = time.process_time()
@@ -76,7 +76,7 @@ def costs(api: Api, body: Body) -> Iterator[float]:
 
 
 def is_cheap(api: Api, body: Body) -> bool:
-    """Return whether one of several attempts is answered in time; another process may delay the others."""
+    """Return whether one of several attempts is in time; other processes may delay some."""
     return any(cost < SECONDS for cost in costs(api, body))
 
 

@@ -1,4 +1,4 @@
-"""The logs that are kept of a job, however its simulator ended, with real processes."""
+"""Logs of a job, for every way in which its simulator can end."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reports of a real simulator's size and beyond, from the simulator to the API and the pages."""
+"""Reports of realistic and excessive size, from the simulator to the API and the pages."""
 
 import csv
 import hashlib
@@ -25,7 +25,7 @@ from tests.jobs.simulators import LEAVE_REPORT, content, make_stand_in, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-# 117 actors in 124 MB, as one real job left them.
+# 117 actors in 124 MB, as in a real report.
 LEAVE_LARGE_REPORT = """
 uptimes = ",".join(['{"name":"Icy Veins","uptime":41.172,"data":[2410.25,17,0.5]}'] * 17_250)
 with open("report.json", "w") as report:
@@ -67,7 +67,7 @@ def test_a_report_of_124_mb_completes(tmp_path: Path, api: Api, key: tuple[ApiKe
 
 
 def stored_hash(artifact: Artifact) -> str:
-    """Return the hash of an artifact's content as it is stored."""
+    """Return the hash of an artifact's stored content."""
     digest = hashlib.sha256()
     place = seekable_gzip.place_of(b"", start=0, stop=artifact.bytes)
     with default_storage.open(artifact.storage_name) as stored:

@@ -1,4 +1,4 @@
-"""The thread that keeps a claimed job."""
+"""The thread that renews the lease of a claimed job."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ def _fast(settings: Settings) -> None:
 
 
 def is_held(job: Job) -> bool:
-    """Tell whether a job's lease lasts beyond now."""
+    """Return whether a job's lease is valid."""
     return Job.objects.filter(pk=job.pk, lease_expires_at__gt=timezone.now()).exists()
 
 

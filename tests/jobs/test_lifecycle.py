@@ -1,4 +1,4 @@
-"""The state machine: which moves there are, who wins, and what the database itself refuses."""
+"""The state machine: transitions, races, and constraints of the database."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""The metadata of a job keeps the order in which it was sent."""
+"""Metadata keeps the order in which it was sent."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ from tests.conftest import Api
 from tests.factories import make_job, make_member
 from tests.jobs.api.bodies import BODY
 
-# Neither by name nor by length, the order in which jsonb would keep them; with names that need care.
+# Not sorted by name or length, the order of jsonb; some names need escapes.
 METADATA = {"zeta": "1", "b": "é 😀", "items": "<b>", "a": "", "10": "x", "9": "y", 'a "b"\\n': "\n"}
 ENTRIES = list(METADATA.items())
 
 
 def entries(answer: Any) -> list[tuple[str, str]]:
-    """Return the entries of an answer's metadata in their order."""
+    """Return the entries of a response's metadata in order."""
     assert answer.status_code == 200
     return list(answer.json()["metadata"].items())
 
@@ -55,7 +55,7 @@ def test_the_admin_keeps_the_order_of_the_request(admin_client: HttpClient) -> N
 
 
 def column_type() -> str:
-    """Return the type of the column, which must have a row."""
+    """Return the type of the column; the table must have a row."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_typeof(metadata)::text FROM jobs_job")
         return str(cursor.fetchone()[0])

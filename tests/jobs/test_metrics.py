@@ -1,4 +1,4 @@
-"""What Prometheus is told of the queue."""
+"""Prometheus metrics of the queue and the workers."""
 
 from datetime import timedelta
 from typing import Any
@@ -19,7 +19,7 @@ from tests.factories import BuildFactory, make_job, make_running_job
 
 
 def told() -> dict[str, Any]:
-    """Return the gauges by name, a labelled one by its label's value too."""
+    """Return the gauges by name and label value."""
     samples = (sample for family in QueueCollector().collect() for sample in family.samples)
     names = ((sample, "".join(f".{value}" for value in sample.labels.values())) for sample in samples)
     return {f"{sample.name.removeprefix('simservice_')}{label}": sample.value for sample, label in names}

@@ -1,4 +1,4 @@
-"""Which stages a job runs in, and which profilesets survive them."""
+"""The stages of a job, and the profilesets that survive them."""
 
 import pytest
 from hypothesis import given
@@ -84,7 +84,7 @@ def test_iterations_limit_every_stage(own: str, iterations: int) -> None:
 
 
 def staged(text: str, *, number: int, culled: frozenset[str] = frozenset()) -> str:
-    """Return what a stage of a profile runs."""
+    """Return the text that a stage of a profile runs."""
     analysis = analyse(text, rules=RULES, bounds=BOUNDS)
     stage = plan(analysis, wanted=True, bounds=BOUNDS).stages[number - 1]
     twice = replicates(stage, analysis, culled=culled)

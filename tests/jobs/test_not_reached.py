@@ -1,4 +1,4 @@
-"""Actors and profilesets that a stopped run never simulated are left out, and counted in words."""
+"""Actors and profilesets that a stopped run never simulated: omitted and counted."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ from tests.jobs.simulators import content, make_stand_in, run, run_beside
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-# Leaves a report as SimulationCraft does when it is interrupted: nothing is collected of what was not simulated.
+# Writes a report like an interrupted SimulationCraft: without data of what was not simulated.
 STAND_IN = """
 def actor(name, count, mean):
     fights = {"fight_length": {"count": count, "mean": 300}} if count else {}
@@ -43,13 +43,13 @@ CEILING = {"ceiling_credits": 64, "ceiling_runtime_seconds": 2}
 
 
 def stopped(tmp_path: Path, left: str, **fields: Any) -> Job:
-    """Return a job that was stopped at its cap and left a report."""
+    """Return a job that was stopped at its cap and wrote a report."""
     make_stand_in(tmp_path, f"{STAND_IN}\nrun({left})")
     return run(**{**CEILING, "csv": True, **fields})
 
 
 def names_of(job: Job) -> list[str]:
-    """Return the names in a job's table."""
+    """Return the names in a job's CSV report."""
     table = content(job, Artifact.Kind.CSV_REPORT).decode()
     return [row[0] for row in csv.reader(io.StringIO(table, newline=""))][1:]
 

@@ -1,4 +1,4 @@
-"""The CSV artifact of a job, with real processes."""
+"""The CSV report of a job."""
 
 import csv
 import io

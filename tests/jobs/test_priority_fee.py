@@ -1,4 +1,4 @@
-"""When the fee for high priority is due: by the free slots and the waiting jobs (contract, section 7)."""
+"""The fee for high priority, by free slots and waiting jobs."""
 
 import re
 from datetime import timedelta
@@ -28,7 +28,7 @@ TABLE = [
     for high in range(4)
     for standard in range(4)
 ]
-# The same by hand, at each edge of the rule.
+# The edges of the rule, written by hand.
 EDGES = {
     (0, 0, 0): False, (0, 0, 1): True, (0, 1, 0): False, (0, 3, 0): False,
     (1, 0, 0): False, (1, 0, 1): True, (1, 1, 0): False, (1, 1, 1): True,

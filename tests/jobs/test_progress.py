@@ -1,4 +1,4 @@
-"""The last lines of a running job's output, as Redis has them."""
+"""The last lines of a running job's output, published in Redis."""
 
 from pathlib import Path
 
@@ -28,13 +28,13 @@ def publisher(job: Job) -> Publisher:
 
 
 def print_line(publisher: Publisher, text: str, stream: str = "stdout") -> None:
-    """Print a line that ends with a line feed."""
+    """Print a complete line."""
     publisher.log.update(stream, text)
     publisher.log.end_line(stream)
 
 
 def publish(publisher: Publisher) -> None:
-    """Publish without waiting for the next half second."""
+    """Publish without waiting for the rate limit."""
     publisher.next_at = 0
     publisher.publish(NOTHING_YET)
 

@@ -1,4 +1,4 @@
-"""Claims, announcements and the sweep, on real connections where two must meet."""
+"""Claims, announcements and the sweep, also from concurrent connections."""
 
 import random
 import threading
@@ -30,7 +30,7 @@ ENDED_JOBS = """
 
 
 def hints() -> int:
-    """Return how many hints lie in the lanes."""
+    """Return the number of hints in all lanes."""
     return sum(int(str(redis().llen(name))) for name in LANE_QUEUES)
 
 
@@ -111,7 +111,7 @@ def test_a_claim_does_not_wait_for_a_locked_job() -> None:
 def test_frequent_queries_use_partial_indexes(action: Callable[[], object], index: str) -> None:
     make_job()
     with connection.cursor() as cursor:
-        # A history, so that reading all of it is no choice.
+        # Enough ended jobs to make a sequential scan expensive.
         cursor.execute(ENDED_JOBS)
         cursor.execute("ANALYZE jobs_job")
     with CaptureQueriesContext(connection) as queries:
@@ -177,7 +177,7 @@ def test_an_empty_queue_needs_no_hints() -> None:
 
 
 def lose_lease(job: Job) -> None:
-    """Make a job look as if its worker had stopped renewing."""
+    """Expire the lease of a job."""
     Job.objects.filter(pk=job.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
 
 
@@ -218,7 +218,7 @@ def test_a_job_lost_three_times_is_interrupted() -> None:
 @pytest.mark.django_db
 def test_a_lease_renewed_in_time_is_not_recovered() -> None:
     job = make_running_job()
-    # The sweep saw the lease expired, and the worker renewed it before the sweep wrote.
+    # The worker renewed the lease between the sweep's read and write.
     assert not sweep.recover(Job.objects.get(pk=job.pk))
     assert sweep.sweep()["recovered"] == 0
     assert Job.objects.get(pk=job.pk).status == Status.RUNNING

@@ -1,4 +1,4 @@
-"""Taking in executables as builds: `manage.py registerbuild`."""
+"""Registration of builds with `manage.py registerbuild`."""
 
 import importlib
 import os
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def registerbuild(executable: Path, *arguments: str) -> tuple[str, str]:
-    """Run the command and return what it prints."""
+    """Run the command and return its output."""
     out, err = StringIO(), StringIO()
     options = ["--branch", "midnight", "--commit", "abc", *arguments]
     call_command("registerbuild", str(executable), *options, stdout=out, stderr=err)
@@ -119,7 +119,7 @@ ALONE = {"fury_warrior.simc", "deep/nested.simc", "profiles/mage.simc", "raid.si
 
 @pytest.fixture(scope="module")
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of bundled files, good and bad."""
+    """A folder of valid and invalid bundled files."""
     folder = write(tmp_path_factory.mktemp("bundled") / "profiles", BUNDLED)
     shutil.copy(MINISIM_PROFILES / "fury_warrior.simc", folder)
     (folder / "linked.simc").symlink_to("/etc/passwd")
@@ -139,7 +139,7 @@ def checked(bundled: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def with_profiles(bundled: Path, checked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Build:
-    """The built-in simulator, registered with these files; they were checked once for all tests."""
+    """The built-in simulator, registered with these files, which are checked once for all tests."""
     monkeypatch.setattr(registration, "check_profiles", lambda *_, **__: checked)
     return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS, profiles=bundled)
 
@@ -220,7 +220,7 @@ def test_too_many_files_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
-    """What the command prints of a simulator with a bundle."""
+    """The command's output for a simulator with a bundle."""
     monkeypatch.setattr(registration, "PROGRESS_SECONDS", 0.5)
     build = make_stand_in(tmp_path, STUBBORN)
     monkeypatch.setattr(registration, "readable_paths", lambda *_: build.readable_paths)

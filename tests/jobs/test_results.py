@@ -1,4 +1,4 @@
-"""The reports of several stages as one: of each actor and profileset what is known best."""
+"""Reports of several stages merged into one, with the most precise figures."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What can be had for as long as a job is kept, and its removal afterwards (contract, section 4)."""
+"""Access to a job during its retention, and its removal afterwards."""
 
 import io
 import time
@@ -44,7 +44,7 @@ def end(job: Job) -> None:
 
 
 def files(job: Job) -> list[str]:
-    """Return the names of all files that the storage has of a job."""
+    """Return the names of all stored files of a job."""
     names = default_storage.listdir(artifacts.folder_of(job.pk))[1]
     return [name for name in names if name.startswith(f"{job.pk}-")]
 

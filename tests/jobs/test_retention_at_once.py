@@ -1,4 +1,4 @@
-"""The retention's rounds beside each other, and how they find what is due."""
+"""Concurrent rounds of the retention, and how they find due jobs."""
 
 import io
 from datetime import timedelta
@@ -18,7 +18,7 @@ CANCELLED = Outcome(status=Status.CANCELLED, error_code="user_cancelled")
 
 
 def make_expired_job() -> Job:
-    """Make an ended job of long ago, with a file."""
+    """Make a job that ended long ago, with a file."""
     job = make_running_job()
     artifacts.store(job, Artifact.Kind.INPUT, io.BytesIO(b"mage=x")).save(force_insert=True)
     assert lifecycle.finish(job, CANCELLED)

@@ -1,4 +1,4 @@
-"""Run directories go with their run, however its process ends, and never before."""
+"""Run directories are removed after their run, however it ends."""
 
 import fcntl
 import os
@@ -41,7 +41,7 @@ def _own_data(settings: Settings, tmp_path: Path) -> None:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Start a worker's stand-in that runs a script, under a host name of its own."""
+    """Start a fake worker that runs a script under its own host name."""
     with ExitStack() as started:
 
         def start(script: str, *, host: str = OWN_HOST) -> subprocess.Popen[str]:
@@ -71,14 +71,14 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 def held_by(process: subprocess.Popen[str]) -> Path:
-    """Return the directory that a stand-in holds, once it does."""
+    """Return the directory of a fake worker once it exists."""
     directory = Path(line_of(process))
     assert directory.is_dir()
     return directory
 
 
 def leave_behind(number: int) -> None:
-    """Leave what workers that were killed left: a folder with a few files, and a lock that nobody holds."""
+    """Leave what killed workers leave: folders with files, and unlocked lock files."""
     runs().mkdir(parents=True, exist_ok=True)
     for each in range(number):
         made = runs().parent / "made"

@@ -1,4 +1,4 @@
-"""Files that can be read from the middle."""
+"""Gzip files that can be read from any position."""
 
 import gzip
 import io
@@ -22,7 +22,7 @@ SIZES = [0, 1, SEGMENT_BYTES - 1, SEGMENT_BYTES, SEGMENT_BYTES + 1, 3 * SEGMENT_
 
 
 def made(size: int) -> bytes:
-    """Return a text of many bytes that does not repeat."""
+    """Return a long text without repetitions."""
     return random.Random(size).randbytes(size // 2 + 1).hex().encode()[:size]  # noqa: S311 - no secret
 
 
@@ -33,7 +33,7 @@ def packed(content: bytes) -> bytes:
 
 
 def part(file: bytes, content_bytes: int, start: int, stop: int) -> bytes:
-    """Read a part as it is read from a storage, which sends what was asked for and no more."""
+    """Read a range from a storage that sends exactly the requested bytes."""
     place = place_of(file[: header_size(content_bytes)], start=start, stop=stop)
     return b"".join(unpack(io.BytesIO(file[place.start : place.stop]), place=place, size=stop - start))
 
@@ -43,7 +43,7 @@ def test_every_gzip_reader_can_read_the_file(size: int) -> None:
     content = made(size)
     file, reader = packed(content), zlib.decompressobj(zlib.MAX_WBITS | 16)
     assert gzip.decompress(file) == content
-    # One member only: browsers stop after the first.
+    # One member only, because browsers stop after the first.
     assert (reader.decompress(file), reader.eof, reader.unused_data) == (content, True, b"")
 
 

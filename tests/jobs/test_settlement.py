@@ -1,4 +1,4 @@
-"""Credits and the ends of jobs: settled with the terminal status, or not at all."""
+"""Settlement of credits, in one transaction with the terminal status."""
 
 import pytest
 from django.db import IntegrityError, OperationalError
@@ -21,7 +21,7 @@ PROFILE = 'mage="A"\nspec=frost\n'
 
 
 def held(job: Job) -> tuple[int, int | None]:
-    """Return what was held for a job and what of it was spent, and prove the book."""
+    """Return the held and spent credits of a job and verify the ledger."""
     assert list(ledger.verify()) == []
     hold = Hold.objects.get(pk=job.pk)
     return hold.credits, hold.spent

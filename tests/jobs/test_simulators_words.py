@@ -121,7 +121,7 @@ def test_a_replaced_executable_adds_a_warning(tmp_path: Path, caplog: pytest.Log
 
 
 def test_a_run_goes_on_when_its_executable_is_replaced(tmp_path: Path) -> None:
-    """A new file takes the place of the old one; the running job ends on the old, the next one runs the new."""
+    """The running job ends on the old file; the next job runs the new one."""
     build = make_stand_in(
         tmp_path, f"print('Warning: old', file=sys.stderr, flush=True)\ntime.sleep(2)\n{LEAVE_REPORT}"
     )
@@ -131,7 +131,7 @@ def test_a_run_goes_on_when_its_executable_is_replaced(tmp_path: Path) -> None:
     fresh.chmod(0o755)
 
     def replace(job: Job) -> None:
-        # Its interpreter has read the file once it prints.
+        # The interpreter has read the file when it prints.
         wait_until(lambda: bool(log_entries_of(job)))
         fresh.rename(executable)
 

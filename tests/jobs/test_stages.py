@@ -1,4 +1,4 @@
-"""Jobs that run in stages, with real processes: the built-in simulator, and stand-ins that go wrong at a stage."""
+"""Jobs in stages, with the built-in simulator and fake ones that fail at a stage."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ NAMES = [f"set {number}" for number in range(1, 9)]
 SETS = "".join(f'profileset."{name}"+=trinket1=stone,id=1,ilevel={600 + 12 * n}\n' for n, name in enumerate(NAMES))
 PROFILE = f'mage="A"\ncalculate_scale_factors=0\n{SETS}'
 
-# Reports of each profileset in its profile a mean that grows with its number, as precise as the stage asks for.
+# Reports a mean for each profileset that grows with its number, as precise as the stage requires.
 STAND_IN = r"""
 import re
 text = open('profile.simc').read().replace('"', '')
@@ -50,9 +50,9 @@ def stop(*_):
     sys.exit(1)
 signal.signal(signal.SIGINT, stop)
 """
-# A profileset's mean in it.
+# The mean of a profileset.
 MEAN = "1000 + 5 * int(name[4:].partition('~')[0])"
-# A seed for which the built-in simulator, with shifted results, puts the best set far behind another.
+# With this seed and shifted results, the built-in simulator ranks the best set far behind another.
 LOSES_WITHOUT_REPLICATES = 11
 LATER = "\nif error < 1: time.sleep(60)\nleave(names)"
 
@@ -68,14 +68,14 @@ def stages_of(job: Job) -> list[tuple[str, int, int]]:
 
 
 def results_of(job: Job) -> dict[str, int]:
-    """The stage that each profileset's row is of."""
+    """Return the stage of each profileset's result."""
     assert job.summary is not None
     return {row["name"]: row["stage"] for row in job.summary["mainActor"]["profilesets"]["results"]}
 
 
 @pytest.fixture
 def minisim() -> Build:
-    """The built-in simulator, registered as the local stack does it."""
+    """The built-in simulator, registered as in the local stack."""
     return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
 
 
@@ -152,7 +152,7 @@ def test_a_spread_beyond_the_errors_adds_a_warning(tmp_path: Path, api: Api, key
 
 
 def kept_of_shifted(folder: Path, *, seed: int, errors: float) -> set[str]:
-    """Return the profilesets that the last stage simulates where the seed shifts their means."""
+    """Return the profilesets of the last stage if the seed shifts their means."""
     make_shifted_minisim(folder, seed=seed, errors=errors)
     job = run_staged(text=f"{PROFILE}target_error=0.4\n")
     assert job.status == "completed", job.status_reason

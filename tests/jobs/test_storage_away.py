@@ -1,4 +1,4 @@
-"""Downloads while the storage does not answer."""
+"""Downloads during a storage outage."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""The workers' doors: when they start, and when they stop claiming."""
+"""Celery tasks of jobs, and the start and stop of workers."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, make_stand_in, 
 
 @pytest.fixture(autouse=True)
 def _own_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a test stop its worker without stopping this process's for good."""
+    """Replace the process's stop flag, which cannot be cleared."""
     monkeypatch.setattr(shutdown, "stop", Stop())
 
 

@@ -1,4 +1,4 @@
-"""After `migrate`, processes of the version before still run until they are restarted."""
+"""Processes of the previous version keep running after `migrate` until their restart."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ METADATA = {"zeta": "1", "b": "é"}
 
 @pytest.fixture
 def before() -> Any:
-    """The models of the version before."""
+    """The models of the previous version."""
     return MigrationLoader(connection).project_state([("jobs", "0008_job_lists")]).apps
 
 

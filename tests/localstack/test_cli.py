@@ -1,4 +1,4 @@
-"""`manage.py local` as a script meets it: arguments, refusals, and whole stacks that leave nothing behind."""
+"""`manage.py local`: arguments, errors, and whole stacks that leave nothing running."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def test_invalid_arguments_are_rejected(argv: list[str]) -> None:
 
 @pytest.fixture
 def local() -> Iterator[Local]:
-    """Starts `manage.py local` with its own servers, marked so that whatever comes of it can be found."""
+    """Return a function that starts `manage.py local` with a marker, to find its processes."""
     started: list[subprocess.Popen[str]] = []
     given = {"DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DATA_DIR"}
     environment = {name: value for name, value in os.environ.items() if name not in given}
@@ -96,7 +96,7 @@ def ready(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def left_of(marker: str, data: Path) -> list[psutil.Process]:
-    """Everything that carries the marker in its environment, and PostgreSQL, which writes over its own."""
+    """Return every process with the marker, and PostgreSQL, which overwrites its environment."""
     return [each for each in psutil.process_iter() if is_marked(each, marker)] + processes_in(data)
 
 

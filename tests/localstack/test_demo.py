@@ -1,4 +1,4 @@
-"""The demonstration as its reader sees it, against an HTTP server that gives prepared answers."""
+"""The demonstration's output, against an HTTP server with prepared responses."""
 
 import json
 import threading
@@ -26,7 +26,7 @@ def ended(status: str, *, actor: dict[str, Any] | None) -> dict[str, Any]:
 
 
 class Service(ThreadingHTTPServer):
-    """Answers each path with what `answers` holds for it, one after the other, the last one for ever."""
+    """Returns the `answers` of each path in order and repeats the last one."""
 
     answers: dict[str, list[dict[str, Any]]]
     requests: list[tuple[str, str, str | None]]

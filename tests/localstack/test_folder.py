@@ -1,4 +1,4 @@
-"""A data folder serves one stack at a time and keeps its secrets to its owner."""
+"""The data folder: one stack at a time, secrets for its owner only."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""PostgreSQL and Redis from the wheels: found by their URLs, two at once, back after a crash, closed to others."""
+"""PostgreSQL and Redis from the wheels: addresses, restarts after a crash, and access of other users."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start proc
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Make a folder that is closed to others, as a home directory is."""
+    """A folder that is closed to others, like a home directory."""
     folder = tmp_path / "closed"
     folder.mkdir(mode=0o700)
     return folder
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(folder: Path, supervisor: Supervisor) -> Start:
-    """Starts PostgreSQL on a folder in the test's own, until the end of the test."""
+    """Return a function that starts PostgreSQL on a folder until the end of the test."""
 
     def start(name: str = "data") -> str:
         return start_postgres(
@@ -52,7 +52,7 @@ def start(folder: Path, supervisor: Supervisor) -> Start:
 
 
 def server_of(url: str) -> psutil.Process:
-    """Return the server that answers at `url`."""
+    """Return the server process at `url`."""
     with psycopg.connect(url) as connection:
         assert connection.info.dbname == "simservice"
         server = psutil.Process(connection.info.backend_pid).parent()
@@ -106,7 +106,7 @@ def address(folder: Path, *, password: str = PASSWORD) -> str:
 
 
 def run_elsewhere(folder: Path, *, linked: bool = True) -> subprocess.Popen[str]:
-    """PostgreSQL in `folder` under a supervisor of its own process, which it outlives unless `linked` to it."""
+    """Start PostgreSQL in `folder` under a supervisor in another process; unless `linked`, it outlives that."""
     script = f"""
 from pathlib import Path
 from localstack import postgres, supervisor
@@ -240,7 +240,7 @@ def test_a_link_in_place_of_the_configuration_is_not_followed(
     assert (folder / "own").read_text() == "ours"
 
 
-# Python starts as root and changes its user when all is imported: its own folder may be closed to others.
+# Python changes its user after all imports, because its own folder may be closed to others.
 AS_NOBODY = """
 import encodings.idna, os, pwd, sys
 from pathlib import Path
@@ -372,7 +372,7 @@ def test_a_restarted_redis_is_empty_at_the_same_address(
 ) -> None:
     with redis.Redis.from_url(redis_url) as client:
         client.set("hint", "gone")
-        processes_in(folder / "redis")[0].terminate()  # on this it would save, if it kept anything
+        processes_in(folder / "redis")[0].terminate()  # SIGTERM would save the data if Redis stored any
         supervisor.watch(1.6)
         assert eventually(lambda: processes_in(folder / "redis"))
         assert client.get("hint") is None

@@ -1,4 +1,4 @@
-"""The settings of a local stack, and the messages about them."""
+"""Settings of a local stack, and their messages."""
 
 from pathlib import Path
 

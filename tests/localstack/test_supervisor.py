@@ -1,4 +1,4 @@
-"""Programs are started again when they end, and nothing of them is left in the end."""
+"""The supervisor restarts programs that end and leaves no process running."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ from tests.localstack.conftest import eventually, processes_in
 
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);" + SLEEP
-# A child in a session of its own, as a worker starts a simulator.
+# A child in its own session, as a worker starts simulators.
 PARENT_OF_STRAY = (
     f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True);" + SLEEP
 )
@@ -108,7 +108,7 @@ def test_a_procfile_line_leaves_no_shell_behind(supervisor: Supervisor, program:
 
 @pytest.fixture
 def supervising(tmp_path: Path) -> Callable[[str], subprocess.Popen[bytes]]:
-    """Runs a supervisor in a process of its own, with `source` as its only program, until it gets SIGTERM."""
+    """Return a function that runs a supervisor with one program in a new process until SIGTERM."""
 
     def start(source: str) -> subprocess.Popen[bytes]:
         script = f"""

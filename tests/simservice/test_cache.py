@@ -1,4 +1,4 @@
-"""Django's cache when Redis answers, and when it does not."""
+"""Django's cache, with and without Redis."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def test_the_cache_is_empty_and_writable_without_redis(
 
 
 class Payload:
-    """What an attacker who can write to Redis would plant: unpickling it makes a file."""
+    """An object whose unpickling creates a file, as an attacker could store in Redis."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""Each deployment check, for settings that it warns of and settings that it accepts."""
+"""Deployment checks, with risky and safe settings."""
 
 import pytest
 from django.core.checks import run_checks
@@ -30,7 +30,7 @@ ACCEPTED = [
 
 
 def warnings(*, deploy: bool = True) -> dict[str, str]:
-    """Return this service's warnings: what each tells to set, by its number."""
+    """Return the hint of each of this service's warnings, by number."""
     found = run_checks(tags=["security"], include_deployment_checks=deploy)
     return {
         one.id.removeprefix("simservice."): str(one.hint)

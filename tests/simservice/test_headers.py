@@ -1,4 +1,4 @@
-"""What every response tells browsers, and that a production's settings leave Django nothing to warn of."""
+"""Security headers of responses, and Django's deployment checks for production settings."""
 
 import os
 import subprocess

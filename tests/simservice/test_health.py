@@ -1,4 +1,4 @@
-"""Whether the service says rightly that it can do its work."""
+"""Health and readiness of the service."""
 
 import socket
 import time
@@ -14,13 +14,13 @@ from simservice.redis import client, worker_heartbeats
 
 
 def ready() -> tuple[int, dict[str, object]]:
-    """Ask for readiness."""
+    """Request the readiness page."""
     answer = HttpClient().get("/readyz")
     return answer.status_code, answer.json()
 
 
 def test_the_process_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the mark that allows the database, and without Redis."""
+    """Neither the database nor Redis is available here."""
     monkeypatch.delattr(client, "redis")
     assert HttpClient().get("/healthz").status_code == 200
 
@@ -51,13 +51,13 @@ def test_a_worker_without_recent_heartbeat_does_not_count(monkeypatch: pytest.Mo
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """A port where connections are accepted and nothing is ever answered."""
+    """A port that accepts connections but never responds."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield int(server.getsockname()[1])
 
 
 def timed_ready() -> dict[str, object]:
-    """Ask for readiness; it must not take long."""
+    """Request the readiness page; it must respond quickly."""
     begun = time.monotonic()
     status, parts = ready()
     assert time.monotonic() - begun < 4

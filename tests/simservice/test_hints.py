@@ -1,4 +1,4 @@
-"""What happens while Redis does not answer."""
+"""Use of Redis during an outage."""
 
 import logging
 import threading
@@ -20,7 +20,7 @@ def refuse() -> str:
 
 
 def failures() -> float:
-    """Return how many questions were counted as failed."""
+    """Return the number of failed queries."""
     return REGISTRY.get_sample_value("simservice_redis_failures_total") or 0
 
 

@@ -1,4 +1,4 @@
-"""Identifiers."""
+"""Ids of jobs and other objects, and tokens."""
 
 import pytest
 

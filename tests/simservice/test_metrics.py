@@ -1,4 +1,4 @@
-"""Who may read the metrics, and what they count."""
+"""Access to the metrics, and the requests that they count."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.conftest import Api
 
 
 def ask(token: str | None) -> Any:
-    """Ask for the metrics, with a bearer token or without."""
+    """Request the metrics, with or without a bearer token."""
     return HttpClient().get("/metrics", headers={"authorization": f"Bearer {token}"} if token is not None else {})
 
 

@@ -1,4 +1,4 @@
-"""The admin asks staff for a second factor."""
+"""The second factor that the admin requires from staff."""
 
 from typing import Any
 
@@ -26,14 +26,14 @@ def operator() -> User:
 
 
 def give_factor(user: User) -> str:
-    """Give a user an authenticator app, and return its secret."""
+    """Add an authenticator app to a user and return its secret."""
     secret: str = totp.generate_totp_secret()
     totp.TOTP.activate(user, secret)
     return secret
 
 
 def log_in_with_factor(user: User) -> HttpClient:
-    """Return a browser in which a user logged in with password and code."""
+    """Return a browser logged in with password and code."""
     secret, browser = give_factor(user), HttpClient()
     log_in(browser, user.username)
     answer = browser.post("/accounts/2fa/authenticate/", {"code": code_of(secret)})

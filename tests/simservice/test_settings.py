@@ -1,4 +1,4 @@
-"""Starting without what has no safe default."""
+"""Settings: required ones, defaults, and their list in `.env.example`."""
 
 import ast
 import json
@@ -13,12 +13,12 @@ from django.conf import settings
 
 
 def start_without(name: str) -> subprocess.CompletedProcess[str]:
-    """Start Django in a process that lacks one setting."""
+    """Start Django in a new process without one setting."""
     return start({key: value for key, value in os.environ.items() if key != name})
 
 
 def start(environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Start Django in a process of its own."""
+    """Start Django in a new process."""
     command = [sys.executable, "manage.py", "check"]
     return subprocess.run(
         command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, check=False
@@ -53,7 +53,7 @@ NEEDED = ("SECRET_KEY", "DATABASE_URL", "REDIS_URL")
 
 
 def names_read(source: str) -> list[str]:
-    """Return the settings that a program reads: with `env.…("NAME")`, or with a function of its own that does."""
+    """Return the settings that a program reads with `env.…("NAME")` or with a function that does."""
     tree = ast.parse(source)
     readers = {one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and reads_its_argument(one)}
     calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and one.args]
@@ -65,7 +65,7 @@ def names_read(source: str) -> list[str]:
 
 
 def reads_its_argument(function: ast.FunctionDef) -> bool:
-    """Return whether a function reads the setting that its first argument names."""
+    """Return whether a function reads the setting named by its first argument."""
     first = function.args.args[0].arg if function.args.args else None
     calls = [one for one in ast.walk(function) if isinstance(one, ast.Call) and is_env(one) and one.args]
     return any(isinstance(call.args[0], ast.Name) and call.args[0].id == first for call in calls)
@@ -77,12 +77,12 @@ def is_env(call: ast.Call) -> bool:
 
 
 def settings_of(**environment: str) -> dict[str, str]:
-    """Return all settings of a process with this environment, as text."""
+    """Return all settings of a process with this environment as text."""
     program = (
         "import json; from simservice import settings as s;"
         "print(json.dumps({name: repr(value) for name, value in vars(s).items() if name.isupper()}))"
     )
-    # Sets are printed in one order only with one seed of their hashes.
+    # A fixed hash seed makes the order of printed sets stable.
     needed = {
         "PYTHONHASHSEED": "0",
         "SECRET_KEY": "any",

@@ -1,4 +1,4 @@
-"""Clients that send slowly, stop, or never end: no thread waits for them, and nobody else notices."""
+"""Slow, stopped and endless clients, which occupy no thread and delay no other client."""
 
 import io
 import json
@@ -38,13 +38,13 @@ BODY = json.dumps({"build": {"channel": "no such"}, "profile": {"text": ""}}).en
 LENGTH = b"Content-Length: %d" % len(BODY)
 EXPECT = b"Expect: 100-continue"
 CLOSE = b"Connection: close"
-# The main loop looks at the time about once a second; the rest is for a machine that does other things too.
+# The main loop checks the time about once a second; the rest is for busy machines.
 LATE_SECONDS = 20.0
 
 
 @pytest.fixture(scope="module")
 def strict(web: WebServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
-    """A web server whose limits a test can reach."""
+    """A web server with low limits."""
     log = tmp_path_factory.mktemp("strict") / "web.log"
     with web_server(log, worker="tests.simservice.strict_worker.Worker") as server:
         yield server
@@ -52,7 +52,7 @@ def strict(web: WebServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def large_file(bearer: bytes, django_db_blocker: DjangoDbBlocker) -> bytes:
-    """The address of an artifact that no socket's buffers hold."""
+    """The address of an artifact larger than any socket buffer."""
     with django_db_blocker.unblock():
         job = make_running_job()
         stored = artifacts.store(job, Artifact.Kind.JSON_REPORT, io.BytesIO(secrets.token_bytes(24 << 20)))
@@ -62,7 +62,7 @@ def large_file(bearer: bytes, django_db_blocker: DjangoDbBlocker) -> bytes:
 
 
 def posted(bearer: bytes, *headers: bytes, body: bytes = b"") -> bytes:
-    """Return a submission, which is refused for its channel when it arrives."""
+    """Return a submission that is rejected for its channel once it has arrived."""
     return request(JOBS, bearer, JSON, *headers, method=b"POST", body=body)
 
 
@@ -74,7 +74,7 @@ def seconds(send: Callable[[], Answer]) -> float:
 
 @contextmanager
 def connected(web: WebServer, number: int, *sent: bytes) -> Iterator[list[socket.socket]]:
-    """Open connections and send the same on each."""
+    """Open connections and send the same bytes on each."""
     with ExitStack() as stack:
         clients = [stack.enter_context(web.connection()) for _ in range(number)]
         for client in clients:
@@ -85,7 +85,7 @@ def connected(web: WebServer, number: int, *sent: bytes) -> Iterator[list[socket
 
 @contextmanager
 def dripping(clients: list[socket.socket], rest: bytes) -> Iterator[None]:
-    """Send one byte a second on each connection."""
+    """Send one byte per second on each connection."""
     done = threading.Event()
 
     def drip() -> None:
@@ -106,7 +106,7 @@ def dripping(clients: list[socket.socket], rest: bytes) -> Iterator[None]:
 
 
 def closed_after(client: socket.socket, rest: bytes = b"", *, begun: float) -> float:
-    """Send four bytes a second until the server closes the connection; return the seconds since `begun`."""
+    """Send four bytes per second until the server closes the connection; return the seconds since `begun`."""
     client_bytes = iter(rest * 1000)
     client.settimeout(0.25)
     while True:
@@ -122,7 +122,7 @@ def closed_after(client: socket.socket, rest: bytes = b"", *, begun: float) -> f
 
 
 def is_open(client: socket.socket) -> bool:
-    """Return whether the server, which has sent nothing on a connection, has not closed it either."""
+    """Return whether a connection without a response is still open."""
     return not select.select([client], [], [], 0)[0]
 
 
@@ -142,7 +142,7 @@ def test_a_hundred_slow_clients_delay_nobody(web: WebServer, bearer: bytes) -> N
             stack.enter_context(dripping(clients, rest))
         taken = [seconds(lambda: web.send(request(b"/healthz"))) for _ in range(20)]
         taken += [seconds(lambda: web.send(posted(bearer, LENGTH, body=BODY))) for _ in range(10)]
-    # Measured alone, it is a few hundredths.
+    # A few hundredths on an idle machine.
     assert sorted(taken)[int(len(taken) * 0.95)] < 1.0
 
 
@@ -216,7 +216,7 @@ def test_endless_headers_are_rejected(web: WebServer) -> None:
 
 
 def test_a_byte_of_a_long_head_costs_little() -> None:
-    """Clients that send most of a head at once and the rest byte by byte would keep the main loop busy."""
+    """Clients that send a head byte by byte must not keep the main loop busy."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         connection = Connection(Config(), ours, ("127.0.0.1", 1), ("127.0.0.1", 2))
@@ -226,7 +226,7 @@ def test_a_byte_of_a_long_head_costs_little() -> None:
         for _ in range(2_000):
             theirs.sendall(b"x")
             assert not connection.receive()
-        # Searched from its beginning each time, it takes more than two seconds.
+        # A search from the start at each byte takes more than two seconds.
         assert time.process_time() - begun < 0.5
         connection.body.file.close()
 
@@ -243,7 +243,7 @@ def test_clients_that_do_not_close_delay_nobody(web: WebServer) -> None:
 
 
 def test_clients_that_do_not_read_are_disconnected(strict: WebServer, large_file: bytes) -> None:
-    """Each has a thread until then; no more than all of them."""
+    """Until then each occupies a thread, so at most all threads are occupied."""
     logged = strict.log.stat().st_size
     with connected(strict, THREADS, request(large_file)):
         assert seconds(lambda: strict.send(request(b"/healthz"))) < SEND_SECONDS + LATE_SECONDS
@@ -251,7 +251,7 @@ def test_clients_that_do_not_read_are_disconnected(strict: WebServer, large_file
 
 
 def test_idle_connections_make_room_for_others(strict: WebServer, bearer: bytes) -> None:
-    """The connection that has waited longest makes room, so descriptors last."""
+    """The oldest idle connection is closed before descriptors run out."""
     assert strict.send(posted(bearer, LENGTH, body=BODY)).code() == "validation_failed"
     with connected(strict, 3 * CONNECTIONS) as clients:
         assert strict.send(request(b"/healthz")).status == 200
@@ -259,13 +259,13 @@ def test_idle_connections_make_room_for_others(strict: WebServer, bearer: bytes)
 
 
 def worker_of(server: WebServer) -> int:
-    """Return the process that serves requests, below the one that watches it."""
+    """Return the worker process below gunicorn's main process."""
     pid = server.process.pid
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
 def test_a_closed_idle_connection_may_have_sent_data(strict: WebServer) -> None:
-    """The server learns of both at once, and has closed the connection when it comes to what it sent."""
+    """The server sees both events at once and ignores data of the closed connection."""
     worker = worker_of(strict)
     with connected(strict, CONNECTIONS - 1) as clients:
         clients[-1].sendall(request(b"/healthz"))
@@ -282,7 +282,7 @@ def test_a_closed_idle_connection_may_have_sent_data(strict: WebServer) -> None:
 
 
 def test_unfinished_bodies_have_a_total_limit(strict: WebServer, bearer: bytes) -> None:
-    """The one that has waited longest is given up for others."""
+    """The oldest unfinished body is aborted first."""
     size = SPOOLED_BYTES // 3
     sent = posted(bearer, b"Content-Length: %d" % (size + 1), body=b" " * size)
     with connected(strict, 4, sent) as clients:

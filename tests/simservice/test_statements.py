@@ -1,4 +1,4 @@
-"""How long the database may work on a statement, in each kind of process."""
+"""Statement timeouts of each kind of process."""
 
 import os
 import subprocess
@@ -48,7 +48,7 @@ def test_statement_timeouts_depend_on_the_process(process: str, limit: str) -> N
 
 @pytest.fixture
 def locked(web: WebServer, bearer: bytes) -> Iterator[psycopg.Connection]:
-    """A transaction that keeps everybody from reading jobs, their files and builds, until it is closed."""
+    """A transaction that blocks reads of jobs, artifacts and builds until it ends."""
     with psycopg.connect(**connection.get_connection_params() | {"cursor_factory": None}) as other:
         other.execute("LOCK TABLE jobs_job, jobs_artifact, jobs_build")
         yield other
@@ -59,7 +59,7 @@ def ask(web: WebServer, bearer: bytes, path: bytes) -> Answer:
 
 
 def test_a_query_that_times_out_returns_503(web: WebServer, bearer: bytes, locked: psycopg.Connection) -> None:
-    """In time, in the form that each address calls for; all threads and their connections go on working."""
+    """In time and in each address's format; all threads and connections keep working."""
     begun = time.monotonic()
     with ThreadPoolExecutor(THREADS) as callers:
         paths = [SHARE, ARTIFACT, *[BUILDS] * (THREADS - 2)]

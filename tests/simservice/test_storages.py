@@ -1,4 +1,4 @@
-"""Files on the disk and objects in a bucket."""
+"""Storage of files on disk and in a bucket."""
 
 import os
 from pathlib import Path

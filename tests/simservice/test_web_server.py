@@ -1,4 +1,4 @@
-"""What the real web server answers to what no well-meaning client sends: the envelope, never HTML or a 500."""
+"""The real web server's responses to invalid requests: the error envelope, never HTML or a 500."""
 
 import json
 import time
@@ -11,7 +11,7 @@ from simservice.web.gunicorn_worker import refusal
 from tests.factories import make_account, make_key
 from tests.web_server import REQUEST_ID, Answer, WebServer, read_answer, request
 
-# One server serves all of them, so they run on one of the test processes.
+# All tests share one server, so they run in one test process.
 pytestmark = [pytest.mark.django_db, pytest.mark.xdist_group("web"), pytest.mark.timeout(180)]
 
 JOBS = b"/v1/sim/jobs"
@@ -21,7 +21,7 @@ CHUNKED = b"Transfer-Encoding: chunked"
 
 
 def shortened(value: object) -> str:
-    """Return a test's name for a parameter."""
+    """Return a parameter's test id."""
     return str(value)[:40]
 
 
@@ -166,7 +166,7 @@ def test_two_credentials_are_rejected(web: WebServer, bearer: bytes) -> None:
 
 
 def posted(web: WebServer, bearer: bytes, body: bytes, *headers: bytes, and_close: bool = False) -> Answer:
-    """Send a body to the submission endpoint, without its length unless a header tells it."""
+    """Send a body to the submission endpoint; add its length with `with_length`."""
     return web.send(request(JOBS, bearer, *headers, method=b"POST"), body, and_close=and_close)
 
 
@@ -257,7 +257,7 @@ def chunks(body: bytes, size: int = 1 << 16) -> bytes:
 
 
 def submission(padding: int = 0) -> bytes:
-    """Return a submission that fails for its channel alone, padded with spaces to a number of bytes."""
+    """Return a submission with an invalid channel, padded with spaces to a number of bytes."""
     return json.dumps({"build": {"channel": "no such"}, "profile": {"text": ""}}).encode().ljust(padding)
 
 
@@ -294,7 +294,7 @@ def test_bodies_are_accepted_up_to_the_limit(
 
 @pytest.fixture(scope="module")
 def slow_bearers(bearer: bytes, django_db_blocker: DjangoDbBlocker) -> list[bytes]:
-    """The credentials of two accounts that may send 5 MB a minute; removed with `bearer`."""
+    """The credentials of two accounts with 5 MB per minute; deleted with `bearer`."""
     with django_db_blocker.unblock():
         secrets = [make_key(make_account(submission_bytes_per_minute=5 << 20))[1] for _ in range(2)]
     return [f"Authorization: Bearer {secret}".encode() for secret in secrets]
@@ -302,7 +302,7 @@ def slow_bearers(bearer: bytes, django_db_blocker: DjangoDbBlocker) -> list[byte
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunks"])
 def test_the_byte_limit_counts_all_bytes_sent(web: WebServer, slow_bearers: list[bytes], *, chunked: bool) -> None:
-    body, text = bytes(3 << 20), b"Content-Type: text/plain"  # more than is read of a text
+    body, text = bytes(3 << 20), b"Content-Type: text/plain"  # more than is read of plain text
     sent = (chunks(body), text, CHUNKED) if chunked else (body, text, with_length(body))
     codes = [posted(web, slow_bearers[chunked], *sent).code() for _ in range(2)]
     assert codes == ["request_too_large", "rate_limit_exceeded"]
@@ -339,7 +339,7 @@ def test_malformed_chunks_are_rejected(web: WebServer, bearer: bytes, body: byte
 
 @pytest.mark.parametrize("media_type", [JSON, b"Content-Type: text/plain"])
 def test_a_body_shorter_than_its_length_is_rejected(web: WebServer, bearer: bytes, media_type: bytes) -> None:
-    """The first half of a profile would be a job of its own."""
+    """The first half of a profile must not become a job."""
     half = request(
         JOBS + b"?channel=latest", bearer, media_type, b"Content-Length: 100", method=b"POST", body=b"mage=A\n"
     )
@@ -365,7 +365,7 @@ def test_clients_that_disconnect_cause_no_traceback(web: WebServer, bearer: byte
             connection.sendall(request(JOBS, bearer, JSON, framing, method=b"POST") + b"5\r\n")
     with web.connection() as connection:
         connection.sendall(b"GET /v1")
-    # The server reads them on threads of its own.
+    # The server reads them in other threads.
     time.sleep(0.5)
     assert web.send(request(b"/healthz")).status == 200
     assert b"Traceback" not in web.log.read_bytes()[logged:]

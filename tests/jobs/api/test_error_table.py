@@ -212,7 +212,7 @@ def full(scene: Scene) -> Any:
 
 @case("secret_store_unavailable")
 def no_secret_store(scene: Scene) -> Any:
-    scene.monkeypatch.setattr(credentials, "redis", lambda: Redis.from_url("redis://127.0.0.1:1"))
+    scene.monkeypatch.setattr(credentials, "redis", lambda: Redis.from_url("redis://127.0.0.1:1", retry=None))
     return scene.submit(body_with("credentials", {"bnetClientId": "a", "bnetClientSecret": "b"}))
 
 

@@ -1,4 +1,4 @@
-"""A database that is away is told to the API's callers as what it is."""
+"""API errors during a database outage."""
 
 import pytest
 from django.db import connection
@@ -12,7 +12,7 @@ JOB = {"build": {"channel": "latest"}, "profile": {"text": "mage=x"}}
 
 @pytest.fixture
 def _no_database(key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lose the connection, and find nobody where the database was."""
+    """Close the connection and make new ones fail."""
     connection.close()
     monkeypatch.setitem(connection.settings_dict, "HOST", "127.0.0.1")
     monkeypatch.setitem(connection.settings_dict, "PORT", str(free_port()))

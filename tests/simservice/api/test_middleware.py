@@ -1,4 +1,4 @@
-"""Maintenance."""
+"""Maintenance mode of the API."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document: complete, true to its own schemas, and the same as the committed one."""
+"""The OpenAPI document: complete, valid, and the same as the committed one."""
 
 import json
 import os
@@ -30,13 +30,13 @@ def operations() -> Iterator[Any]:
 
 
 def contents(operation: Any) -> Iterator[Any]:
-    """Yield the bodies of a request and of its answers, each with its schema and examples."""
+    """Yield the bodies of a request and its responses, each with schema and examples."""
     for part in [operation.get("requestBody", {}), *operation["responses"].values()]:
         yield from part.get("content", {}).values()
 
 
 def examples_of(content: Any) -> list[Any]:
-    """Return the values of a body's examples, references followed."""
+    """Return the values of a body's examples, with references resolved."""
     known = document()["components"]["examples"]
     named = content.get("examples", {}).values()
     values = [known[example["$ref"].split("/")[-1]] if "$ref" in example else example for example in named]
@@ -95,7 +95,7 @@ def test_every_error_has_an_example() -> None:
     codes = {error.code for error in family()}
     assert set(document()["components"]["examples"]) == codes
     used = {code for one in operations() for body in contents(one) for code in body.get("examples", {})}
-    # The document lists no methods that an address does not take.
+    # The document lists only methods that each address accepts.
     assert codes - used == {"method_not_allowed"}
 
 
@@ -127,7 +127,7 @@ def test_the_document_needs_no_key() -> None:
 
 
 def check(**chosen: str) -> subprocess.CompletedProcess[str]:
-    """Compare the committed document with the one of a deployment that chose so."""
+    """Compare the committed document with that of other settings."""
     environment = {**os.environ, **chosen}
     return subprocess.run(COMMAND, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True)
 
