@@ -40,8 +40,8 @@ def job() -> Job:
 def address(route: str, job: Job) -> str:
     """Return the address of a route for a job or another object of its account."""
 
-    def value(found: re.Match[str]) -> str:
-        name = found[1]
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
         own = {"account": job.account.name, "job_id": job.pk, "token": job.share_token, "artifact_id": 1}
         if name == "build_id":
             return str(Build.objects.latest("created_at").pk)
@@ -58,20 +58,20 @@ def statuses(value: Any) -> Iterator[Any]:
         yield value["status"]
 
 
-def judge(answer: Any) -> None:
-    """Look for the internal status in an answer, and for statuses outside the closed list."""
+def assert_public(answer: Any) -> None:
+    """Assert that a response contains only public statuses."""
     assert answer.status_code < 500, answer.content
     text = (b"".join(answer.streaming_content) if answer.streaming else answer.content).decode()
     assert not INTERNAL.search(text)
     body = json.loads(text) if answer.headers.get("Content-Type") == "application/json" else {}
-    # The document has other things of that name.
+    # The OpenAPI document has other fields of that name.
     if "openapi" not in body:
         assert set(statuses(body)) <= {*PublicStatus.values, "ok", "cancel_requested"}
 
 
 @pytest.mark.parametrize("route", WITH_KEY)
 def test_no_api_response_contains_it(route: str, job: Job) -> None:
-    judge(
+    assert_public(
         HttpClient(headers={"authorization": f"Bearer {make_key(job.account)[1]}"}).get(
             address(RESOURCE + route, job)
         )
@@ -80,12 +80,12 @@ def test_no_api_response_contains_it(route: str, job: Job) -> None:
 
 @pytest.mark.parametrize("route", PAGES)
 def test_no_account_page_contains_it(route: str, job: Job) -> None:
-    judge(browser_of(make_member(job.account)).get(address(route, job)))
+    assert_public(browser_of(make_member(job.account)).get(address(route, job)))
 
 
 @pytest.mark.parametrize("route", [route for route in OPEN if route not in ("metrics", "readyz")])
 def test_no_public_page_contains_it(route: str, job: Job) -> None:
-    judge(HttpClient().get(address(route, job)))
+    assert_public(HttpClient().get(address(route, job)))
 
 
 def test_the_api_shows_it_as_queued(job: Job) -> None:
@@ -101,7 +101,7 @@ def test_the_api_shows_it_as_queued(job: Job) -> None:
 def test_cancel_and_replay_do_not_contain_it(job: Job) -> None:
     api = Api(make_key(job.account)[1])
     for _ in range(2):
-        judge(api.post(f"jobs/{job.pk}/cancel"))
+        assert_public(api.post(f"jobs/{job.pk}/cancel"))
     replayed = Api(make_key(make_account())[1])
     first = replayed.post("jobs", BODY, headers={"idempotency-key": "k"})
     assert lifecycle.start_attempt(Job.objects.get(pk=first.json()["id"]), worker="worker-1")

@@ -1,6 +1,6 @@
-"""The shapes of all answers, written down by hand from the contract (sections 1, 4 and 5) as strict JSON Schema.
+"""Strict JSON Schemas of all responses, written by hand from `docs/reference/contract.md`.
 
-Nothing here comes from the service's own shapes, so document and answers cannot be wrong together.
+Nothing here comes from the service's own types, so document and responses cannot be wrong together.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ NULL: Schema = {"type": "null"}
 
 
 def matching(pattern: str) -> Schema:
-    """Return the schema of a text that matches from its first to its last character."""
+    """Return the schema of a string that matches a pattern completely."""
     return {"type": "string", "pattern": rf"\A(?:{pattern})\Z"}
 
 
@@ -37,7 +37,7 @@ def many(schema: Schema, most: int | None = None) -> Schema:
 
 
 def an_object(fields: dict[str, Schema], **optional: Schema) -> Schema:
-    """Return the schema of an object with exactly these fields, and perhaps the optional ones."""
+    """Return the schema of an object with exactly these required and optional fields."""
     return {
         "type": "object",
         "properties": fields | optional,
@@ -171,7 +171,7 @@ FILES = (
 
 
 def artifact(**further: Schema) -> Schema:
-    """Return the schema of an artifact: name and type follow from the kind, and the name from the stage."""
+    """Return the schema of an artifact, whose name and type follow from kind and stage."""
     common = {"url": DOWNLOAD, "bytes": COUNT} | further
     kinds = []
     for kind, name, media_type in FILES:
@@ -201,7 +201,7 @@ def ceiling(variant: str) -> Schema:
 
 
 def when(condition: dict[str, Schema], then: dict[str, Schema], otherwise: dict[str, Schema]) -> Schema:
-    """Return what some fields are when others match, and when they do not."""
+    """Return a schema for fields that depend on other fields."""
     return {
         "if": {"properties": condition},
         "then": {"properties": then},
@@ -368,7 +368,7 @@ MANIFEST_JOB = an_object(
 
 
 def answers(variant: str) -> dict[str, Schema]:
-    """Return the shape of each operation's success, by the operation's name."""
+    """Return the schema of each operation's success response, by operation id."""
     job = job_fields(variant)
     result = an_object(
         {"summary": SUMMARY, "artifacts": many(artifact(id=ID))},
@@ -406,7 +406,7 @@ def answers(variant: str) -> dict[str, Schema]:
 
 
 def webhook(variant: str) -> Schema:
-    """Return the shape of a webhook's body."""
+    """Return the schema of a webhook's body."""
     payload: dict[str, Schema] = {"id": ID, "status": TERMINAL, "statusReason": or_null(TEXT)}
     code = {"errorCode": ERROR_CODE} if variant == "C" else {}
     return an_object(
@@ -491,7 +491,7 @@ CODES = {
 
 
 def error(status: int, code: str) -> Schema:
-    """Return the shape of an error's envelope. Raises KeyError for a code that the status does not have."""
+    """Return the schema of an error's envelope. Raises KeyError if the status does not have the code."""
     if code not in CODES[status]:
         raise KeyError(f"{status} {code}")
     raised = {"priorityFeeCredits": COUNT} if code == "insufficient_credits_liability" else {}
@@ -502,7 +502,7 @@ def error(status: int, code: str) -> Schema:
 
 
 def is_integer(_: Any, value: Any) -> bool:
-    """Return whether a value is written as an integer: JSON Schema itself also takes 1.0 for one."""
+    """Return whether a value is an integer; JSON Schema itself accepts 1.0 too."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -512,6 +512,6 @@ Strict = validators.extend(  # type: ignore[no-untyped-call]
 
 
 def check(value: Any, schema: Schema) -> None:
-    """Raise jsonschema.ValidationError unless a value has a shape."""
+    """Raise jsonschema.ValidationError unless a value matches a schema."""
     Strict.check_schema(schema)
     Strict(schema, format_checker=FormatChecker()).validate(value)

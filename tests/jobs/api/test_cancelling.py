@@ -1,4 +1,4 @@
-"""Cancelling over HTTP: whose job it is, and many requests at once."""
+"""Cancellation over HTTP: access, and concurrent requests."""
 
 import json
 from collections.abc import Callable

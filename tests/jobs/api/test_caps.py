@@ -1,4 +1,4 @@
-"""What the two variants do differently with caps (contract, section 0)."""
+"""Caps of jobs, which differ between the variants."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def submit(api: Api, **runtime: int) -> Any:
 
 
 def held(body: dict[str, Any]) -> int:
-    """Return what is reserved for an accepted job."""
+    """Return the credits reserved for an accepted job."""
     return Hold.objects.get(job_id=body["id"]).credits
 
 

@@ -1,4 +1,4 @@
-"""What a submission reserves, and what it is told when that is too much (contract, sections 1 and 7)."""
+"""Credits that a submission reserves, and errors when they are insufficient."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ FEE = 320
 
 
 def leave(account: Account, credits_left: int) -> None:
-    """Correct what an account has."""
+    """Set the available credits of an account."""
     change = credits_left - ledger.available(account)
     if change:
         ledger.correct(account, change, reason="for the test")
@@ -28,7 +28,7 @@ def leave(account: Account, credits_left: int) -> None:
 
 @pytest.fixture
 def account(key: tuple[ApiKey, str]) -> Account:
-    """The caller's account, with 1,000 credits."""
+    """The caller's account with 1,000 credits."""
     account = key[0].client.account
     leave(account, 1000)
     return account

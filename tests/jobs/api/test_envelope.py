@@ -1,4 +1,4 @@
-"""What every answer of the API has: the request id, the error envelope, the headers (contract, section 1)."""
+"""Parts of every API response: request id, error envelope, headers."""
 
 import hashlib
 import re
@@ -18,7 +18,7 @@ REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
 
 
 def unknown_key() -> str:
-    """Return a well-formed key that was never given out."""
+    """Return a well-formed key that was never issued."""
     body = PREFIX + ALPHABET[:40]
     return body + checksum(body)
 

@@ -1,4 +1,4 @@
-"""Every row of the tables of errors is produced here (specification, Errors; contract, section 1)."""
+"""A case for every error code, with its status and fields."""
 
 import io
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from tests.jobs.api.test_envelope import unknown_key
 
 @dataclass(frozen=True)
 class Scene:
-    """What a case can use: the caller's key, the API, and the test's tools."""
+    """Tools of a case: the caller's key, the API and pytest's fixtures."""
 
     key: ApiKey
     api: Api
@@ -84,7 +84,7 @@ META["build_pin_unavailable"] = META["build_pin_not_allowed"]
 
 
 def case(code: str) -> Callable[[Callable[[Scene], Any]], Callable[[Scene], Any]]:
-    """Name the code that a function's answer must have."""
+    """Register a function as the case of an error code."""
 
     def add(produce: Callable[[Scene], Any]) -> Callable[[Scene], Any]:
         CASES[code] = produce
@@ -197,7 +197,7 @@ def too_many(scene: Scene) -> Any:
 
 @case("internal_error")
 def broken(scene: Scene) -> Any:
-    # No request is known to bring one about, so a bug is put in.
+    # No known request causes one, so a bug is injected.
     scene.monkeypatch.setattr(registry, "current", lambda: 1 / 0)
     return scene.api.get("builds")
 

@@ -1,4 +1,4 @@
-"""The `idempotency-key` header (contract, section 3)."""
+"""The `idempotency-key` header."""
 
 import copy
 from typing import Any
@@ -94,7 +94,7 @@ def test_other_credentials_make_another_request() -> None:
 
 
 def test_fingerprints_are_stable() -> None:
-    # Keys are kept for as long as their jobs, so another release must find the same.
+    # Fingerprints are stored as long as jobs, so every release must compute the same.
     assert fingerprint(from_json(BODY)).startswith("3dc46f44bbd2a811")
 
 

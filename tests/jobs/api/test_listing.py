@@ -1,4 +1,4 @@
-"""`GET jobs`: pages by key, newest first (contract, section 4)."""
+"""`GET jobs`: pages with cursors, newest first."""
 
 from datetime import timedelta
 from typing import Any
@@ -80,7 +80,7 @@ def test_unknown_and_repeated_parameters_are_rejected(api: Api, query: str) -> N
 
 
 def forged(cursor: str) -> list[str]:
-    """Return cursors that nobody was given."""
+    """Return forged cursors."""
     body, signature = cursor.split(".")
     return [
         "",

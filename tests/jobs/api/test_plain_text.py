@@ -1,4 +1,4 @@
-"""`POST jobs` with the profile as the body (specification, Plain-text submission; contract, section 3)."""
+"""`POST jobs` with the profile as a plain-text body."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ CREDENTIALS = {"X-Bnet-Client-Id": "an-id", "X-Bnet-Client-Secret": "a-secret"}
 
 
 def issues(answer: Any) -> list[str]:
-    """Return the paths that a refusal names."""
+    """Return the paths in a validation error."""
     assert (answer.status_code, answer.json()["code"]) == (400, "validation_failed")
     return [issue["path"] for issue in answer.json()["meta"]["issues"]]
 

@@ -1,4 +1,4 @@
-"""Reading a job: the object, its status, its result, its files, its manifest (contract, section 4)."""
+"""Reads of a job: object, status, result, artifacts, manifest."""
 
 import io
 from collections.abc import Callable

@@ -51,14 +51,14 @@ PROFILES: dict[str, dict[str, Any]] = {
 
 
 def whole(answer: Any) -> Any:
-    """Return an answer's body as it was sent."""
+    """Return a response's complete body."""
     content = b"".join(answer.streaming_content) if answer.streaming else answer.content
     assert answer.headers["Content-Type"] == "application/json"
     return json.loads(content)
 
 
 def documented(answer: Any) -> tuple[str, Any]:
-    """Return the operation that answered, and what the document says of an answer of this status."""
+    """Return the operation of a response, and the document's schema for its status."""
     path = "/" + PARAMETER.sub(r"{\1}", answer.resolver_match.route)
     operation = document()["paths"][path].get(answer.wsgi_request.method.lower())
     if operation is None:
@@ -74,7 +74,7 @@ def check_document(value: Any, schema: Any) -> None:
 
 
 def right(answer: Any, variant: str) -> Any:
-    """Return an answer's body after checking it against contract and document."""
+    """Check a response against contract and document; return its body."""
     body = whole(answer)
     operation, schema = documented(answer)
     check_document(body, schema)
@@ -91,7 +91,7 @@ def account(key: tuple[ApiKey, str]) -> Any:
 
 
 def starting(**fields: Any) -> Job:
-    """Return a job that a worker prepares."""
+    """Make a job in the status `starting`."""
     job = make_job(**fields)
     assert lifecycle.start_attempt(job, worker="worker-1")
     return job
@@ -354,7 +354,7 @@ def test_the_webhook_of_a_job_cancelled_while_starting_matches(variant: str) -> 
 
 
 def check_webhook(variant: str) -> None:
-    """Look at the only event that was written."""
+    """Check the only stored event."""
     body = json.loads(bytes(Event.objects.get().body))
     contract.check(body, contract.webhook(variant))
     told = document()["webhooks"]["job.terminal"]["post"]["requestBody"]["content"]["application/json"]
@@ -373,7 +373,7 @@ def test_examples_in_the_document_match(variant: str) -> None:
         contract.check(example["value"], contract.error(STATUSES[code], code))
 
 
-# A file, and an answer whose parts are named by what is out of order.
+# A file, and a response whose fields name the unavailable parts.
 NOT_JSON = {"downloadArtifact", "getReadiness"}
 STATUSES = {error.code: error.status for error in family()}
 

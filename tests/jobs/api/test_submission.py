@@ -1,4 +1,4 @@
-"""`POST jobs` with a JSON body (specification, Job submission request; contract, sections 1 and 3)."""
+"""`POST jobs` with a JSON body."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""`GET usage`: limits, what is unfinished, what ran this month (specification, Endpoints; contract, section 4)."""
+"""`GET usage`: limits, unfinished jobs, and jobs of this month."""
 
 from datetime import UTC, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a submission is told of its profile and its build (contract, sections 1 and 3)."""
+"""Checks of a submission's profile and build."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,7 +17,7 @@ BLOCKED_KEYS = {"blocked", "blockedCount", "blockedTruncated"}
 
 
 def submit(api: Api, text: str = PROFILE, **build: Any) -> Any:
-    """Submit a profile and return the answer."""
+    """Submit a profile and return the response."""
     return api.post("jobs", {"build": {"channel": "latest", **build}, "profile": {"text": text}})
 
 
