@@ -13,10 +13,11 @@ from billing.models import Account, Plan
 from clients import invitations
 from clients.accounts import default_client, open_account
 from clients.audit import SYSTEM, Actor
-from clients.keys import create_key
+from clients.keys import ALPHABET, PREFIX, checksum, create_key
 from clients.models import ApiKey, Client, Invitation, Membership
 from jobs import lifecycle
-from jobs.models import Build, Channel, Job, JobProfile, Priority, Status
+from jobs.enums import Channel, Priority, Status
+from jobs.models import Build, Job, JobProfile
 from simservice.ids import new_token, next_id
 from webhooks.models import Event
 
@@ -43,6 +44,12 @@ def make_account(*, credits: int = AMPLE, **plan: Any) -> Account:  # noqa: A002
 def make_key(account: Account | None = None, **fields: Any) -> tuple[ApiKey, str]:
     """Make a key of an account's default client; return it with its secret."""
     return create_key(default_client(account or make_account()), **{"by": SYSTEM} | fields)
+
+
+def unknown_key() -> str:
+    """Return a well-formed key that was never issued."""
+    body = PREFIX + ALPHABET[:40]
+    return body + checksum(body)
 
 
 def make_client(account: Account, name: str = "bot") -> Client:

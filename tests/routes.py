@@ -18,10 +18,10 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from billing.models import Account
 from clients.accounts import default_client
-from clients.keys import ALPHABET, PREFIX, checksum
 from jobs import artifacts, lifecycle
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Job, Status
+from jobs.models import Artifact, Job
 from tests.factories import (
     make_account,
     make_client,
@@ -171,12 +171,6 @@ def call(method: str, path: str, secret: str | None = None) -> Any:
     if answer.streaming:
         assert b"".join(answer.streaming_content) == b"{}"
     return answer
-
-
-def well_formed() -> str:
-    """Return a well-formed key that was never issued."""
-    body = PREFIX + ALPHABET[:40]
-    return body + checksum(body)
 
 
 def address(route: str, **values: Any) -> str:

@@ -9,7 +9,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from clients.models import ApiKey
-from tests.factories import make_account
+from tests.factories import make_account, unknown_key
 from tests.routes import (
     ABOUT_AN_OBJECT,
     ABOUT_OWN_OBJECTS,
@@ -33,7 +33,6 @@ from tests.routes import (
     browsers,
     call,
     methods_of,
-    well_formed,
     world,
 )
 
@@ -67,10 +66,10 @@ def test_every_route_is_listed() -> None:
 MALFORMED = {
     "short": "sk_x",
     "other-form": "ghp_" + "x" * 46,
-    "wrong-checksum": well_formed()[:-1] + "_",
-    "one-letter-off": well_formed()[:-1] + chr(ord(well_formed()[-1]) ^ 1),
+    "wrong-checksum": unknown_key()[:-1] + "_",
+    "one-letter-off": unknown_key()[:-1] + chr(ord(unknown_key()[-1]) ^ 1),
     "not-ascii": "sk_\u00e9" + "x" * 45,
-    "two-keys": f"{well_formed()}, {well_formed()}",
+    "two-keys": f"{unknown_key()}, {unknown_key()}",
     "endless": "sk_" + "x" * 100_000,
 }
 
@@ -102,7 +101,7 @@ def test_a_malformed_key_is_rejected_without_a_query(
 def test_every_call_needs_an_active_key(
     method: str, route: str, change: dict[str, int] | None, code: str, world: World
 ) -> None:
-    secret = None if change is None else world.owner if change else well_formed()
+    secret = None if change is None else world.owner if change else unknown_key()
     if change:
         times = {name: timezone.now() + timedelta(seconds=seconds) for name, seconds in change.items()}
         ApiKey.objects.filter(client=world.job.client).update(**times)
@@ -146,7 +145,7 @@ def test_a_list_shows_only_the_callers_objects(method: str, route: str, world: W
 
 @pytest.mark.parametrize("route", WITHOUT_KEY)
 def test_open_routes_ignore_keys(route: str, world: World) -> None:
-    for secret in (None, world.owner, world.stranger, well_formed(), "sk_x"):
+    for secret in (None, world.owner, world.stranger, unknown_key(), "sk_x"):
         for method in READS:
             assert call(method, world.path(route), secret).status_code == OPEN[route], (method, secret)
 

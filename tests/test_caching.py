@@ -5,6 +5,7 @@ from django.contrib.auth.models import User
 from django.test import Client as HttpClient
 from pytest_django import Settings
 
+from tests.factories import unknown_key
 from tests.routes import (
     ADMIN,
     CALLS,
@@ -18,7 +19,6 @@ from tests.routes import (
     address,
     browsers,
     call,
-    well_formed,
     world,
 )
 
@@ -31,7 +31,7 @@ CACHED = {"artifacts/<token:token>": "private, max-age=3600", "v1/openapi.json":
 @pytest.mark.parametrize(("method", "route"), CALLS)
 def test_responses_to_keys_are_not_cached(method: str, route: str, world: World) -> None:
     path = world.path(RESOURCE + route)
-    for secret in (world.owner, world.stranger, well_formed(), "sk_x", None):
+    for secret in (world.owner, world.stranger, unknown_key(), "sk_x", None):
         answer = call(method, path, secret)
         assert "no-store" in answer.headers["Cache-Control"], (secret, answer.status_code)
 

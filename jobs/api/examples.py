@@ -5,7 +5,8 @@ from typing import Any
 from billing.models import Pool
 from jobs import variants
 from jobs.api import shapes
-from jobs.models import Artifact, Channel, PublicStatus
+from jobs.enums import Channel, PublicStatus
+from jobs.models import Artifact
 
 HOST = "https://sim.example.com"
 VARIANT = variants.current()

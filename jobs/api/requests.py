@@ -15,7 +15,7 @@ from rest_framework.request import Request
 
 from jobs import variants
 from jobs.credentials import GameCredentials
-from jobs.models import Channel, Priority
+from jobs.enums import Channel, Priority
 from jobs.submission.request import Submission
 from simservice.api.errors import ProfileTooLarge, ValidationFailed
 from simservice.api.fields import (

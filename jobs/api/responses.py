@@ -14,7 +14,8 @@ from jobs import artifacts, retention, usage, variants
 from jobs.api import shapes
 from jobs.api.links import Links
 from jobs.cancellation import Cancellation
-from jobs.models import Artifact, Build, Channel, Job, Priority
+from jobs.enums import Channel, Priority
+from jobs.models import Artifact, Build, Job
 from jobs.progress import LogEntry, Progress
 from jobs.queueing.forecast import estimated_start
 from jobs.submission.accept import Accepted

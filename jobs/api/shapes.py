@@ -3,7 +3,8 @@
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from billing.models import Pool
-from jobs.models import Artifact, Channel, PublicStatus
+from jobs.enums import Channel, PublicStatus
+from jobs.models import Artifact
 from simservice.api.shapes import Count, Date, Id, Percent, Rule, Time, Url, Uuid
 
 PriorityName = Literal["high", "standard", "background"]

@@ -19,6 +19,8 @@ from django.test import Client as HttpClient
 from django.utils import timezone
 from pytest_django import Settings
 from redis import Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from clients import once
 from clients.audit import SYSTEM
@@ -206,7 +208,7 @@ def test_credentials_keep_their_time_to_live(world: World, settings: Settings) -
 
 
 def test_redis_away_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(credentials, "redis", lambda: Redis(port=1, retry=None))
+    monkeypatch.setattr(credentials, "redis", lambda: Redis(port=1, retry=Retry(NoBackoff(), 0)))
     with pytest.raises(CommandError, match="Redis does not answer"):
         run()
 

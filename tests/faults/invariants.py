@@ -16,8 +16,9 @@ from django.db.models import Sum
 from billing import ledger
 from billing.models import Entry, Hold, Pocket
 from jobs import hold_audit
+from jobs.enums import HELD, TERMINAL, WAITING, Status
 from jobs.lifecycle import TRANSITIONS
-from jobs.models import HELD, TERMINAL, WAITING, Artifact, DailyUsage, IdempotencyKey, Job, JobEvent, Run, Status
+from jobs.models import Artifact, DailyUsage, IdempotencyKey, Job, JobEvent, Run
 from tests.faults.fault_run import Observations
 from tests.faults.fault_workers import SNAPSHOT_MARK
 from tests.faults.processes import running

@@ -12,9 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from jobs import lifecycle
-from jobs.lifecycle import Outcome
-from jobs.models import Job, Priority, Run, Status
-from jobs.progress import Progress, Publisher
+from jobs.enums import Priority, Status
+from jobs.models import Job, Run
 from jobs.queueing import claims, forecast, sweep
 from jobs.queueing.forecast import Mark, estimated_start
 from simservice.api.errors import QueueUnavailable
@@ -22,39 +21,10 @@ from simservice.redis import worker_heartbeats
 from simservice.redis.client import redis
 from tests.conftest import Api
 from tests.factories import PROFILE, make_job, make_running_job
+from tests.jobs.queue_states import COPIES, _clock_stands, _one_slot, end, measure, run_for, seconds_until
 from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, run_beside
 
-COPIES = """
-    INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
-        'id', job.id + n, 'share_token', n::text, 'priority', n %% 3))).*
-    FROM jobs_job AS job, generate_series(1, %s) AS n WHERE job.id = %s
-"""
-
-
-def end(job: Job) -> None:
-    """End a claimed job."""
-    assert lifecycle.finish(job, Outcome(status=Status.FAILED, error_code="internal"))
-
-
-def measure(seconds: float, **fields: Any) -> None:
-    """Add one measured run; nothing is running afterwards."""
-    job = make_running_job(**fields)
-    Run.objects.filter(job=job).update(wall_ms=int(seconds * 1000), ended_at=timezone.now())
-    end(job)
-
-
-def seconds_until(job: Job) -> int | None:
-    """Take a fresh snapshot and return the job's estimate."""
-    forecast.publish()
-    estimate = estimated_start(job)
-    return estimate.seconds if estimate else None
-
-
-@pytest.fixture
-def _one_slot(db: None) -> None:
-    """One live slot and past runs of ten seconds."""
-    worker_heartbeats.report("sim@here", slots=1)
-    measure(10)
+__all__ = ["_clock_stands", "_one_slot"]
 
 
 @pytest.mark.django_db
@@ -88,22 +58,6 @@ def test_a_running_job_counts_with_its_remaining_time() -> None:
     assert seconds_until(waiting) == 3
     Job.objects.filter(pk=running.pk).update(started_at=timezone.now() - timedelta(seconds=70))
     assert seconds_until(waiting) == 0
-
-
-@pytest.fixture
-def _clock_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop the forecast's clock."""
-    now = timezone.now()
-    monkeypatch.setattr(timezone, "now", lambda: now)
-
-
-def run_for(seconds: float, *, percent: float | None = None, **fields: Any) -> Job:
-    """Make a job that has run for some time, with progress if `percent` is given."""
-    job = make_running_job(**fields)
-    Job.objects.filter(pk=job.pk).update(started_at=timezone.now() - timedelta(seconds=seconds))
-    if percent is not None:
-        Publisher(job).publish(Progress(percent=percent, stage=None))
-    return job
 
 
 @pytest.mark.django_db

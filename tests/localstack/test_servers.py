@@ -1,15 +1,11 @@
-"""PostgreSQL and Redis from the wheels: addresses, restarts after a crash, and access of other users."""
+"""PostgreSQL and Redis from the wheels: addresses, passwords, and restarts after a crash."""
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import quote
 
 import environ
 import psutil
@@ -23,45 +19,9 @@ from localstack.postgres import start_postgres
 from localstack.redis_server import start_redis
 from localstack.supervisor import Supervisor
 from tests.localstack.conftest import eventually, processes_in
+from tests.localstack.servers import PASSWORD, Start, address, folder, folder_of, modes_above, server_of, start
 
-Start = Callable[..., str]
-
-
-PASSWORD = "it's / a secret"
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder that is closed to others, like a home directory."""
-    folder = tmp_path / "closed"
-    folder.mkdir(mode=0o700)
-    return folder
-
-
-@pytest.fixture
-def start(folder: Path, supervisor: Supervisor) -> Start:
-    """Return a function that starts PostgreSQL on a folder until the end of the test."""
-
-    def start(name: str = "data") -> str:
-        return start_postgres(
-            supervisor, folder / name, log=folder / "postgres.log", password=PASSWORD, durable=False
-        )
-
-    return start
-
-
-def server_of(url: str) -> psutil.Process:
-    """Return the server process at `url`."""
-    with psycopg.connect(url) as connection:
-        assert connection.info.dbname == "simservice"
-        server = psutil.Process(connection.info.backend_pid).parent()
-    assert server is not None
-    return server
-
-
-def folder_of(url: str) -> str:
-    return str(server_of(url).cwd())
+__all__ = ["folder", "start"]
 
 
 def test_two_postgres_at_once_keep_to_their_folders(start: Start, folder: Path) -> None:
@@ -98,11 +58,6 @@ def test_an_incomplete_data_folder_is_created_again(
         with pytest.raises(KeyboardInterrupt):
             start()
     assert folder_of(start()) == str(folder / "data")
-
-
-def address(folder: Path, *, password: str = PASSWORD) -> str:
-    """Return the address of the server whose socket is in `folder`."""
-    return f"postgresql://postgres:{quote(password, safe='')}@/simservice?host={folder}"
 
 
 def run_elsewhere(folder: Path, *, linked: bool = True) -> subprocess.Popen[str]:
@@ -158,10 +113,6 @@ def test_a_server_that_outlived_its_supervisor_is_replaced(start: Start, folder:
     killed.wait()
     assert folder_of(start())
     assert set(old) & set(processes_in(folder)) == set()
-
-
-def modes_above(path: Path) -> dict[Path, int]:
-    return {level: level.stat().st_mode for level in path.parents}
 
 
 def test_no_folder_above_the_data_changes_its_mode(start: Start, folder: Path) -> None:
@@ -238,120 +189,6 @@ def test_a_link_in_place_of_the_configuration_is_not_followed(
     (folder / "data" / "pg_hba.conf").symlink_to(folder / "own")
     start()
     assert (folder / "own").read_text() == "ours"
-
-
-# Python changes its user after all imports, because its own folder may be closed to others.
-AS_NOBODY = """
-import encodings.idna, os, pwd, sys
-from pathlib import Path
-import psycopg
-from localstack import postgres
-from localstack.supervisor import Supervisor
-nobody = pwd.getpwnam("nobody")
-url, folder = sys.argv[1], Path(sys.argv[2])
-opened = os.open(folder, os.O_PATH)
-programs = postgres._programs_for(postgres._system_user())
-os.setgroups([])
-os.setgid(nobody.pw_gid)
-os.setuid(nobody.pw_uid)
-def attempt(url):
-    try:
-        psycopg.connect(url).close()
-    except psycopg.OperationalError as error:
-        print(error)
-    else:
-        print("connected")
-"""
-
-
-def as_nobody(script: str, *arguments: object) -> str:
-    """Run a script as an unprivileged user and return its output."""
-    command = [sys.executable, "-c", AS_NOBODY + script, *map(str, arguments)]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-
-
-@as_root
-def test_another_user_cannot_reach_the_socket(start: Start, folder: Path) -> None:
-    assert "Permission denied" in as_nobody("attempt(url)", start(), folder / "data")
-
-
-@as_root
-def test_another_user_in_the_folder_cannot_use_the_socket(start: Start, folder: Path) -> None:
-    start()
-    (folder / "data").chmod(0o711)
-    script = f"attempt({address(Path('/proc/self/fd'))!r} + f'/{{opened}}')"
-    assert "Permission denied" in as_nobody(script, "", folder / "data")
-
-
-@as_root
-def test_another_user_at_the_socket_needs_the_password(start: Start, folder: Path) -> None:
-    start()
-    (folder / "data").chmod(0o711)
-    (folder / "data" / ".s.PGSQL.5432").chmod(0o777)
-    script = "attempt(f'postgresql://postgres@/simservice?host=/proc/self/fd/{opened}')"
-    assert "no password supplied" in as_nobody(script, "", folder / "data")
-    known = f"attempt({address(Path('/proc/self/fd'))!r} + f'/{{opened}}')"
-    assert as_nobody(known, "", folder / "data") == "connected\n"
-
-
-def test_the_server_inherits_no_environment_variables(tmp_path: Path) -> None:
-    server = postgres._Server(folder=tmp_path, programs=tmp_path, user=None, durable=False)
-    assert set(server.environment) == {"PATH", "LC_ALL"}
-
-
-@as_root
-def test_the_server_is_not_in_roots_group(start: Start) -> None:
-    assert server_of(start()).gids().real != 0
-
-
-@as_root
-def test_an_ordinary_user_runs_the_server_as_itself() -> None:
-    script = """
-postgres._programs_for = lambda user: programs
-running = Supervisor()
-try:
-    url = postgres.start_postgres(running, folder / "data", log=folder / "log", password="secret", durable=False)
-    attempt(url)
-    print((folder / "data").owner(), oct((folder / "data").stat().st_mode))
-    attempt(url.replace("secret", "wrong"))
-finally:
-    running.stop()
-"""
-    with tempfile.TemporaryDirectory() as name:
-        shutil.chown(name, "nobody")
-        output = as_nobody(script, "", name)
-    assert output.startswith("connected\nnobody 0o40700\n")
-    assert "password authentication failed" in output
-
-
-@pytest.fixture
-def closed_wheel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Install PostgreSQL in a folder that is closed to its user."""
-    wheel = folder / "wheel"
-    for part in (postgres.PROGRAMS.parent, postgres.LIBRARIES):
-        shutil.copytree(postgres._wheel() / part, wheel / part)
-    monkeypatch.setattr(postgres, "_wheel", lambda: wheel)
-    return wheel
-
-
-@as_root
-def test_programs_in_a_closed_folder_are_copied_and_run(start: Start, closed_wheel: Path, folder: Path) -> None:
-    before = modes_above(closed_wheel / postgres.PROGRAMS / "postgres")
-    server = server_of(start())
-    assert not Path(server.exe()).is_relative_to(folder)
-    assert modes_above(closed_wheel / postgres.PROGRAMS / "postgres") == before
-
-
-@as_root
-def test_programs_that_cannot_be_run_are_reported(
-    start: Start, closed_wheel: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    with pytest.raises(
-        LocalStackError, match=rf"who cannot run programs in {closed_wheel / postgres.PROGRAMS} or {folder}/"
-    ):
-        start()
-    assert not (folder / "data").exists()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Every response of every endpoint, checked against the handwritten contract and the OpenAPI document."""
 
 import json
-import re
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
@@ -10,34 +9,44 @@ from typing import Any
 import pytest
 from django.test import Client as HttpClient
 from django.utils import timezone
-from jsonschema import Draft202012Validator, FormatChecker, ValidationError
 
 from billing import ledger
 from billing.models import GrantReason
 from clients.accounts import default_client
 from clients.audit import SYSTEM
-from clients.models import ApiKey
 from jobs import cancellation, lifecycle, webhook_events
 from jobs.builds import registration
-from jobs.lifecycle import CANCELLED, Outcome
+from jobs.enums import Channel
+from jobs.lifecycle import CANCELLED
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
-from jobs.models import Channel, Job, Status
+from jobs.models import Job
 from jobs.progress import LISTED_ENTRIES, LogEntry, Progress, Publisher, StageProgress
 from jobs.queueing import forecast
-from simservice.api.examples import family
 from simservice.api.openapi import document
 from tests.conftest import Api
 from tests.dashboard.summaries import make_completed_job, make_failed_job
 from tests.factories import PROFILE, BuildFactory, make_job, make_key, make_running_job
-from tests.jobs.api import contract
+from tests.jobs.api import contract, error_schemas, schemas
 from tests.jobs.api.bodies import BODY, body_with, only_in
-from tests.jobs.api.test_error_table import CASES, Scene, scene
+from tests.jobs.api.error_cases import CASES, Scene, scene
+from tests.jobs.api.shape_checks import (
+    STATES,
+    account,
+    cancelled,
+    check_document,
+    right,
+    starting,
+    timed_out,
+    whole,
+)
 from tests.jobs.simulators import RUN_UNTIL_ASKED, make_stand_in, run
 from webhooks import endpoints
 from webhooks.models import Event
 
+__all__ = ["account"]
+
+
 __all__ = ["scene"]
-PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 SETS = "".join(f"profileset.s{number}+=trinket1=stone,id=1,ilevel={600 + 12 * number}\n" for number in range(6))
 GEAR = (
     'mage="A"\nlevel=80\nspec=frost\ntalents=CAEA\nhead=hood,id=1,ilevel=600,bonus_id=1/2,gem_id=3,enchant_id=4\n'
@@ -47,84 +56,6 @@ PROFILES: dict[str, dict[str, Any]] = {
     "profilesets": {"text": f"{GEAR}iterations=20\n{SETS}"},
     "several actors": {"text": 'mage="A"\nwarrior="B"\niterations=20\n', "csv": True},
     "stages": {"text": f"{GEAR}target_error=0.4\n{SETS}", "multi_stage": True, "html": True, "csv": True},
-}
-
-
-def whole(answer: Any) -> Any:
-    """Return a response's complete body."""
-    content = b"".join(answer.streaming_content) if answer.streaming else answer.content
-    assert answer.headers["Content-Type"] == "application/json"
-    return json.loads(content)
-
-
-def documented(answer: Any) -> tuple[str, Any]:
-    """Return the operation of a response, and the document's schema for its status."""
-    path = "/" + PARAMETER.sub(r"{\1}", answer.resolver_match.route)
-    operation = document()["paths"][path].get(answer.wsgi_request.method.lower())
-    if operation is None:
-        assert answer.status_code == 405
-        return "", {"$ref": "#/components/schemas/Error"}
-    told = operation["responses"][str(answer.status_code)]["content"]["application/json"]
-    return operation["operationId"], told["schema"]
-
-
-def check_document(value: Any, schema: Any) -> None:
-    resolved = {**schema, "components": document()["components"]}
-    Draft202012Validator(resolved, format_checker=FormatChecker()).validate(value)
-
-
-def right(answer: Any, variant: str) -> Any:
-    """Check a response against contract and document; return its body."""
-    body = whole(answer)
-    operation, schema = documented(answer)
-    check_document(body, schema)
-    if answer.status_code == 200:
-        contract.check(body, contract.answers(variant)[operation])
-    else:
-        contract.check(body, contract.error(answer.status_code, body["code"]))
-    return body
-
-
-@pytest.fixture
-def account(key: tuple[ApiKey, str]) -> Any:
-    return key[0].client.account
-
-
-def starting(**fields: Any) -> Job:
-    """Make a job in the status `starting`."""
-    job = make_job(**fields)
-    assert lifecycle.start_attempt(job, worker="worker-1")
-    return job
-
-
-def queued(**fields: Any) -> Job:
-    job = make_job(**fields)
-    assert lifecycle.mark_queued(job)
-    return job
-
-
-def timed_out(**fields: Any) -> Job:
-    job = make_running_job(**fields)
-    ended = Outcome(status=Status.TIMED_OUT, error_code="execution_timeout", reason="It took too long.")
-    assert lifecycle.finish(job, ended)
-    return job
-
-
-def cancelled(**fields: Any) -> Job:
-    job = make_job(**fields)
-    assert lifecycle.finish(job, CANCELLED)
-    return job
-
-
-STATES: dict[str, Callable[..., Job]] = {
-    "pending": make_job,
-    "queued": queued,
-    "starting": starting,
-    "running": make_running_job,
-    "completed": make_completed_job,
-    "failed": make_failed_job,
-    "timed_out": timed_out,
-    "cancelled": cancelled,
 }
 SHOWN = {"starting": "queued"}
 
@@ -321,7 +252,7 @@ def test_a_rejected_profile_matches(scene: Scene, variant: str, text: str) -> No
 def test_unknown_addresses_match(path: str) -> None:
     answer = HttpClient(headers={"accept": "application/json"}).get(path)
     if answer.headers["Content-Type"] == "application/json":
-        contract.check(whole(answer), contract.error(404, "not_found"))
+        schemas.check(whole(answer), error_schemas.error(404, "not_found"))
     assert answer.status_code == 404
 
 
@@ -356,63 +287,6 @@ def test_the_webhook_of_a_job_cancelled_while_starting_matches(variant: str) -> 
 def check_webhook(variant: str) -> None:
     """Check the only stored event."""
     body = json.loads(bytes(Event.objects.get().body))
-    contract.check(body, contract.webhook(variant))
+    schemas.check(body, contract.webhook(variant))
     told = document()["webhooks"]["job.terminal"]["post"]["requestBody"]["content"]["application/json"]
     check_document(body, told["schema"])
-
-
-@only_in("C")
-def test_examples_in_the_document_match(variant: str) -> None:
-    shapes = contract.answers(variant)
-    for operation in (one for methods in document()["paths"].values() for one in methods.values()):
-        if operation["operationId"] in NOT_JSON | {"getOpenApi"}:
-            continue
-        found = operation["responses"]["200"]["content"]["application/json"]["example"]
-        contract.check(json.loads(json.dumps(found)), shapes[operation["operationId"]])
-    for code, example in document()["components"]["examples"].items():
-        contract.check(example["value"], contract.error(STATUSES[code], code))
-
-
-# A file, and a response whose fields name the unavailable parts.
-NOT_JSON = {"downloadArtifact", "getReadiness"}
-STATUSES = {error.code: error.status for error in family()}
-
-
-def test_every_operation_and_error_code_has_a_schema(variant: str) -> None:
-    operations = {one["operationId"] for methods in document()["paths"].values() for one in methods.values()}
-    assert operations == set(contract.answers(variant)) | NOT_JSON
-    assert {code: status for status, codes in contract.CODES.items() for code in codes} == STATUSES
-
-
-def test_the_document_lists_the_codes_of_each_error() -> None:
-    for operation in (one for methods in document()["paths"].values() for one in methods.values()):
-        for status, told in operation["responses"].items():
-            if int(status) < 400 or "application/json" not in told.get("content", {}):
-                continue
-            schema = told["content"]["application/json"]["schema"]
-            if schema["$ref"].endswith("/Error"):
-                assert set(schema["properties"]["code"]["enum"]) <= contract.CODES[int(status)]
-
-
-WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
-    "an unknown key": lambda job: job.update(further=1),
-    "a missing key": lambda job: job.pop("retried"),
-    "an internal status": lambda job: job.update(status="starting"),
-    "a time without milliseconds": lambda job: job.update(createdAt="2026-11-20T08:10:00Z"),
-    "a time of another zone": lambda job: job.update(createdAt="2026-11-20T08:10:00.123+00:00"),
-    "an unknown error code": lambda job: job.update(errorCode="unknown"),
-    "an id that is a number": lambda job: job.update(id=176352841234500042),
-    "a build of the old form": lambda job: job["build"].update(ci={"status": "passed", "failed": []}),
-}
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-def test_document_and_contract_reject_wrong_jobs(wrong: str) -> None:
-    schema = {"$ref": "#/components/schemas/Job"}
-    job = document()["paths"]["/v1/sim/jobs/{job_id}"]["get"]["responses"]["200"]["content"]["application/json"]
-    changed = json.loads(json.dumps(job["example"]))
-    WRONG[wrong](changed)
-    with pytest.raises(ValidationError):
-        check_document(changed, schema)
-    with pytest.raises(ValidationError):
-        contract.check(changed, contract.answers("C")["getJob"])
