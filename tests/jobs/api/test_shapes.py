@@ -43,10 +43,7 @@ from tests.jobs.simulators import RUN_UNTIL_ASKED, make_stand_in, run
 from webhooks import endpoints
 from webhooks.models import Event
 
-__all__ = ["account"]
-
-
-__all__ = ["scene"]
+__all__ = ["account", "scene"]
 SETS = "".join(f"profileset.s{number}+=trinket1=stone,id=1,ilevel={600 + 12 * number}\n" for number in range(6))
 GEAR = (
     'mage="A"\nlevel=80\nspec=frost\ntalents=CAEA\nhead=hood,id=1,ilevel=600,bonus_id=1/2,gem_id=3,enchant_id=4\n'
