@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.core.validators import RegexValidator
@@ -16,8 +16,10 @@ from rest_framework.request import Request
 from jobs import variants
 from jobs.credentials import GameCredentials
 from jobs.enums import Channel, Priority
+from jobs.errors import LimitsExceeded
 from jobs.submission.request import Submission
 from simservice.api.errors import ProfileTooLarge, ValidationFailed
+from simservice.api.exception_handler import as_api_error
 from simservice.api.fields import (
     StrictBooleanField,
     StrictCharField,
@@ -290,8 +292,9 @@ def parameters_named() -> Iterator[None]:
     """Let what the block refuses name the plain-text form's parameters and not their places in the JSON form."""
     try:
         yield
-    except ValidationFailed as error:
-        raise ValidationFailed([issue | {"path": plain_name(issue["path"])} for issue in error.issues]) from None
+    except (ValidationFailed, LimitsExceeded) as error:
+        issues = cast(ValidationFailed, as_api_error(error)).issues
+        raise ValidationFailed([issue | {"path": plain_name(issue["path"])} for issue in issues]) from None
 
 
 def plain_name(path: str) -> str:

@@ -18,12 +18,15 @@ from jobs.api.requests import named_as_sent, read_submission
 from jobs.builds import registry
 from jobs.progress import log_entries_of, progress_of
 from jobs.submission import accept
-from jobs.submission.accept import Accepted
+from jobs.submission.accept import Accepted, Replay
+from jobs.submission.idempotency import KeyedRequest
+from jobs.submission.validation import Sender
 from simservice.api.endpoint import Endpoint
-from simservice.api.errors import DATABASE_AWAY, ResultNotReady, ResultUnavailable, ValidationFailed
+from simservice.api.errors import ResultNotReady, ResultUnavailable, ValidationFailed
 from simservice.api.operations import documented
 from simservice.api.pagination import make_cursor, read_cursor, read_limit
 from simservice.api.parsers import PlainTextParser, StrictJSONParser
+from simservice.database import DATABASE_UNAVAILABLE
 
 IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}\Z")
 
@@ -43,7 +46,7 @@ class JobsEndpoint(Endpoint):
         if isinstance(caller, Caller):
             final["X-Max-Active-Jobs"] = str(caller.plan.max_active_jobs)
             # What the answer tells has been done, so a database that left since does not take it back.
-            with suppress(*DATABASE_AWAY):
+            with suppress(*DATABASE_UNAVAILABLE):
                 final["X-Active-Jobs"] = str(accept.active_jobs(caller.account))
         return final
 
@@ -57,20 +60,17 @@ class JobList(JobsEndpoint):
     @documented(operations.SUBMIT_JOB)
     def post(self, request: Request) -> HttpResponse:
         asked = read_submission(request)
+        key = self.caller().key
+        keyed = KeyedRequest(key, idempotency_key(request), asked, render=self.render_accepted)
         with named_as_sent(request):
-            answer = accept.submit(
-                asked,
-                key=self.caller().key,
-                idempotency_key=idempotency_key(request),
-                render=self.render_accepted,
-            )
-        response = HttpResponse(answer.body, content_type="application/json")
-        if answer.job is None:
-            response["X-Idempotent-Replay"] = "true"
-        return response
+            outcome = accept.submit(asked, sender=Sender(key.client, key), deduplication=keyed)
+        if isinstance(outcome, Replay):
+            headers = {"X-Idempotent-Replay": "true"}
+            return HttpResponse(outcome.response, content_type="application/json", headers=headers)
+        return HttpResponse(self.render_accepted(outcome), content_type="application/json")
 
     def render_accepted(self, accepted: Accepted) -> str:
-        """Return the answer's body: kept with the idempotency key, and sent again as it is."""
+        """Return the body of the response, which is stored with the idempotency key and sent again as it is."""
         answer = responses.submission_response(accepted, self.links())
         return bytes(JSONRenderer().render(answer)).decode()
 

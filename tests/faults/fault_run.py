@@ -17,9 +17,9 @@ from django.db import connection
 from clients.audit import SYSTEM
 from jobs import cancellation
 from jobs.enums import TERMINAL
+from jobs.errors import JobAlreadyEnded
 from jobs.models import Job, JobEvent
 from jobs.runs import directories
-from simservice.api.errors import JobNotCancellable
 from tests.faults.fault_workers import (
     HEARTBEAT_SECONDS,
     IDLE_IN_TRANSACTION_SECONDS,
@@ -273,7 +273,7 @@ class FaultRun:
         number = self.random.choice(list(self.observed.accepted)[-2 * self.plan.max_waiting :])
         try:
             cancelled = cancellation.cancel(Job(pk=self.observed.accepted[number]), by=SYSTEM)
-        except JobNotCancellable:
+        except JobAlreadyEnded:
             self.observed.cancels["too late"] += 1
         else:
             self.observed.cancels["requested" if cancelled.requested_at else "at once"] += 1

@@ -124,9 +124,11 @@ def configure(spec: WorkerSpec) -> None:
         setattr(settings, name, value)
     use_redis(spec.redis)
     from jobs.execution import budget
+    from jobs.submission import accept
 
     # Slices short enough that fast jobs need a second one.
-    budget.SLICE_SECONDS, budget.LEAST_AHEAD_SECONDS = 3, 2
+    vars(accept)["SLICE_SECONDS"] = vars(budget)["SLICE_SECONDS"] = 3
+    budget.LEAST_AHEAD_SECONDS = 2
 
 
 def record_snapshots_in_claims() -> None:
@@ -188,27 +190,28 @@ def sweep() -> None:
 def submit(spec: WorkerSpec, injector: FaultInjector, inbox: list[int]) -> None:
     """Send the requested submissions and report the result of each."""
     from clients.models import ApiKey
-    from jobs.submission import accept
-    from simservice.api.errors import ApiError
+    from jobs.errors import JobsError
+    from jobs.submission.accept import Accepted
+    from jobs.submission.accept import submit as submit_job
+    from jobs.submission.idempotency import KeyedRequest
+    from jobs.submission.validation import Sender
     from tests.faults.requests import make_request
 
     keys = list(ApiKey.objects.order_by("id"))
     while inbox:
         number = inbox.pop(0)
+        key, request = keys[number % len(keys)], make_request(spec.seed, number)
+        keyed = KeyedRequest(key, str(number), request, render=lambda accepted: str(accepted.job.pk))
         try:
-            answer = accept.submit(
-                make_request(spec.seed, number),
-                key=keys[number % len(keys)],
-                idempotency_key=str(number),
-                render=lambda accepted: str(accepted.job.pk),
-            )
-        except ApiError as error:
-            injector.send("rejected", number, error.code)
+            outcome = submit_job(request, sender=Sender(key.client, key), deduplication=keyed)
+        except JobsError as error:
+            injector.send("rejected", number, type(error).__name__)
         except Exception:
             injector.send("rejected", number, "an error")
             raise
         else:
-            injector.send("accepted", number, int(answer.body))
+            job_id = outcome.job.pk if isinstance(outcome, Accepted) else int(outcome.response)
+            injector.send("accepted", number, job_id)
 
 
 class Worker:

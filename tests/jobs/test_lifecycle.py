@@ -1,13 +1,14 @@
 """The state machine: transitions, races, and constraints of the database."""
 
 import itertools
+from copy import copy
 
 import pytest
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
 from jobs import lifecycle
-from jobs.enums import TERMINAL, Status
+from jobs.enums import TERMINAL, MoveResult, Status
 from jobs.lifecycle import IllegalTransition, Outcome
 from jobs.models import Job, JobEvent
 from tests.factories import BuildFactory, make_job, make_running_job
@@ -73,6 +74,15 @@ def test_a_replaced_attempt_cannot_write() -> None:
     stale.status = Status.STARTING
     assert lifecycle.start_run(stale, build=BuildFactory.create()) is None
     assert Job.objects.get(pk=stale.pk).worker == "worker-2"
+
+
+def test_a_failed_move_returns_its_reason() -> None:
+    job = make_running_job()
+    stale = copy(job)
+    assert lifecycle.hand_back(copy(job), reason="", guard=lifecycle.LEASE_EXPIRED) is MoveResult.GUARD_FAILED
+    assert lifecycle.hand_back(job, reason="") is MoveResult.DONE
+    assert lifecycle.hand_back(stale, reason="", guard=lifecycle.LEASE_EXPIRED) is MoveResult.TAKEN
+    assert lifecycle.finish(stale, lifecycle.INTERNAL) is MoveResult.TAKEN
 
 
 def test_a_requeued_job_keeps_its_place_and_loses_its_start() -> None:
