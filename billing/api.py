@@ -1,4 +1,4 @@
-"""`GET /v1/{resource}/credits`: what an account has (contract, section 4)."""
+"""`GET /v1/{resource}/credits`: the balances of an account (`docs/reference/contract.md#credits`)."""
 
 from typing import Annotated, Protocol, TypedDict, cast
 
@@ -15,26 +15,26 @@ from simservice.api.shapes import Count, Id, Time
 
 
 class GrantObject(TypedDict):
-    """A grant of which something is left."""
+    """A grant with credits left to spend."""
 
     id: Id
     reason: GrantReason
-    note: Annotated[str | None, "The operator's own text; null for automatic grants"]
+    note: Annotated[str | None, "The operator's note; null for automatic grants"]
     remaining: Count
     original: Count
-    expiresAt: Annotated[Time | None, "Null when it never expires"]
+    expiresAt: Annotated[Time | None, "Null if the grant never expires"]
 
 
 class Credits(TypedDict):
-    """What an account has. What can be spent is `purchased` and all that remains of the grants."""
+    """Balances of an account. Available credits are the sum of `purchased` and `remaining` of each grant."""
 
     purchased: Count
-    reserved: Annotated[Count, "Held for jobs that have not ended"]
-    grants: Annotated[list[GrantObject], "In the order in which they are spent: soonest expiry first"]
+    reserved: Annotated[Count, "Reserved for jobs that have not ended"]
+    grants: Annotated[list[GrantObject], "In spending order: soonest expiry first"]
 
 
 class Payer(Protocol):
-    """The part of a caller that billing knows."""
+    """The attributes of a caller that billing uses."""
 
     @property
     def account(self) -> Account: ...
@@ -58,7 +58,7 @@ GET_CREDITS = Operation(
     id="getCredits",
     tag="Account",
     summary="Read the account's credits",
-    description="What can be spent is `purchased` and each `remaining`; `reserved` is in neither.",
+    description="Available credits are the sum of `purchased` and each `remaining`. They exclude `reserved`.",
     answers={200: Answer(description="The credits", shape=Credits, example=EXAMPLE)},
 )
 
@@ -69,20 +69,20 @@ class CreditsView(Endpoint):
     @documented(GET_CREDITS)
     def get(self, request: Request) -> Response:
         account = cast(Payer, request.user).account
-        return Response(credits_object(ledger.balances(account)))
+        return Response(_credits_object(ledger.balances(account)))
 
 
-def credits_object(balances: Balances) -> Credits:
-    """Return balances in the contract's words."""
+def _credits_object(balances: Balances) -> Credits:
+    """Return balances as the API object."""
     return {
         "purchased": balances.purchased,
         "reserved": balances.reserved,
-        "grants": [grant_object(grant) for grant in balances.grants],
+        "grants": [_grant_object(grant) for grant in balances.grants],
     }
 
 
-def grant_object(grant: OpenGrant) -> GrantObject:
-    """Return one open grant in the contract's words."""
+def _grant_object(grant: OpenGrant) -> GrantObject:
+    """Return a grant as the API object."""
     return {
         "id": str(grant.id),
         "reason": GrantReason(grant.reason),

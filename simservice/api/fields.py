@@ -1,4 +1,4 @@
-"""Fields that take exactly their JSON type, and objects that refuse unknown keys (contract, section 1)."""
+"""Strict fields and objects: `docs/reference/contract.md#types-and-times`."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -116,12 +116,12 @@ class StrictChoiceField(serializers.ChoiceField):
 
 
 def iso(value: datetime) -> str:
-    """Return a time as the contract writes it: `2026-11-20T08:10:00.123Z`."""
+    """Return a time in the API's format: `2026-11-20T08:10:00.123Z`."""
     return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def iso_or_none(value: datetime | None) -> str | None:
-    """Return a time as the contract writes it, or None."""
+    """Return a time in the API's format, or None."""
     return None if value is None else iso(value)
 
 

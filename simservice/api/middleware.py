@@ -13,7 +13,7 @@ RATE_LIMIT_HEADERS = "RATE_LIMIT_HEADERS"
 
 
 def new_request_id() -> str:
-    """Return `req_` and 32 hexadecimal digits (contract, section 1)."""
+    """Return `req_` and 32 hexadecimal digits: `docs/reference/contract.md#request-ids`."""
     return f"req_{secrets.token_hex(16)}"
 
 

@@ -154,7 +154,7 @@ def test_a_job_out_of_credits_stops_and_is_billed_its_hold(tmp_path: Path) -> No
     client = client_with(RATE + 5)
     job = run(client, held_credits=RATE, priority_fee_credits=7)
     assert (job.status, job.error_code) == ("failed", "insufficient_credits")
-    assert "no credits left" in str(job.status_reason)
+    assert "ran out of credits" in str(job.status_reason)
     assert (held(job), job.credits_consumed) == (2 * RATE + 7, 2 * RATE + 7)
     assert job.summary is not None
     assert job.summary["partial"] is True
@@ -220,7 +220,7 @@ def test_a_hanging_database_does_not_extend_a_run(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize(
     ("variant", "code", "reason"),
-    [("C", "max_credits_reached", "cap of 40 credits"), ("R", "execution_timeout", "cap of 1 s of running")],
+    [("C", "max_credits_reached", "credit limit of 40"), ("R", "execution_timeout", "runtime limit of 1 s")],
     ids=["C", "R"],
 )
 def test_the_reason_names_the_cap_of_the_variant(

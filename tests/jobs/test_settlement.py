@@ -73,7 +73,7 @@ def test_a_second_end_charges_nothing() -> None:
 def test_a_failed_settlement_leaves_the_job_for_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     job = make_running_job()
     with monkeypatch.context() as broken:
-        broken.setattr(ledger, "post", lambda *_: (_ for _ in ()).throw(OperationalError))
+        broken.setattr(ledger, "_post", lambda *_: (_ for _ in ()).throw(OperationalError))
         with pytest.raises(OperationalError):
             lifecycle.finish(job, DONE)
     assert (Job.objects.get(pk=job.pk).status, held(job)) == ("running", (3200, None))

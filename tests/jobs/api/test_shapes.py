@@ -15,10 +15,8 @@ from billing.models import GrantReason
 from clients.accounts import default_client
 from clients.audit import SYSTEM
 from jobs import cancellation, lifecycle, webhook_events
-from jobs.builds import registration
 from jobs.enums import Channel
 from jobs.lifecycle import CANCELLED
-from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Job
 from jobs.progress import LISTED_ENTRIES, LogEntry, Progress, Publisher, StageProgress
 from jobs.queueing import forecast
@@ -131,9 +129,9 @@ def test_progress_and_log_entries_match(api: Api, account: Any, variant: str) ->
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("minisim")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_result_of_a_real_job_matches(api: Api, account: Any, variant: str, profile: str) -> None:
-    registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
     job = run(default_client(account), **PROFILES[profile])
     body = right(api.get(f"jobs/{job.pk}/result"), variant)
     assert (body["status"], body["statusReason"]) == ("completed", None)
