@@ -47,7 +47,7 @@ def test_an_incomplete_bucket_is_reported_at_the_start(given: dict[str, str], to
 
 
 EXAMPLE = (settings.BASE_DIR / ".env.example").read_text()
-BY_SETTINGS, _, BY_PROCFILE = EXAMPLE.partition("# Read by the Procfile\n")
+BY_SETTINGS, _, BY_PROCFILE = EXAMPLE.partition("# For the Procfile\n")
 LISTED = re.compile(r"^#?([A-Z][A-Z0-9_]*)=(.*)$", re.MULTILINE)
 NEEDED = ("SECRET_KEY", "DATABASE_URL", "REDIS_URL")
 
