@@ -1,4 +1,4 @@
-"""`GET /v1/{resource}/credits`: what an account has (contract, section 4)."""
+"""Credits of the account: `GET /v1/{resource}/credits`."""
 
 from typing import Annotated, Protocol, TypedDict, cast
 
@@ -10,31 +10,31 @@ from billing.ledger import Balances, OpenGrant
 from billing.models import Account, GrantReason
 from simservice.api.endpoint import Endpoint
 from simservice.api.fields import iso_or_none
-from simservice.api.operations import Answer, Operation, documented
+from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.api.shapes import Count, Id, Time
 
 
 class GrantObject(TypedDict):
-    """A grant of which something is left."""
+    """A grant that has credits left."""
 
     id: Id
     reason: GrantReason
-    note: Annotated[str | None, "The operator's own text; null for automatic grants"]
-    remaining: Count
-    original: Count
-    expiresAt: Annotated[Time | None, "Null when it never expires"]
+    note: Annotated[str | None, "Text from the operator. Null for automatic grants"]
+    remaining: Annotated[Count, "Credits that are left"]
+    original: Annotated[Count, "Credits that were granted"]
+    expiresAt: Annotated[Time | None, "Null if the grant does not expire"]
 
 
 class Credits(TypedDict):
-    """What an account has. What can be spent is `purchased` and all that remains of the grants."""
+    """Credits of an account. The account can spend `purchased` and the remaining credits of all grants."""
 
-    purchased: Count
-    reserved: Annotated[Count, "Held for jobs that have not ended"]
-    grants: Annotated[list[GrantObject], "In the order in which they are spent: soonest expiry first"]
+    purchased: Annotated[Count, "Purchased credits that are left"]
+    reserved: Annotated[Count, "Credits reserved for jobs that have not ended"]
+    grants: Annotated[list[GrantObject], "In the order in which they are spent: the first to expire comes first"]
 
 
 class Payer(Protocol):
-    """The part of a caller that billing knows."""
+    """A caller that has an account."""
 
     @property
     def account(self) -> Account: ...
@@ -57,9 +57,10 @@ EXAMPLE: Credits = {
 GET_CREDITS = Operation(
     id="getCredits",
     tag="Account",
-    summary="Read the account's credits",
-    description="What can be spent is `purchased` and each `remaining`; `reserved` is in neither.",
-    answers={200: Answer(description="The credits", shape=Credits, example=EXAMPLE)},
+    summary="Get credits",
+    description="The account can spend `purchased` and the `remaining` credits of each grant. Neither includes "
+    "`reserved`.",
+    responses={200: ResponseSpec(description="Credits of the account.", shape=Credits, example=EXAMPLE)},
 )
 
 
@@ -69,20 +70,20 @@ class CreditsView(Endpoint):
     @documented(GET_CREDITS)
     def get(self, request: Request) -> Response:
         account = cast(Payer, request.user).account
-        return Response(credits_object(ledger.balances(account)))
+        return Response(_credits_object(ledger.balances(account)))
 
 
-def credits_object(balances: Balances) -> Credits:
-    """Return balances in the contract's words."""
+def _credits_object(balances: Balances) -> Credits:
+    """Return the body of `GET credits` (docs/reference/contract.md#credits)."""
     return {
         "purchased": balances.purchased,
         "reserved": balances.reserved,
-        "grants": [grant_object(grant) for grant in balances.grants],
+        "grants": [_grant_object(grant) for grant in balances.grants],
     }
 
 
-def grant_object(grant: OpenGrant) -> GrantObject:
-    """Return one open grant in the contract's words."""
+def _grant_object(grant: OpenGrant) -> GrantObject:
+    """Return the JSON of a grant."""
     return {
         "id": str(grant.id),
         "reason": GrantReason(grant.reason),

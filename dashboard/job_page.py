@@ -13,7 +13,7 @@ from dashboard.access import Place, account_page
 from dashboard.files import files_of, missing_files_of
 from dashboard.sharing import place_of
 from jobs import cancellation, labels, retention
-from jobs.api.links import Links
+from jobs.api.links import LinkBuilder
 from jobs.models import Job, JobEvent, Run, Status
 from jobs.progress import Progress, log_entries_of, progress_of
 from simservice.api.errors import JobNotCancellable
@@ -42,7 +42,7 @@ def job(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
         "missing_files": missing_files_of(found),
         "runs": runs,
         "events": events,
-        "share": Links.for_request(request).of(found)["share"] if retention.is_kept(found) else None,
+        "share": LinkBuilder.for_request(request).of(found)["share"] if retention.is_kept(found) else None,
     }
     return render(request, "dashboard/job.html", context)
 

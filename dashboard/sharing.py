@@ -13,7 +13,7 @@ from clients.rate_limits import limited_by_address
 from dashboard import results
 from dashboard.files import files_of, missing_files_of
 from jobs import labels, queries
-from jobs.api.links import Links
+from jobs.api.links import LinkBuilder
 from jobs.models import Job
 from jobs.progress import progress_of
 from jobs.queueing import forecast
@@ -32,7 +32,7 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
         files = files_of(job) if job else []
     if job is None:
         raise Http404
-    context = share_context(job, Links.for_request(request), search=request.GET.get("q", ""))
+    context = share_context(job, LinkBuilder.for_request(request), search=request.GET.get("q", ""))
     context["files"] = files
     response = render(request, "share.html", context)
     for name, value in HEADERS.items():
@@ -40,7 +40,7 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
     return response
 
 
-def share_context(job: Job, links: Links, *, search: str) -> dict[str, Any]:
+def share_context(job: Job, links: LinkBuilder, *, search: str) -> dict[str, Any]:
     """Return a job's data for the page. No query."""
     shown = results.shown(job, search=search)
     return {

@@ -9,7 +9,7 @@ from django.http import HttpRequest, JsonResponse
 from redis.exceptions import RedisError
 
 from simservice.api.methods import read_only
-from simservice.api.operations import Answer, Operation, documented
+from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.redis import worker_heartbeats
 
 ANSWERED_WITHIN_SECONDS = 2.5
@@ -40,20 +40,20 @@ HEALTHZ = Operation(
     id="getHealth",
     tag="Health",
     summary="Ask whether the process lives",
-    answers={200: Answer(description="It does", shape=Alive, example={"status": "ok"})},
+    responses={200: ResponseSpec(description="It does", shape=Alive, example={"status": "ok"})},
 )
 READYZ = Operation(
     id="getReadiness",
     tag="Health",
     summary="Ask whether the service can do its work",
     description="It needs the database, Redis and at least one simulation worker.",
-    answers={
-        200: Answer(
+    responses={
+        200: ResponseSpec(
             description="It can",
             shape=Readiness,
             example={"status": "ok", "database": True, "redis": True, "worker": True, "sandbox": LAYERS_EXAMPLE},
         ),
-        503: Answer(
+        503: ResponseSpec(
             description="It cannot",
             shape=Readiness,
             example={"status": "unavailable", "database": True, "redis": True, "worker": False, "sandbox": []},
