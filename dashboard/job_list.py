@@ -26,8 +26,9 @@ from clients.models import Client
 from dashboard.access import Place, account_page
 from dashboard.paging import ROWS, Page
 from jobs import retention
+from jobs.enums import ACTIVE, TERMINAL, PublicStatus
 from jobs.labels import STATUSES
-from jobs.models import ACTIVE, TERMINAL, Build, Job, PublicStatus
+from jobs.models import Build, Job
 from jobs.usage import midnight
 from simservice.api.errors import InvalidCursor
 from simservice.api.pagination import make_cursor, read_cursor

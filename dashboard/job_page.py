@@ -14,7 +14,8 @@ from dashboard.files import files_of, missing_files_of
 from dashboard.sharing import place_of
 from jobs import cancellation, labels, retention
 from jobs.api.links import LinkBuilder
-from jobs.models import Job, JobEvent, Run, Status
+from jobs.enums import Status
+from jobs.models import Job, JobEvent, Run
 from jobs.progress import Progress, log_entries_of, progress_of
 from simservice.api.errors import JobNotCancellable
 from simservice.snapshots import snapshot

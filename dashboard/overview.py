@@ -16,7 +16,7 @@ from dashboard import charts, job_list
 from dashboard.access import Place, account_page
 from jobs import labels, usage
 from jobs.builds import registry
-from jobs.models import Priority
+from jobs.enums import Priority
 from jobs.queueing import forecast
 from webhooks import endpoints
 

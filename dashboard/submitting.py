@@ -23,7 +23,8 @@ from dashboard.forms import sent
 from dashboard.job_list import clients_of
 from jobs import queries, variants
 from jobs.api.requests import PRIORITIES, from_json
-from jobs.models import Build, Channel, Job, Priority
+from jobs.enums import Channel, Priority
+from jobs.models import Build, Job
 from jobs.profiles.policy import Refusal
 from jobs.submission import accept, validation
 from simservice.api.errors import (

@@ -12,7 +12,8 @@ from django.db import transaction
 from clients import audit
 from clients.audit import Action, Actor
 from jobs import lifecycle
-from jobs.models import HELD, WAITING, Job, Status
+from jobs.enums import HELD, WAITING, Status
+from jobs.models import Job
 from simservice.api.errors import JobNotCancellable
 from simservice.redis.client import ask, redis
 

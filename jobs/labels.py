@@ -1,6 +1,7 @@
 """What happens to jobs, in plain words for people: statuses, causes, events, stages, limits of a run."""
 
-from jobs.models import WAITING, Artifact, Job, JobEvent, Priority, PublicStatus, Run, Status
+from jobs.enums import WAITING, ErrorCode, Priority, PublicStatus, Status
+from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.queueing.forecast import Place
 from jobs.runs import verdict
 from jobs.simulator.reports import NotReached
@@ -22,21 +23,23 @@ OVER_THE_CAP = (
     "fewer profilesets."
 )
 # What to do next about a job that did not complete (contract, section 5).
-ADVICE = {
-    "queue_timeout": "Submit the job again with a longer queue limit, or when fewer jobs are waiting.",
-    "user_cancelled": "To run the job after all, submit it again.",
-    "execution_timeout": OVER_THE_CAP,
-    "max_credits_reached": OVER_THE_CAP,
-    "insufficient_credits": "Submit the job again when the account has more credits.",
-    "simulation_error": "Correct the profile as the message above suggests, then submit the job again.",
-    "execution_failed": "Check the simulator's messages, then correct the profile or choose another build channel.",
-    "input_invalid": (
+ADVICE: dict[str, str] = {
+    ErrorCode.QUEUE_TIMEOUT: "Submit the job again with a longer queue limit, or when fewer jobs are waiting.",
+    ErrorCode.USER_CANCELLED: "To run the job after all, submit it again.",
+    ErrorCode.EXECUTION_TIMEOUT: OVER_THE_CAP,
+    ErrorCode.MAX_CREDITS_REACHED: OVER_THE_CAP,
+    ErrorCode.INSUFFICIENT_CREDITS: "Submit the job again when the account has more credits.",
+    ErrorCode.SIMULATION_ERROR: "Correct the profile as the message above suggests, then submit the job again.",
+    ErrorCode.EXECUTION_FAILED: (
+        "Check the simulator's messages, then correct the profile or choose another build channel."
+    ),
+    ErrorCode.INPUT_INVALID: (
         "Correct the profile as the message above suggests, then submit the job again. Every profile needs a "
         'character, for example mage="Name".'
     ),
-    "build_unavailable": "Choose another build channel, or submit the job again when a build is available.",
-    "execution_interrupted": "Submit the job again; the profile was not the cause.",
-    "internal": "Submit the job again. If it fails again, send its ID to the operator of this service.",
+    ErrorCode.BUILD_UNAVAILABLE: "Choose another build channel, or submit the job again when a build is available.",
+    ErrorCode.EXECUTION_INTERRUPTED: "Submit the job again; the profile was not the cause.",
+    ErrorCode.INTERNAL: "Submit the job again. If it fails again, send its ID to the operator of this service.",
 }
 # Better advice where the cause of `execution_failed` is known: a crash, lost credentials, or a limit.
 CRASHED = "Submit the job again on another build channel; another build may not have this fault."
@@ -106,13 +109,13 @@ def status_of(job: Job) -> str:
 
 def advice(job: Job, last_run: Run | None) -> str | None:
     """Return what to do next about an ended job; None if it completed or has not ended."""
-    if job.error_code != "execution_failed":
+    if job.error_code != ErrorCode.EXECUTION_FAILED:
         return ADVICE.get(job.error_code or "")
     if last_run is None or last_run.attempt != job.attempt:
-        return CREDENTIALS_LOST if job.has_credentials else ADVICE["execution_failed"]
+        return CREDENTIALS_LOST if job.has_credentials else ADVICE[ErrorCode.EXECUTION_FAILED]
     if last_run.stopped_for in STOPPED_ADVICE:
         return STOPPED_ADVICE[last_run.stopped_for]
-    return CRASHED if verdict.is_crash(last_run.exit_code) else ADVICE["execution_failed"]
+    return CRASHED if verdict.is_crash(last_run.exit_code) else ADVICE[ErrorCode.EXECUTION_FAILED]
 
 
 def priority_of(job: Job) -> str:

@@ -18,7 +18,8 @@ from django.db.models.functions import Coalesce, Now
 
 from billing import ledger
 from jobs import credentials, usage, webhook_events
-from jobs.models import CHARACTER_LENGTH, HELD, TERMINAL, Build, Job, JobEvent, Run, Status
+from jobs.enums import HELD, TERMINAL, ErrorCode, Status
+from jobs.models import CHARACTER_LENGTH, Build, Job, JobEvent, Run
 from jobs.progress import last_percent
 
 ENDS = frozenset(TERMINAL)
@@ -59,17 +60,17 @@ class Outcome:
 # The end of a job that its owner cancelled while no simulator ran.
 CANCELLED = Outcome(
     status=Status.CANCELLED,
-    error_code="user_cancelled",
+    error_code=ErrorCode.USER_CANCELLED,
     reason="The job was cancelled before it ran. Nothing is billed.",
 )
 CANCELLED_LOST = Outcome(
     status=Status.CANCELLED,
-    error_code="user_cancelled",
+    error_code=ErrorCode.USER_CANCELLED,
     reason="The job was cancelled, and the platform lost the run before it was stopped. Nothing is billed.",
 )
 
 INTERNAL = Outcome(
-    status=Status.FAILED, error_code="internal", reason="An error of ours ended the job. Nothing is billed."
+    status=Status.FAILED, error_code=ErrorCode.INTERNAL, reason="An error of ours ended the job. Nothing is billed."
 )
 
 

@@ -10,7 +10,8 @@ from redis.exceptions import RedisError
 
 from jobs import lifecycle, retention
 from jobs.builds import registry
-from jobs.models import HELD, WAITING, Build, Job, Priority
+from jobs.enums import HELD, WAITING, Priority
+from jobs.models import Build, Job
 from jobs.queueing import announcements, forecast
 from jobs.simulator import layers
 from simservice.redis import worker_heartbeats

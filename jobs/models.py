@@ -7,57 +7,21 @@ from django.db.models import F, Q
 
 from billing.models import Account
 from clients.models import ApiKey, Client
+from jobs.enums import (
+    ACTIVE,
+    HELD,
+    TERMINAL,
+    WAITING,
+    WITH_RESULT,
+    Channel,
+    ErrorCode,
+    Priority,
+    PublicStatus,
+    Status,
+)
 from jobs.fields import OrderedJSONField
 
-
-class Status(models.TextChoices):
-    """Where a job is in its life. Callers see a `PublicStatus`."""
-
-    PENDING = "pending"
-    QUEUED = "queued"
-    STARTING = "starting"
-    RUNNING = "running"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    TIMED_OUT = "timed_out"
-
-
-class PublicStatus(models.TextChoices):
-    """A job's status as callers see it: the specification's closed list (contract, section 5)."""
-
-    PENDING = "pending"
-    QUEUED = "queued"
-    RUNNING = "running"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    TIMED_OUT = "timed_out"
-
-
-WAITING = (Status.PENDING, Status.QUEUED)
-HELD = (Status.STARTING, Status.RUNNING)
-ACTIVE = WAITING + HELD
-TERMINAL = (Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT)
-# Statuses in which the summary is a result, full or partial.
-WITH_RESULT = (Status.COMPLETED, Status.CANCELLED, Status.TIMED_OUT)
 CHARACTER_LENGTH = 100
-
-
-class Priority(models.IntegerChoices):
-    """The lanes; a lower number starts first (specification, Queue ordering 1)."""
-
-    HIGH = 0
-    STANDARD = 1
-    BACKGROUND = 2
-
-
-class Channel(models.TextChoices):
-    """How a job chooses its build (specification, Versioning 4)."""
-
-    NIGHTLY = "nightly"
-    WEEKLY = "weekly"
-    LATEST = "latest"
 
 
 class Build(models.Model):
@@ -283,7 +247,7 @@ class Job(models.Model):
     @property
     def has_result(self) -> bool:
         """Return whether the summary is a full or partial result; that of a failed run is not."""
-        return self.status in WITH_RESULT or self.error_code == "insufficient_credits"
+        return self.status in WITH_RESULT or self.error_code == ErrorCode.INSUFFICIENT_CREDITS
 
 
 class JobProfile(models.Model):

@@ -5,13 +5,14 @@ from django.db import transaction
 from clients import audit
 from clients.audit import Action, Actor
 from jobs import lifecycle
+from jobs.enums import ACTIVE, HELD, ErrorCode, Status
 from jobs.lifecycle import Outcome
-from jobs.models import ACTIVE, HELD, Job, Status
+from jobs.models import Job
 
 TAKEN_BACK = "an operator put the job back into the queue"
 RELEASED = Outcome(
     status=Status.FAILED,
-    error_code="execution_interrupted",
+    error_code=ErrorCode.EXECUTION_INTERRUPTED,
     reason="The job was ended by the platform's operators. Nothing is billed; it is safe to submit the job again.",
 )
 

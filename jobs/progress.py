@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, cast
 
-from jobs.models import Job, Status
+from jobs.enums import Status
+from jobs.models import Job
 from simservice.redis.client import ask, redis
 
 PUBLISHED_EVERY_SECONDS = 0.5

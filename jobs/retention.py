@@ -18,7 +18,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from jobs import artifacts
-from jobs.models import TERMINAL, Job, JobProfile
+from jobs.enums import TERMINAL
+from jobs.models import Job, JobProfile
 
 logger = logging.getLogger(__name__)
 

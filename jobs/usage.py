@@ -10,7 +10,8 @@ from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
 from billing.models import Account
-from jobs.models import ACTIVE, DailyUsage, Job, Status
+from jobs.enums import ACTIVE, Status
+from jobs.models import DailyUsage, Job
 
 COUNT = """
     INSERT INTO jobs_dailyusage (account_id, client_id, build_id, day, jobs, runs, sim_ms, credits)

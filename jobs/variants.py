@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from billing.models import Plan
+from jobs.enums import ErrorCode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ VARIANTS = {
         default_runtime_seconds=300,
         default_queue_seconds=1800,
         tells_credit_ceiling=False,
-        cap_reached="execution_timeout",
+        cap_reached=ErrorCode.EXECUTION_TIMEOUT,
         csv_has_every_actor=False,
         webhook_has_error_code=False,
     ),
@@ -56,7 +57,7 @@ VARIANTS = {
         default_runtime_seconds=None,
         default_queue_seconds=None,
         tells_credit_ceiling=True,
-        cap_reached="max_credits_reached",
+        cap_reached=ErrorCode.MAX_CREDITS_REACHED,
         csv_has_every_actor=True,
         webhook_has_error_code=True,
     ),

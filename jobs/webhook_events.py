@@ -6,7 +6,8 @@ from django.db import transaction
 
 from clients.models import Client
 from jobs import variants
-from jobs.models import Job, Status
+from jobs.enums import Status
+from jobs.models import Job
 from webhooks import endpoints, events
 from webhooks.models import Event
 

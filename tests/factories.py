@@ -16,7 +16,8 @@ from clients.audit import SYSTEM, Actor
 from clients.keys import create_key
 from clients.models import ApiKey, Client, Invitation, Membership
 from jobs import lifecycle
-from jobs.models import Build, Channel, Job, JobProfile, Priority, Status
+from jobs.enums import Channel, Priority, Status
+from jobs.models import Build, Job, JobProfile
 from simservice.ids import new_token, next_id
 from webhooks.models import Event
 

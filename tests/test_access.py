@@ -24,8 +24,9 @@ from clients.accounts import default_client
 from clients.keys import ALPHABET, PREFIX, checksum
 from clients.models import ApiKey
 from jobs import artifacts, lifecycle
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Job, Status
+from jobs.models import Artifact, Job
 from tests.factories import (
     make_account,
     make_client,

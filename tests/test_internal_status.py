@@ -15,7 +15,8 @@ from django.test import Client as HttpClient
 
 from clients.accounts import default_client
 from jobs import labels, lifecycle
-from jobs.models import ACTIVE, Build, Job, PublicStatus, Status
+from jobs.enums import ACTIVE, PublicStatus, Status
+from jobs.models import Build, Job
 from jobs.queueing import forecast
 from tests.conftest import Api
 from tests.dashboard.browsing import browser_of, text_of

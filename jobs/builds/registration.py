@@ -12,7 +12,8 @@ from typing import Any
 from django.utils import timezone
 
 from jobs.builds import registry
-from jobs.models import Build, Job, Status
+from jobs.enums import Status
+from jobs.models import Build, Job
 from jobs.profiles import bundle
 from jobs.profiles.analysis import Analysis, analyse_submitted
 from jobs.profiles.bundle import Bundle

@@ -13,7 +13,8 @@ from django.db import transaction
 from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Value, When
 from django.utils import timezone
 
-from jobs.models import ACTIVE, Build, Channel, Job, Run
+from jobs.enums import ACTIVE, Channel
+from jobs.models import Build, Job, Run
 from jobs.profiles import bundle
 
 logger = logging.getLogger(__name__)

@@ -15,10 +15,11 @@ from django.db import transaction
 from jobs import artifacts, credentials, lifecycle
 from jobs.builds import registry
 from jobs.credentials import GameCredentials
+from jobs.enums import ErrorCode, Status
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.execution.stages import BuildBroken, Stages
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Job, Status
+from jobs.models import Artifact, Job
 from jobs.runs.input_text import CannotRun
 from jobs.shutdown import WorkerStops
 from simservice.api.errors import SecretStoreUnavailable
@@ -30,13 +31,13 @@ REDIS_TRIED_EVERY_SECONDS = 1.0
 
 BUILD_UNAVAILABLE = Outcome(
     status=Status.FAILED,
-    error_code="build_unavailable",
+    error_code=ErrorCode.BUILD_UNAVAILABLE,
     reason="No build is available for the job's channel and branch.",
 )
 # Neither the input's fault nor a loss that another attempt could make good.
 CREDENTIALS_LOST = Outcome(
     status=Status.FAILED,
-    error_code="execution_failed",
+    error_code=ErrorCode.EXECUTION_FAILED,
     reason="The game credentials that came with the job were lost before it ran. Nothing is billed; "
     "submit the job again, with its credentials.",
 )

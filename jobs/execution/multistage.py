@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
+from jobs.enums import StageLabel
 from jobs.execution.replicates import known_error, names_for
 from jobs.profiles.analysis import HELD_BACK, MORE_IS_BETTER, Analysis, Bounds, limited
 from jobs.profiles.selection import without
@@ -41,11 +42,11 @@ class Stage:
         return self.number == self.count
 
     @property
-    def label(self) -> str:
-        """Return the stage's name (contract, section 4)."""
+    def label(self) -> StageLabel:
+        """Return the stage's label (docs/reference/contract.md#stages)."""
         if self.number == 1:
-            return "initial"
-        return "final" if self.is_last else "intermediate"
+            return StageLabel.INITIAL
+        return StageLabel.FINAL if self.is_last else StageLabel.INTERMEDIATE
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 from jobs import artifacts, labels, lifecycle
 from jobs.builds import registration
 from jobs.credentials import GameCredentials
+from jobs.enums import Status
 from jobs.execution import multistage, stage_statistics
 from jobs.execution.budget import Budget
 from jobs.execution.lease import Lease, LeaseLost
@@ -24,7 +25,7 @@ from jobs.execution.results import Results
 from jobs.execution.stage_progress import Course
 from jobs.execution.watcher import Watcher
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Build, Job, Run, Status
+from jobs.models import Artifact, Build, Job, Run
 from jobs.runs import input_text, runner, verdict
 from jobs.runs.directories import private_directory
 from jobs.runs.outputs import Outputs, missing

@@ -13,7 +13,8 @@ from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
 
 from jobs import lifecycle
-from jobs.models import WAITING, Job, Priority, Status
+from jobs.enums import WAITING, Priority, Status
+from jobs.models import Job
 from simservice.celery import LANE_QUEUES, app
 from simservice.redis.client import ask, redis
 

@@ -4,7 +4,8 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from jobs import lifecycle
-from jobs.models import WAITING, Job
+from jobs.enums import WAITING
+from jobs.models import Job
 
 
 def claim(worker: str) -> Job | None:

@@ -20,7 +20,8 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
-from jobs.models import HELD, WAITING, Job, Priority, Run, Status
+from jobs.enums import HELD, WAITING, Priority, Status
+from jobs.models import Job, Run
 from jobs.progress import percents_of
 from simservice.api.errors import QueueUnavailable
 from simservice.redis import worker_heartbeats

@@ -15,8 +15,9 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from jobs import credentials, lifecycle
+from jobs.enums import ACTIVE, HELD, WAITING, ErrorCode, Status
 from jobs.lifecycle import Outcome
-from jobs.models import ACTIVE, HELD, WAITING, Job, Status
+from jobs.models import Job
 from jobs.queueing import announcements, forecast
 from simservice.ids import first_id_of
 
@@ -68,7 +69,7 @@ def interrupted(job: Job) -> Outcome:
     """Return the end of a job that the platform lost once too often. Nothing is billed."""
     return Outcome(
         status=Status.FAILED,
-        error_code="execution_interrupted",
+        error_code=ErrorCode.EXECUTION_INTERRUPTED,
         reason=f"The platform lost the run; attempts made: {job.attempt}. It is safe to submit the job again.",
     )
 
@@ -99,7 +100,7 @@ def overdue_end(job: Job) -> Outcome:
         return interrupted(job)
     return Outcome(
         status=Status.FAILED,
-        error_code="queue_timeout",
+        error_code=ErrorCode.QUEUE_TIMEOUT,
         reason=f"The job waited longer than {job.ceiling_queue_seconds} s for free capacity and never started. "
         "It is safe to submit it again.",
     )

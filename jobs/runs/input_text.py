@@ -8,8 +8,9 @@ from pathlib import Path
 
 from django.conf import settings
 
+from jobs.enums import ErrorCode, Status
 from jobs.lifecycle import Outcome
-from jobs.models import Build, Job, JobProfile, Status
+from jobs.models import Build, Job, JobProfile
 from jobs.profiles import bundle
 from jobs.profiles.analysis import Analysis, Bounds, analyse, analyse_submitted
 from jobs.profiles.bundle import Bundle
@@ -40,9 +41,9 @@ def read(job: Job, build: Build) -> tuple[str, Analysis]:
         flat = flatten(text, bundle=bundle_of(build))
     except MissingFile as error:
         reason = f"A file of the build {build} is missing or has changed. {error}"
-        raise CannotRun("build_unavailable", reason) from error
+        raise CannotRun(ErrorCode.BUILD_UNAVAILABLE, reason) from error
     except BadInclude as error:
-        raise CannotRun("input_invalid", f"The profile cannot run on the build {build}. {error}") from error
+        raise CannotRun(ErrorCode.INPUT_INVALID, f"The profile cannot run on the build {build}. {error}") from error
     analysis = analyse_submitted(flat.text, rules=rules, bounds=bounds())
     require_harmless(flat, analysis)
     require_variants(job, analysis)
@@ -66,9 +67,9 @@ def require_harmless(flat: Flat, analysis: Analysis) -> None:
     """Raise CannotRun if the policy refuses an included file, or if nothing would be simulated."""
     wrong = objection(flat, analysis)
     if wrong:
-        raise CannotRun("input_invalid", wrong)
+        raise CannotRun(ErrorCode.INPUT_INVALID, wrong)
     if not analysis.has_actor:
-        raise CannotRun("input_invalid", f"{NOTHING_TO_SIMULATE} Its included files start none.")
+        raise CannotRun(ErrorCode.INPUT_INVALID, f"{NOTHING_TO_SIMULATE} Its included files start none.")
 
 
 def objection(flat: Flat, analysis: Analysis) -> str | None:
@@ -91,4 +92,4 @@ def require_variants(job: Job, analysis: Analysis) -> None:
     most = job.account.plan.max_variants
     if analysis.variants > most:
         found = f"With its included files, the profile has {analysis.variants:,} variants"
-        raise CannotRun("input_invalid", f"{found}; the plan allows {most:,}.")
+        raise CannotRun(ErrorCode.INPUT_INVALID, f"{found}; the plan allows {most:,}.")

@@ -9,8 +9,9 @@ import signal
 from django.conf import settings
 
 from jobs import variants
+from jobs.enums import ErrorCode, Status
 from jobs.lifecycle import Outcome
-from jobs.models import Job, Status
+from jobs.models import Job
 from jobs.simulator.process import Ended
 from jobs.simulator.reports import BrokenReport, Report
 from jobs.simulator.sandbox import megabytes
@@ -58,10 +59,10 @@ def stopped(job: Job, why: str) -> Outcome:
     """Return the verdict on a simulator that we stopped: cancelled, or at the end of what it may spend."""
     if why == CANCELLED:
         reason = "The job was cancelled while it ran. What ran until then is billed."
-        return Outcome(status=Status.CANCELLED, error_code="user_cancelled", reason=reason)
+        return Outcome(status=Status.CANCELLED, error_code=ErrorCode.USER_CANCELLED, reason=reason)
     if why == CREDITS:
         reason = "The account had no credits left to reserve for the job, which was stopped. What ran is billed."
-        return Outcome(status=Status.FAILED, error_code="insufficient_credits", reason=reason)
+        return Outcome(status=Status.FAILED, error_code=ErrorCode.INSUFFICIENT_CREDITS, reason=reason)
     variant = variants.current()
     in_credits = variant.tells_credit_ceiling
     cap = f"{job.ceiling_credits} credits" if in_credits else f"{job.ceiling_runtime_seconds} s of running"
@@ -84,12 +85,12 @@ def exceeded_limit(ended: Ended) -> str | None:
 def incomplete(lacking: int, profilesets: int, *, told: str | None) -> Outcome:
     """Return the verdict on a simulator that ended well although profilesets failed (simulator-cli, 3.4)."""
     reason = f"The simulator gave no result for {lacking} of {profilesets} profilesets."
-    return Outcome(status=Status.FAILED, error_code="simulation_error", reason=with_words(reason, told))
+    return Outcome(status=Status.FAILED, error_code=ErrorCode.SIMULATION_ERROR, reason=with_words(reason, told))
 
 
 def crashed(reason: str, *, told: str | None = None) -> Outcome:
     """Return the verdict on a simulator that did not end as a program should."""
-    return Outcome(status=Status.FAILED, error_code="execution_failed", reason=with_words(reason, told))
+    return Outcome(status=Status.FAILED, error_code=ErrorCode.EXECUTION_FAILED, reason=with_words(reason, told))
 
 
 def with_words(reason: str, told: str | None) -> str:
@@ -100,7 +101,7 @@ def with_words(reason: str, told: str | None) -> str:
 def refused(complaint: str) -> Outcome:
     """Return the verdict on a simulator that refused its input, in its own words."""
     nothing = NOTHING_TO_SIMULATE in complaint.lower()
-    code = "input_invalid" if nothing else "simulation_error"
+    code = ErrorCode.INPUT_INVALID if nothing else ErrorCode.SIMULATION_ERROR
     return Outcome(status=Status.FAILED, error_code=code, reason=complaint)
 
 

@@ -14,8 +14,9 @@ from billing import ledger
 from billing.models import Account, Plan
 from clients.models import ApiKey, Client
 from jobs import credentials, lifecycle, variants
+from jobs.enums import ACTIVE, Priority, Status
 from jobs.execution import budget
-from jobs.models import ACTIVE, CHARACTER_LENGTH, Build, Job, JobProfile, Priority, Status
+from jobs.models import CHARACTER_LENGTH, Build, Job, JobProfile
 from jobs.profiles.analysis import Analysis, warnings
 from jobs.queueing import announcements, forecast
 from jobs.submission import idempotency, priority_fee, validation

@@ -1,7 +1,8 @@
 """Whether the fee for `high` is due: only if the job starts earlier than at `standard` (contract, section 7)."""
 
+from jobs.enums import HELD, WAITING, Priority
 from jobs.lifecycle import LEASE_EXPIRED
-from jobs.models import HELD, WAITING, Job, Priority
+from jobs.models import Job
 
 
 def buys_earlier_start(*, live_slots: int) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from jobs.credentials import GameCredentials
-from jobs.models import Channel, Priority
+from jobs.enums import Channel, Priority
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,9 @@ from django.utils import timezone
 from billing import ledger
 from billing.models import Balance, Grant
 from jobs import lifecycle
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Job, Status
+from jobs.models import Job
 from tests.factories import make_account, make_job, make_running_job
 
 pytestmark = pytest.mark.django_db

@@ -19,7 +19,8 @@ from clients.audit import COMMAND_LINE, SYSTEM, Action
 from clients.members import Role
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
 from jobs import cancellation, lifecycle, operator_actions
-from jobs.models import Job, Status
+from jobs.enums import Status
+from jobs.models import Job
 from simservice.api.addresses import client_address
 from simservice.api.errors import JobNotCancellable
 from tests.concurrency import at_once

@@ -3,8 +3,9 @@
 from typing import Any
 
 from jobs import lifecycle
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Job, Status
+from jobs.models import Job
 from tests.factories import make_running_job
 
 EVIL = "<img src=x onerror=alert(1)>"

@@ -14,7 +14,8 @@ from clients.models import Client, Membership
 from dashboard import job_list
 from dashboard.paging import ROWS
 from jobs import labels, lifecycle, progress
-from jobs.models import Job, JobEvent, Priority, Run, Status
+from jobs.enums import Priority, Status
+from jobs.models import Job, JobEvent, Run
 from jobs.queueing import forecast
 from simservice.api.pagination import make_cursor
 from simservice.ids import first_id_of, new_token

@@ -14,8 +14,9 @@ from clients.accounts import default_client
 from clients.models import Membership
 from dashboard import job_page
 from jobs import artifacts, lifecycle, queries
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Job, JobEvent, Run, Status
+from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.progress import Progress, Publisher, StageProgress
 from tests.dashboard.browsing import browser_of, text_of
 from tests.dashboard.summaries import make_completed_job, summary

@@ -12,8 +12,9 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from clients.audit import SYSTEM
 from jobs import artifacts, cancellation, lifecycle
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Job, Status
+from jobs.models import Artifact, Job
 from jobs.queueing import forecast
 from tests.dashboard.browsing import text_of
 from tests.dashboard.summaries import EVIL, NAMES, make_completed_job, make_failed_job, make_stopped_job, summary

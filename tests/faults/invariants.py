@@ -16,8 +16,9 @@ from django.db.models import Sum
 from billing import ledger
 from billing.models import Entry, Hold, Pocket
 from jobs import hold_audit
+from jobs.enums import HELD, TERMINAL, WAITING, Status
 from jobs.lifecycle import TRANSITIONS
-from jobs.models import HELD, TERMINAL, WAITING, Artifact, DailyUsage, IdempotencyKey, Job, JobEvent, Run, Status
+from jobs.models import Artifact, DailyUsage, IdempotencyKey, Job, JobEvent, Run
 from tests.faults.actors import SEEN
 from tests.faults.orchestra import Seen
 from tests.faults.requests import HASTY_QUEUE_SECONDS

@@ -16,7 +16,8 @@ from django.db import connection
 
 from clients.audit import SYSTEM
 from jobs import cancellation
-from jobs.models import TERMINAL, Job, JobEvent
+from jobs.enums import TERMINAL
+from jobs.models import Job, JobEvent
 from jobs.runs import directories
 from simservice.api.errors import JobNotCancellable
 from tests.faults.actors import HEARTBEAT_SECONDS, IDLE_SECONDS, LEASE_SECONDS, Actor, Part

@@ -11,9 +11,9 @@ from typing import Any
 
 from billing import ledger
 from jobs import artifacts, credentials, lifecycle, usage, webhook_events
+from jobs.enums import TERMINAL, Status
 from jobs.execution import attempt, stages
 from jobs.execution.watcher import Watcher
-from jobs.models import TERMINAL, Status
 from jobs.progress import Publisher
 from jobs.queueing import announcements, claims, sweep
 from jobs.simulator.process import SimulatorProcess

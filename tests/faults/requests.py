@@ -3,7 +3,7 @@
 from random import Random
 
 from jobs.credentials import GameCredentials
-from jobs.models import Channel, Priority
+from jobs.enums import Channel, Priority
 from jobs.submission.request import Submission
 
 PROFILE = 'mage="Frosty"\nlevel=80\nspec=frost\nhead=,id=1,ilevel=600\niterations=50\n'

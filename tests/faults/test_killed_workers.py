@@ -10,7 +10,8 @@ from django.db.models import F
 from billing import ledger
 from billing.models import Hold
 from jobs import hold_audit, tasks
-from jobs.models import TERMINAL, WAITING, DailyUsage, Job, JobEvent, Run
+from jobs.enums import TERMINAL, WAITING
+from jobs.models import DailyUsage, Job, JobEvent, Run
 from jobs.queueing import sweep
 from tests.billing.books import LONG
 from tests.factories import make_account, make_client, make_job

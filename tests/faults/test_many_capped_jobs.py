@@ -13,8 +13,9 @@ from billing.models import Hold
 from clients.accounts import default_client
 from jobs import hold_audit
 from jobs.builds import registration
+from jobs.enums import ACTIVE
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
-from jobs.models import ACTIVE, Job, Run
+from jobs.models import Job, Run
 from jobs.queueing import sweep
 from tests.billing.books import LONG as THOROUGH
 from tests.factories import make_account, make_job

@@ -13,7 +13,8 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from jobs import lifecycle
-from jobs.models import HELD, WAITING, Job, JobEvent, Status
+from jobs.enums import HELD, WAITING, Status
+from jobs.models import Job, JobEvent
 from jobs.queueing import claims, sweep
 
 

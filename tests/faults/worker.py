@@ -15,7 +15,8 @@ def work() -> None:
     from django.db import connection
 
     from jobs import tasks
-    from jobs.models import ACTIVE, Job
+    from jobs.enums import ACTIVE
+    from jobs.models import Job
 
     while Job.objects.filter(status__in=ACTIVE).exists():
         tasks.simulate()

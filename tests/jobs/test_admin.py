@@ -24,8 +24,9 @@ from billing.models import GrantReason, Hold
 from clients.models import ApiKey
 from dashboard.management.commands import makegroups
 from jobs import admin, lifecycle
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Build, Job, JobEvent, Run, Status
+from jobs.models import Build, Job, JobEvent, Run
 from simservice import admin as shared_admin
 from simservice.redis import worker_heartbeats
 from tests.factories import BuildFactory, make_account, make_job, make_key, make_member, make_running_job

@@ -10,8 +10,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from jobs import lifecycle
 from jobs.builds import registry
+from jobs.enums import Channel, Status
 from jobs.lifecycle import Outcome
-from jobs.models import Build, Channel, Job, Status
+from jobs.models import Build, Job
 from tests.factories import BuildFactory, make_job, make_running_job
 
 pytestmark = pytest.mark.django_db

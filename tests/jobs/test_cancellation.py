@@ -14,9 +14,10 @@ from redis.exceptions import RedisError
 from clients.audit import SYSTEM
 from jobs import cancellation, lifecycle
 from jobs.cancellation import Cancellation, cancel
+from jobs.enums import TERMINAL, Status
 from jobs.execution import attempt
 from jobs.lifecycle import Outcome
-from jobs.models import TERMINAL, Artifact, Job, JobEvent, Run, Status
+from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.queueing import claims, sweep
 from simservice.api.errors import JobNotCancellable
 from tests.concurrency import at_once

@@ -11,7 +11,8 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from jobs.builds import registry
-from jobs.models import Build, Channel
+from jobs.enums import Channel
+from jobs.models import Build
 from tests.factories import BuildFactory
 
 pytestmark = pytest.mark.django_db

@@ -13,8 +13,9 @@ from django.core.files.storage import default_storage
 from django.test import Client as HttpClient
 
 from jobs import artifacts, lifecycle
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Status
+from jobs.models import Artifact
 from simservice.storages import seekable_gzip
 from simservice.storages.seekable_gzip import SEGMENT_BYTES
 from tests.factories import make_running_job

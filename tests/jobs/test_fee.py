@@ -10,9 +10,10 @@ from billing import ledger
 from billing.models import Hold
 from clients.audit import SYSTEM
 from jobs import cancellation, hold_audit
+from jobs.enums import Priority
 from jobs.execution import attempt
 from jobs.execution.stages import Stages
-from jobs.models import Job, Priority, Run
+from jobs.models import Job, Run
 from jobs.queueing import claims, sweep
 from tests.conftest import Api
 from tests.factories import make_account, make_job, make_key

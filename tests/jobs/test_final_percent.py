@@ -7,8 +7,9 @@ from django.db import connection
 
 from clients.models import ApiKey
 from jobs import lifecycle, operator_actions
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Job, Status
+from jobs.models import Job
 from jobs.progress import Progress, Publisher
 from jobs.queueing import sweep
 from simservice.redis.client import redis

@@ -12,8 +12,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from jobs import lifecycle
+from jobs.enums import Priority, Status
 from jobs.lifecycle import Outcome
-from jobs.models import Job, Priority, Run, Status
+from jobs.models import Job, Run
 from jobs.progress import Progress, Publisher
 from jobs.queueing import claims, forecast, sweep
 from jobs.queueing.forecast import Mark, estimated_start

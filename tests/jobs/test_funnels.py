@@ -10,9 +10,10 @@ from django.test.utils import CaptureQueriesContext
 from clients.accounts import default_client
 from clients.models import Client
 from jobs import lifecycle
+from jobs.enums import Status
 from jobs.execution import replicates, stage_statistics
 from jobs.lifecycle import Outcome
-from jobs.models import Run, Status
+from jobs.models import Run
 from tests.factories import make_account, make_running_job
 
 pytestmark = pytest.mark.django_db

@@ -7,8 +7,9 @@ from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
 from jobs import lifecycle
+from jobs.enums import TERMINAL, Status
 from jobs.lifecycle import IllegalTransition, Outcome
-from jobs.models import TERMINAL, Job, JobEvent, Status
+from jobs.models import Job, JobEvent
 from tests.factories import BuildFactory, make_job, make_running_job
 
 pytestmark = pytest.mark.django_db

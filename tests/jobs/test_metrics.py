@@ -11,8 +11,9 @@ from django.utils import timezone
 from redis.exceptions import RedisError
 
 from jobs.builds import registry
+from jobs.enums import Priority
 from jobs.metrics import QueueCollector
-from jobs.models import Job, Priority
+from jobs.models import Job
 from localstack.redis_server import free_port
 from simservice.redis import worker_heartbeats
 from tests.factories import BuildFactory, make_job, make_running_job

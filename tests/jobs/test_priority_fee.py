@@ -11,7 +11,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from billing.models import Plan
 from jobs import lifecycle
-from jobs.models import Job, Priority
+from jobs.enums import Priority
+from jobs.models import Job
 from jobs.queueing import forecast
 from jobs.submission.priority_fee import buys_earlier_start
 from simservice.redis import client, worker_heartbeats

@@ -13,7 +13,8 @@ from django.utils import timezone
 from redis.exceptions import RedisError
 
 from jobs import lifecycle
-from jobs.models import Job, JobEvent, Priority, Status
+from jobs.enums import Priority, Status
+from jobs.models import Job, JobEvent
 from jobs.queueing import announcements, claims, sweep
 from jobs.submission.accept import active_jobs
 from simservice.celery import LANE_QUEUES

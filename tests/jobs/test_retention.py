@@ -15,8 +15,9 @@ from pytest_django import Settings
 
 from clients.models import ApiKey
 from jobs import artifacts, lifecycle, retention
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Job, JobProfile, Status
+from jobs.models import Artifact, Job, JobProfile
 from simservice import storages
 from tests.conftest import Api
 from tests.factories import PROFILE, BuildFactory, make_running_job

@@ -9,8 +9,9 @@ from django.db import connection
 from django.utils import timezone
 
 from jobs import artifacts, lifecycle, retention, tasks
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Job, JobProfile, Status
+from jobs.models import Artifact, Job, JobProfile
 from tests.concurrency import at_once
 from tests.factories import make_running_job
 

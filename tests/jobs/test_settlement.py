@@ -7,9 +7,10 @@ from django.db.models.functions import Now
 from billing import ledger
 from billing.models import Hold
 from jobs import lifecycle
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
 from jobs.management.commands.seedlocal import DEMO_CREDITS, ensure_account, ensure_credits
-from jobs.models import Job, Status
+from jobs.models import Job
 from jobs.queueing import sweep
 from tests.concurrency import at_once
 from tests.conftest import Api

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from jobs import labels
+from jobs.enums import Status
 from jobs.execution import attempt
 from jobs.lifecycle import Outcome
-from jobs.models import Job, Run, Status
+from jobs.models import Job, Run
 from jobs.runs import verdict
 from jobs.simulator.process import Ended
 from jobs.simulator.reports import BrokenReport

@@ -19,8 +19,9 @@ from gunicorn.config import Config
 from pytest_django import DjangoDbBlocker
 
 from jobs import artifacts, lifecycle
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Status
+from jobs.models import Artifact
 from simservice.web.body_limit import MAX_BODY_BYTES
 from simservice.web.connections import LINGER_SECONDS, Connection
 from tests.factories import make_running_job

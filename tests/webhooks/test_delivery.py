@@ -9,8 +9,9 @@ import pytest
 
 from clients.models import Client
 from jobs import lifecycle
+from jobs.enums import Status
 from jobs.lifecycle import Outcome as End
-from jobs.models import Job, Status
+from jobs.models import Job
 from tests.factories import make_running_job
 from tests.webhooks.receivers import Receiver
 from webhooks import tasks

@@ -10,8 +10,8 @@ from pytest_django import Settings
 
 from clients.models import Client
 from jobs import lifecycle, webhook_events
+from jobs.enums import Status
 from jobs.lifecycle import CANCELLED, Outcome
-from jobs.models import Status
 from tests.concurrency import at_once
 from tests.factories import make_account, make_client, make_job, make_running_job
 from tests.webhooks.test_delivery import COMPLETED, end_job

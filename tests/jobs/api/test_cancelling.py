@@ -8,7 +8,8 @@ from django.test import Client as HttpClient
 
 from clients.accounts import default_client
 from clients.models import ApiKey
-from jobs.models import Job, JobEvent, Status
+from jobs.enums import Status
+from jobs.models import Job, JobEvent
 from tests.concurrency import at_once
 from tests.conftest import Api
 from tests.factories import make_job, make_running_job

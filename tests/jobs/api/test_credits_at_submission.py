@@ -8,7 +8,8 @@ from django.utils import timezone
 from billing import ledger
 from billing.models import Account, GrantReason, Hold, Plan
 from clients.models import ApiKey
-from jobs.models import Job, Priority
+from jobs.enums import Priority
+from jobs.models import Job
 from simservice.redis import worker_heartbeats
 from tests.billing.books import expire_now
 from tests.concurrency import at_once

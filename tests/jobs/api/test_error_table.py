@@ -17,8 +17,9 @@ from billing.models import Account
 from clients.models import ApiKey
 from jobs import artifacts, credentials, lifecycle
 from jobs.builds import registry
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Job, Status
+from jobs.models import Artifact, Job
 from jobs.queueing import forecast
 from simservice.api.examples import family
 from tests.conftest import Api

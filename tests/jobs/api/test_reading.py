@@ -10,8 +10,9 @@ from django.test.utils import CaptureQueriesContext
 
 from clients.models import ApiKey
 from jobs import artifacts, lifecycle
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Job, Status
+from jobs.models import Artifact, Job
 from jobs.progress import Progress, Publisher, StageProgress, progress_of
 from tests.conftest import Api
 from tests.factories import BuildFactory, make_job, make_running_job

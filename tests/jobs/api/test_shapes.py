@@ -19,9 +19,10 @@ from clients.audit import SYSTEM
 from clients.models import ApiKey
 from jobs import cancellation, lifecycle, webhook_events
 from jobs.builds import registration
+from jobs.enums import Channel, Status
 from jobs.lifecycle import CANCELLED, Outcome
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
-from jobs.models import Channel, Job, Status
+from jobs.models import Job
 from jobs.progress import LISTED_ENTRIES, LogEntry, Progress, Publisher, StageProgress
 from jobs.queueing import forecast
 from simservice.api.examples import family

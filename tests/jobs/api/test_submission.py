@@ -11,7 +11,8 @@ from django.db import InterfaceError, OperationalError
 from clients.models import ApiKey
 from jobs import lifecycle
 from jobs.api.requests import SubmissionFields, from_json
-from jobs.models import Job, JobEvent, Status
+from jobs.enums import Status
+from jobs.models import Job, JobEvent
 from jobs.submission import accept
 from jobs.submission.accept import submit
 from simservice.api.errors import MaxActiveJobsExceeded

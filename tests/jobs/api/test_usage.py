@@ -10,8 +10,9 @@ from django.utils import timezone
 
 from clients.models import ApiKey
 from jobs import lifecycle
+from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import DailyUsage, Job, Status
+from jobs.models import DailyUsage, Job
 from tests.concurrency import at_once
 from tests.conftest import Api
 from tests.factories import make_account, make_client, make_job, make_running_job

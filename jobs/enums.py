@@ -1,0 +1,108 @@
+"""The closed lists of values that jobs use, each stated once."""
+
+from django.db import models
+
+
+class Status(models.TextChoices):
+    """The status of a job. The API shows a `PublicStatus`."""
+
+    # Stored, not yet announced to the workers.
+    PENDING = "pending"
+    # Announced and waiting for a worker, for the first time or after a lost attempt.
+    QUEUED = "queued"
+    # Claimed by a worker; no simulator process has started yet.
+    STARTING = "starting"
+    # A simulator process of the current attempt has started.
+    RUNNING = "running"
+    # Terminal: the simulator ended successfully, and its report is readable.
+    COMPLETED = "completed"
+    # Terminal: the job ended with an error.
+    FAILED = "failed"
+    # Terminal: its owner cancelled the job.
+    CANCELLED = "cancelled"
+    # Terminal: the job reached its cap.
+    TIMED_OUT = "timed_out"
+
+
+class PublicStatus(models.TextChoices):
+    """The status of a job as callers see it (docs/reference/contract.md#job-statuses): `starting` is `queued`."""
+
+    PENDING = "pending"
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+
+
+# No worker has the job.
+WAITING = (Status.PENDING, Status.QUEUED)
+# A worker holds the lease.
+HELD = (Status.STARTING, Status.RUNNING)
+ACTIVE = WAITING + HELD
+TERMINAL = (Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT)
+# The summary is a result, full or partial.
+WITH_RESULT = (Status.COMPLETED, Status.CANCELLED, Status.TIMED_OUT)
+
+
+class ErrorCode(models.TextChoices):
+    """Why a job did not complete (docs/reference/contract.md#job-error-codes)."""
+
+    # The job waited longer than its queue limit.
+    QUEUE_TIMEOUT = "queue_timeout"
+    # Its owner cancelled it.
+    USER_CANCELLED = "user_cancelled"
+    # It reached its cap in seconds.
+    EXECUTION_TIMEOUT = "execution_timeout"
+    # It reached its cap in credits.
+    MAX_CREDITS_REACHED = "max_credits_reached"
+    # It has no cap, and the account ran out of credits.
+    INSUFFICIENT_CREDITS = "insufficient_credits"
+    # The simulator rejected the input.
+    SIMULATION_ERROR = "simulation_error"
+    # The simulator crashed, or exceeded a limit of the sandbox.
+    EXECUTION_FAILED = "execution_failed"
+    # The profile has nothing to simulate, or its included files break a rule.
+    INPUT_INVALID = "input_invalid"
+    # No build is available for the job's channel and branch.
+    BUILD_UNAVAILABLE = "build_unavailable"
+    # Workers were lost in every attempt.
+    EXECUTION_INTERRUPTED = "execution_interrupted"
+    # An error of the service.
+    INTERNAL = "internal"
+
+
+class Priority(models.IntegerChoices):
+    """The lanes of the queue; a lower number starts first (docs/reference/contract.md#priority)."""
+
+    HIGH = 0
+    STANDARD = 1
+    BACKGROUND = 2
+
+    @property
+    def api_name(self) -> str:
+        """Return the name of the lane in the API and on forms."""
+        return self.name.lower()
+
+
+class Channel(models.TextChoices):
+    """How a job chooses its build (docs/reference/contract.md#builds-and-channels)."""
+
+    # The newest build from before today (UTC).
+    NIGHTLY = "nightly"
+    # The first build since Monday, else the newest from before.
+    WEEKLY = "weekly"
+    # The newest build.
+    LATEST = "latest"
+
+
+class StageLabel(models.TextChoices):
+    """The stages of a multistage job."""
+
+    # The first of several, with a large target error; also the only stage of a single pass.
+    INITIAL = "initial"
+    # Any stage between the first and the last.
+    INTERMEDIATE = "intermediate"
+    # The last of several, with the job's own target error.
+    FINAL = "final"
