@@ -38,9 +38,7 @@ ACTIVE_JOB_HEADERS = [
     Header(
         name="X-Active-Jobs", shape=Count, description="Number of unfinished jobs of the account.", always=False
     ),
-    Header(
-        name="X-Max-Active-Jobs", shape=Count, description="Maximum number of unfinished jobs of the account."
-    ),
+    Header(name="X-Max-Active-Jobs", shape=Count, description="Maximum number of unfinished jobs of the account."),
 ]
 
 

@@ -157,9 +157,7 @@ GET_BUILD = Operation(
     summary="Get a build",
     parameters=[BUILD_ID],
     responses={
-        200: ResponseSpec(
-            description="The build.", shape=Build, example=EXAMPLE_BUILD, headers=ACTIVE_JOB_HEADERS
-        )
+        200: ResponseSpec(description="The build.", shape=Build, example=EXAMPLE_BUILD, headers=ACTIVE_JOB_HEADERS)
     },
     errors=[errors.NotFound],
 )

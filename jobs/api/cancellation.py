@@ -46,8 +46,8 @@ CANCEL_JOB = Operation(
     id="cancelJob",
     tag="Jobs",
     summary="Cancel a job",
-    description="A waiting job is cancelled immediately. A running job is stopped within seconds and billed for the "
-    "time it ran. Repeated requests have no further effect.",
+    description="A waiting job is cancelled immediately. A running job is stopped within seconds and billed for "
+    "the time it ran. Repeated requests have no further effect.",
     parameters=[JOB_ID],
     responses={
         200: ResponseSpec(

@@ -110,7 +110,5 @@ def manifest_object(job: models.Job, artifacts: Sequence[models.Artifact], links
         },
         "build": job_build(job),
         "result": {"summary": job.summary},
-        "artifacts": [
-            {**artifact_object(artifact, links), "sha256": artifact.sha256} for artifact in artifacts
-        ],
+        "artifacts": [{**artifact_object(artifact, links), "sha256": artifact.sha256} for artifact in artifacts],
     }

@@ -105,8 +105,8 @@ SUBMIT_JOB = Operation(
     id="submitJob",
     tag="Jobs",
     summary="Submit a job",
-    description="Send JSON, or only the profile as plain text. The query parameters and the `X-Bnet-` headers apply "
-    "to plain text only; plain text requires `channel`.",
+    description="Send JSON, or only the profile as plain text. Query parameters and the `X-Bnet-` headers apply to "
+    "plain text only; plain text requires `channel`.",
     parameters=[
         Parameter(
             name="idempotency-key",
@@ -195,9 +195,7 @@ def read_submission(request: Request) -> Submission:
     body: Any = request.data
     if is_plain_text(request.content_type):
         # No parser runs for an empty body.
-        return plain_text.from_text(
-            body if isinstance(body, str) else "", request.query_params, request.headers
-        )
+        return plain_text.from_text(body if isinstance(body, str) else "", request.query_params, request.headers)
     if request.query_params:
         message = "Query parameters are only allowed with a text/plain body."
         raise ValidationFailed([{"path": name, "message": message} for name in request.query_params])

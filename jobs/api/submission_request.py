@@ -14,7 +14,7 @@ from jobs.api.base import EXAMPLE_METADATA, EXAMPLE_PROFILE
 from jobs.credentials import GameCredentials
 from jobs.enums import Channel, Priority
 from jobs.submission.request import Submission
-from simservice.api.errors import ProfileTooLarge, ValidationFailed
+from simservice.api.errors import ProfileTooLarge
 from simservice.api.fields import (
     StrictBooleanField,
     StrictCharField,

@@ -13,7 +13,7 @@ class Figures(TypedDict):
     """Statistics of one metric over all iterations. The names are SimulationCraft's."""
 
     mean: float
-    mean_error: Annotated[float, "Margin of error of the mean: 1.96 × `mean_stddev`, half of the 95 % interval"]
+    mean_error: Annotated[float, "Margin of error of the mean: 1.96 times `mean_stddev`, half of the 95 % interval"]
     mean_stddev: Annotated[float, "Standard error of the mean"]
     stddev: float
     min: float
@@ -30,7 +30,9 @@ class ProfilesetFigures(Figures):
     """Result of one profileset."""
 
     name: str
-    stage: Annotated[int, "The stage that produced the figures, the last one the profileset ran in", Rule(minimum=1)]
+    stage: Annotated[
+        int, "The stage that produced the figures, the last one the profileset ran in", Rule(minimum=1)
+    ]
 
 
 class Profilesets(TypedDict):

@@ -25,7 +25,9 @@ class Period(TypedDict):
     avgRuntimeSeconds: Annotated[float | None, Rule(minimum=0), "Null if no job has run"]
     readsUsed: Annotated[Count | None, "Null if the counter is unavailable"]
     readsLimit: Annotated[Count, "Maximum number of reads per minute"]
-    readsCapResetAt: Annotated[Time | None, "When the limit allows another read. Null if the counter is unavailable"]
+    readsCapResetAt: Annotated[
+        Time | None, "When the limit allows another read. Null if the counter is unavailable"
+    ]
 
 
 class Snapshot(TypedDict):
@@ -123,7 +125,7 @@ class UsageView(JobsEndpoint):
 
 
 def usage_object(period: usage.Period, snapshot: usage.Snapshot, *, plan: Plan, reads: Window | None) -> Usage:
-    """Return the body of `GET usage`; `reads` is None if Redis is unavailable (docs/reference/contract.md#usage)."""
+    """Return the body of `GET usage`; `reads` is None without Redis (docs/reference/contract.md#usage)."""
     limits = _plan_limits(plan)
     return {
         "period": {

@@ -57,15 +57,15 @@ def _header(name: str, *, pattern: str, description: str, example: str) -> Param
 WEBHOOKS["job.terminal"] = Webhook(
     id="jobTerminal",
     summary="A job has ended",
-    description="Sent to the webhook of the client whose API key submitted the job, if the submission requested it. "
-    "The same event can arrive more than once; its event id does not change.",
+    description="Sent to the webhook of the client whose API key submitted the job, if the submission requested "
+    "it. The same event can arrive more than once; its event id does not change.",
     headers=[
         _header(
             "Signature",
             pattern="^t=[0-9]+(,v1=[0-9a-f]{64})+$",
             description="Time of the attempt in Unix seconds, and the HMAC-SHA256 of the time, a dot and the body, "
-            "computed with the signing secret. While a new secret is being introduced, a second `v1` is computed with "
-            "the new secret.",
+            "computed with the signing secret. During a rotation of the secret, a second `v1` is computed with the "
+            "new secret.",
             example=f"t=1795162214,v1={'6f1c' * 16}",
         ),
         _header(
@@ -86,7 +86,8 @@ WEBHOOKS["job.terminal"] = Webhook(
         "2XX": "Delivered.",
         "408": "Retried later.",
         "429": "Retried later, with respect to `Retry-After`.",
-        "5XX": "Retried later, with respect to `Retry-After`. The same applies if there is no response within ten seconds.",
+        "5XX": "Retried later, with respect to `Retry-After`. The same applies if no response arrives within ten "
+        "seconds.",
         "default": "Not retried. Redirects are not followed.",
     },
 )

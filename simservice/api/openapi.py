@@ -1,7 +1,7 @@
 """The OpenAPI document, generated from the `Operation` of each view.
 
-drf-spectacular lists the endpoints, collects the components and describes the fields of requests. The rest is written
-here, because drf-spectacular cannot
+drf-spectacular lists the endpoints, collects the components and describes the fields of requests. The rest is here,
+because drf-spectacular cannot
 - write links, headers that are sometimes absent, or references to shared examples of errors,
 - include views that are plain functions,
 - write the headers of a webhook; it also leaves out components that only webhooks use.

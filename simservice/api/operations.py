@@ -103,12 +103,17 @@ class Webhook:
 # By kind of event. The package that sends the event adds its webhook here.
 WEBHOOKS: dict[str, Webhook] = {}
 
-REQUEST_ID = Header(name="X-Request-Id", shape=str, description="Identifies the request. Quote it when you contact support.")
+REQUEST_ID = Header(
+    name="X-Request-Id", shape=str, description="Identifies the request. Quote it when you contact support."
+)
 # On responses to requests with an API key. Omitted while Redis is unavailable, when no limit applies.
 RATE_LIMIT = [
     Header(name=f"X-RateLimit-{name}", shape=Count, description=description, always=False)
     for name, description in (
-        ("Limit", "Maximum number of requests per minute: submissions of the account, or other requests of the key."),
+        (
+            "Limit",
+            "Maximum number of requests per minute: submissions of the account, or other requests of the key.",
+        ),
         ("Remaining", "Number of requests left."),
         ("Reset", "When the next request is allowed, in Unix seconds."),
     )

@@ -1,8 +1,8 @@
 """Types of JSON values that all endpoints share.
 
-A shape is a TypedDict: mypy checks the code that builds a response against it, and the OpenAPI document is generated
-from it. The arguments of `Annotated` are for the document only: a string is a description, a `Rule` contains keywords
-of JSON Schema.
+A shape is a TypedDict: mypy checks the code that builds a response against it, and the OpenAPI document is
+generated from it. The arguments of `Annotated` are for the document only: a string is a description, a `Rule`
+contains keywords of JSON Schema.
 """
 
 from typing import Annotated, Any, NotRequired, TypedDict

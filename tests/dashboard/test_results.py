@@ -7,7 +7,8 @@ import pytest
 from dashboard import results
 from dashboard.results import Ranking, Shown
 from jobs import labels
-from jobs.api.shapes import ErrorCode, StageReason
+from jobs.api.summary import StageReason
+from jobs.enums import ErrorCode
 from jobs.models import Job
 from tests.dashboard.summaries import figures, summary
 
@@ -140,4 +141,4 @@ def test_without_a_summary_nothing_is_shown(found: dict | None) -> None:
 def test_every_reason_of_the_contract_has_words() -> None:
     told = set(labels.SINGLE_PASS) | {"eligible_profileset_only", "disabled_by_option"}
     assert told == set(get_args(StageReason))
-    assert set(labels.ADVICE) == set(get_args(ErrorCode))
+    assert set(labels.ADVICE) == set(ErrorCode)

@@ -13,7 +13,7 @@ from clients.accounts import default_client
 from clients.models import Client, Membership
 from dashboard import submitting
 from jobs import credentials
-from jobs.api.requests import from_json
+from jobs.api.submission_request import from_json
 from jobs.models import IdempotencyKey, Job
 from jobs.submission import accept
 from tests.dashboard.browsing import browser_of, hidden, text_of

@@ -7,7 +7,7 @@ import pytest
 
 from billing.models import Hold
 from clients.models import ApiKey
-from jobs.api.requests import from_json
+from jobs.api.submission_request import from_json
 from jobs.models import Build, IdempotencyKey, Job
 from jobs.submission.request import fingerprint
 from tests.concurrency import at_once

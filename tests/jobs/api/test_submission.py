@@ -10,7 +10,7 @@ from django.db import InterfaceError, OperationalError
 
 from clients.models import ApiKey
 from jobs import lifecycle
-from jobs.api.requests import SubmissionFields, from_json
+from jobs.api.submission_request import SubmissionFields, from_json
 from jobs.enums import Status
 from jobs.models import Job, JobEvent
 from jobs.submission import accept
