@@ -15,10 +15,10 @@ from dashboard.sharing import place_of
 from jobs import cancellation, labels, retention
 from jobs.api.links import LinkBuilder
 from jobs.enums import Status
+from jobs.errors import JobAlreadyEnded
 from jobs.models import Job, JobEvent, Run
 from jobs.progress import Progress, log_entries_of, progress_of
-from simservice.api.errors import JobNotCancellable
-from simservice.snapshots import snapshot
+from simservice.database import snapshot
 
 SHOWN_EVENTS = 100
 SHOWN_LINES = 12
@@ -54,7 +54,7 @@ def cancel(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
     found = find(place, job_id)
     try:
         done = cancellation.cancel(found, by=place.actor)
-    except JobNotCancellable:
+    except JobAlreadyEnded:
         messages.error(request, "The job has ended already.")
     else:
         # The message stays above the page while that refreshes, so it must stay true when the job has ended.

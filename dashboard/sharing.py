@@ -18,7 +18,7 @@ from jobs.models import Job
 from jobs.progress import progress_of
 from jobs.queueing import forecast
 from simservice.api.methods import read_only
-from simservice.snapshots import snapshot
+from simservice.database import snapshot
 
 HEADERS = {"X-Robots-Tag": "noindex", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 

@@ -3,10 +3,9 @@
 Nothing is checked here that the API checks: its errors are shown beside the fields that they are about.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.conf import settings
@@ -24,21 +23,24 @@ from dashboard.job_list import clients_of
 from jobs import queries, variants
 from jobs.api.submission_request import PRIORITIES, from_json
 from jobs.enums import Channel, Priority
+from jobs.errors import JobsError, NotFound, ProfileRejected
 from jobs.models import Build, Job
 from jobs.profiles.policy import Refusal
 from jobs.submission import accept, validation
+from jobs.submission.accept import Accepted
+from jobs.submission.validation import Sender
 from simservice.api.errors import (
     ApiError,
     BuildPinNotAllowed,
     BuildPinUnavailable,
     InsufficientCredits,
-    NotFound,
     ProfileRefused,
     ProfileTooLarge,
     TooManyVariants,
     ValidationFailed,
     WebhookNotConfigured,
 )
+from simservice.api.exception_handler import as_api_error
 
 PURPOSE = "job"
 OLD_FORM = "This form is more than a day old, so nothing was submitted. Please send it again as it is."
@@ -200,17 +202,17 @@ def told(error: ApiError) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class OneForm:
-    """A form that makes one job, however often it is sent (`submission.Once`)."""
+    """A form that creates one job, however often it is sent (`accept.Deduplication`)."""
 
     form: str
     user_id: int
 
-    def answer(self) -> None:
-        """Raise once.SentBefore when the form has made its job, or once.TooOld."""
+    def find_replay(self) -> None:
+        """Raise once.SentBefore if the form has created its job, or once.TooOld."""
         once.require_unused(self.form, self.user_id, PURPOSE)
 
-    def remember(self, job: Job, body: str) -> None:  # noqa: ARG002
-        """Use the form up."""
+    def record(self, accepted: Accepted) -> None:  # noqa: ARG002
+        """Use the form's token."""
         once.use(self.form, self.user_id, PURPOSE)
 
 
@@ -227,9 +229,9 @@ def submit_job(request: HttpRequest, place: Place) -> HttpResponse:
             return redirect("jobs", place.account.name)
         except once.TooOld:
             form.add_error(NON_FIELD_ERRORS, OLD_FORM)
-        except ApiError as error:
-            refused = refused_lines(form) if isinstance(error, ProfileRefused) else []
-            form.say(error)
+        except (ApiError, JobsError) as error:
+            refused = refused_lines(form) if isinstance(error, ProfileRejected) else []
+            form.say(as_api_error(error))
     context = {
         "section": "jobs",
         "form": form,
@@ -240,21 +242,17 @@ def submit_job(request: HttpRequest, place: Place) -> HttpResponse:
 
 
 def submit(request: HttpRequest, place: Place, form: JobForm) -> HttpResponse:
-    """Submit the job that a form describes. Raises an ApiError, once.SentBefore, or once.TooOld."""
+    """Submit the job that a form describes. Raises an ApiError, a JobsError, once.SentBefore, or once.TooOld."""
     rate_limits.spend(request, rate_limits.submission_limit(place.account))
     rate_limits.spend_bytes(place.account, rate_limits.length_of(request))
     asked = from_json(form.body())
-    answer = accept.submit_once(
-        asked,
-        sender=accept.Sender(client_of(place, form)),
-        known=OneForm(form=form.cleaned_data["form"], user_id=place.user.pk),
-        render=lambda accepted: json.dumps([str(accepted.job.pk), accepted.warnings]),
-    )
-    job_id, warnings = json.loads(answer.body)
+    one_form = OneForm(form=form.cleaned_data["form"], user_id=place.user.pk)
+    # A repeated form raises an error instead of a replay.
+    accepted = cast(Accepted, accept.submit(asked, sender=Sender(client_of(place, form)), deduplication=one_form))
     messages.success(request, "The job is accepted.")
-    for warning in warnings[:SHOWN_WARNINGS]:
+    for warning in accepted.warnings[:SHOWN_WARNINGS]:
         messages.warning(request, f"Line {warning['line']}: {warning['message']}")
-    return redirect("job", place.account.name, int(job_id))
+    return redirect("job", place.account.name, accepted.job.pk)
 
 
 def client_of(place: Place, form: JobForm) -> Client:

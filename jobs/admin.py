@@ -13,9 +13,10 @@ from clients import audit
 from clients.audit import Actor
 from jobs import cancellation, operator_actions
 from jobs.builds import registration, registry
+from jobs.enums import MoveResult
+from jobs.errors import JobAlreadyEnded
 from jobs.models import Artifact, Build, Job, JobEvent, Run
 from simservice.admin import ManyRows, ReadOnly
-from simservice.api.errors import JobNotCancellable
 from simservice.ids import first_id_of
 
 MOST_AT_ONCE = 200
@@ -133,12 +134,12 @@ class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
 
     @admin.action(description="Cancel: end waiting jobs, stop running ones", permissions=["operate"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        def cancel(job: Job, *, by: Actor) -> bool:
+        def cancel(job: Job, *, by: Actor) -> MoveResult:
             try:
                 cancellation.cancel(job, by=by)
-            except JobNotCancellable:
-                return False
-            return True
+            except JobAlreadyEnded:
+                return MoveResult.TAKEN
+            return MoveResult.DONE
 
         self.each(request, queryset, cancel, done="cancelled", refused="had ended")
 
@@ -156,7 +157,7 @@ class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
         self,
         request: HttpRequest,
         queryset: QuerySet[Job],
-        door: Callable[..., bool],
+        door: Callable[..., MoveResult],
         *,
         done: str,
         refused: str,

@@ -1,4 +1,6 @@
-"""What happens once when the jobs' code is loaded."""
+"""Start-up of the jobs app."""
+
+from importlib import import_module
 
 from django.apps import AppConfig
 from django.conf import settings
@@ -8,10 +10,11 @@ class JobsConfig(AppConfig):
     name = "jobs"
 
     def ready(self) -> None:
-        """Check the hosts that simulators can reach; add the queue's gauges to the service's metrics."""
+        """Check the hosts that simulators can reach; register metrics and the HTTP responses of errors."""
         from jobs.metrics import QueueCollector
         from jobs.runs.game_api_proxy import require_public_names
         from simservice.metrics import REGISTRY
 
         require_public_names(settings.GAME_API_HOSTS)
         REGISTRY.register(QueueCollector())
+        import_module("jobs.api.errors")

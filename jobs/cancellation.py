@@ -13,8 +13,8 @@ from clients import audit
 from clients.audit import Action, Actor
 from jobs import lifecycle
 from jobs.enums import HELD, WAITING, Status
+from jobs.errors import JobAlreadyEnded
 from jobs.models import Job
-from simservice.api.errors import JobNotCancellable
 from simservice.redis.client import ask, redis
 
 # By then the lease has been renewed many times over.
@@ -33,7 +33,7 @@ def cancel(job: Job, *, by: Actor) -> Cancellation:
     """End a waiting job, or have a running one stopped; a repeated call answers as the first did.
 
     The row is locked while it is decided, so claims, ends and hand-backs come before or after. Raises
-    JobNotCancellable when the job has ended in another way.
+    JobAlreadyEnded when the job has ended in another way.
     """
     with transaction.atomic():
         found = Job.objects.select_for_update().get(pk=job.pk)
@@ -46,7 +46,7 @@ def cancel(job: Job, *, by: Actor) -> Cancellation:
             lifecycle.request_cancel(found)
             found.refresh_from_db(fields=["cancel_requested_at"])
         elif found.status != Status.CANCELLED:
-            raise JobNotCancellable({"id": str(found.pk), "status": found.public_status})
+            raise JobAlreadyEnded(job_id=found.pk, status=found.public_status)
     if found.status in HELD:
         hint(found)
     return Cancellation(job_id=found.pk, requested_at=found.cancel_requested_at)

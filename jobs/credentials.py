@@ -12,8 +12,8 @@ from functools import partial
 from cryptography.fernet import InvalidToken
 from redis.exceptions import RedisError
 
+from jobs.errors import CredentialStoreUnavailable
 from simservice import encryption
-from simservice.api.errors import SecretStoreUnavailable
 from simservice.encryption import Purpose, Sealed
 from simservice.redis.client import ask, redis
 
@@ -35,23 +35,23 @@ class GameCredentials:
 
 
 def store(job_id: int, credentials: GameCredentials, *, seconds: int) -> None:
-    """Keep a job's credentials for as long as it may wait and run. Raises SecretStoreUnavailable."""
+    """Keep a job's credentials for as long as it may wait and run. Raises CredentialStoreUnavailable."""
     content = json.dumps([job_id, credentials.client_id, credentials.client_secret])
     sealed = encryption.seal(content, purpose=Purpose.GAME_CREDENTIALS)
     # During an outage at once: a caller who waits for Redis holds one of a few threads.
     if not ask(lambda: redis().set(key_of(job_id), sealed, ex=seconds + SPARE_SECONDS), otherwise=None):
-        raise SecretStoreUnavailable({"reason": "redis_unavailable"})
+        raise CredentialStoreUnavailable
 
 
 def fetch(job_id: int, *, seconds: int) -> GameCredentials | None:
     """Return a job's credentials, None when they are lost, and keep them for so long once more.
 
-    An attempt may be lost, and the next one needs them again. Raises SecretStoreUnavailable.
+    An attempt may be lost, and the next one needs them again. Raises CredentialStoreUnavailable.
     """
     try:
         stored = redis().getex(key_of(job_id), ex=seconds + SPARE_SECONDS)
     except RedisError:
-        raise SecretStoreUnavailable({"reason": "redis_unavailable"}) from None
+        raise CredentialStoreUnavailable from None
     try:
         owner, client_id, client_secret = json.loads(
             encryption.unseal(str(stored), purpose=Purpose.GAME_CREDENTIALS)

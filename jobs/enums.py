@@ -1,5 +1,7 @@
 """The closed lists of values that jobs use, each stated once."""
 
+from enum import Enum, auto
+
 from django.db import models
 
 
@@ -44,6 +46,20 @@ ACTIVE = WAITING + HELD
 TERMINAL = (Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT)
 # The summary is a result, full or partial.
 WITH_RESULT = (Status.COMPLETED, Status.CANCELLED, Status.TIMED_OUT)
+
+
+class MoveResult(Enum):
+    """The result of a move of the state machine. True only if the move was done."""
+
+    # The job has its new status.
+    DONE = auto()
+    # Another attempt or a request moved the job first; the given instance is out of date.
+    TAKEN = auto()
+    # The job is as it was read, but the condition of the move does not hold.
+    GUARD_FAILED = auto()
+
+    def __bool__(self) -> bool:
+        return self is MoveResult.DONE
 
 
 class ErrorCode(models.TextChoices):

@@ -18,7 +18,7 @@ from django.db.models.functions import Coalesce, Now
 
 from billing import ledger
 from jobs import credentials, usage, webhook_events
-from jobs.enums import HELD, TERMINAL, ErrorCode, Status
+from jobs.enums import HELD, TERMINAL, ErrorCode, MoveResult, Status
 from jobs.models import CHARACTER_LENGTH, Build, Job, JobEvent, Run
 from jobs.progress import last_percent
 
@@ -74,20 +74,19 @@ INTERNAL = Outcome(
 )
 
 
-def move(job: Job, *, to: Status, reason: str = "", guard: Q = ANY, **changes: Any) -> bool:
-    """Move `job` from the status and attempt it was read with; return False when somebody else was first.
+def move(job: Job, *, to: Status, reason: str = "", guard: Q = ANY, **changes: Any) -> MoveResult:
+    """Move `job` from the status and attempt it was read with, if they are still current and `guard` holds.
 
-    `guard` is a further condition that must still hold. On success the given instance carries the new status
-    and attempt; the other changes are in the database only. Raises IllegalTransition when the table above has
-    no such move.
+    If the move is done, the given instance has the new status and attempt; the other changes are in the database
+    only. Raises IllegalTransition if the table above has no such move.
     """
     if to not in TRANSITIONS.get(job.status, ()):
         raise IllegalTransition(f"{job.status} → {to}")
     attempt = changes.get("attempt", job.attempt)
     with transaction.atomic():
-        expected = Job.objects.filter(guard, pk=job.pk, status=job.status, attempt=job.attempt)
-        if not expected.update(status=to, updated_at=Now(), **changes):
-            return False
+        expected = Job.objects.filter(pk=job.pk, status=job.status, attempt=job.attempt)
+        if not expected.filter(guard).update(status=to, updated_at=Now(), **changes):
+            return MoveResult.GUARD_FAILED if guard != ANY and expected.exists() else MoveResult.TAKEN
         JobEvent.objects.create(
             job_id=job.pk,
             at=Now(),
@@ -97,7 +96,7 @@ def move(job: Job, *, to: Status, reason: str = "", guard: Q = ANY, **changes: A
             reason=reason[:500],
         )
     job.status, job.attempt = to, attempt
-    return True
+    return MoveResult.DONE
 
 
 def accept(job: Job) -> None:
@@ -106,12 +105,12 @@ def accept(job: Job) -> None:
     JobEvent.objects.create(job=job, at=Now(), to_status=job.status, attempt=0)
 
 
-def mark_queued(job: Job) -> bool:
+def mark_queued(job: Job) -> MoveResult:
     """Record that a pending job was announced to the workers."""
     return move(job, to=Status.QUEUED)
 
 
-def start_attempt(job: Job, *, worker: str) -> bool:
+def start_attempt(job: Job, *, worker: str) -> MoveResult:
     """Give a waiting job to `worker`: a new attempt under a new lease."""
     return move(
         job,
@@ -172,7 +171,7 @@ def lock_held(job: Job) -> bool:
     return held.values_list("pk").first() is not None
 
 
-def hand_back(job: Job, *, reason: str, guard: Q = ANY) -> bool:
+def hand_back(job: Job, *, reason: str, guard: Q = ANY) -> MoveResult:
     """Put a lost job back into the queue, at its original place and with a new waiting time.
 
     A job whose cancel was asked for is ended instead: it must not run again.
@@ -202,8 +201,8 @@ def end_lost_runs(job: Job) -> None:
     lost.update(ended_at=Now(), stopped_for="lost")
 
 
-def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> bool:
-    """End the job, settle its credits, count its use, write its event; False when it is no longer this attempt's.
+def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> MoveResult:
+    """End the job, settle its credits, count its use, write its event.
 
     The given instance stays as it was read, so that an end whose transaction failed can be tried again.
     """

@@ -22,6 +22,8 @@ from jobs.enums import (
 from jobs.fields import OrderedJSONField
 
 CHARACTER_LENGTH = 100
+# A job without a cap reserves credits for this many seconds at a time.
+SLICE_SECONDS = 60
 
 
 class Build(models.Model):

@@ -5,7 +5,7 @@ from django.db import transaction
 from clients import audit
 from clients.audit import Action, Actor
 from jobs import lifecycle
-from jobs.enums import ACTIVE, HELD, ErrorCode, Status
+from jobs.enums import ACTIVE, HELD, ErrorCode, MoveResult, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
 
@@ -17,31 +17,30 @@ RELEASED = Outcome(
 )
 
 
-def requeue(job: Job, *, by: Actor) -> bool:
-    """Take a job from the worker that holds it, back to its place in the queue; False when no worker holds it.
+def requeue(job: Job, *, by: Actor) -> MoveResult:
+    """Take a job from its worker and return it to its place in the queue. TAKEN if no worker has it.
 
     The worker notices with its next renewal of the lease and stops its simulator. A job whose cancel was asked for
     is cancelled instead.
     """
     found = Job.objects.get(pk=job.pk)
+    if found.status not in HELD:
+        return MoveResult.TAKEN
     with transaction.atomic():
-        returned = found.status in HELD and lifecycle.hand_back(found, reason=TAKEN_BACK)
-        if returned:
+        result = lifecycle.hand_back(found, reason=TAKEN_BACK)
+        if result:
             audit.record(job.account_id, Action.JOB_REQUEUED, by=by, target_id=job.pk, target=job)
-    return returned
+    return result
 
 
-def release(job: Job, *, by: Actor) -> bool:
-    """End a job that has not ended, as lost by the platform: all that was reserved for it is given back.
-
-    False when it has ended, or somebody else moved it just then.
-    """
+def release(job: Job, *, by: Actor) -> MoveResult:
+    """End an unfinished job as lost by the platform, and release its reservation. TAKEN if it has ended."""
     found = Job.objects.get(pk=job.pk)
     if found.status not in ACTIVE:
-        return False
+        return MoveResult.TAKEN
     with transaction.atomic():
-        ended = lifecycle.finish(found, RELEASED)
-        if ended:
+        result = lifecycle.finish(found, RELEASED)
+        if result:
             lifecycle.end_lost_runs(found)
             audit.record(job.account_id, Action.JOB_RELEASED, by=by, target_id=job.pk, target=job)
-    return ended
+    return result

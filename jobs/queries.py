@@ -5,8 +5,8 @@ from uuid import UUID
 
 from billing.models import Account
 from jobs import retention
+from jobs.errors import ArtifactRemoved, NotFound
 from jobs.models import Artifact, Build, Job, JobProfile
-from simservice.api.errors import ArtifactExpired, NotFound
 from simservice.ids import first_id_of, parse_id
 
 LISTED = ("status", "created_at", "completed_at", "error_code", "metadata", "build_id", "share_token")
@@ -70,14 +70,14 @@ def artifacts_of(job: Job) -> list[Artifact]:
 
 
 def find_artifact(account: Account, artifact_id: str) -> Artifact:
-    """Return an artifact of one of the account's jobs. Raises NotFound, or ArtifactExpired after retention."""
+    """Return an artifact of one of the account's jobs. Raises NotFound, or ArtifactRemoved after retention."""
     number = parse_id(artifact_id)
     found = Artifact.objects.select_related("job").defer("job__summary").filter(job__account=account)
     artifact = found.filter(pk=number).first() if number is not None else None
     if artifact is None:
         raise NotFound
     if not retention.is_kept(artifact.job):
-        raise ArtifactExpired
+        raise ArtifactRemoved
     return artifact
 
 

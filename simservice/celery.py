@@ -34,9 +34,10 @@ def keep_django_logging(**_: Any) -> None:
 @worker_init.connect
 def limit_worker_statements(**_: Any) -> None:
     """Limit the duration of this worker's database statements."""
-    from simservice import statement_timeouts
 
-    statement_timeouts.limit_statements(statement_timeouts.WORKER_SECONDS)
+    from simservice import database
+
+    database.limit_statements(database.WORKER_STATEMENT_SECONDS)
 
 
 @celeryd_after_setup.connect

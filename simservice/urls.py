@@ -9,7 +9,6 @@ from django.shortcuts import render
 from django.urls import include, path, register_converter
 
 from simservice.api.errors import (
-    DATABASE_AWAY,
     DatabaseUnavailable,
     InternalError,
     NotFound,
@@ -17,6 +16,7 @@ from simservice.api.errors import (
 )
 from simservice.api.exception_handler import malformed
 from simservice.api.views import openapi_document
+from simservice.database import DATABASE_UNAVAILABLE
 from simservice.ids import IdConverter, TokenConverter
 from simservice.metrics import metrics
 from simservice.web import health, operators, slashes
@@ -56,5 +56,5 @@ def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:  # n
 
 def handler500(request: HttpRequest) -> HttpResponse:
     """Answer when a view outside the API failed."""
-    is_database = isinstance(sys.exception(), DATABASE_AWAY)
+    is_database = isinstance(sys.exception(), DATABASE_UNAVAILABLE)
     return error_answer(request, DatabaseUnavailable() if is_database else InternalError())

@@ -7,8 +7,8 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
 django.setup(set_prefix=False)
 
-from simservice.statement_timeouts import WEB_SECONDS, limit_statements  # noqa: E402
+from simservice.database import WEB_STATEMENT_SECONDS, limit_statements  # noqa: E402
 from simservice.web.wsgi_handler import Handler  # noqa: E402 - the framework reads its settings on import
 
-limit_statements(WEB_SECONDS)
+limit_statements(WEB_STATEMENT_SECONDS)
 application = Handler()

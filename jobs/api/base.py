@@ -11,9 +11,9 @@ from jobs.api.links import LinkBuilder
 from jobs.enums import Priority
 from jobs.submission import accept
 from simservice.api.endpoint import Endpoint
-from simservice.api.errors import DATABASE_AWAY
 from simservice.api.operations import Header, Link, Parameter
 from simservice.api.shapes import Count, Id, Rule
+from simservice.database import DATABASE_UNAVAILABLE
 
 PriorityName = Annotated[str, Rule(enum=[priority.api_name for priority in Priority])]
 Credits = Annotated[int, Rule(minimum=0), "Number of credits"]
@@ -63,6 +63,6 @@ class JobsEndpoint(Endpoint):
         if isinstance(caller, Caller):
             final["X-Max-Active-Jobs"] = str(caller.plan.max_active_jobs)
             # The request has succeeded; a database failure here must not turn it into an error.
-            with suppress(*DATABASE_AWAY):
+            with suppress(*DATABASE_UNAVAILABLE):
                 final["X-Active-Jobs"] = str(accept.active_jobs(caller.account))
         return final

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from django.http import QueryDict
 from rest_framework.request import Request
@@ -17,8 +17,10 @@ from jobs.api.submission_request import (
     normalized,
     reject_large_profile,
 )
+from jobs.errors import LimitsExceeded
 from jobs.submission.request import Submission
 from simservice.api.errors import ValidationFailed
+from simservice.api.exception_handler import as_api_error
 from simservice.api.fields import validated
 from simservice.api.operations import Parameter
 from simservice.api.parsers import is_plain_text
@@ -143,17 +145,21 @@ def _put(body: dict[str, Any], path: str, value: Any) -> None:
 
 
 def named_as_sent(request: Request) -> AbstractContextManager[None]:
-    """Return a context in which ValidationFailed names fields as the request does, in JSON or plain text."""
+    """Return a context whose errors name fields as the request does, in JSON or in plain text."""
     return _plain_text_names() if is_plain_text(request.content_type) else nullcontext()
 
 
 @contextmanager
 def _plain_text_names() -> Iterator[None]:
-    """Replace paths of the JSON request in ValidationFailed by the names of query parameters and headers."""
+    """Replace paths of the JSON request by names of query parameters and headers.
+
+    Raises ValidationFailed instead of ValidationFailed or LimitsExceeded.
+    """
     try:
         yield
-    except ValidationFailed as error:
-        raise ValidationFailed([issue | {"path": _plain_name(issue["path"])} for issue in error.issues]) from None
+    except (ValidationFailed, LimitsExceeded) as error:
+        issues = cast(ValidationFailed, as_api_error(error)).issues
+        raise ValidationFailed([issue | {"path": _plain_name(issue["path"])} for issue in issues]) from None
 
 
 def _plain_name(path: str) -> str:

@@ -32,8 +32,10 @@ from jobs.api.submission_request import (
     from_json,
 )
 from jobs.submission import accept
-from jobs.submission.accept import Accepted
+from jobs.submission.accept import Accepted, Replay
+from jobs.submission.idempotency import KeyedRequest
 from jobs.submission.request import Submission
+from jobs.submission.validation import Sender
 from simservice.api import errors
 from simservice.api.errors import ValidationFailed
 from simservice.api.operations import Body, Header, Operation, Parameter, ResponseSpec, documented
@@ -171,23 +173,19 @@ class SubmissionView(JobsEndpoint):
 
     @documented(SUBMIT_JOB)
     def post(self, request: Request) -> HttpResponse:
-        asked = read_submission(request)
+        submission = read_submission(request)
+        key = self.caller().key
+        keyed = KeyedRequest(key, _idempotency_key(request), submission, render=self.render_accepted)
         with plain_text.named_as_sent(request):
-            answer = accept.submit(
-                asked,
-                key=self.caller().key,
-                idempotency_key=_idempotency_key(request),
-                render=self.render_accepted,
-            )
-        response = HttpResponse(answer.body, content_type="application/json")
-        if answer.job is None:
-            response["X-Idempotent-Replay"] = "true"
-        return response
+            outcome = accept.submit(submission, sender=Sender(key.client, key), deduplication=keyed)
+        if isinstance(outcome, Replay):
+            headers = {"X-Idempotent-Replay": "true"}
+            return HttpResponse(outcome.response, content_type="application/json", headers=headers)
+        return HttpResponse(self.render_accepted(outcome), content_type="application/json")
 
     def render_accepted(self, accepted: Accepted) -> str:
-        """Return the answer's body: kept with the idempotency key, and sent again as it is."""
-        answer = submitted(accepted, self.links())
-        return bytes(JSONRenderer().render(answer)).decode()
+        """Return the body of the response, which is stored with the idempotency key and sent again as it is."""
+        return bytes(JSONRenderer().render(submitted(accepted, self.links()))).decode()
 
 
 def read_submission(request: Request) -> Submission:

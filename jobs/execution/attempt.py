@@ -16,13 +16,13 @@ from jobs import artifacts, credentials, lifecycle
 from jobs.builds import registry
 from jobs.credentials import GameCredentials
 from jobs.enums import ErrorCode, Status
+from jobs.errors import CredentialStoreUnavailable
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.execution.stages import BuildBroken, Stages
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job
 from jobs.runs.input_text import CannotRun
 from jobs.shutdown import WorkerStops
-from simservice.api.errors import SecretStoreUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -90,12 +90,12 @@ def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
     Safe to repeat after an end that was committed although the answer was lost.
     """
     with transaction.atomic():
-        ended = lifecycle.finish(job, outcome)
-        if ended:
+        result = lifecycle.finish(job, outcome)
+        if result:
             Artifact.objects.bulk_create(stored)
-    if not ended:
+    if not result:
         artifacts.discard(stored)
-    logger.info("job %s attempt %s: %s", job.pk, job.attempt, outcome.status if ended else "ended elsewhere")
+    logger.info("job %s attempt %s: %s: %s", job.pk, job.attempt, outcome.status, result.name.lower())
 
 
 def attempt(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
@@ -129,7 +129,7 @@ def fetch_credentials(job: Job, lease: Lease) -> GameCredentials | None:
         try:
             seconds = job.ceiling_queue_seconds + job.ceiling_runtime_seconds
             return credentials.fetch(job.pk, seconds=seconds)
-        except SecretStoreUnavailable:
+        except CredentialStoreUnavailable:
             logger.warning("job %s waits for Redis to have its credentials", job.pk)
         if lease.lost.wait(REDIS_TRIED_EVERY_SECONDS):
             raise LeaseLost(job.pk)

@@ -6,25 +6,14 @@ import time
 from billing import ledger
 from billing.models import Hold
 from jobs import lifecycle
-from jobs.models import Job
+from jobs.models import SLICE_SECONDS, Job
 
 logger = logging.getLogger(__name__)
 
-SLICE_SECONDS = 60
 # With less than this held ahead of the simulator, the next slice is asked for.
 LEAST_AHEAD_SECONDS = 15
 # After a refusal credits may arrive, or the database answer, while what is held is used up.
 ASKED_AGAIN_AFTER_SECONDS = 5.0
-
-
-def first_slice(job: Job) -> int:
-    """Return the maximum that a submission without a cap reserves, without the fee."""
-    return min(SLICE_SECONDS * job.credits_per_second, job.ceiling_credits)
-
-
-def first_second(job: Job) -> int:
-    """Return the minimum that a submission without a cap reserves, without the fee."""
-    return min(job.credits_per_second, job.ceiling_credits)
 
 
 class Budget:

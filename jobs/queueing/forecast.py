@@ -21,9 +21,9 @@ from django.db import connection
 from django.utils import timezone
 
 from jobs.enums import HELD, WAITING, Priority, Status
+from jobs.errors import QueueFull
 from jobs.models import Job, Run
 from jobs.progress import percents_of
-from simservice.api.errors import QueueUnavailable
 from simservice.redis import worker_heartbeats
 from simservice.redis.client import ask, redis
 
@@ -152,10 +152,10 @@ def estimated_start(job: Job) -> Estimate | None:
 
 
 def require_open_queue() -> None:
-    """Raise QueueUnavailable when as many jobs wait as may. What is not known does not stop a submission."""
+    """Raise QueueFull when as many jobs wait as may. What is not known does not stop a submission."""
     snapshot = current() if settings.MAX_QUEUE_LENGTH else None
     if snapshot and sum(snapshot.waiting.values()) >= settings.MAX_QUEUE_LENGTH:
-        raise QueueUnavailable({"reason": "queue_full", "queueHealth": "full"})
+        raise QueueFull
 
 
 def current() -> Snapshot | None:

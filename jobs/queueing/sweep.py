@@ -15,7 +15,7 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from jobs import credentials, lifecycle
-from jobs.enums import ACTIVE, HELD, WAITING, ErrorCode, Status
+from jobs.enums import ACTIVE, HELD, WAITING, ErrorCode, MoveResult, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
 from jobs.queueing import announcements, forecast
@@ -40,7 +40,7 @@ def sweep() -> dict[str, int]:
 def recover_expired_leases() -> int:
     """Put jobs whose worker stopped renewing its lease back into the queue, or end them when attempts are spent."""
     expired = Job.objects.filter(lifecycle.LEASE_EXPIRED, status__in=HELD)
-    return sum(recover(job) for job in unlocked(expired.order_by("id")))
+    return sum(bool(recover(job)) for job in unlocked(expired.order_by("id")))
 
 
 def unlocked(jobs: QuerySet[Job]) -> list[Job]:
@@ -53,7 +53,7 @@ def unlocked(jobs: QuerySet[Job]) -> list[Job]:
         return list(jobs.select_for_update(skip_locked=True)[: announcements.SWEEP_BATCH])
 
 
-def recover(job: Job) -> bool:
+def recover(job: Job) -> MoveResult:
     """Retry one lost job, or end it once its attempts are spent (contract, section 5)."""
     if job.attempt < settings.MAX_ATTEMPTS or job.cancel_requested_at:
         reason = f"{job.worker} stopped renewing its lease"
@@ -91,7 +91,7 @@ def forget_credentials() -> int:
 def end_overdue_waits() -> int:
     """End jobs that waited longer than their queue ceiling."""
     overdue = Job.objects.filter(status__in=WAITING, queue_deadline_at__lt=Now()).order_by("queue_deadline_at")
-    return sum(lifecycle.finish(job, overdue_end(job)) for job in unlocked(overdue))
+    return sum(bool(lifecycle.finish(job, overdue_end(job))) for job in unlocked(overdue))
 
 
 def overdue_end(job: Job) -> Outcome:

@@ -1,30 +1,38 @@
-"""Idempotency keys: the same submission sent again gets the answer it got before (contract, section 3)."""
+"""Idempotency keys: a repeated submission gets the first response (docs/reference/contract.md#idempotency-keys)."""
 
+from collections.abc import Callable
 from functools import cached_property
 
 from clients.models import ApiKey
-from jobs.models import IdempotencyKey, Job
+from jobs.errors import IdempotencyKeyReused
+from jobs.models import IdempotencyKey
+from jobs.submission.accept import Accepted, Replay
 from jobs.submission.request import Submission, fingerprint
-from simservice.api.errors import IdempotencyKeyReuse
 
 
-class Known:
-    """What is known of a submission's idempotency key; a submission without one is never known."""
+class KeyedRequest:
+    """A submission with its idempotency key; without a key, every submission is new.
 
-    def __init__(self, api_key: ApiKey, key: str | None, submission: Submission) -> None:
+    `render` returns the response to an accepted submission.
+    """
+
+    def __init__(
+        self, api_key: ApiKey, key: str | None, submission: Submission, *, render: Callable[[Accepted], str]
+    ) -> None:
         self.api_key = api_key
         self.key = key
         self.submission = submission
+        self.render = render
 
     @cached_property
     def fingerprint(self) -> str:
         """The fingerprint of the normalised request."""
         return fingerprint(self.submission)
 
-    def answer(self) -> str | None:
-        """Return the body that the key's first request got, None for a new key.
+    def find_replay(self) -> Replay | None:
+        """Return the response that the key's first request received, None for a new key.
 
-        Raises IdempotencyKeyReuse when that request was a different one. One query.
+        Raises IdempotencyKeyReused if that request was a different one. One query.
         """
         if self.key is None:
             return None
@@ -32,12 +40,16 @@ class Known:
         if first is None:
             return None
         if first.fingerprint != self.fingerprint:
-            raise IdempotencyKeyReuse({"reason": "different_request", "originalJobId": str(first.job_id)})
-        return first.response
+            raise IdempotencyKeyReused(job_id=first.job_id)
+        return Replay(first.response)
 
-    def remember(self, job: Job, body: str) -> None:
-        """Store the answer. Call in the transaction that stores the job, under the account's lock."""
+    def record(self, accepted: Accepted) -> None:
+        """Store the response. Call in the transaction that stores the job, under the account's lock."""
         if self.key is not None:
             IdempotencyKey.objects.create(
-                api_key=self.api_key, key=self.key, fingerprint=self.fingerprint, job=job, response=body
+                api_key=self.api_key,
+                key=self.key,
+                fingerprint=self.fingerprint,
+                job=accepted.job,
+                response=self.render(accepted),
             )

@@ -1,100 +1,150 @@
-"""Whether a submitted profile may run: the policy, the plan's variants and the build it asks for."""
+"""Checks on a submission that need no lock: the profile, the plan's limits, the pinned build and the webhook."""
 
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from django.utils import timezone
 
 from billing.models import Plan
+from clients.models import ApiKey, Client
+from jobs import variants
 from jobs.builds import registry
+from jobs.enums import Priority
+from jobs.errors import (
+    LimitsExceeded,
+    NothingToSimulate,
+    PinNotAllowed,
+    PinUnavailable,
+    ProfileRejected,
+    ProfileTooComplex,
+    VariantLimitExceeded,
+    WebhookNotEnabled,
+)
 from jobs.models import Build
 from jobs.profiles.analysis import Analysis, analyse_submitted
-from jobs.profiles.policy import Refusal, Rules
-from jobs.runs.input_text import NOTHING_TO_SIMULATE, bounds, shown
+from jobs.profiles.policy import Rules
+from jobs.queueing import forecast
+from jobs.runs.input_text import bounds
 from jobs.submission.request import Submission
-from simservice.api.errors import BuildPinNotAllowed, BuildPinUnavailable, ProfileRefused, TooManyVariants
+from webhooks import endpoints
 
 MAX_PIN_AGE_DAYS = 30
-NOTHING_BLOCKED: dict[str, Any] = {"blocked": [], "blockedCount": 0, "blockedTruncated": False}
+
+
+@dataclass(frozen=True)
+class Sender:
+    """The client that a job belongs to, and the API key of the request; None for a job from the dashboard."""
+
+    client: Client
+    key: ApiKey | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ceilings:
+    """The limits of a job: credits, the simulator seconds they buy, and seconds in the queue.
+
+    `capped` is whether the request or the variant set the cap; the whole cap is then reserved at submission.
+    """
+
+    credits: int
+    runtime_seconds: int
+    queue_seconds: int
+    capped: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedSubmission:
+    """A submission that passed every check that needs no lock."""
+
+    submission: Submission
+    sender: Sender
+    ceilings: Ceilings
+    analysis: Analysis
+    pin: Build | None
+    # Slots of all simulation workers; None if unknown or not needed.
+    live_slots: int | None
+
+    @property
+    def plan(self) -> Plan:
+        return self.sender.client.account.plan
+
+
+def check(submission: Submission, *, sender: Sender) -> CheckedSubmission:
+    """Return the submission with the findings of its checks.
+
+    The order is that of docs/reference/contract.md#order-of-checks. Raises an error of `jobs.errors`.
+    """
+    plan = sender.client.account.plan
+    ceilings = ceilings_for(submission, plan=plan)
+    analysis = _require_runnable(submission)
+    if analysis.variants > plan.max_variants:
+        raise VariantLimitExceeded(variants=analysis.variants, limit=plan.max_variants)
+    pin = _pinned_build(submission.build_id, git_branch=submission.git_branch, plan=plan)
+    if submission.webhook_events and not endpoints.is_enabled(sender.client):
+        raise WebhookNotEnabled
+    # Read before the transaction, which a hanging Redis must not prolong.
+    live_slots = forecast.live_slots() if submission.priority == Priority.HIGH else None
+    return CheckedSubmission(
+        submission=submission, sender=sender, ceilings=ceilings, analysis=analysis, pin=pin, live_slots=live_slots
+    )
 
 
 def analysis_of(submission: Submission) -> Analysis:
-    """Return what a profile would do, whether or not it may run."""
+    """Return the analysis of a profile, whether or not it may run."""
     bundled = registry.BundledNames(submission.git_branch, build_id=submission.build_id)
     rules = Rules(bundled=bundled, profiles=bundled.profiles, has_credentials=submission.credentials is not None)
     return analyse_submitted(submission.profile_text, rules=rules, bounds=bounds())
 
 
-def vet_profile(submission: Submission) -> Analysis:
-    """Return what a profile would do.
-
-    Raises ProfileRefused if it must not run, would simulate nothing, or exceeds a limit on its size.
-    """
+def _require_runnable(submission: Submission) -> Analysis:
+    """Return the analysis of a profile. Raises ProfileTooComplex, ProfileRejected or NothingToSimulate."""
     analysis = analysis_of(submission)
     if analysis.excess:
-        message = f"The profile has {analysis.excess}; split it into several jobs."
-        raise ProfileRefused({"message": message, **NOTHING_BLOCKED}, message=message)
+        raise ProfileTooComplex(excess=analysis.excess)
     if analysis.refused:
-        raise ProfileRefused(refusal_meta(analysis))
+        raise ProfileRejected(refusals=analysis.refusals, count=analysis.refused)
     if not analysis.has_actor:
-        raise ProfileRefused({"message": NOTHING_TO_SIMULATE, **NOTHING_BLOCKED}, message=NOTHING_TO_SIMULATE)
+        raise NothingToSimulate
     return analysis
 
 
-def refusal_meta(analysis: Analysis) -> dict[str, Any]:
-    """Return what a caller is told of refused directives: the first twenty, and how many there are."""
-    first = analysis.refusals[0]
-    more = f" {analysis.refused - 1} more directives are refused." if analysis.refused > 1 else ""
-    return {
-        "message": f"Line {first.line}, {shown(first.text)}: {first.reason}.{more}",
-        "blocked": [blocked(refusal) for refusal in analysis.refusals],
-        "blockedCount": analysis.refused,
-        "blockedTruncated": analysis.refused > len(analysis.refusals),
-    }
+def ceilings_for(submission: Submission, *, plan: Plan) -> Ceilings:
+    """Return the limits of a job: those of the request, else those of the variant and the plan.
 
-
-def blocked(refusal: Refusal) -> dict[str, Any]:
-    """Return one refused directive as the contract lists it."""
-    return {"line": refusal.line, "text": shown(refusal.text)}
-
-
-def require_variants(analysis: Analysis, *, plan: Plan) -> None:
-    """Raise TooManyVariants when a profile has more variants than the plan allows."""
-    if analysis.variants <= plan.max_variants:
-        return
-    message = f"The profile has {analysis.variants} variants; the plan allows {plan.max_variants}."
-    raise TooManyVariants(
-        {
-            "message": message,
-            "totalVariants": analysis.variants,
-            "maxVariants": plan.max_variants,
-            "upgradeUrl": None,
-            **NOTHING_BLOCKED,
-        },
-        message=message,
+    Raises LimitsExceeded with every field over the plan's limit.
+    """
+    _require_within_plan(
+        ("max_credits", submission.max_credits, plan.max_credits_per_job),
+        ("max_runtime_seconds", submission.max_runtime_seconds, plan.max_runtime_seconds),
+        ("max_queue_seconds", submission.max_queue_seconds, plan.max_queue_seconds),
+    )
+    variant, rate = variants.current(), plan.credits_per_second
+    seconds = submission.max_runtime_seconds or variant.default_runtime_for(plan)
+    cap = submission.max_credits or (seconds and seconds * rate)
+    ceiling = cap or plan.max_credits_per_job
+    return Ceilings(
+        credits=ceiling,
+        runtime_seconds=ceiling // rate,
+        queue_seconds=submission.max_queue_seconds or variant.default_queue_for(plan),
+        capped=bool(cap),
     )
 
 
-def require_pin(build_id: UUID | None, *, git_branch: str, plan: Plan) -> Build | None:
-    """Return the pinned build, None without a pin. Raises BuildPinNotAllowed or BuildPinUnavailable."""
+def _require_within_plan(*asked: tuple[str, int | None, int]) -> None:
+    exceeded = {field: limit for field, value, limit in asked if value is not None and value > limit}
+    if exceeded:
+        raise LimitsExceeded(limits=exceeded)
+
+
+def _pinned_build(build_id: UUID | None, *, git_branch: str, plan: Plan) -> Build | None:
+    """Return the pinned build, None without a pin. Raises PinNotAllowed or PinUnavailable."""
     if build_id is None:
         return None
     if not plan.allows_build_pin:
-        raise BuildPinNotAllowed(pin_meta(BuildPinNotAllowed.message, build_id))
+        raise PinNotAllowed(build_id=build_id)
     oldest = timezone.now() - timedelta(days=MAX_PIN_AGE_DAYS)
     build = registry.available(git_branch).filter(pk=build_id, created_at__gte=oldest).first()
     if build is None:
-        message = f"There is no build {build_id} on {git_branch}, or it is over {MAX_PIN_AGE_DAYS} days old."
-        raise BuildPinUnavailable(pin_meta(message, build_id), message=message)
+        raise PinUnavailable(build_id=build_id, git_branch=git_branch, max_age_days=MAX_PIN_AGE_DAYS)
     return build
-
-
-def pin_meta(message: str, build_id: UUID) -> dict[str, Any]:
-    """Return the `meta` of a pin that cannot be used."""
-    return {
-        "message": message,
-        "buildId": str(build_id),
-        "maxPinAgeDays": MAX_PIN_AGE_DAYS,
-        **NOTHING_BLOCKED,
-    }

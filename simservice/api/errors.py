@@ -3,13 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, JsonResponse
 
 Meta = Mapping[str, Any]
-
-DATABASE_AWAY = (OperationalError, InterfaceError)
-"""What Django raises when PostgreSQL does not answer, or not in time."""
 
 
 class ApiError(Exception):

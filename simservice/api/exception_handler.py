@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from functools import singledispatch
 from typing import Any
 
 from django.core.exceptions import BadRequest, SuspiciousOperation
@@ -13,7 +14,6 @@ from rest_framework.views import set_rollback
 
 from simservice.api.addresses import base_url
 from simservice.api.errors import (
-    DATABASE_AWAY,
     ApiError,
     DatabaseUnavailable,
     InternalError,
@@ -24,6 +24,7 @@ from simservice.api.errors import (
     ValidationFailed,
     envelope,
 )
+from simservice.database import DATABASE_UNAVAILABLE
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
     error = as_api_error(exc)
     if error.status == InternalError.status:
         logger.error("request %s failed", request.META["REQUEST_ID"], exc_info=exc)
-    if isinstance(exc, DATABASE_AWAY):
+    if isinstance(exc, DATABASE_UNAVAILABLE):
         logger.error("request %s found no database: %s", request.META["REQUEST_ID"], exc)
     if error.documented:
         error.meta = {**(error.meta or {}), "docsUrl": docs_url(request, error)}
@@ -55,13 +56,14 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
     return Response(envelope(error, request.META["REQUEST_ID"]), status=error.status, headers=headers)
 
 
+@singledispatch
 def as_api_error(exc: Exception) -> ApiError:
-    """Return the member of the family that stands for an exception."""
+    """Return the HTTP error for an exception. Apps register the translations of their own errors."""
     if isinstance(exc, ApiError):
         return exc
     if isinstance(exc, MALFORMED):
         return malformed()
-    if isinstance(exc, DATABASE_AWAY):
+    if isinstance(exc, DATABASE_UNAVAILABLE):
         return DatabaseUnavailable()
     return FRAMEWORK_ERRORS.get(type(exc), InternalError)()
 

@@ -20,9 +20,9 @@ from clients.members import Role
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
 from jobs import cancellation, lifecycle, operator_actions
 from jobs.enums import Status
+from jobs.errors import JobAlreadyEnded
 from jobs.models import Job
 from simservice.api.addresses import client_address
-from simservice.api.errors import JobNotCancellable
 from tests.concurrency import at_once
 from tests.factories import (
     PlanFactory,
@@ -219,7 +219,7 @@ def test_a_running_jobs_cancel_is_written_once(owner: Membership) -> None:
     lifecycle.finish(job, lifecycle.CANCELLED_LOST)
     job = make_running_job()
     lifecycle.finish(job, lifecycle.Outcome(status=Status.FAILED, error_code="internal"))
-    with pytest.raises(JobNotCancellable):
+    with pytest.raises(JobAlreadyEnded):
         cancellation.cancel(job, by=actor_of(owner))
     assert written() == ["job.cancelled"]
 

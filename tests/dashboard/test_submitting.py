@@ -16,6 +16,8 @@ from jobs import credentials
 from jobs.api.submission_request import from_json
 from jobs.models import IdempotencyKey, Job
 from jobs.submission import accept
+from jobs.submission.idempotency import KeyedRequest
+from jobs.submission.validation import Sender
 from tests.dashboard.browsing import browser_of, hidden, text_of
 from tests.factories import PROFILE, BuildFactory, make_account, make_client, make_job, make_key, make_member
 
@@ -90,7 +92,7 @@ def test_the_form_asks_for_what_the_api_would(member: Membership) -> None:
         }
     )
     key, _ = make_key(client_account := member.account)
-    accept.submit(asked, key=key, render=lambda _: "")
+    accept.submit(asked, sender=Sender(key.client, key), deduplication=KeyedRequest(key, None, asked, render=str))
     other = Job.objects.exclude(pk=made.pk).get()
     own = {"id", "client", "api_key", "created_at", "updated_at", "queue_deadline_at", "share_token"}
     alike = [field.attname for field in Job._meta.concrete_fields if field.name not in own]

@@ -125,9 +125,11 @@ def prepare(part: Part) -> None:
         setattr(settings, name, value)
     use_redis(part.redis)
     from jobs.execution import budget
+    from jobs.submission import accept
 
     # Slices short enough for fast jobs to need a second one.
-    budget.SLICE_SECONDS, budget.LEAST_AHEAD_SECONDS = 3, 2
+    vars(accept)["SLICE_SECONDS"] = vars(budget)["SLICE_SECONDS"] = 3
+    budget.LEAST_AHEAD_SECONDS = 2
 
 
 def tell_what_was_seen() -> None:
@@ -189,27 +191,28 @@ def sweep() -> None:
 def submit(part: Part, faults: Faults, inbox: list[int]) -> None:
     """Send the submissions that were ordered, and tell how each was answered."""
     from clients.models import ApiKey
-    from jobs.submission import accept
-    from simservice.api.errors import ApiError
+    from jobs.errors import JobsError
+    from jobs.submission.accept import Accepted
+    from jobs.submission.accept import submit as submit_job
+    from jobs.submission.idempotency import KeyedRequest
+    from jobs.submission.validation import Sender
     from tests.faults.requests import make_request
 
     keys = list(ApiKey.objects.order_by("id"))
     while inbox:
         number = inbox.pop(0)
+        key, request = keys[number % len(keys)], make_request(part.seed, number)
+        keyed = KeyedRequest(key, str(number), request, render=lambda accepted: str(accepted.job.pk))
         try:
-            answer = accept.submit(
-                make_request(part.seed, number),
-                key=keys[number % len(keys)],
-                idempotency_key=str(number),
-                render=lambda accepted: str(accepted.job.pk),
-            )
-        except ApiError as error:
-            faults.tell("refused", number, error.code)
+            outcome = submit_job(request, sender=Sender(key.client, key), deduplication=keyed)
+        except JobsError as error:
+            faults.tell("refused", number, type(error).__name__)
         except Exception:
             faults.tell("refused", number, "an error")
             raise
         else:
-            faults.tell("accepted", number, int(answer.body))
+            job_id = outcome.job.pk if isinstance(outcome, Accepted) else int(outcome.response)
+            faults.tell("accepted", number, job_id)
 
 
 class Actor:

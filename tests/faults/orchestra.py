@@ -17,9 +17,9 @@ from django.db import connection
 from clients.audit import SYSTEM
 from jobs import cancellation
 from jobs.enums import TERMINAL
+from jobs.errors import JobAlreadyEnded
 from jobs.models import Job, JobEvent
 from jobs.runs import directories
-from simservice.api.errors import JobNotCancellable
 from tests.faults.actors import HEARTBEAT_SECONDS, IDLE_SECONDS, LEASE_SECONDS, Actor, Part
 from tests.faults.points import BY_ROLE, WITHIN_TRANSACTIONS
 from tests.faults.redis_server import RedisServer
@@ -264,7 +264,7 @@ class Orchestra:
         number = self.random.choice(list(self.seen.accepted)[-2 * self.score.waiting :])
         try:
             cancelled = cancellation.cancel(Job(pk=self.seen.accepted[number]), by=SYSTEM)
-        except JobNotCancellable:
+        except JobAlreadyEnded:
             self.seen.cancels["too late"] += 1
         else:
             self.seen.cancels["asked for" if cancelled.requested_at else "at once"] += 1

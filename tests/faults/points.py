@@ -11,14 +11,14 @@ from typing import Any
 
 from billing import ledger
 from jobs import artifacts, credentials, lifecycle, usage, webhook_events
-from jobs.enums import TERMINAL, Status
+from jobs.enums import TERMINAL, MoveResult, Status
 from jobs.execution import attempt, stages
 from jobs.execution.watcher import Watcher
 from jobs.progress import Publisher
 from jobs.queueing import announcements, claims, sweep
 from jobs.simulator.process import SimulatorProcess
 from jobs.submission import accept
-from jobs.submission.idempotency import Known
+from jobs.submission.idempotency import KeyedRequest
 
 # What happens to the process at a point, and what puts that there.
 Happening = Callable[[], None]
@@ -60,7 +60,7 @@ def after_move(*ends: Status) -> Arm:
     def arm(happening: Happening) -> None:
         move = lifecycle.move
 
-        def reached(*args: Any, **named: Any) -> bool:
+        def reached(*args: Any, **named: Any) -> MoveResult:
             moved = move(*args, **named)
             if named["to"] in ends:
                 happening()
@@ -107,11 +107,11 @@ WORKER_POINTS = POINTS | {
 }
 SUBMITTER_POINTS: dict[str, Arm] = {
     "credentials stored": partial(after, credentials, "store"),
-    "before the job is stored": partial(before, accept, "store"),
+    "before the job is stored": partial(before, accept, "_store"),
     "credits held, job not stored": partial(after, ledger, "hold"),
     "job stored, not committed": partial(after, lifecycle, "accept"),
-    "answer stored, not committed": partial(after, Known, "remember"),
-    "submission committed": partial(after, accept, "store"),
+    "answer stored, not committed": partial(after, KeyedRequest, "record"),
+    "submission committed": partial(after, accept, "_store"),
     "before the announcement": partial(before, announcements, "announce"),
     "marked as announced, no hint sent": partial(after, lifecycle, "mark_queued"),
     "hint sent": partial(after, announcements, "send_hint"),

@@ -13,7 +13,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from jobs import lifecycle
-from jobs.enums import HELD, WAITING, Status
+from jobs.enums import HELD, WAITING, MoveResult, Status
 from jobs.models import Job, JobEvent
 from jobs.queueing import claims, sweep
 
@@ -22,7 +22,7 @@ def without_fencing() -> None:
     """Let writes name the job only: whoever comes writes as the attempt that the job is at now."""
     move = lifecycle.move
 
-    def unfenced(job: Job, **named: Any) -> bool:
+    def unfenced(job: Job, **named: Any) -> MoveResult:
         as_it_is = copy(job)
         as_it_is.attempt = Job.objects.values_list("attempt", flat=True).get(pk=job.pk)
         moved = move(as_it_is, **named)

@@ -17,6 +17,7 @@ from jobs import hold_audit, lifecycle
 from jobs.execution import attempt, budget, watcher
 from jobs.execution.budget import Budget
 from jobs.models import Job
+from jobs.submission import accept
 from tests.billing.books import expire_now
 from tests.factories import make_account, make_job
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, claim, make_stand_in, run
@@ -46,7 +47,8 @@ def held(job: Job) -> int:
 @pytest.fixture
 def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of a second, asked for when less than that is left."""
-    monkeypatch.setattr(budget, "SLICE_SECONDS", 1)
+    for module in (accept, budget):
+        monkeypatch.setattr(module, "SLICE_SECONDS", 1)
     monkeypatch.setattr(budget, "LEAST_AHEAD_SECONDS", 1)
     monkeypatch.setattr(budget, "ASKED_AGAIN_AFTER_SECONDS", 0.1)
 
@@ -58,7 +60,7 @@ def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_first_reservation(ceiling: int, most: int, least: int) -> None:
     job = make_job(ceiling_credits=ceiling)
-    assert (budget.first_slice(job), budget.first_second(job)) == (most, least)
+    assert (accept.first_slice(job), accept.first_second(job)) == (most, least)
 
 
 def test_the_fee_is_held_but_not_run_on() -> None:

@@ -15,11 +15,11 @@ from clients.audit import SYSTEM
 from jobs import cancellation, lifecycle
 from jobs.cancellation import Cancellation, cancel
 from jobs.enums import TERMINAL, Status
+from jobs.errors import JobAlreadyEnded
 from jobs.execution import attempt
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.queueing import claims, sweep
-from simservice.api.errors import JobNotCancellable
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, claim, make_stand_in, run_beside
@@ -72,9 +72,9 @@ def test_a_job_that_ended_in_another_way_cannot_be_cancelled() -> None:
     job = make_running_job()
     cancel(job, by=SYSTEM)
     lifecycle.finish(job, DONE)
-    with pytest.raises(JobNotCancellable) as raised:
+    with pytest.raises(JobAlreadyEnded) as raised:
         cancel(job, by=SYSTEM)
-    assert raised.value.meta == {"id": str(job.pk), "status": "completed"}
+    assert (raised.value.job_id, raised.value.status) == (job.pk, "completed")
 
 
 def test_redis_away_hinders_no_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,7 @@ def quietly_cancel(job: Job) -> None:
     """Cancel, or be told that it is too late."""
     try:
         cancel(job, by=SYSTEM)
-    except JobNotCancellable:
+    except JobAlreadyEnded:
         assert fresh(job).status == "completed"
 
 

@@ -15,13 +15,13 @@ from redis.exceptions import RedisError
 from clients.audit import SYSTEM
 from jobs import cancellation, credentials, lifecycle, tasks
 from jobs.credentials import GameCredentials
+from jobs.errors import CredentialStoreUnavailable
 from jobs.execution import attempt
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.progress import log_entries_of
 from jobs.queueing import sweep
 from jobs.runs.scrubbing import MARK, Scrubber, scrubber_of
 from jobs.simulator.command import PROXY_PORT
-from simservice.api.errors import SecretStoreUnavailable
 from simservice.ids import first_id_of, next_id
 from simservice.redis.client import outage, redis
 from tests.factories import make_job, make_running_job
@@ -82,16 +82,16 @@ class TestStore:
             raise RedisError
 
         monkeypatch.setattr(credentials, "redis", away)
-        with pytest.raises(SecretStoreUnavailable):
+        with pytest.raises(CredentialStoreUnavailable):
             credentials.store(1, PAIR, seconds=60)
-        with pytest.raises(SecretStoreUnavailable):
+        with pytest.raises(CredentialStoreUnavailable):
             credentials.fetch(1, seconds=60)
         credentials.forget(1)
 
     def test_a_redis_that_was_away_a_moment_ago_is_not_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
         outage.failed(RedisError())
         monkeypatch.setattr(credentials, "redis", lambda: pytest.fail("it was asked"))
-        with pytest.raises(SecretStoreUnavailable):
+        with pytest.raises(CredentialStoreUnavailable):
             credentials.store(1, PAIR, seconds=60)
 
     def test_the_repr_shows_nothing(self) -> None:
@@ -231,7 +231,7 @@ def test_lost_ones_end_the_job_with_advice(tmp_path: Path) -> None:
 
 def test_a_redis_that_comes_back_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempt, "REDIS_TRIED_EVERY_SECONDS", 0.01)
-    fetch, failures = credentials.fetch, iter([SecretStoreUnavailable(), SecretStoreUnavailable()])
+    fetch, failures = credentials.fetch, iter([CredentialStoreUnavailable(), CredentialStoreUnavailable()])
 
     def sometimes(job_id: int, *, seconds: int) -> GameCredentials | None:
         for error in failures:

@@ -1,13 +1,14 @@
 """The state machine: which moves there are, who wins, and what the database itself refuses."""
 
 import itertools
+from copy import copy
 
 import pytest
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
 from jobs import lifecycle
-from jobs.enums import TERMINAL, Status
+from jobs.enums import TERMINAL, MoveResult, Status
 from jobs.lifecycle import IllegalTransition, Outcome
 from jobs.models import Job, JobEvent
 from tests.factories import BuildFactory, make_job, make_running_job
@@ -73,6 +74,15 @@ def test_an_attempt_that_was_replaced_can_write_nothing() -> None:
     stale.status = Status.STARTING
     assert lifecycle.start_run(stale, build=BuildFactory.create()) is None
     assert Job.objects.get(pk=stale.pk).worker == "worker-2"
+
+
+def test_a_move_says_why_it_was_not_done() -> None:
+    job = make_running_job()
+    stale = copy(job)
+    assert lifecycle.hand_back(copy(job), reason="", guard=lifecycle.LEASE_EXPIRED) is MoveResult.GUARD_FAILED
+    assert lifecycle.hand_back(job, reason="") is MoveResult.DONE
+    assert lifecycle.hand_back(stale, reason="", guard=lifecycle.LEASE_EXPIRED) is MoveResult.TAKEN
+    assert lifecycle.finish(stale, lifecycle.INTERNAL) is MoveResult.TAKEN
 
 
 def test_a_job_handed_back_keeps_its_place_and_loses_its_start() -> None:

@@ -105,7 +105,8 @@ def test_submissions_and_settlements_of_one_account_do_not_wait_crosswise() -> N
     def submit_and_end() -> None:
         for _ in range(15):
             job = Job.objects.get(pk=Api(secret).post("jobs", body).json()["id"])
-            ended.append(lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled")))
+            cancelled = Outcome(status=Status.CANCELLED, error_code="user_cancelled")
+            ended.append(bool(lifecycle.finish(job, cancelled)))
 
     at_once(4, submit_and_end)
     assert ended == [True] * 60

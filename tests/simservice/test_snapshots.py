@@ -3,7 +3,7 @@
 import pytest
 from django.db import InternalError
 
-from simservice.snapshots import snapshot
+from simservice.database import snapshot
 from tests.factories import make_account
 
 

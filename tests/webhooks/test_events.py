@@ -78,8 +78,8 @@ def test_a_lost_attempt_is_not_told_of(client: Client) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_of_many_ends_at_once_one_is_told(client: Client) -> None:
     job = make_running_job(client=client, wants_webhook=True)
-    ended = []
-    at_once(6, lambda: ended.append(lifecycle.finish(job, COMPLETED)))
+    ended: list[bool] = []
+    at_once(6, lambda: ended.append(bool(lifecycle.finish(job, COMPLETED))))
     assert sorted(ended) == [False] * 5 + [True]
     assert Event.objects.count() == 1
 

@@ -1,11 +1,13 @@
-"""The contract's tests run under both variants of the API."""
+"""Runs each API test in both variants of the API."""
 
 import pytest
 from pytest_django import Settings
 
+import jobs.api.urls  # noqa: F401  the examples in the OpenAPI document are those of the variant at import
+
 
 @pytest.fixture(autouse=True, params=["C", "R"])
 def variant(request: pytest.FixtureRequest, settings: Settings) -> str:
-    """The deployment's variant; a test of one variant alone takes it with `only_in`."""
+    """Set the API variant. Tests of one variant choose it with `only_in`."""
     settings.API_VARIANT = request.param
     return str(request.param)

@@ -141,7 +141,7 @@ def test_a_key_has_a_checksum(key: tuple[ApiKey, str]) -> None:
 def test_a_bug_is_answered_with_the_envelope(
     api: Api, key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.api.views.progress_of", lambda _: 1 / 0)
+    monkeypatch.setattr("jobs.progress.progress_of", lambda _: 1 / 0)
     job = make_job(key[0].client)
     answer = api.get(f"jobs/{job.pk}/status")
     assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")

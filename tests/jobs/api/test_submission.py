@@ -12,10 +12,12 @@ from clients.models import ApiKey
 from jobs import lifecycle
 from jobs.api.submission_request import SubmissionFields, from_json
 from jobs.enums import Status
+from jobs.errors import ActiveJobLimitReached
 from jobs.models import Job, JobEvent
 from jobs.submission import accept
 from jobs.submission.accept import submit
-from simservice.api.errors import MaxActiveJobsExceeded
+from jobs.submission.idempotency import KeyedRequest
+from jobs.submission.validation import Sender
 from tests.concurrency import at_once
 from tests.conftest import Api
 from tests.factories import PROFILE, make_account, make_job, make_key
@@ -45,7 +47,7 @@ def test_the_profile_is_kept_exactly_as_it_was_sent(api: Api) -> None:
 def test_an_accepted_job_is_answered_although_the_database_leaves(
     api: Api, monkeypatch: pytest.MonkeyPatch, last: tuple[Any, str], error: type[Exception]
 ) -> None:
-    monkeypatch.setattr(accept, "require_room", lambda *_, **__: None)
+    monkeypatch.setattr(accept, "require_active_job_limit", lambda *_, **__: None)
     monkeypatch.setattr(*last, Mock(side_effect=error))
     answer = api.post("jobs", BODY)
     assert (answer.status_code, answer.json()["id"]) == (200, str(Job.objects.get().pk))
@@ -261,9 +263,13 @@ def test_two_submissions_at_once_do_not_pass_the_ceiling_together(transactional_
     def submit_once() -> None:
         try:
             found = ApiKey.objects.select_related("client__account__plan").get(pk=key.pk)
-            submit(submission, key=found, render=lambda accepted: str(accepted.job.pk))
+            submit(
+                submission,
+                sender=Sender(found.client, found),
+                deduplication=KeyedRequest(found, None, submission, render=str),
+            )
             outcomes.append(True)
-        except MaxActiveJobsExceeded:
+        except ActiveJobLimitReached:
             outcomes.append(False)
 
     at_once(8, submit_once)

@@ -1,0 +1,34 @@
+"""PostgreSQL: its outages, consistent reads, and limits on the duration of a statement."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import InterfaceError, OperationalError, connection, connections, transaction
+
+# Management commands and migrations have no limit.
+WEB_STATEMENT_SECONDS = 5
+WORKER_STATEMENT_SECONDS = 30
+# What Django raises if PostgreSQL does not respond in time.
+DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """Make all queries of the block see the same state of the database, and allow no writes.
+
+    Inside another transaction, that transaction's isolation applies instead.
+    """
+    is_outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_outermost:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
+def limit_statements(seconds: int) -> None:
+    """Limit every statement of this process, waits for locks included. Call before the first connection.
+
+    A longer statement raises OperationalError.
+    """
+    connections.settings["default"]["OPTIONS"]["options"] += f" -c statement_timeout={seconds}s"
