@@ -1,17 +1,18 @@
-"""Requests for tests of submissions."""
+"""Requests for tests of the API."""
 
 import copy
 from typing import Any
 
 import pytest
 
+from clients.keys import ALPHABET, PREFIX, checksum
 from tests.factories import PROFILE
 
 BODY: dict[str, Any] = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}}
 
 
 def body_with(path: str, value: Any) -> dict[str, Any]:
-    """Return a valid body in which one dotted path has another value."""
+    """Return a valid body with another value at one dotted path."""
     body = copy.deepcopy(BODY)
     *parents, last = path.split(".")
     place = body
@@ -22,5 +23,11 @@ def body_with(path: str, value: Any) -> dict[str, Any]:
 
 
 def only_in(variant: str) -> pytest.MarkDecorator:
-    """Return the mark of a test that one variant alone can pass."""
+    """Return the mark of a test that runs in one variant only."""
     return pytest.mark.parametrize("variant", [variant], indirect=True)
+
+
+def unknown_key() -> str:
+    """Return a well-formed key that was never issued."""
+    body = PREFIX + ALPHABET[:40]
+    return body + checksum(body)

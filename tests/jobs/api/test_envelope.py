@@ -9,18 +9,13 @@ from django.test import Client as HttpClient
 from django.utils import timezone
 from pytest_django import Settings
 
-from clients.keys import ALPHABET, PREFIX, checksum
+from clients.keys import checksum
 from clients.models import ApiKey
 from tests.conftest import Api
 from tests.factories import make_job, make_key
+from tests.jobs.api.bodies import unknown_key
 
 REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
-
-
-def unknown_key() -> str:
-    """Return a well-formed key that was never given out."""
-    body = PREFIX + ALPHABET[:40]
-    return body + checksum(body)
 
 
 @pytest.mark.parametrize("path", ["/v1", "/v1/sim/nowhere", "/v1/other/jobs", "/v1/sim/jobs/", "/v1/"])
