@@ -62,7 +62,7 @@ class MetadataField(serializers.Field[dict[str, str], Any, Any, Any]):
         if problems:
             raise serializers.ValidationError(problems)
         if len(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()) > MAX_METADATA_BYTES:
-            raise serializers.ValidationError(f"At most {MAX_METADATA_BYTES} bytes of JSON in all.")
+            raise serializers.ValidationError(f"Must have at most {MAX_METADATA_BYTES} bytes as JSON.")
         return data
 
 
@@ -125,7 +125,7 @@ class RuntimeFields(StrictSerializer):
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if attrs.keys() >= CAPS:
-            raise serializers.ValidationError(dict.fromkeys(sorted(CAPS), "Give only one of the two caps."))
+            raise serializers.ValidationError(dict.fromkeys(sorted(CAPS), "Only one of the two limits is allowed."))
         return attrs
 
 

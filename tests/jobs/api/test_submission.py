@@ -204,7 +204,9 @@ def test_all_invalid_fields_are_reported_together(api: Api) -> None:
 
 def test_a_long_list_is_rejected_before_its_entries_are_read(api: Api) -> None:
     answer = api.post("jobs", body_with("webhook.events", ["x"] * 11))
-    assert answer.json()["meta"]["issues"] == [{"path": "webhook.events", "message": "At most 10 entries."}]
+    assert answer.json()["meta"]["issues"] == [
+        {"path": "webhook.events", "message": "Must have at most 10 entries."}
+    ]
 
 
 def test_only_reported_unknown_fields_are_read() -> None:

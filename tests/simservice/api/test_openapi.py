@@ -82,12 +82,12 @@ def test_parameter_examples_match_their_schemas() -> None:
 
 
 def test_webhook_examples_match_their_schemas() -> None:
-    told = document()["webhooks"]["job.terminal"]["post"]
-    (body,) = contents({"responses": {}, **told})
+    webhook = document()["webhooks"]["job.terminal"]["post"]
+    (body,) = contents({"responses": {}, **webhook})
     assert examples_of(body)
     for example in examples_of(body):
         validate(example, body["schema"])
-    for header in told["parameters"]:
+    for header in webhook["parameters"]:
         validate(header["example"], header["schema"])
 
 
