@@ -1,4 +1,4 @@
-"""Runs schemathesis against a local stack. `python -m tests.contract.fuzz N` tests both variants with N examples."""
+"""Runs schemathesis against a local stack. `python -m tests.contract.fuzz N` tests both variants."""
 
 import os
 import re

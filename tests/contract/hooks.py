@@ -70,7 +70,7 @@ def make_whole(case: Case) -> None:
 
 
 def with_integers(value: Any) -> Any:
-    """Return a value with whole floats as integers, as the API expects them in enums."""
+    """Return a value with whole floats as integers. JSON Schema treats both as integers."""
     if isinstance(value, dict):
         return {key: with_integers(member) for key, member in value.items()}
     if isinstance(value, list):
