@@ -21,8 +21,8 @@ class ArtifactFile(TypedDict):
     """A file that a job produced."""
 
     kind: models.Artifact.Kind
-    name: Annotated[FileName, "File name of the download. Starts with the stage if the job ran in stages"]
-    stage: Annotated[int | None, Rule(minimum=1), "Null unless the job ran in stages"]
+    name: Annotated[FileName, "File name of the download. Starts with the stage if the job ran in several"]
+    stage: Annotated[int | None, Rule(minimum=1), "Null unless the job ran in several stages"]
     url: Annotated[Url, "Download URL. Needs no API key"]
     mimeType: Annotated[str, Rule(pattern="^[a-z]+/[a-z]+$"), "Media type without parameters"]
     bytes: Annotated[Count, "Uncompressed size in bytes"]

@@ -50,7 +50,7 @@ class Runtime(TypedDict):
     """Usage and limits of a job."""
 
     simDurationMs: Annotated[Milliseconds | None, "Running time of the simulator. Null if unknown"]
-    totalDurationMs: Annotated[Milliseconds | None, "Time from start to end. Null until the job has ended"]
+    totalDurationMs: Annotated[Milliseconds | None, "Time from start to end. Null if unknown"]
     creditsConsumed: Annotated[Credits | None, "Null until the job has ended"]
     priorityFeeCredits: Annotated[
         Credits, "The reserved fee until the job ends, then the charged fee. 0 if nothing was billed"

@@ -30,7 +30,7 @@ from simservice.api.shapes import Id, Percent, Rule, Time
 
 
 class Queue(TypedDict):
-    """Wait of a job that has not started."""
+    """Waiting time of a job that has not started."""
 
     queuedAt: Time
     estimatedStartSeconds: Annotated[Seconds | None, "Estimated seconds until the job starts. Null if unknown"]

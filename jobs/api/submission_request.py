@@ -47,7 +47,7 @@ CAPS = frozenset({"maxCredits", "maxRuntimeSeconds"})
         "maxProperties": MAX_METADATA_ENTRIES,
         "propertyNames": {"minLength": 1, "maxLength": MAX_METADATA_KEY, "pattern": STORABLE},
         "additionalProperties": {"type": "string", "maxLength": MAX_METADATA_VALUE, "pattern": STORABLE},
-        "description": f"Returned unchanged in responses. At most {MAX_METADATA_BYTES} bytes as JSON",
+        "description": f"Returned unchanged in responses. At most {MAX_METADATA_BYTES:,} bytes as JSON",
     }
 )
 class MetadataField(serializers.Field[dict[str, str], Any, Any, Any]):

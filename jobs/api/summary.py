@@ -97,7 +97,7 @@ class MultiStage(TypedDict):
 
     enabled: bool
     reason: Annotated[StageReason, "Why the job ran, or did not run, in stages"]
-    stages: Annotated[list[StageSummary], "Empty if the job did not run in stages"]
+    stages: Annotated[list[StageSummary], "Empty if the job ran in a single pass"]
 
 
 class NotReached(TypedDict):
@@ -114,7 +114,7 @@ class Summary(TypedDict):
     mainActor: Annotated[MainActor | None, "Null if the profile has several actors and no main actor"]
     multiStage: MultiStage
     actors: NotRequired[Annotated[Actors, "Present if the profile has more than one actor"]]
-    iterations: NotRequired[Annotated[Count, "Number of iterations. Present if the job did not run in stages"]]
+    iterations: NotRequired[Annotated[Count, "Number of iterations. Present if the job ran in a single pass"]]
     partial: NotRequired[Annotated[Literal[True], "Present if the run was stopped early"]]
     warnings: NotRequired[Annotated[list[str], Rule(maxItems=20), "The simulator's warnings, without duplicates"]]
     not_reached: NotRequired[Annotated[NotReached, "Present if the run was stopped before all were simulated"]]
