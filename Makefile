@@ -1,29 +1,30 @@
-# What a person types. Needs Python 3.11 or newer, and PyPI; everything is installed into .venv.
+# Commands for people. They need Python 3.11 or newer and access to PyPI, and install everything into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
-# The checks import the settings, but connect to nothing.
+# The checks read the settings but connect to nothing.
 CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none REDIS_URL=redis://127.0.0.1:1
 
-# The committed document is the one of a deployment that changes nothing of the contract.
+# docs/openapi.json describes a deployment with the default settings.
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
-.PHONY: run test stack fuzz ledger faults check bench screenshots format lint types imports migrations document openapi
+.PHONY: run test stack fuzz ledger faults check bench screenshots format lint types imports citations migrations document \
+	openapi
 
-# ARGS=--once stops after the demonstration; --port and --data choose where it runs.
+# ARGS=--once stops after the demonstration; --port and --data choose the port and the data folder.
 run: .venv/.runtime
 	@$(BIN)/python manage.py local $(ARGS)
 
-# Much of a test is waiting for other processes, so three run on two cores.
+# Tests mostly wait for other processes, so three run on two cores.
 PYTEST := $(BIN)/python -m pytest --dist loadgroup -n $(shell expr $$(nproc) \* 3 / 2)
 
 test: check
 	$(PYTEST) -m "not slow" $(STACK_TESTS:%=--ignore=%)
 
-# What starts whole stacks, or needs long: seven minutes. Without `chromium` and `npm` the tests that need
-# them are skipped.
+# Tests that start whole stacks or take long: seven minutes. Tests that need `chromium` or `npm` are skipped without
+# them.
 STACK_TESTS := tests/browser tests/contract tests/end_to_end tests/faults tests/localstack \
 	tests/jobs/simulator/test_ordinary_user.py tests/jobs/simulator/test_report_memory.py \
 	tests/jobs/test_hostile_bodies.py tests/jobs/test_large_reports.py
@@ -31,28 +32,28 @@ stack: .venv/.development
 	$(PYTEST) $(STACK_TESTS)
 	$(PYTEST) -m slow $(STACK_TESTS:%=--ignore=%)
 
-# Thousands of made-up requests against both variants; `make stack` has a few hundred.
+# Thousands of generated requests against both API variants; `make stack` sends a few hundred.
 FUZZ_EXAMPLES ?= 150
 fuzz: .venv/.development
 	$(BIN)/python -m tests.contract.fuzz $(FUZZ_EXAMPLES)
 
-# The credits at length: 200,000 operations against the oracle, and 1,000 races; half an hour. `make test` has few.
+# 200,000 random credit operations compared with a simple model, and 1,000 races: half an hour. `make test` runs fewer.
 ledger: .venv/.development
 	SIMSERVICE_LONG=1 $(BIN)/python -m pytest -s tests/billing
 
-# Thousands of jobs under faults at every point, workers killed at each, and 1,000 capped jobs on a busy machine; an
-# hour and a half. FAULT_SEED and FAULT_JOBS choose another run; `make stack` has a small one.
+# Thousands of jobs while processes are killed at every step, and 1,000 capped jobs on a busy machine: an hour and a
+# half. FAULT_SEED and FAULT_JOBS select another run; `make stack` includes a small one.
 faults: .venv/.development
 	SIMSERVICE_LONG=1 $(BIN)/python -m pytest -s tests/faults
 
 bench: .venv/.runtime
 	$(BIN)/python -m bench
 
-# Pictures of every page into docs/screenshots; needs Chromium. ARGS names single pages.
+# Screenshots of every page, in screenshots/. Needs Chromium. ARGS selects pages by name.
 screenshots: .venv/.development
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
-check: format lint types imports migrations document
+check: format lint types imports citations migrations document
 
 format: .venv/.development
 	$(BIN)/ruff format --check .
@@ -65,6 +66,9 @@ types: .venv/.development
 
 imports: .venv/.development
 	$(BIN)/lint-imports
+
+citations: .venv/.development
+	$(BIN)/python -m tests.citations
 
 migrations: .venv/.development
 	$(CHECK_SETTINGS) $(BIN)/python -W 'ignore:Got an error checking:RuntimeWarning' \
@@ -79,7 +83,7 @@ openapi: .venv/.development
 .venv/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo 'Python 3.11 or newer is needed: make PYTHON=python3.12 …'; exit 1; }
-	@echo 'Making .venv'
+	@echo 'Creating .venv'
 	@$(PYTHON) -m venv --clear .venv
 
 .venv/.runtime: requirements.txt constraints.txt | .venv/bin/pip

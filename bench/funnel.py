@@ -15,7 +15,8 @@ from jobs.execution.replicates import pooled, widening
 from jobs.profiles.analysis import Bounds, analyse
 from jobs.profiles.policy import Rules
 from jobs.simulator import command
-from jobs.simulator.reports import Profileset, Report, read_report
+from jobs.simulator.report_reader import read_report
+from jobs.simulator.reports import Profileset, Report
 
 TRIALS = 10_000
 # How many reported errors a run's seed shifts its mean by.

@@ -19,7 +19,7 @@ from django.test import Client as HttpClient  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from billing import ledger  # noqa: E402
-from billing.models import MOST_CREDITS, Account, Plan  # noqa: E402
+from billing.models import MAX_AMOUNT, Account, Plan  # noqa: E402
 from clients.accounts import default_client, open_account  # noqa: E402
 from clients.audit import SYSTEM  # noqa: E402
 from clients.keys import create_key  # noqa: E402
@@ -99,7 +99,7 @@ def open_accounts() -> Account:
     limits = dict.fromkeys(limited, NO_LIMIT)
     plan = Plan.objects.create(name="bench", **limits)
     accounts = [open_account(f"bench-{number}", plan=plan) for number in range(ACCOUNTS)]
-    ledger.purchase(accounts[0], MOST_CREDITS // 10, reason="bench")
+    ledger.purchase(accounts[0], MAX_AMOUNT // 10, reason="bench")
     return accounts[0]
 
 

@@ -46,7 +46,7 @@ def fill(url: str, *, hanging: int) -> None:
         with transaction.atomic():
             for _ in range(EVENTS_EACH):
                 events.record(client.pk, job_id=None, payload=PAYLOAD)
-            # The pump looks by itself; there is nobody here to be told.
+            # The dispatcher polls, so it needs no announcement.
             connection.run_on_commit.clear()
 
 
@@ -55,22 +55,22 @@ def rate() -> tuple[float, float]:
 
     They are those of the worker, the database and the receiver together.
     """
+    from webhooks.dispatcher import Dispatcher
     from webhooks.models import Event
-    from webhooks.pump import Pump
 
     def delivered() -> int:
         return Event.objects.filter(state=Event.State.DELIVERED).count()
 
     stop = threading.Event()
-    pump = threading.Thread(target=Pump(stop).run)
-    pump.start()
+    worker = threading.Thread(target=Dispatcher(stop).run)
+    worker.start()
     time.sleep(WARM_UP_SECONDS)
     before, worked, started = delivered(), worked_seconds(), time.perf_counter()
     time.sleep(SECONDS)
     done, taken = delivered() - before, time.perf_counter() - started
     cost = (worked_seconds() - worked) / done * 1000
     stop.set()
-    pump.join()
+    worker.join()
     return done / taken, cost
 
 

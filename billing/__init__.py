@@ -1,1 +1,1 @@
-"""Who pays, and with what: plans, accounts and the book of their credits."""
+"""Plans, accounts and the ledger of their credits."""

@@ -1,4 +1,4 @@
-"""Plans and the ledger in the admin. Accounts and their credits are in `clients.admin`, beside the audit log."""
+"""Admin pages for plans and the ledger. Accounts are in `clients/admin.py`, which writes the audit log."""
 
 from django.contrib import admin
 

@@ -1,4 +1,4 @@
-"""Plans, the accounts that are on them, and the book of their credits. Only `billing/ledger.py` writes the book."""
+"""Plans, accounts and the ledger of credits, which only `billing/ledger.py` writes."""
 
 from functools import reduce
 from operator import or_
@@ -7,37 +7,47 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-# More than anybody can mean; it keeps sums far inside PostgreSQL's bigint and JSON's exact numbers.
-MOST_CREDITS = 10**12
+# Keeps sums within PostgreSQL's bigint and the numbers that JSON parsers read exactly.
+MAX_AMOUNT = 10**12
 
 
 class Pool(models.TextChoices):
-    """The workers that run a plan's jobs, as shown to callers."""
+    """Pool of workers for a plan's jobs, as shown in the API."""
 
+    # Workers shared by all accounts.
     STANDARD = "standard"
+    # Workers kept ready, so that jobs start without delay.
     WARM = "warm"
+    # Workers reserved for one account.
     DEDICATED = "dedicated"
 
 
 class GrantReason(models.TextChoices):
-    """Why credits are given (contract, section 4): `grant_…` by an operator, the others by the service."""
+    """Reason for a grant (`docs/reference/contract.md#credits`). Operators use those that begin with `grant_`."""
 
+    # Credits for developing against the API.
     GRANT_DEVELOPER_ALLOWANCE = "grant_developer_allowance", "Developer allowance"
+    # Credits for testers of a beta version.
     GRANT_BETA = "grant_beta", "Beta"
+    # A promotion by an operator.
     GRANT_PROMO = "grant_promo", "Promotion"
+    # Help for a new customer, granted by an operator.
     GRANT_ONBOARDING = "grant_onboarding", "Onboarding"
+    # Credits for a new account.
     ONBOARDING = "onboarding", "Welcome credits"
+    # The monthly credits of the plan.
     ALLOWANCE = "allowance", "Monthly allowance"
+    # A promotion by the service.
     PROMO = "promo", "Automatic promotion"
 
 
 def title_of_grant(reason: str, note: str) -> str:
-    """Return a grant's name for people: the operator's note, else the reason."""
+    """Return the display name of a grant: the operator's note, or the label of the reason."""
     return note or GrantReason(reason).label
 
 
 class Plan(models.Model):
-    """What an account may do and what it pays. Times are in seconds, prices in credits."""
+    """Limits and prices of an account. Times are in seconds, prices in credits."""
 
     name = models.CharField(max_length=64, unique=True)
     credits_per_second = models.PositiveIntegerField(default=32)
@@ -49,12 +59,12 @@ class Plan(models.Model):
     max_queue_seconds = models.PositiveIntegerField(default=86_400)
     default_queue_seconds = models.PositiveIntegerField(default=1_800)
     high_priority_fee_credits = models.PositiveIntegerField(default=320)
-    # Granted at the start of each month, and gone at its end.
+    # Granted at the start of each month; the grant expires at the end of the month.
     monthly_credits = models.PositiveBigIntegerField(default=0)
     submissions_per_minute = models.PositiveIntegerField(default=1_200)
-    # Bytes of request bodies that submit jobs, refused ones included.
+    # Bytes in the bodies of submissions, including rejected ones.
     submission_bytes_per_minute = models.PositiveBigIntegerField(default=64 * 1024 * 1024)
-    # For each key of the account.
+    # Per API key.
     reads_per_minute = models.PositiveIntegerField(default=6_000)
     pool = models.CharField(max_length=9, choices=Pool, default=Pool.STANDARD)
 
@@ -63,7 +73,7 @@ class Plan(models.Model):
             models.CheckConstraint(condition=Q(credits_per_second__gt=0), name="plan_rate_positive"),
             models.CheckConstraint(condition=Q(vcpu_per_job__gt=0), name="plan_vcpu_positive"),
             models.CheckConstraint(condition=Q(max_credits_per_job__gt=0), name="plan_credits_positive"),
-            models.CheckConstraint(condition=Q(monthly_credits__lte=MOST_CREDITS), name="plan_allowance_bounded"),
+            models.CheckConstraint(condition=Q(monthly_credits__lte=MAX_AMOUNT), name="plan_allowance_bounded"),
             models.CheckConstraint(
                 condition=Q(submissions_per_minute__gt=0, reads_per_minute__gt=0), name="plan_rate_limits_positive"
             ),
@@ -80,17 +90,17 @@ class Plan(models.Model):
 
     @property
     def max_runtime_seconds(self) -> int:
-        """The longest simulator time that a job's credits can buy."""
+        """Return the longest simulator time of a job, given its maximum cost."""
         return self.max_credits_per_job // self.credits_per_second
 
 
 class Account(models.Model):
-    """A customer: the one who pays."""
+    """A customer, who pays for jobs."""
 
     name = models.SlugField(max_length=64, unique=True)
     plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="accounts")
     created_at = models.DateTimeField(auto_now_add=True)
-    # A suspended account reads as before and submits nothing.
+    # A suspended account can read everything but cannot submit jobs.
     suspended_at = models.DateTimeField(null=True, blank=True)
 
     def __str__(self) -> str:
@@ -98,10 +108,9 @@ class Account(models.Model):
 
 
 class Balance(models.Model):
-    """The customer's row: what the entries add up to, and the lock that every change of credits takes first.
+    """Balances of an account: the sums of its entries. Every change of credits locks this row first.
 
-    It is not part of Account, so that settling a job waits neither for a submission that is being checked nor
-    for a form that saves the account.
+    Separate from Account, so that settling a job does not wait for a submission or a form that locks the account.
     """
 
     account = models.OneToOneField(
@@ -116,10 +125,7 @@ class Balance(models.Model):
 
 
 class Grant(models.Model):
-    """Credits given to an account for a reason, until a time or for good.
-
-    `note` is the operator's own text; empty for automatic grants.
-    """
+    """Credits granted to an account. `note` is written by an operator; it is empty for automatic grants."""
 
     id = models.BigIntegerField(primary_key=True, editable=False)
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="grants", db_index=False)
@@ -128,9 +134,9 @@ class Grant(models.Model):
     original = models.PositiveBigIntegerField()
     remaining = models.PositiveBigIntegerField(default=0)
     created_at = models.DateTimeField()
-    # Null: never. What expired can no longer be spent, whether or not the sweep has booked it yet.
+    # Null if it never expires. Expired credits cannot be spent, even before they are booked as expired.
     expires_at = models.DateTimeField(null=True, blank=True)
-    # The first day of the month that this is the plan's allowance for; null for every other grant.
+    # First day of the month of a monthly allowance; null for other grants.
     allowance_month = models.DateField(null=True, editable=False)
 
     class Meta:
@@ -144,11 +150,11 @@ class Grant(models.Model):
             ),
         ]
         indexes = [
-            # What can be spent, in the order in which it is.
+            # Grants in spending order.
             models.Index(
                 fields=["account", "expires_at", "id"], condition=Q(remaining__gt=0), name="grant_spendable"
             ),
-            # What the expiry sweep looks for.
+            # Expired grants that are not booked yet.
             models.Index(
                 fields=["expires_at"], condition=Q(remaining__gt=0, expires_at__isnull=False), name="grant_expiring"
             ),
@@ -159,14 +165,14 @@ class Grant(models.Model):
 
     @property
     def title(self) -> str:
-        """Return the grant's name for people."""
+        """Return the display name: the note, or the label of the reason."""
         return title_of_grant(self.reason, self.note)
 
 
 class Hold(models.Model):
-    """Credits set aside for one job. Resolved once (a trigger sees to it); which credits, its entries tell.
+    """Credits reserved for one job. A trigger ensures that a hold is resolved only once.
 
-    The job is named without a foreign key, because jobs know of billing and not the other way round.
+    `job_id` is not a foreign key, because `billing` must not depend on `jobs`.
     """
 
     job_id = models.BigIntegerField(primary_key=True, editable=False)
@@ -192,17 +198,23 @@ class Hold(models.Model):
 
 
 class Pocket(models.TextChoices):
-    """Where a customer's credits can be. `outside` is where they come from and where corrections return them."""
+    """State of credits in the ledger. Each entry moves credits from one pocket to another."""
 
+    # The other side of grants, purchases and corrections.
     OUTSIDE = "outside"
+    # Purchased credits that are available.
     PURCHASED = "purchased"
+    # Granted credits that are available until the grant expires.
     GRANT = "grant"
+    # Reserved for a job.
     HELD = "held"
+    # Charged for a job.
     SPENT = "spent"
+    # Lost because their grant expired.
     EXPIRED = "expired"
 
 
-MOVES = (
+ALLOWED_MOVES = (
     (Pocket.OUTSIDE, Pocket.PURCHASED),
     (Pocket.OUTSIDE, Pocket.GRANT),
     (Pocket.PURCHASED, Pocket.OUTSIDE),
@@ -218,10 +230,10 @@ MOVES = (
 
 
 class Entry(models.Model):
-    """One move of credits from one pocket to another: written once, never changed (a trigger sees to it).
+    """A move of credits from one pocket to another. A trigger prevents changes and deletions.
 
-    Both sides of the double entry are in one row, so that every transaction sums to zero by its form. `grant`
-    is where the credits came from, in every pocket they pass; without one they are purchased credits.
+    One row contains both sides of the double entry, so entries always sum to zero. `grant` is the origin of the
+    credits in every pocket; null means that they were purchased.
     """
 
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="entries", db_index=False)
@@ -238,7 +250,7 @@ class Entry(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(credits__gt=0), name="entry_positive"),
             models.CheckConstraint(
-                condition=reduce(or_, (Q(source=source, target=target) for source, target in MOVES)),
+                condition=reduce(or_, (Q(source=source, target=target) for source, target in ALLOWED_MOVES)),
                 name="entry_move_known",
             ),
             models.CheckConstraint(

@@ -1,29 +1,41 @@
-"""The book of credits in words: what an entry means to the account that reads it."""
+"""Statement of an account: its ledger entries and their descriptions."""
 
-from billing.models import Entry, Pocket
+from collections.abc import Iterator
 
-FREE = (Pocket.PURCHASED, Pocket.GRANT)
-SENTENCES = {
-    (Pocket.OUTSIDE, Pocket.PURCHASED): "Credits were added: {reason}",
-    (Pocket.OUTSIDE, Pocket.GRANT): "Credits were granted: {reason}",
-    (Pocket.PURCHASED, Pocket.OUTSIDE): "Credits were taken back: {reason}",
-    (Pocket.GRANT, Pocket.OUTSIDE): "Credits of the grant “{grant}” were taken back: {reason}",
-    (Pocket.PURCHASED, Pocket.HELD): "Reserved for a job",
-    (Pocket.GRANT, Pocket.HELD): "Reserved for a job, from the grant “{grant}”",
-    (Pocket.HELD, Pocket.PURCHASED): "Not needed by a job, and given back",
-    (Pocket.HELD, Pocket.GRANT): "Not needed by a job, and given back to the grant “{grant}”",
-    (Pocket.HELD, Pocket.SPENT): "Spent by a job, of what was reserved",
-    (Pocket.HELD, Pocket.EXPIRED): "Not needed by a job, but the grant “{grant}” had expired meanwhile",
-    (Pocket.GRANT, Pocket.EXPIRED): "The grant “{grant}” expired",
+from billing.models import Account, Entry, Pocket
+
+ENTRIES_AT_ONCE = 2000
+AVAILABLE = (Pocket.PURCHASED, Pocket.GRANT)
+DESCRIPTIONS = {
+    (Pocket.OUTSIDE, Pocket.PURCHASED): "Credits added: {reason}",
+    (Pocket.OUTSIDE, Pocket.GRANT): "Credits granted: {reason}",
+    (Pocket.PURCHASED, Pocket.OUTSIDE): "Credits removed: {reason}",
+    (Pocket.GRANT, Pocket.OUTSIDE): "Credits removed from grant “{grant}”: {reason}",
+    (Pocket.PURCHASED, Pocket.HELD): "Reserved for job",
+    (Pocket.GRANT, Pocket.HELD): "Reserved for job from grant “{grant}”",
+    (Pocket.HELD, Pocket.PURCHASED): "Unused credits returned",
+    (Pocket.HELD, Pocket.GRANT): "Unused credits returned to grant “{grant}”",
+    (Pocket.HELD, Pocket.SPENT): "Spent on job",
+    (Pocket.HELD, Pocket.EXPIRED): "Unused credits expired with grant “{grant}”",
+    (Pocket.GRANT, Pocket.EXPIRED): "Grant “{grant}” expired",
 }
 
 
-def sentence(entry: Entry) -> str:
-    """Return what happened, in a sentence. Reads the entry's grant."""
-    words = SENTENCES[Pocket(entry.source), Pocket(entry.target)]
-    return words.format(reason=entry.reason, grant=entry.grant.title if entry.grant else "")
+def each_entry(account: Account) -> Iterator[Entry]:
+    """Yield all entries of an account with their grants, newest first. One query per ENTRIES_AT_ONCE entries."""
+    entries = Entry.objects.filter(account=account).select_related("grant").order_by("-pk")
+    batch = list(entries[:ENTRIES_AT_ONCE])
+    while batch:
+        yield from batch
+        batch = list(entries.filter(pk__lt=batch[-1].pk)[:ENTRIES_AT_ONCE])
+
+
+def description(entry: Entry) -> str:
+    """Return the description of an entry. Reads the entry's grant."""
+    template = DESCRIPTIONS[Pocket(entry.source), Pocket(entry.target)]
+    return template.format(reason=entry.reason, grant=entry.grant.title if entry.grant else "")
 
 
 def change(entry: Entry) -> int:
-    """Return by how much an entry changed what the account could spend."""
-    return entry.credits * ((entry.target in FREE) - (entry.source in FREE))
+    """Return the change of the available credits; 0 if credits moved between reserved, spent and expired."""
+    return entry.credits * ((entry.target in AVAILABLE) - (entry.source in AVAILABLE))

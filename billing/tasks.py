@@ -1,7 +1,4 @@
-"""Celery's doors into the credits: what expired is booked, and what a month brings is granted.
-
-Both work in bounded batches and may run twice at once.
-"""
+"""Celery tasks for credits. Each processes one batch and can safely run twice at once."""
 
 import logging
 
@@ -15,15 +12,15 @@ BATCH = 1_000
 
 @app.task(name="billing.tasks.expire_grants")
 def expire_grants() -> None:
-    """Book grants that have expired as such."""
+    """Book the remaining credits of expired grants as expired."""
     expired = ledger.expire_grants(BATCH)
     if expired:
-        logger.info("%s grants expired", expired)
+        logger.info("booked %s expired grants", expired)
 
 
 @app.task(name="billing.tasks.grant_allowances")
 def grant_allowances() -> None:
-    """Grant this month's allowance to accounts that lack it."""
+    """Grant this month's missing allowances."""
     granted = ledger.grant_allowances(BATCH)
     if granted:
-        logger.info("%s allowances granted", granted)
+        logger.info("granted %s monthly allowances", granted)

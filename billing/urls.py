@@ -1,4 +1,4 @@
-"""The address of the credits. The resource's segment is a setting."""
+"""URL of the credits endpoint."""
 
 from django.conf import settings
 from django.urls import path

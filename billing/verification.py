@@ -1,11 +1,11 @@
-"""Proving the book: whether what is stored beside the entries is what the entries add up to."""
+"""Verification of the ledger: compares stored balances, grants and holds with the sums of the entries."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from django.db import connection
 
-# One statement, so that all of it is seen at one moment while others write.
+# One statement, so that it sees one consistent state during other writes.
 DISCREPANCIES = """
 WITH sides AS (
     SELECT account_id, source AS pocket, grant_id, job_id, -credits AS credits FROM billing_entry
@@ -39,15 +39,15 @@ SELECT 'reserved credits of account ' || account_id, stored.reserved, booked.hel
     FROM billing_balance AS stored FULL JOIN customers AS booked USING (account_id)
     WHERE coalesce(stored.reserved, 0) <> coalesce(booked.held, 0)
 UNION ALL
-SELECT 'what remains of grant ' || stored.id, stored.remaining, booked.remaining
+SELECT 'remaining credits of grant ' || stored.id, stored.remaining, booked.remaining
     FROM billing_grant AS stored LEFT JOIN grants AS booked ON booked.grant_id = stored.id
     WHERE stored.remaining <> coalesce(booked.remaining, 0)
 UNION ALL
-SELECT 'the original size of grant ' || stored.id, stored.original, booked.original
+SELECT 'original credits of grant ' || stored.id, stored.original, booked.original
     FROM billing_grant AS stored LEFT JOIN grants AS booked ON booked.grant_id = stored.id
     WHERE stored.original <> coalesce(booked.original, 0)
 UNION ALL
-SELECT 'credits ever held for job ' || job_id, stored.credits, booked.credits
+SELECT 'total credits held for job ' || job_id, stored.credits, booked.credits
     FROM billing_hold AS stored FULL JOIN holds AS booked USING (job_id)
     WHERE coalesce(stored.credits, 0) <> coalesce(booked.credits, 0)
 UNION ALL
@@ -65,7 +65,7 @@ SELECT 'credits still held for job ' || job_id || ' from '
     FROM origins JOIN billing_hold AS stored USING (job_id)
     WHERE origins.open < 0 OR (stored.resolved_at IS NOT NULL AND origins.open <> 0)
 UNION ALL
-SELECT 'the account of entry ' || entry.id, coalesce(origin.account_id, stored.account_id), entry.account_id
+SELECT 'account of entry ' || entry.id, coalesce(origin.account_id, stored.account_id), entry.account_id
     FROM billing_entry AS entry
     LEFT JOIN billing_grant AS origin ON origin.id = entry.grant_id
     LEFT JOIN billing_hold AS stored ON stored.job_id = entry.job_id
@@ -76,25 +76,26 @@ SELECT 'the account of entry ' || entry.id, coalesce(origin.account_id, stored.a
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """Something stored that the entries do not add up to; None where there is no such number."""
+    """A stored number that differs from the sum of the entries; None means that a number is missing."""
 
     subject: str
     stored: int | None
     booked: int | None
 
     def __str__(self) -> str:
-        return f"{self.subject}: stored {shown(self.stored)}, by the entries {shown(self.booked)}"
+        stored, booked = _number_or_nothing(self.stored), _number_or_nothing(self.booked)
+        return f"{self.subject}: stored {stored}, entries add up to {booked}"
 
 
-def shown(number: int | None) -> str:
-    """Return a number, or a word where there is none."""
+def _number_or_nothing(number: int | None) -> str:
+    """Return a number as text, or "nothing"."""
     return "nothing" if number is None else str(number)
 
 
 def verify() -> Iterator[Discrepancy]:
-    """Rebuild every balance from the entries and yield what differs from what is stored. One query, reads all."""
+    """Yield every stored number that differs from the sum of the entries. One query that reads all entries."""
     with connection.cursor() as cursor:
         cursor.execute(DISCREPANCIES)
-        found = cursor.fetchall()
-    for subject, stored, booked in found:
+        rows = cursor.fetchall()
+    for subject, stored, booked in rows:
         yield Discrepancy(subject, stored, None if booked is None else int(booked))

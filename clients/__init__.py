@@ -1,1 +1,1 @@
-"""Who calls: an account's clients, their API keys, and the people who may see the account."""
+"""Clients of an account with their API keys, the members of the account, and its audit log."""

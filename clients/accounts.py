@@ -1,4 +1,4 @@
-"""Opening accounts: each comes with its built-in client."""
+"""Accounts and their clients: opening, changes by operators, and credits granted or corrected by operators."""
 
 import secrets
 from datetime import datetime
@@ -12,14 +12,15 @@ from billing import ledger
 from billing.models import Account, Grant, GrantReason, Plan
 from clients import audit
 from clients.audit import Action, Actor
+from clients.errors import ClientNameTaken
 from clients.models import DEFAULT_CLIENT, Client, Membership
 
-NAME_CHARACTERS = 40
+MAX_NAME_CHARACTERS = 40
 
 
 @transaction.atomic
 def open_account(name: str, *, plan: Plan) -> Account:
-    """Create an account on `plan` together with its default client and the current month's allowance."""
+    """Create an account with its built-in client and the current month's allowance."""
     account = Account.objects.create(name=name, plan=plan)
     Client.objects.create(account=account, name=DEFAULT_CLIENT, is_default=True)
     ledger.grant_allowance(account)
@@ -27,28 +28,24 @@ def open_account(name: str, *, plan: Plan) -> Account:
 
 
 def default_client(account: Account) -> Client:
-    """Return the client that new keys of `account` attach to."""
+    """Return the account's built-in client, which is the default for new keys."""
     return account.clients.get(is_default=True)
 
 
-class NameTaken(Exception):
-    """The account has a client of this name."""
-
-
 def create_client(account: Account, name: str, *, by: Actor) -> Client:
-    """Create a client beside the account's default one. Raises NameTaken; so two requests make one client."""
+    """Create a client. Raises ClientNameTaken, also if two requests create the same client at once."""
     try:
         with transaction.atomic():
-            made = Client.objects.create(account=account, name=name)
-            audit.record(account.pk, Action.CLIENT_CREATED, by=by, target_id=made.pk, target=name)
+            created = Client.objects.create(account=account, name=name)
+            audit.record(account.pk, Action.CLIENT_CREATED, by=by, target_id=created.pk, target=name)
     except IntegrityError:
-        raise NameTaken from None
-    return made
+        raise ClientNameTaken from None
+    return created
 
 
 @transaction.atomic
 def save_changes(account: Account, *, by: Actor) -> None:
-    """Save an account's name, plan and suspension."""
+    """Save an account's name, plan and suspension, and record what changed."""
     before = Account.objects.select_for_update(no_key=True, of=("self",)).select_related("plan").get(pk=account.pk)
     account.save(update_fields=["name", "plan", "suspended_at"])
     if account.name != before.name:
@@ -70,17 +67,19 @@ def grant_credits(
     by: Actor,
     expires_at: datetime | None = None,
 ) -> Grant:
-    """Give an account credits in the name of an operator. Raises ledger.Refused."""
-    made = ledger.grant(account, amount, reason=reason, note=note, expires_at=expires_at)
-    audit.record(account.pk, Action.CREDITS_GRANTED, by=by, target_id=made.pk, credits=amount, reason=made.title)
-    return made
+    """Grant credits to an account as an operator. Raises InvalidCreditChange."""
+    created = ledger.grant(account, amount, reason=reason, note=note, expires_at=expires_at)
+    audit.record(
+        account.pk, Action.CREDITS_GRANTED, by=by, target_id=created.pk, credits=amount, reason=created.title
+    )
+    return created
 
 
 @transaction.atomic
 def correct_credits(account: Account, amount: int, *, note: str, by: Actor) -> None:
-    """Add purchased credits, or take credits away, in the name of an operator.
+    """Add purchased credits, or remove credits if `amount` is negative, as an operator.
 
-    Raises ledger.Refused or ledger.InsufficientCredits.
+    Raises InvalidCreditChange or InsufficientCredits.
     """
     ledger.correct(account, amount, reason=note)
     audit.record(account.pk, Action.CREDITS_CORRECTED, by=by, credits=amount, reason=note)
@@ -88,23 +87,23 @@ def correct_credits(account: Account, amount: int, *, note: str, by: Actor) -> N
 
 @transaction.atomic
 def open_own_account(user: User) -> Account:
-    """Return the account that `user` owns, opened on the sign-up plan if there is none.
+    """Return the account that `user` owns; open one on the sign-up plan if there is none.
 
-    The user's row is locked, so that two requests open one account.
+    Locks the user, so that two requests at once open one account.
     """
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
-    own = Account.objects.filter(memberships__user=user, memberships__role=Membership.Role.OWNER).first()
-    if own is not None:
-        return own
+    owned = Account.objects.filter(memberships__user=user, memberships__role=Membership.Role.OWNER).first()
+    if owned is not None:
+        return owned
     plan, _ = Plan.objects.get_or_create(name=settings.SIGNUP_PLAN)
-    account = open_account(free_name(user), plan=plan)
+    account = open_account(_free_name(user), plan=plan)
     Membership.objects.create(user=user, account=account, role=Membership.Role.OWNER)
     return account
 
 
-def free_name(user: User) -> str:
-    """Return a name for a user's account that no account has: the user's own, or with random letters behind it."""
-    wanted = slugify((user.email or user.get_username()).partition("@")[0])[:NAME_CHARACTERS] or "account"
+def _free_name(user: User) -> str:
+    """Return an unused account name made of the user's name, with random characters appended if necessary."""
+    wanted = slugify((user.email or user.get_username()).partition("@")[0])[:MAX_NAME_CHARACTERS] or "account"
     if not Account.objects.filter(name=wanted).exists():
         return wanted
     return f"{wanted}-{secrets.token_hex(4)}"

@@ -1,4 +1,4 @@
-"""Accounts with their clients, keys and people in the admin. Keys are made where they are shown once."""
+"""Admin pages for accounts, clients, keys, users and the audit log. Keys are created on the dashboard."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from billing import ledger
+from billing.errors import InsufficientCredits, InvalidCreditChange
 from billing.models import Account, GrantReason
 from clients import accounts, audit, keys, members
 from clients.accounts import open_account
@@ -24,69 +25,71 @@ from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
 from simservice.admin import ManyRows, ReadOnly
 
 
-class Correction(forms.Form):
-    """The form to correct credits."""
+class CorrectionForm(forms.Form):
+    """Form for correcting credits."""
 
     credits = forms.IntegerField()
-    note = forms.CharField(max_length=ledger.MAX_REASON)
+    note = forms.CharField(max_length=ledger.MAX_REASON_CHARACTERS)
 
 
-class Booking(Correction):
-    """The form to grant credits."""
+class GrantForm(CorrectionForm):
+    """Form for granting credits."""
 
     reason = forms.TypedChoiceField(choices=GrantReason, coerce=GrantReason)
 
 
-class BookingFields(ActionForm):
-    """The same fields beside the list of actions; other actions ignore them."""
+class CreditsActionForm(ActionForm):
+    """The same fields next to the list of actions. Other actions ignore them."""
 
-    credits = forms.CharField(required=False, help_text="A negative correction takes credits away.")
-    reason = forms.ChoiceField(required=False, choices=[("", "Only for grants"), *GrantReason.choices])
-    note = forms.CharField(required=False, help_text="The reason in your own words, shown to members.")
+    credits = forms.CharField(required=False, help_text="Enter a negative number to remove credits.")
+    reason = forms.ChoiceField(required=False, choices=[("", "For grants only"), *GrantReason.choices])
+    note = forms.CharField(required=False, help_text="Shown to members of the account.")
 
 
 class CreditsActions(admin.ModelAdmin):
-    """The actions on accounts that move credits, each with a written reason, and an account's balances."""
+    """Actions that grant and correct credits with a note, and the balances of an account."""
 
-    action_form = BookingFields
+    action_form = CreditsActionForm
     actions = ["grant_credits", "correct_credits"]
 
     def has_book_permission(self, request: HttpRequest) -> bool:
-        """Return whether the user can move credits, which only the ledger writes."""
+        """Return whether the user can change credits."""
         return request.user.has_perm("billing.add_entry")
 
-    @admin.display(description="available, purchased and reserved credits")
+    @admin.display(description="credits")
     def credits(self, account: Account) -> str:
-        found = ledger.balances(account)
-        return f"{found.available} available, {found.purchased} of them purchased; {found.reserved} reserved"
+        balances = ledger.balances(account)
+        available = f"{balances.available:,} available (including {balances.purchased:,} purchased)"
+        return f"{available}, {balances.reserved:,} reserved"
 
     @admin.action(description="Grant credits", permissions=["book"])
     def grant_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
-        self.book(request, queryset, accounts.grant_credits, Booking(request.POST))
+        self._book(request, queryset, accounts.grant_credits, GrantForm(request.POST))
 
     @admin.action(description="Correct credits", permissions=["book"])
     def correct_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
-        self.book(request, queryset, accounts.correct_credits, Correction(request.POST))
+        self._book(request, queryset, accounts.correct_credits, CorrectionForm(request.POST))
 
-    def book(
-        self, request: HttpRequest, chosen: QuerySet[Account], door: Callable[..., object], form: Correction
+    def _book(
+        self, request: HttpRequest, chosen: QuerySet[Account], change: Callable[..., object], form: CorrectionForm
     ) -> None:
-        """Call `door` with the operator's input for each account, and report the results."""
+        """Call `change` with the operator's input for each account and show the results."""
         if not form.is_valid():
-            wanted = f"Enter a whole number of credits and a note of at most {ledger.MAX_REASON} characters."
+            limit = ledger.MAX_REASON_CHARACTERS
+            message = f"Enter a whole number of credits and a note of at most {limit} characters."
             reason = " Choose a reason." if "reason" in form.errors else ""
-            self.message_user(request, wanted + reason, messages.ERROR)
+            self.message_user(request, message + reason, messages.ERROR)
             return
-        asked = dict(form.cleaned_data)
-        amount, note = asked.pop("credits"), asked["note"]
+        fields = dict(form.cleaned_data)
+        amount, note = fields.pop("credits"), fields["note"]
         for account in chosen:
             try:
-                door(account, amount, **asked, by=audit.operator(request))
-            except (ledger.Refused, ledger.InsufficientCredits) as error:
+                change(account, amount, **fields, by=audit.operator(request))
+            except (InvalidCreditChange, InsufficientCredits) as error:
                 self.message_user(request, f"{account}: {error}", messages.ERROR)
             else:
                 self.log_change(request, account, f"{amount} credits: {note}")
-                self.message_user(request, f"{account}: {amount} credits booked.")
+                self.message_user(request, f"{account}: balance changed by {amount:,} credits.")
 
 
 class MembershipInline(ReadOnly, admin.TabularInline):
@@ -104,12 +107,12 @@ class AccountAdmin(ManyRows, CreditsActions):
     list_filter = ["plan", ("suspended_at", admin.EmptyFieldListFilter)]
     list_select_related = ["plan"]
     exact_texts = ("name",)
-    readonly_fields = ["created_at", "credits", "what_belongs_to_it"]
+    readonly_fields = ["created_at", "credits", "related_lists"]
     inlines = [MembershipInline]
 
-    @admin.display(description="what belongs to it")
-    def what_belongs_to_it(self, account: Account) -> str:
-        """Return links to the lists of what an account may have any number of."""
+    @admin.display(description="related lists")
+    def related_lists(self, account: Account) -> str:
+        """Return links to the lists of objects of the account."""
         lists = {
             "Jobs": "jobs_job",
             "Clients": "clients_client",
@@ -124,7 +127,7 @@ class AccountAdmin(ManyRows, CreditsActions):
         return format_html(" · ".join(["{}"] * len(links)), *links)
 
     def save_model(self, request: HttpRequest, obj: Account, form: ModelForm, change: bool) -> None:  # noqa: FBT001
-        """Open a new account through its own door, which gives it its built-in client."""
+        """Create a new account with `open_account`, which also creates its built-in client."""
         if change:
             accounts.save_changes(obj, by=audit.operator(request))
         else:
@@ -168,7 +171,7 @@ class ApiKeyAdmin(ManyRows, admin.ModelAdmin):
         return super().get_queryset(request).select_related("client__account")
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: ModelForm, change: bool) -> None:  # noqa: FBT001
-        """Save what can be edited: the name and the expiry."""
+        """Save the editable fields: the name and the expiry."""
         if "name" in form.changed_data:
             keys.rename(obj, obj.name, by=audit.operator(request))
         if "expires_at" in form.changed_data:
@@ -180,7 +183,7 @@ class ApiKeyAdmin(ManyRows, admin.ModelAdmin):
         for key in chosen:
             keys.revoke(key, by=audit.operator(request))
             self.log_change(request, key, "Revoked")
-        self.message_user(request, f"{len(chosen)} keys revoked.")
+        self.message_user(request, f"Keys revoked: {len(chosen)}.")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -191,7 +194,7 @@ class ApiKeyAdmin(ManyRows, admin.ModelAdmin):
 
 @admin.register(Membership)
 class MembershipAdmin(ManyRows, admin.ModelAdmin):
-    """Operators may leave an account without an owner, and give it one again."""
+    """Operators can remove the last owner of an account and add a new one."""
 
     list_display = ["user", "account", "role"]
     list_filter = ["role"]
@@ -217,26 +220,26 @@ class MembershipAdmin(ManyRows, admin.ModelAdmin):
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Membership]) -> None:
         with transaction.atomic():
-            for one in queryset.select_related("user"):
-                self.delete_model(request, one)
+            for membership in queryset.select_related("user"):
+                self.delete_model(request, membership)
 
 
 admin.site.unregister(User)
 
 
 @admin.register(User)
-class PersonAdmin(UserAdmin):
-    """Deleting a user takes them out of their accounts, whose logs say so."""
+class AuditedUserAdmin(UserAdmin):
+    """Deleting a user ends their memberships, which is recorded in the audit logs."""
 
     def delete_model(self, request: HttpRequest, obj: User) -> None:
-        for place in Membership.objects.filter(user=obj):
-            members.record(Action.MEMBER_REMOVED, place, by=audit.operator(request))
+        for membership in Membership.objects.filter(user=obj):
+            members.record(Action.MEMBER_REMOVED, membership, by=audit.operator(request))
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
         with transaction.atomic():
-            for one in queryset:
-                self.delete_model(request, one)
+            for user in queryset:
+                self.delete_model(request, user)
 
 
 @admin.register(Invitation)

@@ -1,4 +1,4 @@
-"""The audit log of an account: who changed its keys, members, webhooks, plan, credits or jobs, and from where."""
+"""Audit log of an account: changes to its keys, members, webhooks, plan, credits and jobs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from clients.models import ApiKey, AuditEvent
 from simservice.api.addresses import client_address
 
 Action = AuditEvent.Action
-MAX_LABEL = 300
+MAX_LABEL_CHARACTERS = 300
 
 
 @dataclass(frozen=True, kw_only=True)
 class Actor:
-    """Who changes an account, as the log names them, and from which address."""
+    """The user, API key or system that changes an account, and the address of the request."""
 
     label: str
     user: User | None = None
@@ -27,30 +27,30 @@ class Actor:
     address: str | None = None
 
 
-# The service itself
+# The service itself.
 SYSTEM = Actor(label="System")
-# Somebody with a shell on the server
+# A management command.
 COMMAND_LINE = Actor(label="Operator (command line)")
 
 
 def name_of(user: User) -> str:
-    """Return a person's email address, or user name if they have none."""
+    """Return a user's email address, or the user name if there is none."""
     return user.email or user.get_username()
 
 
 def member(user: User, request: HttpRequest) -> Actor:
-    """Return a user who acts in an account of their own."""
+    """Return a member of the account as an actor."""
     return Actor(label=name_of(user), user=user, address=client_address(request))
 
 
 def operator(request: HttpRequest) -> Actor:
-    """Return the operator who acts in the admin."""
+    """Return the logged-in user of the admin as an actor."""
     user = cast(User, request.user)
     return Actor(label=f"Operator {name_of(user)}", user=user, address=client_address(request))
 
 
 def api_key(key: ApiKey, request: HttpRequest | Request) -> Actor:
-    """Return the API key that a request carries."""
+    """Return an API key as an actor."""
     return Actor(label=f"API key {key}", key_id=key.pk, address=client_address(request))
 
 
@@ -63,15 +63,15 @@ def record(
     target: object = "",
     **details: str | int | None,
 ) -> None:
-    """Write an event; `details` never contain a secret. Call in the transaction of the change. One query."""
+    """Write an event in the transaction of the change. `details` must not contain secrets. One query."""
     AuditEvent.objects.create(
         account_id=account_id,
         action=action,
         user_id=by.user.pk if by.user else None,
-        actor=by.label[:MAX_LABEL],
+        actor=by.label[:MAX_LABEL_CHARACTERS],
         address=by.address,
         target_id=target_id,
-        target=str(target)[:MAX_LABEL],
+        target=str(target)[:MAX_LABEL_CHARACTERS],
         details=details,
     )
 
@@ -79,8 +79,8 @@ def record(
 def events_of(
     account: Account, *, actions: Iterable[Action] = (), user_id: int | None = None
 ) -> QuerySet[AuditEvent]:
-    """Return an account's events, optionally only those of some actions or of one user."""
-    found = AuditEvent.objects.filter(account=account)
+    """Return an account's events, optionally only certain actions or those of one user."""
+    events = AuditEvent.objects.filter(account=account)
     if actions:
-        found = found.filter(action__in=list(actions))
-    return found if user_id is None else found.filter(user_id=user_id)
+        events = events.filter(action__in=list(actions))
+    return events if user_id is None else events.filter(user_id=user_id)

@@ -1,4 +1,4 @@
-"""Who is calling: the bearer key of an API request."""
+"""Authentication of API requests by their API key."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from simservice.api.errors import ExpiredToken, InvalidToken, MissingToken, Revo
 
 @dataclass(frozen=True)
 class Caller:
-    """The authenticated caller of a request, in place of Django's user."""
+    """The authenticated caller of a request; replaces Django's user."""
 
     key: ApiKey
 
@@ -36,11 +36,11 @@ class Caller:
 
 
 class KeyAuthentication(BaseAuthentication):
-    """`Authorization: Bearer <API key>` (specification, Authentication 1; codes: contract, section 1)."""
+    """`Authorization: Bearer <API key>` (`docs/reference/contract.md#authentication`)."""
 
     def authenticate(self, request: Request) -> tuple[Caller, ApiKey]:
-        """Return the caller, or raise one of the four 401 errors. One query for a well-formed key."""
-        key = keys.find_key(bearer(request))
+        """Return the caller. Raises MissingToken, InvalidToken, RevokedToken or ExpiredToken."""
+        key = keys.find_key(_bearer(request))
         if key is None:
             raise InvalidToken
         if key.revoked_at is not None:
@@ -54,8 +54,8 @@ class KeyAuthentication(BaseAuthentication):
         return "Bearer"
 
 
-def bearer(request: Request) -> str:
-    """Return the well-formed key that a request carries. Raises MissingToken or InvalidToken."""
+def _bearer(request: Request) -> str:
+    """Return the well-formed key of a request. Raises MissingToken or InvalidToken."""
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
         raise MissingToken

@@ -1,4 +1,4 @@
-"""API keys: their form, their making and their finding (contract, section 2)."""
+"""API keys: format, creation, lookup, expiry and revocation (`docs/reference/contract.md#api-keys`)."""
 
 import hashlib
 import re
@@ -15,18 +15,19 @@ from django.utils import timezone
 from billing.models import Account
 from clients import audit
 from clients.audit import Action, Actor
+from clients.errors import NotAMember
 from clients.models import ApiKey, Client, Membership
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 PREFIX = "sk_"
 RANDOM_CHARACTERS = 40
 CHECKSUM_CHARACTERS = 6
-FORM = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{RANDOM_CHARACTERS + CHECKSUM_CHARACTERS}}}\Z")
+FORMAT = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{RANDOM_CHARACTERS + CHECKSUM_CHARACTERS}}}\Z")
 USE_RECORDED_EVERY = timedelta(minutes=1)
 
 
 def checksum(text: str) -> str:
-    """Return the CRC-32 of `text` as six base62 characters, most significant first."""
+    """Return the CRC-32 of `text` as six base-62 digits, most significant first."""
     number = zlib.crc32(text.encode())
     digits = []
     for _ in range(CHECKSUM_CHARACTERS):
@@ -36,64 +37,60 @@ def checksum(text: str) -> str:
 
 
 def is_well_formed(secret: str) -> bool:
-    """Tell whether a text could be a key at all, without asking the database."""
-    if not FORM.match(secret):
+    """Return whether a text has the format and checksum of a key. No query."""
+    if not FORMAT.match(secret):
         return False
     return checksum(secret[:-CHECKSUM_CHARACTERS]) == secret[-CHECKSUM_CHARACTERS:]
 
 
-def digest(secret: str) -> str:
-    """Return the hash a key is kept and found by. The key is random enough to need no salt."""
+def _digest(secret: str) -> str:
+    """Return the hash that identifies a key in the database. A random key needs no salt."""
     return hashlib.sha256(secret.encode()).hexdigest()
-
-
-class NotAMember(Exception):
-    """The user no longer belongs to the account."""
 
 
 @transaction.atomic
 def create_key(
     client: Client, *, by: Actor, name: str = "", expires_at: datetime | None = None
 ) -> tuple[ApiKey, str]:
-    """Create a key for `client`; return its row and its secret, which cannot be shown again. Raises NotAMember."""
+    """Create a key for `client`; return it with its secret, which is not stored. Raises NotAMember."""
     if by.user is not None:
-        hold_place(client, by.user)
+        _lock_membership(client, by.user)
     body = PREFIX + "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_CHARACTERS))
     secret = body + checksum(body)
     key = ApiKey.objects.create(
         client=client,
         name=name,
-        sha256=digest(secret),
+        sha256=_digest(secret),
         last4=secret[-4:],
         expires_at=expires_at,
         created_by=by.user,
     )
-    record(Action.KEY_CREATED, key, by=by, client=client.name, name=name)
+    _record(Action.KEY_CREATED, key, by=by, client=client.name, name=name)
     return key, secret
 
 
-def hold_place(client: Client, user: User) -> None:
+def _lock_membership(client: Client, user: User) -> None:
     """Keep a user in the client's account until the transaction ends. Raises NotAMember.
 
-    Removing a member can revoke their keys, so no new key may appear meanwhile.
+    Removing a member can revoke their keys, so no key may be created at the same time.
     """
-    own = Membership.objects.filter(account_id=client.account_id, user=user)
-    if own.select_for_update(no_key=True).values_list("pk").first() is None:
+    membership = Membership.objects.filter(account_id=client.account_id, user=user)
+    if membership.select_for_update(no_key=True).values_list("pk").first() is None:
         raise NotAMember
 
 
 @transaction.atomic
 def rename(key: ApiKey, name: str, *, by: Actor) -> None:
-    """Give a key another name."""
+    """Rename a key."""
     ApiKey.objects.filter(pk=key.pk).update(name=name)
-    record(Action.KEY_RENAMED, key, by=by, name=name)
+    _record(Action.KEY_RENAMED, key, by=by, name=name)
 
 
 @transaction.atomic
 def expire(key: ApiKey, expires_at: datetime | None, *, by: Actor) -> None:
-    """Change when a key expires; None means never."""
+    """Change when a key expires. None means never."""
     ApiKey.objects.filter(pk=key.pk).update(expires_at=expires_at)
-    record(
+    _record(
         Action.KEY_EXPIRY_CHANGED, key, by=by, expires=f"{expires_at:%Y-%m-%d %H:%M} UTC" if expires_at else None
     )
 
@@ -106,34 +103,38 @@ def revoke(key: ApiKey, *, by: Actor) -> None:
 @transaction.atomic
 def revoke_all(chosen: QuerySet[ApiKey], *, by: Actor) -> int:
     """Revoke keys; return how many were not revoked before."""
-    found = chosen.filter(revoked_at=None).select_related("client").order_by("pk")
-    unrevoked = list(found.select_for_update(of=("self",), no_key=True))
-    ApiKey.objects.filter(pk__in=[key.pk for key in unrevoked]).update(revoked_at=timezone.now())
-    for key in unrevoked:
-        record(Action.KEY_REVOKED, key, by=by)
-    return len(unrevoked)
+    unrevoked = chosen.filter(revoked_at=None).select_related("client").order_by("pk")
+    locked = list(unrevoked.select_for_update(of=("self",), no_key=True))
+    ApiKey.objects.filter(pk__in=[key.pk for key in locked]).update(revoked_at=timezone.now())
+    for key in locked:
+        _record(Action.KEY_REVOKED, key, by=by)
+    return len(locked)
+
+
+def is_active() -> Q:
+    """Return the condition for keys that are neither revoked nor expired."""
+    return Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=timezone.now()))
 
 
 def active_keys_of(user: User, account: Account) -> QuerySet[ApiKey]:
     """Return the active keys that a user created in an account, newest first."""
-    unexpired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
-    found = ApiKey.objects.filter(unexpired, client__account=account, created_by=user, revoked_at=None)
-    return found.select_related("client").order_by("-pk")
+    active = ApiKey.objects.filter(is_active(), client__account=account, created_by=user)
+    return active.select_related("client").order_by("-pk")
 
 
-def record(action: Action, key: ApiKey, *, by: Actor, **details: str | None) -> None:
-    """Write an event about a key."""
+def _record(action: Action, key: ApiKey, *, by: Actor, **details: str | None) -> None:
+    """Write an audit event about a key."""
     audit.record(key.client.account_id, action, by=by, target_id=key.pk, target=key, **details)
 
 
 def find_key(secret: str) -> ApiKey | None:
-    """Return the key with its client, account and plan in one query, or None."""
+    """Return the key with its client, account and plan, or None. One query."""
     query = ApiKey.objects.select_related("client__account__plan")
-    return query.filter(sha256=digest(secret)).first()
+    return query.filter(sha256=_digest(secret)).first()
 
 
 def record_use(key: ApiKey) -> None:
-    """Note that a key was used, at most once a minute."""
+    """Update the time of the last use, at most once a minute."""
     now = timezone.now()
     if key.last_used_at and now - key.last_used_at < USE_RECORDED_EVERY:
         return

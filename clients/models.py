@@ -1,4 +1,4 @@
-"""Clients of an account, their API keys, and the people who may see the account."""
+"""Clients and API keys of an account, its members, invitations and audit events."""
 
 from django.conf import settings
 from django.db import models
@@ -12,7 +12,7 @@ DEFAULT_CLIENT = "default"
 
 
 class Client(models.Model):
-    """One of an account's integrations. Each account has exactly one built-in client, which new keys attach to."""
+    """An integration of an account. Each account has exactly one built-in client, the default for new keys."""
 
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="clients")
     name = models.CharField(max_length=64)
@@ -34,13 +34,24 @@ class Client(models.Model):
 
 
 class ApiKey(models.Model):
-    """A key of a client. Only its hash and its last four characters are kept (contract, section 2)."""
+    """An API key of a client, stored as a hash and its last four characters.
+
+    Format: `docs/reference/contract.md#api-keys`.
+    """
+
+    class State(models.TextChoices):
+        # Accepted for requests.
+        ACTIVE = "active"
+        # Past its expiry.
+        EXPIRED = "expired"
+        # Revoked by a person, whether or not it has expired since.
+        REVOKED = "revoked"
 
     client = models.ForeignKey(Client, on_delete=models.PROTECT, related_name="keys")
     name = models.CharField(max_length=64, blank=True)
     sha256 = models.CharField(max_length=64, unique=True)
     last4 = models.CharField(max_length=4)
-    # Null for keys made by commands, and for keys older than this column.
+    # Null for keys created by a command or before this column existed.
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
@@ -51,19 +62,23 @@ class ApiKey(models.Model):
         return f"sk_…{self.last4}"
 
     @property
-    def state(self) -> str:
-        """Tell whether the key serves: `active`, `expired` or `revoked`, which comes before `expired`."""
+    def state(self) -> State:
+        """Return whether the key is active, expired or revoked."""
         if self.revoked_at is not None:
-            return "revoked"
-        return "expired" if self.expires_at is not None and self.expires_at <= timezone.now() else "active"
+            return self.State.REVOKED
+        has_expired = self.expires_at is not None and self.expires_at <= timezone.now()
+        return self.State.EXPIRED if has_expired else self.State.ACTIVE
 
 
 class Membership(models.Model):
-    """A user's place in an account."""
+    """Membership of a user in an account."""
 
     class Role(models.TextChoices):
+        # Can also manage members and read the audit log.
         OWNER = "owner"
+        # Can also submit and cancel jobs, and create keys and webhooks.
         MEMBER = "member"
+        # Can read everything except secrets and the audit log.
         VIEWER = "viewer"
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
@@ -83,7 +98,7 @@ class Membership(models.Model):
 
 
 class Invitation(models.Model):
-    """An offer of a place in an account, for whoever has its token. Only the token's hash is kept."""
+    """An invitation to an account. Anyone with its token can accept it; only the hash of the token is stored."""
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="invitations")
     email = models.EmailField(max_length=254)
@@ -92,7 +107,7 @@ class Invitation(models.Model):
     invited_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
-    # Accepted, revoked, or replaced by a later one.
+    # When it was accepted, revoked or replaced by a later invitation.
     closed_at = models.DateTimeField(null=True, blank=True)
     accepted_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
@@ -122,16 +137,16 @@ class Invitation(models.Model):
 class AuditEvent(models.Model):
     """A change to an account: who made it, when, and from which address.
 
-    Written in the transaction of the change, and never changed or deleted (a trigger prevents that). There is no
-    foreign key to users, because events must survive the deletion of a user.
+    Written in the transaction of the change. A trigger prevents changes and deletions. `user_id` is not a foreign
+    key, because events must survive the deletion of a user.
     """
 
     class Action(models.TextChoices):
-        """What was done. The first word names the object of `target_id`; details are in parentheses."""
+        """Kind of change. The first part is the type of the target; comments list the details in parentheses."""
 
         # A key was created (client, name).
         KEY_CREATED = "key.created"
-        # A key got another name (name).
+        # A key was renamed (name).
         KEY_RENAMED = "key.renamed"
         # An operator changed when a key expires (expires).
         KEY_EXPIRY_CHANGED = "key.expiry_changed"
@@ -139,56 +154,56 @@ class AuditEvent(models.Model):
         KEY_REVOKED = "key.revoked"
         # A client was created.
         CLIENT_CREATED = "client.created"
-        # A client's webhook was set up or enabled again, with a new secret (host).
+        # A webhook was enabled with a new secret (host).
         WEBHOOK_ENABLED = "webhook.enabled"
-        # A client's webhook got another address (host).
+        # The URL of a webhook was changed (host).
         WEBHOOK_ADDRESS_CHANGED = "webhook.address_changed"
-        # The signing secret was replaced (hours for which the old one still signs).
-        WEBHOOK_SECRET_ROTATED = "webhook.secret_rotated"  # noqa: S105 - no password
-        # A webhook was disabled by a member, or by the system because it kept failing.
+        # A signing secret was replaced (hours during which the old secret still signs).
+        WEBHOOK_SECRET_ROTATED = "webhook.secret_rotated"  # noqa: S105 - not a password
+        # A webhook was disabled by a member, or by the system after it kept failing.
         WEBHOOK_DISABLED = "webhook.disabled"
-        # Somebody was invited (role).
+        # An invitation was sent (role).
         INVITATION_CREATED = "invitation.created"
-        # An open invitation was withdrawn.
+        # An open invitation was revoked.
         INVITATION_REVOKED = "invitation.revoked"
-        # A user became a member, by an invitation or by an operator (role).
+        # A user became a member by an invitation or an operator (role).
         MEMBER_JOINED = "member.joined"
-        # A member got another role (old, new).
+        # The role of a member was changed (old, new).
         MEMBER_ROLE_CHANGED = "member.role_changed"
-        # A member was removed by another person.
+        # A member was removed by someone else.
         MEMBER_REMOVED = "member.removed"
-        # A member left.
+        # A member left the account.
         MEMBER_LEFT = "member.left"
-        # The account moved to another plan (old, new).
+        # The plan was changed (old, new).
         ACCOUNT_PLAN_CHANGED = "account.plan_changed"
-        # The account got another name (old, new).
+        # The account was renamed (old, new).
         ACCOUNT_RENAMED = "account.renamed"
-        # The account can no longer submit jobs.
+        # The account was suspended: it cannot submit jobs.
         ACCOUNT_SUSPENDED = "account.suspended"
-        # The account can submit jobs again.
+        # The suspension was lifted.
         ACCOUNT_RESUMED = "account.resumed"
         # An operator granted credits (credits, reason).
         CREDITS_GRANTED = "credits.granted"
-        # An operator corrected the purchased credits (credits, reason).
+        # An operator added or removed credits (credits, reason).
         CREDITS_CORRECTED = "credits.corrected"
-        # A job was cancelled by somebody other than the API key that submitted it.
+        # A job was cancelled, not by the API key that submitted it.
         JOB_CANCELLED = "job.cancelled"
-        # An operator took a job from its worker, back into the queue.
+        # An operator returned a running job to the queue.
         JOB_REQUEUED = "job.requeued"
-        # An operator ended a job as lost.
+        # An operator ended a running job as lost.
         JOB_RELEASED = "job.released"
 
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="audit_events", db_index=False)
     at = models.DateTimeField(db_default=Now())
     action = models.CharField(max_length=32, choices=Action)
-    # The user who acted; null for an API key, a command or the system.
+    # The acting user; null for an API key, a command or the system.
     user_id = models.BigIntegerField(null=True)
-    # The actor's name at the time.
+    # Name of the actor at that time.
     actor = models.CharField(max_length=300)
-    # Where the request came from; null when there was no request.
+    # IP address of the request; null without a request.
     address = models.GenericIPAddressField(null=True)
     target_id = models.BigIntegerField(null=True)
-    # The name of the changed object at the time.
+    # Name of the changed object at that time.
     target = models.CharField(max_length=300, blank=True)
     details = models.JSONField(default=dict)
 
@@ -203,7 +218,7 @@ class AuditEvent(models.Model):
 
 
 class SentForm(models.Model):
-    """A form that was sent and did its work, so that the same form sent again does nothing (`clients/once.py`)."""
+    """A used form token, so that a form is processed only once (`clients/form_tokens.py`)."""
 
     token = models.CharField(primary_key=True, max_length=22)
     sent_at = models.DateTimeField(db_default=Now())

@@ -1,7 +1,7 @@
-"""How many requests a caller may make a minute: submissions and their bytes for each account, reads for each key,
-and requests without a key for each address.
+"""Rate limits per minute (`docs/reference/contract.md#limits`).
 
-Counted in Redis over the last sixty seconds. While Redis does not answer, nothing is counted and nobody is refused.
+Submissions and their bytes are limited per account, other requests per API key, and requests without a key per IP
+address. Requests are counted in Redis over the last 60 s. While Redis is unavailable, all requests are allowed.
 """
 
 import math
@@ -31,31 +31,31 @@ from simservice.redis.client import ask
 from simservice.web.error_pages import error_answer
 
 if TYPE_CHECKING:
-    # At run time the module of views loads this one.
+    # Importing it at run time would be circular.
     from rest_framework.views import APIView
 
 TIMEOUT_SECONDS = 0.5
 
 
 class Limit(NamedTuple):
-    """What is counted, for whom, and how many are allowed a minute."""
+    """A limit: what is counted, for whom, and how many are allowed per minute."""
 
     kind: str
-    who: int | str
+    subject: int | str
     item: RateLimitItemPerMinute
     scope: str = "developer"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """A limit's count of the last minute, and the Unix time from which it allows one more request."""
+    """Count of the last minute, and the Unix time when the limit allows one more request."""
 
     used: int
     limit: int
     reset_at: int
 
     def headers(self) -> dict[str, str]:
-        """Return the window as response headers (contract, section 1)."""
+        """Return the response headers (`docs/reference/contract.md#response-headers`)."""
         return {
             "X-RateLimit-Limit": str(self.limit),
             "X-RateLimit-Remaining": str(self.limit - self.used),
@@ -64,13 +64,13 @@ class Window:
 
 
 class RateLimits(BaseThrottle):
-    """Counts each authenticated request, right after its authentication and before its body is read.
+    """Limit authenticated requests before their body is read.
 
-    A view names the methods that submit jobs in `submission_methods`; every other request is a read.
+    A view lists the methods that submit jobs in `submission_methods`; all other requests are reads.
     """
 
     def allow_request(self, request: Request, view: "APIView") -> bool:
-        """Return True, or raise RateLimitExceeded."""
+        """Return True. Raises RateLimitExceeded."""
         caller = request.user
         if not isinstance(caller, Caller):
             return True
@@ -78,38 +78,38 @@ class RateLimits(BaseThrottle):
             spend(request, submission_limit(caller.account))
             spend_bytes(caller.account, length_of(request))
         else:
-            spend(request, read_limit(caller))
+            spend(request, _read_limit(caller))
         return True
 
 
 def length_of(request: HttpRequest | Request) -> int:
-    """Return the length of a request's body in bytes: as declared, or as received in chunks."""
+    """Return the length of the request body in bytes."""
     return int(request.META.get("CONTENT_LENGTH") or 0)
 
 
 def submission_limit(account: Account) -> Limit:
-    """Return the limit of the submissions of all the account's keys, and of its people, together."""
+    """Return the account's limit of submissions by API and dashboard."""
     return Limit("submissions", account.pk, RateLimitItemPerMinute(account.plan.submissions_per_minute))
 
 
-def byte_limit(account: Account) -> Limit:
-    """Return the limit on the bytes of those submissions."""
+def _byte_limit(account: Account) -> Limit:
+    """Return the account's limit of bytes in submissions."""
     return Limit("bytes", account.pk, RateLimitItemPerMinute(account.plan.submission_bytes_per_minute))
 
 
-def read_limit(caller: Caller) -> Limit:
-    """Return the limit of the key's other requests."""
+def _read_limit(caller: Caller) -> Limit:
+    """Return the API key's limit of other requests."""
     return Limit("reads", caller.key.pk, RateLimitItemPerMinute(caller.plan.reads_per_minute))
 
 
 def limited_by_address(view: View) -> View:
-    """Count the requests of a view that needs no key, and refuse those over their address's limit."""
+    """Limit the requests of a view without authentication per IP address."""
 
     @wraps(view)
     def limited(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
             if address := client_address(request):
-                spend(request, public_limit(address))
+                spend(request, _public_limit(address))
         except RateLimitExceeded as error:
             return error_answer(request, error)
         return view(request, *args, **kwargs)
@@ -117,48 +117,48 @@ def limited_by_address(view: View) -> View:
     return limited
 
 
-def public_limit(address: str) -> Limit:
-    """Return the limit that an address shares with its network."""
+def _public_limit(address: str) -> Limit:
+    """Return the limit of the network of an IP address."""
     item = RateLimitItemPerMinute(settings.PUBLIC_REQUESTS_PER_MINUTE)
     return Limit("public", network_of(address), item, scope="address")
 
 
 def network_of(address: str) -> str:
-    """Return a subscriber's network: an IPv4 address, or the first 64 bits of an IPv6 address."""
+    """Return the IPv4 address, or the /64 network of an IPv6 address, which usually belongs to one subscriber."""
     parsed = ip_address(address)
     ipv4 = parsed if isinstance(parsed, IPv4Address) else parsed.ipv4_mapped
     return str(ipv4 or ip_network((int(parsed) >> 64 << 64, 64)))
 
 
 def spend(request: HttpRequest | Request, limit: Limit) -> None:
-    """Count a request, and leave the window for the response's headers. Raises RateLimitExceeded."""
-    allowed = hit(limit)
-    window = window_of(limit)
+    """Count a request and store the rate limit headers for its response. Raises RateLimitExceeded."""
+    allowed = _hit(limit)
+    window = _window_of(limit)
     if window is None:
         return
     request.META[RATE_LIMIT_HEADERS] = window.headers()
     if not allowed:
-        raise refusal(limit)
+        raise _refusal(limit)
 
 
 def spend_bytes(account: Account, length: int) -> None:
     """Count the bytes of a submission. Raises RateLimitExceeded.
 
-    A body larger than the limit uses all of it, so it passes if nothing else was sent for a minute.
+    A body larger than the limit counts as the whole limit, so it is allowed if nothing else was sent for a minute.
     """
-    limit = byte_limit(account)
+    limit = _byte_limit(account)
     cost = min(length, limit.item.amount)
-    if cost and not hit(limit, cost):
-        raise refusal(limit, cost)
+    if cost and not _hit(limit, cost):
+        raise _refusal(limit, cost)
 
 
-def hit(limit: Limit, cost: int = 1) -> bool:
-    """Count against a limit; return whether it allows that. It always does while Redis does not answer."""
-    return ask(lambda: limiter().hit(limit.item, limit.kind, str(limit.who), cost=cost), otherwise=True)
+def _hit(limit: Limit, cost: int = 1) -> bool:
+    """Count against a limit; return whether it is allowed. Returns True while Redis is unavailable."""
+    return ask(lambda: limiter().hit(limit.item, limit.kind, str(limit.subject), cost=cost), otherwise=True)
 
 
-def refusal(limit: Limit, cost: int = 1) -> RateLimitExceeded:
-    """Return the error for a request over a limit."""
+def _refusal(limit: Limit, cost: int = 1) -> RateLimitExceeded:
+    """Count a rejected request and return its error."""
     RATE_LIMITED.labels(limit.kind).inc()
     return RateLimitExceeded(
         {"scope": limit.scope, "limit": limit.kind}, headers={"Retry-After": str(wait_seconds(limit, cost))}
@@ -166,17 +166,17 @@ def refusal(limit: Limit, cost: int = 1) -> RateLimitExceeded:
 
 
 def wait_seconds(limit: Limit, cost: int) -> int:
-    """Return in how many seconds the limit allows `cost` more: at least 1, and 1 if Redis does not answer.
+    """Return the seconds until the limit allows `cost` more, at least 1; 1 while Redis is unavailable.
 
-    The count of the previous minute fades evenly; after that, so does the count of this one.
+    The count of the previous minute decreases linearly, and after that the count of the current minute.
     """
     storage = cast(RedisStorage, limiter().storage)
-    key, period = limit.item.key_for(limit.kind, str(limit.who)), limit.item.get_expiry()
+    key, period = limit.item.key_for(limit.kind, str(limit.subject)), limit.item.get_expiry()
     window = ask(lambda: storage.get_sliding_window(key, period), otherwise=None)
     if window is None:
         return 1
     previous, previous_left, current, current_left = window
-    # The counter rounds the fading part down, so it may be anything below this.
+    # The counter rounds the decreasing part down, so any value below this is enough.
     room = limit.item.amount - cost + 1
     if current < room:
         wait = previous_left - period * (room - current) / previous if previous else 0
@@ -186,13 +186,13 @@ def wait_seconds(limit: Limit, cost: int) -> int:
 
 
 def reads(caller: Caller) -> Window | None:
-    """Return what the caller's key has read in the last minute; None when Redis does not answer."""
-    return window_of(read_limit(caller))
+    """Return the window of the API key's reads, or None while Redis is unavailable."""
+    return _window_of(_read_limit(caller))
 
 
-def window_of(limit: Limit) -> Window | None:
-    """Return what a limit has counted, or None when Redis does not answer."""
-    stats = ask(lambda: limiter().get_window_stats(limit.item, limit.kind, str(limit.who)), otherwise=None)
+def _window_of(limit: Limit) -> Window | None:
+    """Return the window of a limit, or None while Redis is unavailable."""
+    stats = ask(lambda: limiter().get_window_stats(limit.item, limit.kind, str(limit.subject)), otherwise=None)
     if stats is None:
         return None
     now = time.time()
@@ -205,7 +205,7 @@ def window_of(limit: Limit) -> Window | None:
 
 @cache
 def limiter() -> SlidingWindowCounterRateLimiter:
-    """Return the process's counter. It waits for Redis less long than others do: every request asks it."""
+    """Return the counter of this process. Its timeout is short, because every request waits for it."""
     storage = RedisStorage(
         settings.REDIS_URL, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS
     )

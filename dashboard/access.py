@@ -1,7 +1,6 @@
-"""Who may see a page of an account, and who may change something on it.
+"""Access to the pages of an account, below `/dashboard/<account>/`.
 
-The pages lie below `/dashboard/<account>/`. To somebody who is not a member an account does not exist; a member
-whose role is too low is told so.
+Users who are not members get 404, as for an account that does not exist. Members whose role is too low get 403.
 """
 
 from collections.abc import Callable
@@ -21,14 +20,14 @@ from clients.audit import Actor
 from clients.members import Role
 from clients.models import Membership
 
-MOST_IN_A_MENU = 50
+MAX_MENU_ACCOUNTS = 50
 P = ParamSpec("P")
 PageView = Callable[Concatenate[HttpRequest, "Place", P], HttpResponseBase]
 
 
 @dataclass
 class Place:
-    """Where a request is and as whom: a user's membership in an account."""
+    """The account of a request and the user's membership in it."""
 
     membership: Membership
     request: HttpRequest
@@ -43,32 +42,32 @@ class Place:
 
     @property
     def may_change(self) -> bool:
-        """Tell whether the user may do more than look: submit, cancel, make keys."""
+        """Return whether the user can submit and cancel jobs, and create keys and webhooks."""
         return members.ranks_at_least(self.membership.role, Role.MEMBER)
 
     @property
     def may_manage(self) -> bool:
-        """Tell whether the user decides who belongs to the account."""
+        """Return whether the user can manage members and read the audit log."""
         return members.ranks_at_least(self.membership.role, Role.OWNER)
 
     @property
     def actor(self) -> Actor:
-        """The user, as the audit log names them."""
+        """Return the user as an actor of the audit log."""
         return audit.member(self.user, self.request)
 
     @cached_property
     def memberships(self) -> list[Membership]:
-        """The user's accounts, as many as a menu can show. One query, when a template asks."""
-        return list(members.memberships_of(self.user)[:MOST_IN_A_MENU])
+        """Return the user's memberships for the account menu, at most MAX_MENU_ACCOUNTS. One query."""
+        return list(members.memberships_of(self.user)[:MAX_MENU_ACCOUNTS])
 
 
 def account_page(
     *, post: Role | None = None, get: bool = True, read: Role = Role.VIEWER
 ) -> Callable[[PageView[P]], Callable[..., HttpResponseBase]]:
-    """Make a view `(request, place, …)` a page of the account that its path names.
+    """Turn a view `(request, place, …)` into a page of the account in its URL.
 
-    GET requires at least the role `read`, and is not allowed if `get` is False. POST requires at least the role
-    `post`, and is not allowed if that is None. Costs one query besides those for session and user.
+    GET requires the role `read` or higher, and is not allowed if `get` is False. POST requires the role `post` or
+    higher, and is not allowed if it is None. One query in addition to those for session and user.
     """
     methods = (["GET", "HEAD"] if get else []) + (["POST"] if post else [])
 
@@ -76,8 +75,8 @@ def account_page(
         @wraps(view)
         def wrapped(request: HttpRequest, account: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             if not request.user.is_authenticated:
-                return ask_to_log_in(request)
-            place = find_place(request, request.user, account)
+                return _redirect_to_login(request)
+            place = _find_place(request, request.user, account)
             cast(Any, request).place = place
             if request.method not in methods:
                 return HttpResponseNotAllowed(methods)
@@ -91,17 +90,17 @@ def account_page(
     return decorate
 
 
-def ask_to_log_in(request: HttpRequest) -> HttpResponse:
-    """Lead to the login; a part of a page that refreshes itself has the whole page do so."""
+def _redirect_to_login(request: HttpRequest) -> HttpResponse:
+    """Redirect to the login page; an htmx request reloads the whole page, which then redirects."""
     if "HX-Request" in request.headers:
         return HttpResponse(headers={"HX-Refresh": "true"})
     return redirect_to_login(request.get_full_path())
 
 
-def find_place(request: HttpRequest, user: User, account: str) -> Place:
-    """Return the user's place in an account. Raises Http404 alike for an unknown account and another's."""
-    found = Membership.objects.select_related("account__plan").filter(user=user, account__name=account).first()
-    if found is None:
+def _find_place(request: HttpRequest, user: User, account: str) -> Place:
+    """Return the user's access to an account. Raises Http404 if it does not exist or the user is not a member."""
+    membership = Membership.objects.select_related("account__plan").filter(user=user, account__name=account).first()
+    if membership is None:
         raise Http404
-    found.user = user
-    return Place(found, request)
+    membership.user = user
+    return Place(membership, request)

@@ -1,4 +1,4 @@
-"""Adapters for django-allauth: who can sign up, what a new user gets, and how second factors are stored."""
+"""Adapters for django-allauth: sign-up, mail, rate limits and the storage of second factors."""
 
 import logging
 from collections.abc import Iterator
@@ -20,78 +20,89 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from clients import accounts
-from dashboard import invited, mails
+from dashboard import pending_invitation
 from simservice import encryption
 from simservice.api.addresses import base_url, client_address
 from simservice.api.errors import SecretStoreUnavailable
 from simservice.encryption import Purpose, Sealed
+from simservice.web import mail
 from simservice.web.error_pages import error_answer
 
 logger = logging.getLogger(__name__)
 
 UNKNOWN_ADDRESS = "::"
-UNREADABLE_FACTOR = "Your second factor cannot be checked at the moment. Try again later or contact the operator."
+INCORRECT_LOGIN = "The email address, username or password is incorrect."
+UNREADABLE_FACTOR = "Your code cannot be checked at the moment. Try again later or contact the operator."
 
 
-class PeopleAdapter(DefaultAccountAdapter):
-    """Accounts of people, and the mail they get."""
+class UserAdapter(DefaultAccountAdapter):
+    """Sign-up of users, and the mail that django-allauth sends them."""
+
+    error_messages = {
+        **DefaultAccountAdapter.error_messages,
+        "email_password_mismatch": INCORRECT_LOGIN,
+        "username_password_mismatch": INCORRECT_LOGIN,
+        "email_taken": "A user with this email address already exists.",
+        "enter_current_password": "Incorrect password.",
+        "rate_limited": "Too many attempts. Try again in a few minutes.",
+    }
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
-        """Return whether sign-up is open: if the deployment allows it, and always with an invitation."""
-        return settings.ALLOW_SIGNUP or invited.to(request) is not None
+        """Return whether this visitor can sign up: if the deployment allows it, or with an invitation."""
+        return settings.ALLOW_SIGNUP or pending_invitation.find(request) is not None
 
     def save_user(self, request: HttpRequest, user: User, form: Any, commit: bool = True) -> User:  # noqa: FBT001, FBT002
-        """Store a new user, who owns a new account unless an invitation waits to be accepted.
+        """Save a new user, and open an account for them unless they have an invitation to accept.
 
-        A form that is sent twice at once makes one user; the second sender is asked to log in.
+        A form that is submitted twice creates one user; the second request redirects to the login page.
         """
         with transaction.atomic():
-            one_at_a_time()
+            _lock_sign_ups()
             if User.objects.filter(email__iexact=form.cleaned_data["email"]).exists():
                 messages.info(request, "A user with this address already exists. Log in instead.")
                 raise ImmediateHttpResponse(redirect("account_login"))
             saved: User = super().save_user(request, user, form, commit)
-            if invited.to(request) is None:
+            if pending_invitation.find(request) is None:
                 accounts.open_own_account(saved)
         return saved
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
-        """Send a mail. If it cannot be sent, log that; what it reports stays done."""
+        """Send a mail. Log a failure without raising it, because the change that the mail reports was saved."""
         try:
             super().send_mail(template_prefix, email, context)
-        except mails.FAILURES:
-            logger.exception("a mail (%s) could not be sent", template_prefix)
+        except OSError:
+            logger.exception("mail %s was not sent", template_prefix)
 
     def should_send_confirmation_mail(self, request: HttpRequest, email_address: Any, signup: bool) -> bool:  # noqa: ARG002, FBT001
-        """Return whether to verify an address: only if mail can be sent."""
-        return mails.are_sent()
+        """Return whether to send a verification link."""
+        return mail.is_enabled()
 
     def get_email_confirmation_url(self, request: HttpRequest, emailconfirmation: Any) -> str:
-        """Return the address that a mail leads to."""
+        """Return the URL of the page that verifies an address."""
         return base_url(request) + reverse("account_confirm_email", args=[emailconfirmation.key])
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        """Return the address that attempts are counted by; all unknown addresses count as one."""
+        """Return the IP address that rate limits count by. All unknown addresses count as one."""
         return client_address(request) or UNKNOWN_ADDRESS
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
-        """Return the key by which failed logins are counted: login and address together.
+        """Return the key that failed logins are counted by: the login together with the IP address.
 
-        If only the login counted, a stranger's wrong guesses would lock out its owner.
+        A count by login alone would let anyone lock a user out with wrong guesses.
         """
         login = credentials.get("email") or credentials.get("username") or ""
         return f"{login.lower()}:{ratelimit.get_ip(request)}"
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):
-    """Second factors: their secrets are encrypted in the database."""
+    """Encryption of second factors in the database."""
 
     def encrypt(self, text: str) -> str:
-        """Return what the database keeps of a secret."""
+        """Encrypt a secret for the database."""
         return encryption.seal(text, purpose=Purpose.SECOND_FACTORS)
 
     def decrypt(self, encrypted_text: str) -> str:
-        """Decrypt a secret; if no key decrypts it, end the request with a page that says so."""
+        """Decrypt a secret. Raises ImmediateHttpResponse with an error page if no key decrypts it."""
         try:
             return encryption.unseal(encrypted_text, purpose=Purpose.SECOND_FACTORS)
         except InvalidToken:
@@ -100,24 +111,24 @@ class SecondFactorAdapter(DefaultMFAAdapter):
             raise ImmediateHttpResponse(error_answer(self.request, error)) from None
 
 
-# Where allauth stores the secret of each kind
-SECRET_OF = {Authenticator.Type.TOTP: "secret", Authenticator.Type.RECOVERY_CODES: "seed"}
+# Where django-allauth stores the secret of each type
+SECRET_FIELDS = {Authenticator.Type.TOTP: "secret", Authenticator.Type.RECOVERY_CODES: "seed"}
 
 
 def sealed_factors() -> Iterator[Sealed]:
     """Yield the encrypted secret of every second factor."""
-    for kind, name in SECRET_OF.items():
+    for kind, name in SECRET_FIELDS.items():
         for pk, data in encryption.column_of(Authenticator.objects.filter(type=kind), "data"):
-            replace = partial(swap_factor, pk, data, name)
+            replace = partial(_swap_factor, pk, data, name)
             yield Sealed(name=f"second factor {pk}", text=data[name], replace=replace)
 
 
-def swap_factor(pk: int, old: dict[str, Any], name: str, new: str) -> bool:
+def _swap_factor(pk: int, old: dict[str, Any], name: str, new: str) -> bool:
     """Replace a second factor's secret. Return False if its data has changed, for example by a used code."""
     return bool(Authenticator.objects.filter(pk=pk, data=old).update(data={**old, name: new}))
 
 
-def one_at_a_time() -> None:
-    """Let users be made one after the other until the transaction ends: names and addresses are compared first."""
+def _lock_sign_ups() -> None:
+    """Make other sign-ups wait until this transaction ends, so that two cannot take one username or address."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended('sign-up', 0))")

@@ -1,4 +1,4 @@
-"""An account's audit log, for its owners."""
+"""Audit log of an account, for its owners."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -14,70 +14,70 @@ from clients.models import AuditEvent
 from dashboard.access import Place, account_page
 from dashboard.paging import page_of
 
-MOST_DIGITS = 18
+MAX_ID_DIGITS = 18
 
 
 @dataclass(frozen=True)
 class Group:
-    """Actions that are shown together; `words` are their first words."""
+    """A filter of the list; `targets` are the first parts of its actions."""
 
     name: str
     label: str
-    words: tuple[str, ...]
+    targets: tuple[str, ...]
 
     @property
     def actions(self) -> list[Action]:
-        return [action for action in Action if action.split(".")[0] in self.words]
+        return [action for action in Action if action.split(".")[0] in self.targets]
 
 
 GROUPS = (
-    Group("", "Everything", ()),
+    Group("", "All", ()),
     Group("keys", "Keys", ("key",)),
     Group("webhooks", "Clients and webhooks", ("client", "webhook")),
     Group("people", "People", ("invitation", "member")),
     Group("account", "Plan and credits", ("account", "credits")),
     Group("jobs", "Jobs", ("job",)),
 )
-SENTENCES = {
+DESCRIPTIONS = {
     Action.KEY_CREATED: "Created key {target} ({name}) for client {client}",
     Action.KEY_RENAMED: "Renamed key {target} to {name}",
     Action.KEY_EXPIRY_CHANGED: "Changed the expiry of key {target} to {expires}",
     Action.KEY_REVOKED: "Revoked key {target}",
     Action.CLIENT_CREATED: "Created client {target}",
-    Action.WEBHOOK_ENABLED: "Enabled the webhook of client {target}, to {host}",
-    Action.WEBHOOK_ADDRESS_CHANGED: "Changed the webhook address of client {target}, to {host}",
-    Action.WEBHOOK_SECRET_ROTATED: "Rotated the webhook secret of client {target}; the old one signs for {hours} h",
+    Action.WEBHOOK_ENABLED: "Enabled the webhook of client {target} (host: {host})",
+    Action.WEBHOOK_ADDRESS_CHANGED: "Changed the webhook URL of client {target} (new host: {host})",
+    Action.WEBHOOK_SECRET_ROTATED: "Rotated the webhook secret of client {target}; the old one works for {hours} h",
     Action.WEBHOOK_DISABLED: "Disabled the webhook of client {target}",
     Action.INVITATION_CREATED: "Invited {target} as {role}",
-    Action.INVITATION_REVOKED: "Revoked the invitation of {target}",
+    Action.INVITATION_REVOKED: "Revoked the invitation to {target}",
     Action.MEMBER_JOINED: "{target} joined as {role}",
     Action.MEMBER_ROLE_CHANGED: "Changed the role of {target} from {old} to {new}",
     Action.MEMBER_REMOVED: "Removed {target}",
-    Action.MEMBER_LEFT: "{target} left",
+    Action.MEMBER_LEFT: "{target} left the account",
     Action.ACCOUNT_PLAN_CHANGED: "Changed the plan from {old} to {new}",
     Action.ACCOUNT_RENAMED: "Renamed the account from {old} to {new}",
     Action.ACCOUNT_SUSPENDED: "Suspended the account",
-    Action.ACCOUNT_RESUMED: "Lifted the account's suspension",
+    Action.ACCOUNT_RESUMED: "Lifted the suspension of the account",
     Action.CREDITS_GRANTED: "Granted {credits} credits: {reason}",
-    Action.CREDITS_CORRECTED: "Corrected the balance by {credits} credits: {reason}",
+    Action.CREDITS_CORRECTED: "Corrected credits by {credits}: {reason}",
     Action.JOB_CANCELLED: "Cancelled job {target}",
-    Action.JOB_REQUEUED: "Put job {target} back into the queue",
-    Action.JOB_RELEASED: "Ended job {target} as lost by the platform",
+    Action.JOB_REQUEUED: "Returned job {target} to the queue",
+    Action.JOB_RELEASED: "Marked job {target} as lost",
 }
-INSTEAD_OF_NOTHING = {"name": "no name", "expires": "never"}
+EMPTY_DETAILS = {"name": "no name", "expires": "never"}
 
 
 @account_page(read=Role.OWNER)
 def audit_log(request: HttpRequest, place: Place) -> HttpResponse:
     """List changes, newest first."""
-    group, user_id = asked(request)
+    group, user_id = _filters(request)
     events = audit.events_of(place.account, actions=group.actions, user_id=user_id)
     page = page_of(request, events, account_id=place.account.pk)
     by = {} if user_id is None else {"by": user_id}
     context = {
         "section": "audit",
         "page": page,
-        "rows": [{"event": event, "sentence": sentence(event)} for event in page.rows],
+        "rows": [{"event": event, "description": description(event)} for event in page.rows],
         "group": group,
         "groups": [(one, urlencode({**({"about": one.name} if one.name else {}), **by})) for one in GROUPS],
         "user_id": user_id,
@@ -85,17 +85,17 @@ def audit_log(request: HttpRequest, place: Place) -> HttpResponse:
     return render(request, "dashboard/audit.html", context)
 
 
-def asked(request: HttpRequest) -> tuple[Group, int | None]:
-    """Return the group of actions and the user that the list is filtered by. Raises Http404."""
+def _filters(request: HttpRequest) -> tuple[Group, int | None]:
+    """Return the requested group of actions and user. Raises Http404."""
     groups = {group.name: group for group in GROUPS}
     about, by = request.GET.get("about", ""), request.GET.get("by", "")
-    if about not in groups or not (by == "" or (by.isascii() and by.isdigit() and len(by) <= MOST_DIGITS)):
+    if about not in groups or not (by == "" or (by.isascii() and by.isdigit() and len(by) <= MAX_ID_DIGITS)):
         raise Http404
     return groups[about], int(by) if by else None
 
 
-def sentence(event: AuditEvent) -> str:
-    """Return the sentence that describes an event."""
-    told: defaultdict[str, object] = defaultdict(lambda: "?", target=event.target)
-    told.update({name: value or INSTEAD_OF_NOTHING.get(name, value) for name, value in event.details.items()})
-    return SENTENCES[Action(event.action)].format_map(told)
+def description(event: AuditEvent) -> str:
+    """Return the description of an event."""
+    values: defaultdict[str, object] = defaultdict(lambda: "?", target=event.target)
+    values.update({name: value or EMPTY_DETAILS.get(name, value) for name, value in event.details.items()})
+    return DESCRIPTIONS[Action(event.action)].format_map(values)

@@ -1,17 +1,17 @@
-"""Columns by day, as SVG that the server draws."""
+"""Bar charts by day, rendered as SVG on the server."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
 HEIGHT = 100.0
-# Of each day's share of the width.
-COLUMN = 0.72
+# Width of a bar, as a fraction of the width of a day.
+BAR_WIDTH = 0.72
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
-    """One day's value, and its column in percent of the picture's width and height."""
+class Bar:
+    """The value of a day, and the position and size of its bar in percent of the chart."""
 
     day: date
     value: int
@@ -23,31 +23,31 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """Columns of some days in a row, with the largest value and the sum of all."""
+    """Bars of consecutive days, with their largest value and their sum."""
 
-    columns: Sequence[Column]
-    most: int
+    bars: Sequence[Bar]
+    largest: int
     total: int
 
 
 def by_day(days: Sequence[tuple[date, int]]) -> Chart:
-    """Draw a column for each day; the largest value is as high as the picture."""
-    most = max((value for _, value in days), default=0)
+    """Return a chart with a bar per day; the largest value has the full height."""
+    largest = max((value for _, value in days), default=0)
     step = 100 / (len(days) or 1)
-    columns = [
-        Column(
+    bars = [
+        Bar(
             day=day,
             value=value,
-            x=f"{step * number + step * (1 - COLUMN) / 2:.2f}%",
-            width=f"{step * COLUMN:.2f}%",
-            y=f"{HEIGHT - share(value, most):.2f}%",
-            height=f"{share(value, most):.2f}%",
+            x=f"{step * number + step * (1 - BAR_WIDTH) / 2:.2f}%",
+            width=f"{step * BAR_WIDTH:.2f}%",
+            y=f"{HEIGHT - _bar_height(value, largest):.2f}%",
+            height=f"{_bar_height(value, largest):.2f}%",
         )
         for number, (day, value) in enumerate(days)
     ]
-    return Chart(columns=columns, most=most, total=sum(value for _, value in days))
+    return Chart(bars=bars, largest=largest, total=sum(value for _, value in days))
 
 
-def share(value: int, most: int) -> float:
-    """Return a column's height; what is not nothing can be seen."""
-    return max(value / most * HEIGHT, 1.0) if value else 0.0
+def _bar_height(value: int, largest: int) -> float:
+    """Return the height of a bar in percent, at least 1 for a value above 0."""
+    return max(value / largest * HEIGHT, 1.0) if value else 0.0

@@ -1,4 +1,4 @@
-"""An account's clients, and the keys of each."""
+"""Clients of an account and their API keys."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -9,12 +9,13 @@ from django.contrib import messages
 from django.core.exceptions import NON_FIELD_ERRORS
 from django.core.validators import RegexValidator
 from django.db import transaction
-from django.db.models import Count, Max, Q
+from django.db.models import Count, Max
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
-from clients import accounts, keys, once
+from clients import accounts, form_tokens, keys
+from clients.errors import ClientNameTaken, FormAlreadySent, InvalidFormToken, NotAMember
 from clients.members import Role
 from clients.models import ApiKey, Client
 from dashboard.access import Place, account_page
@@ -23,27 +24,29 @@ from dashboard.paging import page_of
 from webhooks import endpoints
 
 NEVER = 0
-LIFETIMES = ((NEVER, "Never"), (7, "In a week"), (30, "In 30 days"), (90, "In 90 days"), (365, "In a year"))
+LIFETIMES = ((NEVER, "Never"), (7, "In 7 days"), (30, "In 30 days"), (90, "In 90 days"), (365, "In 1 year"))
 KEY_FORM = "key"
-OLD_FORM = "This form is more than a day old, so nothing was done. Here is a new one: please send it again."
+OLD_FORM = "This form has expired. Nothing was changed. Submit it again."
 
 
 class ClientForm(forms.Form):
     name = forms.CharField(
         max_length=64,
-        help_text="Letters, digits, points, hyphens and underscores, as in “guild-bot”.",
+        help_text="Letters, digits, dots, hyphens and underscores, for example “guild-bot”.",
         validators=[
-            RegexValidator(r"^[A-Za-z0-9._-]+\Z", "Use only letters, digits, points, hyphens and underscores.")
+            RegexValidator(r"^[A-Za-z0-9._-]+\Z", "Use only letters, digits, dots, hyphens and underscores.")
         ],
     )
 
 
 class RenameForm(forms.Form):
-    name = forms.CharField(max_length=64, required=False, help_text="What it is for, so that you know it again.")
+    name = forms.CharField(
+        max_length=64, required=False, help_text="Describes what the key is for, for example “CI server”."
+    )
 
 
 class KeyForm(RenameForm):
-    """A new key. It carries a token, so that sending it again makes no second key."""
+    """Form for a new key. Its token prevents a second key if the form is sent twice."""
 
     days = forms.TypedChoiceField(label="Expires", choices=LIFETIMES, coerce=int, initial=NEVER)
     form = forms.CharField(widget=forms.HiddenInput, required=False)
@@ -51,16 +54,16 @@ class KeyForm(RenameForm):
 
 @account_page(post=Role.MEMBER)
 def clients(request: HttpRequest, place: Place) -> HttpResponse:
-    """List the account's clients; create one."""
+    """List the account's clients or create a client."""
     form = ClientForm(sent(request))
     if form.is_valid():
         try:
-            made = accounts.create_client(place.account, form.cleaned_data["name"], by=place.actor)
-        except accounts.NameTaken:
-            form.add_error("name", "There is a client of this name already.")
+            created = accounts.create_client(place.account, form.cleaned_data["name"], by=place.actor)
+        except ClientNameTaken:
+            form.add_error("name", "A client with this name already exists.")
         else:
-            messages.success(request, f"The client {made.name} was created.")
-            return redirect("client", place.account.name, made.pk)
+            messages.success(request, f"Client {created.name} created.")
+            return redirect("client", place.account.name, created.pk)
     others = Client.objects.filter(account=place.account, is_default=False)
     page = page_of(request, others, account_id=place.account.pk)
     default = [] if page.first else [accounts.default_client(place.account)]
@@ -68,19 +71,18 @@ def clients(request: HttpRequest, place: Place) -> HttpResponse:
         "section": "clients",
         "page": page,
         "form": form,
-        "clients": with_keys([*default, *page.rows]),
+        "clients": _with_key_counts([*default, *page.rows]),
         "switched_off": endpoints.switched_off(place.account),
     }
     return render(request, "dashboard/clients.html", context)
 
 
-def with_keys(listed: Sequence[Client]) -> list[dict[str, Any]]:
-    """Return clients with the number of keys that serve, and the last use of any. One query."""
-    serving = Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=timezone.now()))
+def _with_key_counts(listed: Sequence[Client]) -> list[dict[str, Any]]:
+    """Return clients with the number of their active keys and the time of the last use of any key. One query."""
     counted = ApiKey.objects.filter(client__in=listed).values("client_id")
     rows = {
         row["client_id"]: row
-        for row in counted.annotate(keys=Count("pk", filter=serving), used=Max("last_used_at"))
+        for row in counted.annotate(keys=Count("pk", filter=keys.is_active()), used=Max("last_used_at"))
     }
     unused = {"keys": 0, "used": None}
     return [{**rows.get(client.pk, unused), "client": client} for client in listed]
@@ -88,19 +90,19 @@ def with_keys(listed: Sequence[Client]) -> list[dict[str, Any]]:
 
 @account_page(post=Role.MEMBER)
 def client(request: HttpRequest, place: Place, client_id: int) -> HttpResponse:
-    """Show a client with its keys; make a key, whose secret stands in the answer and nowhere else."""
+    """Show a client with its keys or create a key. Only the response shows its secret."""
     found = find_client(place, client_id)
     form = KeyForm(sent(request))
     if form.is_valid():
         try:
-            key, secret = make_key(place, found, form)
-        except once.SentBefore:
+            key, secret = _create_key(place, found, form)
+        except FormAlreadySent:
             return render(
                 request, "dashboard/key_made_before.html", {"section": "clients", "client": found}, status=409
             )
-        except keys.NotAMember:
+        except NotAMember:
             raise Http404 from None
-        except once.TooOld:
+        except InvalidFormToken:
             form.add_error(NON_FIELD_ERRORS, OLD_FORM)
         else:
             context = {"section": "clients", "client": found, "key": key, "secret": secret}
@@ -114,43 +116,38 @@ def client(request: HttpRequest, place: Place, client_id: int) -> HttpResponse:
         "endpoint": endpoints.of(found),
         "page": page,
         "form": form,
-        "token": new_form(place),
+        "token": form_tokens.issue(place.user.pk, KEY_FORM),
     }
     return render(request, "dashboard/client.html", context)
 
 
-def new_form(place: Place) -> str:
-    """Return the token of a new form for a key."""
-    return once.new_form(place.user.pk, KEY_FORM)
-
-
-def make_key(place: Place, owner: Client, form: KeyForm) -> tuple[ApiKey, str]:
-    """Make the key that a form describes, once. Raises once.SentBefore, or once.TooOld."""
+def _create_key(place: Place, owner: Client, form: KeyForm) -> tuple[ApiKey, str]:
+    """Create the key that a form describes. Raises FormAlreadySent, InvalidFormToken or NotAMember."""
     days = form.cleaned_data["days"]
     expires_at = timezone.now() + timedelta(days=days) if days else None
     with transaction.atomic():
-        once.use(form.cleaned_data["form"], place.user.pk, KEY_FORM)
+        form_tokens.use(form.cleaned_data["form"], place.user.pk, KEY_FORM)
         return keys.create_key(owner, by=place.actor, name=form.cleaned_data["name"], expires_at=expires_at)
 
 
 @account_page(post=Role.MEMBER)
 def key(request: HttpRequest, place: Place, key_id: int) -> HttpResponse:
-    """Show what is known of a key; give it another name."""
-    found = find_key(place, key_id)
+    """Show or rename a key."""
+    found = _find_key(place, key_id)
     form = RenameForm(sent(request), initial={"name": found.name})
     if form.is_valid():
         keys.rename(found, form.cleaned_data["name"], by=place.actor)
-        messages.success(request, f"The key {found} has its new name.")
+        messages.success(request, f"Key {found} renamed.")
         return redirect("client", place.account.name, found.client_id)
     return render(request, "dashboard/key.html", {"section": "clients", "key": found, "form": form})
 
 
 @account_page(post=Role.MEMBER, get=False)
 def revoke_key(request: HttpRequest, place: Place, key_id: int) -> HttpResponse:
-    """Let a key serve no more."""
-    found = find_key(place, key_id)
+    """Revoke a key."""
+    found = _find_key(place, key_id)
     keys.revoke(found, by=place.actor)
-    messages.success(request, f"The key {found} is revoked.")
+    messages.success(request, f"Key {found} revoked.")
     return redirect("client", place.account.name, found.client_id)
 
 
@@ -159,7 +156,7 @@ def find_client(place: Place, client_id: int) -> Client:
     return get_object_or_404(Client, pk=client_id, account=place.account)
 
 
-def find_key(place: Place, key_id: int) -> ApiKey:
+def _find_key(place: Place, key_id: int) -> ApiKey:
     """Return a key of one of the account's clients, with its client. Raises Http404."""
     return get_object_or_404(
         ApiKey.objects.select_related("client", "created_by"), pk=key_id, client__account=place.account

@@ -1,19 +1,19 @@
-"""What every page's template knows."""
+"""Template variables of every page."""
 
 from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
 
-from dashboard import mails
 from dashboard.navigation import SECTIONS
+from simservice.web import mail
 
 
 def site(request: HttpRequest) -> dict[str, Any]:
-    """Give pages the deployment's name, and those of an account their place in it (`dashboard/access.py`)."""
+    """Return the deployment's name, the navigation, and `place` on an account's pages (`dashboard/access.py`)."""
     return {
         "brand": settings.SERVICE_BRAND,
-        "sends_email": mails.are_sent(),
+        "sends_email": mail.is_enabled(),
         "sections": SECTIONS,
         "place": getattr(request, "place", None),
     }

@@ -1,4 +1,4 @@
-"""What was sent to a client's webhook: each event with its attempts, and sending it again."""
+"""Pages of webhook events and their attempts, and resending events."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -13,7 +13,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
-from clients import once
+from clients import form_tokens
+from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.members import Role
 from clients.models import Client
 from dashboard.access import Place, account_page
@@ -21,16 +22,23 @@ from dashboard.clients import OLD_FORM, find_client
 from dashboard.forms import sent
 from dashboard.paging import page_of
 from jobs import queries
-from webhooks import endpoints, redelivery
-from webhooks.endpoints import NotPossible
+from webhooks import endpoints
+from webhooks.endpoints import EndpointError
 from webhooks.models import Delivery, Event
+from webhooks.redelivery import Redelivery, events_of, redeliver, redeliver_failed
 
 FORM = "event"
 MINUTE = "%Y-%m-%dT%H:%M"
+RELOAD = "Reload this page to see its attempts."
+REDELIVERY_MESSAGES = {
+    Redelivery.SCHEDULED: f"Event queued. {RELOAD}",
+    Redelivery.IN_FLIGHT: f"The event is already being sent. {RELOAD}",
+    Redelivery.GONE: "The event no longer exists.",
+}
 
 
 class PeriodForm(forms.Form):
-    """A period, to the minute."""
+    """A period in minutes, UTC."""
 
     since = forms.DateTimeField(label="From (UTC)")
     until = forms.DateTimeField(label="To (UTC)")
@@ -41,88 +49,87 @@ class PeriodForm(forms.Form):
             field.widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format=MINUTE)
 
     def clean(self) -> dict[str, Any]:
-        """Refuse a period that ends before it begins."""
-        given: dict[str, Any] = super().clean() or {}
-        if {"since", "until"} <= given.keys() and given["since"] >= given["until"]:
-            self.add_error("until", "The end must come after the beginning.")
-        return given
+        """Refuse a period that ends before it starts."""
+        values: dict[str, Any] = super().clean() or {}
+        if {"since", "until"} <= values.keys() and values["since"] >= values["until"]:
+            self.add_error("until", "The end must be after the start.")
+        return values
 
 
 def log_of(request: HttpRequest, place: Place, client: Client) -> dict[str, Any]:
-    """Return a page of a client's events, each with its last attempt and its job's title. Four queries."""
+    """Return a page of a client's events, with their last attempts and their jobs' titles. Four queries."""
     only_failed = request.GET.get("show") == "failed"
-    wanted = redelivery.events_of(client)
+    events = events_of(client)
     if only_failed:
-        wanted = wanted.filter(state=Event.State.FAILED)
-    page = page_of(request, wanted, account_id=place.account.pk)
+        events = events.filter(state=Event.State.FAILED)
+    page = page_of(request, events, account_id=place.account.pk)
     titles = queries.titles_of(place.account, [event.job_id for event in page.rows if event.job_id])
-    log = [{**row, "title": titles.get(row["event"].job_id)} for row in with_attempts(page.rows)]
+    log = [{**row, "title": titles.get(row["event"].job_id)} for row in _with_attempts(page.rows)]
     return {"page": page, "log": log, "only_failed": only_failed}
 
 
-def with_attempts(listed: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return events with the number of their attempts and the last of these. Two queries."""
-    counted = Delivery.objects.filter(event__in=listed).values("event_id")
+def _with_attempts(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return events with their last attempt and number of attempts. Two queries."""
+    counted = Delivery.objects.filter(event__in=events).values("event_id")
     rows = {row["event_id"]: row for row in counted.annotate(attempts=Count("pk"), newest=Max("pk"))}
     newest = Delivery.objects.in_bulk([row["newest"] for row in rows.values()])
     none = {"attempts": 0, "newest": None}
-    told = ((event, rows.get(event.pk, none)) for event in listed)
-    return [{"event": event, "attempts": row["attempts"], "last": newest.get(row["newest"])} for event, row in told]
+    pairs = ((event, rows.get(event.pk, none)) for event in events)
+    return [
+        {"event": event, "attempts": row["attempts"], "last": newest.get(row["newest"])} for event, row in pairs
+    ]
 
 
 @account_page(post=Role.MEMBER)
 def event(request: HttpRequest, place: Place, name: str) -> HttpResponse:
-    """Show an event with all its attempts; send it again."""
-    found = get_object_or_404(Event.objects.select_related("client"), name=name, client__account=place.account)
+    """Show an event with its attempts, or resend it."""
+    shown = get_object_or_404(Event.objects.select_related("client"), name=name, client__account=place.account)
     if request.method == "POST":
-        send_again(request, place, found)
-        return redirect("event", place.account.name, found.name)
-    page = page_of(request, Delivery.objects.filter(event=found), account_id=place.account.pk)
+        _resend(request, place, shown)
+        return redirect("event", place.account.name, shown.name)
+    page = page_of(request, Delivery.objects.filter(event=shown), account_id=place.account.pk)
     context = {
         "section": "clients",
-        "event": found,
-        "title": queries.titles_of(place.account, [found.job_id] if found.job_id else []).get(found.job_id or 0),
-        "client": found.client,
-        "body": bytes(found.body).decode(),
+        "event": shown,
+        "title": queries.titles_of(place.account, [shown.job_id] if shown.job_id else []).get(shown.job_id or 0),
+        "client": shown.client,
+        "body": bytes(shown.body).decode(),
         "page": page,
-        "is_enabled": endpoints.is_enabled(found.client),
-        "token": once.new_form(place.user.pk, FORM),
+        "is_enabled": endpoints.is_enabled(shown.client),
+        "token": form_tokens.issue(place.user.pk, FORM),
     }
     return render(request, "dashboard/event.html", context)
 
 
-def send_again(request: HttpRequest, place: Place, found: Event) -> None:
-    """Send an event again, once for each form, and tell how it went."""
+def _resend(request: HttpRequest, place: Place, event: Event) -> None:
+    """Resend an event, once for each form, and add a message with the result."""
     try:
         with transaction.atomic():
-            once.use(request.POST.get("form", ""), place.user.pk, FORM)
-            is_sent = redelivery.redeliver(found)
-    except once.SentBefore:
-        messages.info(request, "That form was sent before; the event is not sent once more.")
-    except once.TooOld:
+            form_tokens.use(request.POST.get("form", ""), place.user.pk, FORM)
+            redelivery = redeliver(event)
+    except FormAlreadySent:
+        messages.info(request, "This form was already submitted. The event was not resent another time.")
+    except InvalidFormToken:
         messages.error(request, OLD_FORM)
-    except NotPossible as reason:
-        messages.error(request, str(reason))
+    except EndpointError as error:
+        messages.error(request, str(error))
     else:
-        told = "The event is sent again." if is_sent else "The event is being sent just now."
-        messages.success(request, f"{told} Reload this page to see its attempts.")
+        messages.success(request, REDELIVERY_MESSAGES[redelivery])
 
 
 @account_page(post=Role.MEMBER)
 def send_failed(request: HttpRequest, place: Place, client_id: int) -> HttpResponse:
-    """Send all events of a period again that were given up. Sent twice, the form finds nothing left to do."""
+    """Resend all failed events of a period. Submitting the form twice resends nothing more."""
     client = find_client(place, client_id)
     now = timezone.now()
     period = {"since": now - timedelta(days=1), "until": now + timedelta(minutes=1)}
     form = PeriodForm(sent(request), initial=period)
     if form.is_valid():
         try:
-            count = redelivery.redeliver_failed(client, **form.cleaned_data)
-        except NotPossible as reason:
-            form.add_error(NON_FIELD_ERRORS, str(reason))
+            count = redeliver_failed(client, **form.cleaned_data)
+        except EndpointError as error:
+            form.add_error(NON_FIELD_ERRORS, str(error))
         else:
-            messages.success(
-                request, f"{count:,} events are sent again." if count != 1 else "1 event is sent again."
-            )
+            messages.success(request, "1 event queued." if count == 1 else f"{count:,} events queued.")
             return redirect("webhook", place.account.name, client.pk)
     return render(request, "dashboard/send_failed.html", {"section": "clients", "client": client, "form": form})

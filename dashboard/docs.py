@@ -1,4 +1,4 @@
-"""The readable page of the API, made from the same OpenAPI document that programs read."""
+"""The API documentation page, rendered from the OpenAPI document."""
 
 import json
 import re
@@ -18,13 +18,13 @@ from simservice.api.jsonschema import Schema
 from simservice.api.methods import read_only
 from simservice.api.openapi import document
 
-# What a schema's keywords say, in words.
-LIMITS = {
+# Texts for the keywords of a schema.
+KEYWORDS = {
     "minimum": "at least {}",
     "maximum": "at most {}",
     "maxLength": "at most {} characters",
     "maxProperties": "at most {} entries",
-    "maxItems": "at most {} entries",
+    "maxItems": "at most {} items",
     "pattern": "matches {}",
     "default": "default {}",
 }
@@ -34,148 +34,149 @@ CODE = re.compile("`([^`]+)`")
 @read_only
 def docs(request: HttpRequest) -> HttpResponse:
     """Show the whole API on one page."""
-    whole = document()
+    openapi = document()
     context = {
         "address": f"{base_url(request)}/v1/{settings.API_RESOURCE}",
-        "tags": tags(whole),
-        "shapes": [shape(name, schema) for name, schema in whole["components"]["schemas"].items()],
-        "errors": [error(known) for known in sorted(family(), key=lambda known: known.status)],
+        "tags": _tags(openapi),
+        "objects": [_object(name, schema) for name, schema in openapi["components"]["schemas"].items()],
+        "errors": [_error(error) for error in sorted(family(), key=lambda error: error.status)],
     }
     return render(request, "docs.html", context)
 
 
-def tags(whole: Schema) -> list[dict[str, Any]]:
-    """Return the operations by their tag, in the document's order."""
-    listed = [
-        operation(method, path, methods[method])
-        for path, methods in whole["paths"].items()
-        # What makes something is told before what lists it.
+def _tags(openapi: Schema) -> list[dict[str, Any]]:
+    """Return the operations grouped by tag, in the document's order."""
+    operations = [
+        _operation(method, path, methods[method])
+        for path, methods in openapi["paths"].items()
+        # POST comes before GET.
         for method in sorted(methods, reverse=True)
     ]
-    order = list(dict.fromkeys(one["tag"] for one in listed))
-    ordered = sorted(listed, key=lambda one: order.index(one["tag"]))
-    return [{"name": tag, "operations": list(group)} for tag, group in groupby(ordered, lambda one: one["tag"])]
+    order = list(dict.fromkeys(operation["tag"] for operation in operations))
+    ordered = sorted(operations, key=lambda operation: order.index(operation["tag"]))
+    groups = groupby(ordered, lambda operation: operation["tag"])
+    return [{"name": tag, "operations": list(group)} for tag, group in groups]
 
 
-def operation(method: str, path: str, found: Schema) -> dict[str, Any]:
-    """Return what the page shows of one operation."""
-    answers = [answer(status, described) for status, described in found["responses"].items()]
+def _operation(method: str, path: str, operation: Schema) -> dict[str, Any]:
+    """Return an operation for the template. Responses with error codes are listed separately."""
+    responses = [_response(status, response) for status, response in operation["responses"].items()]
     return {
-        "id": found["operationId"],
-        "tag": found["tags"][0],
+        "id": operation["operationId"],
+        "tag": operation["tags"][0],
         "method": method.upper(),
         "path": path,
-        "summary": found["summary"],
-        "description": prose(found.get("description", "")),
-        "public": not found.get("security"),
-        "parameters": [parameter(one) for one in found.get("parameters", [])],
-        "bodies": list(contents(found.get("requestBody", {}))),
-        "answers": [one for one in answers if not one["codes"]],
-        "refusals": [one for one in answers if one["codes"]],
+        "summary": operation["summary"],
+        "description": to_html(operation.get("description", "")),
+        "public": not operation.get("security"),
+        "parameters": [_parameter(parameter) for parameter in operation.get("parameters", [])],
+        "bodies": list(_bodies(operation.get("requestBody", {}))),
+        "responses": [response for response in responses if not response["codes"]],
+        "errors": [response for response in responses if response["codes"]],
     }
 
 
-def parameter(found: Schema) -> dict[str, Any]:
-    """Return one parameter as a row."""
-    own = {
-        "place": found["in"],
-        "description": prose(found["description"]),
-        "deprecated": found.get("deprecated", False),
+def _parameter(parameter: Schema) -> dict[str, Any]:
+    """Return a parameter as a row."""
+    overrides = {
+        "location": parameter["in"],
+        "description": to_html(parameter["description"]),
+        "deprecated": parameter.get("deprecated", False),
     }
-    return row(found["name"], found["schema"], required=found["required"]) | own
+    return _row(parameter["name"], parameter["schema"], required=parameter["required"]) | overrides
 
 
-def answer(status: str, found: Schema) -> dict[str, Any]:
-    """Return one answer: what it means, its form and an example, or the codes of its errors."""
-    content = list(contents(found))
+def _response(status: str, response: Schema) -> dict[str, Any]:
+    """Return a response with its body and an example, or with its error codes."""
+    bodies = list(_bodies(response))
     return {
         "status": status,
-        "description": found["description"],
-        "content": content[0] if content else None,
-        "codes": [code for one in found.get("content", {}).values() for code in one.get("examples", {})],
+        "description": response["description"],
+        "body": bodies[0] if bodies else None,
+        "codes": [code for body in response.get("content", {}).values() for code in body.get("examples", {})],
     }
 
 
-def contents(found: Schema) -> Iterator[dict[str, Any]]:
-    """Yield the forms of a body, each with its type and the first of its examples that stands there itself."""
-    for media_type, content in found.get("content", {}).items():
-        named = [one["value"] for one in content.get("examples", {}).values() if "value" in one]
-        example = content.get("example", named[-1] if named else None)
-        shown = example if isinstance(example, str) else json.dumps(example, indent=2, ensure_ascii=False)
-        yield {"media_type": media_type, "example": shown, **type_of(content["schema"])}
+def _bodies(parent: Schema) -> Iterator[dict[str, Any]]:
+    """Yield the bodies of a request or response, each with its type and its last inline example."""
+    for media_type, content in parent.get("content", {}).items():
+        inline = [example["value"] for example in content.get("examples", {}).values() if "value" in example]
+        example = content.get("example", inline[-1] if inline else None)
+        text = example if isinstance(example, str) else json.dumps(example, indent=2, ensure_ascii=False)
+        yield {"media_type": media_type, "example": text, **_type_of(content["schema"])}
 
 
-def shape(name: str, schema: Schema) -> dict[str, Any]:
-    """Return one of the document's objects as a table."""
-    needed = schema.get("required", [])
-    rows = [row(field, found, required=field in needed) for field, found in schema.get("properties", {}).items()]
-    return {"name": name, "description": prose(schema.get("description", "")), "rows": rows}
+def _object(name: str, schema: Schema) -> dict[str, Any]:
+    """Return an object of the document as a table."""
+    required = schema.get("required", [])
+    rows = [_row(field, type_, required=field in required) for field, type_ in schema.get("properties", {}).items()]
+    return {"name": name, "description": to_html(schema.get("description", "")), "rows": rows}
 
 
-def row(name: str, schema: Schema, *, required: bool) -> dict[str, Any]:
-    """Return one field as a row."""
-    # A format says the same as its pattern, more clearly.
-    told = {name: value for name, value in schema.items() if name != "pattern" or "format" not in schema}
-    notes = [words.format(plain(told[keyword])) for keyword, words in LIMITS.items() if keyword in told]
+def _row(name: str, schema: Schema, *, required: bool) -> dict[str, Any]:
+    """Return a field as a row."""
+    # A format says the same as its pattern, but is easier to read.
+    keywords = {name: value for name, value in schema.items() if name != "pattern" or "format" not in schema}
+    notes = [text.format(_plain(keywords[keyword])) for keyword, text in KEYWORDS.items() if keyword in keywords]
     return {
         "name": name,
         "required": required,
         "deprecated": schema.get("deprecated", False),
-        "description": prose(schema.get("description", "")),
+        "description": to_html(schema.get("description", "")),
         "notes": ", ".join(notes),
-        **type_of(schema),
+        **_type_of(schema),
     }
 
 
-def plain(value: Any) -> str:
-    """Return a keyword's value as JSON has it, without quotes."""
+def _plain(value: Any) -> str:
+    """Return a value as JSON, but strings without quotes."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def prose(text: str) -> SafeString:
-    """Return a description as HTML, with what stands in backticks as code."""
-    return mark_safe(CODE.sub(r"<code>\1</code>", escape(text)))  # noqa: S308 - all of it has just been escaped
+def to_html(text: str) -> SafeString:
+    """Return a description as HTML, with backticked text as code."""
+    return mark_safe(CODE.sub(r"<code>\1</code>", escape(text)))  # noqa: S308 - the text has just been escaped
 
 
-def type_of(schema: Schema) -> dict[str, str]:
-    """Return a schema's type in words, and the object that the words should lead to, if there is one."""
-    return {"type": words_of(schema), "leads_to": next(named_in(schema), "")}
+def _type_of(schema: Schema) -> dict[str, str]:
+    """Return a schema's type as text, and the object it links to, if any."""
+    return {"type": _type_text(schema), "object": next(_objects_in(schema), "")}
 
 
-def words_of(schema: Schema) -> str:
-    """Return a schema's type in words."""
+def _type_text(schema: Schema) -> str:
+    """Return a schema's type as text."""
     if "$ref" in schema:
-        return name_of(schema)
+        return _name_of(schema)
     if "anyOf" in schema:
-        return " or ".join(words_of(member) for member in schema["anyOf"])
+        return " or ".join(_type_text(member) for member in schema["anyOf"])
     if "enum" in schema:
         return " | ".join(json.dumps(value) for value in schema["enum"])
     if "items" in schema:
         nullable = " or null" if "null" in schema["type"] else ""
-        return f"list of {words_of(schema['items'])}{nullable}"
-    types = schema.get("type", "anything")
-    known = types if isinstance(types, str) else " or ".join(types)
-    return f"{known} ({schema['format']})" if "format" in schema else known
+        return f"list of {_type_text(schema['items'])}{nullable}"
+    types = schema.get("type", "any")
+    names = types if isinstance(types, str) else " or ".join(types)
+    return f"{names} ({schema['format']})" if "format" in schema else names
 
 
-def named_in(schema: Schema) -> Iterator[str]:
-    """Yield the objects that a schema names."""
+def _objects_in(schema: Schema) -> Iterator[str]:
+    """Yield the names of the objects that a schema refers to."""
     if "$ref" in schema:
-        yield name_of(schema)
+        yield _name_of(schema)
     for member in [*schema.get("anyOf", []), *([schema["items"]] if "items" in schema else [])]:
-        yield from named_in(member)
+        yield from _objects_in(member)
 
 
-def name_of(reference: Mapping[str, str]) -> str:
+def _name_of(reference: Mapping[str, str]) -> str:
     """Return the name at the end of a reference."""
     return reference["$ref"].rpartition("/")[2]
 
 
-def error(known: Any) -> dict[str, Any]:
-    """Return what the page shows of one error."""
+def _error(error: Any) -> dict[str, Any]:
+    """Return an error for the template."""
     return {
-        "code": known.code,
-        "status": known.status,
-        "message": known.message,
-        "example": json.dumps(envelope_of(known), indent=2, ensure_ascii=False),
+        "code": error.code,
+        "status": error.status,
+        "message": error.message,
+        "example": json.dumps(envelope_of(error), indent=2, ensure_ascii=False),
     }

@@ -1,4 +1,4 @@
-"""The files of a job as pages list them."""
+"""Files of a job for its pages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from jobs.models import Artifact, Job
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """An artifact, at an address of the very host that serves the page: a frame may show nothing else."""
+    """A stored artifact. `path` has no host, because a frame may only show pages of the same host."""
 
     name: str
     stage: int | None
@@ -32,9 +32,9 @@ def missing_files_of(job: Job) -> Sequence[MissingFile]:
     """Return a job's missing artifacts. No query."""
     return [
         MissingFile(
-            name=labels.ARTIFACTS[Artifact.Kind(found["kind"])], stage=found["stage"], reason=found["reason"]
+            name=labels.ARTIFACTS[Artifact.Kind(entry["kind"])], stage=entry["stage"], reason=entry["reason"]
         )
-        for found in job.missing_artifacts
+        for entry in job.missing_artifacts
     ]
 
 
@@ -42,11 +42,11 @@ def files_of(job: Job) -> Sequence[File]:
     """Return a job's artifacts. One query."""
     return [
         File(
-            name=labels.ARTIFACTS[Artifact.Kind(found.kind)],
-            stage=found.stage,
-            path=path_to("artifact", found.token),
-            bytes=found.bytes,
-            is_page=found.kind == Artifact.Kind.HTML_REPORT,
+            name=labels.ARTIFACTS[Artifact.Kind(artifact.kind)],
+            stage=artifact.stage,
+            path=path_to("artifact", artifact.token),
+            bytes=artifact.bytes,
+            is_page=artifact.kind == Artifact.Kind.HTML_REPORT,
         )
-        for found in queries.artifacts_of(job)
+        for artifact in queries.artifacts_of(job)
     ]

@@ -1,7 +1,7 @@
-"""An account's jobs: the list, and what it can be narrowed to.
+"""The list of an account's jobs and its filters.
 
-Each filter but the text is an index's (`jobs/models.py`). A text is looked for in the metadata of so many jobs at a
-time, the newest that pass the other filters first, and no query of a list may take longer than a second.
+Each filter except the text uses an index (`jobs/models.py`). The text filter searches the metadata of the newest
+`SEARCHED_JOBS` jobs that match the other filters. No query may take longer than `STATEMENT_TIMEOUT_MS`.
 """
 
 import json
@@ -35,13 +35,13 @@ from simservice.api.pagination import make_cursor, read_cursor
 from simservice.ids import first_id_of, moment_of
 
 ANY = ("", "Any")
-STATES = (ANY, ("active", "Not ended"), *((status.value, STATUSES[PublicStatus(status)]) for status in TERMINAL))
-NOTHING_ASKED = {"status": "", "client": "", "build": "", "since": None, "until": None, "text": ""}
-MOST_ACTIVE = 10_000
-CHOICES = 500
-LOOKED_THROUGH = 5_000
-LONGEST_MS = 1_000
-LISTED = (
+STATES = (ANY, ("active", "Active"), *((status.value, STATUSES[PublicStatus(status)]) for status in TERMINAL))
+NO_FILTERS = {"status": "", "client": "", "build": "", "since": None, "until": None, "text": ""}
+MAX_ACTIVE = 10_000
+MAX_CHOICES = 500
+SEARCHED_JOBS = 5_000
+STATEMENT_TIMEOUT_MS = 1_000
+LIST_FIELDS = (
     "account_id",
     "status",
     "created_at",
@@ -59,14 +59,14 @@ LISTED = (
 
 
 class Filters(forms.Form):
-    """What the list is narrowed to. Two queries, for the choices."""
+    """The filters of the list. Two queries, for the choices."""
 
     status = forms.ChoiceField(required=False, choices=STATES)
     client = forms.ChoiceField(required=False)
     build = forms.ChoiceField(required=False)
     since = forms.DateField(label="From (UTC)", required=False)
     until = forms.DateField(label="To (UTC)", required=False)
-    text = forms.CharField(label="Metadata holds", required=False, max_length=100)
+    text = forms.CharField(label="Metadata contains", required=False, max_length=100)
 
     def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -74,55 +74,55 @@ class Filters(forms.Form):
             self.fields[name].widget = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
         self.fields["text"].widget.attrs["type"] = "search"
         self.fields["client"].choices = [ANY, *clients_of(account)]  # type: ignore[attr-defined]
-        self.fields["build"].choices = [ANY, *newest_builds()]  # type: ignore[attr-defined]
+        self.fields["build"].choices = [ANY, *_newest_builds()]  # type: ignore[attr-defined]
 
     @property
-    def narrows(self) -> bool:
-        """Whether the list is narrowed at all."""
+    def is_active(self) -> bool:
+        """Whether any filter is set."""
         return any(self.cleaned_data.values())
 
 
 def clients_of(account: Account) -> Iterator[tuple[str, str]]:
     """Yield an account's clients as choices, the built-in one first."""
-    found = Client.objects.filter(account=account).order_by("-is_default", "name")
-    return ((str(key), name) for key, name in found.values_list("pk", "name")[:CHOICES])
+    clients = Client.objects.filter(account=account).order_by("-is_default", "name")
+    return ((str(key), name) for key, name in clients.values_list("pk", "name")[:MAX_CHOICES])
 
 
-def newest_builds() -> Iterator[tuple[str, str]]:
+def _newest_builds() -> Iterator[tuple[str, str]]:
     """Yield the newest builds as choices."""
-    found = Build.objects.order_by("-created_at").only("git_branch", "commit", "simc_version")
-    return ((str(build.pk), f"{build} ({build.simc_version})") for build in found[:CHOICES])
+    builds = Build.objects.order_by("-created_at").only("git_branch", "commit", "simc_version")
+    return ((str(build.pk), f"{build} ({build.simc_version})") for build in builds[:MAX_CHOICES])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """A page of the list. `looked_back_to` is set when the search ended before the list did."""
+class Listing:
+    """A page of the list. `searched_back_to` is set if there are older jobs that the text search did not reach."""
 
     page: Page[Job]
-    looked_back_to: datetime | None = None
+    searched_back_to: datetime | None = None
 
 
-class TooLong(Exception):
-    """The database gave up: the filters leave too much to look through."""
+class SearchTimeout(Exception):
+    """A query of the list took too long."""
 
 
 @account_page()
 def jobs(request: HttpRequest, place: Place) -> HttpResponse:
-    """List the account's jobs, the newest first."""
+    """List the account's jobs, newest first."""
     form = Filters(place.account, request.GET)
     context: dict[str, Any] = {"section": "jobs", "form": form, "since": retention.window_start()}
     if form.is_valid():
         try:
-            with at_most(LONGEST_MS):
-                context["found"] = find(request, place.account, form.cleaned_data)
-        except TooLong:
-            context["took_too_long"] = True
+            with _statement_timeout(STATEMENT_TIMEOUT_MS):
+                context["listing"] = _load_listing(request, place.account, form.cleaned_data)
+        except SearchTimeout:
+            context["timed_out"] = True
     return render(request, "dashboard/jobs.html", context)
 
 
 @contextmanager
-def at_most(milliseconds: int) -> Iterator[None]:
-    """Let no statement of the block take longer. Raises TooLong."""
+def _statement_timeout(milliseconds: int) -> Iterator[None]:
+    """Limit the time of each SQL statement in the block. Raises SearchTimeout."""
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
@@ -131,84 +131,83 @@ def at_most(milliseconds: int) -> Iterator[None]:
     except OperationalError as error:
         if "statement timeout" not in str(error):
             raise
-        raise TooLong from None
+        raise SearchTimeout from None
 
 
-def find(request: HttpRequest, account: Account, asked: dict[str, Any]) -> Found:
-    """Return the page that a request asks for. Raises Http404 for a place in the list that was not given out."""
-    rows = narrowed(account, asked)
+def _load_listing(request: HttpRequest, account: Account, filters: dict[str, Any]) -> Listing:
+    """Return the requested page of the list. Raises Http404 for an invalid cursor."""
+    rows = filtered(account, filters)
     after = request.GET.get("after", "")
     if after:
-        rows = rows.filter(pk__lt=read_place(after, account_id=account.pk))
-    ids, looked_at = search(rows, asked["text"]) if asked["text"] else (newest_ids(rows, ROWS + 1), None)
-    ends_at = ids[ROWS - 1] if len(ids) > ROWS else looked_at
+        rows = rows.filter(pk__lt=_read_cursor(after, account_id=account.pk))
+    ids, searched_to = _search(rows, filters["text"]) if filters["text"] else (_newest_ids(rows, ROWS + 1), None)
+    last_id = ids[ROWS - 1] if len(ids) > ROWS else searched_to
     kept = {name: value for name, value in request.GET.items() if name != "after" and value}
-    following = ends_at and urlencode({**kept, "after": make_cursor(account_id=account.pk, last_id=ends_at)})
+    following = last_id and urlencode({**kept, "after": make_cursor(account_id=account.pk, last_id=last_id)})
     page = Page(
-        rows=listed(ids[:ROWS]),
+        rows=_load_jobs(ids[:ROWS]),
         first=f"?{urlencode(kept)}" if after else "",
         following=f"?{following}" if following else "",
     )
-    return Found(page=page, looked_back_to=moment_of(looked_at) if looked_at else None)
+    return Listing(page=page, searched_back_to=moment_of(searched_to) if searched_to else None)
 
 
-def read_place(after: str, *, account_id: int) -> int:
-    """Return the id that a place in the list names. Raises Http404."""
+def _read_cursor(after: str, *, account_id: int) -> int:
+    """Return the job id in a cursor. Raises Http404."""
     try:
         return read_cursor(after, account_id=account_id)
     except InvalidCursor:
         raise Http404 from None
 
 
-def narrowed(account: Account, asked: dict[str, Any]) -> QuerySet[Job]:
-    """Return the account's kept jobs that pass every filter but the text."""
-    passing = Q(pk__gte=first_id_of(retention.window_start()))
+def filtered(account: Account, filters: dict[str, Any]) -> QuerySet[Job]:
+    """Return the account's retained jobs that match every filter except the text."""
+    condition = Q(pk__gte=first_id_of(retention.window_start()))
     today = timezone.now().date()
-    if asked["since"]:
-        passing &= Q(pk__gte=first_id_of(midnight(min(asked["since"], today + timedelta(days=1)))))
-    if asked["until"] and asked["until"] < today:
-        passing &= Q(pk__lt=first_id_of(midnight(asked["until"] + timedelta(days=1))))
-    if asked["status"] == "active":
-        # Bounded, or the planner looks for them among all of the account's jobs, from the newest on.
-        unfinished = Job.objects.filter(account=account, status__in=ACTIVE).order_by("status", "-pk")
-        passing &= Q(pk__in=unfinished.values("pk")[:MOST_ACTIVE])
-    elif asked["status"]:
-        passing &= Q(status=asked["status"])
-    if asked["client"]:
-        passing &= Q(client=int(asked["client"]))
-    if asked["build"]:
-        passing &= Q(build=UUID(asked["build"]))
-    return Job.objects.filter(passing, account=account)
+    if filters["since"]:
+        condition &= Q(pk__gte=first_id_of(midnight(min(filters["since"], today + timedelta(days=1)))))
+    if filters["until"] and filters["until"] < today:
+        condition &= Q(pk__lt=first_id_of(midnight(filters["until"] + timedelta(days=1))))
+    if filters["status"] == "active":
+        # Without the limit, the planner scans all of the account's jobs, newest first.
+        active = Job.objects.filter(account=account, status__in=ACTIVE).order_by("status", "-pk")
+        condition &= Q(pk__in=active.values("pk")[:MAX_ACTIVE])
+    elif filters["status"]:
+        condition &= Q(status=filters["status"])
+    if filters["client"]:
+        condition &= Q(client=int(filters["client"]))
+    if filters["build"]:
+        condition &= Q(build=UUID(filters["build"]))
+    return Job.objects.filter(condition, account=account)
 
 
 def newest(account: Account, *, count: int) -> list[Job]:
-    """Return the account's newest jobs with what a list shows of them. Two queries."""
-    return listed(newest_ids(narrowed(account, NOTHING_ASKED), count))
+    """Return the account's newest jobs with the fields of a list. Two queries."""
+    return _load_jobs(_newest_ids(filtered(account, NO_FILTERS), count))
 
 
-def newest_ids(rows: QuerySet[Job], count: int) -> list[int]:
-    """Return the ids of the newest rows. One query, on indexes alone where only those are asked."""
+def _newest_ids(rows: QuerySet[Job], count: int) -> list[int]:
+    """Return the ids of the newest rows. One query, index-only if the index covers the filters."""
     return list(rows.order_by("-pk").values_list("pk", flat=True)[:count])
 
 
-def search(rows: QuerySet[Job], text: str) -> tuple[list[int], int | None]:
-    """Return the ids of the newest rows with a text in their metadata, one more than a page holds.
+def _search(rows: QuerySet[Job], text: str) -> tuple[list[int], int | None]:
+    """Return up to `ROWS + 1` ids of the newest rows with a text in their metadata, and the last id searched.
 
-    With them comes the last job looked at, when those found leave room on the page and there are more jobs. Two
-    queries.
+    The last id searched is None if the matches fill more than a page or all rows were searched. Two queries.
     """
     newest = rows.order_by("-pk").values("pk")
-    # As the text stands in JSON.
-    written = json.dumps(text, ensure_ascii=False)[1:-1]
-    looked_at = Job.objects.filter(pk__in=newest[:LOOKED_THROUGH])
-    matching = looked_at.annotate(written=Cast("metadata", TextField())).filter(written__icontains=written)
-    found = newest_ids(matching, ROWS + 1)
-    last = None if len(found) > ROWS else newest[LOOKED_THROUGH - 1 : LOOKED_THROUGH].first()
-    return found, last and last["pk"]
+    # The text as it is encoded in JSON.
+    encoded = json.dumps(text, ensure_ascii=False)[1:-1]
+    searched = Job.objects.filter(pk__in=newest[:SEARCHED_JOBS])
+    matching = searched.annotate(encoded=Cast("metadata", TextField())).filter(encoded__icontains=encoded)
+    ids = _newest_ids(matching, ROWS + 1)
+    last = None if len(ids) > ROWS else newest[SEARCHED_JOBS - 1 : SEARCHED_JOBS].first()
+    return ids, last and last["pk"]
 
 
-def listed(ids: Sequence[int]) -> list[Job]:
-    """Return jobs with what a list shows of them. At most a query."""
-    shown = Job.objects.filter(pk__in=ids).select_related("client").only(*LISTED)
-    measured = shown.annotate(mean=F("summary__mainActor__mean"), partial=F("summary__partial"))
-    return list(measured.order_by("-pk")) if ids else []
+def _load_jobs(ids: Sequence[int]) -> list[Job]:
+    """Return jobs with the fields of a list. At most one query."""
+    jobs = Job.objects.filter(pk__in=ids).select_related("client").only(*LIST_FIELDS)
+    with_results = jobs.annotate(mean=F("summary__mainActor__mean"), partial=F("summary__partial"))
+    return list(with_results.order_by("-pk")) if ids else []

@@ -1,11 +1,11 @@
-"""The sections of an account's pages: the first name of each is its view's."""
+"""Sections of the dashboard's navigation."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Section:
-    """An entry of the navigation; `view` names the address and marks the section that a page belongs to."""
+    """An entry of the navigation. `view` is the URL name of its page and the section that pages name as theirs."""
 
     view: str
     label: str

@@ -1,4 +1,4 @@
-"""The way into an account's pages, and the first of them."""
+"""Overview of an account, and the redirect to it."""
 
 from typing import Any, cast
 
@@ -27,11 +27,11 @@ RECENT = 5
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def choose(request: HttpRequest) -> HttpResponse:
-    """Lead to the user's first account; whoever has none may open one, if strangers may."""
+    """Redirect to the user's first account, or offer to open one if sign-up is allowed."""
     user = cast(User, request.user)
     if request.method == "POST" and settings.ALLOW_SIGNUP:
         account = accounts.open_own_account(user)
-        messages.success(request, f"Your account is called {account}.")
+        messages.success(request, f"Account {account} opened.")
         return redirect("overview", account.name)
     first = members.memberships_of(user).first()
     if first is not None:
@@ -41,7 +41,7 @@ def choose(request: HttpRequest) -> HttpResponse:
 
 @account_page()
 def overview(request: HttpRequest, place: Place) -> HttpResponse:
-    """Show how the account stands."""
+    """Show credits, recent jobs, usage, the queue and builds."""
     days = usage.last_days(place.account, count=DAYS)
     context = {
         "section": "overview",
@@ -50,7 +50,7 @@ def overview(request: HttpRequest, place: Place) -> HttpResponse:
         "recent": job_list.newest(place.account, count=RECENT),
         "builds": registry.current(),
         "several_branches": len(settings.GIT_BRANCHES) > 1,
-        "lanes": lanes(),
+        "lanes": _lanes(),
         "switched_off": endpoints.switched_off(place.account),
         "days": days,
         "jobs_by_day": charts.by_day([(day.day, day.jobs) for day in days]),
@@ -59,8 +59,8 @@ def overview(request: HttpRequest, place: Place) -> HttpResponse:
     return render(request, "dashboard/overview.html", context)
 
 
-def lanes() -> list[dict[str, Any]]:
-    """Return how the queue stands for each priority, empty while nobody knows. No database query."""
+def _lanes() -> list[dict[str, Any]]:
+    """Return the state of the queue by priority; empty if it is unknown. No database query."""
     snapshot = forecast.current()
     if snapshot is None:
         return []
@@ -68,7 +68,7 @@ def lanes() -> list[dict[str, Any]]:
         {
             "name": priority.label,
             "waiting": snapshot.waiting[priority.name.lower()],
-            "told": "unknown"
+            "start": "unknown"
             if (seconds := snapshot.place_of_new(priority).seconds) is None
             else labels.soon(seconds),
         }

@@ -1,4 +1,4 @@
-"""Lists by pages of rows with falling ids; an address names the last row seen, and cannot be forged."""
+"""Pages of lists, newest first. Links contain a signed cursor that names the last row of the previous page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ ROWS = 25
 
 @dataclass(frozen=True)
 class Page(Generic[Row]):
-    """Some rows of a list, and the queries of the addresses that lead to the others, empty where there are none."""
+    """Rows of a page, and the query strings of links to the first and the next page; empty if there is none."""
 
     rows: Sequence[Row]
     first: str
     following: str
 
 
-def page_of(request: HttpRequest, rows: QuerySet[Row], *, account_id: int, size: int = ROWS) -> Page[Row]:
-    """Return the page of `rows`, newest first, that a request asks for with `after`.
+def page_of(request: HttpRequest, rows: QuerySet[Row], *, account_id: int) -> Page[Row]:
+    """Return the requested page of `rows`, newest first. One query.
 
-    One query. Other parameters of the address are kept. Raises Http404 for a place that was not given out.
+    The links keep the other query parameters. Raises Http404 if the cursor in `after` is invalid.
     """
     cursor = request.GET.get("after", "")
     if cursor:
@@ -35,11 +35,11 @@ def page_of(request: HttpRequest, rows: QuerySet[Row], *, account_id: int, size:
             rows = rows.filter(pk__lt=read_cursor(cursor, account_id=account_id))
         except InvalidCursor:
             raise Http404 from None
-    found = list(rows.order_by("-pk")[: size + 1])
+    fetched = list(rows.order_by("-pk")[: ROWS + 1])
     kept = {name: value for name, value in request.GET.items() if name != "after"}
     following = ""
-    if len(found) > size:
-        following = urlencode({**kept, "after": make_cursor(account_id=account_id, last_id=found[size - 1].pk)})
+    if len(fetched) > ROWS:
+        following = urlencode({**kept, "after": make_cursor(account_id=account_id, last_id=fetched[ROWS - 1].pk)})
     return Page(
-        rows=found[:size], first=f"?{urlencode(kept)}" if cursor else "", following=following and f"?{following}"
+        rows=fetched[:ROWS], first=f"?{urlencode(kept)}" if cursor else "", following=following and f"?{following}"
     )

@@ -1,4 +1,4 @@
-"""Who belongs to an account: members and invitations, and the page an invitation leads to."""
+"""Members and invitations of an account, and the page for accepting an invitation."""
 
 from django import forms
 from django.conf import settings
@@ -10,17 +10,20 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from clients import audit, invitations, keys, members
-from clients.members import LastOwner, Role
+from clients.errors import InvitationClosed, InvitationRefused, LastOwner
+from clients.members import Role
 from clients.models import Invitation, Membership
-from dashboard import invited, mails
+from dashboard import pending_invitation
 from dashboard.access import Place, account_page
 from dashboard.forms import sent
 from simservice.api.addresses import base_url
+from simservice.web import mail
 
 LAST_OWNER = "An account needs at least one owner. Make someone else an owner first."
-SHOWN_KEYS = 50
-# The least first.
+MAX_SHOWN_KEYS = 50
+# In order of permissions, lowest first.
 ROLES = [(role.value, role.label) for role in (Role.VIEWER, Role.MEMBER, Role.OWNER)]
+WITH_ARTICLE = {Role.VIEWER: "a viewer", Role.MEMBER: "a member", Role.OWNER: "an owner"}
 
 
 class InviteForm(forms.Form):
@@ -34,15 +37,15 @@ class RoleForm(forms.Form):
 
 @account_page(post=Role.OWNER)
 def people(request: HttpRequest, place: Place) -> HttpResponse:
-    """List the account's people and open invitations; invite somebody."""
+    """List members and open invitations or invite someone."""
     form = InviteForm(sent(request))
     if form.is_valid():
         try:
-            made, token = invitations.invite(place.account, by=place.actor, **form.cleaned_data)
-        except invitations.Refused as error:
+            created, token = invitations.invite(place.account, by=place.actor, **form.cleaned_data)
+        except InvitationRefused as error:
             form.add_error("email", str(error))
         else:
-            return show_invitation(request, place, made, token)
+            return _show_invitation(request, place, created, token)
     context = {
         "section": "people",
         "members": members.members_of(place.account),
@@ -54,13 +57,13 @@ def people(request: HttpRequest, place: Place) -> HttpResponse:
     return render(request, "dashboard/people.html", context)
 
 
-def show_invitation(request: HttpRequest, place: Place, made: Invitation, token: str) -> HttpResponse:
-    """Send an invitation's link, and show it once to its creator."""
+def _show_invitation(request: HttpRequest, place: Place, created: Invitation, token: str) -> HttpResponse:
+    """Email an invitation and show its link once to the inviter."""
     link = base_url(request) + reverse("invitation", args=[token])
-    context = {"section": "people", "place": place, "invitation": made, "link": link}
-    context["owner"] = invitations.owner_address(made)
+    context = {"section": "people", "place": place, "invitation": created, "link": link}
+    context["owner"] = invitations.owner_address(created)
     subject = f"Invitation to {place.account} at {settings.SERVICE_BRAND}"
-    was_sent = mails.send("mail/invitation.txt", to=made.email, subject=subject, context=context)
+    was_sent = mail.send("mail/invitation.txt", to=created.email, subject=subject, context=context)
     return render(request, "dashboard/invited.html", {**context, "was_sent": was_sent})
 
 
@@ -70,13 +73,13 @@ def revoke_invitation(request: HttpRequest, place: Place, invitation_id: int) ->
     found = invitations.revoke(place.account, invitation_id, by=place.actor)
     if found is None:
         raise Http404
-    messages.success(request, f"Invitation of {found.email} revoked.")
+    messages.success(request, f"Invitation to {found.email} revoked.")
     return redirect("people", place.account.name)
 
 
 @account_page(post=Role.OWNER, get=False)
 def change_role(request: HttpRequest, place: Place, member_id: int) -> HttpResponse:
-    """Give a member another role."""
+    """Change the role of a member."""
     form = RoleForm(request.POST)
     if not form.is_valid():
         raise Http404
@@ -88,37 +91,41 @@ def change_role(request: HttpRequest, place: Place, member_id: int) -> HttpRespo
         return redirect("people", place.account.name)
     if found is None:
         raise Http404
-    messages.success(request, f"{audit.name_of(found.user)} is now {role.label.lower()}.")
+    messages.success(request, f"{audit.name_of(found.user)} is now {WITH_ARTICLE[role]}.")
     return redirect("people", place.account.name)
 
 
 @account_page(read=Role.OWNER, post=Role.OWNER)
 def remove(request: HttpRequest, place: Place, member_id: int) -> HttpResponse:
-    """Ask for confirmation, then take a member out of the account."""
+    """Ask for confirmation, then remove a member."""
     found = get_object_or_404(members.members_of(place.account), pk=member_id)
-    told = f"{audit.name_of(found.user)} no longer belongs to this account."
-    return take_out(request, place, found, told=told, then=reverse("people", args=[place.account.name]))
+    done = f"{audit.name_of(found.user)} was removed from this account."
+    return _remove_after_confirmation(
+        request, place, found, done=done, then=reverse("people", args=[place.account.name])
+    )
 
 
 @account_page(post=Role.VIEWER)
 def leave(request: HttpRequest, place: Place) -> HttpResponse:
-    """Ask for confirmation, then take the user out of the account."""
-    told = f"You no longer belong to {place.account}."
-    return take_out(request, place, place.membership, told=told, then=reverse("dashboard"))
+    """Ask for confirmation, then end the user's own membership."""
+    done = f"You left {place.account}."
+    return _remove_after_confirmation(request, place, place.membership, done=done, then=reverse("dashboard"))
 
 
-def take_out(request: HttpRequest, place: Place, leaving: Membership, *, told: str, then: str) -> HttpResponse:
-    """Show the active keys of a member who leaves; on POST, remove the member. Raises Http404."""
+def _remove_after_confirmation(
+    request: HttpRequest, place: Place, leaving: Membership, *, done: str, then: str
+) -> HttpResponse:
+    """Show the active keys of a member; on POST, remove the member. Raises Http404."""
     if request.method != "POST":
-        created = keys.active_keys_of(leaving.user, place.account)
+        active = keys.active_keys_of(leaving.user, place.account)
         context = {
             "section": "people",
             "leaving": leaving,
             "who": audit.name_of(leaving.user),
             "is_self": leaving.user == place.user,
             "is_only_owner": members.is_only_owner(leaving),
-            "count": created.count(),
-            "keys": created[:SHOWN_KEYS],
+            "count": active.count(),
+            "keys": active[:MAX_SHOWN_KEYS],
         }
         return render(request, "dashboard/remove_member.html", context)
     try:
@@ -128,33 +135,33 @@ def take_out(request: HttpRequest, place: Place, leaving: Membership, *, told: s
         return redirect("people", place.account.name)
     if found is None:
         raise Http404
-    messages.success(request, told)
+    messages.success(request, done)
     return redirect(then)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def invitation(request: HttpRequest, token: str) -> HttpResponse:
-    """Show an invitation to anyone with its link; accept it for a user who is logged in."""
+    """Show an invitation to anyone with its link; on POST, accept it for the logged-in user."""
     found = invitations.find(token)
     if found is None:
         return render(request, "account/invitation_closed.html", status=404)
     if request.method != "POST":
-        invited.remember(request, found)
-        context = {"owner": invitations.owner_address(found), "membership": own(request, found)}
+        pending_invitation.remember(request, found)
+        context = {"owner": invitations.owner_address(found), "membership": _membership_of_visitor(request, found)}
         return render(request, "account/invitation.html", {"invitation": found, **context})
     if not request.user.is_authenticated:
         return redirect_to_login(request.get_full_path())
     try:
         membership = invitations.accept(found, request.user, by=audit.member(request.user, request))
-    except invitations.NotOpen:
+    except InvitationClosed:
         return render(request, "account/invitation_closed.html", status=404)
-    invited.forget(request)
-    messages.success(request, f"You are now {membership.get_role_display().lower()} of {found.account}.")
+    pending_invitation.forget(request)
+    messages.success(request, f"You are now {WITH_ARTICLE[Role(membership.role)]} of {found.account}.")
     return redirect("overview", found.account.name)
 
 
-def own(request: HttpRequest, found: Invitation) -> Membership | None:
-    """Return the visitor's place in the account that they are invited to, if they have one."""
+def _membership_of_visitor(request: HttpRequest, found: Invitation) -> Membership | None:
+    """Return the visitor's membership in the inviting account, or None."""
     if not request.user.is_authenticated:
         return None
     return Membership.objects.filter(user=request.user, account=found.account).first()

@@ -1,4 +1,4 @@
-"""A user's own pages: how they log in, and where they are logged in."""
+"""A user's own pages: login settings and sessions."""
 
 import re
 from typing import cast
@@ -15,51 +15,51 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-SHOWN = 50
-ID = re.compile(r"[1-9][0-9]{0,17}")
+PAGE_SIZE = 50
+SESSION_ID = re.compile(r"[1-9][0-9]{0,17}")
 
 
 @login_required
 @require_http_methods(["GET", "HEAD"])
 def profile(request: HttpRequest) -> HttpResponse:
-    """Show how the user logs in, with the ways to change it."""
+    """Show the user's login settings, with links to change them."""
     user = cast(User, request.user)
     factors = Authenticator.objects.filter(user=user).values_list("type", flat=True)
-    context = {"has_totp": Authenticator.Type.TOTP in set(factors), "session_count": live_sessions(user).count()}
+    context = {"has_totp": Authenticator.Type.TOTP in set(factors), "session_count": _active_sessions(user).count()}
     return render(request, "account/profile.html", context)
 
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def sessions(request: HttpRequest) -> HttpResponse:
-    """List where the user is logged in; end one of those sessions, or all but this one."""
+    """List the user's sessions; on POST, end one of them, or all but this one."""
     user, current = cast(User, request.user), request.session.session_key
     if request.method == "POST":
-        others = live_sessions(user).exclude(session_key=current)
-        ended = end(chosen_of(others, request.POST.get("session", "")))
+        others = _active_sessions(user).exclude(session_key=current)
+        ended = _end(_chosen(others, request.POST.get("session", "")))
         messages.success(request, f"{ended} session{'' if ended == 1 else 's'} ended.")
         return redirect("usersessions_list")
-    listed = live_sessions(user).order_by("-last_seen_at")[:SHOWN]
+    listed = _active_sessions(user).order_by("-last_seen_at")[:PAGE_SIZE]
     return render(request, "usersessions/usersession_list.html", {"sessions": listed, "current": current})
 
 
-def chosen_of(sessions: QuerySet[UserSession], chosen: str) -> QuerySet[UserSession]:
-    """Return the session that a form names by its number, or all of them for `others`."""
-    if chosen == "others":
+def _chosen(sessions: QuerySet[UserSession], choice: str) -> QuerySet[UserSession]:
+    """Return the session with the submitted id, or all of them for `others`."""
+    if choice == "others":
         return sessions
-    return sessions.filter(pk=int(chosen)) if ID.fullmatch(chosen) else sessions.none()
+    return sessions.filter(pk=int(choice)) if SESSION_ID.fullmatch(choice) else sessions.none()
 
 
-def live_sessions(user: User) -> QuerySet[UserSession]:
-    """Return the sessions of a user that still serve."""
-    alive = Session.objects.filter(expire_date__gt=timezone.now()).values("session_key")
-    found: QuerySet[UserSession] = UserSession.objects.filter(user=user, session_key__in=alive)
-    return found
+def _active_sessions(user: User) -> QuerySet[UserSession]:
+    """Return a user's sessions that have not expired."""
+    active = Session.objects.filter(expire_date__gt=timezone.now()).values("session_key")
+    sessions: QuerySet[UserSession] = UserSession.objects.filter(user=user, session_key__in=active)
+    return sessions
 
 
-def end(chosen: QuerySet[UserSession]) -> int:
-    """End sessions: whoever uses them must log in again. Return how many that were. Three queries."""
-    keys = list(chosen.values_list("session_key", flat=True))
+def _end(sessions: QuerySet[UserSession]) -> int:
+    """End sessions, which logs their browsers out. Return how many. Three queries."""
+    keys = list(sessions.values_list("session_key", flat=True))
     Session.objects.filter(session_key__in=keys).delete()
     UserSession.objects.filter(session_key__in=keys).delete()
     return len(keys)

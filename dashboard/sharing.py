@@ -1,7 +1,6 @@
-"""The share page of a job, for anyone who has its link (specification, `links.share`).
+"""The share page of a job, for anyone with its link (docs/reference/contract.md#share-page).
 
-It shows the full summary, as the public manifest does, but nothing of the account, the client or the metadata, not
-even the metadata's title.
+It shows the full summary, like the public manifest, but never the account, the client or the metadata.
 """
 
 from typing import Any
@@ -26,13 +25,13 @@ HEADERS = {"X-Robots-Tag": "noindex", "Cache-Control": "no-store", "Referrer-Pol
 @read_only
 @limited_by_address
 def share(request: HttpRequest, token: str) -> HttpResponse:
-    """Show one job. Raises Http404 for a link that was never given out, or after retention."""
+    """Show one job. Raises Http404 for an unknown link or after the retention period."""
     with snapshot():
         job = queries.find_shared(token)
         files = files_of(job) if job else []
     if job is None:
         raise Http404
-    context = share_context(job, LinkBuilder.for_request(request), search=request.GET.get("q", ""))
+    context = _share_context(job, LinkBuilder.for_request(request), search=request.GET.get("q", ""))
     context["files"] = files
     response = render(request, "share.html", context)
     for name, value in HEADERS.items():
@@ -40,32 +39,32 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
     return response
 
 
-def share_context(job: Job, links: LinkBuilder, *, search: str) -> dict[str, Any]:
-    """Return a job's data for the page. No query."""
-    shown = results.shown(job, search=search)
+def _share_context(job: Job, links: LinkBuilder, *, search: str) -> dict[str, Any]:
+    """Return the template context of a job. No query."""
+    result = results.result_of(job, search=search)
     return {
         "job": job,
         "heading": labels.status_of(job),
         "title": job.public_title,
-        "told": told(job, shown),
+        "description": _description(job, result),
         "address": links.of(job)["share"],
-        "queue": place_of(job) if job.is_waiting else "",
+        "queue": queue_position(job) if job.is_waiting else "",
         "waiting": job.is_waiting,
         "progress": progress_of(job),
-        "shown": shown,
+        "result": result,
         "missing_files": missing_files_of(job),
     }
 
 
-def place_of(job: Job) -> str:
-    """Return where a waiting job stands, in a sentence. No database query."""
+def queue_position(job: Job) -> str:
+    """Return the queue position of a waiting job as text. No database query."""
     snapshot = forecast.current()
-    return labels.place(snapshot.place_of(job) if snapshot else None)
+    return labels.queue_position(snapshot.place_of(job) if snapshot else None)
 
 
-def told(job: Job, shown: results.Shown | None) -> str:
-    """Return the page in a sentence, for a preview of its link."""
-    if shown and shown.actor:
-        figure = f"{shown.actor['mean']:,.0f} {shown.metric}"
-        return f"{labels.status_of(job)}: {figure}{' (partial)' if shown.partial else ''}"
+def _description(job: Job, result: results.Result | None) -> str:
+    """Return a one-line description of the job for link previews."""
+    if result and result.actor:
+        figure = f"{result.actor['mean']:,.0f} {result.metric}"
+        return f"{labels.status_of(job)}: {figure}{' (partial)' if result.partial else ''}"
     return f"{labels.status_of(job)}, submitted {job.created_at:%Y-%m-%d %H:%M} UTC"

@@ -1,4 +1,4 @@
-"""Sign-up with a mailed link, so that only the owner of an address learns whether it is known."""
+"""Sign-up by mail. The page shows the same for every address; only its owner learns whether it is known."""
 
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -15,79 +15,82 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from dashboard import backends, invited, mails
+from dashboard import backends, pending_invitation
 from simservice.api.addresses import base_url
+from simservice.web import mail
 
 SALT = "sign-up"
 VALID_FOR = timedelta(days=3)
 
 
-class Proof(NamedTuple):
-    """What a link proves: its user can read the mail of an address, and may have an invitation."""
+class SignUpToken(NamedTuple):
+    """The signed content of a mailed link: the address it was sent to, and the invitation's id if there is one."""
 
     email: str
     invitation: int | None
 
 
 def request_link(request: HttpRequest, email: str) -> None:
-    """Have a link mailed to an address. The request does the same for every address."""
-    found = invited.to(request)
-    mails.request(
+    """Enqueue the mail with the link. Does the same work for every address."""
+    invitation = pending_invitation.find(request)
+    mail.enqueue(
         request,
         "dashboard.tasks.mail_sign_up_link",
         email=email,
         base=base_url(request),
         wanted=get_next_redirect_url(request) or "",
-        invitation=found and found.pk,
+        invitation=invitation and invitation.pk,
     )
 
 
 def mail_link(*, email: str, base: str, wanted: str, invitation: int | None) -> bool:
-    """Mail the link to finish signing up, or tell the owner of the address that they have an account."""
+    """Mail the link that finishes the sign-up, or a note that the user exists. Return whether a mail was sent.
+
+    The link leads on to the path `wanted`.
+    """
     context: dict[str, Any] = {"base": base, "days": VALID_FOR.days}
-    if backends.users_of(email):
-        subject = f"You already have an account at {settings.SERVICE_BRAND}"
-        return mails.send_seldom("mail/sign_up_known.txt", to=email, subject=subject, context=context)
-    token = signing.dumps(Proof(email, invitation), salt=SALT)
-    context["link"] = base + reverse("finish_sign_up", args=[token])
-    if wanted:
-        context["link"] += "?" + urlencode({"next": wanted})
-    subject = f"Finish signing up at {settings.SERVICE_BRAND}"
-    return mails.send_seldom("mail/sign_up.txt", to=email, subject=subject, context=context)
+    if backends.users_with(email):
+        template, subject = "mail/sign_up_known.txt", f"You already have an account at {settings.SERVICE_BRAND}"
+    else:
+        template, subject = "mail/sign_up.txt", f"Finish signing up at {settings.SERVICE_BRAND}"
+        token = signing.dumps(SignUpToken(email, invitation), salt=SALT)
+        query = "?" + urlencode({"next": wanted}) if wanted else ""
+        context["link"] = base + reverse("finish_sign_up", args=[token]) + query
+    return mail.send(template, to=email, subject=subject, context=context, is_throttled=True)
 
 
-def read(token: str) -> Proof | None:
-    """Return what a link proves; None if it has expired or is invalid."""
+def _read_token(token: str) -> SignUpToken | None:
+    """Return a link's content, or None if the link is invalid or has expired."""
     try:
-        return Proof(*signing.loads(token, salt=SALT, max_age=VALID_FOR))
+        return SignUpToken(*signing.loads(token, salt=SALT, max_age=VALID_FOR))
     except signing.BadSignature:
         return None
 
 
 class FinishView(SignupView):
-    """The page of a link: it asks for a password and creates the user with a verified address."""
+    """The page of a mailed link: ask for a password and create the user with a verified address."""
 
     def dispatch(self, request: HttpRequest, *args: Any, token: str, **kwargs: Any) -> HttpResponseBase:
-        proof = read(token)
-        if proof is None:
+        content = _read_token(token)
+        if content is None:
             return render(request, "account/sign_up_expired.html", status=404)
-        if backends.users_of(proof.email):
+        if backends.users_with(content.email):
             messages.info(request, "You already have an account. Log in to use it.")
             return redirect("account_login")
-        if proof.invitation is not None:
-            request.session[invited.KEY] = proof.invitation
-        self.proof = proof
+        if content.invitation is not None:
+            request.session[pending_invitation.SESSION_KEY] = content.invitation
+        self.email = content.email
         response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
         return response
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        # Others may have asked to change to this address; its owner is here.
-        EmailAddress.objects.filter(email=self.proof.email, verified=False).delete()
+        # Another user may have claimed the address without verifying it. The link proves who owns it.
+        EmailAddress.objects.filter(email=self.email, verified=False).delete()
         response: HttpResponseBase = super().post(request, *args, **kwargs)
         return response
 
     def get_form_kwargs(self) -> dict[str, Any]:
-        return {**super().get_form_kwargs(), "proven": self.proof.email}
+        return {**super().get_form_kwargs(), "verified_email": self.email}
 
 
 finish = FinishView.as_view()

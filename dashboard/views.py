@@ -1,4 +1,4 @@
-"""What a visitor sees first, and what they are told about a form that is too old."""
+"""The home page, and the page for a failed CSRF check."""
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -9,10 +9,10 @@ from simservice.api.methods import read_only
 
 @read_only
 def home(request: HttpRequest) -> HttpResponse:
-    """Say what this is and where its doors are."""
+    """Show the home page."""
     return render(request, "home.html", {"may_sign_up": settings.ALLOW_SIGNUP})
 
 
-def form_too_old(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001
-    """Answer a form that this browser was not given: most often, one that was opened before a new login."""
-    return render(request, "form_too_old.html", status=403)
+def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001
+    """Show that a form failed the CSRF check, usually because it was opened before the user logged in or out."""
+    return render(request, "form_expired.html", status=403)

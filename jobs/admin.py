@@ -1,4 +1,4 @@
-"""Jobs and builds as operators see them: facts to read, and the few things that can be done about them."""
+"""Admin pages of jobs and builds: read-only facts, and actions that call domain functions."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -13,26 +13,13 @@ from clients import audit
 from clients.audit import Actor
 from jobs import cancellation, operator_actions
 from jobs.builds import registration, registry
-from jobs.enums import MoveResult
+from jobs.enums import ErrorCode, MoveResult
 from jobs.errors import JobAlreadyEnded
 from jobs.models import Artifact, Build, Job, JobEvent, Run
 from simservice.admin import ManyRows, ReadOnly
 from simservice.ids import first_id_of
 
-MOST_AT_ONCE = 200
-ERROR_CODES = (
-    "queue_timeout",
-    "user_cancelled",
-    "execution_timeout",
-    "max_credits_reached",
-    "insufficient_credits",
-    "simulation_error",
-    "execution_failed",
-    "input_invalid",
-    "build_unavailable",
-    "execution_interrupted",
-    "internal",
-)
+MAX_SELECTED = 200
 
 
 class RunInline(ReadOnly, admin.TabularInline):
@@ -61,7 +48,7 @@ class JobEventInline(ReadOnly, admin.TabularInline):
 
 
 class ArtifactInline(ReadOnly, admin.TabularInline):
-    """Without the tokens: whoever has one can download the file."""
+    """Artifacts without their tokens, which would allow downloads."""
 
     model = Artifact
     extra = 0
@@ -73,18 +60,18 @@ class ErrorCodeFilter(admin.SimpleListFilter):
     parameter_name = "error_code"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(code, code) for code in ERROR_CODES]
+        return [(code.value, code.value) for code in ErrorCode]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Job]) -> QuerySet[Job]:
         return queryset.filter(error_code=self.value()) if self.value() else queryset
 
 
 class SubmittedFilter(admin.SimpleListFilter):
-    """By the ids, which are ordered by time and have an index."""
+    """Filters by id: ids are ordered by time and indexed."""
 
     title = "submitted"
     parameter_name = "submitted"
-    hours = {"1": "within an hour", "24": "within a day", "168": "within a week"}
+    hours = {"1": "Past hour", "24": "Past day", "168": "Past 7 days"}
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return list(self.hours.items())
@@ -129,10 +116,10 @@ class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
-        """Tell whether the user may do something about jobs, none of which can be edited."""
+        """Return whether the user may run actions on jobs."""
         return request.user.has_perm("jobs.change_job")
 
-    @admin.action(description="Cancel: end waiting jobs, stop running ones", permissions=["operate"])
+    @admin.action(description="Cancel selected jobs", permissions=["operate"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
         def cancel(job: Job, *, by: Actor) -> MoveResult:
             try:
@@ -141,41 +128,45 @@ class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
                 return MoveResult.TAKEN
             return MoveResult.DONE
 
-        self.each(request, queryset, cancel, done="cancelled", refused="had ended")
+        self.each(request, queryset, cancel, done="cancelled", skipped="they had already ended")
 
-    @admin.action(description="Requeue: take running jobs from their workers", permissions=["operate"])
+    @admin.action(
+        description="Requeue selected jobs (take running jobs from their workers)", permissions=["operate"]
+    )
     def requeue(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
         self.each(
-            request, queryset, operator_actions.requeue, done="requeued", refused="were not in a worker's hands"
+            request, queryset, operator_actions.requeue, done="requeued", skipped="no worker was running them"
         )
 
-    @admin.action(description="Release: end jobs as lost, give the credits back", permissions=["operate"])
+    @admin.action(
+        description="Release selected jobs (end them as lost, return their credits)", permissions=["operate"]
+    )
     def release(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self.each(request, queryset, operator_actions.release, done="released", refused="had ended or moved")
+        self.each(request, queryset, operator_actions.release, done="released", skipped="they had ended or moved")
 
     def each(
         self,
         request: HttpRequest,
         queryset: QuerySet[Job],
-        door: Callable[..., MoveResult],
+        action: Callable[..., MoveResult],
         *,
         done: str,
-        refused: str,
+        skipped: str,
     ) -> None:
-        """Pass each chosen job to a door, record where it did something, and tell how it went."""
-        chosen = list(queryset[: MOST_AT_ONCE + 1])
-        if len(chosen) > MOST_AT_ONCE:
-            self.message_user(request, f"Choose at most {MOST_AT_ONCE} jobs at a time.", messages.ERROR)
+        """Run an action on each selected job, log the jobs it changed and show a message."""
+        selected = list(queryset[: MAX_SELECTED + 1])
+        if len(selected) > MAX_SELECTED:
+            self.message_user(request, f"Select at most {MAX_SELECTED} jobs at a time.", messages.ERROR)
             return
-        left, by = [], audit.operator(request)
-        for job in chosen:
-            if door(job, by=by):
+        unchanged, by = [], audit.operator(request)
+        for job in selected:
+            if action(job, by=by):
                 self.log_change(request, job, done.capitalize())
             else:
-                left.append(str(job))
-        self.message_user(request, f"{len(chosen) - len(left)} jobs {done}.")
-        if left:
-            self.message_user(request, f"Left alone, because they {refused}: {', '.join(left)}.", messages.WARNING)
+                unchanged.append(str(job))
+        self.message_user(request, f"{_counted(len(selected) - len(unchanged), 'job')} {done}.")
+        if unchanged:
+            self.message_user(request, f"Skipped because {skipped}: {', '.join(unchanged)}.", messages.WARNING)
 
 
 class AvailabilityFilter(admin.SimpleListFilter):
@@ -188,7 +179,7 @@ class AvailabilityFilter(admin.SimpleListFilter):
     }
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("available", "Available"), ("withdrawn", "Withdrawn"), ("broken", "Found broken by a worker")]
+        return [("available", "Available"), ("withdrawn", "Withdrawn"), ("broken", "Broken")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Build]) -> QuerySet[Build]:
         return queryset.filter(self.conditions.get(self.value() or "", Q()))
@@ -210,16 +201,14 @@ class BuildAdmin(ReadOnly, admin.ModelAdmin):
     actions = ["withdraw", "restore"]
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
-        """Tell whether the user may withdraw and restore builds, none of which can be edited."""
+        """Return whether the user may withdraw and restore builds."""
         return request.user.has_perm("jobs.change_build")
 
-    @admin.action(description="Withdraw: no further job runs on it", permissions=["operate"])
+    @admin.action(description="Withdraw selected builds (no further jobs run on them)", permissions=["operate"])
     def withdraw(self, request: HttpRequest, queryset: QuerySet[Build]) -> None:
         self.each(request, queryset, registry.withdraw, done="withdrawn")
 
-    @admin.action(
-        description="Restore: jobs can run on it again; broken builds are probed first", permissions=["operate"]
-    )
+    @admin.action(description="Restore selected builds (broken builds are probed first)", permissions=["operate"])
     def restore(self, request: HttpRequest, queryset: QuerySet[Build]) -> None:
         for build in queryset.filter(registry.BROKEN):
             try:
@@ -230,10 +219,20 @@ class BuildAdmin(ReadOnly, admin.ModelAdmin):
         self.each(request, queryset, registry.restore, done="restored")
 
     def each(
-        self, request: HttpRequest, chosen: QuerySet[Build], door: Callable[[QuerySet[Build]], int], *, done: str
+        self,
+        request: HttpRequest,
+        selected: QuerySet[Build],
+        action: Callable[[QuerySet[Build]], int],
+        *,
+        done: str,
     ) -> None:
-        """Pass each chosen build to a door, record where it did something, and tell how it went."""
-        changed = [build for build in chosen if door(Build.objects.filter(pk=build.pk))]
+        """Run an action on each selected build, log the builds it changed and show a message."""
+        changed = [build for build in selected if action(Build.objects.filter(pk=build.pk))]
         for build in changed:
             self.log_change(request, build, done.capitalize())
-        self.message_user(request, f"{len(changed)} builds {done}.")
+        self.message_user(request, f"{_counted(len(changed), 'build')} {done}.")
+
+
+def _counted(count: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -106,7 +106,7 @@ def storage_name(job: Job, kind: Artifact.Kind, *, stage: int | None = None) -> 
 
 
 def file_name(kind: Artifact.Kind, *, stage: int | None) -> str:
-    """Return an artifact's name for callers (contract, section 4).
+    """Return an artifact's name for callers: `docs/reference/contract.md#artifacts`.
 
     `stage` is None for the table, and if the job has no stages.
     """

@@ -1,4 +1,4 @@
-"""Cancelling a job, whatever state it is in (contract, section 4: cancel).
+"""Cancellation of jobs: `docs/reference/contract.md#cancel-a-job`.
 
 A waiting job ends at once. One that a worker holds is marked in the database, where the worker finds the mark with
 its next renewal of the lease, and hinted at in Redis, where it finds the hint within a second or two.

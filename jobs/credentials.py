@@ -1,6 +1,6 @@
 """Game credentials that came along with a job: encrypted, in Redis only, and only for as long as they are needed.
 
-They never touch the database, a message, a log or a command line (specification, Resources; design, section 7).
+They never reach the database, a message, a log or a command line: `docs/reference/contract.md#game-credentials`.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The state machine: the only place that moves a job's status (design: state machine; contract, section 5).
+"""State machine of jobs, the only module that changes their status: `docs/reference/state-machine.md`.
 
 Every move is one UPDATE that names the status and the attempt it expects, and writes a JobEvent in the same
 transaction. Whoever comes second updates no row, is told so, and stops quietly.
@@ -66,11 +66,13 @@ CANCELLED = Outcome(
 CANCELLED_LOST = Outcome(
     status=Status.CANCELLED,
     error_code=ErrorCode.USER_CANCELLED,
-    reason="The job was cancelled, and the platform lost the run before it was stopped. Nothing is billed.",
+    reason="The job was cancelled and its worker was lost. Nothing is billed.",
 )
 
 INTERNAL = Outcome(
-    status=Status.FAILED, error_code=ErrorCode.INTERNAL, reason="An error of ours ended the job. Nothing is billed."
+    status=Status.FAILED,
+    error_code=ErrorCode.INTERNAL,
+    reason="An internal error ended the job. Nothing is billed.",
 )
 
 

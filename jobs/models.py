@@ -125,7 +125,7 @@ class Job(models.Model):
 
     # How it ended
     build = models.ForeignKey(Build, null=True, on_delete=models.PROTECT, related_name="jobs", db_index=False)
-    error_code = models.CharField(max_length=32, null=True)  # noqa: DJ001 - null is the contract's "no error"
+    error_code = models.CharField(max_length=32, null=True)  # noqa: DJ001 - null means no error
     status_reason = models.CharField(max_length=500, null=True)  # noqa: DJ001
     simulator_exit_code = models.CharField(max_length=16, null=True)  # noqa: DJ001
     sim_duration_ms = models.PositiveBigIntegerField(null=True)
@@ -224,12 +224,12 @@ class Job(models.Model):
 
     @property
     def retried(self) -> bool:
-        """Whether the platform lost at least one attempt and tries again (contract, section 5)."""
+        """Whether at least one attempt was lost: `docs/reference/contract.md#automatic-retries`."""
         return self.attempt > 1 or (self.attempt == 1 and self.status in WAITING)
 
     @property
     def fee_credits(self) -> int:
-        """Return the fee: the reserved one until the job ends, then the charged one (contract, section 7)."""
+        """Return the reserved fee, or after the end the charged fee: `docs/reference/contract.md#priority-fee`."""
         return 0 if self.credits_consumed == 0 else self.priority_fee_credits
 
     @property
@@ -370,7 +370,7 @@ class DailyUsage(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """A submission's key and the answer it got, word for word (contract, section 3)."""
+    """An idempotency key and the response to its submission: `docs/reference/contract.md#idempotency-keys`."""
 
     api_key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="idempotency_keys")
     key = models.CharField(max_length=255)

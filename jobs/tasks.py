@@ -17,7 +17,7 @@ from jobs.queueing import claims
 from jobs.queueing import sweep as sweeping
 from jobs.runs import directories, runner
 from jobs.simulator import layers
-from jobs.simulator.sandbox import SandboxUnavailable
+from jobs.simulator.layers import SandboxUnavailable
 from simservice.celery import app
 from simservice.redis import worker_heartbeats
 

@@ -1,4 +1,4 @@
-"""The two variants of the API, R and C: every difference between them (specification, Resources; contract, 0).
+"""All differences between the API variants R and C: `docs/reference/contract.md#variants`.
 
 Code that must differ asks `current()` for a property; nothing else asks which variant it is.
 """
@@ -13,7 +13,7 @@ from jobs.enums import ErrorCode
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One column of the contract's table of differences. Times in seconds."""
+    """One column of the table in `docs/reference/contract.md#variants`. Times are in seconds."""
 
     # The field of `runtime` that caps a job, and one that is still read in its place.
     cap_field: str

@@ -1,4 +1,4 @@
-"""What a client's webhook is told of its jobs (specification, Events)."""
+"""Webhook events of jobs: `docs/reference/contract.md#webhook-events`."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def record_end(job: Job, *, status: Status, reason: str | None, error_code: str 
 def send_test_event(client: Client) -> Event:
     """Send a client's endpoint an event that looks like that of a completed job.
 
-    Raises endpoints.NotPossible unless the endpoint is enabled.
+    Raises endpoints.EndpointError unless the endpoint is enabled.
     """
     endpoints.require_enabled(client)
     payload = terminal(TEST_JOB_ID, status=Status.COMPLETED, reason=TEST_REASON, error_code=None)

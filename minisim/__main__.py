@@ -1,4 +1,7 @@
-"""The program: `python -m minisim name=value …`, exit statuses as in simulator-cli, 3.4."""
+"""The program `python -m minisim name=value …`.
+
+Its exit statuses are those of SimulationCraft (`docs/reference/simulator-command-line.md#exit-status`).
+"""
 
 import os
 import signal
@@ -16,18 +19,18 @@ from minisim.simulation import Outcome, StopFlag, check_profilesets, simulate
 from minisim.values import SimulatorError
 
 VERSION_ONLY = 2
-"""The value of `display_build` that asks for the version line and nothing else."""
+"""The value of `display_build` for which only the version line is printed."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the simulator; returns the exit status."""
+    """Run the simulator and return the exit status."""
     _prepare_streams()
     stop = StopFlag()
     signal.signal(signal.SIGINT, lambda *_: _interrupt(stop))
     try:
         return _run(arguments, stop)
     except SimulatorError as error:
-        _complain(f"Error: {error}")
+        _print_error(f"Error: {error}")
         return 1
 
 
@@ -36,48 +39,48 @@ def _run(arguments: Sequence[str], stop: StopFlag) -> int:
     try:
         configuration.apply_all(read_arguments(arguments))
     finally:
-        # First of all output, and even when the options are wrong.
-        _say(VERSION_LINE if configuration.settings.display_build else f"minisim {VERSION}")
+        # The first output, even if the options are invalid.
+        _print(VERSION_LINE if configuration.settings.display_build else f"minisim {VERSION}")
     if configuration.settings.display_build == VERSION_ONLY:
         return 0
     for warning in configuration.warnings:
-        _complain(warning)
+        _print_error(warning)
     settings = configuration.settings.completed()
     configuration.players()
     _open_output(settings)
     has_bad_set = not _check(configuration, settings, stop)
-    _announce(settings)
+    _print_start(settings)
     outcome = simulate(configuration, settings, stop)
-    _report_cancellation(outcome)
+    _print_cancellation(outcome)
     _write_reports(outcome, settings)
     return 1 if has_bad_set or (outcome.is_cancelled and configuration.profilesets) else 0
 
 
 def _prepare_streams() -> None:
-    """Names need not be printable here, and whoever reads the output may have gone."""
+    """Allow any characters in the output, and end quietly if its reader has closed it."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
 
 
 def _interrupt(stop: StopFlag) -> None:
-    os.write(2, b"minisim: Interrupt!\n")  # a buffered stream must not be entered from a signal handler
+    os.write(2, b"minisim: Interrupt!\n")  # a signal handler must not use a buffered stream
     stop.set()
 
 
 def _check(configuration: Configuration, settings: Settings, stop: StopFlag) -> bool:
-    """Whether all profilesets can run. One that cannot cancels everything: a report of the first batch is all."""
+    """Return whether all profilesets can run. Otherwise the simulation stops after the first batch of fights."""
     try:
         check_profilesets(configuration, settings)
     except SimulatorError as error:
-        _complain(f"Error: {error}")
+        _print_error(f"Error: {error}")
         stop.set()
         return False
     return True
 
 
 def _open_output(settings: Settings) -> None:
-    """Empty the file that takes the text report. Raises SimulatorError when it cannot be written."""
+    """Empty the file for the text report. Raises SimulatorError if it cannot be written."""
     if settings.output:
         try:
             Path(settings.output).write_bytes(b"")
@@ -85,8 +88,8 @@ def _open_output(settings: Settings) -> None:
             raise SimulatorError(f"Unable to open output file '{settings.output}'") from error
 
 
-def _announce(settings: Settings) -> None:
-    _say(
+def _print_start(settings: Settings) -> None:
+    _print(
         f"\nSimulating... ( iterations={settings.iterations}, threads={settings.threads}, "
         f"target_error={settings.target_error:.3f}, max_time={settings.max_time:.0f}, "
         f"vary_combat_length={settings.vary_combat_length:.2f}, optimal_raid=1, "
@@ -94,16 +97,16 @@ def _announce(settings: Settings) -> None:
     )
 
 
-def _report_cancellation(outcome: Outcome) -> None:
+def _print_cancellation(outcome: Outcome) -> None:
     if outcome.is_cancelled:
         message = f"Simulation has been canceled after {outcome.baseline.iterations} iterations! (thread=0)"
         outcome.warnings.append(message)
-        _complain(message)
+        _print_error(message)
 
 
 def _write_reports(outcome: Outcome, settings: Settings) -> None:
-    """A report that cannot be written is complained of, and changes nothing else (simulator-cli, 3.4)."""
-    _say("\nGenerating reports...\n")
+    """Write all reports. An error is printed, but does not change the exit status."""
+    _print("\nGenerating reports...\n")
     _write("text", settings.output, partial(text_report.render, outcome))
     for target in settings.json:
         render = partial(json_report.render, outcome, target)
@@ -113,25 +116,25 @@ def _write_reports(outcome: Outcome, settings: Settings) -> None:
 
 
 def _write(label: str, path: str, render: Callable[[], str]) -> None:
-    """Without a path to standard output."""
+    """Write one report; without a path, to standard output."""
     started = time.perf_counter()
     try:
         if path:
             Path(path).write_text(render(), encoding="utf-8", errors="replace")
         else:
-            _say(render())
+            _print(render())
     except (OSError, ValueError) as error:
-        _complain(f"Unable to write the {label} report to '{path}': {error}")
+        _print_error(f"Unable to write the {label} report to '{path}': {error}")
         return
-    _say(f"{label} report took {time.perf_counter() - started:.9f}seconds.")
+    _print(f"{label} report took {time.perf_counter() - started:.9f}seconds.")
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
-def _complain(text: str) -> None:
+def _print_error(text: str) -> None:
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 

@@ -1,4 +1,4 @@
-"""One actor of a profile: what its lines say, before any of it means anything."""
+"""Actors of a profile and their uninterpreted options."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,10 @@ PLAYER_TYPES = words(
     player_simplified mara rime gunde tariq ardeos helena elarion sylvie vigour aeona xavian
     """
 )
-"""Options that start a player, in all trees of the simulator (simulator-cli, 1.7)."""
+"""Options that start a player in any version of the simulator.
+
+See `docs/reference/simulator-command-line.md#actors`.
+"""
 ENEMY_TYPES = frozenset({"enemy", "tank_dummy", "tmi_boss"})
 PET_TYPES = frozenset({"pet", "guardian"})
 
@@ -43,7 +46,7 @@ SLOTS = {
     "ranged": "ranged",
     "tabard": "tabard",
 }
-"""Spellings of a gear option, and the slot each fills."""
+"""Names of gear options and their slots."""
 
 _SCALARS = words(
     """
@@ -77,7 +80,7 @@ _NOT_ACTIONS = words(
 
 @dataclass(slots=True)
 class Actor:
-    """An actor and its own options; in each mapping the last value given stands."""
+    """An actor and its options; each mapping contains the last value of an option."""
 
     kind: str
     name: str
@@ -87,7 +90,7 @@ class Actor:
     action_lists: dict[str, str] = field(default_factory=dict)
 
     def apply(self, name: str, value: str) -> bool:
-        """Take one option; False when players have none of that name. Raises SimulatorError for a bad number."""
+        """Apply one option; return False if players have no such option. Raises SimulatorError."""
         if name in SLOTS:
             self.gear[SLOTS[name]] = value
         elif name == "set_bonus":
@@ -102,22 +105,22 @@ class Actor:
         return True
 
     def copy(self, name: str) -> "Actor":
-        """An independent actor with the same options under another name."""
+        """Return an independent actor with the same options under another name."""
         return Actor(
             self.kind, name, dict(self.options), dict(self.gear), self.set_bonuses, dict(self.action_lists)
         )
 
     @property
     def is_player(self) -> bool:
-        """Whether this actor fights, and so has results. Enemies and pets only take their options."""
+        """Return whether this actor fights and so has results. Enemies and pets only store their options."""
         return self.kind in PLAYER_TYPES
 
     def keyed_options(self) -> list[tuple[str, str]]:
-        """Options such as `gems.ruby_power=100`, by name."""
+        """Return options such as `gems.ruby_power=100`, sorted by name."""
         return sorted((name, value) for name, value in self.options.items() if name.startswith(_KEYED))
 
     def actions(self) -> list[str]:
-        """The distinct names of the action lists in order, without those that do nothing by themselves."""
+        """Return the distinct names in the action lists in order, without those that do no damage."""
         names: dict[str, None] = {}
         for list_name, text in self.action_lists.items():
             if list_name != "actions.precombat":
@@ -126,8 +129,8 @@ class Actor:
 
     def _add_actions(self, name: str, value: str) -> None:
         list_name = name.removesuffix("+")
-        held = self.action_lists.get(list_name, "") if name.endswith("+") else ""
-        self.action_lists[list_name] = held + value
+        before = self.action_lists.get(list_name, "") if name.endswith("+") else ""
+        self.action_lists[list_name] = before + value
 
 
 def _check_number(name: str, value: str) -> None:

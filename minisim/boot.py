@@ -1,6 +1,6 @@
-"""Starts the program from its checkout by the names of its modules alone.
+"""Start of the program from a checkout whose folders cannot be listed.
 
-In a sandbox the folders around the program can be passed but not listed, and Python's own finder lists a folder
+In a sandbox, the parent folders of the program can be entered but not listed. Python's own finder lists a folder
 before it finds anything in it.
 """
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class CheckoutFinder:
-    """Finds the modules that minisim imports from the checkout."""
+    """Finds the modules that minisim imports from the checkout, without listing folders."""
 
     @staticmethod
     def find_spec(
@@ -24,14 +24,14 @@ class CheckoutFinder:
         path: Sequence[str] | None = None,  # noqa: ARG004
         target: ModuleType | None = None,  # noqa: ARG004
     ) -> ModuleSpec | None:
-        """Return where a module of `minisim` or `jobs` lies, None for every other."""
+        """Return the location of a module of `minisim` or `jobs`, or None for other modules."""
         if name.partition(".")[0] not in ("minisim", "jobs"):
             return None
-        place = ROOT.joinpath(*name.split("."))
-        package = place / "__init__.py"
+        location = ROOT.joinpath(*name.split("."))
+        package = location / "__init__.py"
         if package.is_file():
-            return importlib.util.spec_from_file_location(name, package, submodule_search_locations=[str(place)])
-        return importlib.util.spec_from_file_location(name, place.with_suffix(".py"))
+            return importlib.util.spec_from_file_location(name, package, submodule_search_locations=[str(location)])
+        return importlib.util.spec_from_file_location(name, location.with_suffix(".py"))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The combat model: whole batches of fights at once, event by event.
+"""The combat model, which simulates whole batches of fights at once.
 
 A fight is two streams of events, casts and passive hits. Haste shortens the time between them; each event may crit;
-each cast may trigger a proc; cooldown windows raise all damage while they last. An array has one row per fight and
-one column per event; events beyond the fight's end are masked.
+each cast may trigger a proc; cooldown windows temporarily raise all damage. An array has one row per fight and one
+column per event; events after the end of a fight are masked.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Floats = NDArray[np.floating]
 CAST_SECONDS = 1.4
 PASSIVE_SECONDS = 2.2
 JITTER = 0.15
-"""The time between two events varies by this fraction either way."""
+"""The time between two events varies by this fraction in both directions."""
 PROC_CHANCE = 0.05
 PROC_COEFFICIENT = 3.2
 PASSIVE_COEFFICIENT = 0.45
@@ -25,7 +25,7 @@ WINDOW_PERIOD_SECONDS = 90.0
 WINDOW_SECONDS = 20.0
 WINDOW_BONUS = 0.3
 CLEAVE = 0.6
-"""What each target beyond the first adds."""
+"""The additional damage of each target after the first, as a fraction."""
 PROC_NAME = "proc"
 MAX_EVENTS_PER_BATCH = 200_000
 """Bounds memory: a batch of longer fights has fewer rows."""
@@ -33,16 +33,16 @@ MAX_EVENTS_PER_BATCH = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Encounter:
-    """What the fight is, as far as damage goes."""
+    """The properties of a fight that affect damage."""
 
     targets: int
     uptime: float
-    """Share of the fight spent attacking."""
+    """The fraction of the fight that is spent attacking."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fights:
-    """A batch's results: `damage` by fight; `counts` and `totals` (damage) by ability."""
+    """The results of a batch: `damage` by fight; `counts` and `totals` (damage) by ability."""
 
     damage: NDArray[np.float64]
     counts: NDArray[np.float64]
@@ -50,7 +50,7 @@ class Fights:
 
 
 class Fighter:
-    """One actor and its private stream of random numbers."""
+    """One actor with its own random numbers."""
 
     def __init__(self, sheet: Sheet, encounter: Encounter, rng: np.random.Generator) -> None:
         self.sheet = sheet
@@ -63,7 +63,7 @@ class Fighter:
         self._scale = 1.5 * sheet.power * sheet.multiplier * secondary * area * encounter.uptime
 
     def fight(self, lengths: NDArray[np.float64]) -> Fights:
-        """Fight once for each of `lengths` (seconds)."""
+        """Simulate one fight for each of `lengths` (seconds)."""
         casts, actions, procs = self._casts(lengths)
         passive, hits = self._passive(lengths)
         known = len(self.sheet.actions)
@@ -78,7 +78,10 @@ class Fighter:
         )
 
     def _casts(self, lengths: NDArray[np.float64]) -> tuple[Floats, NDArray[np.intp], Floats]:
-        """Damage of each cast, which action it was (one beyond the last after the end), and proc damage."""
+        """Return the damage of each cast, the index of its action, and proc damage.
+
+        After the end of a fight, the index is one beyond the last action.
+        """
         hit = self._hits(lengths, CAST_SECONDS)
         columns = hit.shape[1]
         start = self._rng.integers(len(self._rotation), size=(len(lengths), 1))
@@ -93,7 +96,7 @@ class Fighter:
         return hit * np.float32(PASSIVE_COEFFICIENT), int(np.count_nonzero(hit))
 
     def _hits(self, lengths: NDArray[np.float64], seconds: float) -> Floats:
-        """Strength of each event of one stream relative to a plain hit; 0 after the end of the fight."""
+        """Return the strength of each event relative to a normal hit; 0 after the end of the fight."""
         interval = seconds / (1 + self.sheet.haste)
         columns = int(lengths.max() / (interval * (1 - JITTER))) + 1
         draws = self._rng.random((3, len(lengths), columns), dtype=np.float32)
@@ -108,11 +111,11 @@ class Fighter:
 
 
 def batch_rows(longest_seconds: float) -> int:
-    """How many fights of that length fit in one batch, at least one."""
+    """Return how many fights of a length fit in one batch, at least one."""
     return max(1, int(MAX_EVENTS_PER_BATCH * CAST_SECONDS / 2 / longest_seconds))
 
 
 def _rotation(actions: int) -> NDArray[np.intp]:
-    """A cycle of casts in which the first actions, which have the longest cooldowns, come round least often."""
+    """Return a cycle of casts in which the first actions, which have the longest cooldowns, are the rarest."""
     order = [index for step in range(actions) for index in range(actions - 1 - step, actions)]
     return np.array(order, dtype=np.intp)

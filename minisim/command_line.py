@@ -1,6 +1,7 @@
-"""From the command line to one flat list of options, every included file spliced in where it is named.
+"""The command line and the files that it includes, read into one list of options.
 
-Every argument is one token (simulator-cli, 1.1); files are split by the tokenizer the service itself uses.
+Every argument is one token (`docs/reference/simulator-command-line.md#arguments`); files are split by the service's
+own tokenizer.
 """
 
 import os
@@ -13,19 +14,19 @@ from minisim.values import SimulatorError
 
 PROFILES = Path(__file__).parent / "profiles"
 MAX_INCLUDE_DEPTH = 50
-"""The real simulator has no limit and dies when its stack does."""
+"""The real simulator has no limit and crashes when its stack overflows."""
 
 
 def read_arguments(arguments: Iterable[str]) -> list[Option]:
-    """All options in order. Raises SimulatorError for a file that cannot be found or a bad template.
+    """Return all options in order. Raises SimulatorError for a missing file or an invalid template.
 
-    Arguments are taken as bytes, as the simulator takes them: one that is not UTF-8 is read as Latin-1.
+    Arguments that are not UTF-8 are read as Latin-1, like in the simulator.
     """
     return read_tokens(Token(0, decode(os.fsencode(argument))) for argument in arguments)
 
 
 def read_tokens(source: Iterable[Token]) -> list[Option]:
-    """The options of `source` and of all it includes. Raises SimulatorError."""
+    """Return the options of `source` and of all files that it includes. Raises SimulatorError."""
     options: list[Option] = []
     _read(source, options, {}, depth=0)
     return options
@@ -54,7 +55,7 @@ def _include(option: Option, options: list[Option], variables: dict[str, str], *
 
 
 def _text_of(option: Option) -> str:
-    """The text of the file an option names: as given, below `./profiles`, or bundled. A directory is empty."""
+    """Return the text of an included file: by its path, below `./profiles`, or bundled. A directory is empty."""
     if option.name is None and option.value == "-":
         return decode(sys.stdin.buffer.read())
     for path in (Path(option.value), Path("profiles", option.value), PROFILES / option.value):

@@ -1,4 +1,7 @@
-"""Options applied in order: the settings of the run, its actors and its profilesets (simulator-cli, 1.6 to 1.8)."""
+"""The settings, actors and profilesets of a run, from options applied in order.
+
+See `docs/reference/simulator-command-line.md#order-and-values` and the sections after it.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -13,7 +16,7 @@ _IMPORTS = frozenset({"armory", "guild", "local_json"})
 
 
 class Configuration:
-    """What there is to simulate. `actors` holds enemies and pets too, in the order they were declared."""
+    """The contents of a simulation. `actors` includes enemies and pets, in the order of their declaration."""
 
     def __init__(self) -> None:
         self.settings = Settings()
@@ -24,7 +27,7 @@ class Configuration:
         self._is_profileset = False
 
     def apply_all(self, options: Iterable[Option]) -> None:
-        """Apply every option. Raises SimulatorError at the first that the simulator would stop at."""
+        """Apply every option. Raises SimulatorError at the first invalid one."""
         for option in options:
             name = option.name or ""
             try:
@@ -33,26 +36,26 @@ class Configuration:
                 raise SimulatorError(f"Option '{name}' with value '{option.value}': {error}") from error
 
     def players(self) -> list[Actor]:
-        """The actors that fight. Raises SimulatorError when there are none."""
+        """Return the actors that fight. Raises SimulatorError if there are none."""
         players = [actor for actor in self.actors if actor.is_player]
         if not players:
             raise SimulatorError("Nothing to sim!")
         return players
 
     def variant(self, name: str) -> "Configuration":
-        """This configuration with one profileset applied to its main actor. Raises SimulatorError."""
+        """Return this configuration with a profileset applied to its main actor. Raises SimulatorError."""
         main = self.main_actor()
         variant = Configuration()
         variant.settings = replace(self.settings)
         variant.actors = [actor.copy(actor.name) if actor is main else actor for actor in self.actors]
         variant._current = variant.actors[self.actors.index(main)]
         variant._is_profileset = True
-        # Each value is one argument of its own, which may name a file.
+        # Each value is a separate argument, which can name a file.
         variant.apply_all(read_tokens(Token(0, value) for value in self.profilesets[name]))
         return variant
 
     def main_actor(self) -> Actor:
-        """The player profilesets change. Raises SimulatorError when the index names none."""
+        """Return the player that profilesets change. Raises SimulatorError for an invalid index."""
         index = self.settings.profileset_main_actor_index
         if not 0 <= index < len(self.actors) or not self.actors[index].is_player:
             raise SimulatorError(f"there is no player with index {index} for profilesets to change")

@@ -1,4 +1,4 @@
-"""The HTML report: one page that needs nothing from anywhere, with every text of the profile escaped."""
+"""The HTML report: one page without external resources, in which all texts of the profile are escaped."""
 
 from html import escape
 
@@ -37,7 +37,7 @@ svg { width: 100%; height: 7rem } rect { fill: var(--bar) }
 
 
 def render(outcome: Outcome) -> str:
-    """The whole page."""
+    """Return the page."""
     sections = [_profilesets(outcome)] if outcome.profilesets else []
     if len(outcome.baseline.actors) > 1:
         sections.append(_ranking(outcome))
@@ -108,7 +108,7 @@ def _profilesets(outcome: Outcome) -> str:
 
 
 def _bars(head: str, measure: str, rows: list[tuple[str, float, float, str]]) -> str:
-    """A table of (name, value, value of a full bar, the value as text)."""
+    """Return a table with bars. A row is (name, value, value of a full bar, value as text)."""
     lines = "".join(
         f"<tr><td>{escape(name)}</td>"
         f'<td><div class="track"><i style="width:{100 * value / full:.1f}%"></i></div></td>'

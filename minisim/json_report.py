@@ -1,6 +1,7 @@
-"""The JSON report, in the layout of the real simulator's version 2 (simulator-cli, 4).
+"""The JSON report, in version 2 of the real simulator's layout.
 
-Its version 3 differs, as the real one's does today, in `report_version` alone.
+See `docs/reference/simulator-command-line.md#json-report`. As in the real simulator, version 3 differs only in
+`report_version`.
 """
 
 import json
@@ -27,7 +28,7 @@ _DBC = {
 
 
 def render(outcome: Outcome, target: JsonTarget) -> str:
-    """The whole report as JSON text. Raises ValueError for a number JSON cannot hold."""
+    """Return the report as JSON. Raises ValueError for a number that JSON cannot represent."""
     indent = 2 if target.pretty_print else None
     return json.dumps(_report(outcome, target.report_version), indent=indent, allow_nan=False)
 

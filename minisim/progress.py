@@ -1,4 +1,7 @@
-"""The progress lines on standard output, in both of the simulator's forms (simulator-cli, 3.2)."""
+"""Progress lines on standard output, in both formats of the simulator.
+
+See `docs/reference/simulator-command-line.md#progress-lines`.
+"""
 
 import sys
 import time
@@ -8,8 +11,8 @@ BAR_WIDTH = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How far one phase is. `mean` and `error` (percent) are given only when a target error is set."""
+class PhaseProgress:
+    """The progress of one phase. With a target error, `estimate` contains the mean and its error in percent."""
 
     done: int
     total: int
@@ -17,7 +20,7 @@ class Standing:
 
 
 class Progress:
-    """Writes one line per update and flushes it: whoever reads the pipe sees it at once."""
+    """Writes one line per update and flushes it, so that a reader of the pipe receives it immediately."""
 
     def __init__(self, *, phases: int, tabular: bool) -> None:
         self._phases = phases
@@ -34,43 +37,43 @@ class Progress:
         self._base, self._label, self._width = base, label, 0
         self._phase_started = time.perf_counter()
 
-    def update(self, standing: Standing, *, finished: bool = False) -> None:
-        """Show how far the current phase is; the last update of a phase ends its line."""
+    def update(self, progress: PhaseProgress, *, finished: bool = False) -> None:
+        """Print the progress of the current phase; the last update of a phase ends its line."""
         elapsed = max(time.perf_counter() - self._phase_started, 1e-6)
-        left = 0.0 if finished else elapsed * (standing.total / standing.done - 1)
+        left = 0.0 if finished else elapsed * (progress.total / progress.done - 1)
         if self._tabular:
-            self._write(self._row(standing, elapsed, left, finished=finished) + "\n")
+            self._write(self._row(progress, elapsed, left, finished=finished) + "\n")
             return
-        status = self._status(standing, elapsed, left, finished=finished)
+        status = self._status(progress, elapsed, left, finished=finished)
         padded = status.ljust(self._width)
         self._width = len(status)
         head = " ".join(filter(None, (f"Generating {self._base}:", self._label)))
         self._write(f"{head} {self._number}/{self._phases} {padded}" + ("\n" if finished else "\r"))
 
-    def _status(self, standing: Standing, elapsed: float, left: float, *, finished: bool) -> str:
+    def _status(self, progress: PhaseProgress, elapsed: float, left: float, *, finished: bool) -> str:
         parts = [
-            _bar(1.0 if finished else standing.done / standing.total),
-            f"{standing.done}/{standing.total}",
-            f"{standing.done / elapsed:.3f}",
+            _bar(1.0 if finished else progress.done / progress.total),
+            f"{progress.done}/{progress.total}",
+            f"{progress.done / elapsed:.3f}",
         ]
-        if standing.estimate:
-            parts.append("Mean={:.0f} Error={:.3f}%".format(*standing.estimate))
+        if progress.estimate:
+            parts.append("Mean={:.0f} Error={:.3f}%".format(*progress.estimate))
         parts.append(_elapsed(elapsed) if finished else _remaining(left))
         if self._phases > 1 and self._number > 1:
             parts.append(f"({_duration(self._left_in_all(left))})")
         return " ".join(filter(None, parts))
 
-    def _row(self, standing: Standing, elapsed: float, left: float, *, finished: bool) -> str:
+    def _row(self, progress: PhaseProgress, elapsed: float, left: float, *, finished: bool) -> str:
         cells = [self._base, *filter(None, [self._label]), self._number, self._phases]
-        cells += [standing.done, standing.total, f"{standing.done / elapsed:.3f}"]
-        cells += [f"{number:.3f}" for number in standing.estimate or ()]
+        cells += [progress.done, progress.total, f"{progress.done / elapsed:.3f}"]
+        cells += [f"{number:.3f}" for number in progress.estimate or ()]
         cells.append(f"{elapsed if finished else left:.3f}")
         if self._phases > 1 and not finished:
             cells.append(_duration(self._left_in_all(left)))
         return "\t".join(map(str, cells))
 
     def _left_in_all(self, left: float) -> float:
-        """Seconds: the phases still to come are taken to last as long as those before on average."""
+        """Return the remaining seconds of all phases, based on the average duration of finished phases."""
         finished = self._number - 1
         average = (self._phase_started - self._run_started) / finished if finished else 0.0
         return left + average * (self._phases - self._number)

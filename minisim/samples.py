@@ -1,4 +1,4 @@
-"""One measured quantity over many fights."""
+"""Samples of one quantity over many fights."""
 
 import math
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 class Samples:
-    """Values collected batch by batch, with their running mean and spread at hand at any time."""
+    """Values collected batch by batch, with their current mean and standard deviation."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -16,7 +16,7 @@ class Samples:
         self._batches: list[NDArray[np.float64]] = []
 
     def add(self, batch: NDArray[np.float64]) -> None:
-        """Add a batch of one value or more, merging its mean and spread into the running ones."""
+        """Add a batch of at least one value and update the mean and the standard deviation."""
         mean = float(batch.mean())
         count = self.count + batch.size
         shift = mean - self.mean
@@ -27,24 +27,24 @@ class Samples:
 
     @property
     def std_dev(self) -> float:
-        """Of one fight."""
+        """Return the standard deviation of one fight."""
         return math.sqrt(self._squares / self.count) if self.count else 0.0
 
     @property
     def mean_std_dev(self) -> float:
-        """Standard error of the mean."""
+        """Return the standard error of the mean."""
         return self.std_dev / math.sqrt(self.count) if self.count else 0.0
 
     def values(self) -> NDArray[np.float64]:
-        """All values in the order they came."""
+        """Return all values in the order they were added."""
         return np.concatenate(self._batches) if self._batches else np.zeros(0)
 
     def quartiles(self) -> tuple[float, float, float]:
-        """First quartile, median, third quartile."""
+        """Return the first quartile, the median and the third quartile."""
         first, median, third = np.percentile(self.values(), (25, 50, 75))
         return float(first), float(median), float(third)
 
     def range(self) -> tuple[float, float]:
-        """Lowest and highest value."""
+        """Return the lowest and the highest value."""
         values = self.values()
         return float(values.min()), float(values.max())

@@ -1,4 +1,4 @@
-"""The options of the run as a whole (simulator-cli, 2 and 5)."""
+"""Options of the whole run (`docs/reference/simulator-command-line.md#options-to-control`)."""
 
 import os
 import secrets
@@ -58,12 +58,12 @@ IGNORED = words(
     strict_work_queue target_error_role target_level target_level+ target_race timewalk travel_variance
     """
 )
-"""Options of the real simulator that this model has no use for: accepted without a warning."""
+"""Options of the real simulator that this model ignores without a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonTarget:
-    """One `json=`/`json2=` file asked for."""
+    """One file requested by `json=` or `json2=`."""
 
     path: str
     report_version: str
@@ -72,7 +72,7 @@ class JsonTarget:
 
 @dataclass(slots=True)
 class Settings:
-    """Defaults are the simulator's. A target error is in percent of the mean, times are in seconds."""
+    """Settings with the simulator's defaults. The target error is in percent of the mean, times are in seconds."""
 
     iterations: int = 0
     target_error: float = 0.0
@@ -96,7 +96,7 @@ class Settings:
     json: tuple[JsonTarget, ...] = field(default=())
 
     def apply(self, name: str, value: str) -> bool:
-        """Take one option; False when there is none of that name. Raises SimulatorError for a bad value."""
+        """Apply one option; return False if there is no such option. Raises SimulatorError for an invalid value."""
         if name in _CONVERTERS:
             setattr(self, name, _CONVERTERS[name](value))
         elif name in {"json", "json2"}:
@@ -106,7 +106,7 @@ class Settings:
         return True
 
     def completed(self) -> "Settings":
-        """A copy with the defaults that depend on one another filled in. Raises SimulatorError."""
+        """Return a copy that includes defaults which depend on other settings. Raises SimulatorError."""
         settings = replace(self)
         if settings.iterations <= 0:
             settings.iterations = DEFAULT_ITERATIONS
@@ -121,12 +121,12 @@ class Settings:
 
     @property
     def confidence_estimator(self) -> float:
-        """Standard errors on either side of the mean that `confidence` spans: 1.96 for 0.95."""
+        """Return half the width of the confidence interval in standard errors: 1.96 for a `confidence` of 0.95."""
         return NormalDist().inv_cdf(0.5 + self.confidence / 2)
 
     @property
     def primary_metric(self) -> str:
-        """The metric profilesets are ranked by."""
+        """Return the metric that profilesets are ranked by."""
         return self.profileset_metric.partition("/")[0]
 
 
@@ -167,7 +167,7 @@ def _json_target(name: str, value: str) -> JsonTarget:
 
 
 def _report_version(wanted: str) -> str:
-    """Only the exact name selects version 3; of the ranges, those that take in 2.0.0 are known."""
+    """Return the version for a name. Only the exact name selects version 3; some ranges select 2.0.0."""
     if wanted == REPORT_V3:
         return REPORT_V3
     if wanted.lstrip("^~") in {"2", "2.0", "2.0.0", "2.x", "2.0.x", "*"}:

@@ -1,7 +1,7 @@
-"""The character sheet: what an actor's gear, talents and consumables come to in numbers.
+"""The character sheet: an actor's gear, talents and consumables as numbers.
 
-The scale is roughly the game's; the amounts are invented. What matters is that they are deterministic and that more
-of anything is never worth less.
+The scale is similar to the game's, but the numbers are invented. They are deterministic, and more of anything is
+never worth less.
 """
 
 import math
@@ -15,7 +15,7 @@ from minisim.values import SimulatorError, to_float, to_int
 RATINGS = ("crit", "haste", "mastery", "versatility")
 MAX_ACTIONS = 24
 MAX_POINTS = 1e9
-"""Keeps the numbers finite, whatever a profile says."""
+"""Keeps all numbers finite."""
 
 _PRIMARY = frozenset(
     {"int", "str", "agi", "strint", "stragi", "agiint", "stragiint", "intellect", "strength", "agility"}
@@ -34,14 +34,14 @@ _SLOT_WEIGHTS = {
     "off_hand": (0.8, 0.6),
 }
 _USUAL_ILEVELS = ((60, 200, 235), (70, 390, 450), (80, 610, 684), (999, 240, 290))
-"""Up to a level: the lowest and highest item level usual there."""
+"""For characters up to a level: the lowest and highest usual item level."""
 _CONSUMABLES = ("potion", "flask", "food", "augmentation", "temporary_enchant")
 _TALENT_OPTIONS = ("talents", "class_talents", "spec_talents", "hero_talents")
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One piece of gear. `ratings` are rating points by name."""
+    """One piece of gear, with its rating points by name."""
 
     encoded: str
     name: str
@@ -52,7 +52,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """What the combat model needs of one actor. Chances and bonuses are fractions: 0.25 is 25 %."""
+    """The input of the combat model for one actor. Chances and bonuses are fractions: 0.25 is 25 %."""
 
     name: str
     level: int
@@ -63,14 +63,14 @@ class Sheet:
     versatility: float
     multiplier: float
     actions: dict[str, float]
-    """Damage coefficient of each action, in the order of priority."""
+    """Damage coefficients of actions, in order of priority."""
     passive: str
-    """What hits by itself between the casts."""
+    """The name of the ability that hits without being cast."""
     gear: dict[str, Item]
 
 
 def sheet_of(actor: Actor) -> Sheet:
-    """Work out one actor's sheet. Raises SimulatorError for a number that is none."""
+    """Return an actor's sheet. Raises SimulatorError for an invalid number."""
     level = min(max(to_int(actor.options.get("level", "80")), 1), 90)
     gear = {slot: _item(slot, encoded, level) for slot, encoded in actor.gear.items() if encoded}
     primary = 400 * 1.2 ** (level - 60) * _consumables(actor) + sum(item.primary for item in gear.values())
@@ -93,12 +93,12 @@ def sheet_of(actor: Actor) -> Sheet:
 
 
 def _fraction(text: str) -> float:
-    """A number in [0, 1) that is always the same for the same text."""
+    """Return a number in [0, 1) that depends only on the text."""
     return zlib.crc32(text.encode(errors="surrogatepass")) / 2**32
 
 
 def _diminished(percent: float) -> float:
-    """Rating percent to a fraction: nearly proportional at first, never above 0.6, always rising."""
+    """Convert a rating in percent to a fraction: always rising, nearly proportional at first, never above 0.6."""
     return 0.6 * -math.expm1(-max(percent, 0.0) / 60)
 
 
@@ -122,7 +122,7 @@ def _item(slot: str, encoded: str, level: int) -> Item:
 
 
 def _ilevel(fields: dict[str, str], level: int) -> int:
-    """The item level written, else one in the range usual for the level, always the same for the same item."""
+    """Return the given item level, or else a usual one for the character level that depends only on the item."""
     for key in ("ilevel", "ilvl"):
         if fields.get(key):
             return to_int(fields[key])
@@ -131,7 +131,7 @@ def _ilevel(fields: dict[str, str], level: int) -> int:
 
 
 def _rating_kinds(fields: dict[str, str], name: str) -> tuple[str, str]:
-    """The two ratings an item carries: those written on it, else two that depend on which item it is."""
+    """Return the two ratings of an item: the given ones, or else two that depend only on the item."""
     named = [fields.get(key, "") for key in ("main_secondary", "fixed_secondary", "crafted_stats")]
     words = [word for text in named for word in text.split("/")]
     kinds = [_CRAFTED_STATS.get(word) or _RATING_NAMES.get(word) for word in words]
@@ -154,13 +154,13 @@ def _explicit_stats(text: str) -> tuple[float, dict[str, float]]:
 
 
 def _extras(fields: dict[str, str]) -> list[str]:
-    """Gems, enchants and the like: every one is worth a little of one rating."""
+    """Return gems, enchants and affixes; each is worth a little of one rating."""
     texts = (fields.get(key, "") for key in ("gem_id", "gems", "enchant", "enchant_id", "affixes"))
     return [word for text in texts for word in text.split("/") if word not in {"", "0", "none"}]
 
 
 def _with_overrides(actor: Actor, primary: float, ratings: dict[str, float]) -> tuple[float, dict[str, float]]:
-    """`gear_haste_rating=` and its like replace what the gear comes to; `enchant_…` adds to it."""
+    """Apply options such as `gear_haste_rating=`, which replace a total, and `enchant_…=`, which add to it."""
     ratings = dict(ratings)
     for name, value in actor.options.items():
         source, _, stat = name.partition("_")
@@ -181,7 +181,7 @@ def _consumables(actor: Actor) -> float:
 
 
 def _multiplier(actor: Actor) -> float:
-    """Talents, race, specialisation, set bonuses and keyed options: each worth a few percent at most."""
+    """Return the factor for talents, race, specialisation, set bonuses and keyed options: a few percent each."""
     options = actor.options
     factor = 1 + 0.04 * _fraction(actor.kind + options.get("spec", "")) + 0.01 * _fraction(options.get("race", ""))
     for name in _TALENT_OPTIONS:
@@ -192,7 +192,7 @@ def _multiplier(actor: Actor) -> float:
 
 
 def _keyed_bonus(name: str, value: str) -> float:
-    """What an option such as `gems.ruby_power=300` or `weapon_trait.diamond_strike=2` adds: more for more."""
+    """Return the bonus of an option such as `gems.ruby_power=300`; it rises with the value."""
     scale = 100 if name.startswith("gems.") else 1
     return (0.01 + 0.02 * _fraction(name)) * math.log1p(max(_number_or_zero(value), 0.0) / scale)
 
@@ -205,7 +205,7 @@ def _number_or_zero(text: str) -> float:
 
 
 def _coefficients(actor: Actor) -> dict[str, float]:
-    """Damage of each action relative to the average; a longer action list uses the power a little better."""
+    """Return the damage of each action relative to the average; a longer action list does a little more damage."""
     names = actor.actions()[:MAX_ACTIONS] or ["strike", "blast", "filler"]
     raw = {name: 0.5 + 1.3 * _fraction(actor.kind + name) for name in names}
     average = sum(raw.values()) / len(raw)

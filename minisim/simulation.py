@@ -1,8 +1,8 @@
-"""The run: the baseline, then each profileset as a complete simulation of its own (simulator-cli, 5).
+"""The run: the baseline, then each profileset as a separate simulation.
 
-One core does all the work. `threads` is accepted as an upper bound and reported, no more: at the batch sizes that
-keep memory small and progress frequent, much of the time goes between NumPy's calls, where threads wait for one
-another. So a run depends on its seed alone, never on the number of threads.
+See `docs/reference/simulator-command-line.md#iterations-and-errors`. All work is done on one core. `threads` is
+only reported: with batches that keep memory small and progress frequent, much time is spent between NumPy's calls,
+where threads would wait for each other. So the results depend only on the seed, not on the number of threads.
 """
 
 import time
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from minisim.actor import ENEMY_TYPES, Actor
 from minisim.combat import Encounter, Fighter, batch_rows
 from minisim.configuration import Configuration
-from minisim.progress import Progress, Standing
+from minisim.progress import PhaseProgress, Progress
 from minisim.samples import Samples
 from minisim.settings import FIGHT_STYLES, Settings
 from minisim.sheet import Sheet, sheet_of
@@ -24,20 +24,20 @@ from minisim.values import SimulatorError
 
 UPDATES_PER_PHASE = 100
 MIN_BATCH, MAX_BATCH = 25, 250
-"""Fights at once: fewer waste the time between NumPy's calls, more delay progress and an interrupt."""
+"""Fights per batch: fewer waste time between NumPy's calls, more delay progress and interrupts."""
 SHORTEST_FIGHT_SECONDS = 1.0
 MOST_PROJECTED = 1e6
-"""How far beyond the target an error may be and still shape the projection."""
+"""The largest ratio of error to target error in the projection of iterations."""
 
 
 class StopFlag:
-    """Set once, by SIGINT or an error: whatever runs ends after the batch at hand."""
+    """A flag set by SIGINT or an error; the simulation stops after the current batch."""
 
     def __init__(self) -> None:
         self.is_set = False
 
     def set(self) -> None:
-        """Ask for the end."""
+        """Request the end of the simulation."""
         self.is_set = True
 
 
@@ -52,7 +52,7 @@ class AbilityTotals:
 
 @dataclass(slots=True)
 class ActorResult:
-    """What was measured of one actor."""
+    """The results of one actor."""
 
     actor: Actor
     sheet: Sheet
@@ -62,7 +62,7 @@ class ActorResult:
 
 @dataclass(slots=True)
 class PhaseResult:
-    """One baseline or profileset. `is_complete` is False when it was stopped before its target."""
+    """One baseline or profileset. `is_complete` is False if it was stopped before its target."""
 
     settings: Settings
     actors: list[ActorResult]
@@ -72,31 +72,31 @@ class PhaseResult:
 
     @property
     def iterations(self) -> int:
-        """Fights done."""
+        """Return the number of finished fights."""
         return self.lengths.count
 
     def error_percent(self) -> float:
-        """Half the confidence interval of the mean DPS in percent of it; the worst actor counts."""
+        """Return half the confidence interval of the mean DPS in percent of the mean, of the worst actor."""
         estimator = self.settings.confidence_estimator
         return max(100 * estimator * actor.dps.mean_std_dev / actor.dps.mean for actor in self.actors)
 
     def metric(self, main: Actor) -> Samples | None:
-        """The samples profilesets are ranked by; None for what this model does not measure."""
+        """Return the samples that profilesets are ranked by; None for a metric that this model does not measure."""
         name = self.settings.primary_metric
         if name in {"dps", "prioritydps", "dpse"}:
             return next(result.dps for result in self.actors if result.actor is main)
         return {"raid_dps": self.raid_dps, "time": self.lengths}.get(name)
 
     def events(self) -> int:
-        """Casts, procs and passive hits of all actors in all fights."""
+        """Return the number of casts, procs and passive hits of all actors in all fights."""
         return sum(int(actor.abilities.counts.sum()) for actor in self.actors)
 
 
 class Phase:
-    """One simulation: a configuration, its fighters and the fights they have fought."""
+    """One simulation: a configuration, its fighters and their results."""
 
     def __init__(self, configuration: Configuration, settings: Settings, *, stream: str = "") -> None:
-        """`stream` keeps a profileset's random numbers apart from every other's under the same seed."""
+        """Create a phase. With the same seed, each `stream` has different random numbers."""
         players = configuration.players()
         encounter = _encounter(configuration, settings)
         entropy = (settings.seed, zlib.crc32(stream.encode(errors="surrogatepass")), len(stream))
@@ -115,22 +115,22 @@ class Phase:
         )
 
     def run(self, progress: Progress, stop: StopFlag) -> PhaseResult:
-        """Fight until the iterations are done, the target error is reached or `stop` is set; at least one batch."""
+        """Fight until the last iteration, the target error, or `stop`, but at least one batch."""
         result = self._result
         for lengths in self._batches():
             self._fight(lengths)
             is_due = self._passed_interval(len(lengths))
-            standing = self._standing(is_analysis_due=is_due)
-            result.is_complete = standing.done >= standing.total
+            phase_progress = self._phase_progress(is_analysis_due=is_due)
+            result.is_complete = phase_progress.done >= phase_progress.total
             if result.is_complete or stop.is_set:
-                progress.update(standing, finished=True)
+                progress.update(phase_progress, finished=True)
                 break
             if is_due:
-                progress.update(standing)
+                progress.update(phase_progress)
         return result
 
     def _batches(self) -> Iterator[NDArray[np.float64]]:
-        """Fight lengths, batch by batch, to the last iteration allowed."""
+        """Yield the lengths of fights, batch by batch, up to the last iteration."""
         settings = self._settings
         longest = settings.max_time * (1 + settings.vary_combat_length)
         rows = min(batch_rows(longest), MAX_BATCH, max(MIN_BATCH, self._interval()))
@@ -138,7 +138,7 @@ class Phase:
             yield self._lengths(np.arange(first, min(first + rows, settings.iterations)))
 
     def _lengths(self, iterations: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Uniform with a target error, else spreading outwards to alternate sides as the run goes on."""
+        """Return lengths: uniform with a target error, otherwise alternating ever farther from the mean."""
         settings = self._settings
         if settings.target_error > 0:
             spread = self._rng.uniform(-1, 1, len(iterations))
@@ -159,19 +159,19 @@ class Phase:
         result.raid_dps.add(raid / lengths)
         result.lengths.add(lengths)
 
-    def _standing(self, *, is_analysis_due: bool) -> Standing:
-        """With a target error the total is a projection, and becomes what is done once the target is met."""
+    def _phase_progress(self, *, is_analysis_due: bool) -> PhaseProgress:
+        """Return the progress. With a target error, the total is a projection until the target is reached."""
         settings, done = self._settings, self._result.iterations
         if settings.target_error <= 0:
-            return Standing(done, settings.iterations)
+            return PhaseProgress(done, settings.iterations)
         error = self._result.error_percent()
         is_reached = is_analysis_due and done > 1 and error <= settings.target_error
         projected = int(done * min(error / settings.target_error, MOST_PROJECTED) ** 2)
         total = done if is_reached else min(max(projected, done + 1), settings.iterations)
-        return Standing(done, total, (self._result.raid_dps.mean, error))
+        return PhaseProgress(done, total, (self._result.raid_dps.mean, error))
 
     def _interval(self) -> int:
-        """Iterations between two looks at the error, or two updates of the display."""
+        """Return the number of iterations between two checks of the error, or between two progress updates."""
         settings = self._settings
         if settings.target_error > 0:
             return settings.analyze_error_interval
@@ -184,7 +184,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class ProfilesetResult:
-    """One finished profileset, in the metric asked for. `mean_error` is half a confidence interval."""
+    """One finished profileset, in the requested metric. `mean_error` is half a confidence interval."""
 
     name: str
     mean: float
@@ -201,7 +201,7 @@ class ProfilesetResult:
 
 @dataclass(slots=True)
 class Outcome:
-    """Everything a report tells. Times are in seconds."""
+    """The contents of a report. Times are in seconds."""
 
     baseline: PhaseResult
     profilesets: list[ProfilesetResult]
@@ -213,7 +213,7 @@ class Outcome:
 
 
 def check_profilesets(configuration: Configuration, settings: Settings) -> None:
-    """Prepare each profileset once. Raises SimulatorError for the first that could not run."""
+    """Prepare each profileset once. Raises SimulatorError for the first that cannot run."""
     for name in configuration.profilesets:
         try:
             _prepare(configuration, settings, name)
@@ -222,9 +222,9 @@ def check_profilesets(configuration: Configuration, settings: Settings) -> None:
 
 
 def simulate(configuration: Configuration, settings: Settings, stop: StopFlag) -> Outcome:
-    """Run everything. A profileset that does not finish is left out (simulator-cli, 3.4).
+    """Run the baseline and all profilesets. A profileset that does not finish is left out.
 
-    `settings` are the configuration's, completed.
+    `settings` are the completed settings of the configuration.
     """
     wall, cpu = time.perf_counter(), time.process_time()
     progress = Progress(phases=1 + len(configuration.profilesets), tabular=settings.progressbar_type == 1)
@@ -247,7 +247,7 @@ def simulate(configuration: Configuration, settings: Settings, stop: StopFlag) -
 
 
 def _prepare(configuration: Configuration, settings: Settings, name: str) -> tuple[Configuration, Phase]:
-    """Each set stops by its own iterations and target error, if it has any, but shares the run's seed."""
+    """Return a profileset's configuration and phase. It has its own target, but the run's seed."""
     variant = configuration.variant(name)
     own = replace(variant.settings.completed(), seed=settings.seed)
     return variant, Phase(variant, own, stream=name)

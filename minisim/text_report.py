@@ -1,11 +1,14 @@
-"""The report in plain text, as it ends standard output (simulator-cli, 3.1)."""
+"""The report in plain text, the end of standard output.
+
+See `docs/reference/simulator-command-line.md#standard-output`.
+"""
 
 from minisim.settings import METRICS
 from minisim.simulation import ActorResult, Outcome
 
 
 def render(outcome: Outcome) -> str:
-    """The whole text report."""
+    """Return the text report."""
     blocks = [_ranking(outcome), *(_player(actor, outcome) for actor in outcome.baseline.actors)]
     if outcome.profilesets:
         blocks.append(_profilesets(outcome))

@@ -1,4 +1,7 @@
-"""Words and numbers of the option language, read as leniently as C++'s stoi and stod do (simulator-cli, 1.6)."""
+"""Values of options, read like C++'s `stoi` and `stod`.
+
+See `docs/reference/simulator-command-line.md#order-and-values`.
+"""
 
 import math
 import re
@@ -9,18 +12,18 @@ _LONGEST_NUMBER = 40
 
 
 class SimulatorError(Exception):
-    """Ends the run with exit status 1; its text is the message after `Error: `."""
+    """An error that ends the run with exit status 1; its message is printed after `Error: `."""
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text: a long set of names that reads like one."""
+    """Return the words of a text as a set; shorter than a literal set of strings."""
     return frozenset(text.split())
 
 
 def to_int(text: str, bits: int = 32) -> int:
-    """The leading integer of `text`, trailing junk ignored; 0 for an empty text. `1e4` is 1.
+    """Return the leading integer of a text, 0 for an empty text. `1e4` is 1.
 
-    Raises SimulatorError when there is none, or it does not fit a signed integer of `bits` bits.
+    Raises SimulatorError if there is none, or if it does not fit a signed integer of `bits` bits.
     """
     if not text:
         return 0
@@ -31,7 +34,7 @@ def to_int(text: str, bits: int = 32) -> int:
 
 
 def to_uint64(text: str) -> int:
-    """As `to_int`, for seeds: 0 to 2**64 - 1."""
+    """Return the leading integer of a text, from 0 to 2**64 - 1. Raises SimulatorError."""
     number = to_int(text, bits=65)
     if number < 0:
         raise SimulatorError(f"'{text}' is negative")
@@ -39,7 +42,7 @@ def to_uint64(text: str) -> int:
 
 
 def to_float(text: str) -> float:
-    """The leading number of `text`, trailing junk ignored; 0 for an empty text. Raises SimulatorError."""
+    """Return the leading number of a text, 0 for an empty text. Raises SimulatorError."""
     if not text:
         return 0.0
     match = _FLOAT.match(text)
@@ -50,7 +53,7 @@ def to_float(text: str) -> float:
 
 
 def to_bool(text: str) -> bool:
-    """`0` or `1`, and nothing else. Raises SimulatorError."""
+    """Return whether a text is `1`. Raises SimulatorError for anything but `0` and `1`."""
     if text not in {"0", "1"}:
         raise SimulatorError("Acceptable values are '1' or '0'")
     return text == "1"

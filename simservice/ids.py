@@ -12,7 +12,7 @@ NEXT_ID = """
 
 
 def next_id() -> int:
-    """Return a new 18-digit id, later ids being greater (contract, section 2).
+    """Return a new 18-digit id, greater than earlier ones: `docs/reference/contract.md#identifiers`.
 
     Thirteen digits are PostgreSQL's clock in milliseconds and five come from a sequence, so ids made one after
     the other are ordered whichever machine asked. One query.

@@ -75,7 +75,7 @@ WEBHOOK_IN_FLIGHT = env.int("WEBHOOK_IN_FLIGHT", default=4)
 WEBHOOK_ALLOWED_ADDRESSES = env.list("WEBHOOK_ALLOWED_ADDRESSES", default=[])
 WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", default="")
 
-# What changes the contract (contract, section 0)
+# Settings that change the API: docs/reference/contract.md#deployment-settings
 API_RESOURCE = env.str("API_RESOURCE", default="sim")
 SERVICE_BRAND = env.str("SERVICE_BRAND", default="Service")
 API_VARIANT = one_of("API_VARIANT", "C", "R")
@@ -290,14 +290,17 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "dashboard"
-CSRF_FAILURE_VIEW = "dashboard.views.form_too_old"
-ACCOUNT_ADAPTER = "dashboard.adapters.PeopleAdapter"
+CSRF_FAILURE_VIEW = "dashboard.views.form_expired"
+ACCOUNT_ADAPTER = "dashboard.adapters.UserAdapter"
 ACCOUNT_FORMS = {
-    "login": "dashboard.forms.EnterForm",
-    "signup": "dashboard.forms.JoinForm",
-    "reset_password": "dashboard.forms.ResetForm",
+    "login": "dashboard.forms.LoginForm",
+    "signup": "dashboard.forms.SignUpForm",
+    "reset_password": "dashboard.forms.PasswordResetForm",
+    "reset_password_from_key": "dashboard.forms.NewPasswordForm",
+    "change_password": "dashboard.forms.ChangePasswordForm",
+    "add_email": "dashboard.forms.ChangeEmailForm",
 }
-# Failed logins are counted by login and address together (`PeopleAdapter`). Nothing is limited by an email address
+# Failed logins are counted by login and address together (`UserAdapter`). Nothing is limited by an email address
 # alone, because a stranger could use such a limit up and lock the owner out.
 ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/5m/key", "reset_password": "20/m/ip"}
 ACCOUNT_LOGIN_METHODS = {"username", "email"}

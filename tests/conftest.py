@@ -12,6 +12,9 @@ from hypothesis import settings as hypothesis_settings
 from pytest_django import Settings
 
 from clients.models import ApiKey
+from jobs.builds import registration
+from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
+from jobs.models import Build
 from simservice.redis.client import outage, redis
 from tests.factories import make_key
 
@@ -51,6 +54,12 @@ def _admin_by_password(settings: Settings) -> None:
 def key(db: None) -> tuple[ApiKey, str]:
     """An API key and its secret, of an account of its own."""
     return make_key()
+
+
+@pytest.fixture
+def minisim(transactional_db: None) -> Build:
+    """Register the built-in simulator as a build, like the local stack."""
+    return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
 
 
 class Api:

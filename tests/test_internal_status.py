@@ -112,18 +112,17 @@ def test_cancelling_and_replaying_do_not_name_it(job: Job) -> None:
 def test_the_pages_show_it_as_waiting(job: Job) -> None:
     http = browser_of(make_member(job.account))
     for path in (f"jobs/{job.pk}", "jobs", "jobs?status=active", ""):
-        text = text_of(http.get(f"/dashboard/{job.account}/{path}"))
-        assert "Waiting for its turn" in text, path
+        content = http.get(f"/dashboard/{job.account}/{path}").content.decode()
+        assert 'status-queued">Waiting<' in content, path
     shared = HttpClient().get(f"/share/{job.share_token}")
-    assert "Waiting for its turn" in text_of(shared)
-    assert "It is next in the queue" in text_of(shared)
-    assert "status-queued" in shared.content.decode()
+    assert "This job is next in the queue" in text_of(shared)
+    assert 'status-queued">Waiting<' in shared.content.decode()
     assert "Jobs waiting 1 Jobs running 0" in text_of(http.get(f"/dashboard/{job.account}/"))
 
 
 def test_the_history_tells_of_the_claim_without_a_status(job: Job) -> None:
     text = text_of(browser_of(make_member(job.account)).get(f"/dashboard/{job.account}/jobs/{job.pk}"))
-    assert "Taken by a worker" in text
+    assert "Claimed by a worker" in text
 
 
 def test_operators_see_it(job: Job) -> None:

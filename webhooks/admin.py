@@ -1,15 +1,16 @@
-"""Endpoints, events and their deliveries as operators see them: facts to read, and events to send again."""
+"""Admin pages for webhook endpoints, events and deliveries: read-only, with an action to resend events."""
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from simservice.admin import ManyRows, ReadOnly
-from webhooks import endpoints, redelivery
+from webhooks.endpoints import EndpointError
 from webhooks.models import Delivery, Endpoint, Event
+from webhooks.redelivery import Redelivery, redeliver
 
-# An action is done for one event after the other, while the operator waits.
-MOST_AT_ONCE = 100
+# The action handles one event after another while the operator waits.
+MAX_SELECTED = 100
 
 
 @admin.register(Endpoint)
@@ -42,27 +43,27 @@ class EventAdmin(ManyRows, ReadOnly, admin.ModelAdmin):
         return bytes(event.body).decode()
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
-        """Tell whether the user may send events again, none of which can be edited."""
+        """Return whether the user may resend events. Events cannot be edited, so the permission means only that."""
         return request.user.has_perm("webhooks.change_event")
 
-    @admin.action(description="Send again, under the same event id", permissions=["operate"])
+    @admin.action(description="Resend under the same event id", permissions=["operate"])
     def redeliver(self, request: HttpRequest, queryset: QuerySet[Event]) -> None:
-        chosen = list(queryset.select_related("client")[: MOST_AT_ONCE + 1])
-        if len(chosen) > MOST_AT_ONCE:
-            self.message_user(request, f"Choose at most {MOST_AT_ONCE} events at a time.", messages.ERROR)
+        selected = list(queryset.select_related("client")[: MAX_SELECTED + 1])
+        if len(selected) > MAX_SELECTED:
+            self.message_user(request, f"Select at most {MAX_SELECTED} events at a time.", messages.ERROR)
             return
-        sent = [event for event in chosen if self.is_sent(request, event)]
-        for event in sent:
-            self.log_change(request, event, "Sent again")
-        self.message_user(request, f"{len(sent)} events will be sent again.", messages.INFO)
+        resent = [event for event in selected if self._redeliver_one(request, event) is Redelivery.SCHEDULED]
+        for event in resent:
+            self.log_change(request, event, "Resent")
+        self.message_user(request, f"Events to be resent: {len(resent)}.", messages.INFO)
 
-    def is_sent(self, request: HttpRequest, event: Event) -> bool:
-        """Send an event again, and tell the operator when that cannot be."""
+    def _redeliver_one(self, request: HttpRequest, event: Event) -> Redelivery | None:
+        """Resend an event. Return None, with a message to the operator, if its endpoint is not enabled."""
         try:
-            return redelivery.redeliver(event)
-        except endpoints.NotPossible as error:
+            return redeliver(event)
+        except EndpointError as error:
             self.message_user(request, f"{event}: {error}", messages.ERROR)
-            return False
+            return None
 
 
 @admin.register(Delivery)

@@ -1,4 +1,4 @@
-"""What happens once when the webhooks' code is loaded."""
+"""Start-up of the webhooks app."""
 
 import logging
 
@@ -12,16 +12,18 @@ class WebhooksConfig(AppConfig):
     name = "webhooks"
 
     def ready(self) -> None:
-        """Add the deliveries' gauges to the service's metrics; be loud about a hole in the rules for addresses."""
+        """Register the metrics, and warn of addresses that are exempt from the rules."""
         from simservice.metrics import REGISTRY
         from webhooks.metrics import DeliveryCollector
 
         REGISTRY.register(DeliveryCollector())
-        warn_of_allowed()
+        warn_of_allowed_addresses()
 
 
-def warn_of_allowed() -> None:
-    """Say loudly which addresses are free of the rules."""
+def warn_of_allowed_addresses() -> None:
+    """Log a warning that names the addresses to which the rules do not apply."""
     if settings.WEBHOOK_ALLOWED_ADDRESSES:
         allowed = ", ".join(settings.WEBHOOK_ALLOWED_ADDRESSES)
-        logger.warning("WEBHOOK_ALLOWED_ADDRESSES: webhooks may go to %s WHATEVER ADDRESS THAT IS", allowed)
+        logger.warning(
+            "WEBHOOK_ALLOWED_ADDRESSES: webhooks can reach %s even if the address is NOT PUBLIC", allowed
+        )

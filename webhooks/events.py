@@ -1,4 +1,4 @@
-"""What clients are told: an event is written together with what it tells of, and announced after the commit."""
+"""Outbox of webhook events: written with the change that they report, announced after the commit."""
 
 import json
 import logging
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 from kombu.exceptions import OperationalError
@@ -18,13 +19,16 @@ from webhooks.models import Event
 logger = logging.getLogger(__name__)
 
 QUEUE = "webhooks"
-# More hints than this would wake no worker that is not awake.
-MOST_HINTS = 10
+# More messages than this would not wake any further worker.
+MAX_ANNOUNCEMENTS = 10
 KIND, VERSION = "job.terminal", "v1"
 
 
 def record(client_id: int, *, job_id: int | None, payload: Mapping[str, Any]) -> Event:
-    """Write an event for a client inside the caller's transaction, and announce it after the commit."""
+    """Insert an event for a client in the caller's transaction, and announce it after the commit.
+
+    The body's format: `docs/reference/contract.md#webhook-events`.
+    """
     now = timezone.now()
     body = {"kind": KIND, "version": VERSION, "timestamp": iso(now), "payload": payload}
     event = Event.objects.create(
@@ -40,11 +44,16 @@ def record(client_id: int, *, job_id: int | None, payload: Mapping[str, Any]) ->
 
 
 def announce() -> None:
-    """Tell the delivery workers that something is due. A lost announcement is made again by the sweep."""
+    """Wake a delivery worker. If the message is lost, the sweep announces due events again."""
     waiting = ask(lambda: int(str(redis().llen(QUEUE))), otherwise=None)
-    if waiting is None or waiting >= MOST_HINTS:
+    if waiting is None or waiting >= MAX_ANNOUNCEMENTS:
         return
     try:
         app.send_task("webhooks.tasks.deliver", queue=QUEUE)
     except OperationalError:
-        logger.warning("deliveries not announced: the broker does not answer")
+        logger.warning("cannot announce webhook events: the broker is unavailable")
+
+
+def due() -> QuerySet[Event]:
+    """Return the events whose next attempt is due."""
+    return Event.objects.filter(state=Event.State.WAITING, next_attempt_at__lte=Now())

@@ -1,4 +1,4 @@
-"""What Prometheus is told of deliveries: counted when it asks, on partial indexes."""
+"""Prometheus metrics of deliveries, counted at each scrape with partial indexes."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -9,14 +9,14 @@ from django.db.models.functions import Now
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from webhooks import delivery
+from webhooks import events
 from webhooks.models import Delivery, Endpoint
 
 RECENT = timedelta(minutes=5)
 
 
 class DeliveryCollector(Collector):
-    """The gauges; left out while the database does not answer, which others report."""
+    """Collects the gauges. It returns none while the database is unavailable; other metrics report that."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         try:
@@ -26,33 +26,33 @@ class DeliveryCollector(Collector):
 
 
 def gauges() -> list[GaugeMetricFamily]:
-    """Return what the database knows of deliveries. Three queries."""
-    due = delivery.due().aggregate(count=Count("id"), age=Now() - Min("next_attempt_at"))
+    """Return all gauges of deliveries. Three queries."""
+    due = events.due().aggregate(count=Count("id"), age=Now() - Min("next_attempt_at"))
     failing = Endpoint.objects.filter(disabled_at=None, failing_since__isnull=False).count()
     return [
-        gauge("due", "Events whose next attempt is due.", due["count"]),
-        gauge(
+        _gauge("due", "Events whose next attempt is due.", due["count"]),
+        _gauge(
             "oldest_due_seconds",
-            "How long the first due event has been due.",
+            "How long the oldest due event has been due.",
             due["age"].total_seconds() if due["age"] else 0,
         ),
-        gauge("failing_endpoints", "Enabled endpoints whose last delivery failed.", failing),
-        attempts(),
+        _gauge("failing_endpoints", "Enabled endpoints whose last delivery failed.", failing),
+        _attempts(),
     ]
 
 
-def attempts() -> GaugeMetricFamily:
-    """Return how the attempts of the last five minutes ended."""
+def _attempts() -> GaugeMetricFamily:
+    """Return the attempts of the last five minutes by outcome."""
     recent = Delivery.objects.filter(started_at__gte=Now() - RECENT)
     counted = dict(recent.values_list("outcome").annotate(Count("id")).order_by())
     family = GaugeMetricFamily(
-        "simservice_webhooks_attempts", "Attempts that began in the last five minutes.", labels=["outcome"]
+        "simservice_webhooks_attempts", "Attempts started in the last five minutes.", labels=["outcome"]
     )
     for outcome in Delivery.Outcome:
         family.add_metric([outcome], counted.get(outcome, 0))
     return family
 
 
-def gauge(name: str, told: str, value: float) -> GaugeMetricFamily:
-    """Return a gauge of one value."""
-    return GaugeMetricFamily(f"simservice_webhooks_{name}", told, value=value)
+def _gauge(name: str, description: str, value: float) -> GaugeMetricFamily:
+    """Return a gauge with one value."""
+    return GaugeMetricFamily(f"simservice_webhooks_{name}", description, value=value)

@@ -1,4 +1,4 @@
-"""Where a client's events go, the events themselves, and every attempt to deliver one."""
+"""Webhook endpoints, events and the attempts to deliver them."""
 
 import secrets
 
@@ -11,41 +11,43 @@ MAX_URL = 2048
 
 
 def event_name() -> str:
-    """Return a new event id (contract, section 2)."""
+    """Return a new event id (`docs/reference/contract.md#identifiers`)."""
     return f"evt_{secrets.token_hex(16)}"
 
 
 def delivery_name() -> str:
-    """Return a new delivery id (contract, section 2)."""
+    """Return a new delivery id (`docs/reference/contract.md#identifiers`)."""
     return f"dlv_{secrets.token_hex(16)}"
 
 
 class Endpoint(models.Model):
-    """A client's webhook. It exists from the first time it was configured; only an enabled one has a secret.
+    """A client's webhook, enabled or disabled. Only an enabled one has a secret.
 
-    The table has a constraint that Django cannot express: the client is no account's built-in one.
+    The database also refuses an endpoint for a default client (migration 0002).
     """
 
     class Disabled(models.TextChoices):
         """Why an endpoint is disabled; empty while it is enabled."""
 
+        # A member of the account disabled it.
         BY_OWNER = "owner"
+        # Every delivery had failed for `retries.DISABLED_AFTER`.
         FAILING = "failing"
 
     client = models.OneToOneField(Client, primary_key=True, on_delete=models.PROTECT, related_name="webhook")
     url = models.CharField(max_length=MAX_URL)
-    # Encrypted; during a rotation there are two, and deliveries carry both signatures.
+    # Encrypted. After a rotation with an overlap, deliveries are signed with both secrets.
     secret = models.TextField(blank=True)
     old_secret = models.TextField(blank=True)
     old_secret_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     disabled_at = models.DateTimeField(null=True)
     disabled_for = models.CharField(max_length=8, choices=Disabled, blank=True)
-    # When the account's owners are to be told that it was disabled, null when there is nothing to tell.
+    # When to notify the account's owners that it was disabled; null if there is nothing to report.
     tell_owners_at = models.DateTimeField(null=True)
     # The first failure since the last success.
     failing_since = models.DateTimeField(null=True)
-    # Up to when the deliveries made so far use up the client's throughput.
+    # Until when past deliveries use up the client's throughput.
     busy_until = models.DateTimeField(null=True)
 
     class Meta:
@@ -76,33 +78,42 @@ class Endpoint(models.Model):
 
 
 class Event(models.Model):
-    """Something a client is told of. The body is kept as the very bytes that are signed and sent."""
+    """A notification for a client. The body is stored as the exact bytes that are signed and sent."""
 
     class State(models.TextChoices):
+        """How far the delivery of an event is."""
+
+        # For its first attempt or for a retry, at `next_attempt_at`.
         WAITING = "waiting"
+        # A worker is making the request, until `lease_expires_at`.
         SENDING = "sending"
+        # The receiver accepted it.
         DELIVERED = "delivered"
+        # It is not retried; `failure` says why.
         FAILED = "failed"
 
     class Failure(models.TextChoices):
-        """Why an event was given up; empty while it was not."""
+        """Why an event failed; empty unless it did."""
 
+        # The receiver's response was permanent.
         REJECTED = "rejected"
+        # The last retry failed.
         EXHAUSTED = "exhausted"
+        # The endpoint was disabled before the event was delivered.
         DISABLED = "disabled"
 
     name = models.CharField(max_length=36, default=event_name)
     client = models.ForeignKey(Client, on_delete=models.PROTECT, related_name="+", db_index=False)
-    # Null for a test event. No foreign key: jobs know of webhooks, and not the other way round.
+    # Null for a test event. Not a foreign key, because `webhooks` must not import `jobs`.
     job_id = models.BigIntegerField(null=True, unique=True)
     body = models.BinaryField()
     created_at = models.DateTimeField()
     state = models.CharField(max_length=9, choices=State, default=State.WAITING)
     failure = models.CharField(max_length=9, choices=Failure, blank=True)
-    # Failed attempts since the event was created or sent again by hand: its place in the schedule.
+    # Failed attempts since the event was created or resent: its position in the retry schedule.
     failures = models.PositiveSmallIntegerField(default=0)
     next_attempt_at = models.DateTimeField(null=True)
-    # While it is being sent: when its worker is taken for dead.
+    # While it is being sent: when its worker counts as lost.
     lease_expires_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
 
@@ -126,17 +137,17 @@ class Event(models.Model):
             ),
         ]
         indexes = [
-            # The claim: a client's due events.
+            # Claims: a client's due events.
             models.Index(
                 fields=["client", "next_attempt_at"], condition=Q(state="waiting"), name="event_waiting_by_client"
             ),
-            # Whether anything is due at all, and since when.
+            # Whether any event is due, and since when.
             models.Index(fields=["next_attempt_at"], condition=Q(state="waiting"), name="event_waiting"),
-            # Events in flight are few: those of each client, and those whose worker died.
+            # Events in flight, by client.
             models.Index(fields=["client"], condition=Q(state="sending"), name="event_sending"),
             # A client's events, newest first.
             models.Index(fields=["client", "-id"], name="event_by_client"),
-            # The failed ones of a period.
+            # A client's failed events in a period.
             models.Index(fields=["client", "created_at"], condition=Q(state="failed"), name="event_failed"),
             # Retention.
             models.Index(fields=["created_at"], condition=Q(state__in=["delivered", "failed"]), name="event_ended"),
@@ -147,29 +158,38 @@ class Event(models.Model):
 
 
 class Delivery(models.Model):
-    """One attempt to deliver an event, written before the request is made."""
+    """An attempt to deliver an event. The row is inserted before the request is made."""
 
     class Outcome(models.TextChoices):
         """How an attempt ended."""
 
+        # The request is in progress.
         SENDING = "sending"
+        # A 2xx response.
         DELIVERED = "delivered"
-        # To be tried again, unless it was the last attempt.
+        # A temporary failure, retried unless this was the last attempt.
         FAILED = "failed"
-        # An answer that trying again would not change.
+        # A response that a retry would not change.
         REJECTED = "rejected"
-        # Its worker died or stood still; nobody knows whether the request was made.
+        # The worker died or stalled; the request may or may not have been made.
         LOST = "lost"
 
     class Problem(models.TextChoices):
-        """What kept an attempt from being answered."""
+        """Why an attempt has no complete response."""
 
+        # The URL or an address that its host name resolves to is not allowed.
         ADDRESS = "address"
+        # The host name did not resolve, or not in time.
         DNS = "dns"
+        # The receiver refused or broke the connection.
         CONNECTION = "connection"
+        # The handshake failed or the certificate is invalid.
         TLS = "tls"
+        # The response was not complete within `http_client.TIMEOUT_SECONDS`.
         TIMEOUT = "timeout"
+        # The response is not valid HTTP.
         PROTOCOL = "protocol"
+        # A bug or a missing key on our side.
         INTERNAL = "internal"
 
     name = models.CharField(max_length=36, default=delivery_name)
@@ -177,20 +197,20 @@ class Delivery(models.Model):
     outcome = models.CharField(max_length=9, choices=Outcome, default=Outcome.SENDING)
     started_at = models.DateTimeField()
     duration_ms = models.PositiveIntegerField(null=True)
-    # The address that was connected to; empty when none was.
+    # The IP address of the connection; empty if there was none.
     address = models.CharField(max_length=64, blank=True)
     status = models.PositiveSmallIntegerField(null=True)
     problem = models.CharField(max_length=10, choices=Problem, blank=True)
-    # The problem in a sentence.
+    # The problem as a sentence.
     detail = models.CharField(max_length=300, blank=True)
-    # The beginning of the answer's body, at most 2 KiB.
+    # The beginning of the response body, at most 2 KiB.
     excerpt = models.TextField(blank=True)
 
     class Meta:
         verbose_name_plural = "deliveries"
         constraints = [models.UniqueConstraint(fields=["name"], name="delivery_name_unique")]
         indexes = [
-            # What Prometheus is told of the last minutes.
+            # Metrics of the last minutes.
             models.Index(fields=["started_at"], name="delivery_by_start"),
         ]
 

@@ -1,7 +1,8 @@
-"""Sending events again because somebody wants it, and looking back at what was sent."""
+"""A client's past events, and resending them on request."""
 
 from collections.abc import Iterable
 from datetime import datetime
+from enum import Enum
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -14,55 +15,59 @@ from webhooks.models import Event
 
 State = Event.State
 BATCH = 1_000
-AFRESH = {"state": State.WAITING, "failure": "", "failures": 0, "next_attempt_at": Now(), "ended_at": None}
+_NEW_SCHEDULE = {"state": State.WAITING, "failure": "", "failures": 0, "next_attempt_at": Now(), "ended_at": None}
+
+
+class Redelivery(Enum):
+    """What became of a request to resend an event."""
+
+    # It is due now, at the beginning of its retry schedule.
+    SCHEDULED = "scheduled"
+    # A worker is sending it at the moment, so nothing changed.
+    IN_FLIGHT = "in_flight"
+    # It was deleted at the end of its retention period.
+    GONE = "gone"
 
 
 def events_of(client: Client) -> QuerySet[Event]:
-    """Return a client's events, newest first; each knows its attempts as `deliveries`."""
+    """Return a client's events, the newest first; each has its attempts as `deliveries`."""
     return Event.objects.filter(client=client).order_by("-id")
 
 
-def event_of(client: Client, name: str) -> Event | None:
-    """Return a client's event by its id, `evt_…`, or None."""
-    return events_of(client).filter(name=name).first()
+def redeliver(event: Event) -> Redelivery:
+    """Resend an event under its own id, with a new retry schedule.
 
-
-def failed_of(client: Client, *, since: datetime, until: datetime) -> QuerySet[Event]:
-    """Return a client's events of a period that were given up."""
-    return Event.objects.filter(client=client, state=State.FAILED, created_at__gte=since, created_at__lt=until)
-
-
-def redeliver(event: Event) -> bool:
-    """Send an event again, under its own id and with a schedule of its own; False while it is being sent.
-
-    One that waits for its next attempt is sent at once. Raises endpoints.NotPossible unless there is where to.
+    An event that waits for a retry is sent at once. Raises endpoints.EndpointError if no endpoint is enabled.
     """
     endpoints.require_enabled(event.client)
-    return bool(restart(Event.objects.filter(pk=event.pk).exclude(state=State.SENDING)))
+    row = Event.objects.filter(pk=event.pk)
+    if _restart(row.exclude(state=State.SENDING)):
+        return Redelivery.SCHEDULED
+    return Redelivery.IN_FLIGHT if row.exists() else Redelivery.GONE
 
 
 def redeliver_failed(client: Client, *, since: datetime, until: datetime) -> int:
-    """Send all events again that were given up of those created in a period; return how many.
+    """Resend all failed events that were created in a period; return their number.
 
-    Raises endpoints.NotPossible unless there is where to.
+    Raises endpoints.EndpointError if no endpoint is enabled.
     """
     endpoints.require_enabled(client)
-    failed = failed_of(client, since=since, until=until).order_by("created_at")
-    # Listed before the first is sent again: what fails once more meanwhile is not sent for ever.
-    wanted = list(failed.values_list("pk", flat=True))
-    batches = (wanted[start : start + BATCH] for start in range(0, len(wanted), BATCH))
-    return sum(restart_failed(batch) for batch in batches)
+    failed = Event.objects.filter(client=client, state=State.FAILED, created_at__gte=since, created_at__lt=until)
+    # Listed before the first is resent, so that an event that fails again meanwhile is resent only once.
+    ids = list(failed.order_by("created_at").values_list("pk", flat=True))
+    batches = (ids[start : start + BATCH] for start in range(0, len(ids), BATCH))
+    return sum(_restart_failed(batch) for batch in batches)
 
 
-def restart_failed(ids: Iterable[int]) -> int:
-    """Send those of the events again that are still given up; return how many."""
-    return restart(Event.objects.filter(pk__in=ids, state=State.FAILED))
+def _restart_failed(ids: Iterable[int]) -> int:
+    """Resend those of the events that are still failed; return their number."""
+    return _restart(Event.objects.filter(pk__in=ids, state=State.FAILED))
 
 
-def restart(events: QuerySet[Event]) -> int:
-    """Put events back to the beginning of their schedule, due now, and announce them."""
+def _restart(events: QuerySet[Event]) -> int:
+    """Schedule events as if they were new, and announce them; return their number."""
     with transaction.atomic():
-        restarted = events.update(**AFRESH)
+        restarted = events.update(**_NEW_SCHEDULE)
         if restarted:
             transaction.on_commit(announce)
     return restarted

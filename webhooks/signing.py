@@ -1,4 +1,4 @@
-"""The signature of a delivery (specification, Signature verification)."""
+"""Signatures and headers of deliveries (`docs/reference/contract.md#webhook-signatures`)."""
 
 import hashlib
 import hmac
@@ -8,13 +8,13 @@ from django.conf import settings
 
 
 def signature(secret: str, body: bytes, *, at: int) -> str:
-    """Return the hex digest for a body sent at a Unix time in seconds."""
+    """Return the hex HMAC-SHA256 of a body sent at a Unix time in seconds."""
     signed = f"{at}.".encode() + body
     return hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
 
 
 def headers(secrets: Sequence[str], body: bytes, *, at: int, event: str, delivery: str) -> dict[str, str]:
-    """Return the headers of a delivery; with several secrets, one signature each, in their order."""
+    """Return the headers of a delivery, with one signature for each secret, in their order."""
     brand = settings.SERVICE_BRAND
     signatures = ",".join(f"v1={signature(secret, body, at=at)}" for secret in secrets)
     return {

@@ -1,4 +1,4 @@
-"""Celery's doors into the webhooks: what delivers, what makes good what was lost, what tidies up."""
+"""Celery tasks for webhooks: delivery, announcements and maintenance."""
 
 import logging
 import threading
@@ -10,64 +10,64 @@ from celery.signals import worker_shutting_down
 from django.db import Error as DatabaseError
 
 from simservice.celery import app
-from webhooks import delivery, events, keeping
-from webhooks.pump import Pump
+from webhooks import events, maintenance, retries
+from webhooks.dispatcher import Dispatcher
 
 logger = logging.getLogger(__name__)
 
-BATCHES = 20
+MAX_BATCHES = 20
 stop = threading.Event()
 
 
 @worker_shutting_down.connect
 def stop_delivering(**_: Any) -> None:
-    """Take nothing further once the worker was asked to stop; requests in flight are written down."""
+    """Claim no further events; the requests in flight are completed and recorded."""
     stop.set()
 
 
 @app.task(name="webhooks.tasks.deliver")
 def deliver() -> None:
-    """Deliver what is due, until nothing is."""
+    """Deliver due events until there are none."""
     try:
-        Pump(stop).run()
+        Dispatcher(stop).run()
     except DatabaseError:
-        logger.exception("deliveries stop until the database answers")
+        logger.exception("webhook deliveries stopped: the database is unavailable")
 
 
 @app.task(name="webhooks.tasks.announce_due")
 def announce_due() -> None:
-    """Announce what is due, so that no lost announcement and no lost worker keeps an event from being sent."""
+    """Recover events of lost workers, and announce due events whose announcement may be lost."""
     try:
-        lost = delivery.recover_lost()
-        if delivery.due().exists():
+        lost = retries.recover_lost()
+        if events.due().exists():
             events.announce()
     except DatabaseError:
-        logger.exception("deliveries are announced later: the database does not answer")
+        logger.exception("cannot announce due webhook events: the database is unavailable")
         return
     if lost:
-        logger.warning("%s deliveries lost with their worker and tried again", lost)
-
-
-def in_batches(part: Callable[[], int]) -> int:
-    """Do a part batch by batch until it finds nothing more, or has had its share of this round; return how many."""
-    return sum(takewhile(bool, (part() for _ in range(BATCHES))))
+        logger.warning("%s deliveries lost with their worker, to be retried", lost)
 
 
 @app.task(name="webhooks.tasks.keep")
-def keep() -> None:
-    """Give up what cannot be sent, forget what is old, tell owners what was disabled."""
+def maintain() -> None:
+    """Fail events that cannot be sent, delete old data, and notify owners of disabled webhooks."""
     try:
         done = {
-            "given up": in_batches(delivery.give_up_disabled),
-            "forgotten": in_batches(keeping.forget_events),
-            "old secrets": in_batches(keeping.forget_secrets),
+            "events failed": _in_batches(maintenance.fail_undeliverable),
+            "events deleted": _in_batches(maintenance.delete_old_events),
+            "old secrets deleted": _in_batches(maintenance.delete_old_secrets),
         }
-        done["owners told"] = keeping.tell_owners()
+        done["owners notified"] = maintenance.notify_owners()
     except DatabaseError:
-        logger.exception("webhooks are kept later: the database does not answer")
+        logger.exception("webhook maintenance postponed: the database is unavailable")
         return
     except OSError:
-        logger.warning("owners are told later: the mail server does not answer", exc_info=True)
+        logger.warning("owners of disabled webhooks not notified: the mail server is unavailable", exc_info=True)
         return
     if any(done.values()):
         logger.info("webhooks: %s", ", ".join(f"{name} {count}" for name, count in done.items() if count))
+
+
+def _in_batches(step: Callable[[], int]) -> int:
+    """Repeat a step until it finds nothing more to do, at most `MAX_BATCHES` times; return the total."""
+    return sum(takewhile(bool, (step() for _ in range(MAX_BATCHES))))

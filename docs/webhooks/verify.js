@@ -1,15 +1,15 @@
-// Verifying a webhook in Node; needs nothing but Node itself.
+// Verify webhooks in Node, without dependencies.
 //
-// Call `verify` with the raw body as a Buffer, before anything parses it: a body that was parsed and written again is
-// another one. With Express, use `express.raw({ type: "application/json" })` on the route.
+// Call `verify` with the raw body as a Buffer, before anything parses it. A body that was parsed and serialized again
+// can differ. With Express, use `express.raw({ type: "application/json" })` on the route.
 
 const { createHmac, timingSafeEqual } = require("node:crypto");
 
 const TOLERANCE_SECONDS = 300;
 
-// Tells whether a body was signed with the secret, at most five minutes ago. `signature` is the delivery's header
-// X-Service-Signature, `t=…,v1=…`. While a secret is being rotated it has a `v1` for each of the two; one that
-// matches is enough.
+// Return whether a body was signed with the secret, at most five minutes ago. `signature` is the header
+// X-Service-Signature, `t=…,v1=…`. During the overlap of a rotation, it has one `v1` for each of the two secrets; one of
+// them must match.
 function verify(secret, signature, body, now = Date.now() / 1000) {
   const parts = String(signature).split(",").map((part) => part.trim().split("="));
   const times = parts.filter(([name]) => name === "t").map(([, value]) => value ?? "");
@@ -20,8 +20,8 @@ function verify(secret, signature, body, now = Date.now() / 1000) {
   if (Math.abs(now - Number(times[0])) > TOLERANCE_SECONDS) {
     return false;
   }
-  const wanted = createHmac("sha256", secret).update(`${times[0]}.`).update(body).digest("hex");
-  return digests.some((digest) => isSame(Buffer.from(digest), Buffer.from(wanted)));
+  const expected = createHmac("sha256", secret).update(`${times[0]}.`).update(body).digest("hex");
+  return digests.some((digest) => isSame(Buffer.from(digest), Buffer.from(expected)));
 }
 
 function isSame(one, other) {

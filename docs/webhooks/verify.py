@@ -1,6 +1,6 @@
-"""Verifying a webhook in Python; needs nothing but the standard library.
+"""Verify webhooks in Python, with the standard library only.
 
-Call `verify` with the raw body, before anything parses it: a body that was parsed and written again is another one.
+Call `verify` with the raw body, before anything parses it. A body that was parsed and serialized again can differ.
 """
 
 import hashlib
@@ -11,10 +11,10 @@ TOLERANCE_SECONDS = 300
 
 
 def verify(secret: str, signature: str, body: bytes, *, now: float | None = None) -> bool:
-    """Tell whether a body was signed with the secret, at most five minutes ago.
+    """Return whether a body was signed with the secret, at most five minutes ago.
 
-    `signature` is the delivery's header X-Service-Signature, `t=…,v1=…`. While a secret is being rotated it has a
-    `v1` for each of the two; one that matches is enough.
+    `signature` is the header `X-Service-Signature`, `t=…,v1=…`. During the overlap of a rotation, it has one `v1`
+    for each of the two secrets; one of them must match.
     """
     parts = [part.strip().partition("=") for part in signature.split(",")]
     times = [value for name, _, value in parts if name == "t"]
@@ -24,5 +24,5 @@ def verify(secret: str, signature: str, body: bytes, *, now: float | None = None
     if abs((time.time() if now is None else now) - int(times[0])) > TOLERANCE_SECONDS:
         return False
     signed = times[0].encode() + b"." + body
-    wanted = hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
-    return any(hmac.compare_digest(digest.encode(), wanted.encode()) for digest in digests)
+    expected = hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+    return any(hmac.compare_digest(digest.encode(), expected.encode()) for digest in digests)

@@ -17,7 +17,7 @@ from jobs.models import Build, Job
 from jobs.profiles import bundle
 from jobs.profiles.analysis import Analysis, analyse_submitted
 from jobs.profiles.bundle import Bundle
-from jobs.profiles.includes import BadInclude, Flat, flatten
+from jobs.profiles.includes import BadInclude, FlatProfile, flatten
 from jobs.profiles.policy import Rules
 from jobs.runs import input_text, runner, verdict
 from jobs.runs.directories import private_directory
@@ -223,7 +223,7 @@ def starts_actor(analysis: Analysis) -> bool:
     return bool(analysis.actors or analysis.copies)
 
 
-def failure(build: Build, flat: Flat) -> str | None:
+def failure(build: Build, flat: FlatProfile) -> str | None:
     """Run a bundled profile for a few iterations and return why it does not simulate, None if it does."""
     with private_directory() as directory:
         runner.prepare(directory, f"{flat.text}iterations={PROFILE_ITERATIONS}\ntarget_error=0\n")

@@ -38,8 +38,8 @@ BUILD_UNAVAILABLE = Outcome(
 CREDENTIALS_LOST = Outcome(
     status=Status.FAILED,
     error_code=ErrorCode.EXECUTION_FAILED,
-    reason="The game credentials that came with the job were lost before it ran. Nothing is billed; "
-    "submit the job again, with its credentials.",
+    reason="The job's game credentials were lost before it ran. Nothing is billed. "
+    "Submit the job again with its credentials.",
 )
 
 
@@ -51,9 +51,9 @@ def execute(job: Job) -> None:
         except LeaseLost:
             logger.warning("job %s attempt %s was taken away", job.pk, job.attempt)
         except WorkerStops:
-            give_back(job, lease, reason="its worker was stopped")
+            give_back(job, lease, reason="the worker was shut down")
         except BuildBroken:
-            give_back(job, lease, reason="the build broke while the job ran")
+            give_back(job, lease, reason="the build stopped working during the run")
         except (DatabaseError, artifacts.NotStored):
             # The lease runs out, and the sweep gives the job to another attempt.
             logger.exception("job %s attempt %s is given up: nothing can be kept", job.pk, job.attempt)

@@ -1,4 +1,4 @@
-"""What a job may still spend: its cap held at submission, or slice by slice as it runs (contract, section 0)."""
+"""Budget of a running job: what it can still spend, by `docs/reference/contract.md#reservations`."""
 
 import logging
 import time
@@ -56,7 +56,7 @@ class Budget:
             if self._extend(wanted):
                 self.next_at = 0.0
         except ledger.InsufficientCredits as shortage:
-            self._extend_by_the_rest(shortage.available)
+            self._extend_by_the_rest(shortage.available_credits)
 
     def _extend_by_the_rest(self, available: int) -> None:
         """Hold as much of the rest as makes whole seconds together with what is already held."""
@@ -74,6 +74,6 @@ class Budget:
         return extended
 
     def charge(self, wall_ms: int) -> int:
-        """Return the credits for simulator time: seconds rounded up once, never over what is held (contract, 7)."""
+        """Return the credits for simulator time, at most the hold: `docs/reference/contract.md#billing`."""
         seconds = -(-wall_ms // 1000)
         return min(seconds * self.job.credits_per_second, self.held_credits)

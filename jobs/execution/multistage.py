@@ -12,12 +12,12 @@ from statistics import NormalDist
 
 from jobs.enums import StageLabel
 from jobs.execution.replicates import known_error, names_for
-from jobs.profiles.analysis import HELD_BACK, MORE_IS_BETTER, Analysis, Bounds, limited
-from jobs.profiles.selection import without
+from jobs.profiles.analysis import FINAL_STAGE_OPTIONS, MORE_IS_BETTER, Analysis, Bounds, with_limits
+from jobs.profiles.selection import remaining_lines
 from jobs.profiles.values import read_integer, read_number
 from jobs.simulator.reports import Profileset
 
-# In percent of the mean, as half the width of the 95 % confidence interval (simulator-cli, section 5).
+# In percent of the mean: docs/reference/simulator-command-line.md#iterations-and-errors
 COARSE_TARGET_ERRORS = (1.0, 0.2)
 FINAL_TARGET_ERROR = 0.05
 LEAST_CANDIDATES = 4
@@ -51,7 +51,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Plan:
-    """The stages of a job, and why it has several or not (the contract's `multiStage.reason`)."""
+    """The stages of a job, and the reason: `docs/reference/contract.md#stages`."""
 
     reason: str
     stages: tuple[Stage, ...] = (Stage(number=1, count=1),)
@@ -129,14 +129,14 @@ def stage_text(
 ) -> str:
     """Return what a stage runs of a profile: all of it within the platform's limits, or without what was culled.
 
-    The stage's numbers stand behind the profile's own because the last one wins (simulator-cli, 1.6). A comment
-    comes first: a byte order mark at the start of a file is skipped (1.2), so a token that begins with one would
-    be read there as another than the policy has judged.
+    The stage's numbers follow the profile's, because the last one wins
+    (`docs/reference/simulator-command-line.md#order-and-values`). A comment comes first: a byte order mark at the
+    start of a file is skipped, so a token that begins with one would differ from the token that the policy checked.
     """
     if stage.target_error is None:
-        return limited(text, analysis)
-    held_back = frozenset[str]() if stage.is_last else HELD_BACK
-    kept = without(text, profilesets=culled, options=held_back, replicates=replicates)
+        return with_limits(text, analysis)
+    options = frozenset[str]() if stage.is_last else FINAL_STAGE_OPTIONS
+    kept = remaining_lines(text, without_profilesets=culled, without_options=options, replicates=replicates)
     run = one_run(stage, replicated=len(replicates) == len(analysis.profilesets.keys() - culled))
     numbers = [f"target_error={run.target_error}", f"iterations={run.iterations}"]
     return "\n".join([f"# Stage {stage.number} of {stage.count}", *kept, *numbers, ""])

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Literal, TypeVar, cast
 from jobs import labels, variants
 from jobs.execution.multistage import Plan, Stage, beaten
 from jobs.profiles.analysis import Analysis
-from jobs.simulator import csv_report, messages, reports
+from jobs.simulator import csv_report, messages, report_summary
 from jobs.simulator.reports import NotReached, Player, Profileset, Report, Statistics
 
 T = TypeVar("T", Player, Profileset)
@@ -67,12 +67,12 @@ class Results:
         return self.report.not_reached if self.report else None
 
     def summary(self, *, partial: bool) -> dict[str, Any] | None:
-        """Return the result's summary, None without any report (contract, section 4)."""
+        """Return the result's summary, or None without a report: `docs/reference/contract.md#result-summary`."""
         if self.report is None:
             return None
         stages = self.stages if self.plan.enabled else []
         multistage = {"enabled": self.plan.enabled, "reason": self.plan.reason, "stages": stages}
-        summary = reports.summarise(self.report, metric=self.metric, multistage=multistage, partial=partial)
+        summary = report_summary.summarise(self.report, metric=self.metric, multistage=multistage, partial=partial)
         warnings = messages.distinct([*labels.spread(self.spread), *self.warnings])
         return {**summary, "warnings": warnings} if warnings else summary
 

@@ -32,9 +32,10 @@ from jobs.runs.outputs import Outputs, missing
 from jobs.runs.scrubbing import scrubber_of
 from jobs.shutdown import WorkerStops
 from jobs.simulator import command
+from jobs.simulator.private_directory import PrivateDirectory
 from jobs.simulator.process import Ended, NotExecutable, SimulatorProcess
 from jobs.simulator.reports import BrokenReport
-from jobs.simulator.sandbox import NotRunnable, PrivateDirectory, require_runnable
+from jobs.simulator.sandbox import NotRunnable, require_runnable
 
 logger = logging.getLogger(__name__)
 
@@ -211,7 +212,7 @@ class Stages:
         logger.error(
             "build %s was registered as %s and is now %s: register it again", self.build, registered, version
         )
-        return [f"The simulator is version {version}; its build was registered as version {registered}."]
+        return [f"The simulator reports version {version}, but its build was registered with version {registered}."]
 
     def billed(self, outcome: Outcome, *, stopped_for: str | None) -> Outcome:
         """Return an outcome with what the attempt's processes used and found out so far."""
@@ -248,7 +249,7 @@ class Stages:
         if not ran:
             return []
         if self.job.html and ran < last.number:
-            reason = "the job ended before its last stage, which writes it"
+            reason = "the job ended before the last stage, which creates it"
             self.missing.append(missing(Artifact.Kind.HTML_REPORT, stage=last.number, reason=reason))
         return self.missing
 

@@ -1,1 +1,1 @@
-"""Profile texts: the simulator's input language, understood as the simulator itself understands it."""
+"""Profiles: the simulator's input language, parsed exactly as the simulator parses it."""

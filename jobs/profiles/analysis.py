@@ -1,6 +1,6 @@
-"""What a profile text would make the simulator do: actors, variants, clamps, and what is refused.
+"""Analysis of a profile: its actors and variants, numbers beyond the platform's limits, and refused directives.
 
-One pass over the text; memory grows with the names of profilesets and with nothing else a caller can repeat.
+The text is read once. Memory grows only with the names of profilesets.
 """
 
 import math
@@ -10,38 +10,40 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from jobs.profiles.grammar import words
-from jobs.profiles.policy import ITEM_SLOTS, LIMITED, NEEDS_CREDENTIALS, Refusal, Rules, Setting
+from jobs.profiles.grammar import token_pairs
+from jobs.profiles.policy import ITEM_SLOTS, LIMITED, NEEDS_CREDENTIALS, AllowedOption, Refusal, Rules
 from jobs.profiles.values import read_integer, read_number
 
-# What starts an actor in any known tree (simulator-cli, 1.7). Enemies and pets are nobody's result.
+# Options that start an actor in any version (`docs/reference/simulator-command-line.md#actors`).
+# Enemies and pets have no results.
 CLASSES = frozenset(
     "deathknight demonhunter druid evoker hunter mage monk paladin priest rogue shaman warlock warrior "
     "player_simplified mara rime gunde tariq ardeos helena elarion sylvie vigour aeona xavian".split()
 )
-# Options that only an actor has: where they stand, an actor of a class nobody listed has begun.
+# Options that only an actor has: they show that an actor of a class that is not listed has begun.
 ACTOR_OPTIONS = ITEM_SLOTS | frozenset("spec level race role position talents professions".split())
 # Options that apply only to the final stage; with a common `seed`, replicates would not be independent.
-HELD_BACK = frozenset(
+FINAL_STAGE_OPTIONS = frozenset(
     "calculate_scale_factors scale_delta_multiplier center_scale_delta dps_plot_stats report_details "
     "scale_only seed".split()
 )
 METRIC = re.compile("[^/:,]+")
-# Metrics of which more is better: only among these does the highest mean win.
+# Metrics for which a higher mean is better.
 MORE_IS_BETTER = frozenset("dps prioritydps dpse raid_dps hps hpse aps haps".split())
-# Those that are above zero wherever the baseline does damage.
+# Metrics that are above zero if the baseline does damage.
 DAMAGE = frozenset({"dps", "raid_dps"})
-# No target error may stand beside it, and stages are target errors (simulator-cli, section 5).
+# Incompatible with a target error, which every stage has
+# (`docs/reference/simulator-command-line.md#iterations-and-errors`).
 STAGE_SENSITIVE = frozenset({"deterministic"})
-# What a profileset must not decide for itself when its stages decide it.
-OWN_STAGES = HELD_BACK | LIMITED | STAGE_SENSITIVE | {"profileset_metric"}
-# Controllers cancel profilesets by themselves (simulator-cli, 1.8).
+# Options that a profileset must not set if the job runs in stages.
+STAGE_OPTIONS = FINAL_STAGE_OPTIONS | LIMITED | STAGE_SENSITIVE | {"profileset_metric"}
+# Controllers cancel profilesets by themselves (`docs/reference/simulator-command-line.md#profilesets`).
 CONTROLLERS = "profileset_controller."
-# Real profiles never reach these: at 50 bytes or more for each option, 2 MB contain at most 42,000.
+# Real profiles stay below these limits: at 50 bytes or more for each option, 2 MB contain at most 42,000.
 MAX_OPTIONS = 60_000
 MAX_QUOTES = MAX_LINES = 2 * MAX_OPTIONS
 MAX_TEMPLATES = 20_000
-LARGEST = (("\n", MAX_LINES, "lines"), ('"', MAX_QUOTES, "quotes"), ("$", MAX_TEMPLATES, "dollar signs"))
+MAX_COUNTS = (("\n", MAX_LINES, "lines"), ('"', MAX_QUOTES, "quotes"), ("$", MAX_TEMPLATES, "dollar signs"))
 LISTED_REFUSALS = 20
 LISTED_WARNINGS = 100
 SHOWN_CHARACTERS = 40
@@ -49,7 +51,7 @@ SHOWN_CHARACTERS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """The platform's limits: most iterations, and least target error in percent."""
+    """The platform's limits: the maximum of iterations, and the minimum target error in percent."""
 
     iterations: int
     target_error: float
@@ -57,7 +59,7 @@ class Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class Clamp:
-    """A number beyond the platform's limits, and the one that runs instead; for one profileset or for all."""
+    """A number beyond the platform's limits, and the number that applies instead, for one profileset or for all."""
 
     kind: str
     name: str
@@ -68,7 +70,7 @@ class Clamp:
 
     @property
     def message(self) -> str:
-        """Say what happened in words."""
+        """Return a sentence for people."""
         whose = "" if self.profileset is None else " for one profileset"
         return (
             f"{self.name}={self.requested} is beyond the platform's limit; the job runs{whose} at {self.applied}."
@@ -76,14 +78,14 @@ class Clamp:
 
     @property
     def directive(self) -> str:
-        """Return the line that, put behind the profile, makes the limit win."""
+        """Return the line that applies the limit if it is appended to the profile."""
         option = f"{self.name}={self.applied}"
         return option if self.profileset is None else f'profileset."{self.profileset}"+={option}'
 
 
 @dataclass(kw_only=True)
 class Analysis:
-    """The answer. `refusals` holds the first twenty of `refused`."""
+    """The result of an analysis. `refusals` lists the first 20 of `refused` directives."""
 
     bounds: Bounds
     # The limit that the profile exceeds; if set, the profile was not read further.
@@ -97,109 +99,111 @@ class Analysis:
     included_actors: int = 0
     actor_options: int = 0
     main_actor: str | None = None
-    # Each with whether it changes anything of the base.
+    # By name, whether a profileset changes anything of the base.
     profilesets: dict[str, bool] = field(default_factory=dict)
     # The last `iterations` and `target_error` of the base (None), and of each profileset with its own.
-    numbers: dict[str, dict[str | None, Setting]] = field(
+    numbers: dict[str, dict[str | None, AllowedOption]] = field(
         default_factory=lambda: {name: {} for name in sorted(LIMITED)}
     )
-    # Whether something in it keeps stages from being judged alike, and whether it cancels profilesets by itself.
+    # Whether an option keeps stages from being compared, and whether the profile cancels profilesets by itself.
     stage_sensitive: bool = False
     cancels_profilesets: bool = False
     metric: str = "dps"
 
     @property
     def has_actor(self) -> bool:
-        """Whether there is anything to simulate, as far as the text tells."""
+        """Return whether the text seems to contain an actor to simulate."""
         return bool(self.actors or self.includes or self.actor_options)
 
     @property
     def reports_all(self) -> bool:
-        """Whether each profileset has a result: none is cancelled, and none is left out for a mean of zero.
+        """Return whether each profileset has a result: none is cancelled, and none has a mean of zero.
 
-        Reports leave such a mean out (simulator-cli, 4.2): heals of a profile that heals nobody, deaths, and so on.
+        Reports leave out a mean of zero, for example of deaths
+        (`docs/reference/simulator-command-line.md#json-report`).
         """
         return not self.cancels_profilesets and self.metric in DAMAGE
 
     @property
     def clamps(self) -> Iterator[Clamp]:
-        """Yield a clamp for every number beyond the limits that is in force at the end of the text."""
-        found = (clamped(setting, self.bounds) for own in self.numbers.values() for setting in own.values())
-        return (clamp for clamp in found if clamp is not None)
+        """Return a clamp for every number that is in effect at the end of the text and beyond the limits."""
+        clamps = (_clamp_of(option, self.bounds) for own in self.numbers.values() for option in own.values())
+        return (clamp for clamp in clamps if clamp is not None)
 
     @property
     def variants(self) -> int:
-        """Return how many characters are simulated beside the first: profilesets, copies, further actors."""
+        """Return how many characters are simulated in addition to the first: profilesets, copies, other actors."""
         return len(self.profilesets) + self.copies + max(0, self.actors + self.included_actors - 1)
 
 
 def analyse(text: str, *, rules: Rules, bounds: Bounds) -> Analysis:
-    """Read a profile once and return what it would do. Never raises, whatever the text."""
-    return _read(words(text), rules=rules, bounds=bounds)
+    """Return the analysis of any text. Never raises."""
+    return _read(token_pairs(text), rules=rules, bounds=bounds)
 
 
 def analyse_submitted(text: str, *, rules: Rules, bounds: Bounds) -> Analysis:
     """Return the same as `analyse` in bounded time; for an oversized profile, set only `excess`."""
-    for mark, most, name in LARGEST:
-        if text.count(mark) > most:
-            return Analysis(bounds=bounds, excess=f"more than {most:,} {name}")
-    source = words(text)
-    found = _read(islice(source, MAX_OPTIONS), rules=rules, bounds=bounds)
+    for mark, limit, name in MAX_COUNTS:
+        if text.count(mark) > limit:
+            return Analysis(bounds=bounds, excess=f"more than {limit:,} {name}")
+    source = token_pairs(text)
+    analysis = _read(islice(source, MAX_OPTIONS), rules=rules, bounds=bounds)
     if next(source, None) is None:
-        return found
+        return analysis
     return Analysis(bounds=bounds, excess=f"more than {MAX_OPTIONS:,} options")
 
 
 def _read(source: Iterable[tuple[int, str]], *, rules: Rules, bounds: Bounds) -> Analysis:
     reader = _Reader(bounds, rules)
-    for found in rules.judge(source):
-        reader.take(found)
+    for option in rules.check(source):
+        reader.take(option)
     return reader.result
 
 
 class _Reader:
-    """Gathers the analysis option by option."""
+    """Builds an analysis option by option."""
 
     def __init__(self, bounds: Bounds, rules: Rules) -> None:
         self.result = Analysis(bounds=bounds)
         self.rules = rules
 
-    def take(self, found: Setting | Refusal) -> None:
-        """Take the next option or refusal."""
-        if isinstance(found, Refusal):
+    def take(self, option: AllowedOption | Refusal) -> None:
+        """Process the next option or refusal."""
+        if isinstance(option, Refusal):
             self.result.refused += 1
             if len(self.result.refusals) < LISTED_REFUSALS:
-                self.result.refusals.append(found)
-        elif found.profileset is not None:
-            self._take_profileset(found, found.profileset)
+                self.result.refusals.append(option)
+        elif option.profileset is not None:
+            self._take_profileset(option, option.profileset)
         else:
-            self._take_base(found)
+            self._take_base(option)
 
-    def _take_profileset(self, setting: Setting, name: str) -> None:
-        result, option = self.result, setting.name
-        result.profilesets[name] = bool(option) or (not setting.replaces and result.profilesets.get(name, False))
-        if setting.replaces:
+    def _take_profileset(self, option: AllowedOption, profileset: str) -> None:
+        result, name = self.result, option.name
+        changed_before = not option.replaces and result.profilesets.get(profileset, False)
+        result.profilesets[profileset] = bool(name) or changed_before
+        if option.replaces:
             for own in result.numbers.values():
-                own.pop(name, None)
-        if option in OWN_STAGES:
+                own.pop(profileset, None)
+        if name in STAGE_OPTIONS:
             result.stage_sensitive = True
-            if option in LIMITED:
-                result.numbers[option][name] = setting
+            if name in LIMITED:
+                result.numbers[name][profileset] = option
 
-    def _take_base(self, setting: Setting) -> None:
-        result, name = self.result, setting.name
+    def _take_base(self, option: AllowedOption) -> None:
+        result, name = self.result, option.name
         if name is None or name == "input":
             result.includes += 1
-            result.included_actors += setting.value in self.rules.profiles
+            result.included_actors += option.value in self.rules.profiles
         elif name in CLASSES or name in NEEDS_CREDENTIALS:
-            result.actors += downloaded(setting.value) if name == "armory" else 1
-            result.main_actor = result.main_actor or character_of(setting)
+            result.actors += _download_count(option.value) if name == "armory" else 1
+            result.main_actor = result.main_actor or _character_of(option)
         elif name == "copy":
             result.copies += 1
         elif name in LIMITED:
-            result.numbers[name][None] = setting
+            result.numbers[name][None] = option
         elif name == "profileset_metric":
-            first = METRIC.search(setting.value.strip().lower())
+            first = METRIC.search(option.value.strip().lower())
             result.metric = first[0] if first else "dps"
         elif name in STAGE_SENSITIVE or name[: len(CONTROLLERS)] == CONTROLLERS:
             result.stage_sensitive = True
@@ -208,67 +212,67 @@ class _Reader:
             result.actor_options += 1
 
 
-def clamped(setting: Setting, bounds: Bounds) -> Clamp | None:
+def _clamp_of(option: AllowedOption, bounds: Bounds) -> Clamp | None:
     """Return the clamp of one number, or None if it is within the limits or not a number."""
-    if setting.name == "iterations":
-        count = read_integer(setting.value)
+    if option.name == "iterations":
+        count = read_integer(option.value)
         if count is None or count <= bounds.iterations:
             return None
-        return clamp("iterations_clamped", setting, count, bounds.iterations)
-    error = read_number(setting.value)
-    # Zero or less switches the target off; a value that is not a number would never be reached.
+        return _clamp("iterations_clamped", option, count, bounds.iterations)
+    error = read_number(option.value)
+    # Zero or less disables the target. A value that is not a number (NaN) would never be reached.
     if error is None or error <= 0 or error >= bounds.target_error:
         return None
-    return clamp("target_error_floored", setting, error, bounds.target_error)
+    return _clamp("target_error_floored", option, error, bounds.target_error)
 
 
-def clamp(kind: str, setting: Setting, requested: float, applied: float) -> Clamp:
-    """Return the clamp of a setting; a number that JSON cannot carry is told as it was written."""
-    told = requested if math.isfinite(requested) else setting.value[:SHOWN_CHARACTERS]
+def _clamp(kind: str, option: AllowedOption, requested: float, applied: float) -> Clamp:
+    """Return the clamp of an option; a number that JSON cannot represent is given as it was written."""
     return Clamp(
         kind=kind,
-        name=setting.name or "",
-        line=setting.line,
-        requested=told,
+        name=option.name or "",
+        line=option.line,
+        requested=requested if math.isfinite(requested) else option.value[:SHOWN_CHARACTERS],
         applied=applied,
-        profileset=setting.profileset,
+        profileset=option.profileset,
     )
 
 
-def character_of(setting: Setting) -> str | None:
-    """Return the name of the character that an option starts, None when the option names none."""
-    if setting.name not in NEEDS_CREDENTIALS:
-        return setting.value
-    names = (part for part in setting.value.split(",", 3)[2:3] if "=" not in part)
-    return next(names, "").partition("|")[0] if setting.name == "armory" else None
+def _character_of(option: AllowedOption) -> str | None:
+    """Return the name of the character that an option starts, or None if it gives no name."""
+    if option.name not in NEEDS_CREDENTIALS:
+        return option.value
+    names = (part for part in option.value.split(",", 3)[2:3] if "=" not in part)
+    return next(names, "").partition("|")[0] if option.name == "armory" else None
 
 
-def downloaded(value: str) -> int:
+def _download_count(value: str) -> int:
     """Return how many actors an `armory=region,server,name,…` starts."""
     if value.count(",") > MAX_OPTIONS:
-        # More than any plan allows, whatever is between them.
+        # More than any plan allows; the parts need not be read.
         return value.count(",")
     return max(1, sum("=" not in part for part in value.split(",")[2:]))
 
 
 def warnings(analysis: Analysis) -> list[dict[str, Any]]:
-    """Return the submission's warnings, a hundred at most (specification, Submission response)."""
+    """Return the submission's warnings, at most 100 (`docs/reference/contract.md#warnings`)."""
     return [
         {
-            "kind": found.kind,
-            "line": found.line,
-            "requested": found.requested,
-            "applied": found.applied,
-            "message": found.message,
+            "kind": clamp.kind,
+            "line": clamp.line,
+            "requested": clamp.requested,
+            "applied": clamp.applied,
+            "message": clamp.message,
         }
-        for found in islice(analysis.clamps, LISTED_WARNINGS)
+        for clamp in islice(analysis.clamps, LISTED_WARNINGS)
     ]
 
 
-def limited(text: str, analysis: Analysis) -> str:
-    """Return the profile as it runs: the user's text, then what holds it within the platform's limits.
+def with_limits(text: str, analysis: Analysis) -> str:
+    """Return the profile as it runs: the user's text, then the options that apply the platform's limits.
 
-    The lines stand behind it because the last one wins (simulator-cli, 1.6); a quote left open ends with its line.
+    They come last because the last value of an option wins
+    (`docs/reference/simulator-command-line.md#order-and-values`). An unclosed quote in the text ends with its line.
     """
-    directives = [found.directive for found in analysis.clamps]
+    directives = [clamp.directive for clamp in analysis.clamps]
     return "\n".join([text, "# Limits of the platform", *directives, ""]) if directives else text

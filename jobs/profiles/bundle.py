@@ -1,4 +1,4 @@
-"""The files that come with a build: which ones can be included, their names and their text.
+"""Files that come with a build: which of them can be included, their names and their text.
 
 Bundles are untrusted: links are never followed, and no file is read beyond its limit.
 """
@@ -15,8 +15,8 @@ from jobs.profiles.grammar import decode
 SUFFIX = ".simc"
 MAX_FILE_BYTES = 2 << 20
 MAX_FILES = 5_000
-# Profiles cannot contain such names: quotes are deleted, and a dollar sign can begin a template.
-UNWRITABLE = frozenset('"$')
+# A profile cannot name a file with these: quotes are deleted, and a dollar sign can begin a template.
+INVALID_CHARACTERS = frozenset('"$')
 
 LINK = "it is a symbolic link, and links are not followed"
 NOT_REGULAR = "it is not a regular file"
@@ -42,103 +42,104 @@ class Bundle:
     def __init__(self, folder: Path, paths: Iterable[str]) -> None:
         self.folder = folder
         self.paths = frozenset(paths)
-        self._by_file_name = by_file_name(self.paths)
+        self._by_file_name = _by_file_name(self.paths)
 
     def find(self, name: str) -> str:
         """Return the path that a name refers to. Raises UnknownInclude.
 
-        Bundled files can also use a part of the path, or begin with the bundle's folder: the simulator searches
-        several folders (simulator-cli, 1.5).
+        Bundled files can also use a part of the path, or begin with the bundle's folder, because the simulator
+        searches several folders (`docs/reference/simulator-command-line.md#include-search-path`).
         """
         below = name.removeprefix("./")
         for path in (name, below, below.removeprefix("profiles/"), below.removeprefix(f"{self.folder.name}/")):
             if path in self.paths:
                 return path
-        found = [path for path in self._by_file_name[below.rpartition("/")[2]] if f"/{path}".endswith(f"/{below}")]
-        if not found:
+        same_name = self._by_file_name[below.rpartition("/")[2]]
+        matches = [path for path in same_name if f"/{path}".endswith(f"/{below}")]
+        if not matches:
             raise UnknownInclude("the build has no such file that can be included")
-        if len(found) > 1:
-            raise UnknownInclude(f"several files have this name; include one by its path: {', '.join(found[:5])}")
-        return found[0]
+        if len(matches) > 1:
+            raise UnknownInclude(f"several files have this name; include one by its path: {', '.join(matches[:5])}")
+        return matches[0]
 
     def read(self, path: str) -> str:
         """Return the text of a file. Raises UnusableFile."""
         return read(self.folder, path)
 
 
-def by_file_name(paths: Iterable[str]) -> defaultdict[str, list[str]]:
+def _by_file_name(paths: Iterable[str]) -> defaultdict[str, list[str]]:
     """Return sorted paths by their file names."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    by_name: defaultdict[str, list[str]] = defaultdict(list)
     for path in sorted(paths):
-        found[path.rpartition("/")[2]].append(path)
-    return found
+        by_name[path.rpartition("/")[2]].append(path)
+    return by_name
 
 
 def names(paths: Iterable[str]) -> Iterator[str]:
     """Yield all names that a profile can include: paths, and file names that are unique."""
-    for name, found in by_file_name(paths).items():
-        yield from found
-        if len(found) == 1:
+    for name, matches in _by_file_name(paths).items():
+        yield from matches
+        if len(matches) == 1:
             yield name
 
 
 def scan(folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the sorted paths of a folder's usable files, and why others are unusable. Raises TooManyFiles."""
+    """Return the sorted paths of usable files in a folder, and why others are unusable. Raises TooManyFiles."""
     usable: list[str] = []
     unusable: dict[str, str] = {}
-    for number, path in enumerate(entries(folder, unusable), start=1):
+    for number, path in enumerate(_entries(folder, unusable), start=1):
         if number > MAX_FILES:
             raise TooManyFiles(f"{folder} has more than {MAX_FILES:,} files that end in {SUFFIX}.")
-        reason = obstacle(folder, path)
-        if reason:
-            unusable[shown(path)] = reason
+        problem = _path_problem(folder, path)
+        if problem:
+            unusable[_shown(path)] = problem
         else:
             usable.append(path)
     return sorted(usable), unusable
 
 
-def entries(folder: Path, unusable: dict[str, str]) -> Iterator[str]:
+def _entries(folder: Path, unusable: dict[str, str]) -> Iterator[str]:
     """Yield the paths of a folder's bundled files; folders that cannot be entered are added to `unusable`."""
 
     def note(error: OSError) -> None:
-        unusable[shown(os.path.relpath(error.filename, folder))] = f"it cannot be read: {error.strerror}"
+        unusable[_shown(os.path.relpath(error.filename, folder))] = f"it cannot be read: {error.strerror}"
 
     for parent, folders, files in os.walk(folder, onerror=note):
         within = Path(parent)
         for name in folders:
             if (within / name).is_symlink():
-                unusable[shown(str((within / name).relative_to(folder)))] = LINK
+                unusable[_shown(str((within / name).relative_to(folder)))] = LINK
         yield from (str((within / name).relative_to(folder)) for name in files if name.endswith(SUFFIX))
 
 
-def obstacle(folder: Path, path: str) -> str | None:
-    """Return why a file cannot be included, None if it can. The file is not opened."""
-    if not path.isprintable() or not UNWRITABLE.isdisjoint(path):
+def _path_problem(folder: Path, path: str) -> str | None:
+    """Return why a file cannot be included, or None. The file is not opened."""
+    if not path.isprintable() or not INVALID_CHARACTERS.isdisjoint(path):
         return BAD_NAME
     try:
-        return complaint(os.lstat(folder / path))
+        return _file_problem(os.lstat(folder / path))
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
 
 
-def complaint(found: os.stat_result) -> str | None:
-    """Return what is wrong with a file's type or size."""
-    if stat.S_ISLNK(found.st_mode):
+def _file_problem(status: os.stat_result) -> str | None:
+    """Return why a file of this type or size cannot be included, or None."""
+    if stat.S_ISLNK(status.st_mode):
         return LINK
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return NOT_REGULAR
-    if found.st_size > MAX_FILE_BYTES:
-        return f"it has {found.st_size:,} bytes; the limit is {MAX_FILE_BYTES:,}"
+    if status.st_size > MAX_FILE_BYTES:
+        return f"it has {status.st_size:,} bytes; the limit is {MAX_FILE_BYTES:,}"
     return None
 
 
 def read(folder: Path, path: str) -> str:
     """Return the text of a file below a folder. Raises UnusableFile."""
     try:
-        with open_below(folder, path) as file:
-            wrong = complaint(os.fstat(file.fileno()))
-            if wrong:
-                raise UnusableFile(wrong)
+        with _open_below(folder, path) as file:
+            problem = _file_problem(os.fstat(file.fileno()))
+            if problem:
+                raise UnusableFile(problem)
             data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise UnusableFile(f"it cannot be read: {error.strerror}") from error
@@ -149,7 +150,7 @@ def read(folder: Path, path: str) -> str:
     return decode(data)
 
 
-def open_below(folder: Path, path: str) -> BinaryIO:
+def _open_below(folder: Path, path: str) -> BinaryIO:
     """Open a file below a folder without following a link. Raises OSError."""
     *parents, name = PurePosixPath(path).parts
     parent = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -158,13 +159,13 @@ def open_below(folder: Path, path: str) -> BinaryIO:
             child = os.open(part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
             os.close(parent)
             parent = child
-        # Opening a FIFO would wait for its writer.
+        # O_NONBLOCK, because opening a FIFO would wait for its writer.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         return os.fdopen(os.open(name, flags, dir_fd=parent), "rb")
     finally:
         os.close(parent)
 
 
-def shown(name: str) -> str:
+def _shown(name: str) -> str:
     """Return a name with unprintable characters escaped."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in name)

@@ -1,7 +1,7 @@
-"""The simulator's profile grammar: text to tokens, split exactly where the simulator's own parser splits.
+"""The grammar of profiles: text is split into tokens exactly where the simulator's own parser splits it.
 
-The rules are those of simulator-cli, 1.1 to 1.4 and 1.8. Nothing here judges a token; whoever judges them needs
-only to know that no spelling reaches the simulator as a different token than the one seen here.
+The rules are described in `docs/reference/simulator-command-line.md#files-and-quotes`. Tokens are not checked
+here. No spelling reaches the simulator as a different token than the one returned here.
 """
 
 import codecs
@@ -12,21 +12,21 @@ from typing import NamedTuple
 
 BOM = "\ufeff"
 MAX_TEMPLATES_PER_TOKEN = 10
-"""Occurrences of `$(…)` the simulator expands in one name or value (simulator-cli, 1.4)."""
+"""How many `$(…)` the simulator expands in one name or value."""
 MAX_EXPANSION = 4 * 1024 * 1024
-"""Characters that the templates of one parse may add in all. The simulator has no such limit."""
+"""Characters that the templates of one parse may add in total. The simulator has no such limit."""
 
 _SEPARATORS = " \t\r"
 _BEFORE_COMMENT = f"{_SEPARATORS}#"
 _WORD = re.compile(f"[^{_SEPARATORS}]+")
-# ASCII characters that separate for `str.split` but not for the simulator.
+# ASCII characters that separate tokens for `str.split` but not for the simulator.
 _NOT_SEPARATORS = "\v\f\x1c\x1d\x1e\x1f"
 _TEMPLATE = "$("
 _SHOWN_CHARACTERS = 40
 
 
 class TemplateError(Exception):
-    """A template the simulator would stop at, or one that expands beyond `MAX_EXPANSION`."""
+    """A template that the simulator rejects, or that expands beyond `MAX_EXPANSION`."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -34,79 +34,86 @@ class TemplateError(Exception):
 
 
 class Token(NamedTuple):
-    """One token as written: quotes removed, templates not yet expanded.
+    """One token: quotes removed, templates not yet expanded.
 
-    A value of `profileset.NAME+=` is one token again, whatever blanks it holds: `Token(line, value)`.
+    A value of `profileset.NAME+=` is one token again, even if it contains blanks: `Token(line, value)`.
     """
 
     line: int
-    """Line of the text, from 1."""
+    """The line of the text, counted from 1."""
     text: str
 
     @property
     def name(self) -> str | None:
-        """All before the first `=`, a trailing `+` included; None for a bare token, which names a file."""
+        """Return the text before the first `=`, with a trailing `+`; None for a bare token, which names a file."""
         name, equals, _ = self.text.partition("=")
         return name if equals else None
 
     @property
     def value(self) -> str | None:
-        """All after the first `=`; None for a bare token."""
+        """Return the text after the first `=`; None for a bare token."""
         _, equals, value = self.text.partition("=")
         return value if equals else None
 
 
 class Option(NamedTuple):
-    """One token with its templates expanded. Unlike a token's, its name may hold a `=` that came from a template.
+    """One token with its templates expanded. Unlike a token's, its name may contain a `=` from a template.
 
-    Where a template makes up the name `input` or the bare token `-`, the simulator takes it for no include;
-    here it reads like one, which is the careful side.
+    If a template forms the name `input` or the bare token `-`, the simulator does not treat it as an include. Here
+    it counts as one, which is safer.
     """
 
     line: int
     name: str | None
     """None for a bare token."""
     value: str
-    """For a bare token its whole text: a file's name, or `-` for standard input."""
+    """For a bare token the whole text: a file's name, or `-` for standard input."""
 
 
 def decode(data: bytes) -> str:
-    """A profile's bytes as text: UTF-8, but each line that is not valid UTF-8 as Latin-1 (simulator-cli, 1.2)."""
+    """Return a profile's bytes as text: UTF-8, but Latin-1 for each line that is not valid UTF-8.
+
+    See `docs/reference/simulator-command-line.md#files-and-quotes`.
+    """
     try:
         return data.decode()
     except UnicodeDecodeError:
-        # The mark is taken off before the first line is judged, so it survives that line's fallback.
+        # The simulator removes the mark before it decodes the first line.
         mark = BOM if data.startswith(codecs.BOM_UTF8) else ""
         lines = data.removeprefix(codecs.BOM_UTF8).split(b"\n")
         return mark + "\n".join(_decode_line(line) for line in lines)
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """The tokens of one profile text in order, one line at a time (simulator-cli, 1.2). Never raises."""
-    return starmap(Token, words(text))
+    """Yield the tokens of a profile in order. Never raises.
+
+    See `docs/reference/simulator-command-line.md#files-and-quotes`.
+    """
+    return starmap(Token, token_pairs(text))
 
 
-def words(text: str) -> Iterator[tuple[int, str]]:
-    """Return the same as `tokens`, as plain pairs of line and text, which takes half the time."""
+def token_pairs(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the same as `tokens` as pairs of line and text, in half the time."""
     split = _splitter(text)
     for number, line in enumerate(text.removeprefix(BOM).split("\n"), start=1):
         if not line:
             continue
         if '"' in line:
-            found = _quoted_words(line, split)
+            texts = _split_quoted(line, split)
         else:
-            found = split(line)
-            if not found or found[0][0] == "#":
+            texts = split(line)
+            if not texts or texts[0][0] == "#":
                 continue
-        for word in found:
-            yield number, word
+        for token in texts:
+            yield number, token
 
 
 def expand_templates(source: Iterable[Token], variables: dict[str, str]) -> Iterator[Option]:
-    """`source` with `$(x)` expanded and its definitions taken out (simulator-cli, 1.4).
+    """Yield tokens with `$(x)` expanded, without the definitions.
 
-    `variables` is read and added to as the tokens come, so that one mapping can serve a text and all it includes.
-    Raises TemplateError where the simulator would stop, and once the total passes `MAX_EXPANSION` characters.
+    See `docs/reference/simulator-command-line.md#templates`. Definitions are added to `variables`, so that a text
+    and the files it includes can share one mapping. Raises TemplateError where the simulator stops, and when the
+    total exceeds `MAX_EXPANSION` characters.
     """
     templates = Templates(variables)
     for token in source:
@@ -116,16 +123,17 @@ def expand_templates(source: Iterable[Token], variables: dict[str, str]) -> Iter
 
 
 class Templates:
-    """The template variables of one parse, and what their use has cost so far."""
+    """The template variables of one parse, and the number of characters that they have added."""
 
     def __init__(self, variables: dict[str, str]) -> None:
         self._variables = variables
         self._produced = 0
 
     def expand(self, token: Token) -> Option | None:
-        """One token expanded; None for a definition, which is kept. Raises TemplateError.
+        """Return a token with its templates expanded, or None for a definition, which is stored.
 
         The order matters: a bare token may become an option, and names are split off before they are expanded.
+        Raises TemplateError.
         """
         line, text = token
         name, equals, value = text.partition("=")
@@ -140,13 +148,13 @@ class Templates:
         return Option(line, name if name == "input" else self._expand(name, line), value)
 
     def _variable(self, written: str, line: int) -> str:
-        """The name a definition `$(name)=…` defines."""
+        """Return the name that a definition `$(name)=…` defines."""
         if len(written) < 3 or not written.startswith(_TEMPLATE) or not written.endswith(")"):
             raise TemplateError(f"Variable syntax error: '{written[:_SHOWN_CHARACTERS]}'", line)
         return self._expand(written[2:-1], line)
 
     def _expand(self, text: str, line: int) -> str:
-        """Replace from the last occurrence to the first, so that a name may itself be built from templates."""
+        """Replace from the last occurrence to the first, so that a name can contain templates."""
         if _TEMPLATE not in text:
             return text
         for start in reversed(_starts(text, line)):
@@ -157,7 +165,7 @@ class Templates:
             if name not in self._variables:
                 raise TemplateError(f"Missing template variable: '{name[:_SHOWN_CHARACTERS]}'", line)
             value = self._variables[name]
-            # Counted before it is done, and for tokens that fail later on too: both would be work for nothing.
+            # Counted in advance, and also for tokens that fail later, to limit the work.
             self._produced += len(value)
             if self._produced > MAX_EXPANSION:
                 raise TemplateError(f"Templates expand to more than {MAX_EXPANSION} characters", line)
@@ -166,9 +174,10 @@ class Templates:
 
 
 def profileset_name(name: str) -> tuple[str, bool] | None:
-    """`profileset.NAME` or `profileset.NAME+` as (NAME, whether it appends); None for any other option name.
+    """Return `profileset.NAME` or `profileset.NAME+` as (NAME, whether it appends), None for any other option.
 
-    A NAME with a dot is not a profileset but an unknown option (simulator-cli, 1.8).
+    A NAME with a dot is not a profileset but an unknown option
+    (`docs/reference/simulator-command-line.md#profilesets`).
     """
     if name[:11] != "profileset.":
         return None
@@ -185,41 +194,41 @@ def _decode_line(line: bytes) -> str:
 
 
 def _splitter(text: str) -> Callable[[str], list[str]]:
-    """The fastest function that splits a part of the text at exactly the simulator's separators."""
+    """Return the fastest function that splits the text at exactly the simulator's separators."""
     if text.isascii() and not any(character in text for character in _NOT_SEPARATORS):
         return str.split
     return _WORD.findall
 
 
-def _quoted_words(line: str, split: Callable[[str], list[str]]) -> list[str]:
-    """Split one line that has quotes. A separator ends a token only right after unquoted text.
+def _split_quoted(line: str, split: Callable[[str], list[str]]) -> list[str]:
+    """Split one line that contains quotes. A separator ends a token only directly after unquoted text.
 
-    So a word that ends with a closing quote is joined with the next word, however many separators follow. The
-    simulator does this, so a plain split on blanks would see other options.
+    So a token that ends with a closing quote continues with the next word, regardless of the separators between
+    them. The simulator does this, so a plain split at blanks would return other options.
     """
     if line[0] in _BEFORE_COMMENT and line.lstrip(_SEPARATORS)[0] == "#":
         return []
     ended: list[str] = []
-    held: list[str] = []
+    parts: list[str] = []
     is_quoted = True
     for part in line.split('"'):
         is_quoted = not is_quoted
         if is_quoted:  # an unclosed quote ends with the line
-            held.append(part)
-        elif found := split(part):
-            rest = None if part[-1] in _SEPARATORS else found.pop()
-            if found:
-                found[0] = "".join([*held, found[0]])
-                ended += found
-                held = []
+            parts.append(part)
+        elif texts := split(part):
+            rest = None if part[-1] in _SEPARATORS else texts.pop()
+            if texts:
+                texts[0] = "".join([*parts, texts[0]])
+                ended += texts
+                parts = []
             if rest:
-                held.append(rest)
-    last = "".join(held)
+                parts.append(rest)
+    last = "".join(parts)
     return [*ended, last] if last else ended
 
 
 def _starts(text: str, line: int) -> list[int]:
-    """Where the templates of one name or value begin."""
+    """Return the positions of the templates in one name or value. Raises TemplateError."""
     starts: list[int] = []
     start = text.find(_TEMPLATE)
     while start >= 0:

@@ -1,4 +1,4 @@
-"""A profile with some of its tokens left out: what a stage of multistage execution runs."""
+"""A profile without some of its tokens: the text that one stage of a job runs."""
 
 import re
 from collections.abc import Container, Iterator, Mapping
@@ -9,33 +9,37 @@ from jobs.profiles.policy import is_profileset
 _NEEDS_QUOTES = re.compile(r"[ \t\r]|^#")
 
 
-def without(
-    text: str, *, profilesets: Container[str], options: Container[str], replicates: Mapping[str, str]
+def remaining_lines(
+    text: str,
+    *,
+    without_profilesets: Container[str],
+    without_options: Container[str],
+    replicates: Mapping[str, str],
 ) -> Iterator[str]:
-    """Yield a profile token by token, one to a line, without some profilesets and some of the base's options.
+    """Yield a profile, one token per line, without some profilesets and some options of the base.
 
-    Each token of a profileset in `replicates` is followed by the same token for the replicate's name.
+    Each token of a profileset in `replicates` is followed by the same token under the replicate's name.
 
-    The simulator reads the same tokens from these lines as from the text, if another line comes first (the
-    simulator skips a byte order mark there). Only for profiles that the policy allows: their option names contain
-    no templates, so a token need not be expanded to see what it sets.
+    The simulator reads the same tokens from these lines as from the text if another line precedes them, because it
+    skips a byte order mark in the first line. Call this only with profiles that the policy allows: their option
+    names contain no templates, so a token need not be expanded to know what it sets.
     """
     for token in tokens(text):
         name = token.name or ""
-        found = profileset_name(name) if is_profileset(name) else None
-        if found is None:
-            if is_profileset(name) or name not in options:
-                yield written(token.text)
-        elif found[0] not in profilesets:
-            yield written(token.text)
-            if found[0] in replicates:
-                yield written(_renamed(token, replicates[found[0]], appends=found[1]))
+        key = profileset_name(name) if is_profileset(name) else None
+        if key is None:
+            if is_profileset(name) or name not in without_options:
+                yield quoted(token.text)
+        elif key[0] not in without_profilesets:
+            yield quoted(token.text)
+            if key[0] in replicates:
+                yield quoted(_renamed(token, replicates[key[0]], appends=key[1]))
 
 
 def _renamed(token: Token, profileset: str, *, appends: bool) -> str:
     return f"profileset.{profileset}{'+' if appends else ''}={token.value}"
 
 
-def written(text: str) -> str:
-    """Return a line that is read as this one token; quotes are deleted wherever they stand (simulator-cli, 1.2)."""
+def quoted(text: str) -> str:
+    """Return a line that the simulator reads as this one token."""
     return f'"{text}"' if _NEEDS_QUOTES.search(text) else text

@@ -1,4 +1,7 @@
-"""Numbers as the simulator reads them: C++'s `stoi` and `stod`, trailing junk and all (simulator-cli, 1.6)."""
+"""Numbers as the simulator reads them, with C++'s `stoi` and `stod`.
+
+Both ignore trailing characters (`docs/reference/simulator-command-line.md#order-and-values`).
+"""
 
 import re
 
@@ -14,29 +17,29 @@ MAX_DIGITS = len(str(LARGEST_INTEGER))
 
 
 def read_integer(text: str) -> int | None:
-    """Return what `stoi` makes of a text, 0 for an empty one; None where the simulator stops with an error."""
+    """Return the result of `stoi`, 0 for an empty text, or None if the simulator stops with an error."""
     if not text:
         return 0
-    found = _INTEGER.match(text)
-    if found is None or len(found[2]) > MAX_DIGITS:
+    match = _INTEGER.match(text)
+    if match is None or len(match[2]) > MAX_DIGITS:
         return None
-    number = int(found[1] + found[2])
+    number = int(match[1] + match[2])
     return number if -LARGEST_INTEGER - 1 <= number <= LARGEST_INTEGER else None
 
 
 def read_number(text: str) -> float | None:
-    """Return what `stod` makes of a text, 0 for an empty one; None where the simulator stops with an error."""
+    """Return the result of `stod`, 0 for an empty text, or None if the simulator stops with an error."""
     if not text:
         return 0.0
     try:
-        if found := _HEXADECIMAL.match(text):
-            return float.fromhex(found[1])
-        found = _DECIMAL.match(text)
-        if found is None:
+        if match := _HEXADECIMAL.match(text):
+            return float.fromhex(match[1])
+        match = _DECIMAL.match(text)
+        if match is None:
             word = _WORD.match(text)
             return float(word[1]) if word else None
-        number = float(found[1])
+        number = float(match[1])
     except OverflowError:
         return None
-    # A written number that overflows is an error to the simulator; only the word may mean infinity.
+    # A number that overflows is an error for the simulator; only `inf` means infinity.
     return number if abs(number) != float("inf") else None

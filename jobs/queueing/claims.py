@@ -11,8 +11,8 @@ from jobs.models import Job
 def claim(worker: str) -> Job | None:
     """Give the best waiting job to `worker`, or None when nothing waits.
 
-    Best is the highest priority and, within it, the earliest submission (specification, Queue ordering 1). A job
-    past its queue deadline is left to the sweep.
+    The best job has the highest priority and, within it, the earliest submission
+    (`docs/reference/contract.md#priority`). Jobs past their queue deadline are left to the sweep.
     """
     with transaction.atomic():
         waiting = Job.objects.filter(status__in=WAITING, queue_deadline_at__gt=Now())

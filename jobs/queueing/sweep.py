@@ -70,7 +70,8 @@ def interrupted(job: Job) -> Outcome:
     return Outcome(
         status=Status.FAILED,
         error_code=ErrorCode.EXECUTION_INTERRUPTED,
-        reason=f"The platform lost the run; attempts made: {job.attempt}. It is safe to submit the job again.",
+        reason=f"The job was interrupted and did not finish after {job.attempt} "
+        f"attempt{'' if job.attempt == 1 else 's'}. Nothing is billed; it is safe to submit it again.",
     )
 
 
@@ -101,6 +102,6 @@ def overdue_end(job: Job) -> Outcome:
     return Outcome(
         status=Status.FAILED,
         error_code=ErrorCode.QUEUE_TIMEOUT,
-        reason=f"The job waited longer than {job.ceiling_queue_seconds} s for free capacity and never started. "
-        "It is safe to submit it again.",
+        reason=f"The job did not start within its queue limit of {job.ceiling_queue_seconds:,} s. "
+        "Nothing is billed; it is safe to submit it again.",
     )

@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from django.conf import settings
 
-from jobs.simulator.sandbox import PrivateDirectory, remove_tree
+from jobs.simulator.private_directory import PrivateDirectory, remove_tree
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from webhooks import addresses
 from webhooks.addresses import HTTPS_PORT
-from webhooks.sending import MOST_ADDRESSES, ask_resolver
+from webhooks.http_client import MAX_ADDRESSES, ask_resolver
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ def is_public_name(host: str) -> bool:
         return False
     try:
         addresses.require_name(host)
-    except addresses.Refused:
+    except addresses.AddressRefused:
         return False
     return True
 
@@ -310,9 +310,9 @@ class GameApiProxy:
         found = answer.result()
         try:
             addresses.require_public(found)
-        except addresses.Refused:
+        except addresses.AddressRefused:
             raise Rejected(HTTPStatus.FORBIDDEN, f"{host} has an address that is not public.") from None
-        return found[:MOST_ADDRESSES]
+        return found[:MAX_ADDRESSES]
 
     async def tunnel(self, peer: socket.socket, upstream: socket.socket, *, early: bytes) -> None:
         """Carry bytes both ways until both ends close, one fails, a limit is reached or the tunnel is idle."""

@@ -14,7 +14,7 @@ from jobs.models import Build, Job, JobProfile
 from jobs.profiles import bundle
 from jobs.profiles.analysis import Analysis, Bounds, analyse, analyse_submitted
 from jobs.profiles.bundle import Bundle
-from jobs.profiles.includes import BadInclude, Flat, MissingFile, flatten, has_includes
+from jobs.profiles.includes import BadInclude, FlatProfile, MissingFile, flatten, has_includes
 from jobs.profiles.policy import Rules
 
 SHOWN_CHARACTERS = 200
@@ -63,7 +63,7 @@ def bundle_of(build: Build) -> Bundle:
     return Bundle(folder, build.includable or bundle.scan(folder)[0])
 
 
-def require_harmless(flat: Flat, analysis: Analysis) -> None:
+def require_harmless(flat: FlatProfile, analysis: Analysis) -> None:
     """Raise CannotRun if the policy refuses an included file, or if nothing would be simulated."""
     wrong = objection(flat, analysis)
     if wrong:
@@ -72,14 +72,14 @@ def require_harmless(flat: Flat, analysis: Analysis) -> None:
         raise CannotRun(ErrorCode.INPUT_INVALID, f"{NOTHING_TO_SIMULATE} Its included files start none.")
 
 
-def objection(flat: Flat, analysis: Analysis) -> str | None:
+def objection(flat: FlatProfile, analysis: Analysis) -> str | None:
     """Return why a text with its includes must not run, None if it can."""
     if analysis.excess:
         return f"With its included files, the profile has {analysis.excess}."
     if not analysis.refused:
         return None
     first = analysis.refusals[0]
-    return f"{flat.place(first.line)}, {shown(first.text)}: {first.reason}."
+    return f"{flat.source(first.line)}, {shown(first.text)}: {first.reason}."
 
 
 def shown(text: str) -> str:

@@ -12,9 +12,9 @@ from django.conf import settings
 from jobs import artifacts
 from jobs.models import Artifact, Job
 from jobs.runs.scrubbing import Scrubber
-from jobs.simulator import command, messages, reports
+from jobs.simulator import command, messages, report_reader
+from jobs.simulator.private_directory import PrivateDirectory, UnsafeOutput, open_output
 from jobs.simulator.reports import BrokenReport, Report
-from jobs.simulator.sandbox import PrivateDirectory, UnsafeProduct, open_product
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +48,8 @@ class Outputs:
             if stream is None:
                 return BrokenReport("the file is missing")
             with stream:
-                return reports.read_report(stream, max_bytes=settings.SIM_OUTPUT_BYTES, stage=self.stage or 1)
-        except UnsafeProduct as error:
+                return report_reader.read_report(stream, max_bytes=settings.SIM_OUTPUT_BYTES, stage=self.stage or 1)
+        except UnsafeOutput as error:
             return BrokenReport(str(error))
         except BrokenReport as error:
             return error
@@ -97,7 +97,7 @@ class Outputs:
         """Open an artifact's content; add it to `missing` and return None if that is impossible."""
         try:
             content, reason = opened(), "the simulator did not write it"
-        except UnsafeProduct as error:
+        except UnsafeOutput as error:
             content, reason = None, str(error)
         if content is None:
             self.missing.append(missing(kind, stage=self.stage, reason=reason))
@@ -117,8 +117,8 @@ class Outputs:
             yield kind, partial(self._log, stream)
 
     def _product(self, name: str) -> BinaryIO | None:
-        """Open a file that the simulator wrote; return None if there is none. Raises UnsafeProduct."""
-        product = open_product(self.directory.cwd, name, max_bytes=settings.SIM_OUTPUT_BYTES)
+        """Open a file that the simulator wrote; return None if there is none. Raises UnsafeOutput."""
+        product = open_output(self.directory.cwd, name, max_bytes=settings.SIM_OUTPUT_BYTES)
         return product and self.scrubber.stream(product)
 
     def _log(self, stream: str) -> BinaryIO:

@@ -13,9 +13,18 @@ from jobs.models import Build, Job
 from jobs.runs.directories import private_directory
 from jobs.runs.game_api_proxy import GameApiProxy
 from jobs.simulator import command
-from jobs.simulator.layers import Mode
-from jobs.simulator.process import Limits, OnLine, OnLineEnd, Proxy, SimulatorNotStarted, SimulatorProcess, unheard
-from jobs.simulator.sandbox import PrivateDirectory, Sandbox, SandboxUnavailable
+from jobs.simulator.layers import Mode, SandboxUnavailable
+from jobs.simulator.private_directory import PrivateDirectory
+from jobs.simulator.process import (
+    Limits,
+    OnLine,
+    OnLineEnd,
+    Proxy,
+    SimulatorNotStarted,
+    SimulatorProcess,
+    ignore_line_end,
+)
+from jobs.simulator.sandbox import Sandbox
 
 LOG_BYTES = 4 << 20
 # A cap may be passed by so much, and by no more when the worker is late or suspended.
@@ -81,7 +90,7 @@ def simulator(
     threads: int,
     seconds: int,
     on_line: OnLine,
-    on_line_end: OnLineEnd = unheard,
+    on_line_end: OnLineEnd = ignore_line_end,
     proxy: Proxy | None = None,
 ) -> SimulatorProcess:
     """Return a build's process, ready to start in a private directory, with `proxy` as its only exit."""

@@ -12,9 +12,9 @@ from jobs import variants
 from jobs.enums import ErrorCode, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
+from jobs.simulator.private_directory import megabytes
 from jobs.simulator.process import Ended
 from jobs.simulator.reports import BrokenReport, Report
-from jobs.simulator.sandbox import megabytes
 
 CEILING = "ceiling"
 # The launcher's word where the worker came too late to stop a job at its ceiling.
@@ -44,9 +44,9 @@ def judge(
     if ended.exit_status is None or ended.exit_status == CRASH_STATUS:
         return crashed(f"The simulator crashed ({end_of(ended)}).", told=complaint)
     if ended.exit_status != 0:
-        return refused(complaint) if complaint else crashed(f"The simulator ended with status {exit_code(ended)}.")
+        return refused(complaint) if complaint else crashed(f"The simulator exited with status {exit_code(ended)}.")
     if isinstance(report, BrokenReport):
-        return crashed(f"The simulator ended without a readable report: {report}.")
+        return crashed(f"The simulator wrote no valid report: {report}.")
     lacking = profilesets - len(report.profilesets)
     # Where nobody does any damage, reports leave the profilesets out as they do failed ones.
     if lacking > 0 and report.players[0].dps.mean > 0:
@@ -58,15 +58,19 @@ def judge(
 def stopped(job: Job, why: str) -> Outcome:
     """Return the verdict on a simulator that we stopped: cancelled, or at the end of what it may spend."""
     if why == CANCELLED:
-        reason = "The job was cancelled while it ran. What ran until then is billed."
+        reason = "The job was cancelled while running. The simulation time used is billed."
         return Outcome(status=Status.CANCELLED, error_code=ErrorCode.USER_CANCELLED, reason=reason)
     if why == CREDITS:
-        reason = "The account had no credits left to reserve for the job, which was stopped. What ran is billed."
+        reason = "The account ran out of credits, so the job was stopped. The simulation time used is billed."
         return Outcome(status=Status.FAILED, error_code=ErrorCode.INSUFFICIENT_CREDITS, reason=reason)
     variant = variants.current()
     in_credits = variant.tells_credit_ceiling
-    cap = f"{job.ceiling_credits} credits" if in_credits else f"{job.ceiling_runtime_seconds} s of running"
-    reason = f"The job reached its cap of {cap} and was stopped."
+    limit = (
+        f"credit limit of {job.ceiling_credits:,}"
+        if in_credits
+        else f"runtime limit of {job.ceiling_runtime_seconds:,} s"
+    )
+    reason = f"The job reached its {limit} and was stopped."
     return Outcome(status=Status.TIMED_OUT, error_code=variant.cap_reached, reason=reason)
 
 
@@ -74,17 +78,17 @@ def exceeded_limit(ended: Ended) -> str | None:
     """Return which limit a simulator exceeded, or None."""
     # The kernel sends SIGXFSZ when a single file reaches the limit.
     if ended.stopped_for == "disk_flood" or ended.signal == signal.SIGXFSZ:
-        return f"exceeded the limit of {megabytes(settings.SIM_DISK_BYTES)} for files"
+        return f"exceeded the disk limit of {megabytes(settings.SIM_DISK_BYTES)}"
     if ended.stopped_for == "output_flood":
-        return f"exceeded the limit of {megabytes(settings.SIM_OUTPUT_BYTES)} for printed output"
+        return f"exceeded the output limit of {megabytes(settings.SIM_OUTPUT_BYTES)}"
     if ended.stopped_for == "memory_limit":
-        return f"exceeded the limit of {settings.SIM_MEMORY_BYTES >> 20:,} MiB for memory"
+        return f"exceeded the memory limit of {settings.SIM_MEMORY_BYTES >> 20:,} MiB"
     return None
 
 
 def incomplete(lacking: int, profilesets: int, *, told: str | None) -> Outcome:
     """Return the verdict on a simulator that ended well although profilesets failed (simulator-cli, 3.4)."""
-    reason = f"The simulator gave no result for {lacking} of {profilesets} profilesets."
+    reason = f"The simulator returned no result for {lacking} of {profilesets} profilesets."
     return Outcome(status=Status.FAILED, error_code=ErrorCode.SIMULATION_ERROR, reason=with_words(reason, told))
 
 
@@ -95,7 +99,7 @@ def crashed(reason: str, *, told: str | None = None) -> Outcome:
 
 def with_words(reason: str, told: str | None) -> str:
     """Return a reason, followed by the simulator's own words if it said anything."""
-    return f"{reason} It said: {told}" if told else reason
+    return f"{reason} It reported: {told}" if told else reason
 
 
 def refused(complaint: str) -> Outcome:

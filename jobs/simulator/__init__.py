@@ -1,1 +1,1 @@
-"""The simulator as a program: its command line, its process, its progress and its reports."""
+"""The simulator as a program: its command line, sandbox, process, progress and reports."""

@@ -1,6 +1,6 @@
-"""The simulator's command line: what the service asks of every run, and how a build names itself.
+"""The simulator's command line: the arguments of every run, and the version line of a build.
 
-Sections are those of simulator-cli.
+The options are described in `docs/reference/simulator-command-line.md#options-to-control`.
 """
 
 import re
@@ -11,26 +11,26 @@ from typing import Literal
 PROFILE_NAME = "profile.simc"
 REPORT_NAME = "report.json"
 HTML_NAME = "report.html"
-# Read by the simulator itself, from its working directory (2a).
+# The simulator reads this file from its working directory.
 CREDENTIALS_NAME = "apikey.txt"
-# On the loopback interface of the run's own network namespace, where nothing else listens.
+# On the loopback interface of the run's network namespace, where nothing else listens.
 PROXY_PORT = 3128
 
-# Each is known to every tree since 2020 and each value is one that all of them accept: an unknown name would
-# only add a warning, a bad value would end the run (section 1.6).
+# All versions since 2020 accept these names and values. An unknown name would only add a warning, but an invalid
+# value would end the run.
 _EVERY_RUN = (
-    # Each extra one initialises whole simulations beside the baseline; the number has no bound (2d).
+    # Each additional thread initialises whole simulations in parallel with the baseline, without a limit.
     "profileset_init_threads=1",
-    # The form that `jobs.simulator.progress` reads (3.2).
+    # The format that `jobs.simulator.progress` reads.
     "progressbar_type=0",
-    # Zero would leave the standard errors out of the report; more would only make it larger (2e, 4.2).
+    # With 0, the report would lack standard errors; a higher level would only make it larger.
     "statistics_level=1",
-    # Event logs: one iteration on one thread, and output without end (2e).
+    # Event logs would run one iteration on one thread and produce unlimited output.
     "debug=0",
     "debug_each=0",
     "log=0",
-    # Every file that can be asked for at the simulation's scope, should a directive have slipped past the
-    # policy (2b). An empty name means no file; without `output` the text report goes to stdout.
+    # No files besides the report, even if a directive evades the policy. An empty name means no file; without
+    # `output`, the text report is written to stdout.
     "output=",
     "reforge_plot_output_file=",
     "save_profiles=0",
@@ -39,48 +39,49 @@ _EVERY_RUN = (
 
 _REPORT_OPTION = {
     2: f"json2={REPORT_NAME}",
-    # Only this exact version string is understood (4.1).
+    # The simulator accepts only this exact version.
     3: f"json={REPORT_NAME},version=3.0.0-alpha1",
 }
 
 
 def arguments(*, threads: int, json_version: Literal[2, 3], html: bool, has_credentials: bool = False) -> list[str]:
-    """Return the arguments of one run in a directory that holds the profile under `PROFILE_NAME`.
+    """Return the arguments of one run in a directory that contains the profile as `PROFILE_NAME`.
 
-    With game credentials beside it, items that the build does not know are looked up with them, through the proxy
-    on `PROXY_PORT`.
+    With game credentials, the simulator looks up items that the build does not know, through the proxy on
+    `PROXY_PORT`.
 
-    The profile comes first: options apply in order and the last one wins (section 1.6), so the service's own
-    follow it. File names are relative to the run's directory.
+    The profile comes first, so that the service's options win
+    (`docs/reference/simulator-command-line.md#order-and-values`). File names are relative to the run's
+    directory. Raises ValueError if `threads` is less than 1.
     """
     if threads < 1:
-        # The simulator would take the whole machine, whatever share of it the worker has (2d).
+        # The simulator would use all processors, regardless of the worker's share.
         raise ValueError("a run needs at least one thread")
     return [
         PROFILE_NAME,
         *_EVERY_RUN,
-        # By default the network would be asked for such an item, without credentials slowly and in vain (2c).
+        # By default, the simulator would try the network for unknown items, slowly and without success.
         f"item_db_source={'local/bcpapi' if has_credentials else 'local'}",
-        # The only exit of the sandbox; the simulator accepts the option only with exactly three fields (2c).
+        # The only way out of the sandbox. The simulator requires exactly three fields.
         *([f"proxy=http,127.0.0.1,{PROXY_PORT}"] if has_credentials else []),
         f"threads={threads}",
         _REPORT_OPTION[json_version],
-        # Without a page wanted, the empty name takes back one the profile asked for.
+        # An empty name overrides a file that the profile names.
         f"html={HTML_NAME if html else ''}",
-        # A page that we host reports its readers to nobody.
+        # A hosted page would load tracking code.
         "hosted_html=0",
     ]
 
 
 def input_text(profile_text: str, run_arguments: list[str]) -> str:
-    """Return what really ran as one profile text: the user's, then the options that followed it."""
+    """Return the whole input of a run as one profile: the user's text, then the service's options."""
     options = [argument for argument in run_arguments if argument != PROFILE_NAME]
     return "\n".join([profile_text, "# Options of the service", *options, ""])
 
 
 @dataclass(frozen=True, slots=True)
 class BuildVersion:
-    """What a build's version line tells; None where the line is silent."""
+    """The contents of a build's version line; None for missing parts."""
 
     simc_version: str
     wow_version: str | None
@@ -90,10 +91,10 @@ class BuildVersion:
 
 
 def probe_arguments() -> list[str]:
-    """Return the arguments that make every tree print its version line.
+    """Return the arguments with which every version prints its version line.
 
-    Newer trees print it and stop. Those of 2020 print it before they read any option, and then fail for want
-    of an actor: the exit status says nothing (sections 2f and 3.1).
+    Newer versions print it and exit. Those of 2020 print it before they read any option, and then fail because
+    there is no actor, so the exit status has no meaning.
     """
     return ["display_build=2"]
 
@@ -109,9 +110,9 @@ _PROBED_CHARACTERS = 65_536
 
 
 def parse_version_line(text: str) -> BuildVersion | None:
-    """Return what the first version line in a build's output says, or None when there is none.
+    """Return the contents of the first version line in a build's output, or None if there is no such line.
 
-    The built-in simulator's version keeps its name, so that nobody takes it for SimulationCraft.
+    The built-in simulator's version includes its name, so that it is not mistaken for SimulationCraft.
     """
     for line in text[:_PROBED_CHARACTERS].splitlines():
         if match := _VERSION_LINE.match(line):

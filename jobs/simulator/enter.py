@@ -1,7 +1,7 @@
-"""The second stage of the launcher: gives up every right that a simulator does not need, then becomes it.
+"""The second stage of the launcher: it drops every right that a simulator does not need, then executes it.
 
-It runs as a script, directly below the first stage or inside bubblewrap, and imports nothing from the service. Its
-argument is one JSON document, written by `jobs.simulator.sandbox`.
+It runs as a script, directly below the first stage or inside bubblewrap, where only the modules that it imports
+exist (`ENTER_MODULES` in `jobs.simulator.sandbox`). Its argument is one JSON document, written by that module.
 """
 
 import contextlib
@@ -16,9 +16,15 @@ import socket
 import stat
 import struct
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
+
+# Python does not find the project by itself, because this script runs in isolated mode (`-I`).
+sys.path.append(str(Path(__file__).parents[2]))
+
+from jobs.simulator import landlock
+from jobs.simulator.landlock import checked
+from jobs.simulator.layers import Layer
 
 READY_FD = 3
 
@@ -41,42 +47,20 @@ MS_KEPT = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_NODIRATIME
 SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8913, 0x8914
 IFF_UP = 1
 
-LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
-LANDLOCK_CREATE_RULESET_VERSION = 1
-LANDLOCK_RULE_PATH_BENEATH, LANDLOCK_RULE_NET_PORT = 1, 2
-EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-REMOVE_DIR, REMOVE_FILE, MAKE_DIR, MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
-REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
-READ_RIGHTS = EXECUTE | READ_FILE | READ_DIR
-WRITE_RIGHTS = READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | MAKE_REG | MAKE_DIR | REMOVE_FILE | REMOVE_DIR | REFER
-RIGHTS_OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
-BIND_TCP, CONNECT_TCP = 1 << 0, 1 << 1
-SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
-# The first Landlock version that restricts signals.
-LANDLOCK_SCOPES_SIGNALS = 6
-
 # Errors of exec(2) caused by the machine or its limits, not by the file.
 SHORTAGES = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.E2BIG)
 
-libc = ctypes.CDLL(None, use_errno=True)
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
-class RightsRemain(Exception):
-    """A right could not be given up, so the simulator must not run; the message names it."""
-
-
-def checked(call: Callable[..., int], *arguments: object) -> int:
-    """Return the result of a C function. Raises OSError if it reports a failure."""
-    result = call(*arguments)
-    if result < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return result
+class _MissingProtection(Exception):
+    """A required protection is missing, so the simulator must not run; the message names it."""
 
 
 def prctl(option: int, *arguments: int) -> int:
     """Call prctl(2) with all five arguments at full width, because some options require zeros."""
     padded = (*arguments, 0, 0, 0, 0)[:4]
-    return checked(libc.prctl, option, *(ctypes.c_ulong(value) for value in padded))
+    return checked(_libc.prctl, option, *(ctypes.c_ulong(value) for value in padded))
 
 
 # The network
@@ -85,18 +69,18 @@ def prctl(option: int, *arguments: int) -> int:
 def leave_network() -> list[str]:
     """Move to a network namespace without interfaces; return the layers that this adds.
 
-    An ordinary user needs a user namespace for that. It does not restrict signals, so it counts as an own identity
-    only together with Landlock's scope.
+    An ordinary user needs a user namespace for that. It does not restrict signals, so it counts as an identity of
+    its own only if Landlock restricts them.
     """
     if os.geteuid() == 0:
-        return ["network_namespace"] if libc.unshare(CLONE_NEWNET) == 0 else []
-    if libc.unshare(CLONE_NEWNET | CLONE_NEWUSER) != 0:
+        return [Layer.NETWORK_NAMESPACE] if _libc.unshare(CLONE_NEWNET) == 0 else []
+    if _libc.unshare(CLONE_NEWNET | CLONE_NEWUSER) != 0:
         return []
-    is_scoped = landlock_abi() >= LANDLOCK_SCOPES_SIGNALS
-    return ["network_namespace", *(["user_namespace"] if is_scoped else [])]
+    restricts_signals = landlock.version() >= landlock.SIGNALS_SINCE
+    return [Layer.NETWORK_NAMESPACE, *([Layer.USER_NAMESPACE] if restricts_signals else [])]
 
 
-def open_exit(port: int) -> socket.socket:
+def _open_proxy_socket(port: int) -> socket.socket:
     """Bring up this namespace's loopback interface; return a socket that listens there for the proxy."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         flags = struct.unpack_from("H", fcntl.ioctl(control, SIOCGIFFLAGS, struct.pack("16sH22x", b"lo", 0)), 16)[0]
@@ -105,33 +89,33 @@ def open_exit(port: int) -> socket.socket:
     return socket.create_server(("127.0.0.1", port))
 
 
-# Folders that are closed to the simulator's identity
+# Folders that the simulator's identity cannot enter
 
 
-def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
     """Call mount(2). Raises OSError."""
-    checked(libc.mount, source.encode(), os.fsencode(target), kind.encode(), flags, options.encode())
+    checked(_libc.mount, source.encode(), os.fsencode(target), kind.encode(), flags, options.encode())
 
 
 def reveal(covered: list[str], readable: list[str], writable: str) -> None:
     """Make paths below closed folders reachable, in a mount namespace of this process.
 
-    An empty folder that everyone can enter covers each closed one, and the paths are bound into it, those in
-    `readable` read-only. Only root can do this.
+    Each closed folder is covered by an empty one that everyone can enter, and the paths are mounted in it, those in
+    `readable` read-only. Only root can do this. Raises OSError.
     """
-    checked(libc.unshare, CLONE_NEWNS)
-    mount("none", "/", "", MS_REC | MS_PRIVATE)
+    checked(_libc.unshare, CLONE_NEWNS)
+    _mount("none", "/", "", MS_REC | MS_PRIVATE)
     # Opened before anything is covered, and in the new namespace because only its own mounts can be bound.
     opened = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in sorted({*readable, writable})}
     for folder in covered:
-        mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
+        _mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
     for path, descriptor in opened.items():
-        bind(path, descriptor, is_writable=path == writable)
+        _bind(path, descriptor, is_writable=path == writable)
         os.close(descriptor)
 
 
-def bind(path: str, descriptor: int, *, is_writable: bool) -> None:
-    """Bind an opened file or folder to its own path, which may be below a covered folder."""
+def _bind(path: str, descriptor: int, *, is_writable: bool) -> None:
+    """Mount an opened file or folder at its own path, which may be below a covered folder."""
     source = f"/proc/self/fd/{descriptor}"
     if not os.path.lexists(path):
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120 - Path has no such mode
@@ -139,96 +123,19 @@ def bind(path: str, descriptor: int, *, is_writable: bool) -> None:
             Path(path).mkdir(mode=0o755)
         else:
             Path(path).touch(mode=0o644)
-    mount(source, path, "", MS_BIND)
+    _mount(source, path, "", MS_BIND)
     if not is_writable:
         kept = os.fstatvfs(descriptor).f_flag & MS_KEPT
-        mount("none", path, "", MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
-
-
-# Landlock
-
-
-class RulesetAttributes(ctypes.Structure):
-    """struct landlock_ruleset_attr; fields that the kernel does not know must be zero."""
-
-    _fields_ = [("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64)]
-
-
-class PathBeneath(ctypes.Structure):
-    """struct landlock_path_beneath_attr."""
-
-    _pack_ = 1
-    _fields_ = [("allowed", ctypes.c_uint64), ("parent_fd", ctypes.c_int32)]
-
-
-class NetPort(ctypes.Structure):
-    """struct landlock_net_port_attr."""
-
-    _fields_ = [("allowed", ctypes.c_uint64), ("port", ctypes.c_uint64)]
-
-
-def landlock_abi() -> int:
-    """Return the kernel's Landlock version; less than 1 without Landlock."""
-    return int(libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_CREATE_RULESET_VERSION))
-
-
-def landlock_rights(abi: int) -> int:
-    """Return all file rights that this Landlock version can restrict."""
-    highest = REFER >> 1
-    for since, right in ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)):
-        if abi >= since:
-            highest = right
-    return (highest << 1) - 1
-
-
-def allow_path(ruleset: int, path: str, rights: int) -> None:
-    """Grant rights over a path and everything below it; skip a path that does not exist."""
-    try:
-        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-        rights &= RIGHTS_OF_A_FILE
-    add_rule(ruleset, LANDLOCK_RULE_PATH_BENEATH, PathBeneath(rights, descriptor))
-    os.close(descriptor)
-
-
-def add_rule(ruleset: int, kind: int, rule: ctypes.Structure) -> None:
-    """landlock_add_rule(2)."""
-    checked(libc.syscall, LANDLOCK_ADD_RULE, ruleset, kind, ctypes.byref(rule), 0)
-
-
-def restrict_by_landlock(specification: dict[str, Any]) -> bool:
-    """Allow only the named paths, TCP only to the exit, and no signals outward. Return False without Landlock."""
-    abi = landlock_abi()
-    if abi < 1:
-        return False
-    rights = landlock_rights(abi)
-    attributes = RulesetAttributes(
-        rights,
-        BIND_TCP | CONNECT_TCP if abi >= 4 else 0,
-        SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS if abi >= LANDLOCK_SCOPES_SIGNALS else 0,
-    )
-    size = ctypes.sizeof(attributes)
-    ruleset = checked(libc.syscall, LANDLOCK_CREATE_RULESET, ctypes.byref(attributes), size, 0)
-    for path in specification["readable"]:
-        allow_path(ruleset, path, READ_RIGHTS & rights)
-    for path in specification["writable"]:
-        allow_path(ruleset, path, WRITE_RIGHTS & rights)
-    if abi >= 4 and specification["exit_port"]:
-        add_rule(ruleset, LANDLOCK_RULE_NET_PORT, NetPort(CONNECT_TCP, specification["exit_port"]))
-    checked(libc.syscall, LANDLOCK_RESTRICT_SELF, ruleset, 0)
-    os.close(ruleset)
-    return True
+        _mount("none", path, "", MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
 
 
 # Identity, capabilities and limits
 
 
-def drop_bounding_set() -> None:
+def _drop_bounding_set() -> None:
     """Ensure that no program executed later can gain a capability.
 
-    A process without the right to do so has no capabilities and cannot gain any.
+    A process that may not change the set has no capabilities and cannot gain any.
     """
     capability = 0
     with contextlib.suppress(OSError):
@@ -249,7 +156,7 @@ def drop_capabilities() -> None:
     """Empty the permitted, effective, inheritable and ambient sets."""
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
-    checked(libc.capset, header, (ctypes.c_uint32 * 6)())
+    checked(_libc.capset, header, (ctypes.c_uint32 * 6)())
 
 
 def limit_resources(limits: dict[str, tuple[int, int]]) -> None:
@@ -264,7 +171,7 @@ def limit_resources(limits: dict[str, tuple[int, int]]) -> None:
 # System calls
 
 
-class FilterProgram(ctypes.Structure):
+class _FilterProgram(ctypes.Structure):
     """struct sock_fprog."""
 
     _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
@@ -272,7 +179,7 @@ class FilterProgram(ctypes.Structure):
 
 def restrict_system_calls(program: bytes) -> bool:
     """Install a seccomp filter. Return False if the kernel or an existing filter does not allow it."""
-    filters = FilterProgram(len(program) // 8, program)
+    filters = _FilterProgram(len(program) // 8, program)
     try:
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(filters))
     except OSError:
@@ -280,7 +187,7 @@ def restrict_system_calls(program: bytes) -> bool:
     return True
 
 
-def reset_signals() -> None:
+def _reset_signals() -> None:
     """Reset signals that Python or the worker's parent ignores, because exec passes ignored signals on."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         with contextlib.suppress(OSError):
@@ -288,90 +195,92 @@ def reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def give_up_rights(specification: dict[str, Any]) -> tuple[list[str], socket.socket | None]:
-    """Apply every layer that this machine offers; return their names and the exit's listening socket, if any.
+def _drop_rights(specification: dict[str, Any]) -> tuple[list[str], socket.socket | None]:
+    """Apply every layer that this machine offers; return the layers and the proxy's listening socket, if any.
 
-    Raises RightsRemain if a required layer is missing, and OSError if one fails half-way.
+    Raises _MissingProtection if a required protection is missing, and OSError if a layer fails half-way.
     """
     layers = list(specification["layers"])
     Path("/proc/self/oom_score_adj").write_text("1000")
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    if "network_namespace" not in layers:
+    if Layer.NETWORK_NAMESPACE not in layers:
         layers += leave_network()
     listener = None
-    if specification["exit_port"]:
-        if "network_namespace" not in layers:
-            raise RightsRemain("game credentials need a network namespace, which this machine does not allow")
-        listener = open_exit(specification["exit_port"])
+    if specification["proxy_port"]:
+        if Layer.NETWORK_NAMESPACE not in layers:
+            raise _MissingProtection("game credentials need a network namespace, which this machine does not allow")
+        listener = _open_proxy_socket(specification["proxy_port"])
     if specification["covered"]:
-        reveal_or_refuse(specification)
+        _reveal_covered(specification)
     os.umask(0o077)
-    if restrict_by_landlock(specification):
-        layers.append("landlock")
-    drop_bounding_set()
+    if landlock.restrict(
+        readable=specification["readable"], writable=specification["writable"], tcp_port=specification["proxy_port"]
+    ):
+        layers.append(Layer.LANDLOCK)
+    _drop_bounding_set()
     if specification["uid"] is not None:
         become_user(specification["uid"])
-        layers.append("own_uid")
+        layers.append(Layer.OWN_UID)
     drop_capabilities()
     os.chdir(specification["cwd"])
     # After the change of identity, which clears it.
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     limit_resources(specification["limits"])
-    layers.append("rlimits")
+    layers.append(Layer.RLIMITS)
     # Last, because the steps above need calls that the filter refuses.
     if restrict_system_calls(bytes.fromhex(specification["seccomp"])):
-        layers.append("seccomp")
-    require_protection(layers, specification["demanded"])
+        layers.append(Layer.SECCOMP)
+    _require_protections(layers, specification["required"])
     return layers, listener
 
 
-def reveal_or_refuse(specification: dict[str, Any]) -> None:
-    """Make the build and the working directory reachable. Raises RightsRemain with the name of a closed folder."""
+def _reveal_covered(specification: dict[str, Any]) -> None:
+    """Make the build and the working directory reachable. Raises _MissingProtection with a closed folder's name."""
     try:
         reveal(specification["covered"], specification["revealed"], specification["cwd"])
     except OSError as error:
         folder = specification["covered"][0]
-        raise RightsRemain(
-            f"other users may not pass {folder}, and this machine allows no mount namespace ({error.strerror}). "
-            f"Move the build and DATA_DIR to folders that are open to others, or run: chmod o+x {folder}"
+        raise _MissingProtection(
+            f"other users cannot enter {folder}, and this machine allows no mount namespaces ({error.strerror}). "
+            f"Move the build and DATA_DIR to folders that other users can enter, or run: chmod o+x {folder}"
         ) from error
 
 
-def require_protection(layers: list[str], demanded: dict[str, list[str]]) -> None:
-    """Raise RightsRemain unless each required protection is given by one of its layers."""
-    missing = [name for name, sources in demanded.items() if not set(sources) & set(layers)]
+def _require_protections(layers: list[str], required: dict[str, list[str]]) -> None:
+    """Raise _MissingProtection unless each required protection is provided by one of its layers."""
+    missing = [name for name, sources in required.items() if not set(sources) & set(layers)]
     if missing:
-        raise RightsRemain(f"the sandbox lacks: {', '.join(missing)}")
+        raise _MissingProtection(f"the sandbox lacks: {', '.join(missing)}")
 
 
-def announce(first_stage: socket.socket, layers: list[str], listener: socket.socket | None) -> None:
-    """Send the layers and the exit's listening socket to the first stage."""
+def _send_layers(first_stage: socket.socket, layers: list[str], listener: socket.socket | None) -> None:
+    """Send the layers and the proxy's listening socket to the first stage."""
     message = json.dumps({"layers": layers}).encode()
     socket.send_fds(first_stage, [message], [] if listener is None else [listener.fileno()])
 
 
 def enter(specification: dict[str, Any]) -> NoReturn:
-    """Become the simulator. If the first stage has died meanwhile, sending the layers fails and this process ends.
+    """Execute the simulator. If the first stage has died meanwhile, sending the layers fails and this process ends.
 
-    The duplicate of the socket, unlike the one received, is closed by exec: that tells of success.
+    The duplicate of the socket, unlike the one received, is closed by exec, which signals success.
     """
     first_stage = socket.socket(fileno=os.dup(READY_FD))
     os.close(READY_FD)
     command = specification["command"]
     try:
-        announce(first_stage, *give_up_rights(specification))
-        reset_signals()
-    except (RightsRemain, OSError) as error:
-        refuse(first_stage, str(error))
+        _send_layers(first_stage, *_drop_rights(specification))
+        _reset_signals()
+    except (_MissingProtection, OSError) as error:
+        _fail(first_stage, str(error))
     try:
         os.execve(command[0], command, specification["environment"])  # noqa: S606 - becomes the simulator
     except OSError as error:
-        refuse(first_stage, f"{command[0]}: {error.strerror}", file_fault=error.errno not in SHORTAGES)
+        _fail(first_stage, f"{command[0]}: {error.strerror}", file_fault=error.errno not in SHORTAGES)
 
 
-def refuse(first_stage: socket.socket, why: str, *, file_fault: bool = False) -> NoReturn:
-    """Report to the first stage why the simulator cannot start, and whether its file is at fault; then exit."""
-    first_stage.send(json.dumps({"error": why, "file_fault": file_fault}).encode())
+def _fail(first_stage: socket.socket, error: str, *, file_fault: bool = False) -> NoReturn:
+    """Report to the first stage why the simulator cannot start, and whether its file is the cause; then exit."""
+    first_stage.send(json.dumps({"error": error, "file_fault": file_fault}).encode())
     sys.exit(1)
 
 

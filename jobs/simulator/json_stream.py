@@ -1,7 +1,7 @@
-"""Reading part of a large JSON document as a stream.
+"""Streaming reader for a part of a large JSON document.
 
 A shape names the part: a dict for an object (the shape of each key to read), a function that creates a `Collector`
-for an array, None for anything else. Whatever the shape does not name is skipped and takes no memory.
+for an array, None for anything else. All other parts are skipped and use no memory.
 """
 
 import codecs
@@ -17,9 +17,9 @@ _CHUNK_BYTES = 64 << 10
 # The parser buffers whole strings, so this bounds its memory.
 _LARGEST_TEXT_BYTES = 4 << 20
 _END = b""
-# Any run of twice as many digits covers a block. The parser breaks on numbers that Python does not convert.
+# Twice as many digits in a row contain a whole block. The parser fails on numbers that Python cannot convert.
 _DIGITS_BLOCK = 1_024
-# Longer strings are cut; the service shows nothing longer of a report.
+# Longer strings are cut; the service never shows more.
 _KEPT_CHARACTERS = 20_000
 _DEEPEST = 1_000
 # Real reports have about 15 bytes per value. A report with far more values would take minutes.
@@ -31,17 +31,17 @@ Event = tuple[str, Any]
 
 
 class UnreadableJson(Exception):
-    """The document cannot be read; the message says why, and its subject is "it"."""
+    """The document cannot be read; the message says why, with the subject "it"."""
 
 
 class Collector(Protocol):
-    """The receiver of an array: `take` is called with each entry, reduced to `shape`."""
+    """A receiver of an array: `take` is called with each entry, reduced to `shape`."""
 
     @property
     def shape(self) -> "Shape": ...
 
     def take(self, entry: Any) -> None:
-        """Take the next entry."""
+        """Process the next entry."""
 
 
 Shape = Mapping[str, "Shape"] | Callable[[], Collector] | None
@@ -51,15 +51,13 @@ def read(stream: BinaryIO, shape: Mapping[str, Shape], *, max_bytes: int) -> dic
     """Return the part of the document that a shape names, with a collector for each array.
 
     A value of another type than its shape is returned as `{}`, `[]` or itself. If keys repeat, the last one wins.
-    Memory: at most 40 MB, whatever the document contains, plus what the collectors keep.
-
-    Raises UnreadableJson.
+    Memory: at most 40 MB, plus what the collectors keep. Raises UnreadableJson.
     """
     events = chain.from_iterable(_batches(stream, max_bytes=max_bytes))
     if next(events) != ("start_map", None):
         raise UnreadableJson("it is not an object")
     document = _read_object(events, shape)
-    for _ in events:  # Until the parser has seen the end.
+    for _ in events:  # The parser must reach the end.
         pass
     return document
 
@@ -77,17 +75,17 @@ def _read_value(first: Event, events: Iterator[Event], shape: Shape) -> Any:
 
 
 def _read_object(events: Iterator[Event], shape: Mapping[str, Shape]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for event, key in events:
         if event == "end_map":
             break
         first = next(events)
         if key in shape:
-            found.pop(key, None)
-            found[key] = _read_value(first, events, shape[key])
+            result.pop(key, None)
+            result[key] = _read_value(first, events, shape[key])
         elif first[0] in _STARTS:
             _skip(events)
-    return found
+    return result
 
 
 def _read_array(events: Iterator[Event], new_collector: Callable[[], Collector]) -> Collector:
@@ -137,7 +135,7 @@ def _chunks(stream: BinaryIO, *, max_bytes: int) -> Iterator[bytes]:
     guard = _Guard(max_bytes)
     while chunk := stream.read(_CHUNK_BYTES):
         guard.check(chunk)
-        # The parser takes an empty chunk for the end.
+        # The parser treats an empty chunk as the end.
         if text := decoder.decode(chunk):
             yield text.encode()
     if not guard.bytes:
@@ -147,7 +145,7 @@ def _chunks(stream: BinaryIO, *, max_bytes: int) -> Iterator[bytes]:
 
 
 class _Guard:
-    """Refuses input that would break the parser or make it use too much memory or time."""
+    """Rejects input that would crash the parser or make it use too much memory or time."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes

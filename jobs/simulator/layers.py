@@ -1,29 +1,48 @@
-"""The layers of the sandbox, and the protections that a deployment requires.
+"""Layers of the sandbox, and the protections that a deployment requires.
 
-A layer's name is what the launcher reports and a run records. More than one layer can give a protection.
+Several layers can provide the same protection.
 """
 
 from collections.abc import Collection, Mapping
+from enum import StrEnum
 from typing import Literal
 
-# `required` needs every protection; `auto` runs with what the machine offers, above a minimum.
+# `required` needs every protection; `auto` uses what the machine offers, but at least `MINIMUM`.
 Mode = Literal["required", "auto"]
 
-PROTECTIONS: Mapping[str, tuple[str, ...]] = {
-    "file system view": ("bubblewrap", "landlock"),
-    "own identity": ("own_uid", "user_namespace"),
-    "network namespace": ("network_namespace",),
-    "seccomp": ("seccomp",),
-    "resource limits": ("rlimits",),
+
+class SandboxUnavailable(Exception):
+    """This machine cannot provide a protection that the deployment requires; the message names it."""
+
+
+class Layer(StrEnum):
+    """A layer of the sandbox; the active ones are stored on each run."""
+
+    BUBBLEWRAP = "bubblewrap"  # A private view of the file system, by bubblewrap.
+    LANDLOCK = "landlock"  # Access rules for files, TCP ports and signals.
+    OWN_UID = "own_uid"  # A user id that no other run has.
+    USER_NAMESPACE = "user_namespace"  # A user namespace, where the worker cannot switch users.
+    NETWORK_NAMESPACE = "network_namespace"  # A network without interfaces.
+    SECCOMP = "seccomp"  # A system call filter.
+    RLIMITS = "rlimits"  # Resource limits of each process.
+    GAME_API_EXIT = "game_api_exit"  # A proxy to the game platform; not a protection.
+
+
+PROTECTIONS: Mapping[str, tuple[Layer, ...]] = {
+    "file system view": (Layer.BUBBLEWRAP, Layer.LANDLOCK),
+    "own identity": (Layer.OWN_UID, Layer.USER_NAMESPACE),
+    "network namespace": (Layer.NETWORK_NAMESPACE,),
+    "seccomp": (Layer.SECCOMP,),
+    "resource limits": (Layer.RLIMITS,),
 }
-FLOOR: Mapping[str, tuple[str, ...]] = {
+MINIMUM: Mapping[str, tuple[Layer, ...]] = {
     "seccomp": PROTECTIONS["seccomp"],
-    "own identity or Landlock": (*PROTECTIONS["own identity"], "landlock"),
+    "own identity or Landlock": (*PROTECTIONS["own identity"], Layer.LANDLOCK),
     "resource limits": PROTECTIONS["resource limits"],
 }
-DEMANDED: Mapping[Mode, Mapping[str, tuple[str, ...]]] = {"required": PROTECTIONS, "auto": FLOOR}
+REQUIRED: Mapping[Mode, Mapping[str, tuple[Layer, ...]]] = {"required": PROTECTIONS, "auto": MINIMUM}
 
 
 def missing(layers: Collection[str]) -> list[str]:
-    """Return the protections that none of these layers gives."""
+    """Return the protections that none of these layers provides."""
     return [name for name, sources in PROTECTIONS.items() if not set(sources) & set(layers)]

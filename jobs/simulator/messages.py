@@ -1,4 +1,4 @@
-"""The simulator's messages: why it failed, and its warnings (simulator-cli, 3.3).
+"""The simulator's error messages and warnings (`docs/reference/simulator-command-line.md#messages`).
 
 Messages quote profiles, so they are untrusted. Each returned message is one line of printable characters, cut to a
 maximum length, with absolute paths reduced to file names.
@@ -8,16 +8,16 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-MOST_WARNINGS = 20
+MAX_WARNINGS = 20
 _MESSAGE_LENGTH = 500
-# Versions of 2026 begin each line with a grade; the rest of the line is the same as before.
+# Since 2026, each line begins with a grade; the rest of the line is unchanged.
 _GRADE = re.compile(r"(?:Trivial|Moderate|Severe): ")
-# The last is the C++ library's word for an exception that nobody caught.
+# The last one is how the C++ library reports an uncaught exception.
 _ERROR = re.compile(r"(?:Error: |ERROR! |what\(\): +)")
 _WARNING = re.compile(r"Trivial: |(?:Moderate: )?Warning: ")
-# A consequence of an error or of our own stop, which explains nothing.
+# A consequence of an error or of a stop by the service, not a cause.
 _CANCELLED = re.compile(r"(?:Simulation (?:has been|was) )?cancell?ed\b", re.IGNORECASE)
-# Signal handlers, what the sandbox refuses in every run (seccomp.py), and the notes that logs.py writes.
+# Signal handlers, a call that the sandbox always denies (seccomp.py), and the notes of streams.py.
 _NOISE = re.compile(
     r"sim_signal_handler: |minisim: Interrupt!|ProfileSet=|Could not set process priority|"
     r"\[the line above came |\[cut after "
@@ -27,42 +27,42 @@ _FOLDERS = re.compile(r"(?:(?<=[\s'\"(])|^)(?:/[^/\s'\"]+)*/(?=[^/\s'\"])")
 
 
 def failure_message(lines: Iterable[str]) -> str | None:
-    """Return the first cause of a failure in the lines of stderr, None if there is none.
+    """Return the cause of a failure from the lines of stderr, or None.
 
-    That is the first error other than "Canceled". If there is no other, the first remark gives the reason.
+    That is the first error other than "Canceled". If the run was only cancelled, it is the first remark.
     """
     remark = None
-    has_cancelled = False
+    is_cancelled = False
     for line in map(str.strip, lines):
-        words = words_of(line)
-        error = _ERROR.match(words)
-        message = words[error.end() :] if error else words
-        is_error = error or is_assertion(words)
+        text = _without_grade(line)
+        error = _ERROR.match(text)
+        message = text[error.end() :] if error else text
+        is_error = error or _is_assertion(text)
         if _CANCELLED.match(message):
-            has_cancelled = True
-        elif is_error and shown(message):
-            return shown(message)
+            is_cancelled = True
+        elif is_error and _sanitized(message):
+            return _sanitized(message)
         elif remark is None and not _WARNING.match(line) and not _NOISE.match(line):
-            remark = shown(message) or None
-    return (remark or "The simulator cancelled the run without giving a reason.") if has_cancelled else None
+            remark = _sanitized(message) or None
+    return (remark or "The simulator cancelled the run without giving a reason.") if is_cancelled else None
 
 
 def warnings(lines: Iterable[str]) -> list[str]:
-    """Return the warnings in the lines of stderr: each once, at most `MOST_WARNINGS`."""
-    return distinct(words_of(line) for line in lines if is_remark(line))
+    """Return the warnings in the lines of stderr: each once, at most `MAX_WARNINGS`."""
+    return distinct(_without_grade(line) for line in lines if is_remark(line))
 
 
 def printed_warnings(lines: Iterable[str]) -> list[str]:
-    """Return the warnings in the lines of stdout: each once, at most `MOST_WARNINGS`."""
-    return distinct(words_of(line) for line in lines if words_of(line).startswith("Warning: "))
+    """Return the warnings in the lines of stdout: each once, at most `MAX_WARNINGS`."""
+    return distinct(text for text in map(_without_grade, lines) if text.startswith("Warning: "))
 
 
 def distinct(messages: Iterable[str]) -> list[str]:
-    """Return messages ready to be shown, each once, at most `MOST_WARNINGS`."""
-    return list(islice(once(filter(None, map(shown, messages))), MOST_WARNINGS))
+    """Return messages that are safe to show, each once, at most `MAX_WARNINGS`."""
+    return list(islice(_unique(filter(None, map(_sanitized, messages))), MAX_WARNINGS))
 
 
-def once(messages: Iterable[str]) -> Iterator[str]:
+def _unique(messages: Iterable[str]) -> Iterator[str]:
     """Yield each message the first time it occurs."""
     seen = set()
     for message in messages:
@@ -73,23 +73,23 @@ def once(messages: Iterable[str]) -> Iterator[str]:
 
 def is_remark(line: str) -> bool:
     """Return whether a line of stderr is a remark, not an error, a cancellation or noise."""
-    words = words_of(line)
-    return not (_ERROR.match(words) or is_assertion(words) or _CANCELLED.match(words) or _NOISE.match(words))
+    text = _without_grade(line)
+    return not (_ERROR.match(text) or _is_assertion(text) or _CANCELLED.match(text) or _NOISE.match(text))
 
 
-def is_assertion(words: str) -> bool:
-    """Return whether a line is the C library's report of a program's own bug, after which it aborts."""
-    return ": Assertion `" in words and words.endswith("' failed.")
+def _is_assertion(text: str) -> bool:
+    """Return whether a line is a failed assertion, after which the program aborts."""
+    return ": Assertion `" in text and text.endswith("' failed.")
 
 
-def words_of(line: str) -> str:
+def _without_grade(line: str) -> str:
     """Return a line without its grade and surrounding blanks."""
     line = line.strip()
     graded = _GRADE.match(line)
     return line[graded.end() :] if graded else line
 
 
-def shown(message: str) -> str:
+def _sanitized(message: str) -> str:
     """Return a message that is safe to show."""
     kept = _FOLDERS.sub("", message[: 2 * _MESSAGE_LENGTH])
     return "".join(character for character in kept if character.isprintable()).strip()[:_MESSAGE_LENGTH]

@@ -1,11 +1,9 @@
-"""Run one simulator process in the sandbox: read its output, watch its limits and report its end."""
+"""One simulator process in the sandbox: its start, its output, its limits and its end."""
 
 import contextlib
 import functools
 import json
-import logging
 import os
-import re
 import socket
 import stat
 import subprocess
@@ -16,43 +14,44 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from jobs.simulator.command import PROXY_PORT
-from jobs.simulator.logs import Log
-from jobs.simulator.sandbox import Confinement, LeasedUser, PrivateDirectory, Sandbox, tasks_of_this_user
+from jobs.simulator.identity import LeasedUser, tasks_of_this_user
+from jobs.simulator.layers import Layer
+from jobs.simulator.private_directory import PrivateDirectory
+from jobs.simulator.sandbox import Confinement, Sandbox
+from jobs.simulator.stop_reasons import StopReason
+from jobs.simulator.streams import Lines, Log, SafeCallback
 
-logger = logging.getLogger(__name__)
-
-LONGEST_LINE_BYTES = 8192
 CHUNK_BYTES = 65536
 START_SECONDS = 30.0
 END_SECONDS = 15.0
-# One is expected; room for a second one allows refusing it.
-MOST_DESCRIPTORS = 2
+# One is expected; room for a second one makes it possible to reject it.
+MAX_DESCRIPTORS = 2
 
 OnLine = Callable[[str, str], None]
 OnLineEnd = Callable[[str], None]
 Proxy = Callable[[socket.socket], contextlib.AbstractContextManager[object]]
 
 
-def unheard(_stream: str) -> None:
-    """Ignore output that has no listener."""
+def ignore_line_end(_stream: str) -> None:
+    """Do nothing at the end of a line."""
 
 
 class SimulatorNotStarted(Exception):
-    """The simulator could not be started; the message says what failed."""
+    """The simulator could not be started; the message says why."""
 
 
 class NotExecutable(SimulatorNotStarted):
-    """The sandbox is set up, but the kernel refuses to run the simulator's file."""
+    """The sandbox works, but the kernel does not execute the simulator's file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """The limits of one simulator.
 
-    `wall_seconds` applies if nobody stops the simulator in time. `memory_bytes` limits the memory of all
-    processes together, and the address space of each. `cpu_seconds`, `file_bytes` (largest file) and `open_files`
-    apply to each process; `processes` counts threads too. `disk_bytes` limits the whole private directory,
-    `log_bytes` the stored part of each stream, and `output_bytes` the output of both before it counts as a flood.
+    `wall_seconds` applies if the worker does not stop the simulator earlier. `memory_bytes` limits the memory of
+    all processes together, and the address space of each. `cpu_seconds`, `file_bytes` (largest file) and
+    `open_files` apply to each process; `processes` counts threads too. `disk_bytes` limits the whole private
+    directory, `log_bytes` the stored part of each stream, and `output_bytes` the output of both streams.
     """
 
     wall_seconds: float
@@ -70,10 +69,10 @@ class Limits:
 class Ended:
     """How a simulator ended.
 
-    One of `exit_status` and `signal` is None; both are if its supervisor was killed. `stopped_for` is the first
-    reason given for stopping it, or `output_flood`, `disk_flood`, `memory_limit` or `overtime`. `wall_seconds` runs
-    from the simulator's first instruction to its end. `cpu_seconds` and `peak_memory_bytes` (of the largest
-    process) include the launcher's last steps: about 0.05 s and 10 MB.
+    One of `exit_status` and `signal` is None; both are if its launcher was killed. `stopped_for` is the first
+    reason given for stopping it, a `StopReason`. `wall_seconds` is the time from the simulator's first instruction
+    to its end. `cpu_seconds` and `peak_memory_bytes` (of the largest process) include the launcher's last steps:
+    about 0.05 s and 10 MB.
     """
 
     exit_status: int | None
@@ -85,52 +84,13 @@ class Ended:
     layers: list[str]
 
 
-class Lines:
-    """Splits a stream into updates, each ended by CR or LF, and into the lines a terminal would finally show."""
-
-    def __init__(self, *, on_update: Callable[[str], None], on_line: Callable[[str], None]) -> None:
-        self.on_update = on_update
-        self.on_line = on_line
-        self.pending = b""
-        self.shown = ""
-
-    def feed(self, data: bytes) -> None:
-        """Process the next piece of output, which can be cut anywhere."""
-        *pieces, last = re.split(rb"([\r\n])", data)
-        for text, end in zip(pieces[::2], pieces[1::2], strict=True):
-            self.add(text)
-            self.end_update()
-            if end == b"\n":
-                self.end_line()
-        self.add(last)
-
-    def finish(self) -> None:
-        """Finish the stream, which may have ended in the middle of a line."""
-        self.end_update()
-        if self.shown:
-            self.end_line()
-
-    def add(self, text: bytes) -> None:
-        self.pending += text[: LONGEST_LINE_BYTES - len(self.pending)]
-
-    def end_update(self) -> None:
-        if self.pending:
-            self.shown = self.pending.decode(errors="replace")
-            self.pending = b""
-            self.on_update(self.shown)
-
-    def end_line(self) -> None:
-        self.on_line(self.shown)
-        self.shown = ""
-
-
 class SimulatorProcess:
     """A simulator in the sandbox. Use it as a context manager: leaving it kills and reaps all remaining processes.
 
     `on_line(stream, text)` receives every update of `stdout` and `stderr` immediately, in separate threads.
     `on_line_end(stream)` is called when the last update is final. Their exceptions are logged once and otherwise
-    ignored. The logs are in the private directory. `proxy` serves the simulator's only exit from its network
-    namespace: it is called with a listening socket, and is entered and left with the process.
+    ignored. The logs are in the private directory. `proxy` is the simulator's only way out of its network
+    namespace: it is called with a listening socket, and its result is entered and left with the process.
     """
 
     def __init__(
@@ -142,7 +102,7 @@ class SimulatorProcess:
         limits: Limits,
         readable: Sequence[Path],
         on_line: OnLine,
-        on_line_end: OnLineEnd = unheard,
+        on_line_end: OnLineEnd = ignore_line_end,
         proxy: Proxy | None = None,
     ) -> None:
         self.command = command
@@ -153,7 +113,7 @@ class SimulatorProcess:
         self.on_line = on_line
         self.on_line_end = on_line_end
         self.proxy = proxy
-        self.serving = contextlib.ExitStack()
+        self.running_proxy = contextlib.ExitStack()
         self.received: list[int] = []
         self.stopped_for: str | None = None
         self.layers: list[str] = []
@@ -180,10 +140,10 @@ class SimulatorProcess:
                 kind = NotExecutable if message.get("file_fault") else SimulatorNotStarted
                 raise kind(message.get("failed", "the launcher ended"))
             self.layers = message["started"]
-            self._serve_exit()
+            self._start_proxy()
         except SimulatorNotStarted as error:
             self.close()
-            raise type(error)(f"{error}{self._last_words()}") from None
+            raise type(error)(f"{error}{self._early_errors()}") from None
         except BaseException:
             self.close()
             raise
@@ -198,7 +158,7 @@ class SimulatorProcess:
             if message is None:
                 return None
             self.close()
-            self.ended = self._judge(message.get("ended", {}))
+            self.ended = self._result(message.get("ended", {}))
         return self.ended
 
     def interrupt(self, reason: str) -> None:
@@ -219,7 +179,7 @@ class SimulatorProcess:
         return ended
 
     def close(self) -> None:
-        """Kill and reap all remaining processes, finish the logs, and take the private directory back."""
+        """Kill and reap all remaining processes, finish the logs, and take back the private directory."""
         if self.launcher is not None:
             self.worker_end.close()
             try:
@@ -228,7 +188,7 @@ class SimulatorProcess:
                 self.launcher.kill()
                 self.launcher.wait()
             self.launcher = None
-        self.serving.close()
+        self.running_proxy.close()
         for received in self.received:
             os.close(received)
         self.received = []
@@ -246,9 +206,9 @@ class SimulatorProcess:
         confinement = Confinement(
             directory=self.directory,
             readable=self.readable,
-            exit_port=PROXY_PORT if self.proxy else None,
+            proxy_port=PROXY_PORT if self.proxy else None,
             uid=self.user.uid if self.user else None,
-            resource_limits=resource_limits(self.limits, others=0 if self.user else tasks_of_this_user()),
+            resource_limits=resource_limits(self.limits, other_tasks=0 if self.user else tasks_of_this_user()),
             memory_bytes=self.limits.memory_bytes,
             disk_bytes=self.limits.disk_bytes,
             wall_seconds=self.limits.wall_seconds,
@@ -271,24 +231,24 @@ class SimulatorProcess:
             drain.start()
             self.drains.append(drain)
 
-    def _serve_exit(self) -> None:
-        """Let the proxy serve the exit's socket. Raises SimulatorNotStarted if it is anything else."""
+    def _start_proxy(self) -> None:
+        """Start the proxy, if any, on the socket received. Raises SimulatorNotStarted if that is unusable."""
         if self.proxy is None:
             return
-        self.serving.enter_context(self.proxy(take_listener(self.received)))
-        self.layers = [*self.layers, "game_api_exit"]
+        self.running_proxy.enter_context(self.proxy(take_listener(self.received)))
+        self.layers = [*self.layers, Layer.GAME_API_EXIT]
 
     def _drain(self, stream: str, pipe: IO[bytes]) -> None:
         """Read all of a stream, so that the simulator never waits for a reader."""
-        log = Log(self.directory.log(stream), most_bytes=self.limits.log_bytes)
-        update = Quietly(functools.partial(self.on_line, stream))
-        line_end = Quietly(self.on_line_end)
+        log = Log(self.directory.log(stream), max_bytes=self.limits.log_bytes)
+        update = SafeCallback(functools.partial(self.on_line, stream))
+        line_end = SafeCallback(self.on_line_end)
 
-        def show(line: str) -> None:
+        def end_line(line: str) -> None:
             log.write(line)
             line_end(stream)
 
-        lines = Lines(on_update=update, on_line=show)
+        lines = Lines(on_update=update, on_line=end_line)
         with pipe, contextlib.closing(log):
             while data := pipe.read(CHUNK_BYTES):
                 if not self._is_flood(len(data)):
@@ -301,7 +261,7 @@ class SimulatorProcess:
             before = self.printed_bytes
             self.printed_bytes += more_bytes
         if before <= self.limits.output_bytes < self.printed_bytes:
-            self.kill("output_flood")
+            self.kill(StopReason.OUTPUT_FLOOD)
         return self.printed_bytes > self.limits.output_bytes
 
     def _order(self, order: bytes, reason: str) -> None:
@@ -315,7 +275,7 @@ class SimulatorProcess:
         """Return the launcher's next message: empty if it has died, None if none comes in time."""
         self.worker_end.settimeout(timeout)
         try:
-            message, descriptors, _, _ = socket.recv_fds(self.worker_end, CHUNK_BYTES, MOST_DESCRIPTORS)
+            message, descriptors, _, _ = socket.recv_fds(self.worker_end, CHUNK_BYTES, MAX_DESCRIPTORS)
             self.received += descriptors
         except (TimeoutError, BlockingIOError):
             return None
@@ -323,8 +283,8 @@ class SimulatorProcess:
             message = b""
         return json.loads(message) if message else {}
 
-    def _judge(self, end: dict[str, Any]) -> Ended:
-        """Translate the launcher's report. Bubblewrap reports death by a signal as a shell does, as 128 more."""
+    def _result(self, end: dict[str, Any]) -> Ended:
+        """Translate the launcher's result. Like a shell, bubblewrap reports death by signal N as status 128 + N."""
         status = end.get("status")
         if self.sandbox.bubblewrap and status is not None and status > 128:
             status = 128 - status
@@ -339,52 +299,35 @@ class SimulatorProcess:
             layers=self.layers,
         )
 
-    def _last_words(self) -> str:
-        """Return the end of stderr from before the simulator started, such as bubblewrap's errors."""
+    def _early_errors(self) -> str:
+        """Return the end of stderr, which contains for example the errors of bubblewrap."""
         text = self.directory.log("stderr").read_bytes()[-500:].decode(errors="replace").strip()
         return f" ({text})" if text else ""
 
 
 def take_listener(descriptors: list[int]) -> socket.socket:
-    """Return the one socket among received descriptors, out of the list.
+    """Remove the proxy's socket from a list of received descriptors and return it.
 
-    Raises SimulatorNotStarted unless there is exactly one listening IPv4 socket.
+    Raises SimulatorNotStarted unless the list contains exactly one listening IPv4 socket.
     """
     if len(descriptors) != 1:
-        raise SimulatorNotStarted(f"{len(descriptors)} descriptors came for one exit")
+        raise SimulatorNotStarted(f"expected one socket for the proxy, received {len(descriptors)} descriptors")
     if not stat.S_ISSOCK(os.fstat(descriptors[0]).st_mode):
-        raise SimulatorNotStarted("the exit is not a socket")
+        raise SimulatorNotStarted("the proxy's descriptor is not a socket")
     listener = socket.socket(fileno=descriptors.pop())
     is_listening = listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     if listener.family != socket.AF_INET or not is_listening:
         listener.close()
-        raise SimulatorNotStarted("the exit is not a listening socket of IPv4")
+        raise SimulatorNotStarted("the proxy's socket is not a listening IPv4 socket")
     return listener
 
 
-class Quietly:
-    """Calls a function and suppresses its exceptions; the first is logged."""
-
-    def __init__(self, function: Callable[[str], None]) -> None:
-        self.function = function
-        self.failed = False
-
-    def __call__(self, text: str) -> None:
-        """Call it."""
-        try:
-            self.function(text)
-        except Exception:
-            if not self.failed:
-                logger.exception("Reading the simulator's output failed; the simulator continues")
-            self.failed = True
-
-
-def resource_limits(limits: Limits, *, others: int) -> dict[str, tuple[int, int]]:
-    """Return limits for setrlimit(2); `others` is the number of the user's tasks that count as its processes.
+def resource_limits(limits: Limits, *, other_tasks: int) -> dict[str, tuple[int, int]]:
+    """Return limits for setrlimit(2); `other_tasks` is how many of the user's tasks count against RLIMIT_NPROC.
 
     The hard CPU limit is one second above the soft one, so that SIGXCPU shows which limit was reached.
     """
-    processes = others + limits.processes
+    processes = other_tasks + limits.processes
     return {
         "RLIMIT_CPU": (limits.cpu_seconds, limits.cpu_seconds + 1),
         "RLIMIT_AS": (limits.memory_bytes, limits.memory_bytes),

@@ -1,4 +1,7 @@
-"""Progress of a run, read from the simulator's progress lines (simulator-cli, section 3.2)."""
+"""Progress of a run, read from the simulator's output.
+
+See `docs/reference/simulator-command-line.md#progress-lines`.
+"""
 
 import re
 import time
@@ -7,14 +10,14 @@ from dataclasses import dataclass
 
 _LABEL_LENGTH = 200
 
-# The real bar is the last one on the line, for nothing after it comes from the profile: a name that looks like
-# a counter or a bar stays part of the label.
+# The real bar is the last one on the line, because nothing after it comes from the profile. A name that looks like
+# a counter or a bar is part of the label.
 _PHASE = re.compile(
     r"Generating (?P<label>.*) (?P<phase>[0-9]{1,12})/(?P<phases>[0-9]{1,12})"
     r" \[[=>.]+\] (?P<done>[0-9]{1,12})/(?P<total>[0-9]{1,12})(?: (?P<rest>[^\[]*))?",
 )
 _ESTIMATE = re.compile(r"(?:^| )Mean=(?P<mean>[0-9.]{1,30}) Error=(?P<error>[0-9.]{1,30})%")
-# After the estimate, the last update of a phase has the time it took; all others have the time left, in `sec`.
+# The last update of a phase ends with the elapsed time; all others end with the remaining time, in `sec`.
 _ELAPSED = re.compile(
     r" (?:(?P<minutes>[0-9]{1,6})min )?(?:(?P<seconds>[0-9.]{1,12})|(?P<ms>[0-9]{1,3})msec)(?: \([^)]*\))? *"
 )
@@ -31,30 +34,30 @@ class Phase:
     number: int
     """Counted from 1."""
     count: int
-    """Phases known so far; grows until the simulator has read every profileset."""
+    """Phases known so far; the number grows until the simulator has read every profileset."""
     share: float
-    """The part of this phase that is done, 0 to 1."""
+    """The finished part of this phase, from 0 to 1."""
     iterations: int = 0
-    """Iterations done."""
+    """Finished iterations."""
     mean: float = 0.0
     error_percent: float = 0.0
-    """Half the width of the mean's confidence interval, in percent of the mean; 0 if no error is printed."""
+    """Half the width of the mean's confidence interval, in percent of the mean; 0 if none is printed."""
     fighting_seconds: float = 0.0
-    """The seconds that the ended phase took, without its preparation."""
+    """Duration of the finished phase in seconds, without its preparation."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParallelSets:
-    """One update while profilesets run side by side: how many have ended, of how many."""
+    """One update while profilesets run in parallel: how many have ended, out of how many."""
 
     done: int
     count: int
 
 
 def parse_update(text: str) -> Phase | ParallelSets | None:
-    """Return what one line or carriage-return update says, or None when it is no progress.
+    """Return the contents of one progress update, or None if the text is not one.
 
-    The text may hold anything; the time taken is linear in its length.
+    The text is untrusted; the time is linear in its length.
     """
     if match := _PHASE.fullmatch(text):
         return Phase(
@@ -71,7 +74,7 @@ def parse_update(text: str) -> Phase | ParallelSets | None:
 
 
 def _estimate(text: str) -> dict[str, float]:
-    """Return the figures after a bar; those of a hostile simulator may not be numbers."""
+    """Return the figures after a bar; a hostile simulator may print other text there."""
     match = _ESTIMATE.search(text)
     if match is None:
         return {}
@@ -89,30 +92,30 @@ def _seconds(text: str) -> float:
     match = _ELAPSED.fullmatch(text)
     if match is None:
         return 0.0
-    # Milliseconds are cut off, not rounded.
+    # Milliseconds are truncated, not rounded.
     milliseconds = int(match["ms"]) + 0.5 if match["ms"] else 0.0
     return 60 * int(match["minutes"] or 0) + float(match["seconds"] or 0) + milliseconds / 1000
 
 
 def _clean_label(label: str) -> str:
-    # The simulator writes a colon after the kind of phase, and the name, if there is one, after the colon.
+    # The simulator prints a colon after the kind of phase, then the name, if any.
     printable = "".join(c if c.isprintable() else "\ufffd" for c in label[:_LABEL_LENGTH])
     return printable.removesuffix(":")
 
 
 class ProgressMeter:
-    """The percent of one run, from its updates.
+    """The percentage of one run, calculated from its updates.
 
-    All phases weigh the same. The percent never falls, whatever the projections do, and reaches 100 only with
-    `finish`: after the last iteration the reports are still to be written.
+    All phases have the same weight. The percentage never falls, and reaches 100 only with `finish`, because the
+    simulator writes the reports after the last iteration.
     """
 
-    _MOST_WHILE_RUNNING = 99.9
+    _MAX_WHILE_RUNNING = 99.9
 
     def __init__(self, *, expected_phases: int = 1, clock: Callable[[], float] = time.monotonic) -> None:
-        """Take the number of phases the profile asks for: 1, and 1 more for each profileset.
+        """Create a meter for the profile's number of phases: 1, plus 1 for each profileset.
 
-        The simulator's own count starts too low, because it reads profilesets while the baseline runs.
+        The simulator's own count is too low at first, because it reads profilesets while the baseline runs.
         """
         self.percent = 0.0
         self.label = ""
@@ -126,7 +129,7 @@ class ProgressMeter:
 
     @property
     def finished_count(self) -> int:
-        """Return the least number of phases that have ended."""
+        """Return the minimum number of phases that have ended."""
         return max(0, self._latest_phase - 1)
 
     @property
@@ -135,7 +138,7 @@ class ProgressMeter:
         return [phase for number, phase in sorted(self._phases.copy().items()) if number < self._latest_phase]
 
     def feed(self, text: str) -> None:
-        """Take one update; text that is no progress changes nothing."""
+        """Process one update; other text is ignored."""
         update = parse_update(text)
         match update:
             case Phase(label, number, count, share):
@@ -146,15 +149,15 @@ class ProgressMeter:
                 self._advance(done=number - 1 + share, phases=count)
             case ParallelSets(done, count):
                 self.label = "Profilesets"
-                # What ran before the sets counts in front of them, as the simulator itself counts.
+                # The phases before the profilesets count too, as in the simulator's own count.
                 self._advance(done=self._latest_phase + done, phases=self._latest_phase + count)
         if update is not None and self.began_at is None:
             self.began_at, self.began_percent = self._clock(), self.percent
 
     def finish(self) -> None:
-        """Say that the run ended well and its reports are written."""
+        """Record that the run has succeeded and its reports are written."""
         self.percent = 100.0
 
     def _advance(self, *, done: float, phases: int) -> None:
         percent = 100 * done / max(1, phases, self._expected_phases)
-        self.percent = max(self.percent, round(min(percent, self._MOST_WHILE_RUNNING), 1))
+        self.percent = max(self.percent, round(min(percent, self._MAX_WHILE_RUNNING), 1))

@@ -1,51 +1,11 @@
-"""The simulator's JSON report: reading it, judging it, and the summary that the API shows.
+"""What the service uses of a simulator's JSON report."""
 
-Both report versions and the layouts of all trees since 2020 are read (simulator-cli, sections 4 and 8). Names
-and much else in a report come from the profile, so all of it counts as a stranger's: what cannot be used
-raises `BrokenReport`.
-"""
-
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from functools import partial
-from itertools import chain
-from typing import Any, BinaryIO, ClassVar, Literal
-
-from jobs.simulator import json_stream, messages
-from jobs.simulator.json_stream import Shape, UnreadableJson
-
-_LISTED_RESULTS = 200
-_NAME_LENGTH = 300
-_TALENTS_LENGTH = 2_000
-_MESSAGE_LENGTH = 500
-_LISTED_ERRORS = 20
-# Looking at millions of messages would take an hour.
-_MOST_MESSAGES = 10_000
-_LISTED_IDS = 40
-_IDENTIFIER_DIGITS = 10
-# Far from anything simulated, and such that neither a product nor the square of a quotient overflows.
-_LARGEST_NUMBER = 1e30
-_SMALLEST_NUMBER = 1e-30
-# Far more actors or profilesets than a plan allows, and far longer names than a profile can contain.
-_MOST_ENTRIES = 100_000
-_MOST_NAME_CHARACTERS = 8_000_000
-_ENCODED_ITEM_LENGTH = 10_000
-_LISTED_TALENTS = 200
-
-_GEAR_SLOTS = (
-    "head", "neck", "shoulders", "back", "chest", "shirt", "tabard", "wrists", "hands", "waist", "legs",
-    "feet", "finger1", "finger2", "trinket1", "trinket2", "main_hand", "off_hand", "ranged",
-)  # fmt: skip
-_SAMPLE: Shape = dict.fromkeys(("mean", "mean_std_dev", "std_dev", "min", "max", "count"))
-_ACTOR: Shape = {"name": None, "collected_data": {"dps": _SAMPLE, "fight_length": {"count": None}}}
-_METRIC = dict.fromkeys(("mean", "mean_stddev", "stddev", "min", "max"))
-_ITEM: Shape = dict.fromkeys(("name", "encoded_item", "ilevel"))
+from dataclasses import dataclass, replace
+from typing import Any
 
 
 class BrokenReport(Exception):
-    """The report cannot be used; `reason` says why, in words for a log."""
+    """The report cannot be used; `reason` says why, with the subject "it"."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -54,7 +14,7 @@ class BrokenReport(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """One metric over all iterations, in the metric's unit; zeros where nothing was collected."""
+    """One metric over all iterations, in the metric's unit; zeros if nothing was collected."""
 
     mean: float
     mean_stddev: float
@@ -65,7 +25,7 @@ class Statistics:
 
     @property
     def mean_error(self) -> float:
-        """Half the width of the 95 % confidence interval, whatever `confidence` the profile sets."""
+        """Return half the width of the 95 % confidence interval, regardless of the profile's `confidence`."""
         return 1.96 * self.mean_stddev
 
 
@@ -77,14 +37,14 @@ class Player:
     dps: Statistics
     talents: str = ""
     gear: tuple[dict[str, Any], ...] = ()
-    """In the summary's form."""
+    """Items in the layout of the summary."""
     reached: bool = True
-    """Whether at least one iteration finished; the mean does not show it, since an actor may do no damage."""
+    """Whether at least one iteration finished. A mean of 0 does not tell: an actor may do no damage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profileset:
-    """A profileset that produced a result, in the metric that the profile puts first."""
+    """A profileset's result, in the first metric that the profile names."""
 
     name: str
     statistics: Statistics
@@ -103,15 +63,15 @@ class NotReached:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the service uses of one report. There is at least one player."""
+    """One report, with at least one player."""
 
     players: tuple[Player, ...]
     profilesets: tuple[Profileset, ...]
     raid_dps: Statistics
     iterations: int
-    """The baseline's, as really done."""
+    """Finished iterations of the baseline."""
     errors: tuple[str, ...]
-    """Messages the simulator itself calls severe; none where it does not grade them (before August 2025)."""
+    """Messages that the simulator grades as severe. Versions before August 2025 have no grades."""
     warnings: tuple[str, ...] = ()
     """The simulator's warnings."""
     not_reached: "NotReached | None" = None
@@ -120,7 +80,7 @@ class Report:
     def only_reached(self, *, profilesets: int) -> "Report":
         """Return the report of a stopped run without the entries that finished no iteration.
 
-        `profilesets` is the expected number; 0 if reports leave some out anyway.
+        `profilesets` is the expected number; 0 if complete reports leave out some too.
         """
         reached = tuple(player for player in self.players if player.reached)
         baseline = self.players[0]
@@ -134,338 +94,5 @@ class Report:
 
     @property
     def baseline(self) -> Player | None:
-        """The profile's first actor; None if it was not reached."""
+        """Return the profile's first actor, or None if it was not reached."""
         return None if self.not_reached and self.not_reached.baseline else self.players[0]
-
-
-def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1) -> Report:
-    """Read one report of at most `max_bytes`; its profilesets get `stage` as their stage.
-
-    The report is read as a stream. Memory: 20 MB and about 1 KB for each actor and profileset, never more than
-    200 MB, whatever the report contains (`tests/jobs/simulator/test_report_memory.py`).
-
-    Raises BrokenReport.
-    """
-    document = _read(stream, max_bytes=max_bytes, stage=stage)
-    sim = _object(document, "sim")
-    players = tuple(_collected(sim, "players"))
-    if not players:
-        raise BrokenReport("it names no actor")
-    return Report(
-        players=players,
-        profilesets=tuple(_collected(_object(sim, "profilesets"), "results")),
-        raid_dps=_sample(_object(_object(sim, "statistics"), "raid_dps")),
-        iterations=int(_number(_object(sim, "options"), "iterations")),
-        errors=tuple(getattr(document.get("logs"), "severe", ())),
-        warnings=tuple(messages.distinct(chain.from_iterable(_remarks(document)))),
-    )
-
-
-def summarise(
-    report: Report, *, metric: Literal["dps", "raid_dps"], multistage: Mapping[str, Any], partial: bool
-) -> dict[str, Any]:
-    """Return the `summary` of a result (contract, section 4), ready for JSON and jsonb.
-
-    `multistage` becomes `multiStage` as it is. Profilesets are built on the first actor, so that one is the
-    main actor of a profile that has any; several actors without profilesets have no headline, and there is none
-    if the first actor was not reached.
-    """
-    missed = report.not_reached
-    several = len(report.players) + (missed.actors if missed else 0) > 1
-    headline = report.baseline is not None and (not several or bool(report.profilesets))
-    summary: dict[str, Any] = {
-        "metric": metric,
-        "mainActor": _main_actor(report, metric=metric) if headline else None,
-        "multiStage": dict(multistage),
-    }
-    if several:
-        listed = report.players[:_LISTED_RESULTS]
-        actors = [{"name": _name(player.name), **_figures(player.dps)} for player in listed]
-        summary["actors"] = {"count": len(report.players), "results": actors}
-    if not multistage["enabled"]:
-        summary["iterations"] = report.iterations
-    if partial:
-        summary["partial"] = True
-    if missed and (missed.actors or missed.profilesets):
-        summary["not_reached"] = {"actors": missed.actors, "profilesets": missed.profilesets}
-    return summary
-
-
-def _read(stream: BinaryIO, *, max_bytes: int, stage: int) -> dict[str, Any]:
-    """Return the part of a report that the service uses. Raises BrokenReport."""
-    shape: dict[str, Shape] = {
-        "logs": _Messages,
-        "notifications": _Messages,
-        "sim": {
-            "options": {"iterations": None},
-            "players": _Players,
-            "profilesets": {"results": partial(_Profilesets, stage)},
-            "statistics": {"raid_dps": _SAMPLE},
-        },
-    }
-    try:
-        return json_stream.read(stream, shape, max_bytes=max_bytes)
-    except UnreadableJson as error:
-        raise BrokenReport(str(error)) from None
-
-
-@dataclass
-class _Entries:
-    """A list of named objects with limits for their number and the length of their names."""
-
-    title: ClassVar[str]
-    kept: list[Any] = field(default_factory=list)
-    name_characters: int = 0
-
-    def add(self, name: str, entry: object) -> None:
-        self.name_characters += len(name)
-        self.kept.append(entry)
-        if len(self.kept) > _MOST_ENTRIES:
-            raise BrokenReport(f"it has more than {_MOST_ENTRIES:,} {self.title}")
-        if self.name_characters > _MOST_NAME_CHARACTERS:
-            raise BrokenReport(f"the names of its {self.title} are too long")
-
-
-class _Players(_Entries):
-    title = "players"
-
-    @property
-    def shape(self) -> Shape:
-        # Talents and gear are shown only for the first actor.
-        first = {"talents": _TalentNames, "gear": dict.fromkeys(_GEAR_SLOTS, _ITEM)}
-        return _ACTOR if self.kept else {**_ACTOR, **first}  # type: ignore[dict-item]
-
-    def take(self, entry: Any) -> None:
-        player = _player(_entry(entry, self.title))
-        self.add(player.name, player)
-
-
-class _Profilesets(_Entries):
-    title = "results"
-    shape: Shape
-
-    def __init__(self, stage: int) -> None:
-        super().__init__()
-        self.stage = stage
-        self.shape = {"name": None, **_METRIC, "metrics": _FirstMetric}
-
-    def take(self, entry: Any) -> None:
-        profileset = _profileset(_entry(entry, self.title), stage=self.stage)
-        if profileset is not None:
-            self.add(profileset.name, profileset)
-
-
-class _FirstMetric:
-    """A profileset's metrics; the first one is the primary one."""
-
-    shape: Shape = _METRIC
-
-    def __init__(self) -> None:
-        self.kept: list[Mapping[str, Any]] = []
-
-    def take(self, entry: Any) -> None:
-        metric = _entry(entry, "metrics")
-        self.kept = self.kept or [metric]
-
-
-class _TalentNames:
-    """Talents as versions of 2020 list them: objects with a name."""
-
-    shape: Shape = {"name": None}
-
-    def __init__(self) -> None:
-        self.kept: list[str] = []
-
-    def take(self, entry: Any) -> None:
-        name = entry.get("name") if isinstance(entry, dict) else None
-        if isinstance(name, str) and len(self.kept) < _LISTED_TALENTS:
-            self.kept.append(name)
-
-
-class _Messages:
-    """The simulator's messages: objects with a level since August 2025, strings before."""
-
-    shape: Shape = {"level": None, "message": None}
-
-    def __init__(self) -> None:
-        self.kept: list[str] = []
-        self.severe: list[str] = []
-        self.taken = 0
-
-    def take(self, entry: Any) -> None:
-        self.taken += 1
-        if self.taken > _MOST_MESSAGES:
-            return
-        message, level = (entry.get("message"), entry.get("level")) if isinstance(entry, dict) else (entry, None)
-        if not isinstance(message, str):
-            return
-        if level == "severe" and len(self.severe) < _LISTED_ERRORS:
-            self.severe.append(_clean(message).strip()[:_MESSAGE_LENGTH])
-        if messages.is_remark(message):
-            self.kept = messages.distinct([*self.kept, message])
-
-
-def _remarks(document: Mapping[str, Any]) -> Iterator[list[str]]:
-    # Messages are optional: forms that only forks use are ignored, not refused.
-    for key in ("logs", "notifications"):
-        yield getattr(document.get(key), "kept", [])
-
-
-def _collected(parent: Mapping[str, Any], key: str) -> list[Any]:
-    """Return the entries that an array's collector kept; an empty list if there is no such array."""
-    found = parent.get(key)
-    if key in parent and not hasattr(found, "kept"):
-        raise _not_objects(key)
-    return found.kept if found else []
-
-
-def _entry(value: Any, key: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _not_objects(key)
-    return value
-
-
-def _not_objects(key: str) -> BrokenReport:
-    return BrokenReport(f"its {key} is not a list of objects")
-
-
-def _object(parent: Mapping[str, Any], key: str) -> dict[str, Any]:
-    value = parent.get(key, {})
-    if not isinstance(value, dict):
-        raise BrokenReport(f"its {key} is not an object")
-    return value
-
-
-def _number(parent: Mapping[str, Any], key: str) -> float:
-    value: object = parent.get(key, 0.0)
-    if isinstance(value, Decimal):
-        value = float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST_NUMBER:
-        raise BrokenReport(f"its {key} is not a sensible number")
-    return float(value) if abs(value) >= _SMALLEST_NUMBER else 0.0
-
-
-def _string(parent: Mapping[str, Any], key: str) -> str:
-    value = parent.get(key)
-    if not isinstance(value, str):
-        raise BrokenReport(f"its {key} is not a text")
-    return _clean(value)
-
-
-def _sample(block: Mapping[str, Any]) -> Statistics:
-    return Statistics(
-        mean=_number(block, "mean"),
-        mean_stddev=_number(block, "mean_std_dev"),
-        stddev=_number(block, "std_dev"),
-        min=_number(block, "min"),
-        max=_number(block, "max"),
-    )
-
-
-def _player(entry: Mapping[str, Any]) -> Player:
-    collected = _object(entry, "collected_data")
-    # Absent when the mean is 0 (simulator-cli, section 4.2).
-    dps = _object(collected, "dps")
-    fights = _object(collected, "fight_length")
-    statistics = _sample(dps)
-    return Player(
-        name=_string(entry, "name"),
-        dps=statistics,
-        talents=_talents(entry.get("talents")),
-        gear=tuple(_gear(entry.get("gear"))),
-        reached=bool(statistics.mean or _number(dps, "count") or _number(fights, "count")),
-    )
-
-
-def _profileset(entry: Mapping[str, Any], *, stage: int) -> Profileset | None:
-    """Return a profileset's result, None without one."""
-    metrics = _collected(entry, "metrics") if entry.get("metrics") else []
-    block = metrics[0] if metrics else entry
-    statistics = Statistics(
-        mean=_number(block, "mean"),
-        mean_stddev=_number(block, "mean_stddev"),
-        stddev=_number(block, "stddev"),
-        min=_number(block, "min"),
-        max=_number(block, "max"),
-    )
-    # One layout leaves out a failed or cancelled set; the other lists it with zeros.
-    return Profileset(_string(entry, "name"), statistics, stage) if statistics.mean else None
-
-
-def _talents(value: object) -> str:
-    """Return the talents as one text."""
-    if isinstance(value, _TalentNames):
-        value = "/".join(value.kept)
-    return _clean(value)[:_TALENTS_LENGTH] if isinstance(value, str) else ""
-
-
-def _gear(value: object) -> Iterable[dict[str, Any]]:
-    # Gear only adorns the summary: what a fork writes in another form is left out, not refused.
-    if isinstance(value, dict):
-        for slot in _GEAR_SLOTS:
-            item = value.get(slot)
-            if isinstance(item, dict) and isinstance(item.get("name"), str):
-                yield _item(slot, item)
-
-
-def _item(slot: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    encoded = item.get("encoded_item")
-    text = encoded[:_ENCODED_ITEM_LENGTH] if isinstance(encoded, str) else ""
-    options = {key: _identifiers(value) for key, _, value in (part.partition("=") for part in text.split(","))}
-    ilevel = item.get("ilevel")
-    optional = {
-        "id": _first(options.get("id")),
-        "ilevel": ilevel if type(ilevel) is int and 0 < ilevel < _LARGEST_NUMBER else None,
-        "bonusIds": options.get("bonus_id"),
-        "gemIds": options.get("gem_id"),
-        "enchantId": _first(options.get("enchant_id")),
-    }
-    known = {key: value for key, value in optional.items() if value}
-    return {"slot": slot, "name": _name(_clean(item["name"])), **known}
-
-
-def _identifiers(value: str) -> list[int]:
-    digits = [part for part in re.split("[/:]", value) if part.isascii() and part.isdigit()]
-    return [int(part) for part in digits[:_LISTED_IDS] if len(part) <= _IDENTIFIER_DIGITS]
-
-
-def _first(identifiers: list[int] | None) -> int | None:
-    return identifiers[0] if identifiers else None
-
-
-def _main_actor(report: Report, *, metric: Literal["dps", "raid_dps"]) -> dict[str, Any]:
-    player = report.players[0]
-    statistics = report.raid_dps if metric == "raid_dps" else player.dps
-    actor: dict[str, Any] = {"name": _name(player.name), **_figures(statistics)}
-    if report.profilesets:
-        ranking = sorted(report.profilesets, key=lambda profileset: -profileset.statistics.mean)
-        results = [
-            {"name": _name(entry.name), **_figures(entry.statistics), "stage": entry.stage}
-            for entry in ranking[:_LISTED_RESULTS]
-        ]
-        actor["profilesets"] = {"count": len(ranking), "results": results}
-    if player.talents:
-        actor["talents"] = player.talents
-    if player.gear:
-        actor["gear"] = list(player.gear)
-    return actor
-
-
-def _figures(statistics: Statistics) -> dict[str, float]:
-    return {
-        "mean": statistics.mean,
-        "mean_error": statistics.mean_error,
-        "mean_stddev": statistics.mean_stddev,
-        "stddev": statistics.stddev,
-        "min": statistics.min,
-        "max": statistics.max,
-    }
-
-
-def _name(text: str) -> str:
-    return text[:_NAME_LENGTH]
-
-
-def _clean(text: str) -> str:
-    """Replace what PostgreSQL's jsonb cannot store: NUL and lone surrogates."""
-    return re.sub("[\x00\ud800-\udfff]", "\ufffd", text)

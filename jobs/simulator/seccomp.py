@@ -1,8 +1,8 @@
 """The seccomp filter of a simulator: a BPF program that decides which system calls it may make (seccomp(2)).
 
-The filter allows the calls that a computation needs, and refuses those that could lead out of the sandbox: sockets,
-namespaces, mounts, other processes' memory, and kernel interfaces with a long record of flaws. A call of a foreign
-ABI, where numbers mean other calls, kills the process. A call newer than this list fails with ENOSYS.
+The filter allows the calls that a computation needs, and denies those that could lead out of the sandbox: sockets,
+namespaces, mounts, other processes' memory, and kernel interfaces with a history of flaws. A call of another ABI,
+where numbers mean other calls, kills the process. A call newer than this list fails with ENOSYS.
 """
 
 import errno
@@ -38,9 +38,9 @@ TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 NEW_NAMESPACES = 0x00020000 | 0x7E000000
 
-# Refused calls: the number on x86-64 and on aarch64; None where a machine lacks the call.
+# Denied calls: the numbers on x86-64 and on aarch64; None if the architecture lacks the call.
 DENIED: dict[str, tuple[int | None, int | None]] = {
-    # Namespaces and mounts, old and new interface
+    # Namespaces and mounts, by the old and the new interface
     "unshare": (272, 97),
     "setns": (308, 268),
     "chroot": (161, 51),
@@ -66,7 +66,7 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "ioprio_set": (251, 30),
     "sched_setaffinity": (203, 122),
     "sched_setattr": (314, 274),
-    # Files of the same user anywhere: Landlock does not judge who changes their attributes or watches them
+    # Attributes and watches of the same user's files, which Landlock does not restrict
     "chmod": (90, None),
     "fchmod": (91, 52),
     "fchmodat": (268, 53),
@@ -90,7 +90,7 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "file_setattr": (469, 469),
     "inotify_init": (253, None),
     "inotify_init1": (294, 26),
-    # Files without a name, which no look at the directory finds; see also `open`
+    # Files without a name, which a check of the directory would miss; see also `open`
     "unlink": (87, None),
     "unlinkat": (263, 35),
     "rename": (82, None),
@@ -117,7 +117,7 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     # Files by handle, which bypasses the permissions of directories
     "name_to_handle_at": (303, 264),
     "open_by_handle_at": (304, 265),
-    # Memory that counts for no directory and no process
+    # Memory that belongs to no directory and no process
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "vmsplice": (278, 75),
@@ -169,7 +169,7 @@ OPEN = (2, None)
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One BPF instruction; the labels are resolved to distances when the program is packed."""
+    """One BPF instruction; labels are resolved to distances when the program is packed."""
 
     code: int
     value: int
@@ -193,7 +193,7 @@ class Assembler:
         self.add(LOAD, ARGUMENTS + 8 * number)
 
     def label(self, name: str) -> None:
-        """Name the next instruction. Raises ValueError for a name given twice."""
+        """Name the next instruction. Raises ValueError if the name exists."""
         if name in self.labels:
             raise ValueError(f"the label {name} is defined twice")
         self.labels[name] = len(self.instructions)
@@ -203,14 +203,14 @@ class Assembler:
         return b"".join(self._packed())
 
     def _packed(self) -> Iterator[bytes]:
-        for place, each in enumerate(self.instructions):
-            distances = [self._distance(place, label) for label in (each.then, each.otherwise)]
+        for index, each in enumerate(self.instructions):
+            distances = [self._distance(index, label) for label in (each.then, each.otherwise)]
             yield struct.pack("<HBBI", each.code, *distances, each.value)
 
-    def _distance(self, place: int, label: str) -> int:
-        distance = self.labels[label] - place - 1 if label else 0
+    def _distance(self, index: int, label: str) -> int:
+        distance = self.labels[label] - index - 1 if label else 0
         if not 0 <= distance <= 255:
-            raise ValueError(f"{label} cannot be reached from instruction {place}")
+            raise ValueError(f"{label} cannot be reached from instruction {index}")
         return distance
 
 
@@ -221,34 +221,34 @@ def is_supported(machine: str) -> bool:
 
 @functools.cache
 def program(machine: str, *, inet: bool) -> bytes:
-    """Return the filter for a machine; with `inet`, sockets of IPv4 are allowed. Raises KeyError for others."""
+    """Return the filter for a supported machine; with `inet`, IPv4 sockets are allowed."""
     column = list(ARCHITECTURES).index(machine)
     assembler = Assembler()
     _require_architecture(assembler, machine)
-    for call, label in _judged_calls():
+    for call, label in _checked_calls():
         number = call[column]
         if number is not None:
             assembler.add(JUMP_EQUAL, number, label)
     for number in _denied_numbers(column):
-        assembler.add(JUMP_EQUAL, number, "refuse")
+        assembler.add(JUMP_EQUAL, number, "deny")
     assembler.add(RETURN, ALLOW)
-    _judge_memory_and_files(assembler)
-    _judge_processes(assembler)
-    _judge_sockets(assembler, inet=inet)
-    for name, verdict in (
+    _check_memory_and_files(assembler)
+    _check_processes(assembler)
+    _check_sockets(assembler, inet=inet)
+    for name, action in (
         ("allow", ALLOW),
-        ("refuse", ERRNO | errno.EPERM),
-        ("refuse family", ERRNO | errno.EAFNOSUPPORT),
+        ("deny", ERRNO | errno.EPERM),
+        ("deny family", ERRNO | errno.EAFNOSUPPORT),
         ("unknown", ERRNO | errno.ENOSYS),
         ("kill", KILL_PROCESS),
     ):
         assembler.label(name)
-        assembler.add(RETURN, verdict)
+        assembler.add(RETURN, action)
     return assembler.pack()
 
 
 def _require_architecture(assembler: Assembler, machine: str) -> None:
-    """Begin the filter: kill foreign ABIs, and load the number of the call."""
+    """Begin the filter: kill calls of other ABIs, and load the number of the call."""
     assembler.add(LOAD, ARCHITECTURE)
     assembler.add(JUMP_EQUAL, ARCHITECTURES[machine], "", "kill")
     assembler.add(LOAD, NUMBER)
@@ -256,8 +256,8 @@ def _require_architecture(assembler: Assembler, machine: str) -> None:
     assembler.add(JUMP_ABOVE, NEWEST_CALL, "unknown")
 
 
-def _judged_calls() -> Iterable[tuple[tuple[int, int | None], str]]:
-    """Return the calls that are checked by their arguments, and where; frequent ones come first."""
+def _checked_calls() -> Iterable[tuple[tuple[int, int | None], str]]:
+    """Return the calls that are checked by their arguments, with the labels of the checks; frequent ones first."""
     return (
         (MMAP, "mmap"),
         (IOCTL, "ioctl"),
@@ -279,60 +279,60 @@ def _denied_numbers(column: int) -> list[int]:
     return [number for number in numbers if number is not None]
 
 
-def _judge_memory_and_files(assembler: Assembler) -> None:
+def _check_memory_and_files(assembler: Assembler) -> None:
     # Shared memory without a file can stay allocated without counting for any process.
     assembler.label("mmap")
     assembler.load_argument(3)
     assembler.add(AND, MAP_SHARED_ANONYMOUS)
-    assembler.add(JUMP_EQUAL, MAP_SHARED_ANONYMOUS, "refuse", "allow")
-    # A file without a name takes disk, or memory, that no look at the directory finds.
+    assembler.add(JUMP_EQUAL, MAP_SHARED_ANONYMOUS, "deny", "allow")
+    # A file without a name uses disk or memory that a check of the directory would miss.
     for name, argument in (("open", 1), ("openat", 2)):
         assembler.label(name)
         assembler.load_argument(argument)
-        assembler.add(JUMP_ANY_BIT, TEMPORARY_FILE, "refuse", "allow")
+        assembler.add(JUMP_ANY_BIT, TEMPORARY_FILE, "deny", "allow")
 
 
-def _judge_processes(assembler: Assembler) -> None:
-    # Only a process's own limits: Landlock does not keep it from setting the worker's, whose user it may be.
+def _check_processes(assembler: Assembler) -> None:
+    # Only a process's own limits: if the worker runs as the same user, Landlock does not protect the worker's.
     assembler.label("prlimit")
     assembler.load_argument(0)
-    assembler.add(JUMP_EQUAL, 0, "allow", "refuse")
-    # Typing into the terminal that the worker may have been started from.
+    assembler.add(JUMP_EQUAL, 0, "allow", "deny")
+    # Typing into the worker's terminal.
     assembler.label("ioctl")
     assembler.load_argument(1)
-    assembler.add(JUMP_EQUAL, TIOCSTI, "refuse")
-    assembler.add(JUMP_EQUAL, TIOCLINUX, "refuse", "allow")
+    assembler.add(JUMP_EQUAL, TIOCSTI, "deny")
+    assembler.add(JUMP_EQUAL, TIOCLINUX, "deny", "allow")
     assembler.label("clone")
     assembler.load_argument(0)
-    assembler.add(JUMP_ANY_BIT, NEW_NAMESPACES, "refuse", "allow")
+    assembler.add(JUMP_ANY_BIT, NEW_NAMESPACES, "deny", "allow")
 
 
-def _judge_sockets(assembler: Assembler, *, inet: bool) -> None:
-    # Buffers count as no process's memory, so they keep their usual size.
+def _check_sockets(assembler: Assembler, *, inet: bool) -> None:
+    # Socket buffers do not count as a process's memory, so they keep their default size.
     assembler.label("setsockopt")
     assembler.load_argument(1)
     assembler.add(JUMP_EQUAL, SOL_SOCKET, "", "allow")
     assembler.load_argument(2)
     for option in BUFFER_SIZES:
-        assembler.add(JUMP_EQUAL, option, "refuse")
+        assembler.add(JUMP_EQUAL, option, "deny")
     assembler.add(RETURN, ALLOW)
     assembler.label("socket")
     if inet:
-        # TCP alone: other protocols would reach kernel code that no proxy needs.
+        # TCP only: other protocols would use kernel code that no proxy needs.
         assembler.load_argument(0)
-        assembler.add(JUMP_EQUAL, AF_INET, "", "refuse family")
+        assembler.add(JUMP_EQUAL, AF_INET, "", "deny family")
         assembler.load_argument(1)
         assembler.add(AND, SOCK_TYPE_MASK)
-        assembler.add(JUMP_EQUAL, SOCK_STREAM, "", "refuse")
+        assembler.add(JUMP_EQUAL, SOCK_STREAM, "", "deny")
         assembler.load_argument(2)
         assembler.add(JUMP_EQUAL, IPPROTO_IP, "allow")
-        assembler.add(JUMP_EQUAL, IPPROTO_TCP, "allow", "refuse")
+        assembler.add(JUMP_EQUAL, IPPROTO_TCP, "allow", "deny")
     assembler.add(RETURN, ERRNO | errno.EAFNOSUPPORT)
     # A datagram pair can send to any socket by its path; the other two types cannot.
     assembler.label("socketpair")
     assembler.load_argument(0)
-    assembler.add(JUMP_EQUAL, AF_UNIX, "", "refuse family")
+    assembler.add(JUMP_EQUAL, AF_UNIX, "", "deny family")
     assembler.load_argument(1)
     assembler.add(AND, SOCK_TYPE_MASK)
     assembler.add(JUMP_EQUAL, SOCK_STREAM, "allow")
-    assembler.add(JUMP_EQUAL, SOCK_SEQPACKET, "allow", "refuse")
+    assembler.add(JUMP_EQUAL, SOCK_SEQPACKET, "allow", "deny")

@@ -172,7 +172,7 @@ def _reserve(job: Job, *, account: Account, max_credits: int) -> None:
     try:
         ledger.hold(account, most, least=least, job_id=job.pk)
     except ledger.InsufficientCredits as shortage:
-        affordable = min(max(0, shortage.available - fee), max_credits)
+        affordable = min(max(0, shortage.available_credits - fee), max_credits)
         raise CreditsMissing(
             required_credits=least,
             ceiling_credits=job.ceiling_credits,

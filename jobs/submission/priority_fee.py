@@ -1,4 +1,4 @@
-"""Whether the fee for `high` is due: only if the job starts earlier than at `standard` (contract, section 7)."""
+"""The fee of priority `high`, due only if it buys an earlier start: `docs/reference/contract.md#priority-fee`."""
 
 from jobs.enums import HELD, WAITING, Priority
 from jobs.lifecycle import LEASE_EXPIRED

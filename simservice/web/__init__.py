@@ -1,1 +1,1 @@
-"""The web server, the WSGI handler, response headers and pages outside the apps."""
+"""The web server, the WSGI handler, response headers, pages outside the apps, and mail."""

@@ -1,4 +1,4 @@
-"""Errors outside the API's views: the envelope for programs, a page for people."""
+"""Error responses outside the API's views: the error envelope for programs, an HTML page for users."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -9,7 +9,7 @@ FOR_PROGRAMS = ("/v1/", "/artifacts/", "/manifests/")
 
 
 def error_answer(request: HttpRequest, error: ApiError) -> HttpResponse:
-    """Answer with an error in the format that fits the request's address."""
+    """Return the response to an error, in the format that fits the request's path."""
     if is_for_programs(request.path):
         return error_response(error, request)
     response = render(request, "error.html", {"error": error}, status=error.status)
@@ -19,6 +19,6 @@ def error_answer(request: HttpRequest, error: ApiError) -> HttpResponse:
 
 
 def is_for_programs(path: str) -> bool:
-    """Return whether an address is for programs, not for people."""
+    """Return whether programs, not users, request this path."""
     path = "/" + path.lstrip("/")
     return path.startswith(FOR_PROGRAMS) or path == "/v1"

@@ -4,7 +4,7 @@ A request occupies a thread only after it has been received completely. Until th
 loop like an idle one.
 
 A request with a malformed line, headers or framing never reaches Django, because gunicorn refuses it. The response
-has the error envelope, whatever the address (contract, section 1).
+has the error envelope, whatever the address (`docs/reference/contract.md#errors`).
 """
 
 import errno

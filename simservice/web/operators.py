@@ -1,4 +1,4 @@
-"""Restrict the admin to staff who used a second factor in this session, unless the deployment waives it."""
+"""Admin access: staff must use two-factor authentication, unless ADMIN_REQUIRES_MFA is off."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 
-SET_UP = "The admin requires a second factor. Set one up, then open the admin again."
-PROVE = "The admin requires your second factor. Enter a code to continue."
+SET_UP = "The admin requires two-factor authentication. Set it up, then open the admin again."
+PROVE = "The admin requires two-factor authentication. Enter a code to continue."
 
 
 def guard(site: AdminSite) -> None:
-    """Make an admin site use our login and require a second factor for every page."""
+    """Make an admin site use our login page and require two-factor authentication on every page."""
     is_staff, show_login = site.has_permission, site.login
 
     def has_permission(request: HttpRequest) -> bool:
@@ -36,9 +36,9 @@ def guard(site: AdminSite) -> None:
 
 
 def lacks_second_factor(request: HttpRequest) -> bool:
-    """Return whether the admin must refuse: the user has no second factor, or did not use it in this session.
+    """Return whether the user has no second factor or did not use it in this session.
 
-    A session older than the factor may belong to the attacker that the factor should keep out.
+    A session that is older than the second factor may be an attacker's.
     """
     if not settings.ADMIN_REQUIRES_MFA:
         return False
@@ -47,7 +47,7 @@ def lacks_second_factor(request: HttpRequest) -> bool:
 
 
 def lead_to_second_factor(request: HttpRequest) -> HttpResponseRedirect:
-    """Redirect a member of staff to set up a second factor or to use theirs."""
+    """Redirect a member of staff to set up two-factor authentication, or to enter a code."""
     if not is_mfa_enabled(request.user):
         messages.info(request, SET_UP)
         return redirect("mfa_activate_totp")

@@ -1,4 +1,4 @@
-// Refreshes part of a page by changing only what differs. Focus, selection, open menus and scroll positions stay.
+// Refresh part of a page by changing only what differs, to keep focus, selection, open menus and scroll positions.
 "use strict";
 
 document.addEventListener("htmx:beforeSwap", (event) => {
@@ -12,7 +12,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   if (focused && !focused.isConnected) target.focus({ preventScroll: true });
 });
 
-// Make an element equal to a fresh one. A form that was just sent stays unchanged.
+// Make an element equal to a fresh one. A form that was just submitted stays unchanged.
 function update(element, fresh) {
   if (element.dataset.sent) return;
   updateAttributes(element, fresh);
@@ -31,7 +31,7 @@ function update(element, fresh) {
   while (next) next = removed(next);
 }
 
-// Return the first sibling, beginning with `next`, that `fresh` is a newer version of. A text matches only `next`.
+// Return the first sibling, beginning with `next`, that `fresh` replaces, or null. Text matches only `next`.
 function matching(next, fresh) {
   if (fresh.nodeType !== Node.ELEMENT_NODE) return next?.nodeType === fresh.nodeType ? next : null;
   while (next && !isSame(next, fresh)) next = next.nextSibling;

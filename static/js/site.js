@@ -1,7 +1,7 @@
-// What a page cannot do without a script, and works without: everything here only spares a visitor a slip.
+// Enhancements of all pages. Every page also works without JavaScript.
 "use strict";
 
-// A second click does not send a form again. The service itself takes each form once, whoever sends it.
+// Submit a form once, even if its button is clicked twice. The server also accepts each form only once.
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.dataset.sent) {
@@ -12,12 +12,12 @@ document.addEventListener("submit", (event) => {
   if (event.submitter) event.submitter.setAttribute("aria-disabled", "true");
 });
 
-// What is shown once is gone when the page is left, also from what the browser keeps for its back button.
+// Remove secrets that are shown once when the page is left, also from the back/forward cache.
 window.addEventListener("pagehide", () => {
   for (const shown of document.querySelectorAll("[data-shown-once]")) shown.textContent = "";
 });
 
-// A page that the browser had kept takes its forms again.
+// Allow forms to be submitted again on a page restored from the back/forward cache.
 window.addEventListener("pageshow", (event) => {
   if (!event.persisted) return;
   for (const form of document.querySelectorAll("form[data-sent]")) {
@@ -26,7 +26,7 @@ window.addEventListener("pageshow", (event) => {
   }
 });
 
-// A menu closes with Escape, and when something else is used.
+// Close menus on Escape, and on a click outside.
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
   for (const menu of document.querySelectorAll("details.menu[open]")) {

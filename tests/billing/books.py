@@ -1,4 +1,4 @@
-"""Looking at the book, and moving its clock, for tests."""
+"""Helpers for tests of the ledger."""
 
 import os
 from datetime import timedelta
@@ -8,18 +8,18 @@ from django.db.models.functions import Now
 from billing import ledger
 from billing.models import Account, Grant
 
-# Whether the tests take the time that they need to be thorough.
+# Whether to run the long, thorough variants of the tests.
 LONG = bool(os.environ.get("SIMSERVICE_LONG"))
 HOUR = timedelta(hours=1)
 
 
 def state(account: Account) -> tuple[int, int, list[int]]:
-    """Return what is purchased, what is reserved, and what remains of each open grant, and prove the book."""
+    """Return the purchased, the reserved and the remaining credits of each grant; also verify the ledger."""
     assert list(ledger.verify()) == []
-    found = ledger.balances(account)
-    return found.purchased, found.reserved, [grant.remaining for grant in found.grants]
+    balances = ledger.balances(account)
+    return balances.purchased, balances.reserved, [grant.remaining for grant in balances.grants]
 
 
 def expire_now(grant: Grant) -> None:
-    """Let a grant have expired this moment."""
+    """Make a grant expire now."""
     Grant.objects.filter(pk=grant.pk).update(created_at=Now() - HOUR, expires_at=Now())

@@ -1,7 +1,6 @@
-"""A customer of the ledger and of an oracle at once: whatever it does, the two must agree.
+"""A customer whose operations run on the ledger and on an oracle, which must agree.
 
-The oracle is as simple as it can be: it moves one credit at a time, and knows at every moment how many credits of
-which origin are where.
+The oracle is simple: it moves one credit at a time and counts the credits of each origin in each place.
 """
 
 from collections import Counter
@@ -14,7 +13,7 @@ from django.db import connection
 from django.db.models import F
 
 from billing import ledger
-from billing.ledger import HoldError, InsufficientCredits, Refused
+from billing.errors import HoldError, InsufficientCredits, InvalidCreditChange
 from billing.models import Account, Balance, Grant, GrantReason
 
 DAY = timedelta(days=1)
@@ -22,7 +21,7 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 FREE, SPENT, EXPIRED, OUTSIDE = "free", "spent", "expired", "outside"
 JOBS = count(1)
 
-# Where the credits of each origin are, by nothing but the entries.
+# The credits of each origin in each place, computed from the entries only.
 BOOKED = """
 SELECT grant_id, place, sum(credits) FROM (
     SELECT account_id, grant_id, -credits AS credits,
@@ -39,89 +38,89 @@ SELECT grant_id, place, sum(credits) FROM (
 
 
 @dataclass(eq=False)
-class Source:
-    """Where credits come from: a grant, or None for all that was purchased."""
+class Origin:
+    """Origin of credits: a grant, or None for purchased credits."""
 
     grant_id: int | None
     expires_at: datetime | None
 
     @property
     def rank(self) -> tuple[datetime, int]:
-        """Sort by the order of spending: soonest expiry first, then the older grant, purchased credits last."""
+        """Return the sort key of the spending order: soonest expiry, then oldest grant, then purchased credits."""
         return self.expires_at or NEVER, self.grant_id or 2**63
 
     @property
     def expired(self) -> bool:
-        """Tell whether its free credits are lost."""
+        """Return whether free credits of this origin are lost."""
         return self.expires_at is not None and self.expires_at <= datetime.now(UTC)
 
 
 class Customer:
-    """One account. `done` counts what was asked of the ledger."""
+    """One account. `done` counts operations on the ledger."""
 
     def __init__(self, account: Account, *, allowance: int = 0) -> None:
         self.account = account
         self.allowance = allowance
-        self.purchased = Source(None, None)
-        self.sources = [self.purchased]
-        self.credits: Counter[tuple[Source, str]] = Counter()
-        # All that there ever were; the places of open ones hold credits.
+        self.purchased = Origin(None, None)
+        self.origins = [self.purchased]
+        self.credits: Counter[tuple[Origin, str]] = Counter()
+        # All jobs; the places of jobs with open holds contain credits.
         self.jobs: list[int] = []
         self.first_day = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
         self.done = 0
 
     # The oracle
 
-    def add(self, source: Source, amount: int) -> None:
-        """Take credits from outside."""
-        self.credits[source, FREE] += amount
-        self.credits[source, OUTSIDE] -= amount
+    def add(self, origin: Origin, amount: int) -> None:
+        """Add credits from outside."""
+        self.credits[origin, FREE] += amount
+        self.credits[origin, OUTSIDE] -= amount
 
-    def move(self, amount: int, source: Source, start: str, end: str) -> None:
+    def move(self, amount: int, origin: Origin, start: str, end: str) -> None:
         """Move credits of one origin from place to place."""
-        self.credits[source, start] -= amount
-        self.credits[source, end] += amount
+        self.credits[origin, start] -= amount
+        self.credits[origin, end] += amount
 
-    def move_each(self, amount: int, order: Iterable[Source], start: str, end: str) -> None:
-        """Move credits one by one, each of the first origin that has one there."""
-        sources = list(order)
+    def move_each(self, amount: int, order: Iterable[Origin], start: str, end: str) -> None:
+        """Move credits one by one, each from the first origin that has one in `start`."""
+        origins = list(order)
         for _ in range(amount):
-            first = next(source for source in sources if self.credits[source, start])
+            first = next(origin for origin in origins if self.credits[origin, start])
             self.move(1, first, start, end)
 
-    def in_order(self) -> list[Source]:
-        """Return all origins in the order of spending."""
-        return sorted(self.sources, key=lambda source: source.rank)
+    def in_order(self) -> list[Origin]:
+        """Return all origins in spending order."""
+        return sorted(self.origins, key=lambda origin: origin.rank)
 
-    def spendable(self) -> list[Source]:
-        """Return the origins that new holds take from, in their order."""
-        return [source for source in self.in_order() if not source.expired]
+    def spendable(self) -> list[Origin]:
+        """Return the origins that new holds take from, in spending order."""
+        return [origin for origin in self.in_order() if not origin.expired]
 
     def free(self) -> int:
-        """Return what can be spent."""
-        return sum(self.credits[source, FREE] for source in self.spendable())
+        """Return the number of available credits."""
+        return sum(self.credits[origin, FREE] for origin in self.spendable())
 
     def held(self, job: int) -> int:
-        """Return what is set aside for a job: nothing when its hold was resolved."""
-        return sum(self.credits[source, str(job)] for source in self.sources)
+        """Return the credits held for a job; 0 after its hold was resolved."""
+        return sum(self.credits[origin, str(job)] for origin in self.origins)
 
-    def forfeited(self) -> list[Source]:
-        """Return the origins of which something expired and was not booked yet."""
-        return [source for source in self.sources if source.expired and self.credits[source, FREE]]
+    def forfeited(self) -> list[Origin]:
+        """Return the expired origins whose credits are not booked as expired yet."""
+        return [origin for origin in self.origins if origin.expired and self.credits[origin, FREE]]
 
-    # What it does
+    # Operations
 
-    def pays(self, action: Callable[[], None], *, asked: int) -> bool:
-        """Do what takes free credits; return whether it could be done, which it must exactly when they suffice."""
+    def attempt(self, action: Callable[[], None], *, asked: int) -> bool:
+        """Run an action that takes free credits; it must succeed exactly if they suffice. Return whether it did."""
         self.done += 1
         free = self.free()
         try:
             action()
-            told = None
+            reported = None
         except InsufficientCredits as shortage:
-            told = shortage.available
-        assert told == (None if asked <= free else free)
-        return told is None
+            reported = shortage.available_credits
+        assert reported == (None if asked <= free else free)
+        return reported is None
 
     def purchase(self, amount: int) -> None:
         """Buy credits."""
@@ -130,68 +129,68 @@ class Customer:
         self.add(self.purchased, amount)
 
     def grant(self, amount: int, days: int | None) -> None:
-        """Get a grant, for good or until the end of a day, which many grants may share."""
+        """Receive a grant that expires after some days, or never. Many grants can expire at the same time."""
         self.done += 1
         expires_at = self.first_day + days * DAY if days else None
         made = ledger.grant(
             self.account, amount, reason=GrantReason.GRANT_PROMO, note="given", expires_at=expires_at
         )
-        self.receive(made)
+        self.add_grant(made)
 
     def grant_allowance(self) -> None:
-        """Get this month's allowance, once."""
+        """Receive this month's allowance, once."""
         self.done += 1
         made = ledger.grant_allowance(self.account)
         assert (made.original if made else 0) == self.allowance
         self.allowance = 0
         if made:
-            self.receive(made)
+            self.add_grant(made)
 
-    def receive(self, made: Grant) -> None:
-        """Take note of a grant."""
-        source = Source(made.pk, made.expires_at)
-        self.sources.append(source)
-        self.add(source, made.original)
+    def add_grant(self, made: Grant) -> None:
+        """Add a grant to the oracle."""
+        origin = Origin(made.pk, made.expires_at)
+        self.origins.append(origin)
+        self.add(origin, made.original)
 
-    def sleep(self) -> None:
-        """Let a day pass: every grant is a day nearer to its end."""
+    def let_a_day_pass(self) -> None:
+        """Let a day pass by moving all expiry times."""
         self.done += 1
         Grant.objects.filter(account=self.account).update(
             created_at=F("created_at") - DAY, expires_at=F("expires_at") - DAY
         )
-        for source in self.sources:
-            if source.expires_at:
-                source.expires_at -= DAY
+        for origin in self.origins:
+            if origin.expires_at:
+                origin.expires_at -= DAY
 
     def correct(self, amount: int) -> None:
-        """Have an error put right: credits added, or taken from those that would have been spent last."""
+        """Correct the balance: add credits, or remove those that would be spent last."""
         if amount > 0:
             self.done += 1
             ledger.correct(self.account, amount, reason="an error")
             self.add(self.purchased, amount)
-        elif self.pays(lambda: ledger.correct(self.account, amount, reason="an error"), asked=-amount):
+        elif self.attempt(lambda: ledger.correct(self.account, amount, reason="an error"), asked=-amount):
             self.move_each(-amount, reversed(self.spendable()), FREE, OUTSIDE)
 
     def hold(self, amount: int, *, least: int | None = None) -> int:
         """Hold credits for a new job as `ledger.hold` does, and return the job."""
         job = next(JOBS)
         asked = amount if least is None else max(least, min(amount, self.free()))
-        if self.pays(lambda: ledger.hold(self.account, amount, least=least, job_id=job), asked=asked):
+        if self.attempt(lambda: ledger.hold(self.account, amount, least=least, job_id=job), asked=asked):
             self.move_each(asked, self.spendable(), FREE, str(job))
             self.jobs.append(job)
         return job
 
     def extend(self, job: int, amount: int) -> None:
-        """Reserve more for a job."""
+        """Extend the hold of a job."""
         try:
-            if self.pays(lambda: ledger.extend(job, amount), asked=amount):
+            if self.attempt(lambda: ledger.extend(job, amount), asked=amount):
                 assert self.held(job)
                 self.move_each(amount, self.spendable(), FREE, str(job))
         except HoldError:
             assert not self.held(job)
 
     def settle(self, job: int, spent: int) -> None:
-        """End a job, or try to: its hold may have been resolved, or be too small."""
+        """Settle a job; this fails if its hold was resolved or is too small."""
         self.done += 1
         held = self.held(job)
         try:
@@ -201,53 +200,53 @@ class Customer:
             return
         assert held >= max(spent, 1)
         self.move_each(spent, self.in_order(), str(job), SPENT)
-        for source in self.sources:
-            left = self.credits[source, str(job)]
-            self.move(left, source, str(job), EXPIRED if source.expired else FREE)
+        for origin in self.origins:
+            left = self.credits[origin, str(job)]
+            self.move(left, origin, str(job), EXPIRED if origin.expired else FREE)
 
-    def blunder(self, amount: int) -> None:
-        """Ask for what nobody can mean."""
+    def request_invalid_amount(self, amount: int) -> None:
+        """Request a hold of an invalid amount."""
         self.done += 1
         try:
             ledger.hold(self.account, amount, job_id=next(JOBS))
-        except Refused:
+        except InvalidCreditChange:
             return
         raise AssertionError(amount)
 
-    def look(self) -> None:
-        """See what the account is told."""
+    def check_balances(self) -> None:
+        """Compare the balances that the ledger reports."""
         self.done += 1
-        found = ledger.balances(self.account)
-        grants = [(source.grant_id, self.credits[source, FREE]) for source in self.spendable() if source.grant_id]
-        assert [(grant.id, grant.remaining) for grant in found.grants] == [grant for grant in grants if grant[1]]
-        assert found.available == self.free()
+        balances = ledger.balances(self.account)
+        grants = [(origin.grant_id, self.credits[origin, FREE]) for origin in self.spendable() if origin.grant_id]
+        assert [(grant.id, grant.remaining) for grant in balances.grants] == [grant for grant in grants if grant[1]]
+        assert balances.available == self.free()
 
-    # Whether the book agrees
+    # Comparison with the ledger
 
     def compare(self) -> None:
-        """Compare the oracle with the entries, for each origin and place, and with the stored balances."""
+        """Compare the oracle with the entries and with the stored balances."""
         with connection.cursor() as cursor:
             cursor.execute(BOOKED, [self.account.pk])
             booked = {(grant, place): int(credits_there) for grant, place, credits_there in cursor.fetchall()}
-        known = {(source.grant_id, place): number for (source, place), number in self.credits.items() if number}
+        known = {(origin.grant_id, place): number for (origin, place), number in self.credits.items() if number}
         assert booked == known
         self.compare_stored()
 
     def compare_stored(self) -> None:
-        """Compare the oracle with what is stored beside the entries."""
+        """Compare the oracle with the stored balances."""
         stored = Balance.objects.filter(account=self.account).values_list("purchased", "reserved").first()
         reserved = sum(self.held(job) for job in self.jobs)
         assert (stored or (0, 0)) == (self.credits[self.purchased, FREE], reserved)
         remaining = dict(Grant.objects.filter(account=self.account).values_list("pk", "remaining"))
-        assert remaining == {s.grant_id: self.credits[s, FREE] for s in self.sources if s.grant_id}
+        assert remaining == {s.grant_id: self.credits[s, FREE] for s in self.origins if s.grant_id}
 
 
 def sweep(customers: Iterable[Customer], limit: int) -> None:
-    """Book what has expired: a batch, then the rest."""
-    due = [(customer, source) for customer in customers for source in customer.forfeited()]
+    """Book expired grants: one batch, then the rest."""
+    due = [(customer, origin) for customer in customers for origin in customer.forfeited()]
     batch = min(limit, len(due))
     assert ledger.expire_grants(limit) == batch
     assert ledger.expire_grants(10**6) == len(due) - batch
-    for customer, source in due:
+    for customer, origin in due:
         customer.done += 1
-        customer.move(customer.credits[source, FREE], source, FREE, EXPIRED)
+        customer.move(customer.credits[origin, FREE], origin, FREE, EXPIRED)

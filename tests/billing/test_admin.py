@@ -1,4 +1,4 @@
-"""What operators see of the credits, and what they can do about them."""
+"""Credits in the admin."""
 
 from typing import Any
 
@@ -25,23 +25,23 @@ def operator() -> HttpClient:
 
 
 def act(operator: HttpClient, action: str, *accounts: Account, **fields: Any) -> list[str]:
-    """Do an action on accounts and return what the operator is told."""
+    """Run an admin action on accounts and return its messages."""
     selected = [account.pk for account in accounts]
     answer = operator.post(ACCOUNTS, {"action": action, "_selected_action": selected, **fields})
     assert answer.status_code == 302
     return [str(message) for message in get_messages(answer.wsgi_request)]
 
 
-def test_credits_are_granted_with_a_written_reason(operator: HttpClient) -> None:
+def test_an_operator_grants_credits_with_a_note(operator: HttpClient) -> None:
     first, second = make_account(credits=0), make_account(credits=5)
-    told = act(operator, "grant_credits", first, second, credits=70, reason="grant_beta", note="Sorry")
-    assert sorted(told) == sorted(f"{account}: 70 credits booked." for account in (first, second))
+    shown = act(operator, "grant_credits", first, second, credits=70, reason="grant_beta", note="Sorry")
+    assert sorted(shown) == sorted(f"{account}: balance changed by 70 credits." for account in (first, second))
     assert (state(first), state(second)) == ((0, 0, [70]), (5, 0, [70]))
     assert (first.grants.get().reason, first.grants.get().note) == ("grant_beta", "Sorry")
     assert LogEntry.objects.get(object_id=str(first.pk)).change_message == "70 credits: Sorry"
 
 
-def test_credits_are_corrected_with_a_written_reason(operator: HttpClient) -> None:
+def test_an_operator_corrects_credits_with_a_note(operator: HttpClient) -> None:
     account = make_account(credits=100)
     act(operator, "correct_credits", account, credits=-30, note="Paid twice")
     assert state(account) == (70, 0, [])
@@ -49,7 +49,7 @@ def test_credits_are_corrected_with_a_written_reason(operator: HttpClient) -> No
 
 
 @pytest.mark.parametrize(
-    ("action", "fields", "told"),
+    ("action", "fields", "message"),
     [
         ("grant_credits", {"credits": 5, "reason": "grant_beta"}, "a note of"),
         ("grant_credits", {"credits": 5, "note": "x"}, "Choose a reason"),
@@ -62,33 +62,33 @@ def test_credits_are_corrected_with_a_written_reason(operator: HttpClient) -> No
     ],
     ids=str,
 )
-def test_what_cannot_be_booked_is_refused_with_a_sentence(
-    operator: HttpClient, action: str, fields: dict[str, Any], told: str
+def test_an_invalid_change_shows_an_error_and_changes_nothing(
+    operator: HttpClient, action: str, fields: dict[str, Any], message: str
 ) -> None:
     account = make_account(credits=100)
-    (message,) = act(operator, action, account, **fields)
-    assert told in message
+    (shown,) = act(operator, action, account, **fields)
+    assert message in shown
     assert state(account) == (100, 0, [])
 
 
-def test_the_book_can_be_read_but_not_written(operator: HttpClient) -> None:
+def test_ledger_pages_are_read_only(operator: HttpClient) -> None:
     account = make_account(credits=100)
     granted = ledger.grant(account, 5, reason=GrantReason.GRANT_PROMO, note="Welcome")
     ledger.hold(account, 10, job_id=1)
     for name, pk in {"entry": Entry.objects.earliest("id").pk, "grant": granted.pk, "hold": 1}.items():
-        place = f"/admin/billing/{name}/"
-        assert operator.get(place).status_code == 200
-        assert operator.get(f"{place}{pk}/change/").status_code == 200
-        assert operator.post(f"{place}{pk}/change/", {"credits": 1}).status_code == 403
-        assert operator.post(f"{place}{pk}/delete/", {"post": "yes"}).status_code == 403
-        assert operator.get(f"{place}add/").status_code == 403
+        path = f"/admin/billing/{name}/"
+        assert operator.get(path).status_code == 200
+        assert operator.get(f"{path}{pk}/change/").status_code == 200
+        assert operator.post(f"{path}{pk}/change/", {"credits": 1}).status_code == 403
+        assert operator.post(f"{path}{pk}/delete/", {"post": "yes"}).status_code == 403
+        assert operator.get(f"{path}add/").status_code == 403
 
 
-def test_an_account_shows_its_credits_and_can_be_suspended(operator: HttpClient) -> None:
+def test_the_account_page_shows_credits_and_can_suspend(operator: HttpClient) -> None:
     account = make_account(credits=100)
     ledger.hold(account, 10, job_id=1)
     page = f"{ACCOUNTS}{account.pk}/change/"
-    assert "90 available, 90 of them purchased; 10 reserved" in operator.get(page).content.decode()
+    assert "90 available (including 90 purchased), 10 reserved" in operator.get(page).content.decode()
     rows = {f"{inline}-{form}_FORMS": "0" for inline in ("clients", "memberships") for form in ("TOTAL", "INITIAL")}
     suspension = {"suspended_at_0": "2026-11-20", "suspended_at_1": "10:00:00"}
     saved = operator.post(page, {"name": account.name, "plan": account.plan.pk, **suspension, **rows})

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 FAR = datetime(2999, 12, 31, 23, 0, 0, 5000, tzinfo=UTC)
 
 
-def test_a_caller_reads_what_its_account_has(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_the_balances_of_the_account_are_returned(api: Api, key: tuple[ApiKey, str]) -> None:
     account = key[0].client.account
     ledger.grant(account, 20, reason=GrantReason.ONBOARDING)
     expiring = ledger.grant(account, 30, reason=GrantReason.GRANT_PROMO, note="Promotion", expires_at=FAR)
@@ -38,7 +38,7 @@ def test_a_caller_reads_what_its_account_has(api: Api, key: tuple[ApiKey, str]) 
     assert (answer.json()["purchased"], answer.json()["reserved"]) == (purchased, 5)
 
 
-def test_nothing_of_what_others_have_or_what_expired_is_told(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_expired_grants_and_other_accounts_are_left_out(api: Api, key: tuple[ApiKey, str]) -> None:
     ledger.grant(make_account(), 20, reason=GrantReason.GRANT_PROMO, note="Welcome")
     expiring = ledger.grant(
         key[0].client.account,
@@ -51,6 +51,6 @@ def test_nothing_of_what_others_have_or_what_expired_is_told(api: Api, key: tupl
     assert api.get("credits").json()["grants"] == []
 
 
-def test_it_is_for_callers_and_for_reading(api: Api) -> None:
+def test_credits_require_a_key_and_accept_only_get(api: Api) -> None:
     assert Api("sk_nobody").get("credits").status_code == 401
     assert api.post("credits", {}).json()["code"] == "method_not_allowed"

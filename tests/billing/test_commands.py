@@ -26,7 +26,7 @@ def run(*arguments: str) -> str:
     return out.getvalue().strip()
 
 
-def test_credits_are_granted_for_good_or_for_some_days() -> None:
+def test_grantcredits_grants_with_or_without_an_expiry() -> None:
     account = make_account(credits=0)
     chosen = ("--reason", "grant_beta", "--note", "Sorry")
     assert run("grantcredits", account.name, "50", *chosen) == str(account.grants.get().pk)
@@ -48,26 +48,26 @@ def test_credits_are_granted_for_good_or_for_some_days() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_granted_is_refused_with_a_sentence(arguments: list[str]) -> None:
+def test_grantcredits_rejects_invalid_arguments(arguments: list[str]) -> None:
     account = make_account()
     with pytest.raises(CommandError, match=r"\.$"):
         run("grantcredits", *(argument.format(account=account.name) for argument in arguments))
     assert not Grant.objects.exists()
 
 
-def test_a_reason_outside_the_list_is_refused() -> None:
+def test_grantcredits_rejects_an_unknown_reason() -> None:
     with pytest.raises(CommandError, match="invalid choice: 'Welcome'"):
         run("grantcredits", make_account().name, "5", "--reason", "Welcome")
     assert not Grant.objects.exists()
 
 
-def test_a_right_book_is_said_to_be_right() -> None:
+def test_verifyledger_accepts_a_consistent_ledger() -> None:
     make_running_job()
     lifecycle.finish(make_running_job(), CANCELLED)
     assert run("verifyledger") == "The book is right."
 
 
-def test_every_discrepancy_is_listed_and_the_exit_status_tells() -> None:
+def test_verifyledger_lists_discrepancies_and_fails() -> None:
     first, second = make_account().pk, make_account().pk
     Balance.objects.filter(pk__in=[first, second]).update(purchased=1)
     out = StringIO()
@@ -79,32 +79,32 @@ def test_every_discrepancy_is_listed_and_the_exit_status_tells() -> None:
     ]
 
 
-def disagreement() -> str:
-    """Return the one thing that `verifyledger` finds."""
+def only_discrepancy() -> str:
+    """Return the only discrepancy that `verifyledger` prints."""
     out = StringIO()
     with pytest.raises(CommandError, match="1 discrepancies"):
         call_command("verifyledger", stdout=out)
     return out.getvalue().strip()
 
 
-def test_a_job_that_ended_with_an_open_hold_is_found() -> None:
+def test_an_ended_job_with_an_open_hold_is_found() -> None:
     job = make_job()
     ended = {"error_code": "internal", "credits_consumed": 0, "completed_at": timezone.now()}
     Job.objects.filter(pk=job.pk).update(status=Status.FAILED, **ended)
-    assert disagreement() == f"job {job.pk} has ended and its hold is open"
+    assert only_discrepancy() == f"job {job.pk} has ended and its hold is open"
 
 
-def test_a_waiting_job_whose_hold_is_resolved_is_found() -> None:
+def test_a_waiting_job_with_a_resolved_hold_is_found() -> None:
     job = make_job()
     ledger.release(job.pk)
-    assert disagreement() == f"job {job.pk} has not ended and its hold is resolved"
+    assert only_discrepancy() == f"job {job.pk} has not ended and its hold is resolved"
 
 
-def test_a_job_that_paid_something_else_is_found() -> None:
+def test_a_job_that_paid_a_different_amount_is_found() -> None:
     job = make_running_job()
     lifecycle.finish(job, CANCELLED)
     Job.objects.filter(pk=job.pk).update(credits_consumed=5)
-    assert disagreement() == f"job {job.pk} says it cost 5 and paid 0"
+    assert only_discrepancy() == f"job {job.pk} says it cost 5 and paid 0"
 
 
 def test_a_waiting_job_without_a_hold_is_found() -> None:
@@ -114,15 +114,15 @@ def test_a_waiting_job_without_a_hold_is_found() -> None:
     copied.pk, copied.share_token, copied.status = job.pk + 1, "x" * 22, Status.QUEUED
     copied.completed_at = copied.credits_consumed = copied.error_code = None
     copied.save(force_insert=True)
-    assert disagreement() == f"job {copied.pk} has not ended and has no hold"
+    assert only_discrepancy() == f"job {copied.pk} has not ended and has no hold"
 
 
 def test_an_open_hold_without_a_job_is_found() -> None:
     ledger.hold(make_account(), 5, job_id=77)
-    assert disagreement() == "the open hold of job 77 has no job"
+    assert only_discrepancy() == "the open hold of job 77 has no job"
 
 
 def test_a_job_paid_by_another_account_is_found() -> None:
     job = make_job()
     Job.objects.filter(pk=job.pk).update(account=make_account())
-    assert disagreement() == f"job {job.pk} was paid by another account"
+    assert only_discrepancy() == f"job {job.pk} was paid by another account"

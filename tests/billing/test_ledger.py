@@ -1,4 +1,4 @@
-"""The book's doors: what is spent first, what goes back where, and what is refused with nothing written."""
+"""Ledger operations: spending order, returns, expiry and rejected changes."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from billing import ledger
-from billing.ledger import HoldError, InsufficientCredits, Refused
+from billing.errors import HoldError, InsufficientCredits, InvalidCreditChange
 from billing.models import Account, Entry, Grant, GrantReason, Hold
 from tests.billing.books import expire_now, state
 from tests.factories import make_account
@@ -22,7 +22,7 @@ LATER = timedelta(days=9)
 
 @pytest.fixture
 def account() -> Account:
-    """An account without credits."""
+    """Return an account without credits."""
     return make_account(credits=0)
 
 
@@ -32,12 +32,12 @@ def give(account: Account, credits: int, expires_in: timedelta | None = None) ->
     return ledger.grant(account, credits, reason=GrantReason.GRANT_PROMO, note="a test", expires_at=expires_at)
 
 
-def test_an_account_starts_with_nothing(account: Account) -> None:
+def test_a_new_account_has_no_credits(account: Account) -> None:
     assert state(account) == (0, 0, [])
     assert ledger.available(account) == 0
 
 
-def test_grants_are_listed_and_spent_by_expiry_and_before_purchased_credits(account: Account) -> None:
+def test_grants_are_spent_by_expiry_before_purchased_credits(account: Account) -> None:
     ledger.purchase(account, 100, reason="paid")
     never, later, soon = give(account, 10), give(account, 10, LATER), give(account, 10, SOON)
     assert [grant.id for grant in ledger.balances(account).grants] == [soon.pk, later.pk, never.pk]
@@ -47,14 +47,14 @@ def test_grants_are_listed_and_spent_by_expiry_and_before_purchased_credits(acco
     assert state(account) == (100, 0, [5, 10])
 
 
-def test_a_grant_that_never_expires_is_spent_after_those_that_do(account: Account) -> None:
+def test_a_grant_without_expiry_is_spent_after_expiring_grants(account: Account) -> None:
     give(account, 10)
     give(account, 10, SOON)
     ledger.hold(account, 10, job_id=1)
     assert [grant.expires_at for grant in ledger.balances(account).grants] == [None]
 
 
-def test_an_extension_takes_from_what_is_free_and_goes_back_there(account: Account) -> None:
+def test_an_extended_hold_returns_credits_to_their_origins(account: Account) -> None:
     give(account, 10, LATER)
     ledger.purchase(account, 10, reason="paid")
     ledger.hold(account, 8, job_id=1)
@@ -64,7 +64,7 @@ def test_an_extension_takes_from_what_is_free_and_goes_back_there(account: Accou
     assert state(account) == (10, 0, [7])
 
 
-def test_the_part_that_expires_first_is_spent_first_even_when_it_was_held_last(account: Account) -> None:
+def test_a_hold_spends_by_expiry_not_by_order_of_holding(account: Account) -> None:
     later = give(account, 10, LATER)
     ledger.hold(account, 10, job_id=1)
     give(account, 10, SOON)
@@ -73,7 +73,7 @@ def test_the_part_that_expires_first_is_spent_first_even_when_it_was_held_last(a
     assert [grant.id for grant in ledger.balances(account).grants] == [later.pk]
 
 
-def test_what_expired_while_it_was_held_is_forfeited_and_booked_so(account: Account) -> None:
+def test_unused_credits_of_a_grant_that_expired_are_lost(account: Account) -> None:
     grant = give(account, 10, SOON)
     ledger.purchase(account, 10, reason="paid")
     ledger.hold(account, 15, job_id=1)
@@ -84,14 +84,14 @@ def test_what_expired_while_it_was_held_is_forfeited_and_booked_so(account: Acco
     assert sorted(moves) == [("expired", 6), ("spent", 4)]
 
 
-def test_an_expired_grant_cannot_be_spent_before_the_sweep_has_seen_it(account: Account) -> None:
+def test_an_expired_grant_cannot_be_spent_before_it_is_booked(account: Account) -> None:
     expire_now(give(account, 10, SOON))
     assert ledger.available(account) == 0
     with pytest.raises(InsufficientCredits):
         ledger.hold(account, 1, job_id=1)
 
 
-def test_the_sweep_books_what_expired_once_and_in_batches(account: Account) -> None:
+def test_expired_grants_are_booked_once_and_in_batches(account: Account) -> None:
     expired = [give(account, 10, SOON) for _ in range(3)]
     give(account, 5, SOON)
     for grant in expired:
@@ -101,7 +101,7 @@ def test_the_sweep_books_what_expired_once_and_in_batches(account: Account) -> N
     assert Entry.objects.filter(target="expired").count() == 3
 
 
-def test_a_job_that_did_not_start_gives_everything_back(account: Account) -> None:
+def test_release_returns_all_credits(account: Account) -> None:
     give(account, 10, SOON)
     ledger.purchase(account, 10, reason="paid")
     ledger.hold(account, 20, job_id=1)
@@ -109,18 +109,18 @@ def test_a_job_that_did_not_start_gives_everything_back(account: Account) -> Non
     assert state(account) == (10, 0, [10])
 
 
-def test_a_shortage_says_what_there_is_and_writes_nothing(account: Account) -> None:
+def test_a_shortage_reports_available_credits_and_holds_nothing(account: Account) -> None:
     give(account, 10, SOON)
     ledger.purchase(account, 20, reason="paid")
     with pytest.raises(InsufficientCredits) as shortage:
         ledger.hold(account, 31, job_id=1)
-    assert shortage.value.available == 30
+    assert shortage.value.available_credits == 30
     assert state(account) == (20, 0, [10])
     assert not Hold.objects.exists()
 
 
 @pytest.mark.parametrize(("amount", "least", "held"), [(50, 10, 30), (30, 30, 30), (20, 10, 20), (50, 30, 30)])
-def test_a_hold_that_may_be_smaller_takes_what_there_is(
+def test_a_hold_with_a_minimum_takes_what_is_available(
     account: Account, amount: int, least: int, held: int
 ) -> None:
     give(account, 10, SOON)
@@ -130,24 +130,24 @@ def test_a_hold_that_may_be_smaller_takes_what_there_is(
     assert state(account)[1] == held
 
 
-def test_a_hold_has_a_least_amount(account: Account) -> None:
+def test_a_hold_below_its_minimum_fails(account: Account) -> None:
     ledger.purchase(account, 9, reason="paid")
     with pytest.raises(InsufficientCredits) as shortage:
         ledger.hold(account, 50, least=10, job_id=1)
-    assert shortage.value.available == 9
+    assert shortage.value.available_credits == 9
     assert state(account) == (9, 0, [])
 
 
-def test_a_failed_extension_leaves_the_hold_as_it_was(account: Account) -> None:
+def test_a_failed_extension_does_not_change_the_hold(account: Account) -> None:
     ledger.purchase(account, 20, reason="paid")
     ledger.hold(account, 15, job_id=1)
     with pytest.raises(InsufficientCredits) as shortage:
         ledger.extend(1, 6)
-    assert shortage.value.available == 5
+    assert shortage.value.available_credits == 5
     assert Hold.objects.get(pk=1).credits == 15
 
 
-def test_a_shortage_does_not_spoil_the_callers_transaction(account: Account) -> None:
+def test_a_shortage_does_not_abort_the_callers_transaction(account: Account) -> None:
     with transaction.atomic():
         with pytest.raises(InsufficientCredits):
             ledger.hold(account, 1, job_id=1)
@@ -155,7 +155,7 @@ def test_a_shortage_does_not_spoil_the_callers_transaction(account: Account) -> 
     assert state(account) == (5, 0, [])
 
 
-def test_a_hold_is_resolved_once(account: Account) -> None:
+def test_a_hold_is_resolved_only_once(account: Account) -> None:
     ledger.purchase(account, 20, reason="paid")
     ledger.hold(account, 20, job_id=1)
     ledger.settle(1, spent=5)
@@ -167,7 +167,7 @@ def test_a_hold_is_resolved_once(account: Account) -> None:
 
 
 @pytest.mark.parametrize("spent", [-1, 21])
-def test_no_more_is_spent_than_is_held(account: Account, spent: int) -> None:
+def test_settling_more_than_the_hold_fails(account: Account, spent: int) -> None:
     ledger.purchase(account, 100, reason="paid")
     ledger.hold(account, 20, job_id=1)
     with pytest.raises(HoldError, match="cannot be spent"):
@@ -175,18 +175,18 @@ def test_no_more_is_spent_than_is_held(account: Account, spent: int) -> None:
     assert state(account) == (80, 20, [])
 
 
-@pytest.mark.parametrize("door", ["settle", "extend", "release"])
-def test_a_job_without_a_hold_is_a_bug(door: str) -> None:
-    doors: dict[str, Callable[[], None]] = {
+@pytest.mark.parametrize("operation", ["settle", "extend", "release"])
+def test_a_job_without_a_hold_raises_an_error(operation: str) -> None:
+    calls: dict[str, Callable[[], None]] = {
         "settle": lambda: ledger.settle(7, spent=0),
         "extend": lambda: ledger.extend(7, 1),
         "release": lambda: ledger.release(7),
     }
     with pytest.raises(HoldError, match="job 7 has no hold"):
-        doors[door]()
+        calls[operation]()
 
 
-def test_a_correction_adds_purchased_credits_and_takes_in_reverse_order(account: Account) -> None:
+def test_a_correction_removes_credits_in_reverse_spending_order(account: Account) -> None:
     soon = give(account, 10, SOON)
     give(account, 10)
     ledger.correct(account, 5, reason="a lost payment")
@@ -196,7 +196,7 @@ def test_a_correction_adds_purchased_credits_and_takes_in_reverse_order(account:
     assert set(Entry.objects.filter(target="outside").values_list("reason", flat=True)) == {"granted twice"}
 
 
-def test_a_correction_that_would_go_negative_is_refused(account: Account) -> None:
+def test_a_correction_cannot_make_a_balance_negative(account: Account) -> None:
     ledger.purchase(account, 10, reason="paid")
     ledger.hold(account, 4, job_id=1)
     with pytest.raises(InsufficientCredits, match=r"Only 6 credits are available\."):
@@ -205,46 +205,46 @@ def test_a_correction_that_would_go_negative_is_refused(account: Account) -> Non
 
 
 @pytest.mark.parametrize("amount", [0, -5, 1.5, True, 10**12 + 1, 10**30], ids=str)
-@pytest.mark.parametrize("door", ["grant", "purchase", "correct", "hold", "extend"])
-def test_amounts_nobody_can_mean_are_refused_with_a_sentence(account: Account, door: str, amount: int) -> None:
-    doors: dict[str, Callable[[], object]] = {
+@pytest.mark.parametrize("operation", ["grant", "purchase", "correct", "hold", "extend"])
+def test_invalid_amounts_are_rejected(account: Account, operation: str, amount: int) -> None:
+    calls: dict[str, Callable[[], object]] = {
         "grant": lambda: ledger.grant(account, amount, reason=GrantReason.GRANT_PROMO, note="a test"),
         "purchase": lambda: ledger.purchase(account, amount, reason="a test"),
         "correct": lambda: ledger.correct(account, amount if amount != -5 else 0, reason="a test"),
         "hold": lambda: ledger.hold(account, amount, job_id=1),
         "extend": lambda: ledger.extend(1, amount),
     }
-    with pytest.raises(Refused, match=r"\.$"):
-        doors[door]()
+    with pytest.raises(InvalidCreditChange, match=r"\.$"):
+        calls[operation]()
     assert not Entry.objects.exists()
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "x" * 201], ids=["empty", "blank", "long"])
-def test_credits_come_and_go_with_a_reason(account: Account, reason: str) -> None:
-    for door in (ledger.purchase, ledger.correct):
-        with pytest.raises(Refused, match="reason"):
-            door(account, 5, reason=reason)
+def test_purchases_and_corrections_require_a_reason(account: Account, reason: str) -> None:
+    for operation in (ledger.purchase, ledger.correct):
+        with pytest.raises(InvalidCreditChange, match="Enter a reason"):
+            operation(account, 5, reason=reason)
     assert not Entry.objects.exists()
 
 
 @pytest.mark.parametrize(("note", "title"), [("Sorry", "Sorry"), (" ", "Beta"), ("", "Beta")])
-def test_a_grant_is_known_by_its_note_else_by_its_reason(account: Account, note: str, title: str) -> None:
+def test_the_title_of_a_grant_is_its_note_or_its_reason(account: Account, note: str, title: str) -> None:
     made = ledger.grant(account, 5, reason=GrantReason.GRANT_BETA, note=note)
     assert (made.title, Entry.objects.get().reason) == (title, title)
 
 
-def test_a_note_that_is_too_long_is_refused(account: Account) -> None:
-    with pytest.raises(Refused, match="at most 200 characters"):
+def test_a_note_that_is_too_long_is_rejected(account: Account) -> None:
+    with pytest.raises(InvalidCreditChange, match="at most 200 characters"):
         ledger.grant(account, 5, reason=GrantReason.GRANT_BETA, note="x" * 201)
 
 
-def test_a_grant_that_expired_already_is_refused(account: Account) -> None:
-    with pytest.raises(Refused, match="future"):
+def test_a_grant_that_expires_in_the_past_is_rejected(account: Account) -> None:
+    with pytest.raises(InvalidCreditChange, match="future"):
         ledger.grant(account, 5, reason=GrantReason.GRANT_PROMO, note="late", expires_at=timezone.now() - SOON)
     assert not Grant.objects.exists()
 
 
-def test_an_account_with_credits_cannot_be_deleted(account: Account) -> None:
+def test_an_account_with_entries_cannot_be_deleted(account: Account) -> None:
     ledger.purchase(account, 5, reason="paid")
     ledger.hold(account, 5, job_id=1)
     account.clients.all().delete()
@@ -252,15 +252,15 @@ def test_an_account_with_credits_cannot_be_deleted(account: Account) -> None:
         account.delete()
 
 
-def statements(door: Callable[[], object]) -> int:
-    """Return how many statements a call makes, those of its savepoint left out."""
+def statements(operation: Callable[[], object]) -> int:
+    """Return the number of SQL statements of a call, without savepoints."""
     with CaptureQueriesContext(connection) as queries:
-        door()
+        operation()
     return sum("SAVEPOINT" not in query["sql"] for query in queries)
 
 
 @pytest.mark.parametrize("grants", [0, 1, 20])
-def test_holds_cost_few_queries_however_many_grants_they_come_from(account: Account, grants: int) -> None:
+def test_query_counts_do_not_depend_on_the_number_of_grants(account: Account, grants: int) -> None:
     for day in range(grants):
         give(account, 10, SOON + timedelta(days=day))
     ledger.purchase(account, 10, reason="paid")

@@ -1,4 +1,4 @@
-"""Upgrades of grants and plans of earlier versions."""
+"""Data migrations of grants and plans."""
 
 from datetime import UTC, date, datetime
 from typing import Any
@@ -14,20 +14,20 @@ BEFORE, AFTER = ("billing", "0005_submission_bytes"), ("billing", "0006_grant_re
 
 
 def migrate(target: tuple[str, str]) -> Any:
-    """Migrate the database to a migration and return the models of that time."""
+    """Migrate the database to a migration and return the models at that point."""
     MigrationExecutor(connection).migrate([target])
     return MigrationExecutor(connection).loader.project_state([target]).apps
 
 
 @pytest.fixture
 def old() -> Any:
-    """The models before the upgrade."""
+    """Yield the models before the migration."""
     yield migrate(BEFORE)
     MigrationExecutor(connection).migrate(MigrationExecutor(connection).loader.graph.leaf_nodes())
 
 
 def grant(models: Any, account: Any, reason: str, month: date | None) -> None:
-    """Make a grant as an earlier version did."""
+    """Create a grant in the format before the migration."""
     models.get_model("billing", "Grant").objects.create(
         id=next_id(),
         account=account,
@@ -38,7 +38,7 @@ def grant(models: Any, account: Any, reason: str, month: date | None) -> None:
     )
 
 
-def test_an_upgrade_keeps_what_operators_wrote(old: Any) -> None:
+def test_migration_0006_keeps_the_notes_of_operators(old: Any) -> None:
     plan = old.get_model("billing", "Plan").objects.create(name="old", pool="shared")
     account = old.get_model("billing", "Account").objects.create(name="old", plan=plan)
     grant(old, account, "For the <b>outage</b>", None)

@@ -1,55 +1,55 @@
-"""Two at once, each on a connection of its own."""
+"""Concurrent changes of credits, each on its own database connection."""
 
 import pytest
 
 from billing import ledger
-from billing.ledger import HoldError, InsufficientCredits
+from billing.errors import HoldError, InsufficientCredits
 from billing.models import Entry, Grant, GrantReason, Hold
 from tests.billing.books import LONG, expire_now, state
 from tests.concurrency import at_once
 from tests.factories import make_account
 
 pytestmark = pytest.mark.django_db(transaction=True)
-TRIES = 1_000 if LONG else 100
+ATTEMPTS = 1_000 if LONG else 100
 
 
 @pytest.mark.timeout(600)
-def test_of_two_that_race_for_the_last_credits_exactly_one_wins() -> None:
+def test_only_one_of_two_concurrent_holds_gets_the_last_credits() -> None:
     account = make_account(credits=0)
-    ids = iter(range(1, 2 * TRIES + 1))
-    for tried in range(1, TRIES + 1):
-        ledger.purchase(account, 5, reason="a try")
-        lost: list[int] = []
+    ids = iter(range(1, 2 * ATTEMPTS + 1))
+    for attempt in range(1, ATTEMPTS + 1):
+        ledger.purchase(account, 5, reason="a test")
+        available: list[int] = []
 
         def reserve() -> None:
             try:
                 ledger.hold(account, 5, job_id=next(ids))
             except InsufficientCredits as shortage:
-                lost.append(shortage.available)  # noqa: B023 - the threads end within the loop
+                available.append(shortage.available_credits)  # noqa: B023 - the threads end within the loop
 
         at_once(2, reserve)
-        assert lost == [0]
-        assert Hold.objects.count() == tried
-    assert state(account) == (0, 5 * TRIES, [])
+        assert available == [0]
+        assert Hold.objects.count() == attempt
+    assert state(account) == (0, 5 * ATTEMPTS, [])
 
 
-def test_of_many_settlements_of_one_job_one_is_booked() -> None:
+def test_concurrent_settlements_of_a_job_are_booked_once() -> None:
     account = make_account(credits=10)
     ledger.hold(account, 10, job_id=1)
-    refused: list[HoldError] = []
+    rejected: list[HoldError] = []
 
     def settle() -> None:
         try:
             ledger.settle(1, spent=4)
         except HoldError as error:
-            refused.append(error)
+            rejected.append(error)
 
     at_once(6, settle)
-    assert len(refused) == 5
+    assert len(rejected) == 5
     assert state(account) == (6, 0, [])
 
 
-def test_two_sweeps_at_once_book_each_expired_grant_once() -> None:
+def test_concurrent_sweeps_book_each_expired_grant_once() -> None:
     account = make_account(credits=0)
     for _ in range(20):
         expire_now(ledger.grant(account, 5, reason=GrantReason.GRANT_PROMO, note="a test"))
@@ -60,13 +60,13 @@ def test_two_sweeps_at_once_book_each_expired_grant_once() -> None:
     assert state(account) == (0, 0, [])
 
 
-def test_the_first_credits_of_an_account_may_come_from_two_at_once() -> None:
+def test_concurrent_first_purchases_of_an_account_all_count() -> None:
     account = make_account(credits=0)
     at_once(4, lambda: ledger.purchase(account, 5, reason="a test"))
     assert state(account) == (20, 0, [])
 
 
-def test_an_allowance_is_granted_once_however_many_grant_it() -> None:
+def test_concurrent_tasks_grant_each_allowance_once() -> None:
     accounts = [make_account(credits=1) for _ in range(20)]
     for account in accounts:
         account.plan.monthly_credits = 50

@@ -107,21 +107,21 @@ class Scene:
     def submit_refused(self, visitor: Visitor) -> None:
         visitor.open(f"{ACCOUNT}/jobs/new")
         visitor.fill(profile=REFUSED)
-        visitor.press("Submit the job")
+        visitor.press("Submit job")
 
     def make_key(self, visitor: Visitor) -> None:
         visitor.open(self.clients["guild-bot"])
         visitor.fill(name="for the night")
-        visitor.press("Create the key")
+        visitor.press("Create key")
 
     def rotate(self, visitor: Visitor) -> None:
         visitor.open(f"{self.clients['guild-bot']}/webhook/rotate")
-        visitor.press("Rotate the secret")
+        visitor.press("Rotate secret")
 
     def invite(self, visitor: Visitor, email: str = "somebody.else@example.com") -> None:
         visitor.open(f"{ACCOUNT}/people")
         visitor.fill(email=email)
-        visitor.press("Invite")
+        visitor.press("Send invitation")
 
     def follow_invitation(self, visitor: Visitor) -> None:
         self.invite(visitor, "somebody.new@example.com")
@@ -150,7 +150,7 @@ OWN = {
     "password": "/accounts/password/change/",
     "email": "/accounts/email/",
     "second-factor": "/accounts/2fa/",
-    "is-it-you": "/accounts/reauthenticate/",
+    "confirm-identity": "/accounts/reauthenticate/",
     "logout": "/accounts/logout/",
 }
 PAGES = {
@@ -183,7 +183,7 @@ def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> Scene:
     clients = {"default": find_client(visitor, "default")}
     clients |= {name: make_client(visitor, name) for name in ("new-bot", "forgotten-bot", "guild-bot")}
     visitor.fill(name="laptop")
-    visitor.press("Create the key")
+    visitor.press("Create key")
     visitor.follow("guild-bot")
     key = str(visitor.page.locator("tbody th a").first.get_attribute("href"))
     event = make_deliveries(visitor, receiver, clients["guild-bot"])
@@ -210,7 +210,7 @@ def find_client(visitor: Visitor, name: str) -> str:
 def make_client(visitor: Visitor, name: str) -> str:
     visitor.open(f"{ACCOUNT}/clients")
     visitor.fill(name=name)
-    visitor.press("Create")
+    visitor.press("Create client")
     return visitor.page.url.removeprefix(visitor.site)
 
 
@@ -218,11 +218,11 @@ def make_deliveries(visitor: Visitor, receiver: Receiver, client: str) -> str:
     """Enable a webhook and send events, one of which is refused; return the refused one's page."""
     visitor.open(f"{client}/webhook")
     visitor.fill(url=receiver.url("/410"))
-    visitor.press("Enable the webhook")
+    visitor.press("Enable webhook")
     event = send_test(visitor, client, "410 after")
     visitor.open(f"{client}/webhook/url")
     visitor.fill(url=receiver.url())
-    visitor.press("Save the address")
+    visitor.press("Save URL")
     for _ in range(2):
         send_test(visitor, client, "200 after")
     return event
@@ -231,6 +231,6 @@ def make_deliveries(visitor: Visitor, receiver: Receiver, client: str) -> str:
 def send_test(visitor: Visitor, client: str, told: str) -> str:
     """Send a test event and wait until it was delivered; return its page."""
     visitor.open(f"{client}/webhook")
-    visitor.press("Send a test event")
+    visitor.press("Send test event")
     visitor.eventually(told)
     return visitor.page.url.removeprefix(visitor.site)

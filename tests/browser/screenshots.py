@@ -1,4 +1,4 @@
-"""Pictures of every page, light and dark, wide and narrow, for docs/screenshots: `make screenshots`."""
+"""Screenshots of every page, light and dark, wide and narrow: `make screenshots` writes them to `screenshots/`."""
 
 import sys
 import tempfile
@@ -14,67 +14,68 @@ from tests.browser.scene import ENTRANCE, View, at, prepare
 from tests.stack import ROOT, Stack, running_stack
 from tests.webhooks.receivers import Receiver, make_authority, receiving
 
-FOLDER = ROOT / "docs" / "screenshots"
+FOLDER = ROOT / "screenshots"
 WIDTHS = {"wide": LARGE, "narrow": SMALL}
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
-# Of a long page, what can be looked at; and enough colours for all areas and for soft letters.
-HIGHEST = 2400
+# Pixels; longer pages are cropped.
+MAX_HEIGHT = 2400
+# Enough for all areas and for smooth text
 COLOURS = 128
 
 
-def main(wanted: list[str]) -> None:
-    """Write the pictures of the named pages, of all of them by default."""
+def main(names: list[str]) -> None:
+    """Write screenshots of the named pages, by default of all pages."""
     program = chromium.find()
     if program is None:
-        sys.exit(f"There is no Chromium. {chromium.HOW}")
+        sys.exit(f"Chromium was not found. {chromium.HOW}")
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, receiving(make_authority(Path(folder))) as receiver:
-        chosen = {
+        settings = {
             "SIM_SLOTS": "1",
             "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
             "WEBHOOK_CA_FILE": str(receiver.ca_file),
         }
-        with running_stack(Path(folder) / "stack", **chosen) as stack, running(program) as browser:
-            take_all(browser, stack, receiver, wanted)
+        with running_stack(Path(folder) / "stack", **settings) as stack, running(program) as browser:
+            _take_all(browser, stack, receiver, names)
 
 
-def take_all(browser: Browser, stack: Stack, receiver: Receiver, wanted: list[str]) -> None:
-    """Take the pictures, first as a stranger, then as the demo account's owner."""
+def _take_all(browser: Browser, stack: Stack, receiver: Receiver, names: list[str]) -> None:
+    """Take the screenshots, first as a visitor, then as the demo account's owner."""
     site = stack.ready["url"]
-    with visiting(browser, site) as stranger:
+    with visiting(browser, site) as visitor:
         for name, path in ENTRANCE.items():
-            take(stranger, at(name, path), wanted)
+            _take(visitor, at(name, path), names)
     with visiting(browser, site) as owner:
         owner.log_in(stack.ready["user"], stack.ready["password"])
         for view in prepare(stack, owner, receiver).views():
-            take(owner, view, wanted)
+            _take(owner, view, names)
 
 
-def take(visitor: Visitor, view: View, wanted: list[str]) -> None:
-    """Take a page's pictures."""
-    if wanted and view.name not in wanted:
+def _take(visitor: Visitor, view: View, names: list[str]) -> None:
+    """Take a page's screenshots."""
+    if names and view.name not in names:
         return
     visitor.resize(LARGE)
     view.reach(visitor)
     for scheme in SCHEMES:
         visitor.page.emulate_media(color_scheme=scheme)
-        for word, width in WIDTHS.items():
+        for label, width in WIDTHS.items():
             visitor.resize(width)
-            path = FOLDER / f"{view.name}-{word}-{scheme}.png"
+            path = FOLDER / f"{view.name}-{label}-{scheme}.png"
             visitor.page.screenshot(path=path, full_page=True)
-            make_small(path)
+            _compress(path)
 
 
-def make_small(path: Path) -> None:
-    """Keep the picture's beginning, in the colours that it has most of: a quarter of the bytes."""
-    with Image.open(path) as taken:
-        shown = taken.convert("RGB").crop((0, 0, taken.width, min(taken.height, HIGHEST)))
-    # A picture of three bands has three numbers for each colour.
-    counted = cast(list[tuple[int, tuple[int, int, int]]], shown.getcolors(shown.width * shown.height))
-    most = [colour for _, colour in sorted(counted, reverse=True)[:COLOURS]]
+def _compress(path: Path) -> None:
+    """Crop a screenshot and reduce it to its most frequent colours, which saves three quarters of its size."""
+    with Image.open(path) as full:
+        image = full.convert("RGB").crop((0, 0, full.width, min(full.height, MAX_HEIGHT)))
+    # In an RGB image a colour is a tuple of three integers.
+    counts = cast(list[tuple[int, tuple[int, int, int]]], image.getcolors(image.width * image.height))
+    most_frequent = [colour for _, colour in sorted(counts, reverse=True)[:COLOURS]]
     palette = Image.new("P", (1, 1))
-    palette.putpalette([part for colour in most for part in colour])
-    shown.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
+    palette.putpalette([band for colour in most_frequent for band in colour])
+    image.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 if __name__ == "__main__":

@@ -72,9 +72,9 @@ def mailed_link(stack: Stack) -> str:
 def make_client_and_key(visitor: Visitor) -> None:
     visitor.follow("Clients and keys")
     visitor.fill(name="walker-bot")
-    visitor.press("Create")
+    visitor.press("Create client")
     visitor.fill(name="laptop")
-    visitor.press("Create the key")
+    visitor.press("Create key")
     require_shown_once(visitor, KEY)
     expect(visitor.page.locator("table tbody tr")).to_have_count(1)
 
@@ -99,31 +99,31 @@ def require_shown_once(visitor: Visitor, form: re.Pattern[str]) -> str:
 
 def enable_webhook(visitor: Visitor, receiver: Receiver) -> None:
     """A refused address is told in words; the secret is shown once, and so is the next one."""
-    visitor.follow("Set up a webhook")
+    visitor.follow("Set up webhook")
     visitor.fill(url="https://127.0.0.1/hook")
-    visitor.press("Enable the webhook")
+    visitor.press("Enable webhook")
     expect(visitor.page.locator(".error")).to_contain_text("127.0.0.1 is not a public address")
     visitor.fill(url=receiver.url())
-    visitor.press("Enable the webhook")
+    visitor.press("Enable webhook")
     first = require_shown_once(visitor, SECRET)
-    visitor.follow("Rotate the secret")
+    visitor.follow("Rotate secret")
     visitor.page.get_by_label("Overlap").select_option("1 hour")
-    visitor.press("Rotate the secret")
+    visitor.press("Rotate secret")
     assert require_shown_once(visitor, SECRET) != first
     visitor.follow("Webhook")
-    expect(visitor.page.locator(".facts")).to_contain_text("the old one until")
+    expect(visitor.page.locator(".facts")).to_contain_text("the old secret also signs until")
 
 
 def submit_and_watch(visitor: Visitor) -> str:
     """Submit a job and see its page change by itself until the job has ended; return the page's address."""
     page = visitor.page
     visitor.follow("Jobs")
-    visitor.follow("Submit a job")
+    visitor.follow("Submit job")
     visitor.fill(profile=PROFILE)
     page.get_by_label("Client", exact=True).select_option("walker-bot")
     page.get_by_label("HTML report").check()
-    page.get_by_label("Tell the client's webhook").check()
-    visitor.press("Submit the job")
+    page.get_by_label("Notify the client's webhook").check()
+    visitor.press("Submit job")
     visitor.evaluate("document.documentElement.dataset.same = 'yes'")
     expect(page.locator("#live .percent")).not_to_have_text("0 %")
     assert page.locator("html[data-same]").count() == 1, "a part of the page was renewed, not the page"
@@ -144,7 +144,7 @@ def see_delivery(visitor: Visitor, receiver: Receiver, *, job: str, earlier: int
     """
     visitor.follow("walker-bot")
     visitor.follow("Webhook and deliveries")
-    visitor.press("Send a test event")
+    visitor.press("Send test event")
     assert visitor.heading() == "Test event"
     visitor.eventually("200 after")
     expect(visitor.page.locator(".excerpt")).to_have_text('{"thanks": true}')

@@ -53,8 +53,8 @@ def contradictions(seen: list[Any]) -> list[Any]:
     return [
         (status, history, nothing_ran)
         for status, history, nothing_ran in seen
-        if (status != "Waiting for its turn" and status != "Getting ready" and nothing_ran)
-        or (status == "Running" and ("The simulator started" not in history or "Cancelled" in history))
+        if (status != "Waiting" and status != "Getting ready" and nothing_ran)
+        or (status == "Running" and ("Simulation started" not in history or "Cancelled" in history))
         or (status == "Cancelled") != ("Cancelled" in history)
     ]
 

@@ -1,4 +1,4 @@
-"""Opening accounts and looking after them in the admin."""
+"""Accounts and their objects in the admin."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -22,24 +22,24 @@ def operator() -> HttpClient:
     return http
 
 
-def test_an_account_made_in_the_admin_has_its_built_in_client(operator: HttpClient) -> None:
+def test_a_new_account_has_a_built_in_client(operator: HttpClient) -> None:
     form = {"name": "guild", "plan": PlanFactory.create().pk, **NO_ROWS}
     assert operator.post("/admin/billing/account/add/", form).status_code == 302
     assert default_client(Account.objects.get(name="guild")).name == "default"
 
 
-def test_every_list_and_every_row_can_be_opened(operator: HttpClient) -> None:
+def test_every_list_and_object_page_opens(operator: HttpClient) -> None:
     job = make_running_job()
     key = make_key(make_account())[0]
     rows = [job, job.build, job.account, job.account.plan, key]
     for row in rows:
         assert row is not None
-        place = f"/admin/{row._meta.app_label}/{row._meta.model_name}/"
-        assert operator.get(place).status_code == 200
-        assert operator.get(f"{place}{row.pk}/change/").status_code == 200
+        path = f"/admin/{row._meta.app_label}/{row._meta.model_name}/"
+        assert operator.get(path).status_code == 200
+        assert operator.get(f"{path}{row.pk}/change/").status_code == 200
 
 
-def test_a_job_is_only_to_be_read(operator: HttpClient) -> None:
+def test_jobs_are_read_only(operator: HttpClient) -> None:
     job = make_running_job()
     assert operator.post(f"/admin/jobs/job/{job.pk}/change/", {"status": "completed"}).status_code == 403
     assert operator.post(f"/admin/jobs/job/{job.pk}/delete/", {"post": "yes"}).status_code == 403

@@ -1,4 +1,4 @@
-"""The audit log: each change writes its event in its own transaction, and no event ever changes."""
+"""The audit log: each change and its event are one transaction, and events never change."""
 
 import threading
 import time
@@ -12,10 +12,11 @@ from django.test import RequestFactory
 from django.utils import timezone
 from pytest_django import Settings
 
-from billing.ledger import InsufficientCredits
+from billing.errors import InsufficientCredits
 from billing.models import Account, Balance, Entry, Grant, GrantReason
 from clients import accounts, audit, invitations, keys, members
 from clients.audit import COMMAND_LINE, SYSTEM, Action
+from clients.errors import ClientNameTaken, LastOwner, NotAMember
 from clients.members import Role
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
 from jobs import cancellation, lifecycle, operator_actions
@@ -34,7 +35,7 @@ from tests.factories import (
     make_member,
     make_running_job,
 )
-from webhooks import delivery, endpoints
+from webhooks import endpoints, retries
 from webhooks.models import Endpoint
 
 pytestmark = pytest.mark.django_db
@@ -47,11 +48,11 @@ def owner() -> Membership:
 
 
 def written() -> list[str]:
-    """Return the actions of all events, the oldest first."""
+    """Return the actions of all events, oldest first."""
     return list(AuditEvent.objects.order_by("pk").values_list("action", flat=True))
 
 
-def test_an_event_tells_who_what_and_from_where(owner: Membership) -> None:
+def test_an_event_records_actor_target_and_address(owner: Membership) -> None:
     request = RequestFactory().post("/", REMOTE_ADDR="203.0.113.9")
     client = make_client(owner.account)
     key, _ = keys.create_key(client, by=audit.member(owner.user, request), name="laptop")
@@ -63,13 +64,13 @@ def test_an_event_tells_who_what_and_from_where(owner: Membership) -> None:
 
 
 @pytest.mark.parametrize("change", ["UPDATE clients_auditevent SET actor = 'x'", "DELETE FROM clients_auditevent"])
-def test_an_event_is_never_changed_or_deleted(change: str, owner: Membership) -> None:
+def test_an_event_cannot_be_changed_or_deleted(change: str, owner: Membership) -> None:
     make_key(owner.account)
     with pytest.raises(IntegrityError, match="never changed"), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(change)
 
 
-def test_events_outlive_the_user(owner: Membership) -> None:
+def test_events_remain_after_a_user_is_deleted(owner: Membership) -> None:
     guest = make_member(owner.account, role="member")
     keys.create_key(make_client(owner.account), by=actor_of(guest))
     email = guest.user.email
@@ -79,10 +80,10 @@ def test_events_outlive_the_user(owner: Membership) -> None:
     assert ApiKey.objects.get().created_by is None
 
 
-def test_a_change_that_fails_writes_nothing(owner: Membership) -> None:
-    with pytest.raises(members.LastOwner):
+def test_a_failed_change_writes_no_event(owner: Membership) -> None:
+    with pytest.raises(LastOwner):
         members.remove(owner.account, owner.pk, by=actor_of(owner), revoke_keys=True)
-    with pytest.raises(accounts.NameTaken):
+    with pytest.raises(ClientNameTaken):
         accounts.create_client(owner.account, "default", by=actor_of(owner))
     with pytest.raises(InsufficientCredits):
         accounts.correct_credits(make_account(credits=0), -1, note="x", by=COMMAND_LINE)
@@ -94,7 +95,7 @@ def test_a_change_that_fails_writes_nothing(owner: Membership) -> None:
 
 
 class World:
-    """An account with one of everything that can change."""
+    """An account with one object of each kind that can change."""
 
     def __init__(self) -> None:
         self.owner = make_member()
@@ -115,7 +116,7 @@ class World:
         accounts.save_changes(self.account, by=SYSTEM)
 
     def stored(self) -> list[object]:
-        """Return what the database has of everything that changes."""
+        """Return the rows of all tables that can change."""
         models = (Account, Balance, Grant, Entry, Client, ApiKey, Membership, Invitation, Endpoint, Job, AuditEvent)
         return [list(model._default_manager.order_by("pk").values()) for model in models]
 
@@ -148,7 +149,7 @@ CHANGES: dict[str, Callable[[World], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_without_its_event_is_undone(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_is_rolled_back_if_its_event_fails(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoints, "check_url", lambda _: None)
     world = World()
     before = world.stored()
@@ -162,7 +163,7 @@ def test_a_change_without_its_event_is_undone(change: str, monkeypatch: pytest.M
     assert AuditEvent.objects.count() == len(before[-1]) + 1  # type: ignore[arg-type]
 
 
-def test_what_changes_nothing_is_not_written(owner: Membership) -> None:
+def test_repeated_changes_write_no_event(owner: Membership) -> None:
     key, _ = make_key(owner.account)
     made, _ = invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
     for _ in range(2):
@@ -173,28 +174,28 @@ def test_what_changes_nothing_is_not_written(owner: Membership) -> None:
     assert written() == ["key.created", "invitation.created", "key.revoked", "invitation.revoked"]
 
 
-def test_a_webhooks_secret_path_is_not_written(owner: Membership) -> None:
+def test_webhook_secrets_and_paths_are_not_recorded(owner: Membership) -> None:
     client = make_client(owner.account)
     secret = endpoints.install(client, URL, by=SYSTEM)
     endpoints.rotate(client, by=SYSTEM, overlap=timedelta(hours=3))
     endpoints.disable(client, by=SYSTEM)
     endpoints.disable(client, by=SYSTEM)
     assert written() == ["webhook.enabled", "webhook.secret_rotated", "webhook.disabled"]
-    told = str(list(AuditEvent.objects.values()))
-    assert "hooks.example.com" in told
-    assert not [text for text in ("secret-path", "token=", secret) if text in told]
+    recorded = str(list(AuditEvent.objects.values()))
+    assert "hooks.example.com" in recorded
+    assert not [text for text in ("secret-path", "token=", secret) if text in recorded]
 
 
-def test_the_system_disables_a_failing_webhook(owner: Membership) -> None:
+def test_disabling_a_failing_webhook_is_recorded_as_the_system(owner: Membership) -> None:
     endpoints.install(make_client(owner.account), URL, by=SYSTEM)
     endpoint = Endpoint.objects.get()
-    endpoint.failing_since = timezone.now() - delivery.DISABLED_AFTER
-    delivery.note_health(endpoint, succeeded=False)
+    endpoint.failing_since = timezone.now() - retries.DISABLED_AFTER
+    retries.update_health(endpoint, succeeded=False)
     assert AuditEvent.objects.latest("pk").actor == "System"
     assert written()[-1] == "webhook.disabled"
 
 
-def test_only_cancels_by_others_are_written(owner: Membership) -> None:
+def test_only_cancellations_by_others_are_recorded(owner: Membership) -> None:
     request = RequestFactory().post("/")
     own, _ = make_key(owner.account)
     other, _ = make_key(owner.account)
@@ -211,7 +212,7 @@ def test_only_cancels_by_others_are_written(owner: Membership) -> None:
     ]
 
 
-def test_a_running_jobs_cancel_is_written_once(owner: Membership) -> None:
+def test_a_running_jobs_cancellation_is_recorded_once(owner: Membership) -> None:
     job = make_running_job()
     for _ in range(3):
         cancellation.cancel(job, by=actor_of(owner))
@@ -224,7 +225,7 @@ def test_a_running_jobs_cancel_is_written_once(owner: Membership) -> None:
     assert written() == ["job.cancelled"]
 
 
-def test_operators_are_named(owner: Membership) -> None:
+def test_operators_are_recorded_by_name(owner: Membership) -> None:
     request = RequestFactory().post("/", REMOTE_ADDR="2001:db8::1")
     request.user = User.objects.create_superuser("alice")
     by = audit.operator(request)
@@ -238,8 +239,8 @@ def test_operators_are_named(owner: Membership) -> None:
     ]
 
 
-class TestLeaving:
-    def test_keys_can_be_revoked(self, owner: Membership) -> None:
+class TestKeysOfRemovedMembers:
+    def test_can_be_revoked(self, owner: Membership) -> None:
         guest, elsewhere = make_member(owner.account, role="member"), make_member()
         Membership.objects.create(user=guest.user, account=elsewhere.account, role="owner")
         theirs, _ = make_key(owner.account, by=actor_of(guest))
@@ -251,7 +252,7 @@ class TestLeaving:
         assert states == ["revoked", "expired", "active", "active"]
         assert written()[-2:] == ["member.removed", "key.revoked"]
 
-    def test_keys_can_be_kept(self, owner: Membership) -> None:
+    def test_can_be_kept(self, owner: Membership) -> None:
         guest = make_member(owner.account, role="member")
         key, _ = make_key(owner.account, by=actor_of(guest))
         members.remove(owner.account, guest.pk, by=actor_of(guest), revoke_keys=False)
@@ -259,21 +260,21 @@ class TestLeaving:
         assert written()[-1] == "member.left"
 
     @pytest.mark.django_db(transaction=True)
-    def test_a_key_revoked_at_once_is_written_once(self) -> None:
+    def test_concurrent_revocations_are_recorded_once(self) -> None:
         for _ in range(5):
             key, _secret = make_key()
             at_once(4, lambda: keys.revoke(key, by=SYSTEM))  # noqa: B023 - all have ended within the step
             assert AuditEvent.objects.filter(action=Action.KEY_REVOKED, target_id=key.pk).count() == 1
 
-    def test_somebody_who_left_creates_no_key(self, owner: Membership) -> None:
+    def test_a_removed_member_cannot_create_a_key(self, owner: Membership) -> None:
         guest = make_member(owner.account, role="member")
         members.remove(owner.account, guest.pk, by=actor_of(owner), revoke_keys=True)
-        with pytest.raises(keys.NotAMember):
+        with pytest.raises(NotAMember):
             make_key(owner.account, by=actor_of(guest))
 
     @pytest.mark.django_db(transaction=True)
-    def test_no_key_appears_behind_a_removal(self) -> None:
-        """A key is created in a transaction that has not committed when its creator is removed."""
+    def test_a_removal_waits_for_a_concurrent_new_key(self) -> None:
+        """Remove a member while a transaction that creates their key is still open."""
         owner = make_member()
         guest = make_member(owner.account, role="member")
 
@@ -310,7 +311,7 @@ class TestLeaving:
         (0, "", "", None),
     ],
 )
-def test_the_address_is_the_one_the_outermost_trusted_proxy_saw(
+def test_the_address_is_taken_from_the_trusted_proxy(
     proxies: int, forwarded: str, remote: str, address: str | None, settings: Settings
 ) -> None:
     settings.TRUSTED_PROXIES = proxies

@@ -18,7 +18,7 @@ def createkey(*arguments: str) -> str:
     return out.getvalue().strip()
 
 
-def test_it_prints_a_key_of_the_default_client() -> None:
+def test_it_prints_a_key_of_the_built_in_client() -> None:
     account = make_account()
     key = find_key(createkey(account.name))
     assert key is not None
@@ -33,7 +33,7 @@ def test_a_key_can_expire() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["nobody"], ["{account}", "--client", "bot"], ["{account}", "--days", "0"]])
-def test_what_cannot_be_is_refused_with_a_sentence(arguments: list[str]) -> None:
+def test_invalid_arguments_are_rejected(arguments: list[str]) -> None:
     account = make_account()
     with pytest.raises(CommandError, match=r"\."):
         createkey(*(argument.format(account=account.name) for argument in arguments))

@@ -1,4 +1,4 @@
-"""What the database refuses of clients and memberships."""
+"""Database constraints of clients."""
 
 import pytest
 from django.db import IntegrityError, transaction

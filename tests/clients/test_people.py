@@ -1,4 +1,4 @@
-"""Members and invitations: what holds whoever asks, and when two ask at once."""
+"""Rules for members and invitations, also under concurrent requests."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -11,8 +11,8 @@ from django.utils import timezone
 from billing.models import Account
 from clients import invitations, members
 from clients.audit import SYSTEM, Action
-from clients.invitations import NotOpen, Refused, UnverifiedAddress
-from clients.members import LastOwner, Role
+from clients.errors import InvitationClosed, InvitationRefused, LastOwner, UnverifiedInviter
+from clients.members import Role
 from clients.models import AuditEvent, Invitation, Membership
 from tests.concurrency import at_once
 from tests.factories import actor_of, make_account, make_invitation, make_member
@@ -25,7 +25,7 @@ def roles(account: Account) -> list[str]:
     return sorted(Membership.objects.filter(account=account).values_list("role", flat=True))
 
 
-def test_the_last_owner_stays() -> None:
+def test_the_last_owner_cannot_be_removed() -> None:
     owner = make_member()
     make_member(owner.account, role="member")
     with pytest.raises(LastOwner):
@@ -35,7 +35,7 @@ def test_the_last_owner_stays() -> None:
     assert roles(owner.account) == ["member", "owner"]
 
 
-def test_an_owner_who_cannot_log_in_is_none() -> None:
+def test_an_inactive_owner_does_not_count() -> None:
     owner = make_member()
     other = make_member(owner.account)
     other.user.is_active = False
@@ -44,7 +44,7 @@ def test_an_owner_who_cannot_log_in_is_none() -> None:
         members.remove(owner.account, owner.pk, by=SYSTEM, revoke_keys=False)
 
 
-def test_a_second_owner_lets_the_first_go() -> None:
+def test_an_owner_can_be_removed_if_another_remains() -> None:
     owner = make_member()
     other = make_member(owner.account)
     assert members.change_role(owner.account, other.pk, Role.MEMBER, by=SYSTEM)
@@ -55,7 +55,7 @@ def test_a_second_owner_lets_the_first_go() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_owners_who_leave_at_once_one_stays() -> None:
+def test_one_of_two_owners_leaving_at_once_stays() -> None:
     for _ in range(5):
         owner = make_member()
         leaving = [owner.pk, make_member(owner.account).pk]
@@ -68,14 +68,14 @@ def test_of_two_owners_who_leave_at_once_one_stays() -> None:
         assert roles(owner.account) == ["owner"]
 
 
-def test_owners_come_first() -> None:
+def test_owners_are_listed_first() -> None:
     account = make_account()
     for role in ("viewer", "owner", "member"):
         make_member(account, role=role)
     assert [one.role for one in members.members_of(account)] == ["owner", "member", "viewer"]
 
 
-def test_an_invitation_serves_once() -> None:
+def test_an_invitation_can_be_accepted_once() -> None:
     made, token = make_invitation()
     assert token not in str(vars(made))
     first, second = make_member().user, make_member().user
@@ -83,55 +83,55 @@ def test_an_invitation_serves_once() -> None:
     assert found is not None
     assert invitations.accept(found, first, by=SYSTEM).role == "member"
     assert invitations.find(token) is None
-    with pytest.raises(NotOpen):
+    with pytest.raises(InvitationClosed):
         invitations.accept(found, second, by=SYSTEM)
 
 
 @pytest.mark.parametrize("change", ["revoked", "expired"])
-def test_what_is_not_open_is_not_accepted(change: str) -> None:
+def test_a_revoked_or_expired_invitation_is_rejected(change: str) -> None:
     made, token = make_invitation()
     if change == "revoked":
         invitations.revoke(made.account, made.pk, by=SYSTEM)
     else:
         Invitation.objects.filter(pk=made.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
     assert invitations.find(token) is None
-    with pytest.raises(NotOpen):
+    with pytest.raises(InvitationClosed):
         invitations.accept(made, make_member().user, by=SYSTEM)
 
 
-def test_a_member_who_accepts_keeps_the_role() -> None:
+def test_a_member_who_accepts_keeps_their_role() -> None:
     owner = make_member()
     made, _ = make_invitation(owner.account, role=Role.VIEWER)
     assert invitations.accept(made, owner.user, by=SYSTEM).role == "owner"
     assert not AuditEvent.objects.filter(action=Action.MEMBER_JOINED).exists()
 
 
-def test_an_address_is_invited_once_at_a_time() -> None:
+def test_an_address_has_one_open_invitation() -> None:
     made, _ = make_invitation(email="jane@example.org")
-    with pytest.raises(Refused, match="already"):
+    with pytest.raises(InvitationRefused, match="already invited"):
         make_invitation(made.account, email="Jane@example.org")
     Invitation.objects.filter(pk=made.pk).update(expires_at=timezone.now())
     make_invitation(made.account, email="jane@example.org")
     assert Invitation.objects.filter(account=made.account, closed_at=None).count() == 1
 
 
-def test_members_are_not_invited() -> None:
+def test_members_cannot_be_invited_again() -> None:
     owner = make_member()
-    with pytest.raises(Refused, match="belongs"):
+    with pytest.raises(InvitationRefused, match="already has this address"):
         make_invitation(owner.account, email=owner.user.email)
 
 
 @pytest.mark.parametrize("has_address", [True, False], ids=["unverified", "none"])
-def test_who_has_no_verified_address_does_not_invite(*, has_address: bool) -> None:
+def test_inviting_requires_a_verified_address(*, has_address: bool) -> None:
     owner = make_member(is_verified=False)
     if not has_address:
         EmailAddress.objects.all().delete()
-    with pytest.raises(UnverifiedAddress, match="verified email address"):
+    with pytest.raises(UnverifiedInviter, match="verified email address"):
         invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
     assert not Invitation.objects.exists()
 
 
-def test_an_invitation_names_who_made_it_before_other_owners() -> None:
+def test_an_invitation_names_its_inviter_before_other_owners() -> None:
     older = make_member()
     owner = make_member(older.account)
     made, _ = invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
@@ -143,7 +143,7 @@ def test_an_invitation_names_who_made_it_before_other_owners() -> None:
 
 
 @pytest.mark.parametrize("change", ["unverified", "inactive"])
-def test_an_invitation_names_no_unproved_owner(change: str) -> None:
+def test_an_invitation_names_no_unverified_or_inactive_owner(change: str) -> None:
     owner = make_member()
     made, _ = invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
     if change == "unverified":
@@ -153,31 +153,31 @@ def test_an_invitation_names_no_unproved_owner(change: str) -> None:
     assert invitations.owner_address(made) == ""
 
 
-def test_an_account_has_room_for_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(invitations, "MOST_PEOPLE", 2)
+def test_the_number_of_people_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(invitations, "MAX_PEOPLE", 2)
     made, _ = make_invitation()
-    with pytest.raises(Refused, match="at most 2"):
+    with pytest.raises(InvitationRefused, match="at most 2"):
         invitations.invite(made.account, email="a@example.org", role=Role.MEMBER, by=actor_of(make_member()))
 
 
-def test_an_account_makes_so_many_invitations_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(invitations, "MOST_PEOPLE", 3)
+def test_the_number_of_invitations_per_day_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(invitations, "MAX_PEOPLE", 3)
     owner = make_member()
     for number in range(3):
         address = f"{number}@example.org"
         made, _ = invitations.invite(owner.account, email=address, role=Role.MEMBER, by=actor_of(owner))
         invitations.revoke(owner.account, made.pk, by=SYSTEM)
-    with pytest.raises(Refused, match="a day"):
+    with pytest.raises(InvitationRefused, match="a day"):
         invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_who_accept_at_once_one_gets_the_place() -> None:
+def test_concurrent_acceptances_add_one_member() -> None:
     made, _ = make_invitation()
     guests = [make_member().user for _ in range(4)]
 
     def accept() -> None:
-        with suppress(NotOpen):
+        with suppress(InvitationClosed):
             invitations.accept(made, guests.pop(), by=SYSTEM)
 
     at_once(4, accept)

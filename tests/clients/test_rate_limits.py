@@ -1,4 +1,4 @@
-"""Requests a minute: who shares a count, what a refusal says, and what happens without Redis."""
+"""Rate limits: shared counts, rejections, and requests without Redis."""
 
 import json
 import socket
@@ -28,17 +28,17 @@ HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 
 
 def caller(**plan: Any) -> Api:
-    """A caller of an account of its own."""
+    """Return a caller with its own account."""
     return Api(make_key(make_account(**plan))[1])
 
 
-def refused(kind: str) -> float:
+def rejections(kind: str) -> float:
     return REGISTRY.get_sample_value("simservice_rate_limited_total", {"kind": kind}) or 0
 
 
 @pytest.mark.django_db
-def test_a_read_too_many_is_refused_with_the_time_to_wait() -> None:
-    api, before = caller(reads_per_minute=3), refused("reads")
+def test_a_read_over_the_limit_is_rejected_with_retry_after() -> None:
+    api, before = caller(reads_per_minute=3), rejections("reads")
     assert [api.get("jobs/1").status_code for _ in range(4)] == [404, 404, 404, 429]
     answer = api.get("jobs/1")
     assert (answer.json()["code"], answer.json()["meta"]) == (
@@ -46,11 +46,11 @@ def test_a_read_too_many_is_refused_with_the_time_to_wait() -> None:
         {"scope": "developer", "limit": "reads"},
     )
     assert 1 <= int(answer["Retry-After"]) <= 60
-    assert refused("reads") - before == 2
+    assert rejections("reads") - before == 2
 
 
 @pytest.mark.django_db
-def test_every_authenticated_answer_tells_the_limit() -> None:
+def test_every_authenticated_response_has_limit_headers() -> None:
     api, now = caller(reads_per_minute=2, submissions_per_minute=1), int(time.time())
     answers = [api.get("builds"), api.get("jobs/1"), api.get("builds"), api.post("jobs", {}), api.post("jobs", {})]
     assert [answer.status_code for answer in answers] == [200, 404, 429, 400, 429]
@@ -65,7 +65,7 @@ def test_every_authenticated_answer_tells_the_limit() -> None:
 
 
 @pytest.mark.django_db
-def test_after_the_time_to_wait_a_request_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_succeeds_after_retry_after(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RateLimitItem, "get_expiry", lambda _: 1)
     api = caller(reads_per_minute=2)
     answers = [api.get("builds") for _ in range(3)]
@@ -83,25 +83,25 @@ def test_reads_are_counted_by_key_and_submissions_by_account() -> None:
 
 
 @pytest.mark.django_db
-def test_submissions_are_limited_by_their_bytes_too() -> None:
-    api, before = caller(submission_bytes_per_minute=1_000), refused("bytes")
+def test_bytes_of_submissions_are_limited() -> None:
+    api, before = caller(submission_bytes_per_minute=1_000), rejections("bytes")
     assert [api.post("jobs", "x" * 600).status_code for _ in range(2)] == [400, 429]
     answer = api.post("jobs", "x" * 600)
     assert answer.json()["meta"] == {"scope": "developer", "limit": "bytes"}
     assert 1 <= int(answer["Retry-After"]) <= 120
     assert answer["X-RateLimit-Limit"] == "1200"
-    assert refused("bytes") - before == 2
+    assert rejections("bytes") - before == 2
     assert api.post("jobs", "x" * 300).status_code == 400
 
 
 @pytest.mark.django_db
-def test_a_body_over_the_byte_limit_takes_all_of_it() -> None:
+def test_a_body_over_the_byte_limit_counts_as_the_whole_limit() -> None:
     api = caller(submission_bytes_per_minute=100)
     assert [api.post("jobs", body).status_code for body in ("x" * 200, "x")] == [400, 429]
 
 
 @pytest.mark.django_db
-def test_bytes_are_counted_by_account_and_not_for_reads() -> None:
+def test_bytes_are_counted_by_account_for_submissions_only() -> None:
     account = make_account(submission_bytes_per_minute=100)
     one, other = Api(make_key(account)[1]), Api(make_key(account)[1])
     assert [api.post("jobs", "x" * 100).status_code for api in (one, other)] == [400, 429]
@@ -135,7 +135,7 @@ def test_replays_count_their_bytes() -> None:
 
 
 @pytest.mark.django_db
-def test_after_the_time_to_wait_the_bytes_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_submission_succeeds_after_retry_after(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RateLimitItem, "get_expiry", lambda _: 1)
     api = caller(submission_bytes_per_minute=1_000)
     answers = [api.post("jobs", "x" * 900) for _ in range(2)]
@@ -156,7 +156,7 @@ def test_after_the_time_to_wait_the_bytes_pass(monkeypatch: pytest.MonkeyPatch) 
         ((100, 60.0, 50, 120.0), 76, 90),
     ],
 )
-def test_the_wait_is_until_the_counts_have_faded_enough(
+def test_retry_after_is_computed_from_the_sliding_window(
     monkeypatch: pytest.MonkeyPatch, window: tuple[int, float, int, float], cost: int, seconds: int
 ) -> None:
     monkeypatch.setattr(RedisStorage, "get_sliding_window", lambda *_: window)
@@ -165,13 +165,13 @@ def test_the_wait_is_until_the_counts_have_faded_enough(
 
 
 @pytest.mark.django_db
-def test_another_account_has_its_own_count() -> None:
+def test_accounts_are_counted_separately() -> None:
     one, other = caller(submissions_per_minute=1), caller(submissions_per_minute=1)
     assert [api.post("jobs", {}).status_code for api in (one, other, one)] == [400, 400, 429]
 
 
 @pytest.mark.django_db
-def test_a_refused_submission_is_not_read() -> None:
+def test_a_rejected_submission_is_not_parsed() -> None:
     api = caller(submissions_per_minute=1)
     assert [api.post("jobs", "{not json").json()["code"] for _ in range(2)] == [
         "invalid_json",
@@ -180,7 +180,7 @@ def test_a_refused_submission_is_not_read() -> None:
 
 
 @pytest.mark.django_db
-def test_a_stranger_is_not_counted() -> None:
+def test_a_request_without_a_key_has_no_limit_headers() -> None:
     answer = HttpClient().get("/v1/sim/builds")
     assert answer.status_code == 401
     assert not any(name in answer for name in HEADERS)
@@ -214,7 +214,7 @@ def forget_connections() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("hanging_redis")
-def test_without_redis_nobody_is_refused_and_nobody_waits(key: tuple[ApiKey, str]) -> None:
+def test_requests_are_allowed_while_redis_hangs(key: tuple[ApiKey, str]) -> None:
     api, begun = Api(key[1]), time.monotonic()
     answers = [api.get("builds") for _ in range(50)]
     assert {answer.status_code for answer in answers} == {200}
@@ -223,5 +223,5 @@ def test_without_redis_nobody_is_refused_and_nobody_waits(key: tuple[ApiKey, str
     assert rate_limits.reads(Caller(key[0])) is None
 
 
-def test_the_counter_is_the_sliding_one() -> None:
+def test_the_counter_uses_a_sliding_window() -> None:
     assert isinstance(rate_limits.limiter(), SlidingWindowCounterRateLimiter)

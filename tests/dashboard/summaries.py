@@ -1,12 +1,16 @@
-"""Summaries of jobs, as attempts leave them, and names that try to be more than names."""
+"""Summaries of jobs, jobs that have them, and hostile names."""
 
 from typing import Any
 
+from clients.accounts import default_client
+from clients.models import Membership
+from dashboard import results
+from dashboard.results import Ranking, Result
 from jobs import lifecycle
 from jobs.enums import Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
-from tests.factories import make_running_job
+from tests.factories import make_job, make_running_job
 
 EVIL = "<img src=x onerror=alert(1)>"
 NAMES = (EVIL, "\u202eright to left", "zero\u200bwidth", "W" * 300, '"><script>alert(1)</script>', "{{ 7|add:7 }}")
@@ -22,7 +26,7 @@ def figures(name: str, mean: float, error: float = 1.0) -> dict[str, Any]:
 def summary(
     *names: str, mean: float = 100.0, stages: dict[str, Any] | None = None, **fields: Any
 ) -> dict[str, Any]:
-    """Return a summary of an actor with profilesets of these names, each better than the one before."""
+    """Return the summary of an actor with profilesets of these names, each better than the previous one."""
     actor = figures("Frosty", mean)
     if names:
         results = [{**figures(name, mean + 5 * place), "stage": 1} for place, name in enumerate(names, start=1)]
@@ -30,10 +34,12 @@ def summary(
     return {"metric": "dps", "mainActor": actor | fields, "multiStage": stages or SINGLE}
 
 
-def make_completed_job(found: dict[str, Any] | None = None, **fields: Any) -> Job:
+def make_completed_job(job_summary: dict[str, Any] | None = None, **fields: Any) -> Job:
     """Return a completed job with a summary."""
     job = make_running_job(**fields)
-    done = Outcome(status=Status.COMPLETED, sim_duration_ms=1500, credits_consumed=64, summary=found or summary())
+    done = Outcome(
+        status=Status.COMPLETED, sim_duration_ms=1500, credits_consumed=64, summary=job_summary or summary()
+    )
     assert lifecycle.finish(job, done)
     return Job.objects.select_related("client", "build").get(pk=job.pk)
 
@@ -45,9 +51,32 @@ def make_failed_job(reason: str = "It went wrong.", code: str = "simulation_erro
     return Job.objects.select_related("client").get(pk=job.pk)
 
 
-def make_stopped_job(status: str, code: str, found: dict[str, Any] | None = None, **fields: Any) -> Job:
-    """Return a job that ended with a partial summary, 417 DPS."""
+def make_stopped_job(status: str, code: str, job_summary: dict[str, Any] | None = None, **fields: Any) -> Job:
+    """Return a job that ended with a partial summary of 417 DPS."""
     job = make_running_job(**fields)
-    found = (found or summary(mean=417.0)) | {"partial": True}
-    assert lifecycle.finish(job, Outcome(status=Status(status), error_code=code, reason="It ended.", summary=found))
+    partial = (job_summary or summary(mean=417.0)) | {"partial": True}
+    assert lifecycle.finish(
+        job, Outcome(status=Status(status), error_code=code, reason="It ended.", summary=partial)
+    )
     return Job.objects.select_related("client", "build").get(pk=job.pk)
+
+
+def result_of(job_summary: dict[str, Any], *, multi_stage: bool = False, search: str = "") -> Result:
+    """Return the result of a job with a summary as pages show it."""
+    job = Job(status="completed", summary=job_summary, multi_stage=multi_stage)
+    result = results.result_of(job, search=search)
+    assert result is not None
+    return result
+
+
+def ranking_of(job_summary: dict[str, Any], *, search: str = "") -> Ranking:
+    """Return the ranking of profilesets in a summary."""
+    ranking = result_of(job_summary, search=search).ranking
+    assert ranking is not None
+    return ranking
+
+
+def make_unfinished_job(owner: Membership, *, is_running: bool) -> Job:
+    """Return a running or a waiting job of the owner's account."""
+    make = make_running_job if is_running else make_job
+    return make(client=default_client(owner.account))

@@ -1,4 +1,4 @@
-"""Jobs with included files on the pages: submitting them, and why one did not run."""
+"""Pages of jobs that include bundled files."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from jobs.execution import attempt
 from jobs.models import Job
 from tests.dashboard.browsing import browser_of, text_of
-from tests.dashboard.test_submitting import send
+from tests.dashboard.job_forms import submit
 from tests.factories import make_member
 from tests.jobs.bundles import bundled_build
 from tests.jobs.simulators import claim
@@ -31,7 +31,7 @@ FILES = {
 def test_a_job_with_an_include_is_submitted_and_shown(tmp_path: Path, included: str, shown: str) -> None:
     bundled_build(tmp_path, FILES)
     owner = make_member()
-    assert send(owner, profile=f"mage=A\r\n{included}\r\niterations=50\r\n").status_code == 302
+    assert submit(owner, profile=f"mage=A\r\n{included}\r\niterations=50\r\n").status_code == 302
     job = Job.objects.get()
     attempt.execute(claim())
     for address in (f"/dashboard/{owner.account}/jobs/{job.pk}", f"/share/{job.share_token}"):

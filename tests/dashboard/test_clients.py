@@ -1,4 +1,4 @@
-"""Clients and keys on the dashboard: a secret is shown once, a form makes one key."""
+"""Clients and keys on the dashboard."""
 
 import re
 from datetime import timedelta
@@ -9,8 +9,9 @@ from django.contrib.sessions.models import Session
 from django.core.cache import cache
 from pytest_django import DjangoAssertNumQueries
 
-from clients import keys, once
+from clients import form_tokens, keys
 from clients.accounts import default_client
+from clients.errors import NotAMember
 from clients.models import ApiKey, Client, Membership
 from simservice.api.pagination import make_cursor
 from tests.dashboard.browsing import browser_of, hidden, text_of
@@ -25,7 +26,7 @@ def owner() -> Membership:
     return make_member()
 
 
-def test_a_client_is_created_once(owner: Membership) -> None:
+def test_a_client_name_can_be_used_once(owner: Membership) -> None:
     http, path = browser_of(owner), f"/dashboard/{owner.account}/clients"
     made = http.post(path, {"name": "bot"})
     client = Client.objects.get(account=owner.account, name="bot")
@@ -37,7 +38,7 @@ def test_a_client_is_created_once(owner: Membership) -> None:
     assert Client.objects.filter(account=owner.account).count() == 2
 
 
-def test_a_key_is_made_and_its_secret_shown_once(owner: Membership) -> None:
+def test_a_new_key_is_shown_once(owner: Membership) -> None:
     http, client = browser_of(owner), default_client(owner.account)
     path = f"/dashboard/{owner.account}/clients/{client.pk}"
     form = hidden(http.get(path), "form")
@@ -59,17 +60,17 @@ def test_a_key_is_made_and_its_secret_shown_once(owner: Membership) -> None:
         assert not SECRET.search(http.get(page).content.decode())
 
 
-def test_somebody_removed_meanwhile_makes_no_key(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removed_member_cannot_create_a_key(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
     http, client = browser_of(owner), default_client(owner.account)
-    monkeypatch.setattr(keys, "hold_place", Mock(side_effect=keys.NotAMember))
-    sent = {"days": "0", "form": once.new_form(owner.user.pk, "key")}
+    monkeypatch.setattr(keys, "_lock_membership", Mock(side_effect=NotAMember))
+    sent = {"days": "0", "form": form_tokens.issue(owner.user.pk, "key")}
     assert http.post(f"/dashboard/{owner.account}/clients/{client.pk}", sent).status_code == 404
 
 
-def test_a_secret_is_kept_nowhere(owner: Membership) -> None:
+def test_a_key_is_not_stored_in_sessions_cookies_or_caches(owner: Membership) -> None:
     http, client = browser_of(owner), default_client(owner.account)
     path = f"/dashboard/{owner.account}/clients/{client.pk}"
-    made = http.post(path, {"days": "0", "form": once.new_form(owner.user.pk, "key")})
+    made = http.post(path, {"days": "0", "form": form_tokens.issue(owner.user.pk, "key")})
     (secret,) = set(SECRET.findall(made.content.decode()))
     kept = [str(session.get_decoded()) for session in Session.objects.all()]
     kept += [str(http.cookies), *map(str, cache._cache.get_client().scan_iter())]  # type: ignore[attr-defined]
@@ -77,21 +78,21 @@ def test_a_secret_is_kept_nowhere(owner: Membership) -> None:
 
 
 @pytest.mark.parametrize("days", ["", "1", "-1", "x"])
-def test_a_wrong_lifetime_is_told_in_place(owner: Membership, days: str) -> None:
+def test_an_invalid_lifetime_is_rejected(owner: Membership, days: str) -> None:
     http = browser_of(owner)
     path = f"/dashboard/{owner.account}/clients/{default_client(owner.account).pk}"
-    answer = http.post(path, {"days": days, "form": once.new_form(owner.user.pk, "key")})
+    answer = http.post(path, {"days": days, "form": form_tokens.issue(owner.user.pk, "key")})
     assert 'aria-invalid="true"' in answer.content.decode()
     assert not ApiKey.objects.exists()
 
 
-def test_a_form_without_a_token_makes_no_key(owner: Membership) -> None:
+def test_a_form_without_a_token_creates_no_key(owner: Membership) -> None:
     path = f"/dashboard/{owner.account}/clients/{default_client(owner.account).pk}"
-    assert "nothing was done" in text_of(browser_of(owner).post(path, {"days": "0"}))
+    assert "Nothing was changed" in text_of(browser_of(owner).post(path, {"days": "0"}))
     assert not ApiKey.objects.exists()
 
 
-def test_a_key_is_renamed_and_revoked(owner: Membership) -> None:
+def test_a_key_can_be_renamed_and_revoked(owner: Membership) -> None:
     key, secret = make_key(owner.account)
     http, path = browser_of(owner), f"/dashboard/{owner.account}/keys/{key.pk}"
     http.post(path, {"name": "<b>new</b>"})
@@ -112,7 +113,7 @@ def test_a_viewer_sees_no_forms(owner: Membership) -> None:
         assert text.count("<form") == 1, "only the one for logging out"
 
 
-def test_many_keys_are_listed_by_pages(
+def test_many_keys_are_listed_on_several_pages(
     owner: Membership, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     client = make_client(owner.account)
@@ -127,7 +128,7 @@ def test_many_keys_are_listed_by_pages(
     assert seen == [f"{i:04}" for i in reversed(range(60))]
 
 
-def test_a_page_that_was_not_given_out_is_not_found(owner: Membership) -> None:
+def test_an_invalid_page_cursor_is_not_found(owner: Membership) -> None:
     stranger = make_account()
     cursor = make_cursor(account_id=stranger.pk, last_id=5)
     http = browser_of(owner)
@@ -135,7 +136,7 @@ def test_a_page_that_was_not_given_out_is_not_found(owner: Membership) -> None:
         assert http.get(f"/dashboard/{owner.account}/clients", {"after": after}).status_code == 404
 
 
-def test_the_clients_page_counts_keys_that_serve(
+def test_the_clients_page_counts_active_keys(
     owner: Membership, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     for index in range(30):

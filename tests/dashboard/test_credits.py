@@ -1,4 +1,4 @@
-"""Credits on the dashboard: balances, the book in words, what was used, and the tables to download."""
+"""Credits on the dashboard: balances, credit history, usage and CSV downloads."""
 
 import csv
 from datetime import UTC, date, datetime
@@ -8,7 +8,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from billing import ledger, statement
-from billing.models import MOVES, Entry, GrantReason, Pocket
+from billing.models import ALLOWED_MOVES, Entry, GrantReason, Pocket
 from clients.models import Membership
 from jobs import usage
 from jobs.models import DailyUsage
@@ -26,57 +26,57 @@ def owner() -> Membership:
 
 
 def page(owner: Membership, path: str) -> Any:
-    """Return one of the account's pages as its owner sees it."""
+    """Return a page of the account as its owner."""
     answer = browser_of(owner).get(f"/dashboard/{owner.account}/{path}")
     assert answer.status_code == 200
     return answer
 
 
 def rows_of(answer: Any) -> list[list[str]]:
-    """Return the rows of a downloaded table."""
+    """Return the rows of a CSV response."""
     text = b"".join(answer.streaming_content).decode()
     return list(csv.reader(text.splitlines()))
 
 
-def use(owner: Membership, *, day: date = MONTH, client: str = "bot", credits: int = 10) -> None:  # noqa: A002
-    """Count use of a client that is made when it is missing."""
-    found = owner.account.clients.filter(name=client).first() or make_client(owner.account, client)
+def add_usage(owner: Membership, *, day: date = MONTH, client: str = "bot", credits: int = 10) -> None:  # noqa: A002
+    """Add usage of a client, which is created if it is missing."""
+    existing = owner.account.clients.filter(name=client).first() or make_client(owner.account, client)
     build = BuildFactory.create()
     DailyUsage.objects.create(
-        account=owner.account, client=found, build=build, day=day, jobs=2, runs=1, sim_ms=1500, credits=credits
+        account=owner.account, client=existing, build=build, day=day, jobs=2, runs=1, sim_ms=1500, credits=credits
     )
 
 
-def test_every_move_has_words() -> None:
-    assert set(statement.SENTENCES) == set(MOVES)
+def test_every_allowed_move_has_a_description() -> None:
+    assert set(statement.DESCRIPTIONS) == set(ALLOWED_MOVES)
 
 
-@pytest.mark.parametrize(("source", "target"), MOVES, ids=str)
-def test_an_entry_says_by_how_much_it_changed_what_is_available(source: Pocket, target: Pocket) -> None:
+@pytest.mark.parametrize(("source", "target"), ALLOWED_MOVES, ids=str)
+def test_an_entry_changes_the_available_credits(source: Pocket, target: Pocket) -> None:
     signs = {Pocket.PURCHASED: 1, Pocket.GRANT: 1}
     entry = Entry(source=source, target=target, credits=7)
     assert statement.change(entry) == 7 * (signs.get(target, 0) - signs.get(source, 0))
 
 
-def test_the_book_is_told_in_words(owner: Membership) -> None:
+def test_the_credit_history_describes_entries(owner: Membership) -> None:
     ledger.grant(owner.account, 100, reason=GrantReason.GRANT_PROMO, note="<b>Welcome</b>")
     ledger.purchase(owner.account, 50, reason="Invoice 7")
     ledger.hold(owner.account, 120, job_id=123)
     ledger.settle(123, spent=110)
     text = text_of(page(owner, "credits"))
-    for words in ("Available 40", "Reserved for jobs 0", "Credits were added: Invoice 7", "Spent by a job", "+50"):
+    for words in ("Available 40", "Reserved for jobs 0", "Credits added: Invoice 7", "Spent on job", "+50"):
         assert words in text
     assert "&lt;b&gt;Welcome" in text
 
 
-def test_a_grant_is_shown_by_its_note_else_by_its_reason(owner: Membership) -> None:
+def test_a_grant_is_named_by_its_note_or_its_reason(owner: Membership) -> None:
     ledger.grant(owner.account, 100, reason=GrantReason.ONBOARDING)
     ledger.grant(owner.account, 50, reason=GrantReason.GRANT_BETA, note="For the outage")
     ledger.hold(owner.account, 120, job_id=124)
     answer = page(owner, "credits")
     for words in (
-        "Credits were granted: Welcome credits",
-        "from the grant “For the outage”",
+        "Credits granted: Welcome credits",
+        "from grant “For the outage”",
         "For the outage 30 50",
     ):
         assert words in text_of(answer)
@@ -88,21 +88,21 @@ def test_a_grant_is_shown_by_its_note_else_by_its_reason(owner: Membership) -> N
     }
 
 
-def test_changes_add_up_to_what_is_available(owner: Membership) -> None:
+def test_changes_add_up_to_the_available_credits(owner: Membership) -> None:
     ledger.grant(owner.account, 100, reason=GrantReason.GRANT_PROMO, note="Welcome")
     ledger.hold(owner.account, 60, job_id=123)
     ledger.settle(123, spent=20)
     ledger.correct(owner.account, -5, reason="Wrong")
-    changes = [statement.change(one) for one in ledger.each_entry(owner.account)]
+    changes = [statement.change(one) for one in statement.each_entry(owner.account)]
     assert sum(changes) == ledger.available(owner.account) == 75
 
 
-def test_nothing_yet_is_said_in_words(owner: Membership) -> None:
-    assert "Nothing has happened yet" in text_of(page(owner, "credits"))
-    assert "No job ended in this month" in text_of(page(owner, "usage"))
+def test_an_empty_history_and_month_say_so(owner: Membership) -> None:
+    assert "No credits yet" in text_of(page(owner, "credits"))
+    assert "No jobs ended in this month" in text_of(page(owner, "usage"))
 
 
-def test_a_long_book_has_pages(owner: Membership, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
+def test_a_long_history_has_pages(owner: Membership, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
     for number in range(30):
         ledger.purchase(owner.account, 1 + number, reason=f"Invoice {number}.")
     http = browser_of(owner)
@@ -113,10 +113,8 @@ def test_a_long_book_has_pages(owner: Membership, django_assert_max_num_queries:
     assert 'rel="next"' in text
 
 
-def test_the_whole_book_is_downloaded_whatever_its_length(
-    owner: Membership, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ledger, "ENTRIES_AT_ONCE", 2)
+def test_the_csv_contains_all_entries(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statement, "ENTRIES_AT_ONCE", 2)
     for number in range(5):
         ledger.grant(owner.account, 1 + number, reason=GrantReason.GRANT_PROMO, note="=HYPERLINK(1)")
     ledger.purchase(make_account(), 9, reason="Another's")
@@ -128,10 +126,10 @@ def test_the_whole_book_is_downloaded_whatever_its_length(
 
 
 @pytest.mark.parametrize("by", ["day", "client", "build"])
-def test_use_is_summed(owner: Membership, by: str, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
-    use(owner, credits=10)
-    use(owner, client="<i>", credits=1_000)
-    use(owner, day=usage.previous_month(MONTH), credits=99_999)
+def test_usage_is_summed(owner: Membership, by: str, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
+    add_usage(owner, credits=10)
+    add_usage(owner, client="<i>", credits=1_000)
+    add_usage(owner, day=usage.previous_month(MONTH), credits=99_999)
     http = browser_of(owner)
     with django_assert_max_num_queries(6):
         answer = http.get(f"/dashboard/{owner.account}/usage", {"by": by})
@@ -143,21 +141,21 @@ def test_use_is_summed(owner: Membership, by: str, django_assert_max_num_queries
 
 def test_an_earlier_month_is_shown(owner: Membership) -> None:
     earlier = usage.previous_month(MONTH)
-    use(owner, day=earlier, credits=99_999)
+    add_usage(owner, day=earlier, credits=99_999)
     assert "99,999" in text_of(page(owner, f"usage?month={earlier:%Y-%m}"))
 
 
 @pytest.mark.parametrize("query", ["by=x", "month=x", "month=2999-01", "month=0001-01", "month=2026-13"])
-def test_what_is_no_month_is_not_found(owner: Membership, query: str) -> None:
+def test_an_invalid_month_or_group_is_not_found(owner: Membership, query: str) -> None:
     for path in ("usage", "usage.csv") if "month" in query else ("usage",):
         assert browser_of(owner).get(f"/dashboard/{owner.account}/{path}?{query}").status_code == 404
 
 
-def test_use_is_downloaded_row_by_row(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usage_csv_has_a_row_per_client(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage, "ROWS_AT_ONCE", 2)
     for number in range(5):
-        use(owner, client=f"@bot-{number}", credits=number)
-    use(make_member())
+        add_usage(owner, client=f"@bot-{number}", credits=number)
+    add_usage(make_member())
     header, *rows = rows_of(page(owner, "usage.csv"))
     assert header == ["day", "client", "build", "jobs", "simulations", "seconds", "credits"]
     assert [row[1] for row in rows] == [f"'@bot-{number}" for number in range(5)]

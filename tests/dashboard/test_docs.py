@@ -1,4 +1,4 @@
-"""The readable page of the API."""
+"""The API documentation page."""
 
 import re
 
@@ -15,32 +15,32 @@ def page() -> str:
     return Client().get("/docs").content.decode()
 
 
-def test_what_answers_point_at_has_its_anchor(page: str) -> None:
+def test_linked_anchors_exist(page: str) -> None:
     ids = set(re.findall(r' id="([^"]+)"', page))
     assert ids >= {error.code for error in family()} | {"deprecations"}
 
 
-def test_every_operation_is_there(page: str) -> None:
+def test_every_operation_is_documented(page: str) -> None:
     for path, methods in document()["paths"].items():
         for method, operation in methods.items():
             assert f'<section id="{operation["operationId"]}">' in page
             assert f"<b>{method.upper()}</b> {path}<" in page
 
 
-def test_every_address_on_the_page_leads_somewhere(page: str) -> None:
+def test_ids_are_unique_and_links_have_targets(page: str) -> None:
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r' href="#([^"]+)"', page)) <= set(ids)
 
 
-def test_it_needs_nothing_from_elsewhere(page: str) -> None:
+def test_the_page_loads_nothing_from_other_hosts(page: str) -> None:
     assert not re.search(r'(?:src|href)="(?:https?:)?//', page)
     assert "<script" not in page
 
 
-def test_the_commands_name_this_deployment(page: str) -> None:
+def test_examples_use_the_deployments_url(page: str) -> None:
     assert "http://testserver/v1/sim/jobs?channel=latest" in page
 
 
-def test_words_in_backticks_are_code_and_nothing_is_markup() -> None:
-    assert docs.prose("`a<b>` & c") == "<code>a&lt;b&gt;</code> &amp; c"
+def test_backticked_text_is_code_and_markup_is_escaped() -> None:
+    assert docs.to_html("`a<b>` & c") == "<code>a&lt;b&gt;</code> &amp; c"

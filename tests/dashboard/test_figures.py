@@ -1,19 +1,15 @@
-"""Figures on pages: full results, partial results marked as such, and none of a failed run."""
-
-from typing import Any
+"""Figures on pages: full results, marked partial results, and none for failed jobs."""
 
 import pytest
-from django.test import Client as HttpClient
 
 from clients.models import ApiKey, Membership
-from jobs.models import Job
 from tests.conftest import Api
-from tests.dashboard.browsing import browser_of, text_of
+from tests.dashboard.browsing import text_of
+from tests.dashboard.job_pages import open_page
 from tests.dashboard.summaries import make_completed_job, make_stopped_job, summary
 from tests.factories import make_member
 
 pytestmark = pytest.mark.django_db
-# A failed run may have ended by itself or was stopped because it printed too much.
 FAILED = [("failed", "simulation_error"), ("failed", "execution_failed"), ("failed", "internal")]
 STOPPED = [
     ("timed_out", "max_credits_reached"),
@@ -29,22 +25,14 @@ def owner(key: tuple[ApiKey, str]) -> Membership:
     return make_member(key[0].client.account)
 
 
-def page(owner: Membership, job: Job, path: str) -> Any:
-    """Return a page that shows a job."""
-    path = path.format(account=owner.account, job=job.pk, token=job.share_token)
-    answer = (HttpClient() if path.startswith("/share/") else browser_of(owner)).get(path)
-    assert answer.status_code == 200
-    return answer
-
-
 @pytest.mark.parametrize("path", PAGES)
 @pytest.mark.parametrize(("status", "code"), FAILED)
 def test_a_failed_job_shows_no_figures(
     owner: Membership, key: tuple[ApiKey, str], status: str, code: str, path: str
 ) -> None:
     job = make_stopped_job(status, code, summary("Ring", mean=41734.0, talents="TALENTS"), client=key[0].client)
-    answer = page(owner, job, path)
-    content = answer.content.decode().replace(str(job.pk), "").replace(job.share_token, "")
+    response = open_page(owner, job, path)
+    content = response.content.decode().replace(str(job.pk), "").replace(job.share_token, "")
     for figure in ("41,734", "41734.0", "DPS", "iterations", "Ring", "TALENTS", "(partial)"):
         assert figure not in content, figure
     assert "Failed" in content
@@ -56,7 +44,7 @@ def test_a_job_stopped_early_shows_partial_figures(
     owner: Membership, key: tuple[ApiKey, str], status: str, code: str, path: str
 ) -> None:
     job = make_stopped_job(status, code, client=key[0].client)
-    text = text_of(page(owner, job, path))
+    text = text_of(open_page(owner, job, path))
     assert "417" in text
     assert "(partial)" in text or "The run was stopped early" in text
 
@@ -64,7 +52,7 @@ def test_a_job_stopped_early_shows_partial_figures(
 @pytest.mark.parametrize("path", PAGES)
 def test_a_completed_jobs_figures_are_not_partial(owner: Membership, key: tuple[ApiKey, str], path: str) -> None:
     job = make_completed_job(summary(mean=417.0), client=key[0].client)
-    text = text_of(page(owner, job, path))
+    text = text_of(open_page(owner, job, path))
     assert "417" in text
     assert "partial" not in text
 

@@ -1,4 +1,4 @@
-"""The first page of an account: credits, jobs, charts, builds, the queue."""
+"""Overview of an account: credits, jobs, charts, queue and builds."""
 
 from datetime import UTC, date
 
@@ -25,20 +25,20 @@ def owner() -> Membership:
 
 
 def overview(owner: Membership) -> str:
-    """Return the words of the page."""
+    """Return the text of the page."""
     answer = browser_of(owner).get(f"/dashboard/{owner.account}/")
     assert answer.status_code == 200
     assert "<img" not in answer.content.decode()
     return text_of(answer)
 
 
-def test_a_new_account(owner: Membership) -> None:
+def test_a_new_account_shows_empty_states(owner: Membership) -> None:
     text = overview(owner)
-    for words in ("Available credits 50,000", "There are no jobs yet", "no build yet", "Not known at the moment"):
+    for words in ("Available credits 50,000", "No jobs yet", "No builds yet", "currently unknown"):
         assert words in text, words
 
 
-def test_how_an_account_stands(owner: Membership) -> None:
+def test_the_overview_shows_jobs_usage_queue_and_builds(owner: Membership) -> None:
     client = default_client(owner.account)
     make_completed_job(summary(name=EVIL), client=client)
     make_running_job(client=client)
@@ -57,12 +57,12 @@ def test_how_an_account_stands(owner: Membership) -> None:
         assert words in text, words
 
 
-def test_a_suspended_account_is_told(owner: Membership) -> None:
+def test_a_suspended_account_shows_a_note(owner: Membership) -> None:
     Account.objects.filter(pk=owner.account_id).update(suspended_at=timezone.now())
     assert "The account is suspended" in overview(owner)
 
 
-def test_the_last_days_are_all_there(owner: Membership) -> None:
+def test_days_without_jobs_are_included(owner: Membership) -> None:
     make_completed_job(client=default_client(owner.account))
     make_completed_job()
     days = usage.last_days(owner.account, count=3)
@@ -70,15 +70,15 @@ def test_the_last_days_are_all_there(owner: Membership) -> None:
     assert days[-1].day == timezone.now().astimezone(UTC).date()
 
 
-def test_columns_of_a_chart() -> None:
+def test_bars_of_a_chart() -> None:
     chart = charts.by_day([(date(2026, 1, 1), 0), (date(2026, 1, 2), 1), (date(2026, 1, 3), 1000)])
-    assert [column.height for column in chart.columns] == ["0.00%", "1.00%", "100.00%"]
-    assert [column.y for column in chart.columns] == ["100.00%", "99.00%", "0.00%"]
-    assert (chart.most, chart.total) == (1000, 1001)
-    assert charts.by_day([]).columns == []
+    assert [bar.height for bar in chart.bars] == ["0.00%", "1.00%", "100.00%"]
+    assert [bar.y for bar in chart.bars] == ["100.00%", "99.00%", "0.00%"]
+    assert (chart.largest, chart.total) == (1000, 1001)
+    assert charts.by_day([]).bars == []
 
 
-def test_the_overview_costs_few_queries(
+def test_the_overview_makes_few_queries(
     owner: Membership, settings: Settings, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     settings.GIT_BRANCHES = ["midnight", "other"]

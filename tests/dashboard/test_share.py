@@ -1,6 +1,5 @@
-"""The hosted page of a job, in each of its states (specification, `links.share`)."""
+"""The share page of a job in each state (docs/reference/contract.md#share-page)."""
 
-import io
 from datetime import timedelta
 from typing import Any
 
@@ -11,133 +10,114 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from clients.audit import SYSTEM
-from jobs import artifacts, cancellation, lifecycle
+from jobs import cancellation, lifecycle
 from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Job
+from jobs.models import Job
 from jobs.queueing import forecast
 from tests.dashboard.browsing import text_of
+from tests.dashboard.job_pages import make_html_report, open_share_page, share_html
 from tests.dashboard.summaries import EVIL, NAMES, make_completed_job, make_failed_job, make_stopped_job, summary
 from tests.factories import make_job, make_running_job
 
 pytestmark = pytest.mark.django_db
 
 
-def answer(job: Job, query: str = "") -> Any:
-    """Return a job's page as a stranger sees it."""
-    found = HttpClient().get(f"/share/{job.share_token}{query}")
-    assert found.status_code == 200
-    return found
-
-
-def page(job: Job, query: str = "") -> str:
-    """Return the HTML of a job's page."""
-    content: str = answer(job, query).content.decode()
-    return content
-
-
-def with_report(job: Job, content: bytes = b"<script>top.x = 1</script>") -> Artifact:
-    """Give a job an HTML report."""
-    report = artifacts.store(job, Artifact.Kind.HTML_REPORT, io.BytesIO(content))
-    report.save(force_insert=True)
-    return report
-
-
-def test_a_waiting_job_is_told_its_place_and_time() -> None:
+def test_a_waiting_job_shows_its_queue_position() -> None:
     job = make_job()
-    assert "Waiting for its turn" in page(job)
-    assert "It is in the queue." in page(job)
+    assert "Waiting" in share_html(job)
+    assert "The job is in the queue." in share_html(job)
     forecast.publish()
-    assert "It is next in the queue" in page(job)
+    assert "This job is next in the queue" in share_html(job)
 
 
 def test_a_running_job_shows_its_progress() -> None:
-    assert "<progress" in page(make_running_job())
+    assert "<progress" in share_html(make_running_job())
 
 
 @pytest.mark.parametrize("make", [make_job, make_running_job, make_completed_job], ids=["waits", "runs", "ended"])
 def test_the_page_does_not_refresh_itself(make: Any) -> None:
-    content = page(make())
+    content = share_html(make())
     for way in ("http-equiv", "hx-get", "<script"):
         assert way not in content
 
 
-def test_a_failed_job_says_why() -> None:
-    text = page(make_failed_job(f"Unknown thing {EVIL}"))
+def test_a_failed_job_shows_the_reason() -> None:
+    text = share_html(make_failed_job(f"Unknown thing {EVIL}"))
     assert "Failed" in text
     assert "Unknown thing &lt;img" in text
 
 
-def test_a_cancelled_job_says_so() -> None:
+def test_a_cancelled_job_shows_the_reason() -> None:
     job = make_job()
     cancellation.cancel(job, by=SYSTEM)
-    assert "The job was cancelled before it ran" in page(job)
+    assert "The job was cancelled before it ran" in share_html(job)
 
 
-def test_a_stopped_job_says_how_far_it_was() -> None:
+def test_a_stopped_job_shows_its_progress() -> None:
     job = make_running_job()
     cancelled = Outcome(status=Status.CANCELLED, error_code="user_cancelled", reason="Cancelled.", percent=43.9)
     assert lifecycle.finish(job, cancelled)
-    assert "Stopped at 43 %." in page(job)
+    assert "Stopped at 43 %." in share_html(job)
 
 
-@pytest.mark.parametrize(("percent", "told"), [(100.0, "Failed at 100 %."), (0.4, None)])
-def test_a_failed_job_says_how_far_it_was(percent: float, told: str | None) -> None:
+@pytest.mark.parametrize(("percent", "message"), [(100.0, "Failed at 100 %."), (0.4, None)])
+def test_a_failed_job_shows_its_progress(percent: float, message: str | None) -> None:
     job = make_running_job()
     failed = Outcome(status=Status.FAILED, error_code="execution_failed", reason="It ended.", percent=percent)
     assert lifecycle.finish(job, failed)
-    text = page(job)
+    text = share_html(job)
     assert "Stopped at" not in text
-    assert told in text if told else "Failed at" not in text
+    assert message in text if message else "Failed at" not in text
 
 
-def test_a_job_stopped_at_its_limit_shows_what_it_found() -> None:
+def test_a_timed_out_job_shows_partial_results() -> None:
     job = make_running_job()
     found = summary("a") | {"partial": True}
     ended = Outcome(
         status=Status.TIMED_OUT, error_code="max_credits_reached", reason="The cap of 1 credits.", summary=found
     )
     assert lifecycle.finish(job, ended)
-    for words in ("Stopped at its limit", "The cap of 1 credits.", "The run was stopped early", "+5.00 %"):
-        assert words in page(job)
+    for words in ("Timed out", "The cap of 1 credits.", "The run was stopped early", "+5.00 %"):
+        assert words in share_html(job)
 
 
-def test_a_completed_job_shows_its_ranking_and_escapes_every_name() -> None:
-    text = page(make_completed_job(summary(*NAMES, name=EVIL)))
+def test_a_completed_job_shows_an_escaped_ranking() -> None:
+    text = share_html(make_completed_job(summary(*NAMES, name=EVIL)))
     assert "+30.00 %" in text
     assert "<img" not in text
     assert "<script" not in text
 
 
-def test_a_search_on_the_page() -> None:
-    text = page(make_completed_job(summary("Ring", "Trinket")), "?q=%3Cimg%20ring")
+def test_a_search_without_matches_says_so() -> None:
+    text = share_html(make_completed_job(summary("Ring", "Trinket")), "?q=%3Cimg%20ring")
     assert "&lt;img ring" in text
-    assert "No name contains that text" in text
+    assert "No names match your search" in text
 
 
-def test_the_page_says_nothing_of_the_account() -> None:
+def test_the_page_reveals_nothing_about_the_account() -> None:
     job = make_completed_job(metadata={"note": "a secret", "title": "an own title"})
-    text = page(job)
+    text = share_html(job)
     for secret in ("a secret", "an own title", job.account.name, job.client.name):
         assert secret not in text
 
 
 def test_the_page_shows_gear_and_talents() -> None:
     gear = [{"slot": "head", "name": EVIL, "ilevel": 658}]
-    text = page(make_completed_job(summary(gear=gear, talents="ABC")))
+    text = share_html(make_completed_job(summary(gear=gear, talents="ABC")))
     for words in ("Gear", "&lt;img src=x", "658", "ABC"):
         assert words in text, words
 
 
 def test_a_preview_marks_partial_figures() -> None:
     job = make_stopped_job("timed_out", "max_credits_reached")
-    assert 'content="Stopped at its limit: 417 DPS (partial)"' in page(job)
+    assert 'content="Timed out: 417 DPS (partial)"' in share_html(job)
 
 
-def test_headers_and_preview(settings: Settings) -> None:
+def test_the_page_has_safe_headers_and_a_preview(settings: Settings) -> None:
     settings.PUBLIC_BASE_URL = "https://sims.example.org"
     job = make_completed_job(summary(name=EVIL, mean=1234567.0))
-    found = answer(job)
+    found = open_share_page(job)
     assert found.headers["X-Robots-Tag"] == "noindex"
     assert found.headers["Referrer-Policy"] == "no-referrer"
     assert "frame-ancestors 'none'" in found.headers["Content-Security-Policy"]
@@ -148,11 +128,11 @@ def test_headers_and_preview(settings: Settings) -> None:
     assert 'name="robots" content="noindex"' in content
 
 
-def test_a_report_is_framed_so_that_it_can_touch_nothing() -> None:
+def test_a_report_is_shown_in_a_sandboxed_frame() -> None:
     job = make_running_job()
-    report = with_report(job)
+    report = make_html_report(job)
     lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary=summary()))
-    frame = page(job).partition("<iframe")[2].partition(">")[0]
+    frame = share_html(job).partition("<iframe")[2].partition(">")[0]
     assert f'src="/artifacts/{report.token}"' in frame
     assert 'sandbox="allow-scripts"' in frame
     own = HttpClient().head(f"/artifacts/{report.token}")
@@ -161,15 +141,15 @@ def test_a_report_is_framed_so_that_it_can_touch_nothing() -> None:
     assert own.headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_a_frame_shows_this_very_host_whatever_the_public_address(settings: Settings) -> None:
+def test_a_frame_uses_a_path_without_a_host(settings: Settings) -> None:
     settings.PUBLIC_BASE_URL = "https://sims.example.org"
     job = make_running_job()
-    with_report(job)
+    make_html_report(job)
     lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary=summary()))
-    assert 'src="/artifacts/' in page(job)
+    assert 'src="/artifacts/' in share_html(job)
 
 
-def test_a_link_ends_with_the_retention(settings: Settings) -> None:
+def test_a_link_expires_with_the_retention_period(settings: Settings) -> None:
     job = make_completed_job()
     old = timezone.now() - timedelta(days=settings.RETENTION_DAYS, seconds=1)
     Job.objects.filter(pk=job.pk).update(created_at=old)
@@ -179,25 +159,25 @@ def test_a_link_ends_with_the_retention(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("make", [make_job, make_completed_job], ids=["waits", "ended"])
-def test_the_page_costs_few_queries(make: Any, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
+def test_the_page_needs_few_queries(make: Any, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
     job = make()
     # Two reads, between the two ends of a savepoint.
     with django_assert_max_num_queries(4):
-        page(job)
+        share_html(job)
 
 
-def test_a_baseline_of_zero_breaks_nothing() -> None:
-    assert "Completed" in page(make_completed_job(summary("x", mean=0.0)))
+def test_a_baseline_of_zero_is_accepted() -> None:
+    assert "Completed" in share_html(make_completed_job(summary("x", mean=0.0)))
 
 
 @pytest.mark.parametrize("token", ["unknown", "%00", "x" * 22, "x" * 5000])
-def test_an_unknown_link_is_a_page_that_says_so(token: str) -> None:
+def test_an_unknown_link_shows_a_not_found_page(token: str) -> None:
     found = HttpClient().get(f"/share/{token}")
     assert found.status_code == 404
     assert "text/html" in found.headers["Content-Type"]
 
 
-def test_pages_are_only_to_be_read() -> None:
+def test_the_share_page_is_read_only() -> None:
     job = make_job()
     assert HttpClient(enforce_csrf_checks=True).post(f"/share/{job.share_token}").status_code == 405
 
@@ -206,12 +186,12 @@ def test_a_browser_can_log_in_to_the_admin() -> None:
     User.objects.create_superuser("operator", password="right")
     browser = HttpClient(enforce_csrf_checks=True)
     form = browser.get("/admin/", follow=True)
-    # A browser told to send no referrer says its origin is null, and is refused.
+    # Without a referrer, a browser sends `Origin: null`, which the CSRF check rejects.
     assert form.headers["Referrer-Policy"] == "same-origin"
     fields = {"login": "operator", "password": "right", "csrfmiddlewaretoken": browser.cookies["csrftoken"].value}
     entered = browser.post("/accounts/login/?next=/admin/", fields, headers={"origin": "http://testserver"})
     assert (entered.status_code, entered.headers["Location"]) == (302, "/admin/")
 
 
-def test_the_front_page() -> None:
+def test_the_home_page_opens() -> None:
     assert HttpClient().get("/").status_code == 200

@@ -1,4 +1,4 @@
-"""The title of a job on pages: its metadata's title, else its characters, else the time of its submission."""
+"""Titles of jobs: the metadata's title, the characters, or the time of submission."""
 
 import importlib
 from datetime import UTC, datetime
@@ -8,7 +8,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client as HttpClient
-from django.test.utils import CaptureQueriesContext
 
 from clients.accounts import default_client
 from clients.models import Membership
@@ -16,7 +15,8 @@ from jobs.models import Job
 from jobs.profiles.analysis import Bounds, analyse
 from jobs.profiles.policy import Rules
 from tests.conftest import Api
-from tests.dashboard.browsing import browser_of
+from tests.dashboard.browsing import browser_of, count_queries
+from tests.dashboard.job_pages import read
 from tests.dashboard.summaries import EVIL, make_completed_job, summary
 from tests.factories import make_client, make_event, make_job, make_member
 
@@ -28,13 +28,6 @@ BOUNDS = Bounds(iterations=100, target_error=0.05)
 @pytest.fixture
 def owner() -> Membership:
     return make_member()
-
-
-def read(path: str, http: HttpClient) -> str:
-    """Return the HTML of a page."""
-    answer = http.get(path)
-    assert answer.status_code == 200
-    return answer.content.decode()
 
 
 @pytest.mark.parametrize(
@@ -49,7 +42,7 @@ def read(path: str, http: HttpClient) -> str:
     ],
     ids=["title", "invisible", "other-key", "several", "invisible-name", "none"],
 )
-def test_the_title_of_a_job(fields: dict[str, Any], title: str) -> None:
+def test_a_title_falls_back_to_characters_and_time(fields: dict[str, Any], title: str) -> None:
     assert Job(id=1, created_at=AT, **fields).title == title
 
 
@@ -63,9 +56,9 @@ def test_the_title_of_a_job(fields: dict[str, Any], title: str) -> None:
     ],
     ids=["one", "several", "profilesets", "long"],
 )
-def test_a_job_is_named_after_its_characters_at_once(api: Api, text: str, title: str) -> None:
-    answer = api.post("jobs", {"profile": {"text": text}, "build": {"channel": "latest"}})
-    assert answer.status_code == 200, answer.content
+def test_a_submission_stores_the_characters(api: Api, text: str, title: str) -> None:
+    response = api.post("jobs", {"profile": {"text": text}, "build": {"channel": "latest"}})
+    assert response.status_code == 200, response.content
     assert Job.objects.get().title == title
 
 
@@ -73,12 +66,12 @@ def test_a_job_is_named_after_its_characters_at_once(api: Api, text: str, title:
     ("text", "name"),
     [("armory=us,illidan,Johnny|frost,Other", "Johnny"), ("guild=us,illidan,Guild", None), ("armory=us", "")],
 )
-def test_a_downloaded_character_is_named_without_its_server(text: str, name: str | None) -> None:
+def test_a_downloaded_character_is_named_without_realm(text: str, name: str | None) -> None:
     assert analyse(text, rules=Rules(bundled=frozenset(), has_credentials=True), bounds=BOUNDS).main_actor == name
 
 
 @pytest.mark.django_db
-def test_a_result_names_a_job_whose_profile_did_not() -> None:
+def test_a_result_names_a_job_without_a_character() -> None:
     assert make_completed_job().title == "Frosty"
     assert make_completed_job(character="Given").title == "Given"
 
@@ -112,7 +105,7 @@ def test_every_page_of_an_account_shows_titles(owner: Membership, path: str) -> 
 
 
 @pytest.mark.django_db
-def test_the_browsers_tab_shows_the_title(owner: Membership) -> None:
+def test_the_page_title_contains_the_jobs_title(owner: Membership) -> None:
     job = make_job(default_client(owner.account), metadata={"title": "Raid night"})
     content = read(f"/dashboard/{owner.account}/jobs/{job.pk}", browser_of(owner))
     assert f"<title>Raid night · {owner.account}" in content
@@ -145,28 +138,21 @@ def test_the_admin_shows_titles(page: str) -> None:
     assert "Raid &lt;img src=x" in read(f"/admin/jobs/job/{page.format(job=job.pk)}", http)
 
 
-def queries_of(http: HttpClient, path: str) -> int:
-    """Return how many queries a page takes."""
-    with CaptureQueriesContext(connection) as seen:
-        read(path, http)
-    return len(seen)
-
-
 @pytest.mark.django_db
 @pytest.mark.parametrize("page", ["", "jobs", "clients/{client}/webhook", "credits"])
-def test_titles_cost_no_query_for_each_job(owner: Membership, page: str) -> None:
+def test_titles_need_no_query_per_job(owner: Membership, page: str) -> None:
     bot, http = make_client(owner.account), browser_of(owner)
     path = f"/dashboard/{owner.account}/{page.format(client=bot.pk)}"
     make_event(bot, job_id=make_job(bot).pk)
-    queries_of(http, path)
-    before = queries_of(http, path)
+    count_queries(http, path)
+    before = count_queries(http, path)
     for _ in range(5):
         make_event(bot, job_id=make_job(bot).pk)
-    assert queries_of(http, path) == before
+    assert count_queries(http, path) == before
 
 
 @pytest.mark.django_db
-def test_another_accounts_job_has_no_title_here(owner: Membership) -> None:
+def test_titles_of_other_accounts_jobs_are_hidden(owner: Membership) -> None:
     bot = make_client(owner.account)
     event = make_event(bot, job_id=make_job(metadata={"title": "a secret"}).pk)
     for path in (f"clients/{bot.pk}/webhook", f"events/{event.name}"):

@@ -12,9 +12,7 @@ from billing import ledger
 from billing.models import Hold
 from clients.accounts import default_client
 from jobs import hold_audit
-from jobs.builds import registration
 from jobs.enums import ACTIVE
-from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Job, Run
 from jobs.queueing import sweep
 from tests.billing.books import LONG as THOROUGH
@@ -82,9 +80,8 @@ def require_right_bill(job: Job) -> float:
 
 
 @pytest.mark.timeout(3600 if THOROUGH else 120)
-@pytest.mark.usefixtures("_busy_machine")
+@pytest.mark.usefixtures("_busy_machine", "minisim")
 def test_no_job_is_billed_beyond_its_cap_or_for_more_than_it_ran() -> None:
-    registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
     submit_many()
     work_off()
     jobs = list(Job.objects.all())

@@ -1,4 +1,4 @@
-"""Simulators for tests of execution: stand-ins that a test writes itself, and the jobs that run on them."""
+"""Fake simulators for tests of execution, and functions that run jobs on them."""
 
 import gzip
 import stat
@@ -27,7 +27,7 @@ REPORT = {
         "players": [{"name": "A", "collected_data": {"dps": {"mean": 5, "mean_std_dev": 1}}}],
     },
 }
-# Lines of a stand-in: leave a good report, and run until it is asked to stop.
+# Code of fake simulators: one writes a valid report, one runs until it is interrupted.
 LEAVE_REPORT = f"open('report.json', 'w').write(json.dumps({REPORT!r}))"
 RUN_UNTIL_ASKED = f"""
 def stop(*_):
@@ -40,7 +40,7 @@ time.sleep(60)
 
 
 def make_stand_in(folder: Path, body: str) -> Build:
-    """Register a build whose executable, in a folder of the test's, runs some lines of Python."""
+    """Register a build whose executable runs some lines of Python."""
     folder.chmod(0o755)
     script = folder / "simulator"
     script.write_text(f"#!{Path(sys.executable).resolve()}\nimport json, os, signal, sys, time\n{body}\n")
@@ -49,7 +49,7 @@ def make_stand_in(folder: Path, body: str) -> Build:
     return BuildFactory.create(executable=str(script), readable_paths=readable)
 
 
-# The built-in simulator, whose seed shifts each profileset's mean by about this many reported errors.
+# The built-in simulator, with each profileset's mean shifted by a random multiple of its error.
 SHIFTED = """
 import random, subprocess
 status = subprocess.run([{executable!r}, *sys.argv[1:], 'seed={seed}']).returncode
@@ -64,7 +64,7 @@ sys.exit(status)
 
 
 def make_shifted_minisim(folder: Path, *, seed: int, errors: float) -> Build:
-    """Register the built-in simulator with results that depend on the seed more than its errors say."""
+    """Register the built-in simulator with results that vary by more than their reported errors."""
     build = make_stand_in(folder, SHIFTED.format(executable=str(MINISIM), seed=seed, errors=errors))
     build.readable_paths = [*build.readable_paths, *map(str, MINISIM_READS)]
     build.save(update_fields=["readable_paths"])
@@ -79,7 +79,7 @@ def claim() -> Job:
 
 
 def run(client: Client | None = None, **fields: Any) -> Job:
-    """Submit, claim and execute one job; return it as it ended."""
+    """Submit, claim and execute one job; return the job after its end."""
     make_job(client, **fields)
     job = claim()
     attempt.execute(job)
@@ -87,7 +87,7 @@ def run(client: Client | None = None, **fields: Any) -> Job:
 
 
 def run_beside(action: Callable[[Job], object], **fields: Any) -> Job:
-    """Execute one job and, once its simulator runs, do something to it from another thread."""
+    """Execute one job; when its simulator runs, call `action` in another thread."""
     make_job(**fields)
     job = claim()
 
@@ -106,10 +106,10 @@ def run_beside(action: Callable[[Job], object], **fields: Any) -> Job:
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
-    """Return once a condition holds."""
+    """Wait until a condition is true; fail after `seconds`."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "the condition did not become true in time"
         time.sleep(0.05)
 
 
@@ -119,7 +119,7 @@ def content(job: Job, kind: Artifact.Kind) -> bytes:
 
 
 def contents(job: Job, kind: Artifact.Kind) -> list[str]:
-    """Return what a job's stages left of one kind, in their order."""
+    """Return the contents of a job's artifacts of one kind, in the order of its stages."""
     return [read(artifact).decode() for artifact in Artifact.objects.filter(job=job, kind=kind).order_by("stage")]
 
 

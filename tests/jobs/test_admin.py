@@ -82,7 +82,7 @@ def ended() -> Job:
 def test_cancelling_ends_what_waits_and_stops_what_runs(operator: HttpClient) -> None:
     waiting, running, over = make_job(), make_running_job(), ended()
     told = act(operator, "cancel", waiting, running, over)
-    assert told == ["2 jobs cancelled.", f"Left alone, because they had ended: {over.pk}."]
+    assert told == ["2 jobs cancelled.", f"Skipped because they had already ended: {over.pk}."]
     assert Job.objects.get(pk=waiting.pk).status == "cancelled"
     assert Job.objects.get(pk=running.pk).cancel_requested_at is not None
     assert recorded([waiting, running, over]) == ["Cancelled", "Cancelled"]
@@ -90,7 +90,7 @@ def test_cancelling_ends_what_waits_and_stops_what_runs(operator: HttpClient) ->
 
 def test_requeueing_takes_a_job_from_its_worker(operator: HttpClient) -> None:
     running, waiting = make_running_job(), make_job()
-    assert act(operator, "requeue", running, waiting)[0] == "1 jobs requeued."
+    assert act(operator, "requeue", running, waiting)[0] == "1 job requeued."
     found = Job.objects.get(pk=running.pk)
     assert (found.status, found.worker) == ("queued", "")
     assert not lifecycle.finish(running, Outcome(status=Status.COMPLETED, summary={})), "the worker lost it"
@@ -111,9 +111,9 @@ def test_releasing_ends_a_job_and_gives_its_credits_back(operator: HttpClient) -
 
 
 def test_so_many_jobs_at_a_time(operator: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(admin, "MAX_SELECTED", 1)
     first, second = make_job(), make_job()
-    assert act(operator, "cancel", first, second) == ["Choose at most 1 jobs at a time."]
+    assert act(operator, "cancel", first, second) == ["Select at most 1 jobs at a time."]
     assert Job.objects.filter(status="cancelled").count() == 0
 
 
@@ -271,9 +271,9 @@ def test_the_index_shows_the_workers_weakest_first(operator: HttpClient) -> None
     worker_heartbeats.report("sim@weak", slots=2, layers=["own_uid", "seccomp", "rlimits"])
     page = operator.get("/admin/").content.decode()
     assert page.index("sim@weak") < page.index("sim@strong")
-    assert "Sandbox lacks: file system view, network namespace" in page
-    assert "Sandbox complete" in page
+    assert "Missing sandbox layers: file system view, network namespace" in page
+    assert "All sandbox layers active" in page
 
 
 def test_the_index_says_that_no_worker_lives(operator: HttpClient) -> None:
-    assert "No live workers." in operator.get("/admin/").content.decode()
+    assert "No active workers." in operator.get("/admin/").content.decode()

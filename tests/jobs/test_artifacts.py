@@ -14,9 +14,7 @@ from pytest_django import Settings
 
 from jobs import artifacts, shutdown
 from jobs.artifacts import NotStored
-from jobs.builds import registration
 from jobs.execution import attempt
-from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
 from jobs.queueing import sweep
 from jobs.shutdown import Stop, WorkerStops
@@ -25,12 +23,6 @@ from tests.jobs.simulators import claim, content, run
 from tests.s3_server import S3Server
 
 KIND = Artifact.Kind.INPUT
-
-
-@pytest.fixture
-def minisim(transactional_db: None) -> Build:
-    """The built-in simulator."""
-    return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
 
 
 @pytest.fixture(autouse=True)

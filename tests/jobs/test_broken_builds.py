@@ -292,7 +292,7 @@ def test_restoring_a_broken_build_probes_it_first(tmp_path: Path, operator: Http
     assert "No such file" in restore(operator, build)
     assert build.broken_reason == "worker-1: gone"
     aside.rename(build.executable)
-    assert "1 builds restored" in restore(operator, build)
+    assert "1 build restored" in restore(operator, build)
     assert (build.withdrawn_at, build.broken_reason) == (None, "")
 
 

@@ -154,7 +154,7 @@ def test_a_job_that_runs_out_of_credits_is_stopped_and_billed_no_more_than_was_h
     client = client_with(RATE + 5)
     job = run(client, held_credits=RATE, priority_fee_credits=7)
     assert (job.status, job.error_code) == ("failed", "insufficient_credits")
-    assert "no credits left" in str(job.status_reason)
+    assert "ran out of credits" in str(job.status_reason)
     assert (held(job), job.credits_consumed) == (2 * RATE + 7, 2 * RATE + 7)
     assert job.summary is not None
     assert job.summary["partial"] is True
@@ -222,7 +222,7 @@ def test_a_database_that_hangs_lets_no_job_run_past_what_is_held(
 
 @pytest.mark.parametrize(
     ("variant", "code", "reason"),
-    [("C", "max_credits_reached", "cap of 40 credits"), ("R", "execution_timeout", "cap of 1 s of running")],
+    [("C", "max_credits_reached", "credit limit of 40"), ("R", "execution_timeout", "runtime limit of 1 s")],
     ids=["C", "R"],
 )
 def test_the_cap_has_the_variants_own_words(

@@ -10,10 +10,8 @@ from django.db import OperationalError
 from pytest_django import Settings
 
 from jobs import artifacts, lifecycle
-from jobs.builds import registration
 from jobs.execution import attempt, stages
 from jobs.execution.lease import LeaseLost
-from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
 from jobs.progress import progress_of
 from jobs.queueing import claims
@@ -23,12 +21,6 @@ from tests.factories import make_job
 from tests.jobs.simulators import content, make_stand_in, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def minisim() -> Build:
-    """The built-in simulator, registered as the local stack does it."""
-    return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
 
 
 def test_a_real_profile_completes_with_its_result(minisim: Build) -> None:
@@ -93,12 +85,12 @@ def test_without_a_build_nothing_runs() -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("", "without a readable report"),
-        ("open('report.json', 'w').close()", "without a readable report"),
-        ("open('report.json', 'w').write('{\"sim\": ')", "without a readable report"),
+        ("", "wrote no valid report"),
+        ("open('report.json', 'w').close()", "wrote no valid report"),
+        ("open('report.json', 'w').write('{\"sim\": ')", "wrote no valid report"),
         # Some layers of the sandbox forbid making these at all.
-        ("try: os.symlink('/etc/passwd', 'report.json')\nexcept OSError: pass", "without a readable report"),
-        ("try: os.mkfifo('report.json')\nexcept OSError: pass", "without a readable report"),
+        ("try: os.symlink('/etc/passwd', 'report.json')\nexcept OSError: pass", "wrote no valid report"),
+        ("try: os.mkfifo('report.json')\nexcept OSError: pass", "wrote no valid report"),
         ("sys.exit(3)", "status 3"),
         ("sys.exit(11)", "crashed (status 11)"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
@@ -118,7 +110,7 @@ def test_a_flood_of_output_is_stopped(tmp_path: Path, settings: Settings) -> Non
     make_stand_in(tmp_path, "line = b'x' * 65536 + b'\\n'\nfor _ in range(16384): sys.stdout.buffer.write(line)")
     job = run()
     assert job.error_code == "execution_failed"
-    assert "for printed output" in str(job.status_reason)
+    assert "output limit" in str(job.status_reason)
     assert Artifact.objects.get(job=job, kind="stdout_log").bytes < 8 << 20
 
 
@@ -272,4 +264,4 @@ def test_a_job_that_needs_too_much_memory_says_so(tmp_path: Path, settings: Sett
     make_stand_in(tmp_path, f"print('running', flush=True)\n[os.fork() for _ in range(3)]\n{hoard}")
     job = run()
     assert (job.status, job.error_code) == ("failed", "execution_failed")
-    assert job.status_reason == "The simulator exceeded the limit of 256 MiB for memory and was stopped."
+    assert job.status_reason == "The simulator exceeded the memory limit of 256 MiB and was stopped."

@@ -16,7 +16,7 @@ from clients.models import ApiKey
 from jobs.models import Artifact, Job
 from jobs.runs.outputs import Outputs
 from jobs.runs.scrubbing import Scrubber
-from jobs.simulator.sandbox import PrivateDirectory
+from jobs.simulator.private_directory import PrivateDirectory
 from simservice.storages import seekable_gzip
 from tests.conftest import Api
 from tests.dashboard.browsing import pages_of, text_of
@@ -80,10 +80,10 @@ def test_a_report_of_300_mb_names_size_and_limit(tmp_path: Path, api: Api, key: 
     make_stand_in(tmp_path, f"{LEAVE_REPORT}\nos.truncate('report.json', 300 << 20)")
     job = run(key[0].client)
     assert (job.status, job.error_code) == ("failed", "execution_failed")
-    assert job.status_reason == f"The simulator ended without a readable report: it {TOO_LARGE}"
+    assert job.status_reason == f"The simulator wrote no valid report: it {TOO_LARGE}"
     missing = {"kind": "json_report", "name": "report.json", "stage": None, "reason": f"It {TOO_LARGE}"}
     assert result_of(api, job)["missingArtifacts"] == [missing]
-    assert f"Report (JSON). It {TOO_LARGE}" in share_page(job)
+    assert f"JSON report: It {TOO_LARGE}" in share_page(job)
 
 
 def test_a_page_of_300_mb_is_missing_and_the_job_completes(
@@ -111,7 +111,7 @@ def test_a_wanted_page_that_is_not_kept_is_missing(
     job = run(key[0].client, html=True)
     assert job.status == "completed"
     assert [missing["reason"] for missing in result_of(api, job)["missingArtifacts"]] == [reason]
-    assert f"These files are missing: Report (HTML). {reason}" in share_page(job)
+    assert f"Missing files: HTML report: {reason}" in share_page(job)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_file_beyond_the_disk_limit_names_it(tmp_path: Path, settings: Setting
     endless = "signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\nwith open('report.json', 'wb') as f:\n"
     make_stand_in(tmp_path, f"{endless}    while True: f.write(bytes(1 << 16))")
     job = run()
-    assert job.status_reason == "The simulator exceeded the limit of 8 MB for files and was stopped."
+    assert job.status_reason == "The simulator exceeded the disk limit of 8 MB and was stopped."
 
 
 def test_a_table_lists_more_actors_than_the_summary(tmp_path: Path, settings: Settings) -> None:

@@ -61,13 +61,13 @@ def page_of(job: Job) -> str:
 
 def test_actors_that_were_not_reached_are_counted(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
     job = stopped(tmp_path, ACTORS, client=key[0].client)
-    assert str(job.status_reason).endswith("was stopped. 19 actors were not reached.")
+    assert str(job.status_reason).endswith("was stopped. 19 actors were not simulated.")
     summary = api.get(f"jobs/{job.pk}/result").json()["result"]["summary"]
     assert summary["not_reached"] == {"actors": 19, "profilesets": 0}
     assert [actor["name"] for actor in summary["actors"]["results"]] == ["A", "Healer"]
     assert names_of(job) == ["A", "Healer"]
     page = page_of(job)
-    assert page.count("19 actors were not reached.") == 1
+    assert page.count("19 actors were not simulated.") == 1
     assert "Late" not in page
 
 
@@ -80,7 +80,7 @@ def test_profilesets_that_never_began_are_counted(tmp_path: Path) -> None:
     job = stopped(tmp_path, '[actor("A", 10, 1000)], ["set 0", "set 1"]', text=SETS)
     assert job.summary is not None
     assert job.summary["not_reached"] == {"actors": 0, "profilesets": 3}
-    assert str(job.status_reason).endswith(" 3 profilesets were not reached.")
+    assert str(job.status_reason).endswith(" 3 profilesets were not simulated.")
     assert names_of(job) == ["A", "set 0", "set 1"]
 
 
@@ -89,7 +89,7 @@ def test_without_its_baseline_a_job_has_no_headline(tmp_path: Path) -> None:
     assert job.summary is not None
     assert job.summary["mainActor"] is None
     assert job.summary["not_reached"] == {"actors": 1, "profilesets": 5}
-    assert str(job.status_reason).endswith(" 1 actor and 5 profilesets were not reached.")
+    assert str(job.status_reason).endswith(" 1 actor and 5 profilesets were not simulated.")
     assert "There are no results to list." in page_of(job)
 
 
@@ -97,7 +97,7 @@ def test_a_cancelled_run_counts_them_too(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nrun({ACTORS})")
     job = run_beside(lambda job: cancellation.cancel(job, by=SYSTEM))
     assert job.status == "cancelled"
-    assert str(job.status_reason).endswith(" 19 actors were not reached.")
+    assert str(job.status_reason).endswith(" 19 actors were not simulated.")
 
 
 def test_what_was_reached_is_not_counted(tmp_path: Path) -> None:

@@ -184,10 +184,10 @@ def test_a_simulators_failures_are_told_apart(tmp_path: Path, monkeypatch: pytes
     assert found["profiles"] == ["good.simc"]
     assert len(found["includable"]) == 6
     assert {failed["name"]: failed["reason"] for failed in found["ci"]["failures"]} == {
-        "abort.simc": "The simulator crashed (SIGABRT). It said: simc: a.cpp:9: f: Assertion `x' failed.",
+        "abort.simc": "The simulator crashed (SIGABRT). It reported: simc: a.cpp:9: f: Assertion `x' failed.",
         "angry.simc": "no such race",
         "crash.simc": "The simulator crashed (SIGSEGV).",
-        "silent.simc": "The simulator ended without a readable report: the file is missing.",
+        "silent.simc": "The simulator wrote no valid report: the file is missing.",
         "sleepy.simc": "The simulator did not end within 5 s.",
     }
 

@@ -73,7 +73,7 @@ def test_the_second_of_two_ends_pays_nothing() -> None:
 def test_an_end_that_cannot_be_settled_is_no_end_and_can_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     job = make_running_job()
     with monkeypatch.context() as broken:
-        broken.setattr(ledger, "post", lambda *_: (_ for _ in ()).throw(OperationalError))
+        broken.setattr(ledger, "_post", lambda *_: (_ for _ in ()).throw(OperationalError))
         with pytest.raises(OperationalError):
             lifecycle.finish(job, DONE)
     assert (Job.objects.get(pk=job.pk).status, held(job)) == ("running", (3200, None))

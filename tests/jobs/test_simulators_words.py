@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from clients.models import ApiKey
-from jobs.builds import registration
-from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Job
 from jobs.progress import log_entries_of
 from tests.conftest import Api
@@ -105,8 +103,8 @@ def test_the_warnings_of_all_stages_are_merged(tmp_path: Path) -> None:
     assert all(other.startswith("Warning: target_error=") for other in others)
 
 
+@pytest.mark.usefixtures("minisim")
 def test_the_built_in_simulator_warns_like_the_real_one() -> None:
-    registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
     assert warned(run(text='mage="A"\niterations=20\nno_such=5\n')) == [
         "Warning: Unknown option 'no_such' with value '5', ignoring"
     ]
@@ -116,7 +114,9 @@ def test_the_built_in_simulator_warns_like_the_real_one() -> None:
 def test_a_replaced_executable_of_another_version_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     make_stand_in(tmp_path, f"print('SimulationCraft 1210-01 for World of Warcraft 12.1.0')\n{LEAVE_REPORT}")
     job = run()
-    assert warned(job) == ["The simulator is version 1210-01; its build was registered as version 1120-01."]
+    assert warned(job) == [
+        "The simulator reports version 1210-01, but its build was registered with version 1120-01."
+    ]
     assert "was registered as 1120-01 and is now 1210-01" in caplog.text
 
 

@@ -13,10 +13,8 @@ from django.db import OperationalError
 
 from clients.models import ApiKey
 from jobs import lifecycle
-from jobs.builds import registration
 from jobs.execution import stages
 from jobs.execution.watcher import Watcher
-from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Artifact, Build, Job, Run
 from jobs.progress import progress_of
 from jobs.runs.outputs import Outputs
@@ -71,12 +69,6 @@ def results_of(job: Job) -> dict[str, int]:
     """The stage that each profileset's row is of."""
     assert job.summary is not None
     return {row["name"]: row["stage"] for row in job.summary["mainActor"]["profilesets"]["results"]}
-
-
-@pytest.fixture
-def minisim() -> Build:
-    """The built-in simulator, registered as the local stack does it."""
-    return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
 
 
 def test_a_real_job_runs_in_stages(minisim: Build) -> None:
@@ -197,9 +189,9 @@ def test_the_ceiling_counts_all_stages_together(tmp_path: Path) -> None:
 def test_the_page_of_a_stage_that_never_ran_is_missing(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\ntime.sleep(60)")
     job = run_staged(html=True, ceiling_credits=64, ceiling_runtime_seconds=2)
-    reason = "The job ended before its last stage, which writes it."
+    reason = "The job ended before the last stage, which creates it."
     assert job.missing_artifacts == [{"kind": "html_report", "stage": 3, "reason": reason}]
-    assert str(job.status_reason).endswith(" 6 profilesets were not reached.")
+    assert str(job.status_reason).endswith(" 6 profilesets were not simulated.")
 
 
 def test_a_cancel_in_a_later_stage_is_billed_for_what_ran(tmp_path: Path) -> None:
@@ -316,7 +308,7 @@ def test_a_report_that_lacks_profilesets_is_a_failure(tmp_path: Path, text: str,
     if status == "failed":
         assert job.error_code == "simulation_error"
         assert job.status_reason == (
-            "The simulator gave no result for 2 of 8 profilesets. It said: set 8 has no head"
+            "The simulator returned no result for 2 of 8 profilesets. It reported: set 8 has no head"
         )
         assert len(results_of(job)) == 6
 

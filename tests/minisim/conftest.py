@@ -1,4 +1,4 @@
-"""The built-in simulator as others see it: an executable, in a directory of its own, with a clean environment."""
+"""Runs of the built-in simulator as an executable, in an empty directory with a clean environment."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ MAGE = "mage=Ada level=80 spec=frost main_hand=staff,id=7,ilevel=640 iterations=
 
 @dataclass
 class Finished:
-    """A run that has ended."""
+    """A finished run."""
 
     status: int
     out: str
@@ -38,7 +38,7 @@ Run = Callable[..., Finished]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Runs minisim with the profile on standard input and a JSON report."""
+    """Return a function that runs minisim with a profile on standard input and writes a JSON report."""
 
     def call(profile: str, *arguments: str) -> Finished:
         command: list[str | Path] = [EXECUTABLE, "-", "json2=report.json", *arguments]

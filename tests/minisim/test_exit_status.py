@@ -1,4 +1,4 @@
-"""Exit statuses and messages (simulator-cli, 3.3 and 3.4)."""
+"""Exit statuses and messages of minisim."""
 
 import pytest
 
@@ -22,14 +22,14 @@ from tests.minisim.conftest import MAGE, Run
         ("x=$(y)", "Error: Missing template variable: 'y'"),
     ],
 )
-def test_bad_input_ends_with_1_and_no_report(run: Run, option: str, message: str) -> None:
+def test_invalid_input_exits_with_1_and_no_report(run: Run, option: str, message: str) -> None:
     result = run(MAGE, option)
     assert result.status == 1
     assert message in result.err
     assert not (result.directory / "report.json").exists()
 
 
-def test_nothing_to_simulate(run: Run) -> None:
+def test_a_profile_without_players_is_an_error(run: Run) -> None:
     result = run("enemy=Boss")
     assert (result.status, result.err) == (1, "Error: Nothing to sim!\n")
 
@@ -40,14 +40,14 @@ def test_deterministic_excludes_a_target_error(run: Run) -> None:
 
 
 @pytest.mark.parametrize("option", ["html=/nowhere/x", "json2=/nowhere/x", "json=."])
-def test_a_report_that_cannot_be_written_changes_nothing_else(run: Run, option: str) -> None:
+def test_an_unwritable_report_does_not_change_the_status(run: Run, option: str) -> None:
     result = run(MAGE, option)
     assert result.status == 0
     assert result.err.startswith("Unable to write the ")
     assert result.dps["count"] == 100
 
 
-def test_one_bad_profileset_cancels_everything_but_the_report(run: Run) -> None:
+def test_an_invalid_profileset_cancels_the_simulation(run: Run) -> None:
     result = run(f"{MAGE} iterations=5000\nprofileset.good+=level=70\nprofileset.bad+=level=x")
     assert result.status == 1
     assert "Error: Profileset 'bad': Option 'level'" in result.err

@@ -1,4 +1,4 @@
-"""The combat model: better is better, and a fight is as uncertain as a real one."""
+"""The combat model: better gear means more damage, and fights vary realistically."""
 
 import numpy as np
 import pytest
@@ -49,20 +49,20 @@ def test_better_gear_means_more_damage(worse: str, better: str) -> None:
     assert high.mean - low.mean > 3 * np.hypot(low.mean_std_dev, high.mean_std_dev)
 
 
-def test_gear_given_twice_counts_once() -> None:
+def test_only_the_last_item_of_a_slot_counts() -> None:
     twice = configured(ADA + "neck=a,id=1,ilevel=700 neck=a,id=1,ilevel=640")
     assert sheet_of(twice.players()[0]) == sheet_of(configured(ADA).players()[0])
 
 
 @pytest.mark.parametrize("change", ["talents=BBB", "race=gnome", "neck=a,id=1,ilevel=640,gem_id=5", "spec=fire"])
-def test_small_changes_show(change: str) -> None:
+def test_small_changes_affect_the_damage(change: str) -> None:
     base, other = (sheet_of(configured(profile).players()[0]) for profile in (ADA, ADA + change))
     assert (base.multiplier, base.crit, base.haste, base.mastery, base.versatility) != (
         (other.multiplier, other.crit, other.haste, other.mastery, other.versatility)
     )
 
 
-def test_an_item_level_follows_from_the_bonus_ids() -> None:
+def test_a_missing_item_level_depends_on_the_bonus_ids() -> None:
     levels = []
     for bonus in ("1/2", "1/2", "1/3"):
         players = configured(f"mage=Ada level=80 neck=,id=9,bonus_id={bonus}").players()
@@ -87,12 +87,12 @@ def test_more_targets_take_more_damage() -> None:
     assert dps(ADA + "enemy=a enemy=b").mean > 1.3 * dps(ADA).mean
 
 
-def test_absurd_numbers_stay_finite() -> None:
+def test_extreme_numbers_stay_finite() -> None:
     absurd = dps(ADA + "gear_intellect=1e300 gear_haste_rating=1e300 gems.x=1e300 neck=a,ilevel=999999999")
     assert np.isfinite(absurd.std_dev)
 
 
-def test_running_statistics_match_those_of_all_values() -> None:
+def test_running_statistics_match_the_values() -> None:
     samples, rng = Samples(), np.random.default_rng(1)
     for size in (1, 7, 250):
         samples.add(rng.normal(1e6, 3, size))

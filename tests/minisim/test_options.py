@@ -1,4 +1,4 @@
-"""What becomes of the command line: order, includes, unknown names, the executable's surroundings."""
+"""The command line of minisim: order of options, includes, unknown options and the executable."""
 
 import subprocess
 from pathlib import Path
@@ -20,7 +20,7 @@ def test_options_after_the_profile_win(run: Run) -> None:
     assert run("iterations=9999 " + MAGE, "iterations=25").report["sim"]["options"]["iterations"] == 25
 
 
-def test_files_are_spliced_in_where_they_are_named(run: Run, tmp_path: Path) -> None:
+def test_included_files_are_read_in_place(run: Run, tmp_path: Path) -> None:
     (tmp_path / "more.simc").write_text("iterations=40\nlevel=60")
     result = run(f"{MAGE} iterations=30\nmore.simc\nlevel=70")
     assert result.dps["count"] == 40
@@ -36,23 +36,23 @@ def test_a_directory_is_an_empty_file(run: Run) -> None:
     assert run(f".. {MAGE}").status == 0
 
 
-def test_files_that_include_each_other_end(run: Run, tmp_path: Path) -> None:
+def test_files_that_include_each_other_are_an_error(run: Run, tmp_path: Path) -> None:
     (tmp_path / "loop.simc").write_text("loop.simc")
     assert "too deeply" in run("loop.simc").err
 
 
-def test_templates_expand(run: Run) -> None:
+def test_templates_are_expanded(run: Run) -> None:
     assert run(f"$(n)=35\n{MAGE}\niterations=$(n)").dps["count"] == 35
 
 
-def test_an_unknown_option_is_warned_of_and_nothing_more(run: Run) -> None:
+def test_an_unknown_option_is_only_a_warning(run: Run) -> None:
     result = run(MAGE, "bogus=1")
     warning = "Warning: Unknown option 'bogus' with value '1', ignoring"
     assert (result.status, result.err) == (0, warning + "\n")
     assert result.report["logs"] == [{"level": "trivial", "message": warning}]
 
 
-def test_strict_parsing_makes_it_fatal_from_there_on(run: Run) -> None:
+def test_strict_parsing_rejects_later_unknown_options(run: Run) -> None:
     assert run(MAGE, "bogus=1", "strict_parsing=1").status == 0
     assert run(MAGE, "strict_parsing=1", "bogus=1").status == 1
 
@@ -71,12 +71,12 @@ def test_real_profile_lines_raise_no_warning(run: Run) -> None:
 
 
 @pytest.mark.parametrize("player", ["deathknight", "evoker", "player_simplified", "rime", "xavian"])
-def test_players_of_every_tree(run: Run, player: str) -> None:
+def test_players_of_all_versions_are_known(run: Run, player: str) -> None:
     assert run(f'{player}="A B"\niterations=10').report["sim"]["players"][0]["name"] == "A B"
 
 
 @pytest.mark.parametrize("environment", [{}, {"PYTHONPATH": "."}])
-def test_the_current_directory_shadows_nothing(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_the_current_directory_shadows_no_module(tmp_path: Path, environment: dict[str, str]) -> None:
     for name in ("numpy.py", "json.py", "minisim.py", "jobs.py"):
         (tmp_path / name).write_text("raise SystemExit(99)")
     command: list[str | Path] = [EXECUTABLE, "frost_mage.simc", "iterations=10", "json2=report.json"]

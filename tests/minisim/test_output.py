@@ -1,4 +1,4 @@
-"""Standard output: what stands where, and the progress lines in both forms (simulator-cli, 3.1 and 3.2)."""
+"""Standard output of minisim, with progress lines in both formats."""
 
 import re
 
@@ -16,13 +16,13 @@ def progress_lines(out: str) -> list[str]:
     return [line for line in re.split(r"[\r\n]", out) if line.startswith("Generating ") and "[" in line]
 
 
-def test_the_version_line_comes_first_and_says_what_this_is(run: Run) -> None:
+def test_the_version_line_comes_first_and_names_minisim(run: Run) -> None:
     line = run(MAGE).out.splitlines()[0]
     assert re.match(r"minisim \d+\.\d+\.\d+ for World of Warcraft \d+\.\d+\.\d+\.\d+ Live \(", line)
     assert "not SimulationCraft" in line
 
 
-def test_even_bad_options_come_after_the_version_line(run: Run) -> None:
+def test_the_version_line_precedes_errors(run: Run) -> None:
     assert run("nowhere.simc").out.startswith("minisim ")
 
 
@@ -32,7 +32,7 @@ def test_a_probe_needs_no_actor(run: Run) -> None:
 
 
 @pytest.mark.parametrize("options", ["iterations=2000", "iterations=0 target_error=0.3"])
-def test_progress_looks_like_the_real_one(run: Run, options: str) -> None:
+def test_progress_lines_have_the_real_format(run: Run, options: str) -> None:
     lines = progress_lines(run(f'{MAGE} {options}\n"profileset.A B"+=level=70\n"profileset.C D"+=level=70').out)
     assert len(lines) > 8
     assert all(PROGRESS.fullmatch(line) for line in lines)
@@ -46,7 +46,7 @@ def test_only_the_last_update_of_a_phase_ends_its_line(run: Run) -> None:
     assert len(re.findall(r"Generating [^\r\n]* (?:25|50|75)/100 [^\r\n]*\r", out)) == 6
 
 
-def test_tabular_progress(run: Run) -> None:
+def test_progress_can_be_tabular(run: Run) -> None:
     rows = [
         line.split("\t")
         for line in run(MAGE, "progressbar_type=1", "target_error=0.1").out.splitlines()
@@ -56,7 +56,7 @@ def test_tabular_progress(run: Run) -> None:
     assert len(rows[-1]) == 9
 
 
-def test_the_text_report_follows(run: Run) -> None:
+def test_the_text_report_follows_the_progress(run: Run) -> None:
     out = run(f"{MAGE}\nprofileset.low+=level=60\nprofileset.high+=main_hand=x,ilevel=700").out
     order = ["Simulating... ( iterations=100,", "Generating reports...", "DPS Ranking:", "Player: Ada ", "  DPS="]
     order += [
@@ -70,7 +70,7 @@ def test_the_text_report_follows(run: Run) -> None:
     assert places == sorted(places)
 
 
-def test_output_moves_the_text_report_to_a_file(run: Run) -> None:
+def test_output_writes_the_text_report_to_a_file(run: Run) -> None:
     result = run(MAGE, "output=text.txt")
     assert "DPS Ranking:" not in result.out
     assert "DPS Ranking:" in (result.directory / "text.txt").read_text()

@@ -1,4 +1,4 @@
-"""When a run ends, and what it depends on (simulator-cli, 5)."""
+"""The end of a run, and the inputs that affect its results."""
 
 import json
 import signal
@@ -14,7 +14,7 @@ SETS = "profileset.a+=level=79\nprofileset.b+=level=78"
 
 
 def facts(result: Finished) -> Any:
-    """The report without times and machine."""
+    """Return the report without times and properties of the machine."""
     sim = result.report["sim"]
     del (
         sim["statistics"]["elapsed_cpu_seconds"],
@@ -24,7 +24,7 @@ def facts(result: Finished) -> Any:
     return sim
 
 
-def test_the_same_seed_gives_the_same_report_on_any_number_of_threads(run: Run) -> None:
+def test_results_depend_on_the_seed_not_on_threads(run: Run) -> None:
     assert facts(run(f"{MAGE}\n{SETS}", "threads=1")) == facts(run(f"{MAGE}\n{SETS}", "threads=4"))
 
 
@@ -40,34 +40,34 @@ def test_deterministic_needs_no_seed(run: Run) -> None:
     assert run(MAGE, "seed=0", "deterministic=1").dps == run(MAGE, "seed=0", "deterministic=1").dps
 
 
-def test_iterations_alone_are_exact(run: Run) -> None:
+def test_iterations_without_a_target_error_are_exact(run: Run) -> None:
     result = run(MAGE, "iterations=137")
     assert (result.dps["count"], result.report["sim"]["options"]["target_error"]) == (137, 0)
 
 
 @pytest.mark.parametrize("target", [2.0, 0.5, 0.2])
-def test_the_target_error_decides(run: Run, target: float) -> None:
+def test_a_run_ends_at_its_target_error(run: Run, target: float) -> None:
     result = run(MAGE, f"target_error={target}", "iterations=0")
     error = 196 * result.dps["mean_std_dev"] / result.dps["mean"]
     assert error <= target
     assert result.dps["count"] == 100 or error > target * 0.7
 
 
-def test_the_error_is_looked_at_once_an_interval(run: Run) -> None:
+def test_the_error_is_checked_once_per_interval(run: Run) -> None:
     assert run(MAGE, "iterations=0", "target_error=5", "analyze_error_interval=700").dps["count"] in range(700, 950)
 
 
-def test_iterations_cap_a_target_error(run: Run) -> None:
+def test_iterations_limit_a_target_error(run: Run) -> None:
     assert run(MAGE, "target_error=0.01", "iterations=230").dps["count"] == 230
 
 
-def test_neither_means_two_tenths_of_a_percent(run: Run) -> None:
+def test_the_default_target_error_is_0_2_percent(run: Run) -> None:
     result = run(MAGE, "iterations=0")
     assert result.report["sim"]["options"]["target_error"] == 0.2
     assert 500 < result.dps["count"] < 5000
 
 
-def test_fight_lengths_stay_in_their_range(run: Run) -> None:
+def test_fight_lengths_stay_within_their_range(run: Run) -> None:
     lengths = run(MAGE, "max_time=200", "vary_combat_length=0.1").report["sim"]["statistics"]["simulation_length"]
     assert 180 <= lengths["min"] < 185
     assert 215 < lengths["max"] <= 220
@@ -79,12 +79,12 @@ def test_a_profileset_has_its_own_iterations(run: Run) -> None:
     assert iterations == {"a": 60, "b": 100}
 
 
-def test_an_absurd_target_error_is_capped_too(run: Run) -> None:
+def test_an_extreme_target_error_is_limited_too(run: Run) -> None:
     assert run(MAGE, "target_error=1e-300").dps["count"] == 100
 
 
 def interrupted(profile: str, directory: Path, *, at: bytes) -> tuple[int, Any]:
-    """Sends SIGINT at the first progress of a phase; returns the exit status and the report."""
+    """Send SIGINT at the first update of a phase; return the exit status and the report."""
     command: list[str | Path] = [EXECUTABLE, *profile.split(), "json2=report.json"]
     with subprocess.Popen(
         command, cwd=directory, env={}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
@@ -97,14 +97,14 @@ def interrupted(profile: str, directory: Path, *, at: bytes) -> tuple[int, Any]:
     return process.returncode, json.loads((directory / "report.json").read_text())
 
 
-def test_an_interrupted_run_reports_what_was_done(tmp_path: Path) -> None:
+def test_an_interrupted_run_writes_a_report(tmp_path: Path) -> None:
     status, report = interrupted(f"{MAGE} iterations=900000", tmp_path, at=b"Generating Baseline")
     assert status == 0
     assert 0 < report["sim"]["options"]["iterations"] < 900_000
     assert "canceled" in report["logs"][0]["message"]
 
 
-def test_with_profilesets_an_interrupt_is_a_failure(tmp_path: Path) -> None:
+def test_an_interrupt_with_profilesets_is_a_failure(tmp_path: Path) -> None:
     profile = f"{MAGE} iterations=900000 profileset.a+=level=70"
     status, report = interrupted(profile, tmp_path, at=b"Generating Baseline")
     assert status == 1
@@ -120,7 +120,7 @@ def test_an_interrupted_profileset_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", ["iterations=50000", "iterations=100 target_error=0.001 max_time=86400"])
-def test_a_run_fits_in_little_address_space(tmp_path: Path, size: str) -> None:
+def test_a_run_needs_little_address_space(tmp_path: Path, size: str) -> None:
     script = 'ulimit -v 220000; exec "$0" "$@"'
     command: list[str | Path] = ["sh", "-c", script, EXECUTABLE, "frost_mage.simc", "html=x.html", *size.split()]
     ended = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""Numbers are read as C++ reads them (simulator-cli, 1.6)."""
+"""Numbers are read as C++ reads them."""
 
 import pytest
 
@@ -6,23 +6,23 @@ from minisim.values import SimulatorError, to_bool, to_float, to_int, to_uint64
 
 
 @pytest.mark.parametrize(("text", "number"), [("1e4", 1), ("10,000", 10), (" \t4abc", 4), ("-3", -3), ("", 0)])
-def test_integers(text: str, number: int) -> None:
+def test_integers_are_read_like_stoi(text: str, number: int) -> None:
     assert to_int(text) == number
 
 
 @pytest.mark.parametrize("text", ["x", "-", "2147483648", "9" * 5000, "٣"])
-def test_what_is_no_integer(text: str) -> None:
+def test_other_texts_are_no_integers(text: str) -> None:
     with pytest.raises(SimulatorError):
         to_int(text)
 
 
 @pytest.mark.parametrize(("text", "number"), [("1e4", 1e4), (".5x", 0.5), ("0,5", 0.0), ("", 0.0), ("1e", 1.0)])
-def test_numbers(text: str, number: float) -> None:
+def test_numbers_are_read_like_stod(text: str, number: float) -> None:
     assert to_float(text) == number
 
 
 @pytest.mark.parametrize("text", ["x", ".", "1e999", "nan", "inf"])
-def test_what_is_no_finite_number(text: str) -> None:
+def test_other_texts_are_no_finite_numbers(text: str) -> None:
     with pytest.raises(SimulatorError):
         to_float(text)
 

@@ -1,4 +1,4 @@
-"""The admin asks staff for a second factor."""
+"""The admin requires two-factor authentication."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from django.test import Client as HttpClient
 from pytest_django import Settings
 
 from tests.dashboard.browsing import text_of
-from tests.dashboard.test_accounts import PASSWORD, code_of, log_in
+from tests.dashboard.signing_in import PASSWORD, code_of, log_in
 from tests.test_access import ADMIN, address
 
 pytestmark = pytest.mark.django_db
@@ -27,14 +27,14 @@ def operator() -> User:
 
 
 def give_factor(user: User) -> str:
-    """Give a user an authenticator app, and return its secret."""
+    """Set up an authenticator app for a user and return its secret."""
     secret: str = totp.generate_totp_secret()
     totp.TOTP.activate(user, secret)
     return secret
 
 
 def log_in_with_factor(user: User) -> HttpClient:
-    """Return a browser in which a user logged in with password and code."""
+    """Return a browser in which a user is logged in with password and code."""
     secret, browser = give_factor(user), HttpClient()
     log_in(browser, user.username)
     answer = browser.post("/accounts/2fa/authenticate/", {"code": code_of(secret)})
@@ -43,12 +43,12 @@ def log_in_with_factor(user: User) -> HttpClient:
 
 
 def paths() -> list[str]:
-    """Return an address for every route of the admin."""
+    """Return a path for every route of the admin."""
     return [address(route.replace("(?P<url>.*)", "nowhere")) for route in ADMIN if route != "admin/login/"]
 
 
 @pytest.mark.parametrize("path", paths())
-def test_every_page_of_the_admin_asks_for_the_factor(path: str, operator: User) -> None:
+def test_every_admin_page_requires_two_factors(path: str, operator: User) -> None:
     browser = HttpClient()
     browser.force_login(operator)
     for method in ("get", "post"):
@@ -58,20 +58,20 @@ def test_every_page_of_the_admin_asks_for_the_factor(path: str, operator: User) 
 
 
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_staff_without_a_factor_are_led_to_set_one_up(method: str, operator: User) -> None:
+def test_staff_without_a_factor_are_redirected_to_set_it_up(method: str, operator: User) -> None:
     browser = HttpClient()
     browser.force_login(operator)
     answer: Any = getattr(browser, method)("/admin/login/?next=/admin/jobs/job/")
     assert answer.headers["Location"] == "/accounts/2fa/totp/activate/"
     page = browser.get("/accounts/2fa/totp/activate/", follow=True)
-    assert "The admin requires a second factor. Set one up" in text_of(page)
+    assert "The admin requires two-factor authentication. Set it up" in text_of(page)
 
 
 def test_staff_with_a_factor_use_the_admin(operator: User) -> None:
     assert log_in_with_factor(operator).get("/admin/").status_code == 200
 
 
-def test_a_session_older_than_the_factor_must_prove_it(operator: User) -> None:
+def test_a_session_older_than_the_factor_must_enter_a_code(operator: User) -> None:
     browser = HttpClient()
     log_in(browser, "operator")
     secret = give_factor(operator)
@@ -88,7 +88,7 @@ def test_a_removed_factor_closes_the_admin_again(operator: User) -> None:
     assert browser.get("/admin/").status_code == 302
 
 
-def test_nobody_is_led_out_of_the_site(operator: User) -> None:
+def test_the_next_page_is_always_on_this_site(operator: User) -> None:
     give_factor(operator)
     browser = HttpClient()
     browser.force_login(operator)
@@ -96,12 +96,12 @@ def test_nobody_is_led_out_of_the_site(operator: User) -> None:
     assert asked == "/accounts/2fa/reauthenticate/?next=%2Fadmin%2F"
 
 
-def test_who_is_not_on_the_staff_is_refused_as_before(settings: Settings) -> None:
+def test_users_who_are_not_staff_are_denied(settings: Settings) -> None:
     browser = log_in_with_factor(User.objects.create_user("jane", password=PASSWORD))
     assert browser.get("/admin/login/").status_code == 403
 
 
-def test_a_deployment_can_waive_the_factor(operator: User, settings: Settings) -> None:
+def test_a_deployment_can_turn_the_requirement_off(operator: User, settings: Settings) -> None:
     settings.ADMIN_REQUIRES_MFA = False
     browser = HttpClient()
     browser.force_login(operator)

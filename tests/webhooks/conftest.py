@@ -1,4 +1,4 @@
-"""Fixtures for the tests of webhooks: a receiver, and a client whose endpoint it is."""
+"""Fixtures for the tests of webhooks: a receiver, and a client whose webhook is sent to it."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from clients.audit import SYSTEM
 from clients.models import Client
 from tests.factories import make_account, make_client
 from tests.webhooks.receivers import Authority, Receiver, make_authority, receiving
-from webhooks import endpoints, pump, sending
+from webhooks import dispatcher, endpoints, http_client
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +19,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture
 def receiver(authority: Authority, settings: Settings) -> Iterator[Receiver]:
-    """A receiver that is allowed although it is on this machine, and trusted."""
+    """A receiver on this machine whose address is allowed and whose certificate is trusted."""
     with receiving(authority) as running:
         settings.WEBHOOK_ALLOWED_ADDRESSES = [running.address]
         settings.WEBHOOK_CA_FILE = str(authority.ca_file)
@@ -27,19 +27,19 @@ def receiver(authority: Authority, settings: Settings) -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def hooked(receiver: Receiver, db: None) -> tuple[Client, str]:
-    """A client whose webhook goes to the receiver, and its secret."""
+def configured(receiver: Receiver, db: None) -> tuple[Client, str]:
+    """A client whose webhook is sent to the receiver, and its secret."""
     client = make_client(make_account())
     return client, endpoints.configure(client, receiver.url(), by=SYSTEM)
 
 
 @pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A deadline that tests need not wait long for."""
-    monkeypatch.setattr(sending, "TIMEOUT_SECONDS", 0.4)
+def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short timeout of requests."""
+    monkeypatch.setattr(http_client, "TIMEOUT_SECONDS", 0.4)
 
 
 @pytest.fixture(autouse=True)
-def _leave_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a pump end as soon as nothing is due."""
-    monkeypatch.setattr(pump, "LINGER_SECONDS", 0)
+def _no_linger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a dispatcher end as soon as nothing is due."""
+    monkeypatch.setattr(dispatcher, "LINGER_SECONDS", 0)

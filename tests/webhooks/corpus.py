@@ -1,8 +1,8 @@
-"""Where no webhook may go, written down by hand from the registries and from how addresses are disguised."""
+"""URLs that webhooks must refuse or accept, collected by hand from registries and from known disguises."""
 
 from ipaddress import IPv4Address, IPv6Address
 
-# The first and the last address of each special-purpose range, and well known ones within.
+# The first and the last address of each special-purpose range, and well-known addresses in between.
 IPV4 = """
 0.0.0.0 0.0.0.1 0.255.255.255 10.0.0.0 10.0.0.1 10.255.255.255 100.64.0.0 100.64.0.1 100.100.100.200
 100.127.255.255 127.0.0.0 127.0.0.1 127.0.0.53 127.1.2.3 127.255.255.255 168.63.129.16 169.254.0.0 169.254.169.254
@@ -28,12 +28,12 @@ fe80::1 febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff fec0:: fec0::1 feff:ffff:ffff:ff
 ff02::1 ff0e::1 ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff 4000:: 8000::1 1fff::1 0:1::1 200::1 fe00::1
 2606:4700::5efe:10.0.0.1 2606:4700::200:5efe:127.0.0.1 2a00:1450:4001:800:0:5efe:169.254.169.254
 """.split()
-# Forms of IPv6 that carry an IPv4 address, as text with a place for its number.
+# IPv4 addresses to embed in IPv6 addresses.
 INSIDE = ("127.0.0.1", "10.0.0.1", "169.254.169.254", "172.16.0.1", "192.168.0.1", "168.63.129.16", "100.64.0.1")
 
 
 def embedded(text: str) -> list[str]:
-    """Return an IPv4 address in each form that IPv6 has for one."""
+    """Return an IPv4 address in each of its IPv6 forms."""
     number = int(IPv4Address(text))
     wide = [number, 0xFFFF << 32 | number, 0xFFFF << 48 | number]
     wide += [0x64FF9B << 96 | number, 0x64FF9B0001 << 80 | number, 0x2002 << 112 | number << 80 | 1]
@@ -48,7 +48,7 @@ def spelled(address: str) -> str:
 
 ADDRESSES = sorted({*IPV4, *IPV6, *(form for text in INSIDE for form in embedded(text))})
 
-# Other ways to write an address, which a resolver, a browser or a library may understand.
+# Other spellings of addresses that a resolver, a browser or a library may accept.
 ODD_HOSTS = """
 127.1 127.0.1 127.0.0.1. 127.1. 0 0. 0x0 1 00 127 2130706433 2130706433. 017700000001 0177.0.0.1 0177.1 0x7f.1
 0x7f.0.0.1 0x7f.0x0.0x0.0x1 0X7F.0.0.1 0x7f000001 0X7f000001 0x7F000001. 127.0.0.01 127.0.0.0x1 127.000.000.001

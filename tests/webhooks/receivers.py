@@ -1,6 +1,6 @@
-"""A real receiver of webhooks: a TLS server of this machine with a certificate authority of its own.
+"""A receiver of webhooks: a TLS server on this machine, with its own certificate authority.
 
-Each path of its behaves in one way, so that a test chooses with the URL.
+Each path has its own behaviour, so a test chooses it with the URL.
 """
 
 import io
@@ -28,20 +28,20 @@ NAMES = ("localhost", "receiver.example.com", "*.example.net")
 
 @dataclass(frozen=True)
 class Authority:
-    """A certificate authority of the tests: the file that makes it trusted, and a server's key and certificate."""
+    """A certificate authority for tests: its certificate, and a server's key and certificate."""
 
     ca_file: Path
     server_file: Path
 
 
 def make_authority(folder: Path) -> Authority:
-    """Make an authority, and a certificate of its for a server on this machine."""
+    """Create an authority, and a certificate for a server on this machine."""
     ca_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "An authority for tests")])
+    ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Test authority")])
     ca = certificate(ca_name, ca_name, ca_key.public_key()).add_extension(x509.BasicConstraints(True, 0), True)  # noqa: FBT003
     names: list[x509.GeneralName] = [x509.DNSName(name) for name in NAMES]
     names.append(x509.IPAddress(ip_address("127.0.0.1")))
-    server_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "A receiver")])
+    server_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Receiver")])
     server = certificate(server_name, ca_name, server_key.public_key())
     server = server.add_extension(x509.SubjectAlternativeName(names), False)  # noqa: FBT003
     authority = Authority(folder / "ca.pem", folder / "server.pem")
@@ -70,7 +70,7 @@ def certificate(subject: x509.Name, issuer: x509.Name, key: Any) -> x509.Certifi
 
 @dataclass(frozen=True)
 class Received:
-    """A request as it arrived."""
+    """A request that a receiver got."""
 
     path: str
     headers: dict[str, str]
@@ -83,15 +83,15 @@ class Received:
 
 @dataclass
 class Receiver:
-    """A running server: where it is, and what arrived."""
+    """A running server, and the requests that it received."""
 
     port: int
     ca_file: Path
     received: list[Received] = field(default_factory=list)
-    # Set by each request that arrives.
+    # Set by each request.
     arrived: threading.Event = field(default_factory=threading.Event)
-    # Answers by path, beside those that every receiver has.
-    answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = field(default_factory=dict)
+    # Response functions by path, in addition to `RESPONDERS`.
+    responders: dict[str, Callable[[BaseHTTPRequestHandler], None]] = field(default_factory=dict)
 
     @property
     def address(self) -> str:
@@ -104,8 +104,8 @@ class Receiver:
         return [one.event for one in self.received]
 
 
-def answer(request: BaseHTTPRequestHandler, status: int, body: bytes = b"", **headers: str) -> None:
-    """Answer with a status, a body and headers whose names are written with underscores."""
+def respond(request: BaseHTTPRequestHandler, status: int, body: bytes = b"", **headers: str) -> None:
+    """Respond with a status, a body and headers, whose names have underscores instead of hyphens."""
     request.send_response(status)
     for name, value in headers.items():
         request.send_header(name.replace("_", "-"), value)
@@ -115,18 +115,18 @@ def answer(request: BaseHTTPRequestHandler, status: int, body: bytes = b"", **he
 
 
 def redirect(request: BaseHTTPRequestHandler) -> None:
-    answer(request, 301, location="/followed")
+    respond(request, 301, location="/followed")
 
 
 def be_silent(request: BaseHTTPRequestHandler) -> None:
-    """Answer nothing for longer than anybody waits."""
+    """Send no response until the client gives up."""
     request.connection.settimeout(30)
     with suppress(OSError):
         request.connection.recv(1)
 
 
 def drip(request: BaseHTTPRequestHandler) -> None:
-    """Answer, and send the body byte by byte, each in time and all of them never."""
+    """Send a body byte by byte, without ever completing it."""
     with suppress(OSError):
         request.send_response(200)
         request.send_header("Content-Length", "100000")
@@ -152,7 +152,7 @@ def announce_for_ever(request: BaseHTTPRequestHandler) -> None:
 
 
 def be_huge(request: BaseHTTPRequestHandler) -> None:
-    """Send a body that nobody should read to its end."""
+    """Send a body of 256 MiB."""
     with suppress(OSError):
         request.send_response(200)
         request.end_headers()
@@ -161,7 +161,7 @@ def be_huge(request: BaseHTTPRequestHandler) -> None:
 
 
 def reset(request: BaseHTTPRequestHandler) -> None:
-    """Close the connection as a crashed server does."""
+    """Reset the connection, like a crashed server."""
     raw = request.connection
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     socket.socket(fileno=raw.detach()).close()
@@ -177,14 +177,14 @@ def talk_nonsense(request: BaseHTTPRequestHandler) -> None:
 
 
 def break_off(request: BaseHTTPRequestHandler) -> None:
-    """Answer with less of a body than was announced."""
+    """Send a shorter body than announced."""
     request.send_response(200)
     request.send_header("Content-Length", "1000")
     request.end_headers()
     request.wfile.write(b"half")
 
 
-ANSWERS: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
+RESPONDERS: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
     "/301": redirect,
     "/silence": be_silent,
     "/drip": drip,
@@ -195,12 +195,12 @@ ANSWERS: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
     "/hang-up": hang_up,
     "/nonsense": talk_nonsense,
     "/half": break_off,
-    "/429": lambda request: answer(request, 429, b"slow down", retry_after="20"),
+    "/429": lambda request: respond(request, 429, b"slow down", retry_after="20"),
 }
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Notes what arrives, then behaves as the path says; a path that is a number is a status."""
+    """Records each request, then behaves as its path says; a path that is a number is the response's status."""
 
     protocol_version = "HTTP/1.1"
     receiver: Receiver
@@ -210,18 +210,18 @@ class Handler(BaseHTTPRequestHandler):
         self.receiver.received.append(Received(self.path, dict(self.headers), body))
         self.receiver.arrived.set()
         self.close_connection = True
-        behave = self.receiver.answers.get(self.path) or ANSWERS.get(self.path)
+        behave = self.receiver.responders.get(self.path) or RESPONDERS.get(self.path)
         if behave:
             behave(self)
         else:
-            answer(self, int(self.path[1:4]), b'{"thanks": true}')
+            respond(self, int(self.path[1:4]), b'{"thanks": true}')
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class Server(ThreadingHTTPServer):
-    """Takes many connections at once; each makes its own TLS, in its own thread."""
+    """Accepts many connections at once, each with TLS in its own thread."""
 
     daemon_threads = True
     block_on_close = False
@@ -234,12 +234,12 @@ class Server(ThreadingHTTPServer):
             self.RequestHandlerClass(secured, client_address, self)  # type: ignore[arg-type]
 
     def handle_error(self, *_: Any) -> None:
-        """Say nothing of what a test's client broke off."""
+        """Ignore connections that a test's client breaks off."""
 
 
 @contextmanager
 def receiving(authority: Authority, *, host: str = "127.0.0.1") -> Iterator[Receiver]:
-    """Run a receiver on a free port for as long as the block."""
+    """Run a receiver on a free port during the block."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(authority.server_file)
     handler = type("OwnHandler", (Handler,), {})

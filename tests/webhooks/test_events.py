@@ -1,4 +1,4 @@
-"""What is written when a job ends."""
+"""Events recorded at the end of a job."""
 
 import json
 import re
@@ -14,8 +14,8 @@ from jobs.enums import Status
 from jobs.lifecycle import CANCELLED, Outcome
 from tests.concurrency import at_once
 from tests.factories import make_account, make_client, make_job, make_running_job
-from tests.webhooks.test_delivery import COMPLETED, end_job
-from webhooks.endpoints import NotPossible
+from tests.webhooks.helpers import COMPLETED, end_job
+from webhooks.endpoints import EndpointError
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db
@@ -38,35 +38,35 @@ def body() -> Any:
 
 @pytest.mark.parametrize("variant", ["C", "R"])
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: end.status)
-def test_every_end_is_told_as_specified(end: Outcome, variant: str, client: Client, settings: Settings) -> None:
+def test_each_end_has_the_specified_body(end: Outcome, variant: str, client: Client, settings: Settings) -> None:
     settings.API_VARIANT = variant
     job = end_job(client, end)
     payload = {"id": str(job.pk), "status": end.status, "statusReason": end.reason and end.reason[:500]}
     if variant == "C":
         payload["errorCode"] = end.error_code
-    told = body()
-    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z", told["timestamp"])
-    assert told == {"kind": "job.terminal", "version": "v1", "timestamp": told["timestamp"], "payload": payload}
+    event = body()
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z", event["timestamp"])
+    assert event == {"kind": "job.terminal", "version": "v1", "timestamp": event["timestamp"], "payload": payload}
 
 
-def test_an_event_names_its_job_and_waits(client: Client) -> None:
+def test_a_new_event_has_its_job_and_waits(client: Client) -> None:
     job = end_job(client)
     event = Event.objects.get()
     assert re.match(r"evt_[0-9a-f]{32}\Z", event.name)
     assert (event.job_id, event.client, event.state, event.failures) == (job.pk, client, "waiting", 0)
 
 
-def test_a_job_that_did_not_ask_is_not_told_of(client: Client) -> None:
+def test_a_job_without_a_webhook_records_no_event(client: Client) -> None:
     end_job(client, wants_webhook=False)
     assert not Event.objects.exists()
 
 
-def test_a_waiting_job_that_ends_is_told_of(client: Client) -> None:
+def test_a_job_cancelled_while_waiting_records_an_event(client: Client) -> None:
     assert lifecycle.finish(make_job(client, wants_webhook=True), CANCELLED)
     assert body()["payload"]["status"] == "cancelled"
 
 
-def test_a_lost_attempt_is_not_told_of(client: Client) -> None:
+def test_a_lost_attempt_records_no_event(client: Client) -> None:
     job = make_running_job(client=client, wants_webhook=True)
     assert lifecycle.hand_back(job, reason="lost")
     assert not Event.objects.exists()
@@ -76,7 +76,7 @@ def test_a_lost_attempt_is_not_told_of(client: Client) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_ends_at_once_one_is_told(client: Client) -> None:
+def test_concurrent_ends_record_one_event(client: Client) -> None:
     job = make_running_job(client=client, wants_webhook=True)
     ended: list[bool] = []
     at_once(6, lambda: ended.append(bool(lifecycle.finish(job, COMPLETED))))
@@ -85,7 +85,7 @@ def test_of_many_ends_at_once_one_is_told(client: Client) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_end_that_is_not_committed_is_not_told(client: Client) -> None:
+def test_an_end_that_is_rolled_back_records_no_event(client: Client) -> None:
     job = make_running_job(client=client, wants_webhook=True)
     with transaction.atomic():
         lifecycle.finish(job, COMPLETED)
@@ -93,8 +93,8 @@ def test_an_end_that_is_not_committed_is_not_told(client: Client) -> None:
     assert not Event.objects.exists()
 
 
-def test_a_test_event_looks_like_one(hooked: tuple[Client, str]) -> None:
-    client, _ = hooked
+def test_a_test_event_has_a_completed_jobs_body(configured: tuple[Client, str]) -> None:
+    client, _ = configured
     event = webhook_events.send_test_event(client)
     assert body()["payload"] == {
         "id": "0" * 18,
@@ -106,6 +106,6 @@ def test_a_test_event_looks_like_one(hooked: tuple[Client, str]) -> None:
     webhook_events.send_test_event(client)
 
 
-def test_there_is_no_test_event_without_an_endpoint(client: Client) -> None:
-    with pytest.raises(NotPossible):
+def test_a_test_event_needs_an_endpoint(client: Client) -> None:
+    with pytest.raises(EndpointError):
         webhook_events.send_test_event(client)

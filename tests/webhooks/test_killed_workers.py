@@ -1,4 +1,4 @@
-"""A delivery worker killed at any moment: every event arrives at least once, under one event id."""
+"""Delivery workers killed at any point: every event arrives at least once, with one event id."""
 
 import os
 import signal
@@ -17,23 +17,23 @@ from clients.models import Client
 from tests.billing.books import LONG
 from tests.factories import make_account, make_client
 from tests.jobs.simulators import wait_until
-from tests.webhooks.points import POINTS
+from tests.webhooks.fault_points import POINTS
+from tests.webhooks.helpers import write_events
 from tests.webhooks.receivers import Receiver
-from tests.webhooks.test_claims import write
-from webhooks import delivery, endpoints, tasks
+from webhooks import endpoints, retries, tasks
 from webhooks.models import Delivery, Event
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
-# What every run of the tests looks at.
-FEW = ["request sent", "logged, not committed"]
+# The points of a short test run.
+FEW = ["request sent", "outcome logged, not committed"]
 KILLS = 40
 
 
 def start_worker(receiver: Receiver, *point: str) -> subprocess.Popen[bytes]:
-    """Start a worker in a process of its own on the test's database."""
+    """Start a worker process on the test's database."""
     url = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
-    chosen = {
+    variables = {
         "DATABASE_URL": url,
         "LOG_LEVEL": "ERROR",
         "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
@@ -41,17 +41,17 @@ def start_worker(receiver: Receiver, *point: str) -> subprocess.Popen[bytes]:
         "WEBHOOK_PER_SECOND": "1000",
     }
     command = [sys.executable, "-m", "tests.webhooks.worker", *point]
-    return subprocess.Popen(command, cwd=settings.BASE_DIR, env=os.environ | chosen)
+    return subprocess.Popen(command, cwd=settings.BASE_DIR, env=os.environ | variables)
 
 
-def work_off() -> None:
-    """Deliver what is left, as the next worker does once the leases have run out."""
-    wait_until(lambda: delivery.recover_lost() > 0 or not Event.objects.filter(state="sending").exists())
+def deliver_rest() -> None:
+    """Deliver the remaining events, like a new worker after the leases expire."""
+    wait_until(lambda: retries.recover_lost() > 0 or not Event.objects.filter(state="sending").exists())
     tasks.deliver()
 
 
 def require_all_delivered(receiver: Receiver) -> None:
-    """See that each event arrived, and that nothing else did."""
+    """Assert that each event arrived, and nothing else."""
     events = dict(Event.objects.values_list("name", "state"))
     assert set(events.values()) == {"delivered"}
     assert set(receiver.events()) == set(events)
@@ -62,11 +62,11 @@ def require_all_delivered(receiver: Receiver) -> None:
 
 
 @pytest.mark.parametrize("point", POINTS if LONG else FEW)
-def test_a_worker_killed_there_loses_no_event(point: str, hooked: tuple[Client, str], receiver: Receiver) -> None:
-    write(hooked[0], 6)
+def test_a_killed_worker_loses_no_event(point: str, configured: tuple[Client, str], receiver: Receiver) -> None:
+    write_events(configured[0], 6)
     assert start_worker(receiver, point).wait(60) == -signal.SIGKILL
-    work_off()
-    # The throughput of the client was used up, or its endpoint busy, when the first worker died.
+    deliver_rest()
+    # The killed worker may have used up the throughput or locked the endpoint.
     while Event.objects.exclude(state="delivered").exists():
         tasks.deliver()
     require_all_delivered(receiver)
@@ -74,14 +74,14 @@ def test_a_worker_killed_there_loses_no_event(point: str, hooked: tuple[Client, 
 
 @pytest.mark.skipif(not LONG, reason="kills many workers")
 @pytest.mark.timeout(1800)
-def test_workers_killed_again_and_again_lose_no_event(receiver: Receiver) -> None:
+def test_many_killed_workers_lose_no_event(receiver: Receiver) -> None:
     random = Random(8)  # noqa: S311
     for _ in range(10):
         client = make_client(make_account())
         endpoints.configure(client, receiver.url(), by=SYSTEM)
     for _ in range(KILLS):
         for client in Client.objects.filter(is_default=False):
-            write(client, 5)
+            write_events(client, 5)
         receiver.arrived.clear()
         worker = start_worker(receiver)
         assert receiver.arrived.wait(60)

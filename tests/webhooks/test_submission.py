@@ -1,4 +1,4 @@
-"""Submissions that ask for a webhook (specification, Events and Errors)."""
+"""Submissions that ask for a webhook (`docs/reference/contract.md#webhook-events`)."""
 
 from typing import Any
 
@@ -21,46 +21,46 @@ REFUSED = (400, "webhook_not_configured")
 
 
 @pytest.fixture
-def caller(hooked: tuple[Client, str]) -> Api:
-    """The API as the client with the webhook sees it."""
-    return Api(create_key(hooked[0], by=SYSTEM)[1])
+def caller(configured: tuple[Client, str]) -> Api:
+    """The API with a key of the client that has a webhook."""
+    return Api(create_key(configured[0], by=SYSTEM)[1])
 
 
-def refusal(answer: Any) -> tuple[int, str]:
-    return answer.status_code, answer.json()["code"]
+def error_of(response: Any) -> tuple[int, str]:
+    return response.status_code, response.json()["code"]
 
 
-def test_json_asks_for_a_webhook(caller: Api) -> None:
+def test_a_json_submission_can_ask_for_a_webhook(caller: Api) -> None:
     assert caller.post("jobs", BODY).status_code == 200
     assert Job.objects.get().wants_webhook
 
 
-def test_plain_text_asks_for_a_webhook(caller: Api) -> None:
-    answer = caller.post_text("channel=latest&webhookEvents=job.terminal", PROFILE)
-    assert answer.status_code == 200
+def test_a_plain_text_submission_can_ask_for_a_webhook(caller: Api) -> None:
+    response = caller.post_text("channel=latest&webhookEvents=job.terminal", PROFILE)
+    assert response.status_code == 200
     assert Job.objects.get().wants_webhook
 
 
-def test_who_does_not_ask_gets_none(caller: Api) -> None:
+def test_a_submission_does_not_ask_by_default(caller: Api) -> None:
     assert caller.post_text("channel=latest", PROFILE).status_code == 200
     assert not Job.objects.get().wants_webhook
 
 
-def test_another_client_of_the_account_needs_its_own(hooked: tuple[Client, str]) -> None:
-    other = Api(create_key(default_client(hooked[0].account), by=SYSTEM)[1])
-    assert refusal(other.post("jobs", BODY)) == REFUSED
+def test_each_client_needs_its_own_webhook(configured: tuple[Client, str]) -> None:
+    other = Api(create_key(default_client(configured[0].account), by=SYSTEM)[1])
+    assert error_of(other.post("jobs", BODY)) == REFUSED
 
 
-def test_a_disabled_webhook_is_none(caller: Api, hooked: tuple[Client, str]) -> None:
-    endpoints.disable(hooked[0], by=SYSTEM)
-    assert refusal(caller.post("jobs", BODY)) == REFUSED
+def test_a_disabled_webhook_is_not_configured(caller: Api, configured: tuple[Client, str]) -> None:
+    endpoints.disable(configured[0], by=SYSTEM)
+    assert error_of(caller.post("jobs", BODY)) == REFUSED
     assert not Job.objects.exists()
 
 
-def test_a_replay_is_answered_whatever_became_of_the_webhook(caller: Api, hooked: tuple[Client, str]) -> None:
+def test_a_replay_works_after_the_webhook_is_disabled(caller: Api, configured: tuple[Client, str]) -> None:
     headers = {"idempotency-key": "one"}
     first = caller.post("jobs", BODY, headers=headers)
-    endpoints.disable(hooked[0], by=SYSTEM)
+    endpoints.disable(configured[0], by=SYSTEM)
     again = caller.post("jobs", BODY, headers=headers)
     assert (again.status_code, again.content) == (200, first.content)
     assert again.headers["X-Idempotent-Replay"] == "true"

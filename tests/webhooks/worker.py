@@ -1,6 +1,6 @@
-"""`python -m tests.webhooks.worker [POINT]`: a delivery worker without a broker, which works until nothing is left.
+"""`python -m tests.webhooks.worker [POINT]`: a delivery worker without a broker that delivers all events.
 
-With the name of a point it kills itself there.
+If it is given the name of a fault point, it kills itself there.
 """
 
 import sys
@@ -14,15 +14,15 @@ LEASE_SECONDS = 1
 def main(point: str = "") -> None:
     django.setup()
     from tests.faults.points import die
-    from tests.webhooks.points import POINTS
-    from webhooks import delivery, tasks
+    from tests.webhooks.fault_points import POINTS
+    from webhooks import claims, retries, tasks
     from webhooks.models import Event
 
-    delivery.LEASE_SECONDS = LEASE_SECONDS
+    claims.LEASE_SECONDS = LEASE_SECONDS
     if point:
         POINTS[point](die)
     while Event.objects.filter(state__in=["waiting", "sending"]).exists():
-        delivery.recover_lost()
+        retries.recover_lost()
         tasks.deliver()
         time.sleep(0.02)
 

@@ -1,4 +1,4 @@
-"""`makegroups`: the groups that staff are put into, with their permissions. Safe to run again and again."""
+"""`makegroups`: create or update the staff groups and their permissions. Safe to repeat."""
 
 from typing import Any
 
@@ -8,9 +8,8 @@ from django.db import transaction
 from django.db.models import Q
 
 APPS = ("billing", "clients", "jobs", "webhooks")
-# Beside seeing everything. Facts cannot be edited whatever somebody may: for jobs, builds and entries these are the
-# permissions of the actions.
-OPERATE = (
+# In addition to viewing everything. Jobs, builds and entries are read-only; for them these allow the actions.
+OPERATOR_PERMISSIONS = (
     "jobs.change_job",
     "jobs.change_build",
     "billing.add_entry",
@@ -27,16 +26,16 @@ OPERATE = (
 
 
 class Command(BaseCommand):
-    help = "Makes the groups `support` (sees everything) and `operators` (may also act), or brings them up to date."
+    help = "Creates or updates the groups `support` (can view everything) and `operators` (can also run actions)."
 
     @transaction.atomic
     def handle(self, *args: Any, **options: Any) -> None:
-        seen = Permission.objects.filter(content_type__app_label__in=APPS, codename__startswith="view_")
-        named = Q(pk__in=[])
-        for app, codename in (name.split(".") for name in OPERATE):
-            named |= Q(content_type__app_label=app, codename=codename)
-        acted = Permission.objects.filter(named)
-        for name, permissions in {"support": list(seen), "operators": [*seen, *acted]}.items():
+        view = Permission.objects.filter(content_type__app_label__in=APPS, codename__startswith="view_")
+        is_operators = Q(pk__in=[])
+        for app, codename in (name.split(".") for name in OPERATOR_PERMISSIONS):
+            is_operators |= Q(content_type__app_label=app, codename=codename)
+        operate = Permission.objects.filter(is_operators)
+        for name, permissions in {"support": list(view), "operators": [*view, *operate]}.items():
             group, _ = Group.objects.get_or_create(name=name)
             group.permissions.set(permissions)
             self.stdout.write(f"{name}: {len(permissions)} permissions")

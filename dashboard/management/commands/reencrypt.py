@@ -1,4 +1,4 @@
-"""`reencrypt`: encrypt all stored secrets with the current key, so that older keys can be removed."""
+"""`reencrypt`: encrypt all stored secrets with the current key, so that old keys can be removed."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,16 +17,18 @@ STORED: dict[Purpose, Callable[[], Iterable[Sealed]]] = {
     Purpose.WEBHOOK_SECRETS: sealed_secrets,
     Purpose.GAME_CREDENTIALS: sealed_credentials,
 }
-REFUSED = """None of the configured keys decrypts these values. They are unchanged:
+UNREADABLE = """No configured key decrypts these values, so they are unchanged:
   {names}
-Add the key they were encrypted with to SECRET_KEY_FALLBACKS, then run the command again."""
-REDIS_AWAY = "Redis does not answer, so game credentials may still need the old key. Run the command again."
+Add the key that encrypted them to SECRET_KEY_FALLBACKS, then run the command again."""
+REDIS_UNAVAILABLE = (
+    "Redis does not respond, so game credentials may still be encrypted with an old key. Run the command again."
+)
 
 
 class Command(BaseCommand):
     help = (
         "Encrypts second factors, webhook secrets and game credentials with the current key. Safe to interrupt and "
-        "to repeat. Exits with status 1 and names the values that none of the configured keys decrypts."
+        "repeat. Exits with status 1 and lists the values that no configured key decrypts."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -35,8 +37,8 @@ class Command(BaseCommand):
             try:
                 tally = encryption.reencrypt(purpose, stored)
             except RedisError as error:
-                raise CommandError(REDIS_AWAY) from error
+                raise CommandError(REDIS_UNAVAILABLE) from error
             self.stdout.write(f"{purpose}: {tally}")
             unreadable += tally.unreadable
         if unreadable:
-            raise CommandError(REFUSED.format(names="\n  ".join(unreadable)))
+            raise CommandError(UNREADABLE.format(names="\n  ".join(unreadable)))

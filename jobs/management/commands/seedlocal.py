@@ -23,7 +23,7 @@ from clients.models import Membership
 from jobs.builds import registration
 from jobs.runs import runner
 from jobs.simulator import layers
-from jobs.simulator.sandbox import SandboxUnavailable
+from jobs.simulator.layers import SandboxUnavailable
 
 DEMO = "demo"
 # No mail to it leaves this machine.

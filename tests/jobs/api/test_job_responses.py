@@ -10,8 +10,6 @@ from django.test import Client as HttpClient
 from clients.accounts import default_client
 from clients.models import ApiKey
 from jobs import lifecycle
-from jobs.builds import registration
-from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Job
 from jobs.progress import LISTED_ENTRIES, LogEntry, Progress, Publisher, StageProgress
 from jobs.queueing import forecast
@@ -114,9 +112,9 @@ def test_the_status_contains_progress_and_log_entries(api: Api, account: Any, va
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("minisim")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_result_and_manifest_of_a_real_job(api: Api, account: Any, variant: str, profile: str) -> None:
-    registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
     job = run(default_client(account), **PROFILES[profile])
     body = checked(api.get(f"jobs/{job.pk}/result"), variant)
     assert (body["status"], body["statusReason"]) == ("completed", None)

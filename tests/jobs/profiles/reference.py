@@ -1,14 +1,14 @@
-"""The profile grammar once more, as slowly and plainly as it can be told: what the real one is held against."""
+"""A slow and simple implementation of the profile grammar, to compare the real one with."""
 
 from jobs.profiles.grammar import BOM, Token
 
 
 class Undefined(Exception):
-    """A template that the simulator would stop at."""
+    """A template that the simulator rejects."""
 
 
 def reference_tokens(text: str) -> list[Token]:
-    """Tokens of a text, read one character at a time (simulator-cli, 1.2)."""
+    """Return the tokens of a text, read one character at a time."""
     found: list[Token] = []
     for number, line in enumerate(text.removeprefix(BOM).split("\n"), start=1):
         while line[:1] in {" ", "\t", "\r"}:
@@ -19,7 +19,7 @@ def reference_tokens(text: str) -> list[Token]:
 
 
 def reference_words(line: str) -> list[str]:
-    """The simulator's splitter told as a machine with three states of memory."""
+    """Return the words of a line, split by a state machine."""
     words, buffer, is_quoted, has_plain_text = [], "", False, False
     for character in line:
         if character == '"':
@@ -34,7 +34,7 @@ def reference_words(line: str) -> list[str]:
 
 
 def reference_expansion(text: str, variables: dict[str, str], *, depth: int = 1, begin: int = 0) -> str:
-    """`text` with its templates replaced, each after all that stand to its right (simulator-cli, 1.4)."""
+    """Return `text` with its templates replaced, from right to left."""
     if depth > 10 and "$(" in text[begin:]:
         raise Undefined
     start = text.find("$(", begin)

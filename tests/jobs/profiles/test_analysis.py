@@ -1,8 +1,8 @@
-"""What a profile would make the simulator do: actors, variants, and numbers held within the platform's limits."""
+"""Analysis of profiles: actors, variants, and numbers beyond the platform's limits."""
 
 import time
 import tracemalloc
-from collections.abc import Callable, Container
+from collections.abc import Container
 
 import pytest
 from hypothesis import given
@@ -15,8 +15,8 @@ from jobs.profiles.analysis import (
     Bounds,
     analyse,
     analyse_submitted,
-    limited,
     warnings,
+    with_limits,
 )
 from jobs.profiles.policy import Rules
 
@@ -24,13 +24,13 @@ BOUNDS = Bounds(iterations=250_000, target_error=0.01)
 
 
 class Bundled(Container[str]):
-    """The names of bundled profiles, none of them, that notes who asked."""
+    """An empty set of names that counts lookups."""
 
-    def __init__(self, note: Callable[[int], None]) -> None:
-        self.note = note
+    def __init__(self) -> None:
+        self.lookups = 0
 
     def __contains__(self, name: object) -> bool:
-        self.note(1)
+        self.lookups += 1
         return False
 
 
@@ -67,7 +67,7 @@ def clamps(text: str) -> list[tuple[str, int, object, float, str | None]]:
         ("# mage=a", 0, 0, 0),
     ],
 )
-def test_actors_and_copies(text: str, actors: int, copies: int, variants: int) -> None:
+def test_actors_and_copies_are_counted(text: str, actors: int, copies: int, variants: int) -> None:
     found = analysed(text)
     assert (found.actors, found.copies, found.variants) == (actors, copies, variants)
 
@@ -94,7 +94,7 @@ def test_profilesets_are_counted_as_they_are_built(text: str, names: list[str]) 
     assert found.variants == len(names)
 
 
-def test_profilesets_copies_and_actors_add_up() -> None:
+def test_variants_are_profilesets_copies_and_actors() -> None:
     text = "mage=a\nwarrior=b\ncopy=c\nprofileset.d+=level=1\nprofileset.e+=level=1\nprofileset.e+=race=orc"
     assert analysed(text).variants == 4
 
@@ -117,11 +117,11 @@ def test_profilesets_copies_and_actors_add_up() -> None:
         ("", False),
     ],
 )
-def test_whether_there_is_anything_to_simulate(text: str, has_actor: bool) -> None:  # noqa: FBT001
+def test_a_text_without_an_actor_is_recognized(text: str, has_actor: bool) -> None:  # noqa: FBT001
     assert analysed(text).has_actor is has_actor
 
 
-def test_the_main_actor_is_the_first() -> None:
+def test_the_main_actor_is_the_first_one() -> None:
     assert analysed('enemy=e\nmage="A B"\nwarrior=b').main_actor == "A B"
     assert analysed("enemy=e").main_actor is None
 
@@ -138,7 +138,7 @@ def test_the_main_actor_is_the_first() -> None:
         ("profileset.a+=profileset_metric=hps", "dps"),
     ],
 )
-def test_metric(text: str, metric: str) -> None:
+def test_the_first_profileset_metric_counts(text: str, metric: str) -> None:
     assert analysed(text).metric == metric
 
 
@@ -155,11 +155,11 @@ def test_metric(text: str, metric: str) -> None:
         ("profileset_controller.set_bonus_enabled=tier,30", True),
     ],
 )
-def test_what_multistage_cannot_work_with(text: str, sensitive: bool) -> None:  # noqa: FBT001
+def test_options_that_prevent_stages_are_recognized(text: str, sensitive: bool) -> None:  # noqa: FBT001
     assert analysed(text).stage_sensitive is sensitive
 
 
-def test_who_cancels_profilesets_is_told() -> None:
+def test_profileset_controllers_cancel_profilesets() -> None:
     assert analysed("profileset_controller.set_bonus_enabled=tier,30").cancels_profilesets
     assert not analysed("deterministic=1").cancels_profilesets
 
@@ -174,7 +174,7 @@ def test_who_cancels_profilesets_is_told() -> None:
         ("profileset.a= profileset.a+=level=1 profileset.b=", ["a"]),
     ],
 )
-def test_which_profilesets_change_anything(text: str, changing: list[str]) -> None:
+def test_profilesets_without_changes_are_recognized(text: str, changing: list[str]) -> None:
     assert [name for name, changes in analysed(text).profilesets.items() if changes] == changing
 
 
@@ -206,11 +206,11 @@ def test_which_profilesets_change_anything(text: str, changing: list[str]) -> No
         ("iterations=900000 profileset.a+=iterations=5", [("iterations", 1, 900_000, 250_000, None)]),
     ],
 )
-def test_numbers_beyond_the_limits(text: str, expected: list[object]) -> None:
+def test_numbers_beyond_the_limits_are_clamped(text: str, expected: list[object]) -> None:
     assert clamps(text) == expected
 
 
-def test_warnings_say_where_and_what() -> None:
+def test_a_warning_has_a_line_a_number_and_a_message() -> None:
     first, second = warnings(analysed("iterations=900000\nprofileset.a+=target_error=nan"))
     assert first == {
         "kind": "iterations_clamped",
@@ -223,16 +223,16 @@ def test_warnings_say_where_and_what() -> None:
     assert "for one profileset" in second["message"]
 
 
-def test_warnings_are_listed_up_to_a_number_and_all_applied() -> None:
+def test_all_clamps_apply_although_not_all_are_listed() -> None:
     text = "\n".join(f"profileset.{number}+=iterations=900000" for number in range(LISTED_WARNINGS + 1))
     found = analysed(text)
     assert len(warnings(found)) == LISTED_WARNINGS
-    assert list(analysed(limited(text, found)).clamps) == []
+    assert list(analysed(with_limits(text, found)).clamps) == []
 
 
-def test_a_profile_within_the_limits_runs_as_it_is() -> None:
+def test_a_profile_within_the_limits_runs_unchanged() -> None:
     text = "mage=a\niterations=100"
-    assert limited(text, analysed(text)) is text
+    assert with_limits(text, analysed(text)) is text
 
 
 LIMITED_PIECES = st.sampled_from(
@@ -255,10 +255,10 @@ LIMITED_PIECES = st.sampled_from(
 
 
 @given(st.lists(st.tuples(LIMITED_PIECES, st.sampled_from([" ", "\n", "\r\n"]))))
-def test_a_limited_profile_has_nothing_left_to_limit(pieces: list[tuple[str, str]]) -> None:
+def test_a_profile_with_limits_needs_no_more_clamps(pieces: list[tuple[str, str]]) -> None:
     text = "".join(piece + separator for piece, separator in pieces)
     before = analysed(text)
-    after = analysed(limited(text, before))
+    after = analysed(with_limits(text, before))
     assert list(after.clamps) == []
     assert (after.refused, after.variants, after.profilesets) == (
         before.refused,
@@ -267,13 +267,13 @@ def test_a_limited_profile_has_nothing_left_to_limit(pieces: list[tuple[str, str
     )
 
 
-def test_refusals_are_listed_up_to_a_number_and_all_counted() -> None:
+def test_all_refusals_count_although_not_all_are_listed() -> None:
     found = analysed("html=x\n" * 50)
     assert ([refusal.line for refusal in found.refusals], found.refused) == (list(range(1, 21)), 50)
 
 
 @pytest.mark.parametrize(
-    ("line", "most", "excess"),
+    ("line", "limit", "excess"),
     [
         ("a=b", 60_000, "60,000 options"),
         ('"a b=c', 60_000, "60,000 options"),
@@ -282,19 +282,18 @@ def test_refusals_are_listed_up_to_a_number_and_all_counted() -> None:
         ("# $", 20_000, "20,000 dollar signs"),
     ],
 )
-def test_a_submitted_profile_has_largest_numbers(line: str, most: int, excess: str) -> None:
-    found = [analyse_submitted(f"{line}\n" * number, rules=Rules(), bounds=BOUNDS) for number in (most, most + 1)]
-    assert [one.excess for one in found] == [None, f"more than {excess}"]
+def test_a_submitted_profile_is_limited_in_size(line: str, limit: int, excess: str) -> None:
+    both = [analyse_submitted(f"{line}\n" * count, rules=Rules(), bounds=BOUNDS) for count in (limit, limit + 1)]
+    assert [analysis.excess for analysis in both] == [None, f"more than {excess}"]
 
 
-def test_no_token_beyond_the_largest_number_is_judged() -> None:
-    judged: list[int] = []
-    bundled = Bundled(judged.append)
+def test_no_token_beyond_the_limit_is_checked() -> None:
+    bundled = Bundled()
     analyse_submitted("x.simc\n" * 110_000, rules=Rules(bundled=bundled), bounds=BOUNDS)
-    assert len(judged) == MAX_OPTIONS
+    assert bundled.lookups == MAX_OPTIONS
 
 
-def test_an_accepted_profile_is_read_whatever_its_size() -> None:
+def test_an_accepted_profile_of_any_size_is_read() -> None:
     assert analysed("copy=a\n" * 80_000).copies == 80_000
 
 
@@ -329,7 +328,7 @@ BIG = "$(big)=" + "b" * 1_000_000 + "\n"
     ],
     ids=lambda value: repr(value[:12]) if isinstance(value, str) else None,
 )
-def test_bad_input_is_answered_in_bounded_time(text: str, refused: int) -> None:
+def test_malicious_input_is_analysed_in_bounded_time(text: str, refused: int) -> None:
     started = time.perf_counter()
     found = analysed(text)
     assert time.perf_counter() - started < 10
@@ -337,7 +336,7 @@ def test_bad_input_is_answered_in_bounded_time(text: str, refused: int) -> None:
     assert all(len(refusal.reason) < 200 for refusal in found.refusals)
 
 
-def test_a_large_profile_takes_little_memory() -> None:
+def test_a_large_profile_uses_little_memory() -> None:
     sets = "".join(
         f'profileset."Set number {n}"+=trinket1=orb,id={n},{"bonus_id=1/2/3," * 4}\n' for n in range(20_000)
     )

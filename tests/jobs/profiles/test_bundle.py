@@ -1,4 +1,4 @@
-"""The files of a build's bundle: what is read, what never is, and under which names files are found."""
+"""Files of a build's bundle: which ones are read, and the names under which they are found."""
 
 import os
 from pathlib import Path
@@ -11,14 +11,14 @@ from tests.jobs.bundles import FILES, write
 
 
 def reason(folder: Path, name: str) -> str:
-    """Return why a scan leaves a file out."""
+    """Return why a scan does not list a file."""
     usable, unusable = bundle.scan(folder)
     assert name not in usable
     return unusable[name]
 
 
 def unread(folder: Path, name: str) -> str:
-    """Return why a file is not read."""
+    """Return why a file cannot be read."""
     with pytest.raises(UnusableFile) as caught:
         bundle.read(folder, name)
     return str(caught.value)
@@ -61,9 +61,9 @@ def test_a_pipe_and_a_device_are_not_opened(tmp_path: Path) -> None:
     assert unread(Path("/dev"), "null") == bundle.NOT_REGULAR
 
 
-def test_a_file_that_grows_is_read_to_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_grows_is_read_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.simc").write_text("x" * 100)
-    monkeypatch.setattr(bundle, "complaint", lambda _: None)
+    monkeypatch.setattr(bundle, "_file_problem", lambda _: None)
     monkeypatch.setattr(bundle, "MAX_FILE_BYTES", 10)
     assert unread(tmp_path, "a.simc") == "it has more than 10 bytes"
 
@@ -92,7 +92,7 @@ def test_a_file_that_cannot_be_read_is_named(open_place: Path) -> None:
         ("\u202ecmis.simc".encode(), "\\u202ecmis.simc"),
     ],
 )
-def test_a_name_that_nobody_could_write_is_left_out(tmp_path: Path, name: bytes, shown: str) -> None:
+def test_a_file_that_no_profile_can_name_is_not_listed(tmp_path: Path, name: bytes, shown: str) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).touch()
     assert bundle.scan(tmp_path) == ([], {shown: bundle.BAD_NAME})
 
@@ -132,12 +132,12 @@ def test_a_file_is_found_by_path_and_by_name(name: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "-", "..", "two.simc", "../top.simc", "/top.simc", "1/one.simc", "e.simc"])
-def test_no_other_name_stands_for_a_file(name: str) -> None:
+def test_no_other_name_matches_a_file(name: str) -> None:
     with pytest.raises(UnknownInclude):
         Bundle(Path("/somewhere/bundle"), PATHS).find(name)
 
 
-def test_names_that_submission_accepts_are_found() -> None:
+def test_all_names_that_submission_accepts_match_a_file() -> None:
     found = set(bundle.names(PATHS))
     assert found == {*PATHS, "mage.simc", "one.simc"}
     assert all(Bundle(Path("/b"), PATHS).find(name) for name in found)

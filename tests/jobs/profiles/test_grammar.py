@@ -1,4 +1,4 @@
-"""The tokenizer splits where the simulator splits (simulator-cli, 1.1 to 1.4 and 1.8)."""
+"""The tokenizer splits exactly where the simulator splits."""
 
 import os
 
@@ -16,8 +16,8 @@ from jobs.profiles.grammar import (
     decode,
     expand_templates,
     profileset_name,
+    token_pairs,
     tokens,
-    words,
 )
 from tests.jobs.profiles.reference import Undefined, reference_expansion, reference_tokens
 
@@ -30,7 +30,7 @@ def expanded(text: str) -> list[tuple[str | None, str]]:
     return [(option.name, option.value) for option in expand_templates(tokens(text), {})]
 
 
-# Pieces that mean something to the parser, so that a few of them already make a hard case.
+# Pieces that the parser treats specially, so that a few of them already form a difficult case.
 PIECES = [
     "a",
     "b=",
@@ -52,7 +52,7 @@ PIECES = [
     "profileset.",
     "input=",
 ]
-# Separators to Python and not to the simulator.
+# Separators for Python, but not for the simulator.
 ASCII_PIECES = ["\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f"]
 STRANGE_PIECES = [BOM, "é", "\0", "\v", "\f", "\x85", "\xa0", "\u2028", "😀"]
 generated = st.lists(st.sampled_from(PIECES + STRANGE_PIECES), max_size=40).map("".join)
@@ -62,15 +62,15 @@ thoroughly = settings(max_examples=100_000 if os.environ.get("SIMSERVICE_LONG") 
 @pytest.mark.timeout(1800)
 @thoroughly
 @given(generated)
-def test_reads_any_text_like_the_reference(text: str) -> None:
+def test_any_text_is_read_like_the_reference(text: str) -> None:
     assert list(tokens(text)) == reference_tokens(text)
 
 
 @pytest.mark.timeout(1800)
 @thoroughly
 @given(st.lists(st.sampled_from([*PIECES, *ASCII_PIECES]), max_size=40).map("".join))
-def test_reads_any_ascii_text_like_the_reference(text: str) -> None:
-    assert list(words(text)) == reference_tokens(text)
+def test_any_ascii_text_is_read_like_the_reference(text: str) -> None:
+    assert list(token_pairs(text)) == reference_tokens(text)
 
 
 @pytest.mark.timeout(1800)
@@ -80,7 +80,7 @@ def test_reads_any_ascii_text_like_the_reference(text: str) -> None:
         "".join
     )
 )
-def test_expands_any_value_like_the_reference(value: str) -> None:
+def test_any_value_is_expanded_like_the_reference(value: str) -> None:
     variables = {"a": "b", "b": "$(a)", "ab": ""}
     try:
         expected = reference_expansion(value, variables)
@@ -119,7 +119,7 @@ def test_only_a_line_feed_ends_a_line() -> None:
     assert [token.line for token in tokens("a\r\nb\x85c\u2029d\n\n \t\ne\rf")] == [1, 2, 5, 5]
 
 
-def test_a_comment_needs_the_first_place_of_its_line() -> None:
+def test_a_comment_starts_at_the_beginning_of_a_line() -> None:
     assert texts("# a=1\n \t\r# b=2\nc=3 # d") == ["c=3", "#", "d"]
 
 
@@ -133,7 +133,7 @@ def test_one_byte_order_mark_is_skipped() -> None:
     assert texts("a=1\n\ufeffb=2") == ["a=1", "\ufeffb=2"]
 
 
-def test_name_and_value_part_at_the_first_equals_sign() -> None:
+def test_name_and_value_are_split_at_the_first_equals_sign() -> None:
     token = Token(1, "actions+=/strike,if=a=b")
     assert (token.name, token.value) == ("actions+", "/strike,if=a=b")
 
@@ -151,21 +151,21 @@ def test_decode_falls_back_to_latin_1_line_by_line() -> None:
     assert decode(b"a=\xc3\xa9\nb=\xe9\nc=\xc3\xa9") == "a=é\nb=é\nc=é"
 
 
-def test_decode_keeps_the_mark_apart_from_a_broken_first_line() -> None:
+def test_decode_keeps_the_mark_before_an_invalid_first_line() -> None:
     assert texts(decode(b"\xef\xbb\xbfa=\xe9")) == ["a=é"]
 
 
 @given(st.binary())
-def test_decode_takes_any_bytes_and_keeps_their_lines(data: bytes) -> None:
+def test_decode_accepts_any_bytes_and_keeps_lines(data: bytes) -> None:
     assert decode(data).count("\n") == data.count(b"\n")
 
 
-def test_tokens_come_one_line_at_a_time() -> None:
+def test_tokens_are_read_line_by_line() -> None:
     stream = tokens("a=1\nb=2")
     assert next(stream) == Token(1, "a=1")
 
 
-def test_a_template_stands_in_names_values_and_bare_tokens() -> None:
+def test_templates_work_in_names_values_and_bare_tokens() -> None:
     text = "$(who)=mage $(line)=level=80\n$(who)=$(who)s x$(who)=1 $(line) $(who).simc y=$(who)$(who)"
     assert expanded(text) == [("xmages", "1"), ("level", "80"), (None, "mages.simc"), ("y", "magesmages")]
 
@@ -174,25 +174,25 @@ def test_a_template_name_may_be_built_from_templates() -> None:
     assert expanded("$(n)=2 $(v2)=two a=$(v$(n)) $(v$(n)x)=3 b=$(v2x)") == [("a", "two"), ("b", "3")]
 
 
-def test_a_name_keeps_an_equals_sign_its_template_brings() -> None:
+def test_a_name_keeps_an_equals_sign_from_its_template() -> None:
     option = Option(1, "a=b", "1")
     assert list(expand_templates(tokens("$(x)=a=b\n"), {})) == []
     assert list(expand_templates([Token(1, "a$(x)=1")], {"x": "=b"})) == [option]
 
 
-def test_variables_outlast_one_text() -> None:
+def test_variables_are_shared_between_texts() -> None:
     variables: dict[str, str] = {}
     assert list(expand_templates(tokens("$(x)=1"), variables)) == []
     assert list(expand_templates(tokens("a=$(x)"), variables)) == [Option(1, "a", "1")]
 
 
 @pytest.mark.parametrize("text", ["a=$(x)", "a=$(x", "$(x=1", "$=1", "$()=1\na=$(y)"])
-def test_a_bad_template_stops_the_simulator(text: str) -> None:
+def test_an_invalid_template_raises_an_error(text: str) -> None:
     with pytest.raises(TemplateError):
         expanded(text)
 
 
-def test_a_token_holds_ten_templates_at_most() -> None:
+def test_a_token_contains_at_most_ten_templates() -> None:
     assert expanded("$(x)=y\na=" + "$(x)" * 10) == [("a", "y" * 10)]
     with pytest.raises(TemplateError, match="Nesting depth") as caught:
         expanded("$(x)=y\na=" + "$(x)" * 11)
@@ -212,7 +212,7 @@ def test_templates_that_fail_count_against_the_limit() -> None:
             templates.expand(Token(1, "a=$(missing)$(big)"))
 
 
-def test_a_message_quotes_a_long_name_in_part() -> None:
+def test_a_message_shortens_a_long_name() -> None:
     for text in (f"a=$({'x' * 1000})", f"${'x' * 1000}=1"):
         with pytest.raises(TemplateError) as caught:
             expanded(text)

@@ -1,4 +1,4 @@
-"""A profile and its included files as one text: the simulator reads the same options from it."""
+"""A profile and its included files, assembled into one text from which the simulator reads the same options."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from jobs.profiles.bundle import Bundle
-from jobs.profiles.grammar import Token, profileset_name, words
+from jobs.profiles.grammar import Token, profileset_name, token_pairs
 from jobs.profiles.includes import BadInclude, flatten, has_includes
 from jobs.profiles.policy import Refusal, Rules
 from minisim.command_line import read_arguments, read_tokens
@@ -41,16 +41,16 @@ texts = st.lists(st.sampled_from(LINES), max_size=6).map("\n".join)
 
 def read_by_simulator(folder: Path) -> Read:
     """Return the options that the built-in simulator, which resolves includes itself, reads from `main.simc`."""
-    where = Path.cwd()
+    before = Path.cwd()
     os.chdir(folder)
     try:
         return resolved([(option.name, option.value) for option in read_arguments(["main.simc"])])
     finally:
-        os.chdir(where)
+        os.chdir(before)
 
 
 def resolved(options: Read) -> Read:
-    """Replace what profilesets include by the files' options, as the simulator does when it builds them."""
+    """Replace the includes of profilesets by the files' options, as the simulator does when it builds them."""
     found: Read = []
     for name, value in options:
         key = profileset_name(name or "")
@@ -79,22 +79,22 @@ def test_the_simulator_reads_the_same_options(tmp_path: Path, main: str, files: 
         flat = flatten(main, bundle=Bundle(folder / "profiles", PATHS))
     except BadInclude:
         return
-    if any(isinstance(found, Refusal) for found in Rules().judge(words(flat.text))):
+    if any(isinstance(found, Refusal) for found in Rules().check(token_pairs(flat.text))):
         return
     try:
         expected = read_by_simulator(folder)
     except SimulatorError:
-        # A variable that only the outer text defines: the flat text may use it, the included file may not.
+        # A variable that only the outer text defines: the assembled text can use it, the included file cannot.
         return
     write(folder, {"main.simc": flat.text})
     assert read_by_simulator(folder) == expected
 
 
-def test_lines_are_traced_to_their_files(tmp_path: Path) -> None:
+def test_each_line_has_its_source(tmp_path: Path) -> None:
     write(tmp_path, {"a.simc": "x=1\n\nb.simc\n", "b.simc": "y=1 z=1\n"})
     flat = flatten("mage=A\na.simc\nlevel=80\n", bundle=Bundle(tmp_path, ["a.simc", "b.simc"]))
     lines = flat.text.splitlines()
-    assert [(lines[n - 1], str(flat.place(n))) for n in range(2, len(lines) + 1)] == [
+    assert [(lines[n - 1], str(flat.source(n))) for n in range(2, len(lines) + 1)] == [
         ("mage=A", "Line 1"),
         ("x=1", "a.simc, line 1"),
         ("y=1", "b.simc, line 1"),
@@ -113,11 +113,11 @@ def test_a_profile_without_includes_needs_no_bundle(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["a.simc", "x=1 input=a.simc", '"profileset.a b+=a.simc"', "profileset.a=input=a.simc", "-", "$(x)"]
 )
-def test_every_way_to_include_is_noticed(text: str) -> None:
+def test_every_form_of_include_is_detected(text: str) -> None:
     assert has_includes(text)
 
 
-def test_files_that_double_each_other_end_soon(tmp_path: Path) -> None:
+def test_exponential_includes_are_rejected(tmp_path: Path) -> None:
     paths = [f"{number}.simc" for number in range(19)]
     write(tmp_path, {path: f"{number + 1}.simc\n" * 50 for number, path in enumerate(paths[:-1])} | {paths[-1]: ""})
     with pytest.raises(BadInclude, match="more than 2,000 files"):

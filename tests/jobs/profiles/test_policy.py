@@ -1,4 +1,4 @@
-"""No spelling the simulator understands gets a harmful directive past the policy, and harmless text passes."""
+"""The policy refuses harmful directives in every spelling that the simulator reads, and allows harmless text."""
 
 from itertools import product
 from typing import Any
@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from jobs.profiles import policy
 from jobs.profiles.grammar import decode, tokens
-from jobs.profiles.policy import Refusal, Rules, Setting, names_a_source
+from jobs.profiles.policy import AllowedOption, Refusal, Rules, names_a_source
 
 BUNDLED = frozenset({"mage.simc"})
-# Of every kind that is judged in its own way.
+# One of each kind that is checked in its own way.
 WORDS = [
     "level=80", "level+=80", "iterations=5", "iterations=5=6", "html=x", "HTML=x", "head=a", "head=a,source=b",
     "head+=a", "armory=a", "input=mage.simc", "mage.simc", "x.simc", "actions+=/x", "profileset.c=d", "=",
 ]  # fmt: skip
 
-# By the sections of simulator-cli, and written out here: a name that is lost from the table must be missed.
+# A copy of the names in the policy's table, so that a name removed from it fails a test.
 FORBIDDEN = """
 local_json json json2 json3 xml html output debug_seed reforge_plot_output_file spell_query_xml_output_file save
 save_gear save_talents save_actions save_profiles save_raid_summary save_prefix save_suffix save_talent_str
@@ -39,7 +39,7 @@ regen_periodicity
 spell_query spell_query_wrap display_build show_bonus_ids show_hotfixes strict_parsing input
 """.split()
 
-# HEAD and TAIL are the halves of a name. What they spell stands on the last line, and nothing else is refused.
+# HEAD and TAIL are the halves of a name, which is refused on the last line; nothing else is refused.
 SPELLINGS = [
     "HEADTAIL=1",
     "HEADTAIL=",
@@ -89,21 +89,21 @@ SPELLINGS = [
 ]
 
 
-def judged(text: str, **rules: Any) -> list[Setting | Refusal]:
-    return list(Rules(bundled=BUNDLED, **rules).judge(tokens(text)))
+def checked(text: str, **rules: Any) -> list[AllowedOption | Refusal]:
+    return list(Rules(bundled=BUNDLED, **rules).check(tokens(text)))
 
 
 def refused(text: str, **rules: Any) -> list[Refusal]:
-    return [found for found in judged(text, **rules) if isinstance(found, Refusal)]
+    return [option for option in checked(text, **rules) if isinstance(option, Refusal)]
 
 
-def test_no_option_changes_how_the_next_is_judged() -> None:
+def test_options_are_checked_independently() -> None:
     options = [prefix + word for prefix in ("", "profileset.a+=", "profileset.b=") for word in WORDS]
     for first, second in product(options, repeat=2):
-        assert judged(f"{first}\n{second}") == judged(first) + judged(f"\n{second}"), (first, second)
+        assert checked(f"{first}\n{second}") == checked(first) + checked(f"\n{second}"), (first, second)
 
 
-def test_a_forbidden_name_is_refused_each_time() -> None:
+def test_a_repeated_forbidden_name_is_refused_each_time() -> None:
     for name in FORBIDDEN:
         assert len(refused(f"{name}=1\n{name}=1\nprofileset.a+={name}=1\n" * 2)) == 6
 
@@ -111,7 +111,7 @@ def test_a_forbidden_name_is_refused_each_time() -> None:
 @given(
     st.lists(st.sampled_from(["source", "SOURCE", "so", ",", "=", " ", "\u2003", "\x1f", "x", "İ"]), max_size=12)
 )
-def test_a_source_is_found_wherever_a_part_begins(pieces: list[str]) -> None:
+def test_an_items_source_is_found_in_any_part(pieces: list[str]) -> None:
     item = "".join(pieces)
     names = [part.partition("=")[0].strip().lower() for part in item.split(",")]
     assert names_a_source(item) is ("source" in names)
@@ -123,19 +123,19 @@ def test_a_forbidden_name_is_refused_in_any_spelling(spelling: str) -> None:
     for name in FORBIDDEN:
         for written in (name, name.upper(), name.title()):
             text = spelling.replace("HEAD", written[:2]).replace("TAIL", written[2:])
-            assert {found.line for found in refused(text)} == {last}, text
+            assert {refusal.line for refusal in refused(text)} == {last}, text
 
 
-def test_a_line_that_is_not_utf_8_is_judged_like_any_other() -> None:
+def test_a_line_that_is_not_utf_8_is_checked_too() -> None:
     for name in FORBIDDEN:
         text = decode(f"race=\xe9lf\nname=\xe9 {name}=1".encode("latin-1"))
-        assert [found.line for found in refused(text)] == [2]
+        assert [refusal.line for refusal in refused(text)] == [2]
 
 
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        # Files to include: bare words, and what looks like a bundled name without being one.
+        # Includes: bare tokens, and names that only resemble a bundled file.
         ("-", 1),
         ('"-"', 1),
         ("profileset.a+=-", 1),
@@ -162,7 +162,7 @@ def test_a_line_that_is_not_utf_8_is_judged_like_any_other() -> None:
         ("level=80\x0bhtml=/x\n\x0c", 2),
         ("\ufeff\ufeff", 1),
         ("level=80\n\ufeff# a=1", 2),
-        # Templates that could become a directive.
+        # Templates that could form a directive.
         ("$(x)=html=/x\n$(x)", 2),
         ("$(x)=mage.simc\n$(x)", 2),
         ("$(x)=-\n$(x)", 2),
@@ -189,7 +189,7 @@ def test_a_line_that_is_not_utf_8_is_judged_like_any_other() -> None:
         ("$(x=1", 1),
         ("$(x)=$(x)", 1),
         ("$(a)=1\nname=" + "$(a)" * 11, 2),
-        # Item databases, in each slot, and in the override of a slot.
+        # Item databases in each slot, and in the override of a slot.
         *((f"level=80\n{slot}=,id=1,source=wowhead", 2) for slot in sorted(policy.ITEM_SLOTS)),
         *((f"{slot}=,id=1,source=local", 1) for slot in "leg foot hand ring1 ring2 shoulder wrist".split()),
         ('head="hood,id=1, SOURCE =wowhead"', 1),
@@ -204,7 +204,7 @@ def test_a_line_that_is_not_utf_8_is_judged_like_any_other() -> None:
         ("override.item_slot.head=hood,id=1,sou\noverride.item_slot.head+=rce=wowhead", 2),
         ("items=head=hood,sou\nitems+=rce=wowhead", 2),
         ("profileset.a+=override.item_slot.head=,source=wowhead", 1),
-        # Profilesets that the simulator would not build as they are written.
+        # Profilesets that the simulator would not build as written.
         ("profileset.=level=80", 1),
         ("profileset.+=level=80", 1),
         ("profileset.++=level=80", 1),
@@ -220,8 +220,8 @@ def test_a_line_that_is_not_utf_8_is_judged_like_any_other() -> None:
         ("profileset.a+=target_error=0.0001=", 1),
     ],
 )
-def test_a_nasty_case_is_refused_where_it_stands(text: str, line: int) -> None:
-    assert {found.line for found in refused(text)} == {line}
+def test_an_evasion_is_refused_on_its_line(text: str, line: int) -> None:
+    assert {refusal.line for refusal in refused(text)} == {line}
 
 
 ADDON_EXPORT = """\
@@ -298,7 +298,7 @@ main_hand=,id=222566,enchant_id=7463,bonus_id=10421/9633/8902
         "input=mage.simc mage.simc profileset.a+=input=mage.simc",
     ],
 )
-def test_a_harmless_text_passes(text: str) -> None:
+def test_a_harmless_text_is_allowed(text: str) -> None:
     assert refused(text) == []
 
 
@@ -306,21 +306,21 @@ def test_characters_are_downloaded_only_with_credentials() -> None:
     for name in ("armory", "guild"):
         text = f"{name}=eu,somewhere,ilyra"
         assert refused(text) == [Refusal(1, text, policy.NO_CREDENTIALS)]
-        assert judged(text, has_credentials=True) == [Setting(1, name, "eu,somewhere,ilyra")]
+        assert checked(text, has_credentials=True) == [AllowedOption(1, name, "eu,somewhere,ilyra")]
 
 
-def test_an_option_is_told_as_the_simulator_reads_it() -> None:
+def test_an_option_is_returned_as_the_simulator_reads_it() -> None:
     text = '$(n)=80\nmage="A B"\nlevel=$(n) \nmage.simc\nprofileset."C D"=level=$(n) profileset."C D"+='
-    assert judged(text) == [
-        Setting(2, "mage", "A B"),
-        Setting(3, "level", "80"),
-        Setting(4, None, "mage.simc"),
-        Setting(5, "level", "80", "C D", replaces=True),
-        Setting(5, "", "", "C D"),
+    assert checked(text) == [
+        AllowedOption(2, "mage", "A B"),
+        AllowedOption(3, "level", "80"),
+        AllowedOption(4, None, "mage.simc"),
+        AllowedOption(5, "level", "80", "C D", replaces=True),
+        AllowedOption(5, "", "", "C D"),
     ]
 
 
-def test_a_refusal_says_what_and_why() -> None:
+def test_a_refusal_has_a_line_a_text_and_a_reason() -> None:
     text = 'h"tm"l=/x\n"save prefix"=1 threads=2\nx.simc'
     assert refused(text) == [
         Refusal(1, "html=/x", policy.WRITES),
@@ -329,6 +329,6 @@ def test_a_refusal_says_what_and_why() -> None:
     ]
 
 
-def test_every_refusal_is_told() -> None:
+def test_every_refusal_is_returned() -> None:
     text = "name=$(missing) $(x) html=/x\n" * 3
-    assert [found.line for found in refused(text)] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert [refusal.line for refusal in refused(text)] == [1, 1, 1, 2, 2, 2, 3, 3, 3]

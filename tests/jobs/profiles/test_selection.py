@@ -1,11 +1,11 @@
-"""A profile without some of its tokens is read as the same tokens without them."""
+"""Profiles from which some tokens are removed."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.profiles.grammar import tokens
-from jobs.profiles.selection import without
+from jobs.profiles.selection import remaining_lines
 
 PIECES = [
     "a",
@@ -26,15 +26,20 @@ PIECES = [
 ]
 
 
-def kept(text: str, *, profilesets: str = "", options: str = "") -> list[str]:
-    left_out = frozenset(profilesets.split())
-    lines = without(text, profilesets=left_out, options=frozenset(options.split()), replicates={})
+def remaining(text: str, *, profilesets: str = "", options: str = "") -> list[str]:
+    """Return the tokens of a profile without some profilesets and options."""
+    lines = remaining_lines(
+        text,
+        without_profilesets=frozenset(profilesets.split()),
+        without_options=frozenset(options.split()),
+        replicates={},
+    )
     return [token.text for token in tokens("\n".join(["# heading", *lines]))]
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
-def test_without_anything_left_out_the_tokens_stay_the_same(text: str) -> None:
-    assert kept(text) == [token.text for token in tokens(text)]
+def test_all_tokens_remain_if_none_is_removed(text: str) -> None:
+    assert remaining(text) == [token.text for token in tokens(text)]
 
 
 @pytest.mark.parametrize(
@@ -47,10 +52,10 @@ def test_without_anything_left_out_the_tokens_stay_the_same(text: str) -> None:
         ("profileset.a", ["profileset.a"]),
     ],
 )
-def test_a_profileset_is_left_out_in_every_spelling(text: str, left: list[str]) -> None:
-    assert kept(text, profilesets="a") == left
+def test_a_profileset_is_removed_in_every_spelling(text: str, left: list[str]) -> None:
+    assert remaining(text, profilesets="a") == left
 
 
-def test_options_of_the_base_are_left_out_and_those_of_profilesets_stay() -> None:
+def test_options_are_removed_from_the_base_only() -> None:
     text = "report_details=1 level=5 profileset.a+=report_details=1 report_details=0"
-    assert kept(text, options="report_details") == ["level=5", "profileset.a+=report_details=1"]
+    assert remaining(text, options="report_details") == ["level=5", "profileset.a+=report_details=1"]

@@ -1,4 +1,4 @@
-"""Numbers are read as C++ reads them (simulator-cli, 1.6)."""
+"""Numbers are read as C++ reads them."""
 
 import math
 
@@ -38,7 +38,7 @@ from jobs.profiles.values import LARGEST_INTEGER, read_integer, read_number
         (".5", None),
     ],
 )
-def test_integers(text: str, expected: int | None) -> None:
+def test_integers_are_read_like_stoi(text: str, expected: int | None) -> None:
     assert read_integer(text) == expected
 
 
@@ -71,12 +71,12 @@ def test_integers(text: str, expected: int | None) -> None:
         ("\N{FULLWIDTH DIGIT FIVE}", None),
     ],
 )
-def test_decimals(text: str, expected: float | None) -> None:
+def test_decimals_are_read_like_stod(text: str, expected: float | None) -> None:
     assert read_number(text) == expected
 
 
 @pytest.mark.parametrize("text", ["nan", "NaN(1)", "-nan"])
-def test_not_a_number_is_a_number_to_the_simulator(text: str) -> None:
+def test_the_simulator_accepts_nan_as_a_number(text: str) -> None:
     found = read_number(text)
     assert found is not None
     assert math.isnan(found)

@@ -1,22 +1,26 @@
-"""A bench for simulators that misbehave: it runs `hostile.py` in the sandbox, below one directory."""
+"""A bench for hostile simulators: it runs them in the sandbox, below one directory."""
 
 import dataclasses
 import functools
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from jobs.simulator import enter
+from jobs.simulator import landlock
+from jobs.simulator.private_directory import PrivateDirectory
 from jobs.simulator.process import Ended, Limits, Proxy, SimulatorProcess
-from jobs.simulator.sandbox import PrivateDirectory, Sandbox, bubblewrap_works
+from jobs.simulator.sandbox import Sandbox, bubblewrap_works
 
-HOSTILE = Path(__file__).with_name("hostile.py")
+HOSTILE = Path(__file__).parent / "hostile"
+START = "from tests.jobs.simulator import hostile; hostile.main()"
 PROJECT = Path(__file__).parents[3]
 LIMITS = Limits(
     wall_seconds=60,
@@ -30,9 +34,9 @@ LIMITS = Limits(
     output_bytes=2 << 20,
 )
 
-has_landlock = enter.landlock_abi() > 0
+has_landlock = landlock.version() > 0
 needs_landlock = pytest.mark.skipif(not has_landlock, reason="this kernel has no Landlock")
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a simulator as somebody else")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a simulator as another user")
 
 
 @functools.cache
@@ -42,15 +46,15 @@ def may_leave_network() -> bool:
 
 
 def sandboxes() -> Iterator[Sandbox]:
-    """Yield the ways to contain a simulator on this machine: without bubblewrap and, where it works, with it."""
+    """Yield the sandboxes of this machine: without bubblewrap and, if it works, with it."""
     yield Sandbox(None, "auto")
-    found = shutil.which("bwrap")
-    if found and bubblewrap_works(Path(found)):
-        yield Sandbox(Path(found), "auto")
+    executable = shutil.which("bwrap")
+    if executable and bubblewrap_works(Path(executable)):
+        yield Sandbox(Path(executable), "auto")
 
 
 def alive(marker: Path) -> list[str]:
-    """Command lines of living processes that name a path."""
+    """Return the command lines of living processes that contain a path."""
     lines = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -63,14 +67,23 @@ def alive(marker: Path) -> list[str]:
 
 
 def eventually(condition: Callable[[], bool], *, seconds: float = 20.0) -> bool:
+    """Wait for a condition; return whether it became true in time."""
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
     return condition()
 
 
+def copy_package(package: Path, target: Path) -> None:
+    """Copy a package of this project into another folder, from which it can be imported under the same name."""
+    copy = target / package.relative_to(PROJECT)
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for parent in copy.relative_to(target).parents[:-1]:
+        (target / parent / "__init__.py").touch()
+
+
 class Bench:
-    """Runs the stand-in below one directory, whose name then tells its processes from all others."""
+    """Runs hostile simulators below one directory, whose name identifies their processes."""
 
     def __init__(self, top: Path, sandbox: Sandbox) -> None:
         self.top = top
@@ -81,7 +94,10 @@ class Bench:
         self.build = top / "build"
         self.build.mkdir()
         self.executable = self.build / "simulator"
-        self.executable.write_text(f"#!{sys.executable}\n{HOSTILE.read_text()}")
+        self.executable.write_text(
+            f"#!{sys.executable}\nfrom tests.jobs.simulator import hostile\nhostile.main()\n"
+        )
+        copy_package(HOSTILE, self.build)
         self.executable.chmod(0o755)
         self.directory = PrivateDirectory.create(top)
 
@@ -109,8 +125,28 @@ class Bench:
     def printed(self, stream: str = "stdout") -> list[str]:
         return [text for where, text in self.updates if where == stream]
 
-    def heard(self, text: str) -> bool:
+    def prints(self, text: str) -> bool:
         return eventually(lambda: text in self.printed())
 
     def log(self, stream: str = "stdout") -> str:
         return self.directory.log(stream).read_text()
+
+
+def refusals(bench: Bench) -> set[int]:
+    """Return the error numbers of all attempts; fail if one worked."""
+    lines = [line for line in bench.printed() if "refused" in line or "WORKED" in line]
+    assert lines, "nothing was attempted"
+    assert not [line for line in lines if "WORKED" in line]
+    return {int(line.rpartition(" ")[2]) for line in lines}
+
+
+@contextmanager
+def unix_servers(folder: Path) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Listen on a stream and a datagram socket that everyone may use, like a database and a system log."""
+    with socket.socket(socket.AF_UNIX) as stream, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagram:
+        for server, name in ((stream, "stream"), (datagram, "datagram")):
+            server.bind(str(folder / name))
+            (folder / name).chmod(0o777)
+            server.settimeout(0.2)
+        stream.listen()
+        yield stream, datagram

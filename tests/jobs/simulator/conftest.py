@@ -1,4 +1,4 @@
-"""The bench on which hostile simulators run, once for each way to contain them."""
+"""Fixtures for tests of the sandbox."""
 
 import tempfile
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tests.jobs.simulator.bench import Bench, alive, sandboxes
 
 @pytest.fixture(params=sandboxes(), ids=lambda sandbox: "bubblewrap" if sandbox.bubblewrap else "plain")
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    """Return a bench; whatever a test did there, no process and no file of the run is left over afterwards."""
+    """Return a bench for each sandbox of this machine. No process and no file of a run may remain afterwards."""
     bench = Bench(tmp_path, request.param)
     with bench.directory:
         yield bench
@@ -25,3 +25,14 @@ def open_place() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
         yield Path(place)
+
+
+@pytest.fixture
+def closed_build(open_place: Path) -> Path:
+    """Return a build, next to a secret, in a home directory that only its owner can enter."""
+    build = open_place / "home" / "src" / "build"
+    build.mkdir(parents=True)
+    (build / "data").write_text("its own")
+    (open_place / "home" / "secret").write_text("somebody's")
+    (open_place / "home").chmod(0o700)
+    return build

@@ -1,4 +1,4 @@
-"""Run a command under a seccomp policy that refuses some system calls, as many containers' policies do.
+"""Run a command under a seccomp policy that denies some system calls, like the policies of many containers.
 
 `container.py CALL,CALL… COMMAND…`
 """
@@ -16,28 +16,28 @@ CALLS = {
     "clone": {"x86_64": 56, "aarch64": 220},
     "seccomp": {"x86_64": 157, "aarch64": 167},
 }
-# These are refused by what they are asked for, and otherwise allowed.
-JUDGED = ("clone", "seccomp")
+# These are denied only with certain arguments.
+CHECKED = ("clone", "seccomp")
 
 
 def policy(names: list[str]) -> bytes:
-    """Return a filter that refuses the named calls: `clone` with a namespace, `seccomp` through prctl."""
+    """Return a filter that denies the named calls: `clone` with a namespace, `seccomp` through prctl."""
     machine = platform.machine()
     assembler = seccomp.Assembler()
     assembler.add(seccomp.LOAD, seccomp.NUMBER)
     for name in names:
-        assembler.add(seccomp.JUMP_EQUAL, CALLS[name][machine], name if name in JUDGED else "refuse")
+        assembler.add(seccomp.JUMP_EQUAL, CALLS[name][machine], name if name in CHECKED else "deny")
     assembler.add(seccomp.RETURN, seccomp.ALLOW)
     assembler.label("clone")
     assembler.add(seccomp.LOAD, seccomp.ARGUMENTS)
-    assembler.add(seccomp.JUMP_ANY_BIT, seccomp.NEW_NAMESPACES, "refuse", "allow")
-    # prctl, whose first argument asks for a filter
+    assembler.add(seccomp.JUMP_ANY_BIT, seccomp.NEW_NAMESPACES, "deny", "allow")
+    # prctl with the operation that installs a filter
     assembler.label("seccomp")
     assembler.add(seccomp.LOAD, seccomp.ARGUMENTS)
-    assembler.add(seccomp.JUMP_EQUAL, enter.PR_SET_SECCOMP, "refuse", "allow")
+    assembler.add(seccomp.JUMP_EQUAL, enter.PR_SET_SECCOMP, "deny", "allow")
     assembler.label("allow")
     assembler.add(seccomp.RETURN, seccomp.ALLOW)
-    assembler.label("refuse")
+    assembler.label("deny")
     assembler.add(seccomp.RETURN, seccomp.ERRNO | 1)
     return assembler.pack()
 

@@ -1,6 +1,6 @@
-"""Read one large report in a process of its own: `python -m tests.jobs.simulator.report_memory CASE`.
+"""Read one large report in a separate process: `python -m tests.jobs.simulator.report_memory CASE`.
 
-Prints the peak growth of the process in bytes, and the outcome. The reports are generated while they are read.
+It prints the peak growth of the process in bytes, and the outcome. The reports are generated while they are read.
 """
 
 import io
@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from jobs.simulator.reports import BrokenReport, read_report
+from jobs.simulator.report_reader import read_report
+from jobs.simulator.reports import BrokenReport
 
 MAX_BYTES = 256 << 20
 PLAYERS = b'{"sim":{"players":['
@@ -24,7 +25,7 @@ Pieces = Iterator[bytes]
 
 
 def repeated(piece: bytes, count: int) -> Pieces:
-    """Yield a piece many times, some at a time."""
+    """Yield a piece many times, in larger chunks."""
     together = max(1, (1 << 16) // len(piece))
     yield from itertools.repeat(piece * together, count // together + 1)
 
@@ -36,7 +37,7 @@ def named(start: bytes, rest: bytes, count: int, *, name: bytes = b"") -> Pieces
 
 
 def most_entries() -> Pieces:
-    """Yield the largest report that is accepted, and first its players once more."""
+    """Yield the largest accepted report, with its players twice."""
     for start in (PLAYERS, b'],"players":['):
         yield start
         yield from named(b"a", DPS, 99_999, name=EMOJI * 70)
@@ -46,7 +47,7 @@ def most_entries() -> Pieces:
 
 
 def real_size() -> Pieces:
-    """Yield a report of 117 actors as a real simulator leaves it, about 124 MB."""
+    """Yield a report of 117 actors like a real simulator's, about 124 MB."""
     yield PLAYERS
     yield from named(b"Actor ", DPS + b"," + FILLER, 117)
     yield b"]}}"
@@ -88,14 +89,14 @@ def different_keys(count: int) -> Pieces:
 
 
 class Pipe(io.RawIOBase):
-    """A file of pieces."""
+    """A readable file that consists of pieces."""
 
     def __init__(self, pieces: Pieces) -> None:
         self.pieces = pieces
         self.rest = b""
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, target: Any) -> int:

@@ -22,20 +22,20 @@ def options(*, threads: int = 2, html: bool = False) -> list[str]:
 
 
 class TestArguments:
-    def test_the_profile_comes_first_so_that_the_service_has_the_last_word(self) -> None:
+    def test_the_profile_precedes_the_services_options(self) -> None:
         first, *rest = options()
         assert first == PROFILE_NAME
         assert all("=" in option for option in rest)
 
-    def test_version_two_is_asked_for_by_its_own_option(self) -> None:
+    def test_version_two_has_its_own_option(self) -> None:
         assert "json2=report.json" in arguments(threads=1, json_version=2, html=False)
 
-    def test_version_three_is_asked_for_by_the_only_spelling_the_simulator_knows(self) -> None:
+    def test_version_three_is_requested_by_its_exact_name(self) -> None:
         asked = arguments(threads=1, json_version=3, html=False)
         assert "json=report.json,version=3.0.0-alpha1" in asked
         assert "json2=report.json" not in asked
 
-    def test_the_page_is_written_only_when_asked_for(self) -> None:
+    def test_the_html_report_is_written_on_request_only(self) -> None:
         assert "html=report.html" in options(html=True)
         assert "html=" in options(html=False)
 
@@ -43,7 +43,7 @@ class TestArguments:
         assert "threads=7" in options(threads=7)
 
     @pytest.mark.parametrize("threads", [0, -1])
-    def test_the_whole_machine_cannot_be_asked_for(self, threads: int) -> None:
+    def test_fewer_than_one_thread_is_an_error(self, threads: int) -> None:
         with pytest.raises(ValueError, match="at least one thread"):
             options(threads=threads)
 
@@ -61,7 +61,7 @@ class TestArguments:
             "hosted_html=0",
         ],
     )
-    def test_what_every_run_must_control(self, option: str) -> None:
+    def test_every_run_sets_the_controlled_options(self, option: str) -> None:
         assert option in options()
 
     def test_no_option_is_given_twice(self) -> None:
@@ -76,26 +76,26 @@ class TestArguments:
         assert with_credentials.index(proxy) > with_credentials.index(PROFILE_NAME)
         assert not any(option.startswith("proxy=") for option in options())
 
-    def test_the_proxys_port_needs_no_rights_and_is_never_a_clients(self) -> None:
+    def test_the_proxys_port_is_neither_privileged_nor_ephemeral(self) -> None:
         assert 1024 <= PROXY_PORT < 32768
 
 
 class TestInputText:
-    def test_is_the_profile_and_then_the_options_one_to_a_line(self) -> None:
+    def test_contains_the_profile_then_one_option_per_line(self) -> None:
         text = input_text('mage="A"', [PROFILE_NAME, "threads=2", "json2=report.json"])
         assert text == 'mage="A"\n# Options of the service\nthreads=2\njson2=report.json\n'
 
-    def test_a_comment_at_the_profiles_end_swallows_no_option(self) -> None:
+    def test_a_comment_at_the_profiles_end_hides_no_option(self) -> None:
         text = input_text("# the end", options(threads=3))
         assert "threads=3" in text.split("\n")
 
     @given(st.text(st.characters(exclude_categories=["Cs"])))
-    def test_keeps_the_profile_as_it_is(self, profile: str) -> None:
+    def test_keeps_the_profile_unchanged(self, profile: str) -> None:
         assert input_text(profile, options()).startswith(profile)
 
 
 class TestVersionLine:
-    def test_newer_trees_with_hotfix_git_and_networking(self) -> None:
+    def test_newer_versions_name_hotfix_and_git_revision(self) -> None:
         line = f"{VERSION_START} (hotfix 2025-09-04/63003, git build main 8c5116c48e, no-networking)"
         assert parse_version_line(f"\n{line}\n\nSimulating...\n") == BuildVersion(
             simc_version="1120-01",
@@ -105,12 +105,12 @@ class TestVersionLine:
             git_revision="8c5116c48e",
         )
 
-    def test_trees_of_2020_with_an_error_after_it(self) -> None:
+    def test_versions_of_2020_print_it_before_an_error(self) -> None:
         line = "SimulationCraft 902-01 for World of Warcraft 9.0.2.36949 Live"
         version = parse_version_line(f"{line} (wow build 36949, git build shadowlands 1a2b3c4d5e)\nNothing to sim!")
         assert version == BuildVersion("902-01", "9.0.2.36949", None, "shadowlands", "1a2b3c4d5e")
 
-    def test_short_form(self) -> None:
+    def test_the_short_form_has_no_details(self) -> None:
         assert parse_version_line("SimulationCraft 1120-01") == BuildVersion("1120-01", None, None, None, None)
 
     def test_the_built_in_simulator_keeps_its_name(self) -> None:
@@ -127,9 +127,9 @@ class TestVersionLine:
         assert version.hotfix_date is None
 
     @given(st.text())
-    def test_any_text_after_the_name_is_survived(self, text: str) -> None:
+    def test_any_text_after_the_name_is_handled(self, text: str) -> None:
         parse_version_line(text)
         parse_version_line(f"SimulationCraft 1 for World of Warcraft 1 (hotfix {text}, git build {text})")
 
-    def test_is_asked_for_without_a_profile(self) -> None:
+    def test_is_requested_without_a_profile(self) -> None:
         assert PROFILE_NAME not in probe_arguments()

@@ -1,4 +1,4 @@
-"""The CSV table: its rows, its numbers, and names that mean harm."""
+"""The CSV table: its rows, its numbers and hostile names."""
 
 import csv
 import io
@@ -32,21 +32,21 @@ def table(report: Report, *, every_actor: bool = True) -> str:
     return target.getvalue()
 
 
-def test_the_whole_table() -> None:
+def test_the_table_has_a_header_and_all_rows() -> None:
     assert table(make_report("A", sets={"x": 7.5})) == HEADER + "A,5,1.0,9.0,2.5,0.25\r\nx,7.5,1.0,9.0,2.5,0.25\r\n"
 
 
-def test_actors_come_in_the_profiles_order_and_profilesets_from_the_best_down() -> None:
+def test_actors_keep_their_order_and_profilesets_are_ranked() -> None:
     rows = list(csv.reader(io.StringIO(table(make_report("B", "A", sets={"low": 1, "high": 3, "also high": 3})))))
     assert [row[0] for row in rows[1:]] == ["B", "A", "also high", "high", "low"]
 
 
-def test_only_the_baseline_where_the_variant_wants_no_more() -> None:
+def test_other_actors_can_be_left_out() -> None:
     rows = table(make_report("Base", "Copy", sets={"x": 1}), every_actor=False).splitlines()
     assert [row.partition(",")[0] for row in rows[1:]] == ["Base", "x"]
 
 
-def test_every_profileset_has_its_row() -> None:
+def test_every_profileset_has_a_row() -> None:
     report = make_report("A", sets={f"set {number}": number for number in range(1, 5001)})
     assert len(table(report).splitlines()) == 5002
 
@@ -82,7 +82,7 @@ def test_numbers_are_written_in_digits(figure: float, shown: str) -> None:
         ("x" * 300, "x" * 300),
     ],
 )
-def test_a_name_is_one_field_and_no_formula(name: str, read: str) -> None:
+def test_a_name_is_one_field_and_not_a_formula(name: str, read: str) -> None:
     rows = list(csv.reader(io.StringIO(table(make_report(name)), newline="")))
     assert len(rows) == 2
     assert len(rows[1]) == 6

@@ -1,6 +1,6 @@
-"""Memory of a run: the kernel's limit where a control group is delegated, and the sums elsewhere.
+"""Memory of a run: the kernel's limit with a delegated control group, and the sum over processes without one.
 
-The kernel's part needs a machine that delegates; here a plain folder stands for the tree of control groups.
+The kernel's part needs a machine that delegates control groups; here plain folders replace them.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from jobs.simulator import enter, launcher
-from jobs.simulator.launcher import (
+from jobs.simulator import enter, launcher, usage
+from jobs.simulator.launcher import Supervisor
+from jobs.simulator.usage import (
     PAGE_BYTES,
     MemoryCgroup,
-    Supervisor,
     memory_use,
     proportional_bytes,
     remove_abandoned_groups,
@@ -29,15 +29,15 @@ from jobs.simulator.launcher import (
 
 MIB = 1 << 20
 LIMIT = 256 * MIB
-# Above the highest process id that Linux gives.
-NOBODY = 1 << 22
+# Above the highest process id of Linux.
+NO_PROCESS = 1 << 22
 PR_SET_DUMPABLE = 4
 T = TypeVar("T")
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Return the group of a worker, in a group that is delegated."""
+    """Return the group of a worker, in a delegated group."""
     home = tmp_path / "service" / "worker"
     home.mkdir(parents=True)
     os.setxattr(home.parent, "user.delegate", b"1")
@@ -53,12 +53,12 @@ def created(home: Path | None) -> MemoryCgroup:
 
 
 def without_capabilities(action: Callable[[], T]) -> T:
-    """Return the result of an action in a thread that owns what root owns and may do no more."""
+    """Return the result of an action in a thread of root without capabilities."""
     with ThreadPoolExecutor(1, initializer=enter.drop_capabilities) as pool:
         return pool.submit(action).result()
 
 
-def test_a_group_of_its_own_limits_memory_and_swap(home: Path) -> None:
+def test_a_control_group_limits_memory_and_swap(home: Path) -> None:
     group = created(home)
     assert group.folder.parent == home.parent
     assert (home.parent / "cgroup.subtree_control").read_text() == "+memory"
@@ -66,7 +66,7 @@ def test_a_group_of_its_own_limits_memory_and_swap(home: Path) -> None:
     assert (group.folder / "memory.swap.max").read_text() == "0"
 
 
-def test_swap_is_left_alone_where_it_is_not_accounted_for(home: Path) -> None:
+def test_swap_is_not_limited_if_the_kernel_does_not_count_it(home: Path) -> None:
     (home / "memory.swap.max").unlink()
     assert not (created(home).folder / "memory.swap.max").exists()
 
@@ -79,43 +79,43 @@ def test_the_launcher_enters_the_group_and_leaves_it(home: Path) -> None:
     assert (home / "cgroup.procs").read_text() == str(os.getpid())
 
 
-def test_no_group_is_made_outside_control_groups() -> None:
+def test_no_group_is_created_outside_control_groups() -> None:
     assert MemoryCgroup.create(LIMIT, home=None) is None
 
 
-def test_no_group_is_made_where_none_is_delegated(home: Path) -> None:
+def test_no_group_is_created_without_delegation(home: Path) -> None:
     os.removexattr(home.parent, "user.delegate")
     assert MemoryCgroup.create(LIMIT, home=home) is None
     assert list(home.parent.glob("simservice-run-*")) == []
 
 
 @pytest.mark.parametrize("closed", [".", "cgroup.subtree_control"])
-def test_a_tree_that_is_closed_to_us_stays_as_it_is(home: Path, closed: str) -> None:
+def test_a_read_only_tree_stays_unchanged(home: Path, closed: str) -> None:
     before = sorted(home.parent.iterdir())
     (home.parent / closed).chmod(0o555)
     assert without_capabilities(lambda: MemoryCgroup.create(LIMIT, home=home)) is None
     assert sorted(home.parent.iterdir()) == before
 
 
-def test_a_run_goes_on_when_its_group_cannot_be_left(home: Path) -> None:
+def test_a_run_continues_if_the_launcher_stays_in_its_group(home: Path) -> None:
     group = created(home)
     (home / "cgroup.procs").mkdir()
     group.leave()
 
 
 def test_groups_of_killed_launchers_are_removed(home: Path) -> None:
-    left = home.parent / f"simservice-run-{NOBODY}"
+    left = home.parent / f"simservice-run-{NO_PROCESS}"
     left.mkdir()
     created(home)
     assert not left.exists()
 
 
-def test_a_group_left_under_our_own_number_is_replaced(home: Path) -> None:
+def test_an_old_group_with_our_process_id_is_replaced(home: Path) -> None:
     (home.parent / f"simservice-run-{os.getpid()}").mkdir()
     created(home)
 
 
-def test_the_empty_group_of_a_living_launcher_stays(home: Path) -> None:
+def test_the_empty_group_of_a_live_launcher_stays(home: Path) -> None:
     others = home.parent / f"simservice-run-{os.getppid()}"
     others.mkdir()
     remove_abandoned_groups(home.parent)
@@ -123,7 +123,7 @@ def test_the_empty_group_of_a_living_launcher_stays(home: Path) -> None:
 
 
 def test_an_abandoned_group_in_use_stays(home: Path) -> None:
-    busy = home.parent / f"simservice-run-{NOBODY}"
+    busy = home.parent / f"simservice-run-{NO_PROCESS}"
     (busy / "process").mkdir(parents=True)
     assert created(home)
     assert busy.exists()
@@ -134,13 +134,13 @@ def test_an_abandoned_group_in_use_stays(home: Path) -> None:
     [
         ("low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\noom_group_kill 0\n", False),
         ("low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n", True),
-        # Killed for the limit of a group above, or of the machine; then a shortage that ended without a kill.
+        # Killed for the limit of a parent group or of the machine; then a shortage without a kill.
         ("low 0\nhigh 0\nmax 0\noom 0\noom_kill 1\noom_group_kill 0\n", False),
         ("low 0\nhigh 0\nmax 12\noom 1\noom_kill 0\noom_group_kill 0\n", False),
         ("", False),
     ],
 )
-def test_a_kill_for_the_limit_of_the_run_is_told_apart(home: Path, events: str, is_exceeded: bool) -> None:  # noqa: FBT001
+def test_only_a_kill_for_the_runs_own_limit_counts(home: Path, events: str, is_exceeded: bool) -> None:  # noqa: FBT001
     group = created(home)
     (group.folder / "memory.events").write_text(events)
     assert group.is_exceeded() is is_exceeded
@@ -152,7 +152,7 @@ def supervisor(watched: Path, home: Path | None, monkeypatch: pytest.MonkeyPatch
     return Supervisor({"watched": str(watched), "memory_bytes": LIMIT, "disk_bytes": MIB}, Mock())
 
 
-def test_a_run_in_a_group_of_its_own_is_judged_by_the_kernel(
+def test_the_kernel_decides_for_a_run_in_its_own_group(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     supervised = supervisor(tmp_path, home, monkeypatch)
@@ -172,15 +172,15 @@ def test_a_run_in_a_group_of_its_own_is_judged_by_the_kernel(
         ("0::/a\n", "c /cg cgroup rw 0 0\n", None),
     ],
 )
-def test_the_own_group_is_found(
+def test_the_launchers_own_group_is_found(
     group: str, mounts: str, found: Path | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {"/proc/self/cgroup": group, "/proc/self/mounts": mounts}
     monkeypatch.setattr(Path, "read_text", lambda path: files[str(path)])
-    assert launcher.own_cgroup() == found
+    assert usage.own_cgroup() == found
 
 
-def test_a_group_that_was_made_in_part_is_removed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_group_is_removed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(group: MemoryCgroup, _: int) -> None:
         group.folder.mkdir()
         raise OSError
@@ -190,16 +190,16 @@ def test_a_group_that_was_made_in_part_is_removed(home: Path, monkeypatch: pytes
     assert list(home.parent.glob("simservice-run-*")) == []
 
 
-def test_many_files_do_not_delay_the_look_at_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A walk that takes seconds must be interrupted for each look at memory."""
+def test_many_files_do_not_delay_the_check_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting files can take seconds; memory must be checked meanwhile."""
     for number in range(5):
         (tmp_path / str(number)).touch()
-    look = Mock()
+    check = Mock()
     supervised = supervisor(tmp_path, None, monkeypatch)
     monkeypatch.setattr(launcher, "CHECK_MEMORY_SECONDS", 0)
-    monkeypatch.setattr(supervised, "check_memory", look)
+    monkeypatch.setattr(supervised, "check_memory", check)
     supervised.check_disk()
-    assert look.call_count == 5
+    assert check.call_count == 5
 
 
 def test_removing_a_group_twice_is_harmless(home: Path) -> None:
@@ -212,11 +212,11 @@ def test_removing_a_group_twice_is_harmless(home: Path) -> None:
 
 @contextlib.contextmanager
 def sharers(*, is_hidden: bool = False) -> Iterator[list[int]]:
-    """Yield two processes that see the same 64 MiB; the second may let nobody look into it."""
+    """Yield two processes that share 64 MiB; the second can hide its memory map."""
     ready, done = os.pipe()
     with mmap.mmap(-1, 64 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
-        for place in range(0, len(block), PAGE_BYTES):
-            block[place] = 1
+        for offset in range(0, len(block), PAGE_BYTES):
+            block[offset] = 1
         child = os.fork()
         if child == 0:
             enter.prctl(PR_SET_DUMPABLE, not is_hidden)
@@ -247,16 +247,16 @@ def test_proportional_memory_counts_shared_pages_once() -> None:
 def test_shared_memory_is_divided_only_above_the_limit() -> None:
     with sharers() as pids:
         summed = sum(map(resident_bytes, pids))
-        assert memory_use(pids, enough=2 * summed) > summed - 8 * MIB
-        assert memory_use(pids, enough=summed // 2) < summed - 56 * MIB
+        assert memory_use(pids, limit=2 * summed) > summed - 8 * MIB
+        assert memory_use(pids, limit=summed // 2) < summed - 56 * MIB
 
 
 def test_a_process_that_has_ended_uses_nothing() -> None:
-    assert resident_bytes(NOBODY) == proportional_bytes(NOBODY) == 0
-    assert memory_use([NOBODY], enough=-1) == 0
+    assert resident_bytes(NO_PROCESS) == proportional_bytes(NO_PROCESS) == 0
+    assert memory_use([NO_PROCESS], limit=-1) == 0
 
 
-def test_memory_whose_sharing_is_hidden_counts_in_full() -> None:
+def test_memory_of_a_process_that_hides_it_counts_in_full() -> None:
     with sharers(is_hidden=True) as pids:
         resident = resident_bytes(pids[1])
         assert resident > 64 * MIB

@@ -1,4 +1,4 @@
-"""The simulator's messages that are shown: the first cause of a failure, and warnings."""
+"""Error messages and warnings of the simulator."""
 
 import io
 import json
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.simulator.messages import failure_message, printed_warnings, warnings
-from jobs.simulator.reports import read_report
+from jobs.simulator.report_reader import read_report
 
 UNKNOWN = "Warning: Unknown option 'json3' with value 'o3.json', ignoring"
 NO_LIST = "Player 'Frosty' uses call_action_list with unknown action list nolist"
@@ -58,7 +58,7 @@ class TestFailureMessage:
             "no cause",
         ],
     )
-    def test_is_the_first_cause(self, stderr: str, cause: str) -> None:
+    def test_is_the_first_error(self, stderr: str, cause: str) -> None:
         assert message_of(stderr) == cause
 
     @pytest.mark.parametrize("stderr", ["", "Warning: x", "Error:", "Error: \x01", "an Error: x", NO_LIST])
@@ -68,7 +68,7 @@ class TestFailureMessage:
     def test_control_characters_are_removed(self) -> None:
         assert message_of("Error: a\x1b\x00\u202e\ud800b\tc") == "abc"
 
-    def test_is_cut(self) -> None:
+    def test_long_messages_are_cut(self) -> None:
         assert len(message_of("Error: " + "x" * 9999) or "") == 500
 
     @pytest.mark.parametrize(
@@ -80,17 +80,17 @@ class TestFailureMessage:
             ("actions+=/frost_bolt", "actions+=/frost_bolt"),
         ],
     )
-    def test_folders_are_not_told(self, message: str, shown: str) -> None:
+    def test_folders_are_removed(self, message: str, shown: str) -> None:
         assert message_of(f"Error: {message}") == shown
 
     @given(st.text())
-    def test_any_text_is_survived(self, text: str) -> None:
+    def test_any_text_is_handled(self, text: str) -> None:
         message = message_of(f"{text}\nError: {text}")
         assert message is None or message.isprintable()
 
 
 class TestWarnings:
-    def test_are_what_stderr_says_beside_errors_and_interrupts(self) -> None:
+    def test_errors_and_interrupts_are_no_warnings(self) -> None:
         stderr = [
             UNKNOWN,
             "[the line above came 3 times in a row]",
@@ -104,17 +104,17 @@ class TestWarnings:
         ]
         assert warnings(stderr) == [UNKNOWN, "Implementation Not Yet Verified: x", "Item 'hat' is ignored"]
 
-    def test_of_the_sandbox_are_left_out(self) -> None:
+    def test_warnings_caused_by_the_sandbox_are_removed(self) -> None:
         assert warnings([PRIORITY, UNKNOWN]) == [UNKNOWN]
 
-    def test_come_once_each_and_at_most_twenty(self) -> None:
+    def test_warnings_are_distinct_and_at_most_20(self) -> None:
         assert warnings(["Warning: a", "Trivial: Warning: a", "Warning: a "]) == ["Warning: a"]
         assert warnings(f"w{number}" for number in range(99)) == [f"w{number}" for number in range(20)]
 
-    def test_are_cut_and_cleaned(self) -> None:
+    def test_warnings_are_cut_and_printable(self) -> None:
         assert warnings(["\x1b[31mx\x00\ud800" + "y" * 999]) == ["[31mx" + "y" * 495]
 
-    def test_of_stdout_are_only_its_marked_lines(self) -> None:
+    def test_only_marked_lines_of_stdout_are_warnings(self) -> None:
         assert printed_warnings(["DPS Ranking:", UNKNOWN, f"Moderate: {UNKNOWN}"]) == [UNKNOWN]
 
     @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ class TestWarnings:
             ({}, []),
         ],
     )
-    def test_of_reports_come_from_either_layout(self, document: dict[str, Any], expected: list[str]) -> None:
+    def test_warnings_of_both_report_layouts_are_read(self, document: dict[str, Any], expected: list[str]) -> None:
         report = {"sim": {"players": [{"name": "A"}]}, **document}
-        found = read_report(io.BytesIO(json.dumps(report).encode()), max_bytes=9999)
-        assert list(found.warnings) == expected
+        read = read_report(io.BytesIO(json.dumps(report).encode()), max_bytes=9999)
+        assert list(read.warnings) == expected
 
     @given(st.lists(st.text()))
     def test_any_lines_give_few_short_printable_warnings(self, lines: list[str]) -> None:

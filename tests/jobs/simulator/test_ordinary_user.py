@@ -1,4 +1,4 @@
-"""The sandbox of a worker without root's rights: the tests of this folder once more, as an ordinary user."""
+"""The sandbox of a worker without root's rights: some tests of this folder again, as an ordinary user."""
 
 import os
 import re
@@ -10,14 +10,24 @@ import pytest
 
 from tests.jobs.simulator.bench import PROJECT, needs_root
 
-FILES = ("test_hostile.py", "test_memory.py", "test_sandbox.py")
-# Without the services and Django's settings, which these tests do not need.
+FILES = (
+    "test_hostile.py",
+    "test_identity.py",
+    "test_landlock.py",
+    "test_memory.py",
+    "test_missing_layers.py",
+    "test_private_directory.py",
+    "test_proxy_socket.py",
+    "test_sandbox.py",
+    "test_usage.py",
+)
+# These tests need neither the services nor Django's settings.
 OPTIONS = ("-c", os.devnull, "-p", "no:django", "-p", "no:cacheprovider", "-q", "-rs", "--rootdir", str(PROJECT))
 
 
 @needs_root
 @pytest.mark.timeout(300)
-def test_the_sandbox_holds_for_an_ordinary_worker(open_place: Path) -> None:
+def test_the_sandbox_works_for_an_ordinary_worker(open_place: Path) -> None:
     folder = Path(__file__).parent
     tests = [*OPTIONS, "--confcutdir", str(folder), *(str(folder / name) for name in FILES)]
     command = [sys.executable, "-m", "tests.jobs.simulator.ordinary_user", str(open_place), sys.executable]

@@ -20,13 +20,13 @@ def curve(meter: ProgressMeter, updates: list[str]) -> list[float]:
 
 
 class TestParseUpdate:
-    def test_baseline(self) -> None:
+    def test_the_baseline_is_read(self) -> None:
         text = f"Generating Baseline: 1/1 {BAR} 250/1000 85.210 Mean=51234 Error=0.512% 2min 12sec   "
         assert parse_update(text) == Phase(
             label="Baseline", number=1, count=1, share=0.25, iterations=250, mean=51234, error_percent=0.512
         )
 
-    def test_last_update_of_a_phase_with_the_time_left_in_all(self) -> None:
+    def test_the_last_update_of_a_phase_is_read(self) -> None:
         text = f"Generating Profileset: ruby_1 2/65 {BAR} 1602/1602 224.360 Mean=31179 Error=0.294% 3.570 (3m, 7s)"
         assert parse_update(text) == Phase(
             label="Profileset: ruby_1",
@@ -43,38 +43,38 @@ class TestParseUpdate:
         ("end", "seconds"),
         [("312msec", 0.3125), ("2min 3.570", 123.57), ("12sec", 0), ("1min 2sec (3m)", 0), ("1.2.3", 0), ("", 0)],
     )
-    def test_only_the_last_update_of_a_phase_tells_its_time(self, end: str, seconds: float) -> None:
+    def test_only_the_last_update_of_a_phase_has_its_duration(self, end: str, seconds: float) -> None:
         parsed = parse_update(f"Generating Baseline: 1/1 {BAR} 9/9 1.0 Mean=5 Error=1% {end}")
         assert isinstance(parsed, Phase)
         assert parsed.fighting_seconds == seconds
 
-    def test_actor_of_a_batch(self) -> None:
+    def test_an_actor_of_a_batch_is_read(self) -> None:
         text = update("Baseline: Frost Mage", phase=2, phases=4, done=1, total=2)
         assert parse_update(text) == Phase(label="Baseline: Frost Mage", number=2, count=4, share=0.5, iterations=1)
 
-    def test_scale_factor(self) -> None:
+    def test_a_scale_factor_is_read(self) -> None:
         text = update("Ref Int: 100 Int", phase=3, phases=8, done=0, total=9)
         assert parse_update(text) == Phase(label="Ref Int: 100 Int", number=3, count=8, share=0.0)
 
     @pytest.mark.parametrize("average", ["nan", "312ms"])
-    def test_profilesets_side_by_side(self, average: str) -> None:
+    def test_parallel_profilesets_are_read(self, average: str) -> None:
         text = f"Profilesets (4*1): 3/20 [==>.................] avg={average} done=4s left=19s     "
         assert parse_update(text) == ParallelSets(done=3, count=20)
 
     @pytest.mark.parametrize("name", ["Generating Baseline: 1/1 [", f"x 9/9 {BAR} 9/9 [=", "[", "a\tb", "n" * 300])
-    def test_a_name_is_never_taken_for_a_counter(self, name: str) -> None:
+    def test_a_name_is_never_mistaken_for_a_counter(self, name: str) -> None:
         parsed = parse_update(update(f"Profileset: {name}", phase=2, phases=4, done=1, total=2))
         assert isinstance(parsed, Phase)
         assert (parsed.number, parsed.count, parsed.share) == (2, 4, 0.5)
 
-    def test_a_label_can_be_shown(self) -> None:
+    def test_a_label_is_printable_and_cut(self) -> None:
         parsed = parse_update(update("Profileset: \x1b[31m\x00\ud800" + "n" * 999, done=1, total=2))
         assert isinstance(parsed, Phase)
         assert parsed.label.startswith("Profileset: \ufffd[31m\ufffd\ufffdnnn")
         assert len(parsed.label) == 200
 
     @pytest.mark.parametrize("counts", ["0/0", "7/5"])
-    def test_a_share_is_a_share_whatever_the_counts(self, counts: str) -> None:
+    def test_a_share_is_between_0_and_1(self, counts: str) -> None:
         parsed = parse_update(f"Generating Baseline: 1/1 {BAR} {counts} 85.210")
         assert isinstance(parsed, Phase)
         assert 0 <= parsed.share <= 1
@@ -91,27 +91,27 @@ class TestParseUpdate:
             f"Generating Baseline: \u0661/1 {BAR} 1/2 3.0",
         ],
     )
-    def test_other_text_is_no_progress(self, text: str) -> None:
+    def test_other_text_is_no_update(self, text: str) -> None:
         assert parse_update(text) is None
 
     @given(st.text())
-    def test_any_text_is_survived(self, text: str) -> None:
+    def test_any_text_is_handled(self, text: str) -> None:
         parse_update(text)
         parse_update(f"Generating {text} 1/2 {BAR} {text}")
 
     @pytest.mark.timeout(10)
     @pytest.mark.parametrize("piece", [" 1/1 [=] 1/1 ", " 1/1 [", "[", " 1/", "1", "=", " "])
-    def test_a_megabyte_that_almost_matches_takes_no_quadratic_time(self, piece: str) -> None:
+    def test_parsing_time_is_linear(self, piece: str) -> None:
         assert parse_update("Generating " + piece * (1_000_000 // len(piece)) + "[") is None
 
 
 class TestProgressMeter:
-    def test_one_phase_runs_from_zero_towards_a_hundred(self) -> None:
+    def test_one_phase_runs_from_0_to_100(self) -> None:
         meter = ProgressMeter()
         assert curve(meter, [update(done=n, total=4) for n in range(1, 4)]) == [25, 50, 75]
         assert meter.label == "Baseline"
 
-    def test_every_phase_weighs_the_same(self) -> None:
+    def test_all_phases_have_the_same_weight(self) -> None:
         meter = ProgressMeter(expected_phases=4)
         updates = [
             update(phase=1, phases=4, done=10, total=10),
@@ -120,31 +120,31 @@ class TestProgressMeter:
         ]
         assert curve(meter, updates) == [25, 37.5, 62.5]
 
-    def test_a_projection_that_grows_takes_nothing_back(self) -> None:
+    def test_a_growing_projection_does_not_reduce_the_percentage(self) -> None:
         updates = [update(done=500, total=1000), update(done=600, total=2000), update(done=1500, total=2000)]
         assert curve(ProgressMeter(), updates) == [50, 50, 75]
 
-    def test_sets_the_simulator_has_not_read_yet_are_expected(self) -> None:
+    def test_profilesets_that_are_not_read_yet_count(self) -> None:
         meter = ProgressMeter(expected_phases=10)
         assert curve(meter, [update(phase=1, phases=1, done=1, total=2)]) == [5]
 
-    def test_more_phases_than_expected_are_believed(self) -> None:
+    def test_more_phases_than_expected_count(self) -> None:
         assert curve(ProgressMeter(), [update(phase=1, phases=10, done=1, total=2)]) == [5]
 
-    def test_sets_side_by_side_follow_the_baseline(self) -> None:
+    def test_parallel_profilesets_follow_the_baseline(self) -> None:
         meter = ProgressMeter(expected_phases=5)
         updates = [update(done=10, total=10), *(f"Profilesets (2*1): {n}/4 {BAR} avg=1s" for n in range(5))]
         assert curve(meter, updates) == [20, 20, 40, 60, 80, 99.9]
         assert meter.label == "Profilesets"
 
-    def test_only_the_end_is_a_hundred(self) -> None:
+    def test_only_a_finished_run_is_at_100_percent(self) -> None:
         meter = ProgressMeter()
         meter.feed(update(done=1000, total=1000))
         assert meter.percent < 100
         meter.finish()
         assert meter.percent == 100
 
-    def test_other_text_changes_nothing(self) -> None:
+    def test_other_text_does_not_change_the_percentage(self) -> None:
         meter = ProgressMeter()
         curve(meter, [update(done=1, total=2), "Generating reports...", ""])
         assert (meter.percent, meter.label) == (50, "Baseline")
@@ -162,7 +162,7 @@ class TestProgressMeter:
             | st.text()
         )
     )
-    def test_the_percent_never_falls_and_never_ends_early(self, updates: list[str]) -> None:
+    def test_the_percentage_never_falls_and_never_ends_early(self, updates: list[str]) -> None:
         percents = curve(ProgressMeter(), updates)
         assert percents == sorted(percents)
         assert all(0 <= percent < 100 for percent in percents)

@@ -1,4 +1,4 @@
-"""The memory for reading a report is bounded, whatever it contains; each case is a process of its own."""
+"""Reading a report uses bounded memory; each case runs in a separate process."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ OUTCOMES = {
     "most entries": "99999 actors, 99999 profilesets",
     "long name": "a string of more than 4 MB",
     "escaped quotes": "a string of more than 4 MB",
-    "empty arrays": "names no actor",
+    "empty arrays": "contains no actors",
     "arrays as players": "not a list of objects",
     "nesting": "nested too deeply",
     "nested objects": "nested too deeply",
@@ -25,8 +25,8 @@ OUTCOMES = {
     "keys": "its sim is not an object",
     "repeated keys": "1 actors",
     "talents": "1 actors",
-    "messages": "names no actor",
-    "different messages": "names no actor",
+    "messages": "contains no actors",
+    "different messages": "contains no actors",
     "invalid bytes": "actors",
     "not a number": "not valid JSON",
     "infinity": "not valid JSON",
@@ -35,7 +35,7 @@ OUTCOMES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_a_report_takes_bounded_memory(case: str) -> None:
+def test_reading_a_report_uses_bounded_memory(case: str) -> None:
     module = "tests.jobs.simulator.report_memory"
     done = subprocess.run(
         [sys.executable, "-m", module, case], capture_output=True, text=True, check=True, timeout=90

@@ -12,12 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobs.execution.replicates import pooled, widening
-from jobs.simulator.reports import (
-    BrokenReport,
-    Report,
-    read_report,
-    summarise,
-)
+from jobs.simulator.report_reader import read_report
+from jobs.simulator.report_summary import summarise
+from jobs.simulator.reports import BrokenReport, Report
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SINGLE_PASS = {"enabled": False, "reason": "not_requested", "stages": []}
@@ -57,7 +54,7 @@ def with_profilesets(count: int) -> dict[str, Any]:
 
 
 class TestSummary:
-    def test_one_actor(self) -> None:
+    def test_one_actor_is_the_main_actor(self) -> None:
         single = summary("single")
         assert set(single) == {"metric", "mainActor", "multiStage", "iterations"}
         assert (single["metric"], single["iterations"], single["multiStage"]) == ("dps", 2004, SINGLE_PASS)
@@ -69,12 +66,12 @@ class TestSummary:
         assert figures(actor) == (1000, 2.5, 100, 800, 1250)
         assert actor["mean_error"] == pytest.approx(1.96 * 2.5)
 
-    def test_raid_dps_takes_the_raids_figures(self) -> None:
+    def test_raid_dps_uses_the_figures_of_the_raid(self) -> None:
         raid = summary("single", metric="raid_dps")
         assert raid["metric"] == "raid_dps"
         assert figures(raid["mainActor"]) == (1050, 3, 120, 805, 1300)
 
-    def test_gear_is_taken_apart(self) -> None:
+    def test_items_are_split_into_their_parts(self) -> None:
         head, ring, weapon = summary("single")["mainActor"]["gear"]
         assert (head.pop("slot"), head.pop("name"), head.pop("ilevel")) == ("head", "hood_of_winter", 684)
         assert head == {"id": 229343, "bonusIds": [6652, 10356], "gemIds": [213743], "enchantId": 7933}
@@ -93,7 +90,7 @@ class TestSummary:
         assert figures(best) == (530, 2, 23, 430, 630)
         assert (best["mean_error"], best["stage"]) == (pytest.approx(1.96 * 2), 1)
 
-    def test_two_hundred_profilesets_are_listed_and_all_counted(self) -> None:
+    def test_200_profilesets_are_listed_and_all_are_counted(self) -> None:
         result = summarise(read(with_profilesets(201)), metric="dps", multistage=SINGLE_PASS, partial=False)
         ranking = result["mainActor"]["profilesets"]
         assert (ranking["count"], len(ranking["results"])) == (201, 200)
@@ -104,7 +101,7 @@ class TestSummary:
         report = read_report(io.BytesIO(text), max_bytes=MAX_BYTES, stage=3)
         assert {profileset.stage for profileset in report.profilesets} == {3}
 
-    def test_a_list_of_metrics_gives_the_first_and_leaves_out_what_never_ran(self) -> None:
+    def test_profilesets_have_the_first_metric_of_a_list(self) -> None:
         ranking = summary("metrics_list")["mainActor"]["profilesets"]
         assert ranking["count"] == 1
         assert figures(ranking["results"][0]) == (505, 1.75, 22, 405, 605)
@@ -115,21 +112,21 @@ class TestSummary:
         assert actor["talents"] == "Starlord/Guardian Affinity"
         assert actor["gear"][0]["bonusIds"] == [7187, 1498]
 
-    def test_copies_have_no_headline(self) -> None:
+    def test_copies_have_no_main_actor(self) -> None:
         copies = summary("copies")
         assert copies["mainActor"] is None
         assert copies["actors"]["count"] == 2
         assert [actor["name"] for actor in copies["actors"]["results"]] == ["Base", "Variant Ä"]
         assert set(copies["actors"]["results"][0]) == {"name", "mean_error", *FIGURES}
 
-    def test_several_actors_with_profilesets_are_headed_by_the_first(self) -> None:
+    def test_the_first_of_several_actors_has_the_profilesets(self) -> None:
         document = load("copies")
         document["sim"]["profilesets"] = load("profilesets")["sim"]["profilesets"]
         result = summarise(read(document), metric="dps", multistage=SINGLE_PASS, partial=False)
         assert result["mainActor"]["name"] == "Base"
         assert result["actors"]["count"] == 2
 
-    def test_several_stages_have_no_one_number_of_iterations(self) -> None:
+    def test_a_job_in_stages_has_no_number_of_iterations(self) -> None:
         staged = {"enabled": True, "reason": None, "stages": [{"stage": 1, "label": "initial"}]}
         result = summary("profilesets", multistage=staged)
         assert "iterations" not in result
@@ -140,30 +137,30 @@ class TestSummary:
         assert "partial" not in summary("single")
 
     @pytest.mark.parametrize(("key", "length"), [("name", 300), ("talents", 2000)])
-    def test_texts_fit_jsonb_and_are_cut(self, key: str, length: int) -> None:
+    def test_texts_are_storable_and_cut(self, key: str, length: int) -> None:
         document = with_player(**{key: UNSTORABLE + "n" * 9999})
         actor = summarise(read(document), metric="dps", multistage=SINGLE_PASS, partial=False)["mainActor"]
         assert actor[key] == "\ufffd?" + "n" * (length - 2)
 
-    def test_names_of_items_fit_jsonb_and_are_cut(self) -> None:
+    def test_names_of_items_are_storable_and_cut(self) -> None:
         item = {"name": UNSTORABLE + "n" * 9999}
         assert read(with_player(gear={"head": item})).players[0].gear[0]["name"] == "\ufffd?" + "n" * 298
 
     @pytest.mark.parametrize("talents", [None, 5, {}, [1], [{"name": 5}], [{}]])
-    def test_talents_in_another_form_are_left_out(self, talents: object) -> None:
+    def test_talents_in_another_layout_are_ignored(self, talents: object) -> None:
         assert read(with_player(talents=talents)).players[0].talents == ""
 
-    def test_two_hundred_actors_are_listed_and_all_counted(self) -> None:
+    def test_200_actors_are_listed_and_all_are_counted(self) -> None:
         document = load("copies")
         document["sim"]["players"] *= 101
         actors = summarise(read(document), metric="dps", multistage=SINGLE_PASS, partial=False)["actors"]
         assert (actors["count"], len(actors["results"])) == (202, 200)
 
     @pytest.mark.parametrize("gear", [None, [], {"head": 1}, {"head": {"name": 5}}, {"elbow": {"name": "x"}}])
-    def test_gear_in_another_form_is_left_out(self, gear: object) -> None:
+    def test_gear_in_another_layout_is_ignored(self, gear: object) -> None:
         assert read(with_player(gear=gear)).players[0].gear == ()
 
-    def test_an_item_keeps_only_sensible_numbers(self) -> None:
+    def test_an_item_keeps_only_valid_numbers(self) -> None:
         encoded = f"hat,id={'9' * 11},bonus_id=1:2/x/\u0663/-4/{'5' * 5000},ilevel=,gem_id,enchant_id=0x7"
         item = {"name": "hat", "encoded_item": encoded, "ilevel": True}
         gear = read(with_player(gear={"head": item})).players[0].gear
@@ -174,16 +171,16 @@ class TestSummary:
         gear = read(with_player(gear={"head": {"name": "hat", "encoded_item": encoded}})).players[0].gear
         assert gear == ({"slot": "head", "name": "hat"},)
 
-    def test_an_item_keeps_forty_bonuses(self) -> None:
+    def test_an_item_keeps_40_bonuses(self) -> None:
         item = {"name": "hat", "encoded_item": "hat,bonus_id=" + "/".join(["7"] * 99)}
         assert read(with_player(gear={"head": item})).players[0].gear[0]["bonusIds"] == [7] * 40
 
 
-class TestJudging:
+class TestReading:
     def test_severe_messages_are_reported(self) -> None:
         assert read(load("single")).errors == ("Action 'frozen_orb' is not available",)
 
-    def test_no_more_than_twenty_messages_of_a_line_or_two_are_kept(self) -> None:
+    def test_20_severe_messages_are_kept_and_cut(self) -> None:
         logs = [{"level": "severe", "message": "x" * 999}] * 99
         assert read({**load("single"), "logs": logs}).errors == ("x" * 500,) * 20
 
@@ -199,8 +196,8 @@ class TestJudging:
             ((FIXTURES / "single.json").read_bytes() + b"}", "not valid JSON"),
             (b"<html>", "not valid JSON"),
             (b"[]", "not an object"),
-            (b"{}", "names no actor"),
-            (b'{"sim": {"players": []}}', "names no actor"),
+            (b"{}", "contains no actors"),
+            (b'{"sim": {"players": []}}', "contains no actors"),
             (b'{"sim": NaN}', "not valid JSON"),
             (b'{"x": -Infinity}', "not valid JSON"),
             (b'{"x": ' + b"[" * 100_000, "nested too deeply"),
@@ -213,19 +210,19 @@ class TestJudging:
         ],
         ids=lambda value: str(value)[:20],
     )
-    def test_what_is_no_report_is_refused(self, text: bytes, reason: str) -> None:
+    def test_other_documents_are_rejected(self, text: bytes, reason: str) -> None:
         with pytest.raises(BrokenReport, match=reason):
             read(text)
 
     @pytest.mark.parametrize("mean", ["1e999", "1e31", "-1e31", "9" * 400, '"5"', "true", "null", "[]"])
-    def test_a_figure_that_is_no_sensible_number_is_refused(self, mean: str) -> None:
+    def test_an_invalid_figure_is_rejected(self, mean: str) -> None:
         text = json.dumps(load("single")).replace('"mean": 1000.0', f'"mean": {mean}')
         with pytest.raises(BrokenReport, match="mean"):
             read(text.encode())
 
     @given(figures=st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 6))
     @example(figures=(1e30, 1e-200, 1e30, 1, 1e-200, 1))
-    def test_whatever_figures_are_read_can_be_compared(self, figures: tuple[float, ...]) -> None:
+    def test_all_accepted_figures_can_be_compared(self, figures: tuple[float, ...]) -> None:
         document = with_profilesets(2)
         first, second = document["sim"]["profilesets"]["results"]
         first.update(zip(("mean", "mean_stddev", "stddev"), figures[:3], strict=True))
@@ -240,23 +237,23 @@ class TestJudging:
         ("key", "value"),
         [("players", {}), ("players", [1]), ("profilesets", []), ("statistics", 1), ("options", "x")],
     )
-    def test_a_wrong_shape_is_refused(self, key: str, value: object) -> None:
+    def test_a_value_of_another_type_is_rejected(self, key: str, value: object) -> None:
         document = load("single")
         document["sim"][key] = value
         with pytest.raises(BrokenReport, match=key):
             read(document)
 
-    def test_a_profileset_without_a_name_is_refused(self) -> None:
+    def test_a_profileset_without_a_name_is_rejected(self) -> None:
         document = with_profilesets(2)
         del document["sim"]["profilesets"]["results"][1]["name"]
         with pytest.raises(BrokenReport, match="name"):
             read(document)
 
-    def test_a_byte_that_is_not_utf8_spoils_only_its_name(self) -> None:
+    def test_an_invalid_byte_is_replaced(self) -> None:
         text = json.dumps(load("single")).replace("Frost_Mage", "M?ge").encode().replace(b"M?ge", b"M\xe4ge")
         assert read(text).players[0].name == "M\ufffdge"
 
-    def test_of_repeated_keys_the_last_counts(self) -> None:
+    def test_the_last_of_repeated_keys_counts(self) -> None:
         text = json.dumps(load("single")).replace('"players":', '"players": [{"name": "Early"}], "players":')
         assert [player.name for player in read(text.encode()).players] == ["Frost_Mage"]
 
@@ -272,7 +269,7 @@ class TestJudging:
         document["sim"]["options"]["seed"] = 2**64 - 1
         assert read(document).iterations == 2004
 
-    def test_what_the_summary_does_not_need_takes_no_memory(self) -> None:
+    def test_parts_that_are_not_needed_use_no_memory(self) -> None:
         text = json.dumps(with_player(buffs=[{"timeline": [0.5] * 1000}] * 600)).encode()
         tracemalloc.start()
         read_report(io.BytesIO(text), max_bytes=10 * MAX_BYTES)
@@ -280,12 +277,12 @@ class TestJudging:
         tracemalloc.stop()
         assert peak < len(text)
 
-    def test_exactly_the_cap_is_read(self) -> None:
+    def test_a_report_of_the_largest_size_is_read(self) -> None:
         text = (FIXTURES / "single.json").read_bytes()
         assert read_report(io.BytesIO(text), max_bytes=len(text)).iterations == 2004
 
     @given(st.binary())
-    def test_any_bytes_are_survived(self, text: bytes) -> None:
+    def test_any_bytes_are_handled(self, text: bytes) -> None:
         with pytest.raises(BrokenReport):
             read(text)
 
@@ -313,9 +310,7 @@ def replaced(document: Any, path: tuple[Any, ...], value: object) -> Any:
 
 @pytest.mark.parametrize("name", ["single", "profilesets", "metrics_list", "year_2020", "copies"])
 @given(data=st.data(), value=JSON)
-def test_any_json_in_any_place_is_refused_or_gives_a_summary_jsonb_can_store(
-    name: str, data: st.DataObject, value: object
-) -> None:
+def test_any_json_is_rejected_or_gives_a_valid_summary(name: str, data: st.DataObject, value: object) -> None:
     document = load(name)
     place = data.draw(st.sampled_from(places(document)))
     try:

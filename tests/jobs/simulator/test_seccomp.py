@@ -1,4 +1,4 @@
-"""The seccomp filter, evaluated as the kernel does, for both machines it is made for."""
+"""The seccomp filter, evaluated like in the kernel, for both architectures."""
 
 import errno
 import operator
@@ -14,12 +14,12 @@ from jobs.simulator import seccomp
 
 MACHINES = list(seccomp.ARCHITECTURES)
 ALLOWED, KILLED = seccomp.ALLOW, seccomp.KILL_PROCESS
-REFUSED, UNKNOWN = seccomp.ERRNO | errno.EPERM, seccomp.ERRNO | errno.ENOSYS
+DENIED, UNKNOWN = seccomp.ERRNO | errno.EPERM, seccomp.ERRNO | errno.ENOSYS
 NO_FAMILY = seccomp.ERRNO | errno.EAFNOSUPPORT
 # read, write, execve, exit_group, futex, brk, getrandom
 HARMLESS = {"x86_64": (0, 1, 59, 231, 202, 12, 318), "aarch64": (63, 64, 221, 94, 98, 214, 278)}
 HEADERS = {"x86_64": "x86_64-linux-gnu/asm/unistd_64.h", "aarch64": "asm-generic/unistd.h"}
-JUDGED = ("clone", "socket", "socketpair", "mmap", "openat", "openat2", "setsockopt", "prlimit64")
+CHECKED = ("clone", "socket", "socketpair", "mmap", "openat", "openat2", "setsockopt", "prlimit64")
 DEFINITION = re.compile(r"#define __NR(?:3264)?_(\w+)\s+(\d+)")
 JUMPS: dict[int, Callable[[int, int], object]] = {
     seccomp.JUMP_EQUAL: operator.eq,
@@ -30,12 +30,12 @@ JUMPS: dict[int, Callable[[int, int], object]] = {
 
 
 def evaluate(program: bytes, data: bytes) -> int:
-    """Return the verdict of a BPF program on a struct seccomp_data."""
+    """Return the result of a BPF program for a struct seccomp_data."""
     instructions = list(struct.iter_unpack("<HBBI", program))
-    place = accumulator = 0
+    index = accumulator = 0
     while True:
-        code, then, otherwise, value = instructions[place]
-        place += 1
+        code, then, otherwise, value = instructions[index]
+        index += 1
         if code == seccomp.RETURN:
             return int(value)
         if code == seccomp.LOAD:
@@ -43,7 +43,7 @@ def evaluate(program: bytes, data: bytes) -> int:
         elif code == seccomp.AND:
             accumulator &= value
         else:
-            place += then if JUMPS[code](accumulator, value) else otherwise
+            index += then if JUMPS[code](accumulator, value) else otherwise
 
 
 @pytest.fixture(params=MACHINES)
@@ -65,7 +65,7 @@ def test_harmless_calls_are_allowed(machine: str) -> None:
     assert {verdict(machine, number) for number in HARMLESS[machine]} == {ALLOWED}
 
 
-# Written out, because a call that is missing from the table is tested nowhere else.
+# A copy of the names in the table, so that a call removed from it fails a test.
 FORBIDDEN = """
     unshare setns chroot pivot_root mount umount2 open_tree move_mount fsopen fsconfig fsmount fspick
     mount_setattr open_tree_attr ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp
@@ -81,39 +81,39 @@ FORBIDDEN = """
 """.split()
 
 
-def test_no_call_is_lost_from_the_table() -> None:
+def test_the_table_contains_all_denied_calls() -> None:
     assert list(seccomp.DENIED) == FORBIDDEN
 
 
 @pytest.mark.parametrize("name", seccomp.DENIED)
-def test_a_denied_call_is_refused(machine: str, name: str) -> None:
+def test_a_denied_call_fails(machine: str, name: str) -> None:
     number = seccomp.DENIED[name][MACHINES.index(machine)]
-    assert number is None or verdict(machine, number) == REFUSED
+    assert number is None or verdict(machine, number) == DENIED
 
 
-def test_all_other_calls_pass_and_new_ones_do_not_exist(machine: str) -> None:
+def test_other_calls_are_allowed_and_new_ones_are_unknown(machine: str) -> None:
     column = MACHINES.index(machine)
-    judged = {numbers[column] for numbers in (*seccomp.DENIED.values(), seccomp.SOCKET, seccomp.SOCKETPAIR)}
+    checked = {numbers[column] for numbers in (*seccomp.DENIED.values(), seccomp.SOCKET, seccomp.SOCKETPAIR)}
     unknown = {number_of(call, machine) for call in (seccomp.CLONE3, seccomp.OPENAT2)}
-    others = set(range(seccomp.NEWEST_CALL + 1)) - judged - unknown
+    others = set(range(seccomp.NEWEST_CALL + 1)) - checked - unknown
     assert {verdict(machine, number) for number in others} == {ALLOWED}
     assert {verdict(machine, number) for number in (seccomp.NEWEST_CALL + 1, 5000)} == {UNKNOWN}
 
 
 @pytest.mark.parametrize("architecture", [0x40000003, 0x40000028, 0, *seccomp.ARCHITECTURES.values()])
-def test_a_foreign_abi_is_killed(machine: str, architecture: int) -> None:
+def test_calls_of_another_abi_kill_the_process(machine: str, architecture: int) -> None:
     expected = ALLOWED if architecture == seccomp.ARCHITECTURES[machine] else KILLED
     assert verdict(machine, HARMLESS[machine][0], architecture=architecture) == expected
 
 
-def test_the_x32_abi_is_killed(machine: str) -> None:
+def test_calls_of_the_x32_abi_kill_the_process(machine: str) -> None:
     assert {verdict(machine, seccomp.X32_BIT + number) for number in (0, 41, 0x3FFFFFFF)} == {KILLED}
 
 
 @pytest.mark.parametrize("bit", [17, 25, 26, 27, 28, 29, 30])
-def test_a_new_namespace_is_refused_and_a_thread_is_not(machine: str, bit: int) -> None:
+def test_namespaces_are_denied_and_threads_are_allowed(machine: str, bit: int) -> None:
     clone = number_of(seccomp.CLONE, machine)
-    assert verdict(machine, clone, 1 << bit | 17) == REFUSED
+    assert verdict(machine, clone, 1 << bit | 17) == DENIED
     assert verdict(machine, clone, 0x3D0F00) == ALLOWED
     assert verdict(machine, number_of(seccomp.CLONE3, machine)) == UNKNOWN
 
@@ -126,7 +126,7 @@ def test_sockets_are_an_allow_list(machine: str, family: int) -> None:
     assert with_exit == (ALLOWED if family == seccomp.AF_INET else NO_FAMILY)
 
 
-def test_the_exit_speaks_tcp_alone(machine: str) -> None:
+def test_the_proxy_can_use_tcp_only(machine: str) -> None:
     number, close_on_exec, mptcp = number_of(seccomp.SOCKET, machine), 0o2000000, 262
 
     def allows(kind: int, protocol: int) -> bool:
@@ -136,57 +136,57 @@ def test_the_exit_speaks_tcp_alone(machine: str) -> None:
     assert kinds == [(seccomp.SOCK_STREAM, 0), (seccomp.SOCK_STREAM, 6)]
 
 
-def test_a_pair_of_sockets_cannot_address_a_third(machine: str) -> None:
+def test_a_socket_pair_cannot_send_to_other_sockets(machine: str) -> None:
     pair, nonblocking = number_of(seccomp.SOCKETPAIR, machine), 0o4000
     kinds = {kind: verdict(machine, pair, seccomp.AF_UNIX, kind | nonblocking) for kind in range(8)}
     assert {kind for kind, found in kinds.items() if found == ALLOWED} == {1, 5}
     assert verdict(machine, pair, seccomp.AF_INET, 1) == NO_FAMILY
 
 
-def test_memory_that_nobody_owns_is_refused(machine: str) -> None:
+def test_memory_that_belongs_to_no_process_is_denied(machine: str) -> None:
     mmap = number_of(seccomp.MMAP, machine)
     shared_anonymous, shared_validated, private_anonymous, shared_file = 0x21, 0x23, 0x22, 0x01
-    assert verdict(machine, mmap, 0, 4096, 3, shared_anonymous) == REFUSED
-    assert verdict(machine, mmap, 0, 4096, 3, shared_validated) == REFUSED
+    assert verdict(machine, mmap, 0, 4096, 3, shared_anonymous) == DENIED
+    assert verdict(machine, mmap, 0, 4096, 3, shared_validated) == DENIED
     assert verdict(machine, mmap, 0, 4096, 3, private_anonymous) == ALLOWED
     assert verdict(machine, mmap, 0, 4096, 3, shared_file) == ALLOWED
 
 
-def test_a_file_without_a_name_is_refused(machine: str) -> None:
+def test_a_file_without_a_name_is_denied(machine: str) -> None:
     written, temporary = 0o102, 0o20200002
     for call, place in ((seccomp.OPEN, 1), (seccomp.OPENAT, 2)):
         number = call[MACHINES.index(machine)]
         if number is not None:
             assert verdict(machine, number, *[0] * place, written) == ALLOWED
-            assert verdict(machine, number, *[0] * place, temporary) == REFUSED
+            assert verdict(machine, number, *[0] * place, temporary) == DENIED
     assert verdict(machine, number_of(seccomp.OPENAT2, machine)) == UNKNOWN
 
 
 def test_only_own_limits_can_be_set(machine: str) -> None:
     prlimit = number_of(seccomp.PRLIMIT64, machine)
     assert verdict(machine, prlimit, 0) == ALLOWED
-    assert verdict(machine, prlimit, 1) == REFUSED
+    assert verdict(machine, prlimit, 1) == DENIED
 
 
 @pytest.mark.parametrize("level", [0, 1])
-def test_buffers_of_sockets_keep_their_size(machine: str, level: int) -> None:
+def test_socket_buffers_keep_their_size(machine: str, level: int) -> None:
     number = number_of(seccomp.SETSOCKOPT, machine)
     found = {option: verdict(machine, number, 3, level, option) for option in range(100)}
     refused = set(seccomp.BUFFER_SIZES) if level == 1 else set()
-    assert {option for option, each in found.items() if each == REFUSED} == refused
+    assert {option for option, each in found.items() if each == DENIED} == refused
     assert {each for option, each in found.items() if option not in refused} == {ALLOWED}
 
 
-def test_typing_into_a_terminal_is_refused(machine: str) -> None:
+def test_typing_into_a_terminal_is_denied(machine: str) -> None:
     ioctl, get_size = number_of(seccomp.IOCTL, machine), 0x5413
-    assert verdict(machine, ioctl, 0, seccomp.TIOCSTI) == verdict(machine, ioctl, 0, seccomp.TIOCLINUX) == REFUSED
+    assert verdict(machine, ioctl, 0, seccomp.TIOCSTI) == verdict(machine, ioctl, 0, seccomp.TIOCLINUX) == DENIED
     assert verdict(machine, ioctl, 0, get_size) == ALLOWED
 
 
-def test_only_the_low_half_of_an_argument_is_what_the_kernel_reads(machine: str) -> None:
-    # Both calls take 32-bit values, so high bits must not lead past the filter.
+def test_only_the_low_half_of_an_argument_is_checked(machine: str) -> None:
+    # Both calls take 32-bit values, so high bits must not evade the filter.
     assert verdict(machine, number_of(seccomp.SOCKET, machine), 1 << 32 | seccomp.AF_UNIX, inet=True) == NO_FAMILY
-    assert verdict(machine, number_of(seccomp.CLONE, machine), 1 << 32 | 1 << 28) == REFUSED
+    assert verdict(machine, number_of(seccomp.CLONE, machine), 1 << 32 | 1 << 28) == DENIED
 
 
 def test_every_jump_is_forward_and_every_path_returns(machine: str) -> None:
@@ -196,7 +196,7 @@ def test_every_jump_is_forward_and_every_path_returns(machine: str) -> None:
     assert len(program) < 250
 
 
-def test_a_label_is_given_once_and_never_behind() -> None:
+def test_labels_are_unique_and_ahead() -> None:
     assembler = seccomp.Assembler()
     assembler.label("twice")
     with pytest.raises(ValueError, match="twice"):
@@ -225,7 +225,7 @@ def test_numbers_agree_with_the_system_headers(machine: str) -> None:
     known = {name: int(number) for name, number in DEFINITION.findall(header.read_text())}
     column = MACHINES.index(machine)
     named = {name: numbers[column] for name, numbers in seccomp.DENIED.items() if name in known}
-    named |= {name: number_of(getattr(seccomp, name.upper()), machine) for name in JUDGED}
+    named |= {name: number_of(getattr(seccomp, name.upper()), machine) for name in CHECKED}
     assert {name: known[name] for name in named} == named
     listed = [numbers for numbers in seccomp.DENIED.values() if numbers[column] is not None]
     assert len(named) > len(listed) - 12

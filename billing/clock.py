@@ -1,0 +1,21 @@
+"""The database's clock, and the months of monthly allowances."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import cast
+
+from django.db import connection
+
+
+def database_time() -> datetime:
+    """Return the current time of the database's clock. One query."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        (now,) = cursor.fetchone()
+    return cast(datetime, now)
+
+
+def month_of(time: datetime) -> tuple[date, datetime]:
+    """Return the first day of the month (UTC) that contains a time, and the moment when the month ends."""
+    first = time.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    following = (first + timedelta(days=32)).replace(day=1)
+    return first.date(), following

@@ -1,0 +1,315 @@
+"""The job form: builds an API request from its fields and submits it.
+
+The API validates the request; its errors are shown next to the fields they concern.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import NON_FIELD_ERRORS
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from clients import form_tokens, rate_limits
+from clients.errors import FormAlreadySent, InvalidFormToken
+from clients.members import Role
+from clients.models import Client
+from dashboard.access import Place, account_page
+from dashboard.forms import sent
+from dashboard.job_list import clients_of
+from jobs import queries, variants
+from jobs.api.submission_request import PRIORITIES, from_json
+from jobs.enums import Channel, Priority
+from jobs.errors import JobsError, NotFound, ProfileRejected
+from jobs.models import Build, Job
+from jobs.profiles.policy import Refusal
+from jobs.submission import accept, validation
+from jobs.submission.accept import Accepted
+from jobs.submission.validation import Sender
+from simservice.api.errors import (
+    ApiError,
+    BuildPinNotAllowed,
+    BuildPinUnavailable,
+    InsufficientCredits,
+    ProfileRefused,
+    ProfileTooLarge,
+    TooManyVariants,
+    ValidationFailed,
+    WebhookNotConfigured,
+)
+from simservice.api.exception_handler import as_api_error
+
+PURPOSE = "job"
+OLD_FORM = "This form has expired, so nothing was submitted. Submit it again."
+NO_WEBHOOK = "This client has no enabled webhook. Enable one on the client's page, or choose another client."
+# The path of each field in the API request.
+REQUEST_PATHS = {
+    "channel": "build.channel",
+    "branch": "build.gitBranch",
+    "build": "build.id",
+    "profile": "profile.text",
+    "stages": "runtime.multiStage",
+    "queue_seconds": "runtime.maxQueueSeconds",
+    "priority": "priority",
+    "metadata": "metadata",
+    "game_id": "credentials.bnetClientId",
+    "game_secret": "credentials.bnetClientSecret",
+    "webhook": "webhook.events",
+    "html": "artifacts.html",
+    "csv": "artifacts.csv",
+    "json_version": "artifacts.json.version",
+}
+# The field that each error without a path concerns.
+ERROR_FIELDS: dict[type[ApiError], str] = {
+    ProfileRefused: "profile",
+    ProfileTooLarge: "profile",
+    TooManyVariants: "profile",
+    BuildPinNotAllowed: "build",
+    BuildPinUnavailable: "build",
+    WebhookNotConfigured: "webhook",
+}
+CAP_LABELS = {"maxCredits": "Credit limit", "maxRuntimeSeconds": "Runtime limit (seconds)"}
+CONTEXT_LINES = 2
+MAX_LINE_LENGTH = 200
+MAX_WARNINGS = 5
+
+
+class JobForm(forms.Form):
+    """All options of a job."""
+
+    form = forms.CharField(widget=forms.HiddenInput, required=False)
+    client = forms.ChoiceField(
+        help_text="The job belongs to this client: its webhook is notified and its usage is charged."
+    )
+    profile = forms.CharField(
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "false", "autocapitalize": "off"}),
+        help_text="Paste the SimC addon export or a .simc file, up to 2 MB.",
+    )
+    channel = forms.ChoiceField(label="Build channel", choices=Channel.choices, initial=Channel.LATEST)
+    branch = forms.ChoiceField(label="Branch", choices=[(name, name) for name in settings.GIT_BRANCHES])
+    build = forms.ChoiceField(label="Pinned build", required=False, help_text="Overrides the build channel.")
+    stages = forms.BooleanField(
+        label="Run profilesets in stages",
+        required=False,
+        help_text="Drops clearly weaker profilesets early, which saves credits.",
+    )
+    priority = forms.ChoiceField(choices=[(name, name.capitalize()) for name in PRIORITIES], initial="standard")
+    cap = forms.IntegerField(required=False)
+    queue_seconds = forms.IntegerField(label="Queue limit (seconds)", required=False)
+    html = forms.BooleanField(label="HTML report", required=False)
+    csv = forms.BooleanField(label="CSV table", required=False)
+    json_version = forms.TypedChoiceField(
+        label="JSON report", choices=[(2, "Version 2"), (3, "Version 3 (experimental)")], coerce=int, initial=2
+    )
+    webhook = forms.BooleanField(label="Notify the client's webhook when the job ends", required=False)
+    metadata = forms.CharField(
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="One entry per line, for example “raid: Liberation”. Returned unchanged with the job.",
+    )
+    game_id = forms.CharField(label="Game API client ID", required=False)
+    game_secret = forms.CharField(
+        label="Game API client secret",
+        required=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        help_text="Used for this job only, encrypted until the job ends, and never shown. Enter both or neither.",
+    )
+
+    def __init__(self, place: Place, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        plan = place.account.plan
+        self.fields["client"].choices = list(clients_of(place.account))  # type: ignore[attr-defined]
+        pins = list(_pinnable_builds(settings.GIT_BRANCHES)) if plan.allows_build_pin else []
+        self.fields["build"].choices = [("", "None"), *pins]  # type: ignore[attr-defined]
+        for name, has_no_choice in (("build", not pins), ("branch", len(settings.GIT_BRANCHES) == 1)):
+            if has_no_choice:
+                del self.fields[name]
+        cap, queue_seconds = self.fields["cap"], self.fields["queue_seconds"]
+        cap_field = variants.current().cap_field
+        self.request_paths = REQUEST_PATHS | {"cap": f"runtime.{cap_field}"}
+        cap.label = CAP_LABELS[cap_field]
+        cap.help_text = f"Up to {plan.max_credits_per_job:,} credits, at {plan.credits_per_second} per second."
+        queue_seconds.help_text = f"Up to {plan.max_queue_seconds:,}. The job fails if it has not started by then."
+        self.fields["game_id"].widget.attrs["autocomplete"] = "off"
+
+    def body(self) -> dict[str, Any]:
+        """Return the JSON body of the API request, without empty fields."""
+        body: dict[str, Any] = {}
+        values = self.cleaned_data | {"profile": self.cleaned_data["profile"].replace("\r\n", "\n")}
+        values["metadata"] = dict(_metadata_entries(values["metadata"]))
+        values["webhook"] = values["webhook"] and ["job.terminal"]
+        for name, path in self.request_paths.items():
+            value = values.get(name)
+            # Zero is not empty: the API rejects it.
+            if value or (value == 0 and value is not False):
+                _put(body, path, value)
+        return body
+
+    def add_api_error(self, error: ApiError) -> None:
+        """Show an API error next to the field it concerns."""
+        if isinstance(error, ValidationFailed):
+            for issue in error.issues:
+                self.add_error(self._field_at(issue["path"]), issue["message"])
+        else:
+            field = ERROR_FIELDS.get(type(error), NON_FIELD_ERRORS)
+            self.add_error(field if field in self.fields else NON_FIELD_ERRORS, _message_of(error))
+
+    def _field_at(self, path: str) -> str:
+        """Return the field for a path of the API request."""
+        matching = (
+            name for name, own in self.request_paths.items() if path.startswith(own) or own.startswith(f"{path}.")
+        )
+        return next((name for name in matching if name in self.fields), NON_FIELD_ERRORS)
+
+
+def _put(body: dict[str, Any], path: str, value: Any) -> None:
+    """Set the value at a dotted path of nested objects."""
+    *parents, last = path.split(".")
+    for parent in parents:
+        body = body.setdefault(parent, {})
+    body[last] = value
+
+
+def _metadata_entries(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the metadata entries, one per line. A line without a colon has an empty value."""
+    for line in text.splitlines():
+        if line.strip():
+            name, _, value = line.partition(":")
+            yield name.strip(), value.strip()
+
+
+def _pinnable_builds(branches: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the builds that a job can be pinned to, as choices. One query."""
+    builds = Build.objects.filter(git_branch__in=branches, withdrawn_at=None).order_by("-created_at")
+    return ((str(build.pk), f"{build}, {build.created_at:%Y-%m-%d}") for build in builds[:100])
+
+
+def _message_of(error: ApiError) -> str:
+    """Return the text of an API error for the form."""
+    meta = error.meta or {}
+    if isinstance(error, WebhookNotConfigured):
+        return NO_WEBHOOK
+    if isinstance(error, InsufficientCredits):
+        needed, affordable = meta["requiredCredits"], meta["maxAffordableCredits"]
+        return f"{error.message} The job needs {needed:,} credits. You can afford a limit of {affordable:,}."
+    return str(meta.get("message", error.message))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneForm:
+    """A form that creates at most one job (`accept.Deduplication`)."""
+
+    form: str
+    user_id: int
+
+    def find_replay(self) -> None:
+        """Raise FormAlreadySent if the form has already created a job, or InvalidFormToken."""
+        form_tokens.require_unused(self.form, self.user_id, PURPOSE)
+
+    def record(self, accepted: Accepted) -> None:  # noqa: ARG002
+        """Mark the form as used."""
+        form_tokens.use(self.form, self.user_id, PURPOSE)
+
+
+@account_page(post=Role.MEMBER)
+def submit_job(request: HttpRequest, place: Place) -> HttpResponse:
+    """Show the job form, prefilled from an earlier job if requested; submit a job."""
+    form = JobForm(place, sent(request), initial=_initial_from(request, place))
+    rejected: list[dict[str, Any]] = []
+    if request.method == "POST" and form.is_valid():
+        try:
+            return _submit(request, place, form)
+        except FormAlreadySent:
+            messages.info(request, "This form was already submitted. Its job is in the list.")
+            return redirect("jobs", place.account.name)
+        except InvalidFormToken:
+            form.add_error(NON_FIELD_ERRORS, OLD_FORM)
+        except (ApiError, JobsError) as error:
+            rejected = _rejected_lines(form) if isinstance(error, ProfileRejected) else []
+            form.add_api_error(as_api_error(error))
+    context = {
+        "section": "jobs",
+        "form": form,
+        "rejected": rejected,
+        "token": form_tokens.issue(place.user.pk, PURPOSE),
+    }
+    return render(request, "dashboard/submit_job.html", context)
+
+
+def _submit(request: HttpRequest, place: Place, form: JobForm) -> HttpResponse:
+    """Submit the form's job. Raises an ApiError, a JobsError, FormAlreadySent or InvalidFormToken."""
+    rate_limits.spend(request, rate_limits.submission_limit(place.account))
+    rate_limits.spend_bytes(place.account, rate_limits.length_of(request))
+    asked = from_json(form.body())
+    one_form = OneForm(form=form.cleaned_data["form"], user_id=place.user.pk)
+    # A repeated form raises an error instead of a replay.
+    accepted = cast(Accepted, accept.submit(asked, sender=Sender(_client_of(place, form)), deduplication=one_form))
+    messages.success(request, "Job submitted.")
+    for warning in accepted.warnings[:MAX_WARNINGS]:
+        messages.warning(request, f"Line {warning['line']}: {warning['message']}")
+    return redirect("job", place.account.name, accepted.job.pk)
+
+
+def _client_of(place: Place, form: JobForm) -> Client:
+    """Return the selected client with its account and plan. One query."""
+    client = Client.objects.get(pk=form.cleaned_data["client"], account=place.account)
+    client.account = place.account
+    return client
+
+
+def _rejected_lines(form: JobForm) -> list[dict[str, Any]]:
+    """Return the rejected lines of a profile with their reasons and surrounding lines."""
+    asked = from_json(form.body())
+    reasons: dict[int, Refusal] = {}
+    for refusal in validation.analysis_of(asked).refusals:
+        reasons.setdefault(refusal.line, refusal)
+    lines = asked.profile_text.split("\n")
+    around = (number for line in reasons for number in range(line - CONTEXT_LINES, line + CONTEXT_LINES + 1))
+    shown = {number for number in around if 0 < number <= len(lines)}
+    return [
+        {
+            "number": number,
+            "text": lines[number - 1][:MAX_LINE_LENGTH],
+            "reason": reasons[number].reason if number in reasons else "",
+            "gap": number - 1 not in shown and number > 1,
+        }
+        for number in sorted(shown)
+    ]
+
+
+def _initial_from(request: HttpRequest, place: Place) -> dict[str, Any]:
+    """Return the form's initial values: those of the job in `again`, if any. Raises Http404."""
+    again = request.GET.get("again", "")
+    if not again:
+        return {}
+    try:
+        return _values_of(queries.find_job(place.account, again), queries.profile_of(place.account, again))
+    except NotFound:
+        raise Http404 from None
+
+
+def _values_of(job: Job, profile: str) -> dict[str, Any]:
+    """Return the form values that submit a job again, without its game credentials."""
+    in_credits = variants.current().cap_field == "maxCredits"
+    cap = job.ceiling_credits if in_credits else job.ceiling_runtime_seconds
+    names = {priority: name for name, priority in PRIORITIES.items()}
+    return {
+        "client": job.client_id,
+        "profile": profile,
+        "channel": job.channel,
+        "branch": job.git_branch,
+        "build": str(job.pinned_build_id or ""),
+        "stages": job.multi_stage,
+        "priority": names[Priority(job.priority)],
+        "cap": None if job.max_credits is None else cap,
+        "queue_seconds": job.ceiling_queue_seconds,
+        "html": job.html,
+        "csv": job.csv,
+        "json_version": job.json_version,
+        "metadata": "\n".join(f"{name}: {' '.join(value.split())}" for name, value in job.metadata.items()),
+    }

@@ -1,0 +1,82 @@
+"""User ids that simulators run under, and the files that such a user cannot reach."""
+
+import contextlib
+import os
+import secrets
+import socket
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from jobs.simulator.layers import SandboxUnavailable
+
+# The upper part of systemd's range for dynamic users, within the 65,536 ids that a container usually has.
+FIRST_UID = 61184
+LAST_UID = 65519
+
+
+@dataclass(frozen=True)
+class LeasedUser:
+    """An unprivileged user id, also used as group id, that no other live run on this machine has."""
+
+    uid: int
+    lock: socket.socket
+
+    @classmethod
+    def lease(cls) -> Self | None:
+        """Reserve an id; return None if the worker is an ordinary user, who cannot switch to another user.
+
+        A name in the abstract socket namespace is the lock: the kernel frees it when the process ends. The search
+        starts at a random id, so containers that share a kernel but not this namespace rarely collide.
+        """
+        if os.geteuid() != 0:
+            return None
+        count = LAST_UID - FIRST_UID + 1
+        start = secrets.randbelow(count)
+        for step in range(count):
+            uid = FIRST_UID + (start + step) % count
+            lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            try:
+                lock.bind(f"\0simulator-uid-{uid}")
+            except OSError:
+                lock.close()
+                continue
+            return cls(uid, lock)
+        raise SandboxUnavailable(f"all user ids from {FIRST_UID} to {LAST_UID} are in use")
+
+    def release(self) -> None:
+        """Release the id. Call only when no process runs under it."""
+        self.lock.close()
+
+
+def _is_closed(path: Path) -> bool:
+    """Return whether other users cannot enter a folder, or cannot read a file."""
+    needed = stat.S_IXOTH if path.is_dir() else stat.S_IROTH
+    return path.exists() and not path.stat().st_mode & needed
+
+
+def closed_folders(paths: Iterable[Path]) -> list[Path]:
+    """Return the highest folder above each path that other users cannot enter."""
+    highest = set()
+    for path in paths:
+        for variant in {path.absolute(), path.resolve()}:
+            closed = [level for level in variant.parents if _is_closed(level)]
+            highest.update(closed[-1:])
+    return sorted(highest)
+
+
+def closed_path(paths: Iterable[Path]) -> Path | None:
+    """Return the first path that other users cannot enter or read, or None."""
+    return next((path for path in paths if _is_closed(path)), None)
+
+
+def tasks_of_this_user() -> int:
+    """Return how many threads currently count against this user's RLIMIT_NPROC."""
+    count = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if process.stat().st_uid == os.geteuid():
+                count += sum(1 for _ in (process / "task").iterdir())
+    return count

@@ -1,0 +1,137 @@
+"""The private directory of one run: its layout, its removal, and safe access to the files in it."""
+
+import contextlib
+import errno
+import itertools
+import os
+import secrets
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Self
+
+
+class UnsafeOutput(Exception):
+    """An output file is not a plain file of an acceptable size; the message says why, with the subject "it"."""
+
+
+@dataclass(frozen=True)
+class PrivateDirectory:
+    """A directory for one run, with the simulator's working directory two levels down, and logs out of its reach.
+
+    The parent of the working directory contains nothing else, because simulators search it for included files
+    (`docs/reference/simulator-command-line.md#include-search-path`).
+    """
+
+    root: Path
+
+    @classmethod
+    def create(cls, parent: Path) -> Self:
+        """Create a private directory below an existing directory."""
+        directory = cls(Path(tempfile.mkdtemp(prefix="run-", dir=parent)))
+        directory.cwd.mkdir(parents=True)
+        directory.cwd.chmod(0o700)
+        for level in (directory.root, directory.cwd.parent):
+            level.chmod(0o711)
+        return directory
+
+    @property
+    def cwd(self) -> Path:
+        """Return the simulator's working directory, the only one that it can write to."""
+        return self.root / "work" / "run"
+
+    def log(self, stream: str) -> Path:
+        """Return the path of the log of `stdout` or `stderr`."""
+        return self.root / f"{stream}.log"
+
+    def hand_over(self, uid: int) -> None:
+        """Give the working directory and its files to another user."""
+        for path in (self.cwd, *self.cwd.iterdir()):
+            os.chown(path, uid, uid, follow_symlinks=False)
+
+    def take_back(self) -> None:
+        """Take back the working directory. Call only when none of the simulator's processes is alive."""
+        os.chown(self.cwd, os.geteuid(), os.getegid())
+        self.cwd.chmod(0o700)
+
+    def remove(self) -> None:
+        """Remove the directory. Call only when no simulator is alive in it."""
+        with contextlib.suppress(FileNotFoundError):
+            remove_tree(self.root)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+def remove_tree(top: Path) -> None:
+    """Remove a directory that a hostile program filled. Nothing may change it meanwhile.
+
+    Subdirectories are moved to the top before they are removed, so that no path is too long. Links are removed,
+    never followed.
+    """
+    moved = (top / f"{secrets.token_hex(8)}-{number}" for number in itertools.count())
+    while directories := _remove_files(top):
+        for directory in directories:
+            for inner in _remove_files(directory):
+                inner.rename(next(moved))
+            directory.rmdir()
+    top.rmdir()
+
+
+def _remove_files(directory: Path) -> list[Path]:
+    """Remove everything except directories from a directory; return the remaining directories."""
+    directory.chmod(0o700)
+    remaining = []
+    for entry in list(os.scandir(directory)):
+        path = Path(entry.path)
+        if entry.is_dir(follow_symlinks=False):
+            path.chmod(0o700)
+            remaining.append(path)
+        else:
+            path.unlink()
+    return remaining
+
+
+def open_output(directory: Path, name: str, *, max_bytes: int) -> BinaryIO | None:
+    """Open a file that the simulator wrote; return None if it does not exist.
+
+    Raises UnsafeOutput for anything but a regular file of at most `max_bytes` bytes with one name: a link could
+    lead out of the directory, and opening a FIFO would block forever.
+    """
+    if name in ("", ".", "..") or "/" in name:
+        raise UnsafeOutput("its name is not a plain file name")
+    try:
+        descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise UnsafeOutput("it is a symbolic link") from error
+        raise UnsafeOutput(f"it cannot be opened: {error.strerror}") from error
+    try:
+        _require_plain(os.fstat(descriptor), max_bytes=max_bytes)
+    except UnsafeOutput:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def _require_plain(status: os.stat_result, *, max_bytes: int) -> None:
+    """Raise UnsafeOutput unless this is a regular file with one name and an acceptable size."""
+    if not stat.S_ISREG(status.st_mode):
+        raise UnsafeOutput("it is not a regular file")
+    if status.st_nlink != 1:
+        raise UnsafeOutput("it has more than one hard link")
+    if status.st_size > max_bytes:
+        size, limit = megabytes(status.st_size), megabytes(max_bytes)
+        raise UnsafeOutput(f"it is {size} in size; the limit is {limit}")
+
+
+def megabytes(count: int) -> str:
+    """Return a number of bytes as a text in MB (1024² bytes), rounded up to a tenth."""
+    tenths = -(-count * 10 // (1 << 20))
+    return f"{tenths / 10:,.1f}".removesuffix(".0") + " MB"

@@ -1,0 +1,312 @@
+"""Reading of a simulator's JSON report.
+
+It reads both report versions and the layouts of all simulators since 2020
+(`docs/reference/simulator-command-line.md#json-report`). Names and much else in a report come from the profile, so
+all of it is untrusted: what cannot be used raises `BrokenReport`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
+from itertools import chain
+from typing import Any, BinaryIO, ClassVar
+
+from jobs.simulator import json_stream, messages
+from jobs.simulator.json_stream import Shape, UnreadableJson
+from jobs.simulator.reports import BrokenReport, Player, Profileset, Report, Statistics
+
+_TALENTS_LENGTH = 2_000
+_MESSAGE_LENGTH = 500
+_LISTED_ERRORS = 20
+# Reading millions of messages would take an hour.
+_MAX_MESSAGES = 10_000
+_LISTED_IDS = 40
+_IDENTIFIER_DIGITS = 10
+# Beyond all simulated numbers. Neither a product nor the square of a quotient overflows.
+_LARGEST_NUMBER = 1e30
+_SMALLEST_NUMBER = 1e-30
+# More actors or profilesets than any plan allows, and longer names than a profile can contain.
+_MAX_ENTRIES = 100_000
+_MAX_NAME_CHARACTERS = 8_000_000
+_ENCODED_ITEM_LENGTH = 10_000
+_ITEM_NAME_LENGTH = 300
+_LISTED_TALENTS = 200
+
+_GEAR_SLOTS = (
+    "head", "neck", "shoulders", "back", "chest", "shirt", "tabard", "wrists", "hands", "waist", "legs",
+    "feet", "finger1", "finger2", "trinket1", "trinket2", "main_hand", "off_hand", "ranged",
+)  # fmt: skip
+_SAMPLE: Shape = dict.fromkeys(("mean", "mean_std_dev", "std_dev", "min", "max", "count"))
+_ACTOR: Shape = {"name": None, "collected_data": {"dps": _SAMPLE, "fight_length": {"count": None}}}
+_METRIC = dict.fromkeys(("mean", "mean_stddev", "stddev", "min", "max"))
+_ITEM: Shape = dict.fromkeys(("name", "encoded_item", "ilevel"))
+
+
+def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1) -> Report:
+    """Read one report of at most `max_bytes`; its profilesets get `stage` as their stage.
+
+    The report is read as a stream. Memory: 20 MB and about 1 KB for each actor and profileset, but never more than
+    200 MB (`tests/jobs/simulator/test_report_memory.py`). Raises BrokenReport.
+    """
+    document = _read(stream, max_bytes=max_bytes, stage=stage)
+    sim = _object(document, "sim")
+    players = tuple(_collected(sim, "players"))
+    if not players:
+        raise BrokenReport("it contains no actors")
+    return Report(
+        players=players,
+        profilesets=tuple(_collected(_object(sim, "profilesets"), "results")),
+        raid_dps=_sample(_object(_object(sim, "statistics"), "raid_dps")),
+        iterations=int(_number(_object(sim, "options"), "iterations")),
+        errors=tuple(getattr(document.get("logs"), "severe", ())),
+        warnings=tuple(messages.distinct(chain.from_iterable(_remarks(document)))),
+    )
+
+
+def _read(stream: BinaryIO, *, max_bytes: int, stage: int) -> dict[str, Any]:
+    """Return the part of a report that the service uses. Raises BrokenReport."""
+    shape: dict[str, Shape] = {
+        "logs": _Messages,
+        "notifications": _Messages,
+        "sim": {
+            "options": {"iterations": None},
+            "players": _Players,
+            "profilesets": {"results": partial(_Profilesets, stage)},
+            "statistics": {"raid_dps": _SAMPLE},
+        },
+    }
+    try:
+        return json_stream.read(stream, shape, max_bytes=max_bytes)
+    except UnreadableJson as error:
+        raise BrokenReport(str(error)) from None
+
+
+@dataclass
+class _Entries:
+    """A list of named objects, limited in number and in the length of their names."""
+
+    title: ClassVar[str]
+    kept: list[Any] = field(default_factory=list)
+    name_characters: int = 0
+
+    def add(self, name: str, entry: object) -> None:
+        self.name_characters += len(name)
+        self.kept.append(entry)
+        if len(self.kept) > _MAX_ENTRIES:
+            raise BrokenReport(f"it has more than {_MAX_ENTRIES:,} {self.title}")
+        if self.name_characters > _MAX_NAME_CHARACTERS:
+            raise BrokenReport(f"the names of its {self.title} are too long")
+
+
+class _Players(_Entries):
+    title = "players"
+
+    @property
+    def shape(self) -> Shape:
+        # Talents and gear are shown only for the first actor.
+        first = {"talents": _TalentNames, "gear": dict.fromkeys(_GEAR_SLOTS, _ITEM)}
+        return _ACTOR if self.kept else {**_ACTOR, **first}  # type: ignore[dict-item]
+
+    def take(self, entry: Any) -> None:
+        player = _player(_entry(entry, self.title))
+        self.add(player.name, player)
+
+
+class _Profilesets(_Entries):
+    title = "results"
+    shape: Shape
+
+    def __init__(self, stage: int) -> None:
+        super().__init__()
+        self.stage = stage
+        self.shape = {"name": None, **_METRIC, "metrics": _FirstMetric}
+
+    def take(self, entry: Any) -> None:
+        profileset = _profileset(_entry(entry, self.title), stage=self.stage)
+        if profileset is not None:
+            self.add(profileset.name, profileset)
+
+
+class _FirstMetric:
+    """A profileset's metrics; the first one is the primary one."""
+
+    shape: Shape = _METRIC
+
+    def __init__(self) -> None:
+        self.kept: list[Mapping[str, Any]] = []
+
+    def take(self, entry: Any) -> None:
+        metric = _entry(entry, "metrics")
+        self.kept = self.kept or [metric]
+
+
+class _TalentNames:
+    """Talents as versions of 2020 list them: objects with a name."""
+
+    shape: Shape = {"name": None}
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+
+    def take(self, entry: Any) -> None:
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if isinstance(name, str) and len(self.kept) < _LISTED_TALENTS:
+            self.kept.append(name)
+
+
+class _Messages:
+    """The simulator's messages: objects with a level since August 2025, strings before."""
+
+    shape: Shape = {"level": None, "message": None}
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+        self.severe: list[str] = []
+        self.taken = 0
+
+    def take(self, entry: Any) -> None:
+        self.taken += 1
+        if self.taken > _MAX_MESSAGES:
+            return
+        message, level = (entry.get("message"), entry.get("level")) if isinstance(entry, dict) else (entry, None)
+        if not isinstance(message, str):
+            return
+        if level == "severe" and len(self.severe) < _LISTED_ERRORS:
+            self.severe.append(_clean(message).strip()[:_MESSAGE_LENGTH])
+        if messages.is_remark(message):
+            self.kept = messages.distinct([*self.kept, message])
+
+
+def _remarks(document: Mapping[str, Any]) -> Iterator[list[str]]:
+    # Messages are optional: layouts that only forks use are ignored, not rejected.
+    for key in ("logs", "notifications"):
+        yield getattr(document.get(key), "kept", [])
+
+
+def _collected(parent: Mapping[str, Any], key: str) -> list[Any]:
+    """Return the entries that an array's collector kept; an empty list if there is no such array."""
+    collector = parent.get(key)
+    if key in parent and not hasattr(collector, "kept"):
+        raise _not_objects(key)
+    return collector.kept if collector else []
+
+
+def _entry(value: Any, key: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _not_objects(key)
+    return value
+
+
+def _not_objects(key: str) -> BrokenReport:
+    return BrokenReport(f"its {key} is not a list of objects")
+
+
+def _object(parent: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = parent.get(key, {})
+    if not isinstance(value, dict):
+        raise BrokenReport(f"its {key} is not an object")
+    return value
+
+
+def _number(parent: Mapping[str, Any], key: str) -> float:
+    value: object = parent.get(key, 0.0)
+    if isinstance(value, Decimal):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST_NUMBER:
+        raise BrokenReport(f"its {key} is not a finite number in the expected range")
+    return float(value) if abs(value) >= _SMALLEST_NUMBER else 0.0
+
+
+def _string(parent: Mapping[str, Any], key: str) -> str:
+    value = parent.get(key)
+    if not isinstance(value, str):
+        raise BrokenReport(f"its {key} is not a string")
+    return _clean(value)
+
+
+def _sample(block: Mapping[str, Any]) -> Statistics:
+    return Statistics(
+        mean=_number(block, "mean"),
+        mean_stddev=_number(block, "mean_std_dev"),
+        stddev=_number(block, "std_dev"),
+        min=_number(block, "min"),
+        max=_number(block, "max"),
+    )
+
+
+def _player(entry: Mapping[str, Any]) -> Player:
+    collected = _object(entry, "collected_data")
+    # Absent when the mean is 0.
+    dps = _object(collected, "dps")
+    fights = _object(collected, "fight_length")
+    statistics = _sample(dps)
+    return Player(
+        name=_string(entry, "name"),
+        dps=statistics,
+        talents=_talents(entry.get("talents")),
+        gear=tuple(_gear(entry.get("gear"))),
+        reached=bool(statistics.mean or _number(dps, "count") or _number(fights, "count")),
+    )
+
+
+def _profileset(entry: Mapping[str, Any], *, stage: int) -> Profileset | None:
+    """Return a profileset's result, or None if it has none."""
+    metrics = _collected(entry, "metrics") if entry.get("metrics") else []
+    block = metrics[0] if metrics else entry
+    statistics = Statistics(
+        mean=_number(block, "mean"),
+        mean_stddev=_number(block, "mean_stddev"),
+        stddev=_number(block, "stddev"),
+        min=_number(block, "min"),
+        max=_number(block, "max"),
+    )
+    # One layout leaves out a failed or cancelled profileset; the other lists it with zeros.
+    return Profileset(_string(entry, "name"), statistics, stage) if statistics.mean else None
+
+
+def _talents(value: object) -> str:
+    """Return the talents as one text."""
+    if isinstance(value, _TalentNames):
+        value = "/".join(value.kept)
+    return _clean(value)[:_TALENTS_LENGTH] if isinstance(value, str) else ""
+
+
+def _gear(value: object) -> Iterable[dict[str, Any]]:
+    # Gear is optional in the summary: layouts that only forks use are ignored, not rejected.
+    if isinstance(value, dict):
+        for slot in _GEAR_SLOTS:
+            item = value.get(slot)
+            if isinstance(item, dict) and isinstance(item.get("name"), str):
+                yield _item(slot, item)
+
+
+def _item(slot: str, item: Mapping[str, Any]) -> dict[str, Any]:
+    encoded = item.get("encoded_item")
+    text = encoded[:_ENCODED_ITEM_LENGTH] if isinstance(encoded, str) else ""
+    options = {key: _identifiers(value) for key, _, value in (part.partition("=") for part in text.split(","))}
+    ilevel = item.get("ilevel")
+    optional = {
+        "id": _first(options.get("id")),
+        "ilevel": ilevel if type(ilevel) is int and 0 < ilevel < _LARGEST_NUMBER else None,
+        "bonusIds": options.get("bonus_id"),
+        "gemIds": options.get("gem_id"),
+        "enchantId": _first(options.get("enchant_id")),
+    }
+    known = {key: value for key, value in optional.items() if value}
+    return {"slot": slot, "name": _clean(item["name"])[:_ITEM_NAME_LENGTH], **known}
+
+
+def _identifiers(value: str) -> list[int]:
+    digits = [part for part in re.split("[/:]", value) if part.isascii() and part.isdigit()]
+    return [int(part) for part in digits[:_LISTED_IDS] if len(part) <= _IDENTIFIER_DIGITS]
+
+
+def _first(identifiers: list[int] | None) -> int | None:
+    return identifiers[0] if identifiers else None
+
+
+def _clean(text: str) -> str:
+    """Replace what PostgreSQL's jsonb cannot store: NUL and lone surrogates."""
+    return re.sub("[\x00\ud800-\udfff]", "\ufffd", text)

@@ -1,0 +1,18 @@
+"""Fixtures for the tests of pages."""
+
+import pytest
+from pytest_django import Settings
+
+from simservice.web import mail
+
+
+@pytest.fixture(autouse=True)
+def _enqueue_mail_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enqueue mail without waiting for a commit, because most tests roll back."""
+    monkeypatch.setattr(mail, "on_commit", lambda publish: publish())
+
+
+@pytest.fixture
+def fast_hasher(settings: Settings) -> None:
+    """Hash passwords with MD5, to save time."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -1,0 +1,15 @@
+"""Simulators that misbehave, and a few that do not. `Bench` copies this package into a build's folder.
+
+A simulator is run as `simulator BEHAVIOUR [ARGUMENT…]`; a behaviour is a function in one of the modules.
+"""
+
+import sys
+
+from tests.jobs.simulator.hostile import escapes, hogs, ordinary
+
+
+def main() -> None:
+    """Run the behaviour that the command line names."""
+    _, behaviour, *arguments = sys.argv
+    functions = vars(ordinary) | vars(hogs) | vars(escapes)
+    functions[behaviour](*arguments)

@@ -1,0 +1,35 @@
+"""Points in the delivery of an event at which a worker can be killed."""
+
+from functools import partial
+
+from tests.faults.points import Arm, Happening, after, before
+from webhooks import claims, dispatcher, http_client, retries
+
+
+def after_claim(happening: Happening) -> None:
+    """Run a fault after a claim of at least one event was committed."""
+    claim = claims.claim
+
+    def reached(pool: claims.Pool, *, room: int) -> list[claims.Attempt]:
+        attempts = claim(pool, room=room)
+        if attempts:
+            happening()
+        return attempts
+
+    claims.claim = reached
+
+
+# In the order in which a worker reaches them.
+POINTS: dict[str, Arm] = {
+    "claimed, not committed": partial(after, claims, "start_attempts"),
+    "claimed": after_claim,
+    "before the request": partial(before, dispatcher, "deliver"),
+    "connected": partial(after, http_client, "connect"),
+    "TLS started": partial(after, http_client, "start_tls"),
+    "request sent": partial(before, http_client, "read_response"),
+    "response received": partial(after, dispatcher, "deliver"),
+    "before the outcome is recorded": partial(before, retries, "record_responses"),
+    "outcome logged, not committed": partial(after, retries, "end_attempt"),
+    "health updated, not committed": partial(after, retries, "update_health"),
+    "outcome recorded": partial(after, retries, "record_responses"),
+}

@@ -1,0 +1,98 @@
+"""Admin pages of webhooks."""
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.db import connection
+from django.db.models import Model
+from django.db.models.functions import Now
+from django.test import Client as Browser
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from clients.models import Client
+from tests.webhooks.helpers import make_event_in, write_events
+from tests.webhooks.receivers import Receiver
+from webhooks import tasks
+from webhooks.models import Delivery, Endpoint, Event
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def operator() -> Browser:
+    browser = Browser()
+    browser.force_login(get_user_model().objects.create_superuser("operator"))
+    return browser
+
+
+@pytest.mark.parametrize("model", [Endpoint, Event, Delivery])
+def test_the_admin_shows_everything_except_secrets(model: type[Model], operator: Browser) -> None:
+    event = make_event_in("failed", days_ago=0)
+    shown = {Endpoint: event.client_id, Event: event.pk, Delivery: Delivery.objects.get().pk}[model]
+    name = f"admin:webhooks_{model.__name__.lower()}"
+    listing = operator.get(reverse(f"{name}_changelist"))
+    page = operator.get(reverse(f"{name}_change", args=[shown]))
+    assert (listing.status_code, page.status_code) == (200, 200)
+    assert Endpoint.objects.get().secret not in page.content.decode()
+    assert 'name="_save"' not in page.content.decode()
+    if model is Event:
+        assert "job.terminal" in page.content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_operators_can_resend_events(operator: Browser, configured: tuple[Client, str], receiver: Receiver) -> None:
+    write_events(configured[0], 2)
+    tasks.deliver()
+    form = {"action": "redeliver", "_selected_action": list(Event.objects.values_list("pk", flat=True))}
+    response = operator.post(reverse("admin:webhooks_event_changelist"), form, follow=True)
+    assert "Events to be resent: 2." in response.content.decode()
+    tasks.deliver()
+    assert len(receiver.received) == 4
+    assert len(set(receiver.events())) == 2
+
+
+def test_operators_see_why_an_event_cannot_be_resent(operator: Browser) -> None:
+    event = make_event_in("failed", days_ago=0)
+    Endpoint.objects.update(disabled_at=Now(), disabled_for="owner", secret="")
+    form = {"action": "redeliver", "_selected_action": [event.pk]}
+    response = operator.post(reverse("admin:webhooks_event_changelist"), form, follow=True)
+    assert "The client has no enabled webhook." in response.content.decode()
+
+
+def test_resending_needs_a_permission_and_is_logged(operator: Browser) -> None:
+    sent, disabled = make_event_in("failed", days_ago=0), make_event_in("failed", days_ago=0)
+    Endpoint.objects.filter(client=disabled.client).update(disabled_at=Now(), disabled_for="owner", secret="")
+    helper = Browser()
+    user = get_user_model().objects.create_user("helper", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename="view_event"))
+    helper.force_login(user)
+    form = {"action": "redeliver", "_selected_action": [sent.pk, disabled.pk]}
+    for browser, expected in ((helper, []), (operator, [("Resent", str(sent.pk))])):
+        browser.post(reverse("admin:webhooks_event_changelist"), form)
+        assert list(LogEntry.objects.values_list("change_message", "object_id")) == expected
+
+
+@pytest.mark.parametrize("model", [Endpoint, Event, Delivery])
+def test_admin_lists_take_a_constant_number_of_queries(model: type[Model], operator: Browser) -> None:
+    path = reverse(f"admin:webhooks_{model.__name__.lower()}_changelist")
+    counts = []
+    for _ in range(3):
+        make_event_in("failed", days_ago=0)
+        with CaptureQueriesContext(connection) as queries:
+            operator.get(path)
+        counts.append(len(queries))
+    assert counts[1] == counts[2] <= 12
+
+
+def test_an_admin_event_takes_a_constant_number_of_queries(operator: Browser) -> None:
+    event = make_event_in("failed", days_ago=0)
+    counts = []
+    # Django caches some lookups after the first request.
+    for _ in range(3):
+        Delivery.objects.create(event=event, outcome="failed", started_at=Now())
+        with CaptureQueriesContext(connection) as queries:
+            operator.get(reverse("admin:webhooks_event_change", args=[event.pk]))
+        counts.append(len(queries))
+    assert counts[1] == counts[2] <= 12

@@ -1,0 +1,212 @@
+"""Requests to receivers that respond correctly, wrongly, slowly or not at all, over real TLS."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from localstack.redis_server import free_port
+from tests.webhooks.receivers import Receiver
+from webhooks import http_client
+from webhooks.http_client import Response
+
+HEADERS = {"X-Service-Event-Id": "evt_1", "Content-Type": "application/json"}
+
+
+def post(url: str) -> Response:
+    return http_client.post(url, HEADERS, b'{"kind": "job.terminal"}')
+
+
+def test_the_timeout_is_ten_seconds() -> None:
+    assert http_client.TIMEOUT_SECONDS == 10
+
+
+@pytest.mark.parametrize("status", [200, 201, 204, 299, 301, 302, 304, 400, 404, 408, 410, 429, 500, 503, 599])
+def test_the_status_is_returned(status: int, receiver: Receiver) -> None:
+    response = post(receiver.url(f"/{status}"))
+    assert (response.status, response.problem, response.address) == (status, "", "127.0.0.1")
+    assert len(receiver.received) == 1
+
+
+def test_a_redirect_is_not_followed(receiver: Receiver) -> None:
+    assert post(receiver.url("/301")).status == 301
+    assert [request.path for request in receiver.received] == ["/301"]
+
+
+def test_the_request_has_the_given_headers_and_body(receiver: Receiver) -> None:
+    assert post(receiver.url("/200?key=value")).status == 200
+    (request,) = receiver.received
+    assert request.body == b'{"kind": "job.terminal"}'
+    assert (request.path, request.headers["Host"]) == ("/200?key=value", receiver.address)
+    assert HEADERS.items() <= request.headers.items()
+
+
+@pytest.mark.parametrize("path", ["/silence", "/drip", "/drip-headers"])
+def test_a_slow_response_times_out(path: str, receiver: Receiver, short_timeout: None) -> None:
+    started = time.monotonic()
+    response = post(receiver.url(path))
+    assert response.problem == "timeout"
+    assert 0.4 <= time.monotonic() - started < 5
+    assert 400 <= response.duration_ms < 5000
+
+
+def test_a_body_that_never_ends_times_out(receiver: Receiver, short_timeout: None) -> None:
+    response = post(receiver.url("/drip"))
+    assert (response.status, response.problem) == (200, "timeout")
+
+
+@pytest.mark.parametrize(("path", "problem"), [("/reset", "connection"), ("/hang-up", "connection")])
+def test_a_broken_connection_is_reported(path: str, problem: str, receiver: Receiver) -> None:
+    response = post(receiver.url(path))
+    assert (response.status, response.problem) == (None, problem)
+
+
+def test_an_incomplete_body_keeps_the_status(receiver: Receiver) -> None:
+    response = post(receiver.url("/half"))
+    assert (response.status, response.problem) == (200, "")
+
+
+def test_only_the_beginning_of_a_huge_body_is_read(receiver: Receiver) -> None:
+    response = post(receiver.url("/huge"))
+    assert (response.status, len(response.body), response.problem) == (200, 64 * 1024, "")
+
+
+@pytest.mark.parametrize("path", ["/nonsense", "/continue", "/103"])
+def test_an_invalid_response_is_reported(path: str, receiver: Receiver) -> None:
+    response = post(receiver.url(path))
+    assert (response.status, response.problem) == (None, "protocol")
+
+
+def test_retry_after_is_returned(receiver: Receiver) -> None:
+    assert post(receiver.url("/429")).retry_after == "20"
+
+
+def test_the_certificate_must_match_the_host_name(receiver: Receiver, settings: Settings) -> None:
+    settings.WEBHOOK_ALLOWED_ADDRESSES = [f"localhost.localdomain:{receiver.port}", f"127.0.0.2:{receiver.port}"]
+    response = post(f"https://127.0.0.2:{receiver.port}/200")
+    # No server listens on this address.
+    assert response.problem == "connection"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(http_client, "look_up", lambda *_, **__: ["127.0.0.1"])
+        response = post(f"https://localhost.localdomain:{receiver.port}/200")
+    assert (response.problem, receiver.received) == ("tls", [])
+    assert "Hostname mismatch" in response.detail
+
+
+def test_the_certificate_must_be_trusted(receiver: Receiver, settings: Settings) -> None:
+    settings.WEBHOOK_CA_FILE = ""
+    response = post(receiver.url())
+    assert (response.problem, receiver.received) == ("tls", [])
+
+
+@pytest.fixture
+def listener(settings: Settings) -> Iterator[Callable[[Callable[[socket.socket], Any]], str]]:
+    """Return a function that starts a server without TLS, with a callback for its connection."""
+    listening = []
+
+    def listen(behave: Callable[[socket.socket], Any]) -> str:
+        server = socket.create_server(("127.0.0.1", 0))
+        listening.append(server)
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        settings.WEBHOOK_ALLOWED_ADDRESSES = [address]
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                behave(connection)
+
+        threading.Thread(target=serve, daemon=True).start()
+        return f"https://{address}/"
+
+    yield listen
+    for server in listening:
+        server.close()
+
+
+def test_nothing_is_sent_over_plain_http(listener: Any) -> None:
+    received = bytearray()
+
+    def respond_without_tls(connection: socket.socket) -> None:
+        received.extend(connection.recv(4096))
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+
+    response = post(listener(respond_without_tls))
+    assert (response.status, response.problem) == (None, "tls")
+    assert b"job.terminal" not in received
+
+
+def test_a_hanging_handshake_times_out(listener: Any, short_timeout: None) -> None:
+    assert post(listener(lambda _: time.sleep(0.6))).problem == "timeout"
+
+
+def test_a_refused_connection_is_reported(settings: Settings) -> None:
+    port = free_port()
+    settings.WEBHOOK_ALLOWED_ADDRESSES = [f"127.0.0.1:{port}"]
+    response = post(f"https://127.0.0.1:{port}/")
+    assert (response.problem, response.detail) == ("connection", "Could not connect: Connection refused.")
+
+
+def test_a_hanging_resolver_is_abandoned(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, short_timeout: None
+) -> None:
+    woken = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [][: woken.wait(9)])
+    started = time.monotonic()
+    assert post(receiver.url()).problem == "dns"
+    assert time.monotonic() - started < 5
+    woken.set()
+
+
+def test_a_name_that_does_not_resolve_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def know_nothing(*_: Any, **__: Any) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", know_nothing)
+    response = post("https://hooks.nowhere.com/")
+    assert (response.problem, response.detail) == (
+        "dns",
+        "The name hooks.nowhere.com does not resolve to any address.",
+    )
+
+
+def test_the_next_address_is_tried_if_one_fails(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "look_up", lambda *_, **__: ["::1", "127.0.0.3", "127.0.0.1"])
+    response = post(receiver.url())
+    assert (response.status, response.address) == (200, "127.0.0.1")
+
+
+def test_proxy_settings_are_ignored(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    assert post(receiver.url()).status == 200
+
+
+def test_no_response_raises_an_error(receiver: Receiver, short_timeout: None) -> None:
+    random = Random(8)  # noqa: S311
+    pieces = [
+        b"HTTP/1.1 ",
+        b"200",
+        b" OK\r\n",
+        b"\r\n",
+        b"Content-Length: ",
+        b"-1",
+        b"9" * 30,
+        b"\xff\0",
+        b": ",
+        b"\n",
+    ]
+    pieces += [b"Transfer-Encoding: chunked\r\n", b"Retry-After: \xe9\r\n", b"HTTP/9.9 99999\r\n", b"a" * 70_000]
+    for _ in range(150):
+        content = b"".join(random.choices(pieces, k=random.randrange(12)))
+
+        def talk(request: Any, content: bytes = content) -> None:
+            request.wfile.write(content)
+
+        receiver.responders["/any"] = talk
+        response = post(receiver.url("/any"))
+        assert response.status is not None or response.problem

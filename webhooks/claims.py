@@ -1,0 +1,220 @@
+"""Claims: due events that a delivery worker may send now, fairly and within the limits of each client.
+
+A claimed event has a lease, and its attempt is recorded before the request is made. Locks are always taken in the
+same order: endpoints by client, then events, then deliveries.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from cryptography.fernet import InvalidToken
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, When
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from webhooks import endpoints
+from webhooks.events import due
+from webhooks.models import Delivery, Endpoint, Event
+
+logger = logging.getLogger(__name__)
+
+# Three times the timeout of a request.
+LEASE_SECONDS = 30
+# A client can use the throughput of this period at once.
+BURST = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """Slots for requests to one kind of endpoint, and how many of them a client or an account can use."""
+
+    slots: int
+    per_client: int
+    # An account can have any number of clients.
+    per_account: int
+    # Whether the slots are for endpoints whose last attempt failed.
+    failing: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """A claimed delivery with all data that its request needs."""
+
+    delivery_id: int
+    event_id: int
+    client_id: int
+    # The public ids, `evt_…` and `dlv_…`.
+    event: str
+    delivery: str
+    url: str
+    # None if they cannot be decrypted.
+    secrets: Sequence[str] | None = field(repr=False)
+    body: bytes
+    # Attempts that failed before this one.
+    failures: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _LockedEndpoint:
+    """A locked endpoint with due events, and the database's time when it was read."""
+
+    endpoint: Endpoint
+    account_id: int
+    now: datetime
+
+    @property
+    def free_at(self) -> datetime:
+        """Return the time at which the client's throughput is available."""
+        return max(self.endpoint.busy_until or self.now, self.now)
+
+
+# For each client with requests in flight: its account, and the number of these requests.
+_InFlight = Mapping[int, tuple[int, int]]
+
+
+@transaction.atomic
+def claim(pool: Pool, *, room: int) -> list[Attempt]:
+    """Claim up to `room` due events for a pool, in turn between clients and within their limits."""
+    locked = _lock_endpoints(pool, room=room)
+    if not locked:
+        return []
+    # Counted again under the locks, to include claims made in between.
+    shares = distribute(_allowances(locked, pool, _in_flight()), room=room)
+    return start_attempts(list(zip(locked, shares, strict=True)))
+
+
+def _lock_endpoints(pool: Pool, *, room: int) -> list[_LockedEndpoint]:
+    """Lock endpoints of a pool that have due events and are below their limits.
+
+    Endpoints with nothing in flight come first, then the least recently used. Endpoints that another worker has
+    locked are skipped.
+    """
+    busy = _in_flight()
+    of_accounts = _per_account(busy)
+    full_clients = [client for client, (_, count) in busy.items() if count >= pool.per_client]
+    full_accounts = [account for account, count in of_accounts.items() if count >= pool.per_account]
+    candidates = (
+        Endpoint.objects.filter(_has_throughput(), disabled_at=None, failing_since__isnull=not pool.failing)
+        .exclude(pk__in=full_clients)
+        .exclude(client__account_id__in=full_accounts)
+        .filter(Exists(due().filter(client_id=OuterRef("client_id"))))
+        .annotate(is_busy=Case(When(pk__in=list(busy), then=1), default=0))
+        .order_by("is_busy", F("busy_until").asc(nulls_first=True), "pk")
+        .annotate(account_id=F("client__account_id"), read_at=Now())
+        .select_for_update(no_key=True, skip_locked=True, of=("self",))
+    )
+    return [_LockedEndpoint(endpoint=row, account_id=row.account_id, now=row.read_at) for row in candidates[:room]]
+
+
+def _has_throughput() -> Q:
+    """Return the condition that an endpoint has throughput left."""
+    return Q(busy_until=None) | Q(busy_until__lte=Now() + (BURST - send_interval()))
+
+
+def send_interval() -> timedelta:
+    """Return the time that one event uses of its client's throughput."""
+    return timedelta(microseconds=1_000_000 // settings.WEBHOOK_PER_SECOND)
+
+
+def _in_flight() -> dict[int, tuple[int, int]]:
+    """Return the account and the number of requests in flight of each client that has any. One query."""
+    rows = Event.objects.filter(state=Event.State.SENDING).values_list("client_id", "client__account_id")
+    return {client: (account, count) for client, account, count in rows.annotate(count=Count("id")).order_by()}
+
+
+def _per_account(busy: _InFlight) -> Counter[int]:
+    """Return the number of requests in flight by account."""
+    of_accounts = Counter[int]()
+    for account, count in busy.values():
+        of_accounts[account] += count
+    return of_accounts
+
+
+def _allowances(locked: Iterable[_LockedEndpoint], pool: Pool, busy: _InFlight) -> list[int]:
+    """Return how many events each locked endpoint may send now, by the limits of its client and account."""
+    of_accounts = _per_account(busy)
+    allowed = []
+    for one in locked:
+        _, of_client = busy.get(one.endpoint.pk, (0, 0))
+        free = max(
+            0,
+            min(
+                pool.per_client - of_client,
+                pool.per_account - of_accounts[one.account_id],
+                (one.now + BURST - one.free_at) // send_interval(),
+            ),
+        )
+        of_accounts[one.account_id] += free
+        allowed.append(free)
+    return allowed
+
+
+def distribute(allowed: Sequence[int], *, room: int) -> list[int]:
+    """Divide the room in turns of one each, until it is used up or each has the number it is allowed."""
+    shares = [0] * len(allowed)
+    for turn in range(max(allowed, default=0)):
+        for number, free in enumerate(allowed):
+            if turn < free and room > 0:
+                shares[number] += 1
+                room -= 1
+    return shares
+
+
+def start_attempts(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[Attempt]:
+    """Mark the next due events of locked endpoints as being sent, and insert an attempt for each."""
+    claimed = [(one, event) for one, share in shares for event in _next_due(one, share)]
+    Event.objects.filter(pk__in=[event.pk for _, event in claimed]).update(
+        state=Event.State.SENDING,
+        next_attempt_at=None,
+        lease_expires_at=Now() + timedelta(seconds=LEASE_SECONDS),
+    )
+    rows = Delivery.objects.bulk_create([Delivery(event=event, started_at=one.now) for one, event in claimed])
+    _use_throughput(one for one, _ in claimed)
+    secrets = {one.endpoint.pk: _decrypt_secrets(one.endpoint) for one, _ in claimed}
+    return [
+        Attempt(
+            delivery_id=row.pk,
+            event_id=event.pk,
+            client_id=event.client_id,
+            event=event.name,
+            delivery=row.name,
+            url=one.endpoint.url,
+            secrets=secrets[event.client_id],
+            body=bytes(event.body),
+            failures=event.failures,
+        )
+        for (one, event), row in zip(claimed, rows, strict=True)
+    ]
+
+
+def _next_due(one: _LockedEndpoint, count: int) -> list[Event]:
+    """Lock and return up to `count` due events of a locked endpoint, the earliest first."""
+    if not count:
+        return []
+    waiting = due().filter(client_id=one.endpoint.pk).order_by("next_attempt_at")
+    return list(waiting.select_for_update(no_key=True, skip_locked=True)[:count])
+
+
+def _use_throughput(claimed: Iterable[_LockedEndpoint]) -> None:
+    """Count claimed events against the throughput of their endpoints."""
+    changed = []
+    for one, count in Counter(claimed).items():
+        one.endpoint.busy_until = one.free_at + count * send_interval()
+        changed.append(one.endpoint)
+    Endpoint.objects.bulk_update(changed, ["busy_until"])
+
+
+def _decrypt_secrets(endpoint: Endpoint) -> Sequence[str] | None:
+    """Return an endpoint's secrets, or None if the deployment no longer has their key."""
+    try:
+        return endpoints.secrets_of(endpoint, now=timezone.now())
+    except InvalidToken:
+        logger.exception(
+            "cannot decrypt the webhook secret of client %s: its key is not in SECRET_KEY_FALLBACKS", endpoint.pk
+        )
+        return None

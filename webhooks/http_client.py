@@ -1,0 +1,259 @@
+"""HTTP client of webhooks: one POST request to a checked address, within one deadline.
+
+It resolves the host name once, connects to an address that it checked, follows no redirects and uses no proxies.
+"""
+
+import io
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import cache
+from http.client import HTTPException, HTTPResponse
+from typing import Any
+
+from django.conf import settings
+
+from webhooks import addresses
+from webhooks.models import Delivery
+
+# For the whole request: name resolution, connection, TLS, headers and body (`docs/reference/contract.md#limits`).
+TIMEOUT_SECONDS = 10.0
+MAX_BODY_BYTES = 64 * 1024
+# Of a whole response, including headers and 1xx responses.
+MAX_RESPONSE_BYTES = 2 * MAX_BODY_BYTES
+FINAL_STATUS = 200
+# All addresses of a name are checked, but only this many are tried.
+MAX_ADDRESSES = 4
+
+Problem = Delivery.Problem
+
+
+@dataclass(kw_only=True)
+class Response:
+    """A receiver's response, or the problem that prevented a complete one."""
+
+    duration_ms: int = 0
+    address: str = ""
+    status: int | None = None
+    retry_after: str = ""
+    body: bytes = b""
+    problem: str = ""
+    detail: str = ""
+
+
+class RequestFailed(Exception):
+    """There is no complete response; the message is a sentence for the delivery log."""
+
+    def __init__(self, problem: Problem, detail: str) -> None:
+        super().__init__(detail)
+        self.problem = problem
+
+
+class Deadline:
+    """The time by which a request must be complete."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._at = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Return the remaining seconds. Raises TimeoutError if there are none."""
+        left = self._at - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+
+def post(url: str, headers: Mapping[str, str], body: bytes) -> Response:
+    """Post a body to a URL and return the response. Raises nothing that a receiver could cause."""
+    started = time.monotonic()
+    response, deadline = Response(), Deadline(TIMEOUT_SECONDS)
+    try:
+        _exchange(url, headers, body, deadline=deadline, response=response)
+    except RequestFailed as failed:
+        response.problem, response.detail = failed.problem, str(failed)
+    except TimeoutError:
+        response.problem = Problem.TIMEOUT
+        response.detail = f"The response was not complete within {deadline.seconds:g} seconds."
+    response.duration_ms = round((time.monotonic() - started) * 1000)
+    return response
+
+
+def _exchange(url: str, headers: Mapping[str, str], body: bytes, *, deadline: Deadline, response: Response) -> None:
+    """Make the request and fill in `response` as far as it arrives. Raises RequestFailed or TimeoutError."""
+    try:
+        target = addresses.parse(url)
+        resolved = resolve(target, deadline=deadline)
+    except addresses.AddressRefused as refused:
+        raise RequestFailed(Problem.ADDRESS, str(refused)) from None
+    connection, response.address = connect(resolved[:MAX_ADDRESSES], target.port, deadline=deadline)
+    with connection:
+        try:
+            with start_tls(connection, target.host, deadline=deadline) as secured:
+                secured.settimeout(deadline.left())
+                secured.sendall(_request_bytes(target, headers, body))
+                read_response(secured, deadline=deadline, response=response)
+        except TimeoutError:
+            raise
+        except ssl.SSLError as error:
+            raise RequestFailed(Problem.TLS, f"TLS failed: {_reason_of(error)}.") from None
+        except OSError as error:
+            raise RequestFailed(Problem.CONNECTION, f"The connection broke: {_reason_of(error)}.") from None
+        except HTTPException as error:
+            raise RequestFailed(
+                Problem.PROTOCOL, f"The response is not valid HTTP: {type(error).__name__}."
+            ) from None
+
+
+def resolve(target: addresses.Target, *, deadline: Deadline) -> list[str]:
+    """Return the addresses of a target's host. All are public, unless the target is allowed explicitly.
+
+    Raises addresses.AddressRefused, RequestFailed if the name does not resolve in time, or TimeoutError.
+    """
+    resolved = look_up(target.host, target.port, deadline=deadline)
+    if not target.is_allowed:
+        addresses.require_public(resolved)
+    return resolved
+
+
+def look_up(host: str, port: int, *, deadline: Deadline) -> list[str]:
+    """Return all addresses of a name. Raises RequestFailed, or TimeoutError if no time is left."""
+    seconds = deadline.left()
+    try:
+        resolved = ask_resolver(host, port).result(timeout=seconds)
+    except TimeoutError:
+        raise RequestFailed(
+            Problem.DNS, f"The name {host} was not resolved within {deadline.seconds:g} seconds."
+        ) from None
+    except (OSError, UnicodeError):
+        resolved = []
+    if not resolved:
+        raise RequestFailed(Problem.DNS, f"The name {host} does not resolve to any address.")
+    return resolved
+
+
+def ask_resolver(host: str, port: int) -> Future[list[str]]:
+    """Return a future of a name's addresses, which can raise OSError or UnicodeError.
+
+    The system's resolver cannot be interrupted, so it runs in a thread that is abandoned if it hangs.
+    """
+    future: Future[list[str]] = Future()
+
+    def ask() -> None:
+        try:
+            entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        except (OSError, UnicodeError) as error:
+            future.set_exception(error)
+        else:
+            future.set_result(list(dict.fromkeys(str(entry[4][0]) for entry in entries)))
+
+    threading.Thread(target=ask, name="name-lookup", daemon=True).start()
+    return future
+
+
+def connect(resolved: Sequence[str], port: int, *, deadline: Deadline) -> tuple[socket.socket, str]:
+    """Connect to the first address that accepts, and return it too; each gets an equal part of the time.
+
+    Raises RequestFailed or TimeoutError.
+    """
+    last = OSError()
+    for number, address in enumerate(resolved):
+        connection = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(deadline.left() / (len(resolved) - number))
+            connection.connect((address, port))
+        except OSError as error:
+            connection.close()
+            last = error
+        else:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return connection, address
+    if isinstance(last, TimeoutError):
+        raise last
+    raise RequestFailed(Problem.CONNECTION, f"Could not connect: {_reason_of(last)}.")
+
+
+def start_tls(connection: socket.socket, host: str, *, deadline: Deadline) -> ssl.SSLSocket:
+    """Start TLS and verify that the certificate is for the host. Raises OSError, including ssl.SSLError."""
+    connection.settimeout(deadline.left())
+    return _tls_context(settings.WEBHOOK_CA_FILE).wrap_socket(connection, server_hostname=host)
+
+
+@cache
+def _tls_context(ca_file: str) -> ssl.SSLContext:
+    """Return a context that trusts the system's authorities, and those of a file unless its name is empty."""
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if ca_file:
+        context.load_verify_locations(ca_file)
+    return context
+
+
+def _request_bytes(target: addresses.Target, headers: Mapping[str, str], body: bytes) -> bytes:
+    """Return the request as it is sent."""
+    named = {
+        "Host": target.authority,
+        **headers,
+        "Accept": "*/*",
+        "Accept-Encoding": "identity",
+        "Connection": "close",
+        "Content-Length": str(len(body)),
+    }
+    lines = [f"POST {target.path} HTTP/1.1", *(f"{name}: {value}" for name, value in named.items()), "", ""]
+    return "\r\n".join(lines).encode("ascii") + body
+
+
+def read_response(connection: ssl.SSLSocket, *, deadline: Deadline, response: Response) -> None:
+    """Read the status and the beginning of the body. Raises OSError, HTTPException or RequestFailed.
+
+    A body that breaks off keeps its status; one that does not end in time raises TimeoutError.
+    """
+    reader = HTTPResponse(_Source(connection, deadline), method="POST")  # type: ignore[arg-type]
+    reader.begin()
+    if reader.status < FINAL_STATUS:
+        raise RequestFailed(Problem.PROTOCOL, f"The response's status, {reader.status}, is not final.")
+    response.status = reader.status
+    response.retry_after = reader.getheader("Retry-After", "")
+    try:
+        response.body = reader.read(MAX_BODY_BYTES)
+    except TimeoutError:
+        raise
+    except (HTTPException, OSError, RequestFailed):
+        return
+
+
+class _Source(io.RawIOBase):
+    """The bytes of a connection; each read has only the time left until the deadline."""
+
+    def __init__(self, connection: ssl.SSLSocket, deadline: Deadline) -> None:
+        self._connection, self._deadline = connection, deadline
+        self._count = 0
+
+    def makefile(self, _: str) -> io.BufferedReader:
+        """Return a buffered reader, as `http.client` expects of a socket."""
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the available bytes. Raises TimeoutError, OSError, or RequestFailed if there are too many."""
+        if self._count > MAX_RESPONSE_BYTES:
+            raise RequestFailed(
+                Problem.PROTOCOL, f"The response headers are longer than {MAX_RESPONSE_BYTES} bytes."
+            )
+        self._connection.settimeout(self._deadline.left())
+        count = self._connection.recv_into(buffer)
+        self._count += count
+        return count
+
+
+def _reason_of(error: OSError) -> str:
+    """Return the reason of an error in a few words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return str(error.verify_message)
+    return str(error.strerror or error.__class__.__name__).rstrip(".")
