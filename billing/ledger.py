@@ -15,7 +15,6 @@ from django.db.models.functions import Now
 
 from billing.clock import database_time, month_of
 from billing.errors import HoldError, InvalidCreditChange
-from billing.errors import InsufficientCredits as InsufficientCredits
 from billing.models import (
     MAX_AMOUNT,
     Account,

@@ -138,7 +138,7 @@ def renew_lease(job: Job) -> bool:
 def extend_hold(job: Job, credits_more: int) -> bool:
     """Hold further credits for a job; False when it is no longer this attempt's.
 
-    The row is locked, so that an end or a hand-back comes before or after. Raises ledger.InsufficientCredits.
+    The row is locked, so that an end or a hand-back comes before or after. Raises InsufficientCredits.
     """
     with transaction.atomic():
         if not lock_held(job):

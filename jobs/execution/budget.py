@@ -3,7 +3,7 @@
 import logging
 import time
 
-from billing import ledger
+from billing.errors import InsufficientCredits
 from billing.models import Hold
 from jobs import lifecycle
 from jobs.models import SLICE_SECONDS, Job
@@ -55,7 +55,7 @@ class Budget:
         try:
             if self._extend(wanted):
                 self.next_at = 0.0
-        except ledger.InsufficientCredits as shortage:
+        except InsufficientCredits as shortage:
             self._extend_by_the_rest(shortage.available_credits)
 
     def _extend_by_the_rest(self, available: int) -> None:
@@ -64,7 +64,7 @@ class Budget:
         if rest > 0:
             try:
                 self._extend(rest)
-            except ledger.InsufficientCredits:
+            except InsufficientCredits:
                 logger.info("the last credits for job %s went elsewhere", self.job.pk)
 
     def _extend(self, credits_more: int) -> bool:

@@ -54,7 +54,7 @@ def unlocked(jobs: QuerySet[Job]) -> list[Job]:
 
 
 def recover(job: Job) -> MoveResult:
-    """Retry one lost job, or end it once its attempts are spent (contract, section 5)."""
+    """Retry a lost job, or end it if no attempts are left: `docs/reference/contract.md#automatic-retries`."""
     if job.attempt < settings.MAX_ATTEMPTS or job.cancel_requested_at:
         reason = f"{job.worker} stopped renewing its lease"
         return lifecycle.hand_back(job, reason=reason, guard=lifecycle.LEASE_EXPIRED)

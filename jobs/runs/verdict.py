@@ -1,7 +1,8 @@
 """What the end of a simulator process means for its job.
 
 The exit status alone proves nothing: the simulator ends with 0 when it could not write its report
-(simulator-cli, 3.4). A job is completed only with exit status 0 and a report that can be read.
+(`docs/reference/simulator-command-line.md#exit-status`). A job is completed only with exit status 0 and a report
+that can be read.
 """
 
 import signal
@@ -22,7 +23,7 @@ OVERTIME = "overtime"
 CREDITS = "credits"
 CANCELLED = "cancelled"
 STOPS = (CEILING, OVERTIME, CREDITS, CANCELLED)
-# The simulator's own handler for a segmentation fault ends with this status (simulator-cli, 3.4).
+# From the simulator's own handler of segmentation faults: docs/reference/simulator-command-line.md#exit-status
 CRASH_STATUS = 11
 # The shell and the dynamic loader use these for a program that cannot be run; simulators never do.
 NO_PROGRAM = (126, 127)
@@ -87,7 +88,7 @@ def exceeded_limit(ended: Ended) -> str | None:
 
 
 def incomplete(lacking: int, profilesets: int, *, told: str | None) -> Outcome:
-    """Return the verdict on a simulator that ended well although profilesets failed (simulator-cli, 3.4)."""
+    """Return the verdict for failed profilesets, after which the simulator still ends with 0."""
     reason = f"The simulator returned no result for {lacking} of {profilesets} profilesets."
     return Outcome(status=Status.FAILED, error_code=ErrorCode.SIMULATION_ERROR, reason=with_words(reason, told))
 

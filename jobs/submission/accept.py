@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from billing import ledger
+from billing.errors import InsufficientCredits
 from billing.models import Account
 from jobs import credentials, lifecycle, variants
 from jobs.enums import ACTIVE, Priority, Status
@@ -171,7 +172,7 @@ def _reserve(job: Job, *, account: Account, max_credits: int) -> None:
     least = fee + (job.max_credits or first_second(job))
     try:
         ledger.hold(account, most, least=least, job_id=job.pk)
-    except ledger.InsufficientCredits as shortage:
+    except InsufficientCredits as shortage:
         affordable = min(max(0, shortage.available_credits - fee), max_credits)
         raise CreditsMissing(
             required_credits=least,

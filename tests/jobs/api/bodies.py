@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from clients.keys import ALPHABET, PREFIX, checksum
 from tests.factories import PROFILE
 
 BODY: dict[str, Any] = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}}
@@ -25,9 +24,3 @@ def body_with(path: str, value: Any) -> dict[str, Any]:
 def only_in(variant: str) -> pytest.MarkDecorator:
     """Return the mark of a test that runs in one variant only."""
     return pytest.mark.parametrize("variant", [variant], indirect=True)
-
-
-def unknown_key() -> str:
-    """Return a well-formed key that was never issued."""
-    body = PREFIX + ALPHABET[:40]
-    return body + checksum(body)

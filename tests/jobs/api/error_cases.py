@@ -1,4 +1,4 @@
-"""Requests that produce each error of the API (docs/reference/contract.md#error-codes)."""
+"""Requests that cause each error code."""
 
 import io
 from collections.abc import Callable
@@ -11,6 +11,8 @@ from django.test import Client as HttpClient
 from django.utils import timezone
 from pytest_django import Settings
 from redis import Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from billing import ledger
 from billing.models import Account
@@ -22,13 +24,13 @@ from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job
 from jobs.queueing import forecast
 from tests.conftest import Api
-from tests.factories import PROFILE, make_job, make_key, make_running_job
-from tests.jobs.api.bodies import BODY, body_with, unknown_key
+from tests.factories import PROFILE, make_job, make_key, make_running_job, unknown_key
+from tests.jobs.api.bodies import BODY, body_with
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Everything that a case needs to produce its error."""
+    """Tools of a case: the caller's key, the API and pytest's fixtures."""
 
     key: ApiKey
     api: Api
@@ -47,11 +49,12 @@ class Scene:
         return self.api.post("jobs", body, **kwargs)
 
 
+UNREACHABLE = Redis.from_url("redis://127.0.0.1:1", retry=Retry(NoBackoff(), 0))
 CASES: dict[str, Callable[[Scene], Any]] = {}
 
 
 def case(code: str) -> Callable[[Callable[[Scene], Any]], Callable[[Scene], Any]]:
-    """Register a function that produces the error with this code."""
+    """Register a function as the case of an error code."""
 
     def add(produce: Callable[[Scene], Any]) -> Callable[[Scene], Any]:
         CASES[code] = produce
@@ -164,7 +167,7 @@ def too_many(scene: Scene) -> Any:
 
 @case("internal_error")
 def broken(scene: Scene) -> Any:
-    # No request causes this error, so the test adds a bug.
+    # No known request causes one, so a bug is injected.
     scene.monkeypatch.setattr(registry, "current", lambda: 1 / 0)
     return scene.api.get("builds")
 
@@ -179,7 +182,7 @@ def full(scene: Scene) -> Any:
 
 @case("secret_store_unavailable")
 def no_secret_store(scene: Scene) -> Any:
-    scene.monkeypatch.setattr(credentials, "redis", lambda: Redis.from_url("redis://127.0.0.1:1"))
+    scene.monkeypatch.setattr(credentials, "redis", lambda: UNREACHABLE)
     return scene.submit(body_with("credentials", {"bnetClientId": "a", "bnetClientSecret": "b"}))
 
 

@@ -12,8 +12,7 @@ from pytest_django import Settings
 from clients.keys import checksum
 from clients.models import ApiKey
 from tests.conftest import Api
-from tests.factories import make_job, make_key
-from tests.jobs.api.bodies import unknown_key
+from tests.factories import make_job, make_key, unknown_key
 
 REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
 

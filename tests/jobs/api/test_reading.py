@@ -84,7 +84,7 @@ def test_progress_is_published_at_most_twice_a_second(running: Job) -> None:
     assert progress_of(running).percent == 0
 
 
-def test_a_completed_job(api: Api, running: Job) -> None:
+def test_a_completed_job_has_its_fields(api: Api, running: Job) -> None:
     artifact = end(running)
     body = api.get(f"jobs/{running.pk}/result").json()
     assert set(body) == JOB_KEYS | {"result"}

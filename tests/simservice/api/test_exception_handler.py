@@ -32,7 +32,7 @@ def test_the_api_is_unavailable_without_a_database(api: Api, method: str) -> Non
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_api_recovers_with_the_database(api: Api) -> None:
+def test_the_api_recovers_when_the_database_is_back(api: Api) -> None:
     assert api.get("builds").status_code == 200
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
