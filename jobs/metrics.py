@@ -66,7 +66,9 @@ def worker_gauges() -> list[GaugeMetricFamily]:
     return [
         gauge("workers", "Live simulation workers.", len(workers)),
         gauge(
-            "slots", "Simulations that the live workers run at the same time.", worker_heartbeats.slots_of(workers)
+            "slots",
+            "Simulations that the live workers run at the same time.",
+            worker_heartbeats.total_slots(workers),
         ),
         protections(workers),
     ]

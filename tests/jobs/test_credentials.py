@@ -89,7 +89,7 @@ class TestStore:
         credentials.forget(1)
 
     def test_a_redis_that_was_away_a_moment_ago_is_not_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        outage.failed(RedisError())
+        outage.record_failure(RedisError())
         monkeypatch.setattr(credentials, "redis", lambda: pytest.fail("it was asked"))
         with pytest.raises(CredentialStoreUnavailable):
             credentials.store(1, PAIR, seconds=60)

@@ -10,7 +10,7 @@ from redis.exceptions import DataError
 
 from simservice.metrics import REGISTRY
 from simservice.redis import client
-from simservice.redis.client import ask, outage, redis
+from simservice.redis.client import best_effort, outage, redis
 
 
 def refuse() -> str:
@@ -23,7 +23,7 @@ def failures() -> float:
 
 
 def test_an_answer_is_passed_on() -> None:
-    assert ask(lambda: redis().incr("n"), otherwise=0) == 1
+    assert best_effort(lambda: redis().incr("n"), default=0) == 1
 
 
 def test_an_outage_costs_one_question_one_line_and_one_count(caplog: pytest.LogCaptureFixture) -> None:
@@ -34,36 +34,36 @@ def test_an_outage_costs_one_question_one_line_and_one_count(caplog: pytest.LogC
         asked.append(1)
         return refuse()
 
-    assert [ask(question, otherwise="none") for _ in range(50)] == ["none"] * 50
+    assert [best_effort(question, default="none") for _ in range(50)] == ["none"] * 50
     assert (len(asked), failures() - before, len(caplog.records)) == (1, 1, 1)
 
 
 def test_redis_is_asked_again_after_a_while(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(client, "ASKED_AGAIN_AFTER_SECONDS", 0.05)
+    monkeypatch.setattr(client, "RETRY_SECONDS", 0.05)
     caplog.set_level(logging.WARNING)
-    ask(refuse, otherwise="")
-    assert ask(lambda: "answer", otherwise="") == ""
+    best_effort(refuse, default="")
+    assert best_effort(lambda: "answer", default="") == ""
     time.sleep(0.1)
-    assert ask(lambda: "answer", otherwise="") == "answer"
-    assert ask(lambda: "another", otherwise="") == "another"
-    assert [record.message for record in caplog.records][1:] == ["Redis answers again"]
+    assert best_effort(lambda: "answer", default="") == "answer"
+    assert best_effort(lambda: "another", default="") == "another"
+    assert [record.message for record in caplog.records][1:] == ["Redis responds again"]
 
 
 def test_one_thread_at_a_time_asks_a_redis_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "ASKED_AGAIN_AFTER_SECONDS", 0.0)
-    outage.failed(Refused())
+    monkeypatch.setattr(client, "RETRY_SECONDS", 0.0)
+    outage.record_failure(Refused())
     release, asked = threading.Event(), threading.Event()
 
     def hang() -> None:
         asked.set()
         release.wait(10)
 
-    asker = threading.Thread(target=ask, args=(hang,), kwargs={"otherwise": None})
+    asker = threading.Thread(target=best_effort, args=(hang,), kwargs={"default": None})
     asker.start()
     asked.wait(10)
-    others = [ask(lambda: "asked", otherwise="left out") for _ in range(5)]
+    others = [best_effort(lambda: "asked", default="left out") for _ in range(5)]
     release.set()
     asker.join()
     assert others == ["left out"] * 5
@@ -75,5 +75,5 @@ def test_a_mistake_of_ours_is_not_hidden(error: type[Exception]) -> None:
         raise error
 
     with pytest.raises(error):
-        ask(blunder, otherwise=None)
-    assert outage.may_ask()
+        best_effort(blunder, default=None)
+    assert outage.may_try()

@@ -13,7 +13,7 @@ def test_workers_tell_their_slots() -> None:
     worker_heartbeats.report("webhooks@here-3", slots=8)
     workers = worker_heartbeats.simulation_workers()
     assert sorted(workers) == [Worker("sim@here-1", 4), Worker("sim@there-2", 2)]
-    assert worker_heartbeats.slots_of(workers) == 6
+    assert worker_heartbeats.total_slots(workers) == 6
 
 
 def test_workers_report_what_contains_their_simulators() -> None:
@@ -26,5 +26,5 @@ def test_a_worker_lives_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(member: str) -> None:
         raise RedisError
 
-    monkeypatch.setattr(worker_heartbeats, "record", fail)
+    monkeypatch.setattr(worker_heartbeats, "_record", fail)
     worker_heartbeats.report("sim@here")
