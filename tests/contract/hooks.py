@@ -1,5 +1,5 @@
-"""What the document cannot say of the API, for schemathesis: what makes a submission whole, and what is refused
-for reasons that lie in the data and not in their form."""
+"""Schemathesis hooks for rules that the OpenAPI document cannot express: valid combinations of a submission's
+fields, and errors that depend on data."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from schemathesis import Case, HookContext, Response
 from schemathesis.core.failures import Failure
 from schemathesis.openapi.checks import RejectedPositiveData
 
-# Requests of the right form may meet these.
+# Valid requests may return these.
 REFUSALS = {
     "webhook_not_configured",
     "invalid_cursor",
@@ -28,7 +28,7 @@ REFUSALS = {
     "max_active_jobs_exceeded",
     "rate_limit_exceeded",
 }
-# Limits that no schema can hold: the plan's, and the size of the metadata as a whole.
+# Limits that no schema can express: the plan's, and the total size of the metadata.
 LIMITS = ("the account's limit", "bytes of JSON in all", "only one of the two caps")
 PROFILES = (
     'mage="One"\nlevel=80\niterations=5\n',
@@ -40,25 +40,25 @@ CREDENTIALS = {"X-Bnet-Client-Id", "X-Bnet-Client-Secret"}
 
 @schemathesis.hook
 def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
-    """Give a request what belongs together, or what there is."""
+    """Replace generated values by valid combinations and existing ids."""
     drop_nulls(case)
     if prepare := PREPARATIONS.get(operation_id(case)):
         prepare(case)
 
 
 def drop_nulls(case: Case) -> None:
-    """Leave out what a link found to be null in an earlier answer, such as the build of a job that has none yet."""
+    """Remove values that were null in an earlier response, such as the build of a waiting job."""
     for name in [name for name, value in case.query.items() if value in (None, "None")]:
         del case.query[name]
 
 
 def operation_id(case: Case) -> str:
-    """Return the name of a case's operation."""
+    """Return the operation id of a case."""
     return str(case.operation.definition.raw["operationId"])
 
 
 def make_whole(case: Case) -> None:
-    """Give each form of a submission its own parameters, and every other one a profile that can be simulated."""
+    """Fit the parameters to the media type; every other submission has a valid profile."""
     if case.media_type == "text/plain":
         case.query.setdefault("channel", "latest")
         if not set(case.headers) >= CREDENTIALS:
@@ -71,7 +71,7 @@ def make_whole(case: Case) -> None:
 
 
 def with_integers(value: Any) -> Any:
-    """Write whole numbers as integers: JSON Schema takes 2.0 for one, the API does not (contract, section 1)."""
+    """Convert whole floats to integers; JSON Schema accepts 2.0 as an integer, the API does not."""
     if isinstance(value, dict):
         return {key: with_integers(member) for key, member in value.items()}
     if isinstance(value, list):
@@ -80,20 +80,20 @@ def with_integers(value: Any) -> Any:
 
 
 def put_known(case: Case) -> None:
-    """Ask for what there is, every other time."""
+    """Use existing ids in every other request."""
     for name, drawn in case.path_parameters.items():
         if is_chosen(str(drawn)):
             case.path_parameters[name] = os.environ[f"KNOWN_{operation_id(case)}"]
 
 
 def drop_cursor(case: Case) -> None:
-    """Ask for the first page, every other time: made-up cursors are all refused."""
+    """Request the first page every other time, because generated cursors are always invalid."""
     if is_chosen(str(case.query.get("cursor"))):
         case.query.pop("cursor", None)
 
 
 def is_chosen(drawn: str) -> bool:
-    """Choose half of all texts, the same ones each time, so that a case can be repeated."""
+    """Select half of all texts, always the same ones, so that cases are repeatable."""
     return crc32(drawn.encode("utf-8", "replace")) % 2 == 0
 
 
@@ -108,13 +108,13 @@ PREPARATIONS = {
 
 
 def drop_credentials(case: Case) -> None:
-    """Take away what would be half a pair, or belongs to the other form."""
+    """Remove incomplete pairs and fields of the other media type."""
     for name in CREDENTIALS:
         case.headers.pop(name, None)
 
 
 def put_profile(case: Case) -> None:
-    """Put a profile that runs in the place of every other text."""
+    """Replace every other text by a valid profile."""
     body: Any = case.body
     if isinstance(body, str):
         case.body = runnable(body)
@@ -131,18 +131,18 @@ def runnable(text: str) -> str:
 
 @schemathesis.deserializer("text/csv", "text/html")
 def as_text(context: Any, response: Response) -> str:
-    """Return a report that is no JSON as what it is."""
+    """Return a report that is not JSON unchanged."""
     return response.content.decode(errors="replace")
 
 
 @schemathesis.hook
 def filter_failure(context: HookContext, failure: Failure, case: Case, response: Response) -> bool:
-    """Drop the complaint that data of the right form were refused, when the refusal is one of the domain's."""
+    """Ignore rejections of valid data that are domain errors."""
     return not (isinstance(failure, RejectedPositiveData) and is_domain_refusal(response))
 
 
 def is_domain_refusal(response: Response) -> bool:
-    """Tell whether a refusal has other reasons than the form of the request."""
+    """Return whether an error has another reason than the form of the request."""
     body = json.loads(response.content)
     if body["code"] != "validation_failed":
         return body["code"] in REFUSALS

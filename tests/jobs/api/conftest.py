@@ -1,4 +1,4 @@
-"""The contract's tests run under both variants of the API."""
+"""API tests run under both variants."""
 
 import pytest
 from pytest_django import Settings
@@ -6,6 +6,6 @@ from pytest_django import Settings
 
 @pytest.fixture(autouse=True, params=["C", "R"])
 def variant(request: pytest.FixtureRequest, settings: Settings) -> str:
-    """The deployment's variant; a test of one variant alone takes it with `only_in`."""
+    """The API variant; tests of one variant select it with `only_in`."""
     settings.API_VARIANT = request.param
     return str(request.param)

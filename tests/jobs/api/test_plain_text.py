@@ -1,4 +1,4 @@
-"""`POST jobs` with the profile as the body (specification, Plain-text submission; contract, section 3)."""
+"""`POST jobs` with the profile as a plain-text body."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ CREDENTIALS = {"X-Bnet-Client-Id": "an-id", "X-Bnet-Client-Secret": "a-secret"}
 
 
 def issues(answer: Any) -> list[str]:
-    """Return the paths that a refusal names."""
+    """Return the paths in a validation error."""
     assert (answer.status_code, answer.json()["code"]) == (400, "validation_failed")
     return [issue["path"] for issue in answer.json()["meta"]["issues"]]
 
@@ -39,7 +39,7 @@ def test_each_field_has_a_parameter(api: Api) -> None:
 
 
 @pytest.mark.parametrize("sent", ["60", "60.0", "060"])
-def test_an_integer_parameter_may_have_a_fraction_of_zero(api: Api, sent: str) -> None:
+def test_an_integer_parameter_may_end_in_dot_zero(api: Api, sent: str) -> None:
     assert api.post_text(f"channel=latest&maxQueueSeconds={sent}", PROFILE).status_code == 200
     assert Job.objects.get().ceiling_queue_seconds == 60
 
@@ -51,7 +51,7 @@ def test_the_cap_in_credits_has_a_parameter(api: Api) -> None:
 
 
 @only_in("R")
-def test_the_other_variants_cap_is_unknown(api: Api) -> None:
+def test_the_cap_of_the_other_variant_is_unknown(api: Api) -> None:
     assert issues(api.post_text("channel=latest&maxCredits=64", PROFILE)) == ["maxCredits"]
 
 
@@ -84,7 +84,7 @@ def test_utf8_may_be_declared(api: Api, charset: str) -> None:
         ("channel=latest&webhookEvents=job.terminal,job.started", "webhookEvents"),
     ],
 )
-def test_a_wrong_parameter_is_refused_by_its_own_name(api: Api, query: str, path: str) -> None:
+def test_an_invalid_parameter_is_rejected_by_name(api: Api, query: str, path: str) -> None:
     assert issues(api.post_text(query, PROFILE)) == [path]
     assert not Job.objects.exists()
 
@@ -94,15 +94,15 @@ def test_credentials_come_in_pairs_of_headers(api: Api) -> None:
     assert issues(answer) == ["X-Bnet-Client-Secret"]
 
 
-def test_a_body_that_is_not_utf8_is_refused(api: Api) -> None:
+def test_a_body_that_is_not_utf8_is_rejected(api: Api) -> None:
     assert issues(api.post_text("channel=latest", b"mage=\xff\n")) == ["body"]
 
 
-def test_a_nul_character_is_refused(api: Api) -> None:
+def test_a_nul_character_is_rejected(api: Api) -> None:
     assert issues(api.post_text("channel=latest", PROFILE + "\0")) == ["body"]
 
 
-def test_another_charset_is_refused(api: Api) -> None:
+def test_another_charset_is_rejected(api: Api) -> None:
     answer = api.post("jobs?channel=latest", PROFILE, content_type="text/plain; charset=latin-1")
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
 
@@ -117,7 +117,7 @@ def test_an_empty_body_has_nothing_to_simulate(api: Api) -> None:
     ("size", "code"),
     [(2 * 1024 * 1024 + 1, "profile_too_large"), ((2 << 20) + (64 << 10) + 1, "request_too_large")],
 )
-def test_texts_are_bounded(api: Api, size: int, code: str) -> None:
+def test_texts_are_limited_in_size(api: Api, size: int, code: str) -> None:
     answer = api.post_text("channel=latest", PROFILE.ljust(size, "#"))
     assert (answer.status_code, answer.json()["code"]) == (413, code)
 
@@ -131,6 +131,6 @@ def test_the_json_form_takes_no_parameters(api: Api) -> None:
     assert issues(answer) == ["channel"]
 
 
-def test_more_parameters_than_anybody_has_are_refused(api: Api) -> None:
+def test_too_many_parameters_are_rejected(api: Api) -> None:
     answer = api.post_text("&".join(f"p{n}=1" for n in range(1500)), PROFILE)
     assert (answer.status_code, answer.json()["code"]) == (400, "validation_failed")

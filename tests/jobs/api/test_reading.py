@@ -1,4 +1,4 @@
-"""Reading a job: the object, its status, its result, its files, its manifest (contract, section 4)."""
+"""Reads of a job: object, status, result, artifacts, manifest."""
 
 import io
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def running(key: tuple[ApiKey, str]) -> Job:
     return make_running_job(client=key[0].client, metadata={"a": "b"})
 
 
-def test_a_waiting_job(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_a_waiting_job_has_its_fields(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_job(key[0].client)
     body = api.get(f"jobs/{job.pk}").json()
     assert set(body) == JOB_KEYS
@@ -58,7 +58,7 @@ def test_a_waiting_job(api: Api, key: tuple[ApiKey, str]) -> None:
     assert status["progress"] == {"percent": 0, "stage": None}
 
 
-def test_a_running_jobs_progress(api: Api, running: Job) -> None:
+def test_a_running_job_shows_its_progress(api: Api, running: Job) -> None:
     stage = StageProgress(current=1, total=1, label="initial", percent=42.5)
     Publisher(running).publish(Progress(percent=42.5, stage=stage))
     body = api.get(f"jobs/{running.pk}/status").json()
@@ -84,7 +84,7 @@ def test_progress_is_published_at_most_twice_a_second(running: Job) -> None:
     assert progress_of(running).percent == 0
 
 
-def test_a_completed_job(api: Api, running: Job) -> None:
+def test_a_completed_job_has_its_fields(api: Api, running: Job) -> None:
     artifact = end(running)
     body = api.get(f"jobs/{running.pk}/result").json()
     assert set(body) == JOB_KEYS | {"result"}
@@ -130,7 +130,7 @@ def test_a_read_takes_three_queries(api: Api, running: Job, tail: str) -> None:
     assert len(queries) == 3
 
 
-def test_an_artifacts_address(api: Api, running: Job) -> None:
+def test_an_artifact_has_an_address(api: Api, running: Job) -> None:
     artifact = end(running)
     url = api.get(f"artifacts/{artifact.pk}/url").json()["url"]
     assert url == f"http://testserver/artifacts/{artifact.token}"
@@ -143,7 +143,7 @@ def test_an_artifacts_address(api: Api, running: Job) -> None:
     "path",
     ["/artifacts/unknown", "/manifests/unknown", "/artifacts/%00", "/manifests/%00", "/artifacts/" + "x" * 22],
 )
-def test_unknown_links(path: str) -> None:
+def test_unknown_links_return_404(path: str) -> None:
     answer = HttpClient().get(path)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 

@@ -1,4 +1,4 @@
-"""The shapes as JSON Schema."""
+"""Conversion of typed dicts to JSON Schema."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
@@ -27,7 +27,7 @@ class Outer(TypedDict):
 
 
 def into(components: Schema) -> Register:
-    """Return a registration that keeps the components in a mapping."""
+    """Return a registration that stores the components in a mapping."""
 
     def register(name: str, shape: type, make: Any) -> Schema:
         components[name] = make()
@@ -71,6 +71,6 @@ def test_a_typed_dict_becomes_a_closed_component() -> None:
     }
 
 
-def test_what_has_no_form_in_json_is_refused() -> None:
+def test_a_type_without_json_form_is_rejected() -> None:
     with pytest.raises(TypeError, match="set"):
         schema_of(set[int], into({}))
