@@ -28,7 +28,7 @@ from simservice.api.methods import View
 from simservice.api.middleware import RATE_LIMIT_HEADERS
 from simservice.metrics import RATE_LIMITED
 from simservice.redis.client import best_effort
-from simservice.web.error_pages import error_answer
+from simservice.web.error_pages import render_error
 
 if TYPE_CHECKING:
     # Importing it at run time would be circular.
@@ -111,7 +111,7 @@ def limited_by_address(view: View) -> View:
             if address := client_address(request):
                 spend(request, _public_limit(address))
         except RateLimitExceeded as error:
-            return error_answer(request, error)
+            return render_error(request, error)
         return view(request, *args, **kwargs)
 
     return limited

@@ -26,7 +26,7 @@ from simservice.api.addresses import base_url, client_address
 from simservice.api.errors import SecretStoreUnavailable
 from simservice.encryption import EncryptedValue, Purpose
 from simservice.web import mail
-from simservice.web.error_pages import error_answer
+from simservice.web.error_pages import render_error
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class SecondFactorAdapter(DefaultMFAAdapter):
         except InvalidToken:
             logger.error("a second factor cannot be decrypted: its key is not in SECRET_KEY_FALLBACKS")
             error = SecretStoreUnavailable({"reason": "unknown_key"}, message=UNREADABLE_FACTOR)
-            raise ImmediateHttpResponse(error_answer(self.request, error)) from None
+            raise ImmediateHttpResponse(render_error(self.request, error)) from None
 
 
 # Where django-allauth stores the secret of each type

@@ -74,7 +74,7 @@ def worker_gauges() -> list[GaugeMetricFamily]:
     ]
 
 
-def protections(workers: list[worker_heartbeats.Worker]) -> GaugeMetricFamily:
+def protections(workers: list[worker_heartbeats.LiveWorker]) -> GaugeMetricFamily:
     """Return how many live workers lack each protection of the sandbox."""
     told = "Live simulation workers whose sandbox lacks a protection."
     family = GaugeMetricFamily("simservice_sandbox_missing", told, labels=["protection"])

@@ -161,7 +161,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "simservice.metrics.MetricsMiddleware",
     "simservice.api.middleware.RequestIdMiddleware",
-    "simservice.web.csp.NoStoreMiddleware",
+    "simservice.web.caching.NoStoreMiddleware",
     "simservice.api.middleware.MaintenanceMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "simservice.web.csp.ContentSecurityPolicyMiddleware",

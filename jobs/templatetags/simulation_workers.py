@@ -22,6 +22,6 @@ class WorkerRow(TypedDict):
 @register.simple_tag
 def simulation_workers() -> list[WorkerRow]:
     """Return the live simulation workers, those with the weakest sandbox first; none while Redis is down."""
-    workers: list[worker_heartbeats.Worker] = best_effort(worker_heartbeats.simulation_workers, default=[])
+    workers: list[worker_heartbeats.LiveWorker] = best_effort(worker_heartbeats.simulation_workers, default=[])
     rows = [WorkerRow(name=each.name, slots=each.slots, lacks=layers.missing(each.layers)) for each in workers]
     return sorted(rows, key=lambda row: (-len(row["lacks"]), row["name"]))

@@ -13,7 +13,7 @@ ALIVE_SECONDS = 10
 FORGOTTEN_SECONDS = 60
 
 
-class Worker(NamedTuple):
+class LiveWorker(NamedTuple):
     """A live worker: its name, how many tasks it runs at a time, and its active sandbox layers."""
 
     name: str
@@ -36,7 +36,7 @@ def _record(member: str) -> None:
         pipe.execute()
 
 
-def simulation_workers() -> list[Worker]:
+def simulation_workers() -> list[LiveWorker]:
     """Return the simulation workers whose last heartbeat is at most ten seconds old.
 
     Raises RedisError if Redis does not respond.
@@ -45,17 +45,17 @@ def simulation_workers() -> list[Worker]:
     return [_parse_worker(member) for member in members if member.startswith(SIMULATION)]
 
 
-def _parse_worker(member: str) -> Worker:
+def _parse_worker(member: str) -> LiveWorker:
     """Return the worker of a stored heartbeat."""
     name, slots, *layers = member.split(" ")
-    return Worker(name, int(slots), frozenset(layers))
+    return LiveWorker(name, int(slots), frozenset(layers))
 
 
-def total_slots(workers: list[Worker]) -> int:
+def total_slots(workers: list[LiveWorker]) -> int:
     """Return how many simulations the workers can run at the same time."""
     return sum(worker.slots for worker in workers)
 
 
-def common_layers(workers: list[Worker]) -> list[str]:
+def common_layers(workers: list[LiveWorker]) -> list[str]:
     """Return the names of the sandbox layers that are active on every worker, sorted."""
     return sorted(frozenset.intersection(*(worker.layers for worker in workers))) if workers else []
