@@ -27,7 +27,7 @@ OPTIONS = {
 }
 
 
-class HintCache(RedisCache):
+class BestEffortCache(RedisCache):
     """A cache that never raises RedisError: during an outage it is empty and drops what it stores."""
 
     def __init__(self, server: str, params: dict[str, Any]) -> None:
@@ -35,19 +35,21 @@ class HintCache(RedisCache):
 
     def add(self, key: Any, value: Any, timeout: Any = None, version: int | None = None) -> bool:
         """Store a value unless the key exists. Return True during an outage too, so that a lock never blocks."""
-        return bool(best_effort(lambda: super(HintCache, self).add(key, value, timeout, version), default=True))
+        return bool(
+            best_effort(lambda: super(BestEffortCache, self).add(key, value, timeout, version), default=True)
+        )
 
     def get(self, key: Any, default: Any = None, version: int | None = None) -> Any:
         """Return a value, or `default` if it is missing or not JSON."""
         try:
-            return best_effort(lambda: super(HintCache, self).get(key, default, version), default=default)
+            return best_effort(lambda: super(BestEffortCache, self).get(key, default, version), default=default)
         except (ValueError, RecursionError):
             return default
 
     def set(self, key: Any, value: Any, timeout: Any = None, version: int | None = None) -> None:
         """Store a value. During an outage, do nothing."""
-        best_effort(lambda: super(HintCache, self).set(key, value, timeout, version), default=None)
+        best_effort(lambda: super(BestEffortCache, self).set(key, value, timeout, version), default=None)
 
     def delete(self, key: Any, version: int | None = None) -> bool:
         """Delete a value. Return whether there was one."""
-        return bool(best_effort(lambda: super(HintCache, self).delete(key, version), default=False))
+        return bool(best_effort(lambda: super(BestEffortCache, self).delete(key, version), default=False))

@@ -1,7 +1,7 @@
-"""Receive requests completely before a thread handles them.
+"""Connections of the web server, which receive a request completely before a thread handles it.
 
-A connection costs a descriptor and little memory while its request arrives, however slowly that is. gunicorn's own
-parser reads the head of each request and so decides where its body ends.
+A client that sends slowly therefore costs a file descriptor and little memory, but no thread. gunicorn's own parser
+reads the head of each request, which decides where the body ends.
 """
 
 import re
@@ -19,18 +19,18 @@ from gunicorn.workers.gthread import TConn
 
 from simservice.web.body_limit import MAX_BODY_BYTES
 
-# Both from the first byte. A new connection that sends nothing is closed after the shorter one.
+# Time limits from the first byte. A new connection that sends nothing is closed after HEAD_SECONDS.
 HEAD_SECONDS = 10.0
 REQUEST_SECONDS = 30.0
 # How long a client can take to close a connection after its last response.
 LINGER_SECONDS = 2.0
 
 HEAD_BYTES = 64 << 10
-# A larger body goes to a temporary file.
+# A larger body is stored in a temporary file.
 IN_MEMORY_BYTES = 64 << 10
 RECEIVED_AT_ONCE = 64 << 10
 
-# Limit on a chunked body's framing, because each chunk costs CPU time: 0.2 s at this limit.
+# Limits on the framing of a chunked body, because each chunk costs CPU time: 0.2 s at this limit.
 CHUNK_LINE_BYTES = 8 << 10
 FRAMING_BYTES = 384 << 10
 
@@ -47,13 +47,13 @@ class ShortBody(ParseException):
 
 
 class SizedBody:
-    """A body of known length. Reads at most one byte more than the limit."""
+    """A body with a Content-Length. Reads at most one byte more than the limit."""
 
     def __init__(self, length: int) -> None:
         self.file = SpooledTemporaryFile(max_size=IN_MEMORY_BYTES)  # noqa: SIM115 - closed with its request
         self.size = 0
         self.wanted = min(length, MAX_BODY_BYTES + 1)
-        # Whether the client has more to send than is read.
+        # Whether the client sends more than is read.
         self.is_cut = length > self.wanted
 
     def take(self, arrived: bytearray) -> bool:
@@ -70,12 +70,12 @@ class SizedBody:
         return len(part)
 
     def end(self) -> None:
-        """Refuse a body that is shorter than its length: half a profile is another profile."""
+        """Reject a body that is shorter than its length, because half a profile is another profile."""
         raise ShortBody(self.wanted - self.size)
 
 
 class ChunkedBody(SizedBody):
-    """A chunked body, of which only the content is kept. Raises gunicorn's errors for malformed input."""
+    """A chunked body. Only its content is stored. Raises gunicorn's errors for malformed input."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(MAX_BODY_BYTES + 1)
@@ -101,7 +101,7 @@ class ChunkedBody(SizedBody):
         return True
 
     def next_line(self, arrived: bytearray) -> bytes | None:
-        """Take a line from the received bytes; return None if it is incomplete."""
+        """Remove a line from the received bytes and return it, or None if it is incomplete."""
         end = arrived.find(LINE_END)
         if max(end, len(arrived) if end < 0 else 0) > CHUNK_LINE_BYTES:
             raise InvalidChunkSize(b"the line is too long")
@@ -115,7 +115,7 @@ class ChunkedBody(SizedBody):
         return line
 
     def is_last(self, line: bytes) -> bool:
-        """Read a line between contents. Return whether it ends the body."""
+        """Process a line of the framing. Return whether it ends the body."""
         if self.is_ending:
             return self.is_last_trailer(line)
         if self.in_chunk:
@@ -123,16 +123,16 @@ class ChunkedBody(SizedBody):
                 raise ChunkMissingTerminator(line)
             self.in_chunk = False
             return False
-        found = CHUNK_LINE.fullmatch(line)
-        if found is None:
+        match = CHUNK_LINE.fullmatch(line)
+        if match is None:
             raise InvalidChunkSize(line)
-        self.left = int(found[1], 16)
+        self.left = int(match[1], 16)
         self.in_chunk = self.left > 0
         self.is_ending = not self.in_chunk
         return False
 
     def is_last_trailer(self, line: bytes) -> bool:
-        """Read a trailer. Return whether it is the empty line that ends the body."""
+        """Process a trailer. Return whether it is the empty line that ends the body."""
         if line:
             self.trailers.append(line)
         elif self.trailers:
@@ -140,12 +140,12 @@ class ChunkedBody(SizedBody):
         return not line
 
     def end(self) -> None:
-        """Refuse a body without its last chunk."""
+        """Reject a body without a last chunk."""
         raise ChunkMissingTerminator(b"")
 
 
 class Connection(TConn):
-    """A client's connection. gunicorn takes its requests from it as from a parser, when they are complete."""
+    """A client's connection. For gunicorn it is also the parser that yields complete requests."""
 
     def __init__(self, cfg: Any, sock: Any, client: Any, server: Any) -> None:
         super().__init__(cfg, sock, client, server)
@@ -165,7 +165,7 @@ class Connection(TConn):
         self.since = time.monotonic()
 
     def next_is_ready(self) -> bool:
-        """Begin the next request with the bytes after the last one. Return like `receive`."""
+        """Begin the next request with the remaining bytes. Return like `receive`."""
         if self.is_ended:
             return False
         self.await_request()
@@ -181,7 +181,7 @@ class Connection(TConn):
 
     @property
     def spooled(self) -> int:
-        """How many bytes are in the temporary file."""
+        """The number of bytes in the temporary file."""
         return self.body.size if self.body.size > IN_MEMORY_BYTES else 0
 
     def deadline(self, *, is_stopping: bool) -> float:
@@ -193,7 +193,7 @@ class Connection(TConn):
         return self.since + (HEAD_SECONDS if self.request is None else REQUEST_SECONDS)
 
     def receive(self) -> bool:
-        """Read from the socket. Return whether a thread has something to do.
+        """Read from the socket. Return whether a thread must handle a request or an error.
 
         Raises BlockingIOError if there is nothing to read, another OSError if the connection has ended.
         """
@@ -223,12 +223,12 @@ class Connection(TConn):
             return True
         if is_over:
             self.body.end()
-        self.ask_for_body()
+        self.send_continue()
         return False
 
     def has_head(self, *, is_over: bool) -> bool:
-        """Parse the head if it is complete or can already be refused. Return whether there is one."""
-        # Nothing is searched twice, or a long head that arrives byte by byte would keep the main loop busy.
+        """Parse the head if it is complete or already known to be invalid. Return whether there is one."""
+        # Search only new bytes, so that a long head that arrives byte by byte does not block the main loop.
         end = self.arrived.find(HEAD_END, max(0, self.searched - len(HEAD_END) + 1))
         if end < 0 and len(self.arrived) > HEAD_BYTES:
             raise LimitRequestHeaders("the head is too long")
@@ -240,14 +240,14 @@ class Connection(TConn):
         del self.arrived[:size]
         self.served += 1
         self.request = Request(self.cfg, IterUnreader([head]), self.client, self.served)
-        self.body = body_of(self.request)
-        # gunicorn itself would answer the expectation only after the body has arrived.
+        self.body = _empty_body(self.request)
+        # gunicorn would send `100 Continue` only after it has received the body.
         self.awaits_100 = self.request._expected_100_continue  # noqa: SLF001
         self.request._expected_100_continue = False  # noqa: SLF001
         return True
 
-    def ask_for_body(self) -> None:
-        """Tell a client that waits for permission to send the body."""
+    def send_continue(self) -> None:
+        """Send `100 Continue` to a client that waits for it before it sends the body."""
         if self.awaits_100:
             self.awaits_100 = False
             with suppress(OSError):
@@ -264,7 +264,7 @@ class Connection(TConn):
         return self.request
 
     def finish_body(self, deadline: float) -> bool:  # noqa: ARG002 - nothing is left to wait for
-        """Return whether the next request begins where this one ended. gunicorn asks unless the connection ends."""
+        """Return True: the body was received completely, so the connection can be reused."""
         return True
 
     def forget_body(self) -> None:
@@ -280,7 +280,7 @@ class Connection(TConn):
         self.sock.shutdown(socket.SHUT_WR)
 
 
-def body_of(request: Request) -> SizedBody:
-    """Return the empty body of a request, framed as gunicorn read it in the head."""
+def _empty_body(request: Request) -> SizedBody:
+    """Return an empty body with the framing that the request's head declares."""
     reader = request.body.reader
     return ChunkedBody(request) if isinstance(reader, ChunkedReader) else SizedBody(reader.length)

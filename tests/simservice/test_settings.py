@@ -36,7 +36,7 @@ def test_a_missing_setting_is_reported_at_the_start(name: str) -> None:
     ("given", "told"),
     [
         ({"ARTIFACTS_ENDPOINT_URL": "http://s3"}, "ARTIFACTS_BUCKET is not set"),
-        ({"ARTIFACTS_BUCKET": "b", "ARTIFACTS_ACCESS_KEY_ID": "a"}, "go together"),
+        ({"ARTIFACTS_BUCKET": "b", "ARTIFACTS_ACCESS_KEY_ID": "a"}, "or neither"),
     ],
     ids=["no bucket", "half a key"],
 )

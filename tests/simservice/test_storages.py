@@ -20,7 +20,7 @@ def test_a_saved_file_is_on_the_disk_with_its_folders(
     disk: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr(local, "sync_folder", synced.append)
+    monkeypatch.setattr(local, "_sync_folder", synced.append)
     disk.save("a/b/one", ContentFile(b"1"))
     assert {str(folder.relative_to(tmp_path)) for folder in synced} == {"files/a/b", "files/a", "files", "."}
     synced.clear()
