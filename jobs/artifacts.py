@@ -168,7 +168,7 @@ class Opened:
     def chunks(self) -> Iterator[bytes]:
         """Yield all bytes, then close the file."""
         with self.stored:
-            if self.place is None:
+            if self.file_range is None:
                 yield from iter(lambda: self.stored.read(CHUNK_BYTES), b"")
             else:
                 yield from seekable_gzip.unpack(self.stored, file_range=self.file_range, size=self.size)

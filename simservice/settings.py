@@ -67,8 +67,8 @@ TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
 # Encrypts game credentials instead of SECRET_KEY
 CREDENTIALS_KEY = env.str("CREDENTIALS_KEY", default="")
 
-# Webhooks: keys that encrypt signing secrets instead of SECRET_KEY, limits of each client, addresses that are exempt
-# from the address rules, and certificate authorities to trust in addition to the system's
+# Webhooks: keys that encrypt signing secrets instead of SECRET_KEY, limits of each client, addresses that need not
+# follow the address rules, and certificate authorities to trust in addition to the system's
 WEBHOOK_SECRETS_KEYS = env.list("WEBHOOK_SECRETS_KEYS", default=[])
 WEBHOOK_PER_SECOND = env.int("WEBHOOK_PER_SECOND", default=20)
 WEBHOOK_IN_FLIGHT = env.int("WEBHOOK_IN_FLIGHT", default=4)
@@ -292,8 +292,8 @@ ACCOUNT_FORMS = {
     "change_password": "dashboard.forms.ChangePasswordForm",
     "add_email": "dashboard.forms.ChangeEmailForm",
 }
-# Failed logins are counted by login and IP address together (`UserAdapter`). A count by email address alone would let
-# anyone lock its owner out.
+# Failed logins are counted by login and IP address together (`UserAdapter`). A count by email address alone would
+# let anyone lock its owner out.
 ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/5m/key", "reset_password": "20/m/ip"}
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
