@@ -1,5 +1,4 @@
-"""Schemathesis hooks for rules that the OpenAPI document cannot express: valid combinations of a submission's
-fields, and errors that depend on data."""
+"""Hooks for schemathesis: rules of the API that the OpenAPI document cannot express."""
 
 import json
 import os
@@ -11,7 +10,7 @@ from schemathesis import Case, HookContext, Response
 from schemathesis.core.failures import Failure
 from schemathesis.openapi.checks import RejectedPositiveData
 
-# Valid requests may return these.
+# Errors that well-formed requests can cause.
 REFUSALS = {
     "webhook_not_configured",
     "invalid_cursor",
@@ -28,8 +27,8 @@ REFUSALS = {
     "max_active_jobs_exceeded",
     "rate_limit_exceeded",
 }
-# Limits that no schema can express: the plan's, and the total size of the metadata.
-LIMITS = ("the account's limit", "bytes of JSON in all", "only one of the two caps")
+# Messages about limits that the document does not contain.
+LIMITS = ("your plan's limit", "bytes as JSON", "Only one of the two limits")
 PROFILES = (
     'mage="One"\nlevel=80\niterations=5\n',
     'mage="Two"\nlevel=80\niterations=5\nprofileset."a"+=head=,id=1,ilevel=600\n',
@@ -40,14 +39,14 @@ CREDENTIALS = {"X-Bnet-Client-Id", "X-Bnet-Client-Secret"}
 
 @schemathesis.hook
 def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
-    """Replace generated values by valid combinations and existing ids."""
+    """Complete a request, or let it use existing data."""
     drop_nulls(case)
     if prepare := PREPARATIONS.get(operation_id(case)):
         prepare(case)
 
 
 def drop_nulls(case: Case) -> None:
-    """Remove values that were null in an earlier response, such as the build of a waiting job."""
+    """Remove query parameters that a link set to null, such as the cursor of the last page."""
     for name in [name for name, value in case.query.items() if value in (None, "None")]:
         del case.query[name]
 
@@ -58,7 +57,7 @@ def operation_id(case: Case) -> str:
 
 
 def make_whole(case: Case) -> None:
-    """Fit the parameters to the media type; every other submission has a valid profile."""
+    """Remove parameters of the other media type, and give every other submission a valid profile."""
     if case.media_type == "text/plain":
         case.query.setdefault("channel", "latest")
         if not set(case.headers) >= CREDENTIALS:
@@ -71,7 +70,7 @@ def make_whole(case: Case) -> None:
 
 
 def with_integers(value: Any) -> Any:
-    """Convert whole floats to integers; JSON Schema accepts 2.0 as an integer, the API does not."""
+    """Return a value with whole floats as integers. JSON Schema treats both as integers."""
     if isinstance(value, dict):
         return {key: with_integers(member) for key, member in value.items()}
     if isinstance(value, list):
@@ -80,20 +79,20 @@ def with_integers(value: Any) -> Any:
 
 
 def put_known(case: Case) -> None:
-    """Use existing ids in every other request."""
+    """Use an existing id in every other request."""
     for name, drawn in case.path_parameters.items():
         if is_chosen(str(drawn)):
             case.path_parameters[name] = os.environ[f"KNOWN_{operation_id(case)}"]
 
 
 def drop_cursor(case: Case) -> None:
-    """Request the first page every other time, because generated cursors are always invalid."""
+    """Request the first page every other time, because the API rejects generated cursors."""
     if is_chosen(str(case.query.get("cursor"))):
         case.query.pop("cursor", None)
 
 
 def is_chosen(drawn: str) -> bool:
-    """Select half of all texts, always the same ones, so that cases are repeatable."""
+    """Return whether a text is in one half of all texts, the same in each run."""
     return crc32(drawn.encode("utf-8", "replace")) % 2 == 0
 
 
@@ -108,13 +107,13 @@ PREPARATIONS = {
 
 
 def drop_credentials(case: Case) -> None:
-    """Remove incomplete pairs and fields of the other media type."""
+    """Remove the headers with game credentials."""
     for name in CREDENTIALS:
         case.headers.pop(name, None)
 
 
 def put_profile(case: Case) -> None:
-    """Replace every other text by a valid profile."""
+    """Replace every other profile with a valid one."""
     body: Any = case.body
     if isinstance(body, str):
         case.body = runnable(body)
@@ -125,24 +124,24 @@ def put_profile(case: Case) -> None:
 
 
 def runnable(text: str) -> str:
-    """Return a small profile for half of all texts."""
+    """Return a small profile for half of all texts, the text itself for the others."""
     return PROFILES[len(text) % len(PROFILES)] if is_chosen(text) else text
 
 
 @schemathesis.deserializer("text/csv", "text/html")
 def as_text(context: Any, response: Response) -> str:
-    """Return a report that is not JSON unchanged."""
+    """Return a report that is not JSON as text."""
     return response.content.decode(errors="replace")
 
 
 @schemathesis.hook
 def filter_failure(context: HookContext, failure: Failure, case: Case, response: Response) -> bool:
-    """Ignore rejections of valid data that are domain errors."""
+    """Ignore failures about rejected valid data if the error is in `REFUSALS` or about a limit."""
     return not (isinstance(failure, RejectedPositiveData) and is_domain_refusal(response))
 
 
 def is_domain_refusal(response: Response) -> bool:
-    """Return whether an error has another reason than the form of the request."""
+    """Return whether a well-formed request can cause the error."""
     body = json.loads(response.content)
     if body["code"] != "validation_failed":
         return body["code"] in REFUSALS

@@ -1,4 +1,4 @@
-"""Request bodies for tests of submissions."""
+"""Requests for tests of the API."""
 
 import copy
 from typing import Any
@@ -22,5 +22,5 @@ def body_with(path: str, value: Any) -> dict[str, Any]:
 
 
 def only_in(variant: str) -> pytest.MarkDecorator:
-    """Return a mark that runs a test in one variant only."""
+    """Return the mark of a test that runs in one variant only."""
     return pytest.mark.parametrize("variant", [variant], indirect=True)

@@ -49,11 +49,6 @@ class Scene:
         return self.api.post("jobs", body, **kwargs)
 
 
-@pytest.fixture
-def scene(key: tuple[ApiKey, str], api: Api, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    return Scene(key=key[0], api=api, settings=settings, monkeypatch=monkeypatch)
-
-
 UNREACHABLE = Redis.from_url("redis://127.0.0.1:1", retry=Retry(NoBackoff(), 0))
 CASES: dict[str, Callable[[Scene], Any]] = {}
 

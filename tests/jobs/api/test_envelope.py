@@ -1,4 +1,4 @@
-"""Parts of every API response: request id, error envelope, headers."""
+"""Request id, error envelope and headers of all responses (docs/reference/contract.md#responses)."""
 
 import hashlib
 import re
@@ -18,7 +18,7 @@ REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
 
 
 @pytest.mark.parametrize("path", ["/v1", "/v1/sim/nowhere", "/v1/other/jobs", "/v1/sim/jobs/", "/v1/"])
-def test_unknown_addresses_return_the_envelope(api: Api, path: str) -> None:
+def test_unknown_paths_return_the_error_envelope(api: Api, path: str) -> None:
     answer = api.http.get(path, headers={"X-Request-Id": "req_mine"})
     assert answer.status_code == 404
     assert set(answer.json()) == {"error", "code", "meta", "requestId"}
@@ -27,7 +27,7 @@ def test_unknown_addresses_return_the_envelope(api: Api, path: str) -> None:
     assert answer.headers["X-Request-Id"] == answer.json()["requestId"]
 
 
-def test_wrong_methods_return_the_envelope(api: Api) -> None:
+def test_wrong_methods_return_the_error_envelope(api: Api) -> None:
     answer = api.http.delete("/v1/sim/jobs")
     assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
     assert "POST" in answer.headers["Allow"]
@@ -47,7 +47,7 @@ def test_wrong_methods_return_the_envelope(api: Api) -> None:
     ],
 )
 @pytest.mark.django_db
-def test_every_request_needs_a_key(header: str | None, code: str) -> None:
+def test_requests_without_a_valid_key_are_rejected(header: str | None, code: str) -> None:
     headers = {"Authorization": header} if header else {}
     answer = HttpClient().get("/v1/sim/jobs/123456789012345678", headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (401, code)
@@ -63,7 +63,7 @@ def test_revoked_and_expired_keys_are_rejected(api: Api, key: tuple[ApiKey, str]
 
 @pytest.mark.parametrize("key", ["sk_short", "sk_" + "x" * 46, unknown_key()[:-1] + "_"])
 def test_a_malformed_key_takes_no_query(key: str) -> None:
-    # No database fixture: a query would raise.
+    # Without a database fixture, a query raises.
     answer = HttpClient(headers={"authorization": f"Bearer {key}"}).get("/v1/sim/jobs/1")
     assert answer.json()["code"] == "invalid_token"
 
@@ -78,7 +78,7 @@ def test_another_accounts_job_is_not_found(api: Api, tail: str) -> None:
     assert {answer.json()["code"] for answer in answers} == {"not_found"}
 
 
-def test_responses_count_the_unfinished_jobs(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_responses_contain_the_number_of_unfinished_jobs(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_job(key[0].client)
     make_job(key[0].client)
     make_job()
@@ -86,7 +86,7 @@ def test_responses_count_the_unfinished_jobs(api: Api, key: tuple[ApiKey, str]) 
     assert (answer.headers["X-Active-Jobs"], answer.headers["X-Max-Active-Jobs"]) == ("2", "200")
 
 
-def test_use_of_a_key_is_recorded_once_a_minute(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_the_last_use_of_a_key_is_recorded_once_a_minute(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_job(key[0].client)
     api.get(f"jobs/{job.pk}")
     first = ApiKey.objects.get(pk=key[0].pk).last_used_at
@@ -113,11 +113,11 @@ def test_no_parameter_selects_another_format(api: Api) -> None:
     assert (answer.status_code, answer.json()["meta"]["issues"][0]["path"]) == (400, "format")
 
 
-def test_options_is_not_allowed(api: Api) -> None:
+def test_options_is_not_a_supported_method(api: Api) -> None:
     assert api.http.options("/v1/sim/jobs").json()["code"] == "method_not_allowed"
 
 
-def test_links_begin_with_the_public_address(api: Api, key: tuple[ApiKey, str], settings: Settings) -> None:
+def test_links_start_with_the_public_base_url(api: Api, key: tuple[ApiKey, str], settings: Settings) -> None:
     settings.PUBLIC_BASE_URL = "https://sims.example"
     job = make_job(key[0].client)
     share = api.get(f"jobs/{job.pk}").json()["links"]["share"]
@@ -132,8 +132,10 @@ def test_a_key_has_a_checksum(key: tuple[ApiKey, str]) -> None:
     assert make_key()[1] != secret
 
 
-def test_a_bug_returns_the_envelope(api: Api, key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.api.views.progress_of", lambda _: 1 / 0)
+def test_an_internal_error_returns_the_error_envelope(
+    api: Api, key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.progress.progress_of", lambda _: 1 / 0)
     job = make_job(key[0].client)
     answer = api.get(f"jobs/{job.pk}/status")
     assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")

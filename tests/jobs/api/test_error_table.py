@@ -1,11 +1,9 @@
-"""A case for every error code, with its status and fields."""
+"""Every error of the API is produced with its documented status, code and `meta`."""
 
 import pytest
 
 from simservice.api.examples import family
-from tests.jobs.api.error_cases import CASES, Scene, scene
-
-__all__ = ["scene"]
+from tests.jobs.api.error_cases import CASES, Scene
 
 META = {
     "validation_failed": {"issues"},
@@ -36,12 +34,12 @@ META = {
 META["build_pin_unavailable"] = META["build_pin_not_allowed"]
 
 
-def test_every_error_code_has_a_case() -> None:
+def test_every_error_has_a_case() -> None:
     assert set(CASES) == {error.code for error in family()}
 
 
 @pytest.mark.parametrize("code", sorted(error.code for error in family()))
-def test_each_error_has_its_documented_status_and_fields(scene: Scene, code: str) -> None:
+def test_each_error_has_its_status_code_and_meta(scene: Scene, code: str) -> None:
     answer = CASES[code](scene)
     (error,) = [error for error in family() if error.code == code]
     body = answer.json()

@@ -1,4 +1,4 @@
-"""The `idempotency-key` header."""
+"""The `idempotency-key` header (docs/reference/contract.md#idempotency-keys)."""
 
 import copy
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from billing.models import Hold
 from clients.models import ApiKey
-from jobs.api.requests import from_json
+from jobs.api.submission_request import from_json
 from jobs.models import Build, IdempotencyKey, Job
 from jobs.submission.request import fingerprint
 from tests.concurrency import at_once
@@ -22,7 +22,7 @@ def post(api: Api, body: dict[str, Any] = BODY, key: str = "order 66") -> Any:
     return api.post("jobs", body, headers={"idempotency-key": key})
 
 
-def test_the_same_request_gets_the_same_response(api: Api) -> None:
+def test_the_same_request_returns_the_same_response(api: Api) -> None:
     first, again = post(api), post(api)
     assert first.content == again.content
     assert (first.status_code, again.status_code) == (200, 200)
@@ -46,11 +46,11 @@ def test_json_and_plain_text_can_be_the_same_request(api: Api) -> None:
         ("runtime.maxQueueSeconds", 60, 60.0),
     ],
 )
-def test_spelling_of_values_does_not_change_the_request(api: Api, path: str, value: Any, same: Any) -> None:
+def test_two_spellings_of_a_value_are_the_same_request(api: Api, path: str, value: Any, same: Any) -> None:
     assert post(api, body_with(path, value)).content == post(api, body_with(path, same)).content
 
 
-def test_an_empty_webhook_equals_no_webhook(api: Api) -> None:
+def test_an_empty_webhook_is_the_same_as_none(api: Api) -> None:
     assert post(api).content == post(api, BODY | {"webhook": {}}).content
 
 
@@ -76,7 +76,7 @@ def test_metadata_does_not_change_the_request(api: Api) -> None:
         ("credentials", {"bnetClientId": "a", "bnetClientSecret": "b"}),
     ],
 )
-def test_another_request_with_the_same_key_conflicts(api: Api, path: str, value: Any) -> None:
+def test_a_different_request_with_the_key_conflicts(api: Api, path: str, value: Any) -> None:
     job_id = post(api).json()["id"]
     answer = post(api, body_with(path, value))
     assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_key_reuse")
@@ -86,15 +86,15 @@ def test_another_request_with_the_same_key_conflicts(api: Api, path: str, value:
     assert Job.objects.count() == 1
 
 
-def test_other_credentials_make_another_request() -> None:
+def test_a_different_secret_is_a_different_request() -> None:
     def print_of(secret: str) -> str:
         return fingerprint(from_json(body_with("credentials", {"bnetClientId": "a", "bnetClientSecret": secret})))
 
     assert print_of("b") == print_of("b") != print_of("c")
 
 
-def test_fingerprints_are_stable() -> None:
-    # Fingerprints are stored as long as jobs, so every release must compute the same.
+def test_fingerprints_do_not_change_between_releases() -> None:
+    # Idempotency keys are kept as long as their jobs, so fingerprints must not change between releases.
     assert fingerprint(from_json(BODY)).startswith("3dc46f44bbd2a811")
 
 
@@ -103,7 +103,7 @@ def test_idempotency_keys_belong_to_an_api_key(api: Api) -> None:
     assert post(api).json()["id"] != post(other).json()["id"]
 
 
-def test_a_replay_succeeds_whatever_has_changed_since(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_a_replay_ignores_later_changes(api: Api, key: tuple[ApiKey, str]) -> None:
     first = post(api)
     plan = key[0].client.account.plan
     plan.max_active_jobs, plan.max_variants, plan.max_queue_seconds, plan.default_queue_seconds = 0, 0, 1, 1
@@ -129,7 +129,7 @@ def test_the_longest_key_is_stored_in_full(api: Api) -> None:
     assert IdempotencyKey.objects.get().key == "x" * 255
 
 
-def test_concurrent_requests_create_one_job(transactional_db: None) -> None:
+def test_one_of_many_concurrent_requests_creates_the_job(transactional_db: None) -> None:
     secret = make_key(make_account())[1]
     answers: list[Any] = []
     at_once(12, lambda: answers.append(post(Api(secret), copy.deepcopy(BODY))))

@@ -1,4 +1,4 @@
-"""`POST jobs` with a JSON body."""
+"""`POST jobs` with a JSON body (docs/reference/contract.md#submit-a-job)."""
 
 import json
 import time
@@ -10,7 +10,7 @@ from django.db import InterfaceError, OperationalError
 
 from clients.models import ApiKey
 from jobs import lifecycle
-from jobs.api.requests import SubmissionFields, from_json
+from jobs.api.submission_request import SubmissionFields, from_json
 from jobs.enums import Status
 from jobs.errors import ActiveJobLimitReached
 from jobs.models import Job, JobEvent
@@ -24,7 +24,7 @@ from tests.factories import PROFILE, make_account, make_job, make_key
 from tests.jobs.api.bodies import BODY, body_with
 
 
-def test_an_accepted_job_is_returned_with_ceilings_and_links(api: Api) -> None:
+def test_the_response_contains_limits_and_links(api: Api) -> None:
     answer = api.post("jobs", BODY | {"metadata": {"guild": "Ünïcode"}})
     assert answer.status_code == 200
     body = answer.json()
@@ -44,7 +44,7 @@ def test_the_profile_is_stored_exactly_as_sent(api: Api) -> None:
 
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])
 @pytest.mark.parametrize("last", [(lifecycle, "mark_queued"), (accept, "active_jobs")], ids=["mark", "count"])
-def test_a_database_outage_after_the_commit_does_not_matter(
+def test_a_database_failure_after_acceptance_is_no_error(
     api: Api, monkeypatch: pytest.MonkeyPatch, last: tuple[Any, str], error: type[Exception]
 ) -> None:
     monkeypatch.setattr(accept, "require_active_job_limit", lambda *_, **__: None)
@@ -53,7 +53,7 @@ def test_a_database_outage_after_the_commit_does_not_matter(
     assert (answer.status_code, answer.json()["id"]) == (200, str(Job.objects.get().pk))
 
 
-def test_an_accepted_job_is_announced_and_its_history_begins(api: Api) -> None:
+def test_an_accepted_job_is_announced_and_recorded(api: Api) -> None:
     job = Job.objects.get(pk=api.post("jobs", BODY).json()["id"])
     assert job.status == Status.QUEUED
     moves = JobEvent.objects.filter(job=job).order_by("id").values_list("from_status", "to_status")
@@ -109,7 +109,7 @@ def test_an_accepted_job_is_announced_and_its_history_begins(api: Api) -> None:
         ("metadata.nul", "\0"),
     ],
 )
-def test_invalid_fields_are_rejected_with_their_path(api: Api, path: str, value: Any) -> None:
+def test_an_invalid_field_is_rejected_with_its_path(api: Api, path: str, value: Any) -> None:
     answer = api.post("jobs", body_with(path, value))
     assert answer.status_code == 400
     assert answer.json()["code"] == "validation_failed"
@@ -125,7 +125,7 @@ def test_a_report_version_is_a_string_or_a_number(api: Api, sent: Any, version: 
 
 
 @pytest.mark.parametrize("sent", ["60.0", "6e1", "60.000", "600E-1"])
-def test_an_integer_may_be_written_with_dot_zero(api: Api, sent: str) -> None:
+def test_an_integer_can_end_in_point_zero(api: Api, sent: str) -> None:
     body = json.dumps(body_with("runtime.maxQueueSeconds", "SENT")).replace('"SENT"', sent)
     assert api.post("jobs", body).status_code == 200
     assert Job.objects.get().ceiling_queue_seconds == 60
@@ -146,7 +146,7 @@ def test_an_integer_may_be_written_with_dot_zero(api: Api, sent: str) -> None:
         ("Infinity", "invalid_json"),
     ],
 )
-def test_a_number_that_is_not_an_integer_is_rejected(api: Api, sent: str, code: str) -> None:
+def test_non_integers_are_rejected_quickly(api: Api, sent: str, code: str) -> None:
     body = json.dumps(body_with("runtime.maxQueueSeconds", "SENT")).replace('"SENT"', sent)
     begun = time.process_time()
     answer = api.post("jobs", body)
@@ -154,7 +154,7 @@ def test_a_number_that_is_not_an_integer_is_rejected(api: Api, sent: str, code: 
     assert time.process_time() - begun < 1
 
 
-def test_an_empty_webhook_subscribes_to_no_events(api: Api) -> None:
+def test_an_empty_webhook_requests_no_events(api: Api) -> None:
     assert api.post("jobs", body_with("webhook", {})).status_code == 200
     assert not Job.objects.get().wants_webhook
 
@@ -175,7 +175,7 @@ def test_metadata_has_limits(api: Api, metadata: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("body", [[], "text", 5, None, {}])
-def test_a_body_of_another_shape_is_rejected(api: Api, body: Any) -> None:
+def test_a_body_that_is_not_an_object_is_rejected(api: Api, body: Any) -> None:
     assert api.post("jobs", json.dumps(body)).json()["code"] == "validation_failed"
 
 
@@ -196,7 +196,7 @@ def test_invalid_json_is_rejected(api: Api, body: bytes) -> None:
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json")
 
 
-def test_all_issues_are_reported_at_once(api: Api) -> None:
+def test_all_invalid_fields_are_reported_together(api: Api) -> None:
     answer = api.post("jobs", {"surprise": 1, "build": {"channel": "latest", "x": 1}, "profile": {"text": 5}})
     paths = [issue["path"] for issue in answer.json()["meta"]["issues"]]
     assert sorted(paths) == ["build.x", "profile.text", "surprise"]
@@ -204,16 +204,18 @@ def test_all_issues_are_reported_at_once(api: Api) -> None:
 
 def test_a_long_list_is_rejected_before_its_entries_are_read(api: Api) -> None:
     answer = api.post("jobs", body_with("webhook.events", ["x"] * 11))
-    assert answer.json()["meta"]["issues"] == [{"path": "webhook.events", "message": "At most 10 entries."}]
+    assert answer.json()["meta"]["issues"] == [
+        {"path": "webhook.events", "message": "Must have at most 10 entries."}
+    ]
 
 
-def test_the_number_of_reported_unknown_fields_is_limited() -> None:
+def test_only_reported_unknown_fields_are_read() -> None:
     form = SubmissionFields(data={f"{n}": 0 for n in range(1000)})
     assert not form.is_valid()
     assert set(form.errors) == {f"{n}" for n in range(100)} | {"build", "profile"}
 
 
-def test_an_error_response_stays_small(api: Api) -> None:
+def test_errors_stay_small_for_any_request(api: Api) -> None:
     answer = api.post("jobs", {f"\ud800{n}" + "x" * 10_000: 1 for n in range(200)})
     assert answer.json()["code"] == "validation_failed"
     assert len(answer.json()["meta"]["issues"]) == 100
@@ -238,7 +240,7 @@ def test_other_media_types_are_rejected(api: Api, content_type: str) -> None:
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
 
 
-def test_a_webhook_must_be_configured_first(api: Api) -> None:
+def test_webhook_events_need_a_configured_webhook(api: Api) -> None:
     answer = api.post("jobs", body_with("webhook.events", ["job.terminal"]))
     assert (answer.status_code, answer.json()["code"]) == (400, "webhook_not_configured")
     assert not Job.objects.exists()
@@ -255,7 +257,7 @@ def test_unfinished_jobs_of_an_account_are_limited(api: Api, key: tuple[ApiKey, 
     assert answer.headers["Retry-After"].isdigit()
 
 
-def test_two_concurrent_submissions_respect_the_job_limit(transactional_db: None) -> None:
+def test_concurrent_submissions_do_not_exceed_the_limit(transactional_db: None) -> None:
     key = make_key(make_account(max_active_jobs=3))[0]
     submission = from_json(BODY)
     outcomes: list[bool] = []
@@ -277,7 +279,7 @@ def test_two_concurrent_submissions_respect_the_job_limit(transactional_db: None
     assert Job.objects.count() == 3
 
 
-def test_every_problem_is_reported_at_once(api: Api) -> None:
+def test_all_exceeded_limits_are_reported_together(api: Api) -> None:
     body = {"build": {"channel": "daily", "chanel": "latest"}, "profile": {}, "runtime": {"multiStage": 1}, "x": 1}
     paths = {issue["path"] for issue in api.post("jobs", body).json()["meta"]["issues"]}
     assert paths == {"build.channel", "build.chanel", "profile.text", "runtime.multiStage", "x"}

@@ -1,4 +1,4 @@
-"""`GET usage`: limits, unfinished jobs, and jobs of this month."""
+"""`GET usage` (docs/reference/contract.md#usage)."""
 
 from datetime import UTC, timedelta
 from typing import Any
@@ -30,7 +30,7 @@ def complete(job: Job, *, sim_duration_ms: int, billed: int) -> None:
     assert lifecycle.finish(job, outcome)
 
 
-def test_the_plans_limits_appear_twice(api: Api) -> None:
+def test_plan_and_limits_are_the_same(api: Api) -> None:
     body = usage(api)
     assert set(body) == {"period", "snapshot", "plan", "limits"}
     assert body["plan"] == body["limits"]
@@ -51,13 +51,13 @@ def test_the_plans_limits_appear_twice(api: Api) -> None:
 
 
 @only_in("R")
-def test_a_job_has_a_default_cap_in_seconds(api: Api) -> None:
+def test_a_job_has_a_default_time_limit(api: Api) -> None:
     plan = usage(api)["plan"]
     assert (plan["defaultRuntimeSeconds"], plan["defaultCreditsPerJob"]) == (300, 9600)
 
 
 @only_in("C")
-def test_a_job_has_no_default_cap_in_credits(api: Api) -> None:
+def test_a_job_has_no_default_credit_limit(api: Api) -> None:
     plan = usage(api)["plan"]
     assert (plan["defaultRuntimeSeconds"], plan["defaultCreditsPerJob"]) == (None, None)
 
@@ -107,7 +107,7 @@ def test_usage_takes_four_queries(api: Api) -> None:
     assert len(queries) == 4
 
 
-def test_usage_is_stored_by_day_client_and_build(key: tuple[ApiKey, str]) -> None:
+def test_usage_is_counted_by_day_client_and_build(key: tuple[ApiKey, str]) -> None:
     first, second = (
         make_running_job(client=key[0].client),
         make_running_job(client=make_client(key[0].client.account)),
@@ -119,7 +119,7 @@ def test_usage_is_stored_by_day_client_and_build(key: tuple[ApiKey, str]) -> Non
 
 
 @pytest.mark.django_db(transaction=True)
-def test_jobs_that_end_concurrently_are_all_counted() -> None:
+def test_jobs_that_end_at_the_same_time_are_all_counted() -> None:
     account = make_account()
     client = account.clients.get()
     waiting = [make_job(client) for _ in range(12)]

@@ -1,4 +1,4 @@
-"""Maintenance mode of the API."""
+"""Maintenance mode."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.conftest import Api
 
 
 @pytest.mark.parametrize("path", ["/v1/sim/builds", "/v1/sim/jobs", "/v1/nowhere"])
-def test_maintenance_is_answered_before_authentication(settings: Any, path: str) -> None:
+def test_maintenance_needs_no_authentication(settings: Any, path: str) -> None:
     settings.MAINTENANCE_SECONDS = 90
     answer = HttpClient().get(path)
     assert (answer.status_code, answer["Retry-After"]) == (503, "90")
@@ -25,5 +25,5 @@ def test_maintenance_affects_only_the_api(settings: Any, path: str, status: int)
 
 
 @pytest.mark.django_db
-def test_without_maintenance_the_api_answers(api: Api) -> None:
+def test_the_api_responds_without_maintenance(api: Api) -> None:
     assert api.get("builds").status_code == 200

@@ -1,4 +1,4 @@
-"""`GET jobs`: pages with cursors, newest first."""
+"""`GET jobs` (docs/reference/contract.md#list-jobs)."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,7 +17,7 @@ from tests.factories import make_job, make_running_job
 
 @pytest.fixture
 def jobs(key: tuple[ApiKey, str]) -> list[str]:
-    """The ids of seven jobs, newest first."""
+    """Return the ids of seven jobs, newest first."""
     return [str(make_job(key[0].client, metadata={"n": str(n)}).pk) for n in range(7)][::-1]
 
 
@@ -25,7 +25,7 @@ def ids(body: dict[str, Any]) -> list[str]:
     return [job["id"] for job in body["jobs"]]
 
 
-def test_a_listed_job_has_its_fields(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_the_fields_of_a_listed_job(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_running_job(client=key[0].client, metadata={"a": "b"})
     (listed,) = api.get("jobs").json()["jobs"]
     assert set(listed) == {
@@ -35,7 +35,7 @@ def test_a_listed_job_has_its_fields(api: Api, key: tuple[ApiKey, str]) -> None:
     assert listed["buildId"] == str(job.build_id)
 
 
-def test_pages_have_no_gaps_or_repetitions(api: Api, jobs: list[str]) -> None:
+def test_pages_have_no_gaps_or_duplicates(api: Api, jobs: list[str]) -> None:
     first = api.get("jobs?limit=3").json()
     assert first["page"].keys() == {"limit", "hasMore", "nextCursor", "since"}
     assert (first["page"]["limit"], first["page"]["hasMore"]) == (3, True)
@@ -45,7 +45,7 @@ def test_pages_have_no_gaps_or_repetitions(api: Api, jobs: list[str]) -> None:
     assert (third["page"]["hasMore"], third["page"]["nextCursor"]) == (False, None)
 
 
-def test_a_full_last_page_has_no_next_cursor(api: Api, jobs: list[str]) -> None:
+def test_a_full_last_page_has_no_next_page(api: Api, jobs: list[str]) -> None:
     assert api.get("jobs?limit=7").json()["page"]["hasMore"] is False
 
 
@@ -55,7 +55,7 @@ def test_new_jobs_do_not_shift_the_pages(api: Api, key: tuple[ApiKey, str], jobs
     assert ids(api.get("jobs", data={"limit": 3, "cursor": cursor}).json()) == jobs[3:6]
 
 
-def test_only_the_accounts_own_jobs_are_listed(api: Api, jobs: list[str]) -> None:
+def test_only_the_accounts_jobs_are_listed(api: Api, jobs: list[str]) -> None:
     make_job()
     assert ids(api.get("jobs").json()) == jobs
 
@@ -80,7 +80,7 @@ def test_unknown_and_repeated_parameters_are_rejected(api: Api, query: str) -> N
 
 
 def forged(cursor: str) -> list[str]:
-    """Return forged cursors."""
+    """Return cursors that the service did not issue."""
     body, signature = cursor.split(".")
     return [
         "",

@@ -1,9 +1,6 @@
-"""Strict JSON Schemas of error responses, written by hand from `docs/reference/contract.md`.
+"""Handwritten schemas of errors."""
 
-Nothing here comes from the service's own types.
-"""
-
-from tests.jobs.api.schemas import (
+from tests.jobs.api.contract.types import (
     BOOLEAN,
     COUNT,
     DOCS,
@@ -24,7 +21,6 @@ from tests.jobs.api.schemas import (
 )
 
 
-# Errors
 def reason(code: str) -> dict[str, Schema]:
     return {"reason": {"const": code}}
 
@@ -96,7 +92,7 @@ CODES = {
 
 
 def error(status: int, code: str) -> Schema:
-    """Return the schema of an error's envelope. Raises KeyError if the status does not have the code."""
+    """Return the schema of an error. Raises KeyError if the status does not have the code."""
     if code not in CODES[status]:
         raise KeyError(f"{status} {code}")
     raised = {"priorityFeeCredits": COUNT} if code == "insufficient_credits_liability" else {}

@@ -1,19 +1,15 @@
-"""Strict JSON Schemas of builds, results and artifacts, written by hand from `docs/reference/contract.md`."""
+"""Handwritten schemas of summaries and artifacts."""
 
-from tests.jobs.api.schemas import (
+from tests.jobs.api.contract.types import (
     BOOLEAN,
-    CHANNEL,
     COUNT,
-    DATE,
     DOWNLOAD,
     LABEL,
     NULL,
     NUMBER,
     POSITIVE,
     TEXT,
-    TIME,
     TRUE,
-    UUID,
     Schema,
     an_object,
     many,
@@ -22,41 +18,6 @@ from tests.jobs.api.schemas import (
     or_null,
 )
 
-# Builds
-CI_STATUS = one_of("pass", "partial", "fail", "unknown")
-CI = an_object(
-    {
-        "status": CI_STATUS,
-        "checks": an_object({"total": COUNT, "passed": COUNT, "failed": COUNT}),
-        "failures": many(TEXT),
-        "gatedOn": many(TEXT),
-        "retrievedAt": TIME,
-    }
-)
-JOB_BUILD = an_object(
-    {
-        "id": UUID,
-        "channel": CHANNEL,
-        "commit": TEXT,
-        "ci": or_null(an_object({"status": CI_STATUS, "failed": COUNT})),
-    }
-)
-GAME = an_object({"version": matching(".+"), "hotfixDate": DATE})
-BUILD_FIELDS = {
-    "gitBranch": TEXT,
-    "repo": TEXT,
-    "commit": TEXT,
-    "simcVersion": TEXT,
-    "gameData": or_null(an_object({"live": GAME, "ptr": or_null(GAME)})),
-    "id": UUID,
-    "createdAt": TIME,
-    "ci": or_null(CI),
-    "profiles": or_null(an_object({"manifest": many(TEXT), "includable": many(TEXT)})),
-}
-BUILD = an_object(BUILD_FIELDS)
-BUILDS = an_object({"generatedAt": TIME, "builds": many(an_object({"channel": CHANNEL} | BUILD_FIELDS))})
-
-# Results
 FIGURES = dict.fromkeys(("mean", "mean_error", "mean_stddev", "stddev", "min", "max"), NUMBER)
 RANKED = an_object({"name": TEXT} | FIGURES)
 ITEM = an_object(
@@ -106,6 +67,7 @@ SUMMARY = or_null(
         | {"minItems": 1, "uniqueItems": True},
     )
 )
+
 FILES = (
     ("json_report", "report.json", "application/json"),
     ("html_report", "report.html", "text/html"),
@@ -117,7 +79,7 @@ FILES = (
 
 
 def artifact(**further: Schema) -> Schema:
-    """Return the schema of an artifact, whose name and type follow from kind and stage."""
+    """Return the schema of an artifact. The kind determines its media type; kind and stage determine its name."""
     common = {"url": DOWNLOAD, "bytes": COUNT} | further
     kinds = []
     for kind, name, media_type in FILES:

@@ -1,4 +1,4 @@
-"""Building blocks of strict JSON Schemas, and their validation."""
+"""Building blocks of the handwritten schemas: strict JSON Schema."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ NULL: Schema = {"type": "null"}
 
 
 def matching(pattern: str) -> Schema:
-    """Return the schema of a string that matches a pattern completely."""
+    """Return the schema of a string that matches the whole pattern."""
     return {"type": "string", "pattern": rf"\A(?:{pattern})\Z"}
 
 
@@ -34,7 +34,7 @@ def many(schema: Schema, most: int | None = None) -> Schema:
 
 
 def an_object(fields: dict[str, Schema], **optional: Schema) -> Schema:
-    """Return the schema of an object with exactly these required and optional fields."""
+    """Return the schema of an object with these fields, some of them optional, and no others."""
     return {
         "type": "object",
         "properties": fields | optional,
@@ -75,7 +75,7 @@ ERROR_CODE = {
 
 
 def is_integer(_: Any, value: Any) -> bool:
-    """Return whether a value is an integer; JSON Schema itself accepts 1.0 too."""
+    """Return whether a value is written as an integer. JSON Schema itself also accepts 1.0."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

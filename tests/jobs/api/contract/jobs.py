@@ -1,14 +1,10 @@
-"""Strict JSON Schemas of all successful responses, written by hand from `docs/reference/contract.md`.
+"""Handwritten schemas of jobs."""
 
-Nothing here comes from the service's own types, so document and responses cannot be wrong together.
-"""
-
-from tests.jobs.api.result_schemas import BUILD, BUILDS, JOB_BUILD, MISSING_ARTIFACT, SUMMARY, artifact
-from tests.jobs.api.schemas import (
+from tests.jobs.api.contract.builds import JOB_BUILD
+from tests.jobs.api.contract.types import (
     BOOLEAN,
     COUNT,
     DOCS,
-    DOWNLOAD,
     ERROR_CODE,
     ID,
     LABEL,
@@ -35,17 +31,16 @@ from tests.jobs.api.schemas import (
     or_null,
 )
 
-# Jobs
 LINKS = an_object({"share": SHARE}, manifest=MANIFEST_URL)
 
 
 def ceiling(variant: str) -> Schema:
-    credits = COUNT if variant == "C" else NULL  # noqa: A001 - the contract's word
+    credits = COUNT if variant == "C" else NULL  # noqa: A001 - the name in the contract
     return an_object({"maxCredits": credits, "runtimeSeconds": COUNT, "queueSeconds": POSITIVE})
 
 
 def when(condition: dict[str, Schema], then: dict[str, Schema], otherwise: dict[str, Schema]) -> Schema:
-    """Return a schema for fields that depend on other fields."""
+    """Return a condition: the schemas of some fields if others match, and if they do not."""
     return {
         "if": {"properties": condition},
         "then": {"properties": then},
@@ -158,106 +153,3 @@ CANCELLATION = {
         an_object(CANCELLED | {"status": one_of("cancel_requested"), "cancelRequestedAt": TIME}),
     ]
 }
-
-# The account
-PLAN = an_object(
-    {
-        "maxActiveJobs": COUNT,
-        "maxCreditsPerJob": COUNT,
-        "defaultCreditsPerJob": or_null(COUNT),
-        "maxRuntimeSeconds": COUNT,
-        "defaultRuntimeSeconds": or_null(COUNT),
-        "maxQueueSeconds": COUNT,
-        "defaultQueueSeconds": COUNT,
-        "creditsPerSecond": POSITIVE,
-        "vcpuPerJob": POSITIVE,
-        "maxSimcVariants": COUNT,
-        "pool": one_of("standard", "warm", "dedicated"),
-        "priorityFeeCredits": an_object({"high": COUNT}),
-    }
-)
-PERIOD = an_object(
-    {
-        "start": TIME,
-        "end": TIME,
-        "simsRun": COUNT,
-        "avgRuntimeSeconds": or_null(NUMBER),
-        "readsUsed": or_null(COUNT),
-        "readsLimit": COUNT,
-        "readsCapResetAt": or_null(TIME),
-    }
-)
-SNAPSHOT = an_object({"activeJobs": COUNT, "queuedJobs": COUNT, "runningJobs": COUNT})
-GRANT = an_object(
-    {
-        "id": ID,
-        "reason": one_of(
-            "grant_developer_allowance",
-            "grant_beta",
-            "grant_promo",
-            "grant_onboarding",
-            "onboarding",
-            "allowance",
-            "promo",
-        ),
-        "note": or_null(matching("(?s:.+)")),
-        "remaining": COUNT,
-        "original": COUNT,
-        "expiresAt": or_null(TIME),
-    }
-)
-MANIFEST_JOB = an_object(
-    {"id": ID, "status": TERMINAL, "createdAt": TIME, "startedAt": or_null(TIME), "completedAt": TIME}
-)
-
-
-def answers(variant: str) -> dict[str, Schema]:
-    """Return the schema of each operation's success response, by operation id."""
-    job = job_fields(variant)
-    result = an_object(
-        {"summary": SUMMARY, "artifacts": many(artifact(id=ID))},
-        missingArtifacts=many(MISSING_ARTIFACT) | {"minItems": 1},
-    )
-    return {
-        "submitJob": submitted(variant),
-        "listJobs": an_object({"jobs": many(LISTED_JOB | ENDED_OR_NOT, 100), "page": PAGE}),
-        "getJob": an_object(job) | ENDED_OR_NOT,
-        "getJobStatus": JOB_STATUS,
-        "getJobProfile": an_object({"text": TEXT}),
-        "getJobResult": an_object(job | {"status": TERMINAL, "result": result}) | ENDED_OR_NOT,
-        "cancelJob": CANCELLATION,
-        "getArtifactUrl": an_object({"url": DOWNLOAD}),
-        "listBuilds": BUILDS,
-        "getBuild": BUILD,
-        "getUsage": an_object({"period": PERIOD, "snapshot": SNAPSHOT, "plan": PLAN, "limits": PLAN}),
-        "getCredits": an_object({"purchased": COUNT, "reserved": COUNT, "grants": many(GRANT)}),
-        "getManifest": an_object(
-            {
-                "version": {"const": "v1"},
-                "job": MANIFEST_JOB,
-                "build": or_null(JOB_BUILD),
-                "result": an_object({"summary": SUMMARY}),
-                "artifacts": many(artifact(sha256=matching("[0-9a-f]{64}"))),
-            }
-        ),
-        "getHealth": an_object({"status": {"const": "ok"}}),
-        "getOpenApi": {
-            "type": "object",
-            "properties": {"openapi": matching(r"3\.1\.[0-9]+")},
-            "required": ["openapi", "info", "paths", "components", "webhooks"],
-        },
-    }
-
-
-def webhook(variant: str) -> Schema:
-    """Return the schema of a webhook's body."""
-    payload: dict[str, Schema] = {"id": ID, "status": TERMINAL, "statusReason": or_null(TEXT)}
-    code = {"errorCode": ERROR_CODE} if variant == "C" else {}
-    return an_object(
-        {
-            "kind": {"const": "job.terminal"},
-            "version": {"const": "v1"},
-            "timestamp": TIME,
-            "payload": an_object(payload | code),
-        }
-    )
