@@ -223,7 +223,7 @@ def test_separate_keys_can_be_replaced_by_the_secret_key(secrets: Secrets, setti
 
 
 def test_all_batches_are_reencrypted(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encryption, "BATCH", 2)
+    monkeypatch.setattr(encryption, "BATCH_ROWS", 2)
     for number in range(5):
         totp.TOTP.activate(User.objects.create(username=f"user-{number}"), "secret")
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", ["the old key"]
