@@ -54,7 +54,7 @@ class Worker(ThreadWorker):
         self.spooled = 0
         self.checked_at = 0.0
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self.most_connections = min(self.worker_connections, (descriptors - OTHER_DESCRIPTORS) // 2)
+        self.max_connections = min(self.worker_connections, (descriptors - OTHER_DESCRIPTORS) // 2)
 
     def accept(self, listener: Any) -> None:
         """Accept a connection; if there are too many, close the one that has waited longest."""
@@ -65,7 +65,7 @@ class Worker(ThreadWorker):
                 self.drop_oldest()
             return
         self.nr_conns += 1
-        if self.nr_conns >= self.most_connections:
+        if self.nr_conns >= self.max_connections:
             self.drop_oldest()
         self.wait_for(Connection(self.cfg, client, address, listener.getsockname()))
 
@@ -112,14 +112,14 @@ class Worker(ThreadWorker):
 
     def close(self, connection: Connection) -> None:
         """Close a connection, with its temporary file."""
-        self.forget_body(connection)
+        self.discard_body(connection)
         connection.close()
         self.nr_conns -= 1
 
-    def forget_body(self, connection: Connection) -> None:
+    def discard_body(self, connection: Connection) -> None:
         """Remove a connection's temporary file."""
         self.spooled -= connection.spooled
-        connection.forget_body()
+        connection.discard_body()
 
     def wait_for_and_dispatch_events(self, timeout: float) -> None:
         """Wait for events, at most until the next check of the time limits."""
@@ -137,7 +137,7 @@ class Worker(ThreadWorker):
 
     def finish_request(self, conn: Connection, fs: "Future[bool]") -> None:
         """Wait for the connection's next request, or for its end."""
-        self.forget_body(conn)
+        self.discard_body(conn)
         try:
             if not fs.result():
                 conn.end()
