@@ -54,9 +54,9 @@ def test_a_secret_unknown_to_older_versions_is_added(folder: DataFolder) -> None
     with folder.locked():
         old = {"secretKey": "old", "redisPassword": "old"}
         folder.save_secrets(old)
-        made = folder.secrets()
-        assert made == old | {"databasePassword": made["databasePassword"]}
-        assert folder.secrets() == made
+        stored = folder.secrets()
+        assert stored == old | {"databasePassword": stored["databasePassword"]}
+        assert folder.secrets() == stored
 
 
 def test_two_folders_have_different_secrets(folder: DataFolder, tmp_path: Path) -> None:

@@ -67,6 +67,6 @@ def test_an_object_has_no_content_encoding() -> None:
 def test_explicit_keys_are_not_mixed_with_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ambient")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "ambient")
-    given = BucketStorage(bucket="b", access_key_id="a", secret_access_key="s")
-    assert (given.access_key, given.security_token) == ("a", None)
+    storage = BucketStorage(bucket="b", access_key_id="a", secret_access_key="s")
+    assert (storage.access_key, storage.security_token) == ("a", None)
     assert BucketStorage(bucket="b").access_key == "ambient"
