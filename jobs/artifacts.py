@@ -133,7 +133,7 @@ def remove_all(folder: str, job_ids: Collection[int], *, until: float) -> None:
     owners = {str(job_id) for job_id in job_ids}
     listed = default_storage.listdir(folder)[1]
     names = iter([f"{folder}/{name}" for name in listed if name.partition("-")[0] in owners])
-    while batch := list(islice(names, storages.REMOVED_AT_ONCE)):
+    while batch := list(islice(names, storages.MAX_REMOVED_AT_ONCE)):
         if time.monotonic() > until:
             raise TimeoutError("removing the files takes too long")
         cast(storages.ArtifactStorage, default_storage).delete_many(batch)
@@ -163,15 +163,15 @@ class Opened:
 
     stored: IO[bytes]
     size: int
-    place: seekable_gzip.Place | None = None
+    file_range: seekable_gzip.FileRange | None = None
 
     def chunks(self) -> Iterator[bytes]:
         """Yield all bytes, then close the file."""
         with self.stored:
-            if self.place is None:
+            if self.file_range is None:
                 yield from iter(lambda: self.stored.read(CHUNK_BYTES), b"")
             else:
-                yield from seekable_gzip.unpack(self.stored, place=self.place, size=self.size)
+                yield from seekable_gzip.unpack(self.stored, file_range=self.file_range, size=self.size)
 
     def close(self) -> None:
         self.stored.close()
@@ -196,6 +196,6 @@ def open_part(artifact: Artifact, *, start: int, stop: int) -> Opened:
         size = seekable_gzip.header_size(artifact.bytes)
         with storage.open_range(artifact.storage_name, 0, size) as beginning:
             header = beginning.read(size)
-    place = seekable_gzip.place_of(header, start=start, stop=stop)
-    stored = storage.open_range(artifact.storage_name, place.start, place.stop)
-    return Opened(stored, stop - start, place)
+    file_range = seekable_gzip.locate(header, start=start, stop=stop)
+    stored = storage.open_range(artifact.storage_name, file_range.start, file_range.stop)
+    return Opened(stored, stop - start, file_range)

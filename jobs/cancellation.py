@@ -15,7 +15,7 @@ from jobs import lifecycle
 from jobs.enums import HELD, WAITING, Status
 from jobs.errors import JobAlreadyEnded
 from jobs.models import Job
-from simservice.redis.client import ask, redis
+from simservice.redis.client import best_effort, redis
 
 # By then the lease has been renewed many times over.
 HINTED_SECONDS = 120
@@ -63,12 +63,12 @@ def record(job: Job, *, by: Actor) -> None:
 
 def hint(job: Job) -> None:
     """Tell the worker that holds the job to look into the database."""
-    ask(lambda: redis().set(key_of(job), 1, ex=HINTED_SECONDS), otherwise=None)
+    best_effort(lambda: redis().set(key_of(job), 1, ex=HINTED_SECONDS), default=None)
 
 
 def is_hinted(job: Job) -> bool:
     """Tell whether Redis knows of a cancel; False when it does not answer."""
-    return bool(ask(lambda: redis().exists(key_of(job)), otherwise=0))
+    return bool(best_effort(lambda: redis().exists(key_of(job)), default=0))
 
 
 def key_of(job: Job) -> str:

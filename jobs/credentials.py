@@ -14,8 +14,8 @@ from redis.exceptions import RedisError
 
 from jobs.errors import CredentialStoreUnavailable
 from simservice import encryption
-from simservice.encryption import Purpose, Sealed
-from simservice.redis.client import ask, redis
+from simservice.encryption import EncryptedValue, Purpose
+from simservice.redis.client import best_effort, redis
 
 logger = logging.getLogger(__name__)
 
@@ -37,9 +37,9 @@ class GameCredentials:
 def store(job_id: int, credentials: GameCredentials, *, seconds: int) -> None:
     """Keep a job's credentials for as long as it may wait and run. Raises CredentialStoreUnavailable."""
     content = json.dumps([job_id, credentials.client_id, credentials.client_secret])
-    sealed = encryption.seal(content, purpose=Purpose.GAME_CREDENTIALS)
+    encrypted = encryption.encrypt(content, purpose=Purpose.GAME_CREDENTIALS)
     # During an outage at once: a caller who waits for Redis holds one of a few threads.
-    if not ask(lambda: redis().set(key_of(job_id), sealed, ex=seconds + SPARE_SECONDS), otherwise=None):
+    if not best_effort(lambda: redis().set(key_of(job_id), encrypted, ex=seconds + SPARE_SECONDS), default=None):
         raise CredentialStoreUnavailable
 
 
@@ -54,7 +54,7 @@ def fetch(job_id: int, *, seconds: int) -> GameCredentials | None:
         raise CredentialStoreUnavailable from None
     try:
         owner, client_id, client_secret = json.loads(
-            encryption.unseal(str(stored), purpose=Purpose.GAME_CREDENTIALS)
+            encryption.decrypt(str(stored), purpose=Purpose.GAME_CREDENTIALS)
         )
     except (InvalidToken, ValueError):
         owner = None
@@ -66,7 +66,7 @@ def fetch(job_id: int, *, seconds: int) -> GameCredentials | None:
 
 def forget(job_id: int) -> None:
     """Remove a job's credentials; where Redis does not answer, their time runs out by itself."""
-    ask(lambda: redis().delete(key_of(job_id)), otherwise=0)
+    best_effort(lambda: redis().delete(key_of(job_id)), default=0)
 
 
 def kept() -> list[int]:
@@ -75,12 +75,12 @@ def kept() -> list[int]:
     return [int(str(key).removeprefix(PREFIX)) for key in keys]
 
 
-def sealed_credentials() -> Iterator[Sealed]:
+def encrypted_credentials() -> Iterator[EncryptedValue]:
     """Yield the encrypted credentials in Redis. Raises RedisError."""
     for job_id in kept():
         text = redis().get(key_of(job_id))
         if text is not None:
-            yield Sealed(
+            yield EncryptedValue(
                 name=f"game credentials of job {job_id}", text=str(text), replace=partial(swap, job_id, str(text))
             )
 

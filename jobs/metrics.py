@@ -66,13 +66,15 @@ def worker_gauges() -> list[GaugeMetricFamily]:
     return [
         gauge("workers", "Live simulation workers.", len(workers)),
         gauge(
-            "slots", "Simulations that the live workers run at the same time.", worker_heartbeats.slots_of(workers)
+            "slots",
+            "Simulations that the live workers run at the same time.",
+            worker_heartbeats.total_slots(workers),
         ),
         protections(workers),
     ]
 
 
-def protections(workers: list[worker_heartbeats.Worker]) -> GaugeMetricFamily:
+def protections(workers: list[worker_heartbeats.LiveWorker]) -> GaugeMetricFamily:
     """Return how many live workers lack each protection of the sandbox."""
     told = "Live simulation workers whose sandbox lacks a protection."
     family = GaugeMetricFamily("simservice_sandbox_missing", told, labels=["protection"])

@@ -13,7 +13,7 @@ from typing import Literal, cast
 
 from jobs.enums import Status
 from jobs.models import Job
-from simservice.redis.client import ask, redis
+from simservice.redis.client import best_effort, redis
 
 PUBLISHED_EVERY_SECONDS = 0.5
 KEPT_SECONDS = 600
@@ -103,7 +103,7 @@ class Publisher:
         if now < self.next_at:
             return
         self.next_at = now + PUBLISHED_EVERY_SECONDS
-        ask(lambda: self._store(progress), otherwise=None)
+        best_effort(lambda: self._store(progress), default=None)
 
     def _store(self, progress: Progress) -> None:
         """Put the lines behind those stored before, in the place of those that were open then."""
@@ -153,7 +153,7 @@ def progress_of(job: Job) -> Progress:
 
 def published(job: Job) -> Progress:
     """Return the progress that a running job last published; 0 if Redis does not have it."""
-    stored = ask(lambda: redis().get(key_of(job)), otherwise=None)
+    stored = best_effort(lambda: redis().get(key_of(job)), default=None)
     if stored is None:
         return Progress(percent=0, stage=None)
     fields = json.loads(str(stored))
@@ -164,7 +164,7 @@ def percents_of(jobs: Sequence[Job]) -> list[float]:
     """Return the progress of each job from Redis, in percent; 0 if unknown. One request."""
     keys = [key_of(job) for job in jobs]
     nothing: list[str | None] = [None] * len(keys)
-    stored = ask(lambda: cast(list[str | None], redis().mget(keys)), otherwise=nothing) if keys else nothing
+    stored = best_effort(lambda: cast(list[str | None], redis().mget(keys)), default=nothing) if keys else nothing
     return [float(json.loads(text)["percent"]) if text else 0.0 for text in stored]
 
 
@@ -178,5 +178,7 @@ def log_entries_of(job: Job) -> list[LogEntry] | None:
     if job.status != Status.RUNNING:
         return None
     nothing: list[str] = []
-    stored = ask(lambda: cast(list[str], redis().lrange(log_key_of(job), -LISTED_ENTRIES, -1)), otherwise=nothing)
+    stored = best_effort(
+        lambda: cast(list[str], redis().lrange(log_key_of(job), -LISTED_ENTRIES, -1)), default=nothing
+    )
     return [LogEntry(source=source, message=message, ts=ts) for source, message, ts in map(json.loads, stored)]

@@ -4,7 +4,7 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from simservice.admin import ManyRows, ReadOnly
+from simservice.admin import LargeTableMixin, ReadOnlyMixin
 from webhooks.endpoints import EndpointError
 from webhooks.models import Delivery, Endpoint, Event
 from webhooks.redelivery import Redelivery, redeliver
@@ -14,7 +14,7 @@ MAX_SELECTED = 100
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(ReadOnly, admin.ModelAdmin):
+class EndpointAdmin(ReadOnlyMixin, admin.ModelAdmin):
     list_display = ["client", "url", "disabled_at", "disabled_for", "failing_since"]
     list_filter = ["disabled_for"]
     list_select_related = ["client__account"]
@@ -22,13 +22,13 @@ class EndpointAdmin(ReadOnly, admin.ModelAdmin):
     exclude = ["secret", "old_secret"]
 
 
-class DeliveryInline(ReadOnly, admin.TabularInline):
+class DeliveryInline(ReadOnlyMixin, admin.TabularInline):
     model = Delivery
     extra = 0
 
 
 @admin.register(Event)
-class EventAdmin(ManyRows, ReadOnly, admin.ModelAdmin):
+class EventAdmin(LargeTableMixin, ReadOnlyMixin, admin.ModelAdmin):
     list_display = ["name", "client", "job_id", "state", "failure", "failures", "created_at", "next_attempt_at"]
     list_filter = ["state", "failure"]
     list_select_related = ["client__account"]
@@ -67,7 +67,7 @@ class EventAdmin(ManyRows, ReadOnly, admin.ModelAdmin):
 
 
 @admin.register(Delivery)
-class DeliveryAdmin(ManyRows, ReadOnly, admin.ModelAdmin):
+class DeliveryAdmin(LargeTableMixin, ReadOnlyMixin, admin.ModelAdmin):
     list_display = ["name", "event", "outcome", "status", "problem", "address", "duration_ms", "started_at"]
     list_filter = ["outcome", "problem"]
     list_select_related = ["event"]

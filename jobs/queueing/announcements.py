@@ -16,7 +16,7 @@ from jobs import lifecycle
 from jobs.enums import WAITING, Priority, Status
 from jobs.models import Job
 from simservice.celery import LANE_QUEUES, app
-from simservice.redis.client import ask, redis
+from simservice.redis.client import best_effort, redis
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def announce(job: Job) -> None:
     The job is marked before the hint wakes anybody: a claim passes over a row that is being written.
     """
     queue = LANES[Priority(job.priority)]
-    hints = ask(lambda: hints_in(queue), otherwise=None)
+    hints = best_effort(lambda: hints_in(queue), default=None)
     if hints is None:
         return
     lifecycle.mark_queued(job)

@@ -25,7 +25,7 @@ from jobs.errors import QueueFull
 from jobs.models import Job, Run
 from jobs.progress import percents_of
 from simservice.redis import worker_heartbeats
-from simservice.redis.client import ask, redis
+from simservice.redis.client import best_effort, redis
 
 # Change the number with the snapshot's fields: during an upgrade, processes of two versions run.
 KEY = "queue:snapshot:2"
@@ -160,7 +160,7 @@ def require_open_queue() -> None:
 
 def current() -> Snapshot | None:
     """Return the last published snapshot, or None when there is none."""
-    stored = ask(lambda: redis().get(KEY), otherwise=None)
+    stored = best_effort(lambda: redis().get(KEY), default=None)
     return None if stored is None else read(str(stored))
 
 
@@ -178,12 +178,12 @@ def publish() -> None:
         return
     text = json.dumps(asdict(take(slots=slots)))
     kept = max(KEPT_SECONDS, settings.SWEEP_SECONDS * 5)
-    ask(lambda: redis().set(KEY, text, ex=kept), otherwise=None)
+    best_effort(lambda: redis().set(KEY, text, ex=kept), default=None)
 
 
 def live_slots() -> int | None:
     """Return how many simulations the live workers can run at a time; None if Redis does not answer."""
-    return ask(lambda: worker_heartbeats.slots_of(worker_heartbeats.simulation_workers()), otherwise=None)
+    return best_effort(lambda: worker_heartbeats.total_slots(worker_heartbeats.simulation_workers()), default=None)
 
 
 def take(*, slots: int) -> Snapshot:

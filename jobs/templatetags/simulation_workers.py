@@ -6,7 +6,7 @@ from django import template
 
 from jobs.simulator import layers
 from simservice.redis import worker_heartbeats
-from simservice.redis.client import ask
+from simservice.redis.client import best_effort
 
 register = template.Library()
 
@@ -22,6 +22,6 @@ class WorkerRow(TypedDict):
 @register.simple_tag
 def simulation_workers() -> list[WorkerRow]:
     """Return the live simulation workers, those with the weakest sandbox first; none while Redis is down."""
-    workers: list[worker_heartbeats.Worker] = ask(worker_heartbeats.simulation_workers, otherwise=[])
+    workers: list[worker_heartbeats.LiveWorker] = best_effort(worker_heartbeats.simulation_workers, default=[])
     rows = [WorkerRow(name=each.name, slots=each.slots, lacks=layers.missing(each.layers)) for each in workers]
     return sorted(rows, key=lambda row: (-len(row["lacks"]), row["name"]))

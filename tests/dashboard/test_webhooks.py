@@ -69,11 +69,11 @@ def test_enabling_shows_the_secret_once(client: Client, http: HttpClient) -> Non
     page = http.post(path, form)
     (secret,) = secrets_in(page)
     endpoint = Endpoint.objects.get(client=client)
-    assert (endpoint.url, endpoints.unseal(endpoint.secret)) == (URL, secret)
+    assert (endpoint.url, endpoints.decrypt_secret(endpoint.secret)) == (URL, secret)
     assert "no-store" in page.headers["Cache-Control"]
     again = http.post(path, form)
     assert (again.status_code, secrets_in(again)) == (409, set())
-    assert endpoints.unseal(Endpoint.objects.get(client=client).secret) == secret
+    assert endpoints.decrypt_secret(Endpoint.objects.get(client=client).secret) == secret
     for rest in ("", "/url", "/rotate", "/failed"):
         assert not secrets_in(http.get(path_of(client, rest)))
     assert not [session for session in Session.objects.all() if secret[6:20] in str(session.get_decoded())]
@@ -143,7 +143,7 @@ def test_changing_the_url_keeps_the_secret(client: Client, http: HttpClient) -> 
     for _ in range(2):
         assert http.post(path_of(client, "/url"), {"url": OTHER}).status_code == 302
     endpoint = Endpoint.objects.get()
-    assert (endpoint.url, endpoints.unseal(endpoint.secret)) == (OTHER, secret)
+    assert (endpoint.url, endpoints.decrypt_secret(endpoint.secret)) == (OTHER, secret)
     assert OTHER in text_of(http.get(f"/dashboard/{client.account}/clients/{client.pk}"))
 
 

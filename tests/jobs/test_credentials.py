@@ -89,7 +89,7 @@ class TestStore:
         credentials.forget(1)
 
     def test_an_outage_of_redis_is_remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        outage.failed(RedisError())
+        outage.record_failure(RedisError())
         monkeypatch.setattr(credentials, "redis", lambda: pytest.fail("it was asked"))
         with pytest.raises(CredentialStoreUnavailable):
             credentials.store(1, PAIR, seconds=60)

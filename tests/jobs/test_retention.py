@@ -171,7 +171,7 @@ def test_a_crash_before_all_files_are_gone_costs_nothing(artifact: Artifact) -> 
     keeper = cast(storages.ArtifactStorage, default_storage)
     delete_many, crashes = keeper.delete_many, iter([False, True])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storages, "REMOVED_AT_ONCE", 1)
+        patch.setattr(storages, "MAX_REMOVED_AT_ONCE", 1)
         patch.setattr(keeper, "delete_many", lambda names: 1 / 0 if next(crashes) else delete_many(names))
         with pytest.raises(ZeroDivisionError):
             retention.clear_expired()
