@@ -100,7 +100,7 @@ def history_violations(histories: dict[int, History]) -> Iterator[str]:
 def billing_violations() -> Iterator[str]:
     """Every job was settled and counted once, and the ledger is consistent."""
     yield from map(str, ledger.verify())
-    yield from hold_audit.disagreements()
+    yield from hold_audit.discrepancies()
     ended = Job.objects.filter(status__in=TERMINAL)
     if Hold.objects.exclude(resolved_at=None).count() != ended.count():
         yield "the numbers of settlements and ended jobs differ"
