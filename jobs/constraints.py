@@ -1,16 +1,16 @@
 """Database constraints of builds and jobs."""
 
-from django.db.models import CheckConstraint, F, Q, UniqueConstraint
+from django.db.models import BaseConstraint, CheckConstraint, F, Q, UniqueConstraint
 
 from jobs.enums import ACTIVE, HELD, TERMINAL, Priority, Status
 
-BUILD_CONSTRAINTS = [
+BUILD_CONSTRAINTS: list[BaseConstraint] = [
     UniqueConstraint(fields=["git_branch", "commit"], name="build_commit_unique"),
     CheckConstraint(
         condition=Q(broken_reason="") | Q(withdrawn_at__isnull=False), name="build_broken_is_withdrawn"
     ),
 ]
-JOB_CONSTRAINTS = [
+JOB_CONSTRAINTS: list[BaseConstraint] = [
     CheckConstraint(condition=Q(status__in=Status.values), name="job_status_known"),
     CheckConstraint(condition=Q(priority__in=Priority.values), name="job_priority_known"),
     CheckConstraint(condition=Q(json_version__in=[2, 3]), name="job_json_version_known"),
