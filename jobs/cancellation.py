@@ -12,7 +12,7 @@ from django.db import transaction
 from clients import audit
 from clients.audit import Action, Actor
 from jobs import lifecycle
-from jobs.enums import HELD, WAITING, Status
+from jobs.enums import CLAIMED, WAITING, Status
 from jobs.errors import JobAlreadyEnded
 from jobs.models import Job
 from simservice.redis.client import ask, redis
@@ -40,14 +40,14 @@ def cancel(job: Job, *, by: Actor) -> Cancellation:
         if locked.status in WAITING:
             lifecycle.finish(locked, lifecycle.CANCELLED)
             _record(locked, by=by)
-        elif locked.status in HELD:
+        elif locked.status in CLAIMED:
             if locked.cancel_requested_at is None:
                 _record(locked, by=by)
             lifecycle.request_cancel(locked)
             locked.refresh_from_db(fields=["cancel_requested_at"])
         elif locked.status != Status.CANCELLED:
             raise JobAlreadyEnded(job_id=locked.pk, status=locked.public_status)
-    if locked.status in HELD:
+    if locked.status in CLAIMED:
         hint(locked)
     return Cancellation(job_id=locked.pk, requested_at=locked.cancel_requested_at)
 

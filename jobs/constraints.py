@@ -2,7 +2,7 @@
 
 from django.db.models import BaseConstraint, CheckConstraint, F, Q, UniqueConstraint
 
-from jobs.enums import ACTIVE, HELD, TERMINAL, Priority, Status
+from jobs.enums import ACTIVE, CLAIMED, TERMINAL, Priority, Status
 
 BUILD_CONSTRAINTS: list[BaseConstraint] = [
     UniqueConstraint(fields=["git_branch", "commit"], name="build_commit_unique"),
@@ -16,11 +16,11 @@ JOB_CONSTRAINTS: list[BaseConstraint] = [
     CheckConstraint(condition=Q(json_version__in=[2, 3]), name="job_json_version_known"),
     # Starting and running jobs have a worker and a lease; all others have neither.
     CheckConstraint(
-        condition=(Q(status__in=HELD) & Q(lease_expires_at__isnull=False) & ~Q(worker=""))
-        | (~Q(status__in=HELD) & Q(lease_expires_at=None, worker="")),
+        condition=(Q(status__in=CLAIMED) & Q(lease_expires_at__isnull=False) & ~Q(worker=""))
+        | (~Q(status__in=CLAIMED) & Q(lease_expires_at=None, worker="")),
         name="job_lease_iff_held",
     ),
-    CheckConstraint(condition=~Q(status__in=HELD) | Q(attempt__gte=1), name="job_held_was_claimed"),
+    CheckConstraint(condition=~Q(status__in=CLAIMED) | Q(attempt__gte=1), name="job_held_was_claimed"),
     CheckConstraint(
         condition=(Q(status__in=TERMINAL) & Q(completed_at__isnull=False, credits_consumed__isnull=False))
         | (~Q(status__in=TERMINAL) & Q(completed_at=None, credits_consumed=None)),

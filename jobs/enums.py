@@ -40,9 +40,9 @@ class PublicStatus(models.TextChoices):
 
 # No worker has the job.
 WAITING = (Status.PENDING, Status.QUEUED)
-# A worker holds the lease.
-HELD = (Status.STARTING, Status.RUNNING)
-ACTIVE = WAITING + HELD
+# A worker has the lease.
+CLAIMED = (Status.STARTING, Status.RUNNING)
+ACTIVE = WAITING + CLAIMED
 TERMINAL = (Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT)
 # The summary is a full or partial result.
 WITH_RESULT = (Status.COMPLETED, Status.CANCELLED, Status.TIMED_OUT)

@@ -18,7 +18,7 @@ from django.db.models.functions import Coalesce, Now
 
 from billing import ledger
 from jobs import credentials, usage, webhook_events
-from jobs.enums import HELD, TERMINAL, ErrorCode, MoveResult, Status
+from jobs.enums import CLAIMED, TERMINAL, ErrorCode, MoveResult, Status
 from jobs.models import CHARACTER_LENGTH, Build, Job, JobEvent, Run
 from jobs.progress import last_percent
 
@@ -132,7 +132,7 @@ def lease_end() -> Any:
 
 def renew_lease(job: Job) -> bool:
     """Renew the lease of the job. Return False if another attempt has the job or it has ended."""
-    row = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=HELD)
+    row = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=CLAIMED)
     return bool(row.update(lease_expires_at=lease_end()))
 
 
@@ -153,7 +153,7 @@ def request_cancel(job: Job) -> bool:
 
     Return False if another attempt has the job or it has ended.
     """
-    row = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=HELD)
+    row = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=CLAIMED)
     return bool(row.update(cancel_requested_at=Coalesce("cancel_requested_at", Now()), updated_at=Now()))
 
 
@@ -176,7 +176,7 @@ def start_run(job: Job, *, build: Build, stage: int = 1) -> Run | None:
 
 def _lock_row(job: Job) -> bool:
     """Lock the job's row for the transaction. Return False if another attempt has the job or it has ended."""
-    row = Job.objects.select_for_update(no_key=True).filter(pk=job.pk, attempt=job.attempt, status__in=HELD)
+    row = Job.objects.select_for_update(no_key=True).filter(pk=job.pk, attempt=job.attempt, status__in=CLAIMED)
     return row.values_list("pk").first() is not None
 
 

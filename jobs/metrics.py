@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 
 from jobs import lifecycle, retention
 from jobs.builds import registry
-from jobs.enums import HELD, WAITING, Priority
+from jobs.enums import CLAIMED, WAITING, Priority
 from jobs.models import Build, Job
 from jobs.queueing import announcements, forecast
 from jobs.simulator import layers
@@ -38,11 +38,11 @@ class QueueCollector(Collector):
 
 def _database_gauges() -> list[GaugeMetricFamily]:
     """Return the metrics of unfinished jobs, expired jobs and broken builds. Seven queries."""
-    held = Job.objects.filter(status__in=HELD)
-    stalled = held.filter(lifecycle.LEASE_EXPIRED).count()
+    claimed = Job.objects.filter(status__in=CLAIMED)
+    stalled = claimed.filter(lifecycle.LEASE_EXPIRED).count()
     return [
         _waiting_jobs(),
-        gauge("jobs_held", "Jobs claimed by workers.", held.count()),
+        gauge("jobs_held", "Jobs claimed by workers.", claimed.count()),
         gauge("oldest_wait_seconds", "How long the oldest waiting job has waited.", forecast.oldest_wait_seconds()),
         gauge("leases_stalled", "Claimed jobs whose worker stopped renewing the lease.", stalled),
         gauge("jobs_unannounced", "Pending jobs whose announcement was lost.", announcements.unannounced().count()),

@@ -10,7 +10,7 @@ from clients.models import ApiKey, Client
 from jobs.constraints import BUILD_CONSTRAINTS, JOB_CONSTRAINTS
 from jobs.enums import (
     ACTIVE,
-    HELD,
+    CLAIMED,
     TERMINAL,
     WAITING,
     WITH_RESULT,
@@ -145,8 +145,8 @@ class Job(models.Model):
             ),
             models.Index(fields=["queue_deadline_at"], condition=Q(status__in=WAITING), name="job_deadline"),
             models.Index(fields=["id"], condition=Q(status=Status.PENDING), name="job_unannounced"),
-            # Held jobs; without the lease, because each renewal would then update the index
-            models.Index(fields=["id"], condition=Q(status__in=HELD), name="job_held"),
+            # Claimed jobs; without the lease, because each renewal would then update the index
+            models.Index(fields=["id"], condition=Q(status__in=CLAIMED), name="job_held"),
             # The limit and the header of active jobs
             models.Index(fields=["account"], condition=Q(status__in=ACTIVE), name="job_active"),
             models.Index(fields=["account", "-id"], name="job_by_account"),

@@ -5,7 +5,7 @@ from django.db import transaction
 from clients import audit
 from clients.audit import Action, Actor
 from jobs import lifecycle
-from jobs.enums import ACTIVE, HELD, ErrorCode, MoveResult, Status
+from jobs.enums import ACTIVE, CLAIMED, ErrorCode, MoveResult, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
 
@@ -24,7 +24,7 @@ def requeue(job: Job, *, by: Actor) -> MoveResult:
     job is cancelled instead.
     """
     current = Job.objects.get(pk=job.pk)
-    if current.status not in HELD:
+    if current.status not in CLAIMED:
         return MoveResult.TAKEN
     with transaction.atomic():
         result = lifecycle.hand_back(current, reason=REQUEUED)

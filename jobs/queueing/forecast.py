@@ -20,7 +20,7 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
-from jobs.enums import HELD, WAITING, Priority, Status
+from jobs.enums import CLAIMED, WAITING, Priority, Status
 from jobs.errors import QueueFull
 from jobs.models import Job, Run
 from jobs.progress import percents_of
@@ -196,7 +196,7 @@ def take(*, slots: int) -> QueueSnapshot:
         waiting=_lane_lengths(marks),
         marks=marks,
         slots=slots,
-        free_in=_seconds_until_free(_held_jobs(), run_seconds=run_seconds, slots=slots),
+        free_in=_seconds_until_free(_claimed_jobs(), run_seconds=run_seconds, slots=slots),
         run_seconds=run_seconds,
         oldest_wait_seconds=oldest_wait_seconds(),
     )
@@ -222,16 +222,16 @@ def _overall_mean(run_seconds: Mapping[str, float]) -> float:
     return fmean(run_seconds.values()) if run_seconds else 0.0
 
 
-def _held_jobs() -> list[Job]:
+def _claimed_jobs() -> list[Job]:
     """Return the jobs that workers have claimed. One query."""
-    held = Job.objects.filter(status__in=HELD)
-    return list(held.only("id", "attempt", "vcpus", "started_at", "ceiling_runtime_seconds"))
+    jobs = Job.objects.filter(status__in=CLAIMED)
+    return list(jobs.only("id", "attempt", "vcpus", "started_at", "ceiling_runtime_seconds"))
 
 
-def _seconds_until_free(held: Sequence[Job], *, run_seconds: Mapping[str, float], slots: int) -> list[float]:
+def _seconds_until_free(claimed: Sequence[Job], *, run_seconds: Mapping[str, float], slots: int) -> list[float]:
     """Return the seconds until each slot is free, soonest first, without slots that cannot be estimated."""
-    idle = [0.0] * (slots - len(held))
-    busy = (_remaining_seconds(job, run_seconds, percent=percent) for job, percent in _with_percents(held))
+    idle = [0.0] * (slots - len(claimed))
+    busy = (_remaining_seconds(job, run_seconds, percent=percent) for job, percent in _with_percents(claimed))
     return sorted([*idle, *(seconds for seconds in busy if seconds is not None)])[:slots]
 
 

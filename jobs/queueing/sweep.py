@@ -15,7 +15,7 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from jobs import credentials, lifecycle
-from jobs.enums import ACTIVE, HELD, WAITING, ErrorCode, MoveResult, Status
+from jobs.enums import ACTIVE, CLAIMED, WAITING, ErrorCode, MoveResult, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
 from jobs.queueing import announcements, forecast
@@ -39,7 +39,7 @@ def sweep() -> dict[str, int]:
 
 def recover_expired_leases() -> int:
     """Requeue jobs with an expired lease, or end them if no attempts are left. Return how many were changed."""
-    expired = Job.objects.filter(lifecycle.LEASE_EXPIRED, status__in=HELD)
+    expired = Job.objects.filter(lifecycle.LEASE_EXPIRED, status__in=CLAIMED)
     return sum(bool(recover(job)) for job in _unlocked_batch(expired.order_by("id")))
 
 

@@ -1,6 +1,6 @@
 """The fee of `high` priority, due only if the job starts earlier: `docs/reference/contract.md#priority-fee`."""
 
-from jobs.enums import HELD, WAITING, Priority
+from jobs.enums import CLAIMED, WAITING, Priority
 from jobs.lifecycle import LEASE_EXPIRED
 from jobs.models import Job
 
@@ -15,7 +15,7 @@ def buys_earlier_start(*, live_slots: int) -> bool:
     never cost more than consecutive ones.
     """
     # Counted first: a job claimed between the two queries is in neither result, so it cannot make the fee due.
-    free = live_slots - Job.objects.filter(~LEASE_EXPIRED, status__in=HELD).count()
+    free = live_slots - Job.objects.filter(~LEASE_EXPIRED, status__in=CLAIMED).count()
     ahead = Job.objects.filter(status__in=WAITING, priority__lte=Priority.STANDARD)
     # `standard` jobs come first, so F rows are enough.
     lanes = list(ahead.order_by("-priority", "-id").values_list("priority", flat=True)[: max(free, 1)])
