@@ -23,7 +23,7 @@ class Variant:
     # The queue limit of a request without one, None for the default of the plan
     default_queue_seconds: int | None
     # Whether responses contain the ceiling in credits
-    tells_credit_ceiling: bool
+    shows_credit_ceiling: bool
     # The errorCode of a job that reaches its cap
     cap_reached: str
     # Whether the CSV report has a row for each actor, or only for the baseline
@@ -46,7 +46,7 @@ VARIANTS = {
         deprecated_cap_field=None,
         default_runtime_seconds=300,
         default_queue_seconds=1800,
-        tells_credit_ceiling=False,
+        shows_credit_ceiling=False,
         cap_reached=ErrorCode.EXECUTION_TIMEOUT,
         csv_has_every_actor=False,
         webhook_has_error_code=False,
@@ -56,7 +56,7 @@ VARIANTS = {
         deprecated_cap_field="maxRuntimeSeconds",
         default_runtime_seconds=None,
         default_queue_seconds=None,
-        tells_credit_ceiling=True,
+        shows_credit_ceiling=True,
         cap_reached=ErrorCode.MAX_CREDITS_REACHED,
         csv_has_every_actor=True,
         webhook_has_error_code=True,
