@@ -57,7 +57,7 @@ class Outcome:
     percent: float | None = None
 
 
-# A waiting job was cancelled.
+# The job was cancelled while no simulator ran.
 CANCELLED = Outcome(
     status=Status.CANCELLED,
     error_code=ErrorCode.USER_CANCELLED,
