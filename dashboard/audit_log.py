@@ -11,7 +11,7 @@ from clients import audit
 from clients.audit import Action
 from clients.members import Role
 from clients.models import AuditEvent
-from dashboard.access import Place, account_page
+from dashboard.access import AccountAccess, account_page
 from dashboard.paging import page_of
 
 MAX_ID_DIGITS = 18
@@ -68,11 +68,11 @@ EMPTY_DETAILS = {"name": "no name", "expires": "never"}
 
 
 @account_page(read=Role.OWNER)
-def audit_log(request: HttpRequest, place: Place) -> HttpResponse:
+def audit_log(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """List changes, newest first."""
     group, user_id = _filters(request)
-    events = audit.events_of(place.account, actions=group.actions, user_id=user_id)
-    page = page_of(request, events, account_id=place.account.pk)
+    events = audit.events_of(access.account, actions=group.actions, user_id=user_id)
+    page = page_of(request, events, account_id=access.account.pk)
     by = {} if user_id is None else {"by": user_id}
     context = {
         "section": "audit",

@@ -139,10 +139,16 @@ class JobAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
         )
 
     @admin.action(
-        description="Release selected jobs (end them as lost, return their credits)", permissions=["operate"]
+        description="Release selected jobs (end them as interrupted, without billing)", permissions=["operate"]
     )
     def release(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self.each(request, queryset, operator_actions.release, done="released", skipped="they had ended or moved")
+        self.each(
+            request,
+            queryset,
+            operator_actions.release,
+            done="released",
+            skipped="they had ended or changed",
+        )
 
     def each(
         self,

@@ -2,7 +2,7 @@
 
 from jobs.enums import WAITING, ErrorCode, Priority, PublicStatus, Status
 from jobs.models import Artifact, Job, JobEvent, Run
-from jobs.queueing.forecast import Place
+from jobs.queueing.forecast import QueuePosition
 from jobs.runs import verdict
 from jobs.simulator.reports import NotReached
 
@@ -120,13 +120,13 @@ def priority_of(job: Job) -> str:
     return Priority(job.priority).label
 
 
-def queue_position(place: Place | None) -> str:
+def queue_position(position: QueuePosition | None) -> str:
     """Return the queue position of a waiting job and its expected start."""
-    if place is None:
+    if position is None:
         return "The job is in the queue."
-    ahead = f"About {place.ahead:,} {'job is' if place.ahead == 1 else 'jobs are'} ahead of this one."
-    position = ahead if place.ahead else "This job is next in the queue."
-    return position if place.seconds is None else f"{position} It should start {soon(place.seconds)}."
+    ahead = f"About {position.ahead:,} {'job is' if position.ahead == 1 else 'jobs are'} ahead of this one."
+    sentence = ahead if position.ahead else "This job is next in the queue."
+    return sentence if position.seconds is None else f"{sentence} It should start {soon(position.seconds)}."
 
 
 def soon(seconds: int) -> str:

@@ -8,6 +8,7 @@ from secrets import compare_digest
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from simservice.api.errors import NotFound, error_response
@@ -26,6 +27,11 @@ REDIS_FAILURES = Counter("simservice_redis_failures_total", "Redis commands that
 RATE_LIMITED = Counter(
     "simservice_rate_limited_total", "Requests rejected by a rate limit.", ["kind"], registry=REGISTRY
 )
+
+
+def gauge(name: str, description: str, value: float) -> GaugeMetricFamily:
+    """Return the gauge `simservice_<name>` with one value."""
+    return GaugeMetricFamily(f"simservice_{name}", description, value=value)
 
 
 class MetricsMiddleware:

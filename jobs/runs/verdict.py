@@ -65,7 +65,7 @@ def stopped(job: Job, why: str) -> Outcome:
         reason = "The account ran out of credits, so the job was stopped. The simulation time used is billed."
         return Outcome(status=Status.FAILED, error_code=ErrorCode.INSUFFICIENT_CREDITS, reason=reason)
     variant = variants.current()
-    in_credits = variant.tells_credit_ceiling
+    in_credits = variant.shows_credit_ceiling
     limit = (
         f"credit limit of {job.ceiling_credits:,}"
         if in_credits

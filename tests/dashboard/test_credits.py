@@ -152,7 +152,7 @@ def test_an_invalid_month_or_group_is_not_found(owner: Membership, query: str) -
 
 
 def test_the_usage_csv_has_a_row_per_client(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(usage, "ROW_BATCH", 2)
     for number in range(5):
         add_usage(owner, client=f"@bot-{number}", credits=number)
     add_usage(make_member())

@@ -117,7 +117,7 @@ def stored() -> list[Any]:
     return [
         *Authenticator.objects.order_by("pk").values_list("data", flat=True),
         *Endpoint.objects.order_by("pk").values_list("secret", "old_secret"),
-        *(redis().get(credentials.key_of(job)) for job in credentials.kept()),
+        *(redis().get(credentials.key_of(job)) for job in credentials.stored_job_ids()),
     ]
 
 

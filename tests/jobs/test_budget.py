@@ -168,7 +168,7 @@ def test_a_job_runs_on_a_fraction_of_a_slice(tmp_path: Path) -> None:
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "insufficient_credits", RATE + 8)
     assert job.sim_duration_ms is not None
     assert 1000 <= job.sim_duration_ms < 3500
-    assert (list(ledger.verify()), list(hold_audit.disagreements())) == ([], [])
+    assert (list(ledger.verify()), list(hold_audit.discrepancies())) == ([], [])
 
 
 def test_a_small_reservation_grows_before_it_is_used(tmp_path: Path) -> None:

@@ -280,7 +280,7 @@ def test_credentials_left_by_a_crash_are_deleted(monkeypatch: pytest.MonkeyPatch
     for job_id in (ended.pk, running.pk, never_stored, being_submitted):
         credentials.store(job_id, PAIR, seconds=60)
     tasks.forget_credentials()
-    assert set(credentials.kept()) == {running.pk, being_submitted}
+    assert set(credentials.stored_job_ids()) == {running.pk, being_submitted}
 
 
 def test_credentials_are_never_in_the_database(tmp_path: Path) -> None:

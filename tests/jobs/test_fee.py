@@ -26,7 +26,7 @@ FEE = 320
 def paid(job: Job) -> int | None:
     """Return the credits charged for a job and verify the ledger."""
     assert list(ledger.verify()) == []
-    assert list(hold_audit.disagreements()) == []
+    assert list(hold_audit.discrepancies()) == []
     return Hold.objects.get(pk=job.pk).spent
 
 

@@ -199,7 +199,7 @@ def test_a_slow_storage_does_not_delay_a_round(artifact: Artifact) -> None:
 
 
 def test_a_round_removes_the_oldest_jobs_in_batches(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "CLEARED_AT_ONCE", 2)
+    monkeypatch.setattr(retention, "CLEAR_BATCH", 2)
     jobs = [make_running_job() for _ in range(3)]
     for days, job in enumerate(jobs, start=31):
         end(job)
@@ -216,7 +216,7 @@ def test_a_round_ends_within_its_time_limit(db: None, monkeypatch: pytest.Monkey
     monkeypatch.setattr(retention, "ROUND_SECONDS", 0.0)
     assert retention.clear_expired() == 0
     monkeypatch.undo()
-    monkeypatch.setattr(retention, "CLEARED_AT_ONCE", 1)
+    monkeypatch.setattr(retention, "CLEAR_BATCH", 1)
     assert (retention.clear_expired(), retention.clear_expired()) == (1, 0)
 
 

@@ -99,7 +99,7 @@ def test_a_test_event_has_a_completed_jobs_body(configured: tuple[Client, str]) 
     assert body()["payload"] == {
         "id": "0" * 18,
         "status": "completed",
-        "statusReason": "This is a test event: there is no such job.",
+        "statusReason": "This is a test event. The job does not exist.",
         "errorCode": None,
     }
     assert (event.job_id, Event.objects.get()) == (None, event)
