@@ -21,6 +21,7 @@ from jobs import credentials, usage, webhook_events
 from jobs.enums import HELD, TERMINAL, ErrorCode, MoveResult, Status
 from jobs.models import CHARACTER_LENGTH, Build, Job, JobEvent, Run
 from jobs.progress import last_percent
+from jobs.simulator.stop_reasons import StopReason
 
 ENDS = frozenset(TERMINAL)
 TRANSITIONS: dict[str, frozenset[Status]] = {
@@ -200,7 +201,7 @@ def hand_back(job: Job, *, reason: str, guard: Q = ANY) -> MoveResult:
 def end_lost_runs(job: Job) -> None:
     """Record that the processes of an attempt that was lost are over; how long they ran nobody knows."""
     lost = Run.objects.filter(job_id=job.pk, attempt=job.attempt, ended_at=None)
-    lost.update(ended_at=Now(), stopped_for="lost")
+    lost.update(ended_at=Now(), stopped_for=StopReason.LOST)
 
 
 def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> MoveResult:

@@ -46,7 +46,7 @@ def prepare(sender: Any, **_: Any) -> None:
 @worker_shutting_down.connect
 def stop_claiming(**_: Any) -> None:
     """Take no further job once the worker was asked to stop, and give running ones back in time."""
-    shutdown.stop.ask()
+    shutdown.stop.request()
 
 
 def slot_name() -> str:
@@ -57,7 +57,7 @@ def slot_name() -> str:
 @app.task(name="jobs.tasks.simulate")
 def simulate() -> None:
     """Work off the queue until it is empty, so that a hint held by a busy worker strands nobody."""
-    while not shutdown.stop.is_asked:
+    while not shutdown.stop.is_requested:
         job = claims.claim(slot_name())
         if job is None:
             return
@@ -91,7 +91,7 @@ def forget_credentials() -> None:
 @app.task(name="jobs.tasks.forget_builds")
 def forget_builds() -> None:
     """Forget builds past their retention."""
-    forgotten = registry.forget_old()
+    forgotten = registry.remove_old()
     if forgotten:
         logger.info("%s old builds forgotten", forgotten)
 

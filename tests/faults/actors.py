@@ -129,7 +129,7 @@ def prepare(part: Part) -> None:
 
     # Slices short enough for fast jobs to need a second one.
     vars(accept)["SLICE_SECONDS"] = vars(budget)["SLICE_SECONDS"] = 3
-    budget.LEAST_AHEAD_SECONDS = 2
+    budget.MIN_AHEAD_SECONDS = 2
 
 
 def tell_what_was_seen() -> None:

@@ -154,7 +154,7 @@ def test_a_disk_that_recovers_gets_the_file(
 def test_a_worker_that_stops_waits_for_no_storage(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     settings.STOP_SECONDS = 0
     monkeypatch.setattr(shutdown, "stop", Stop())
-    shutdown.stop.ask()
+    shutdown.stop.request()
     with pytest.raises(WorkerStops):
         store(make_running_job())
 

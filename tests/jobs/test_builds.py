@@ -79,24 +79,24 @@ def old_build() -> Build:
 
 def test_an_old_build_that_nobody_used_is_removed() -> None:
     build = old_build()
-    assert registry.forget_old() == 1
+    assert registry.remove_old() == 1
     assert not Build.objects.filter(pk=build.pk).exists()
-    assert registry.forget_old() == 0
+    assert registry.remove_old() == 0
 
 
 def test_a_branchs_newest_build_stays_however_old() -> None:
     BuildFactory.create(created_at=timezone.now() - timedelta(days=1000))
-    assert registry.forget_old() == 0
+    assert registry.remove_old() == 0
 
 
 def test_a_build_stays_while_a_job_uses_it() -> None:
     build = old_build()
     pinned = make_job(pinned_build=build)
-    assert registry.forget_old() == 0
+    assert registry.remove_old() == 0
     lifecycle.finish(pinned, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
     running = make_running_job()
     Job.objects.filter(pk=running.pk).update(build=build)
-    assert registry.forget_old() == 0
+    assert registry.remove_old() == 0
 
 
 def test_a_build_that_ended_jobs_name_is_only_withdrawn() -> None:
@@ -104,7 +104,7 @@ def test_a_build_that_ended_jobs_name_is_only_withdrawn() -> None:
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(build=build)
     lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
-    assert registry.forget_old() == 1
+    assert registry.remove_old() == 1
     build.refresh_from_db()
     assert build.withdrawn_at is not None
     assert Job.objects.get(pk=job.pk).build == build

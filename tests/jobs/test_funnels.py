@@ -57,7 +57,7 @@ def test_without_past_jobs_there_is_a_default() -> None:
 def test_jobs_with_another_number_of_stages_tell_nothing() -> None:
     mine = client()
     end_funnel(mine, kept=2)
-    assert stage_statistics.recent(mine.account_id, stages=3) == stage_statistics.Funnels()
+    assert stage_statistics.recent(mine.account_id, stages=3) == stage_statistics.StageStatistics()
 
 
 def test_three_jobs_of_the_account_itself_are_enough() -> None:
@@ -81,7 +81,7 @@ def test_one_odd_job_does_not_change_what_is_expected() -> None:
 def test_a_job_without_a_summary_of_stages_is_survived() -> None:
     job = make_running_job(multi_stage=True)
     assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}))
-    assert stage_statistics.recent(job.account_id, stages=2) == stage_statistics.Funnels()
+    assert stage_statistics.recent(job.account_id, stages=2) == stage_statistics.StageStatistics()
 
 
 def test_a_stored_error_of_almost_zero_is_survived() -> None:

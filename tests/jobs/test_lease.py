@@ -96,7 +96,7 @@ def test_a_write_is_repeated_until_the_database_takes_it() -> None:
         return "written"
 
     with Lease(make_running_job()) as lease:
-        assert lease.insist(write) == "written"
+        assert lease.retry(write) == "written"
 
 
 def test_a_write_is_given_up_with_the_lease() -> None:
@@ -106,7 +106,7 @@ def test_a_write_is_given_up_with_the_lease() -> None:
     with Lease(make_running_job()) as lease:
         lease.lost.set()
         with pytest.raises(LeaseLost):
-            lease.insist(write)
+            lease.retry(write)
 
 
 def test_no_thread_outlives_the_block() -> None:
