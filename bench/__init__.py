@@ -1,1 +1,1 @@
-"""Benchmarks: figures to compare before and after a change, never tests."""
+"""Benchmarks, to compare figures before and after a change."""

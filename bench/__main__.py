@@ -11,10 +11,10 @@ if __name__ == "__main__":
     api.main()
     pages.main()
     large_job.main()
-    # In processes of their own, as each that sets up Django.
+    # Each sets up Django, so each needs its own process.
     subprocess.run([sys.executable, "-m", "bench.profiles"], check=True)
     subprocess.run([sys.executable, "-m", "bench.webhooks"], check=True)
     subprocess.run([sys.executable, "-m", "bench.slow_clients"], check=True)
     subprocess.run([sys.executable, "-m", "bench.logins"], check=True)
-    # The last, because it sets up Django in this process.
+    # Last, because it sets up Django in this process.
     ledger.main()

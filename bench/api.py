@@ -1,6 +1,6 @@
-"""How fast the API answers with a million jobs in the database; about three minutes, most of it for the jobs.
+"""Speed of the API with a million jobs in the database; takes three minutes, mostly to create the jobs.
 
-PostgreSQL and Redis come from their wheels, the web server is the Procfile's; the callers share its machine.
+PostgreSQL and Redis come from their wheels, the web server from the Procfile; the clients run on the same machine.
 """
 
 import json
@@ -28,7 +28,7 @@ from localstack.supervisor import Program, Supervisor, shell
 
 CHECKOUT = Path(__file__).parents[1]
 CALLERS = 4
-# One for each core that the figures are meant for.
+# One per core of the target machine.
 WEB_PROCESSES = 2
 REQUESTS = 1_000
 WARM_UP = 100
@@ -45,13 +45,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Server:
-    """The running web server, and what the database's filler said."""
+    """The running web server and the ids in its database."""
 
     port: int
     filled: Mapping[str, Any]
 
     def seconds(self, calls: list[Call]) -> list[float]:
-        """Make calls one after the other on one connection; return how long each took."""
+        """Make calls in sequence on one connection; return the duration of each."""
         connection = HTTPConnection("127.0.0.1", self.port)
         headers = {
             "Authorization": f"Bearer {self.filled['apiKey']}",
@@ -70,7 +70,7 @@ class Server:
         return taken
 
     def measure(self, calls: list[Call]) -> str:
-        """Spread calls over the callers; return latencies, throughput, and what a call costs all our servers."""
+        """Distribute calls over the clients; return latencies, throughput and the servers' CPU time per call."""
         self.seconds(calls[:WARM_UP])
         begun, worked = time.perf_counter(), processor_seconds()
         with ThreadPoolExecutor(CALLERS) as callers:
@@ -85,14 +85,14 @@ class Server:
 
 
 def processor_seconds() -> float:
-    """Return the processor time that the servers have used: they are this process's descendants."""
+    """Return the CPU time of the servers, which are descendants of this process."""
     times = [process.cpu_times() for process in psutil.Process().children(recursive=True)]
     return float(sum(each.user + each.system for each in times))
 
 
 @contextmanager
 def server() -> Iterator[Server]:
-    """A web server on a database of its own with a million jobs; all of it ends with the block."""
+    """Run a web server on a new database with a million jobs within the block."""
     supervisor = Supervisor()
     with tempfile.TemporaryDirectory(prefix="simservice-bench-") as name:
         try:
@@ -105,7 +105,7 @@ def server() -> Iterator[Server]:
 
 
 def start_stores(supervisor: Supervisor, folder: Path) -> dict[str, str]:
-    """Start PostgreSQL and Redis; return the environment of the programs that use them."""
+    """Start PostgreSQL and Redis; return the environment for programs that use them."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     return {
         **os.environ,
@@ -124,14 +124,14 @@ def start_stores(supervisor: Supervisor, folder: Path) -> dict[str, str]:
 
 
 def run(*arguments: str, environment: Mapping[str, str]) -> str:
-    """Run one of our programs to its end and return its output."""
+    """Run a program to its end and return its output."""
     command = [sys.executable, *arguments]
     done = subprocess.run(command, cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout
 
 
 def start_web(supervisor: Supervisor, folder: Path, *, environment: Mapping[str, str]) -> int:
-    """Start the web server, wait until it answers, and return its port."""
+    """Start the web server, wait until it responds, and return its port."""
     port = free_port()
     line = parse_procfile((CHECKOUT / "Procfile").read_text()).processes["web"]
     program = Program(
@@ -146,7 +146,7 @@ def start_web(supervisor: Supervisor, folder: Path, *, environment: Mapping[str,
 
 
 def answers(port: int) -> None:
-    """Raise ConnectionError until the web server answers."""
+    """Raise ConnectionError unless the web server responds."""
     connection = HTTPConnection("127.0.0.1", port, timeout=10)
     connection.request("GET", "/healthz")
     connection.getresponse()

@@ -1,4 +1,4 @@
-"""What multistage execution costs and whether it loses the best: ten thousand drawn trials, and three real runs."""
+"""Cost of multistage execution and how often it loses the best: ten thousand random trials and three real runs."""
 
 import random
 import resource
@@ -19,7 +19,7 @@ from jobs.simulator.report_reader import read_report
 from jobs.simulator.reports import Profileset, Report
 
 TRIALS = 10_000
-# How many reported errors a run's seed shifts its mean by.
+# Shift of a run's mean by its seed, in reported errors.
 OFFSETS, OFFSET_TRIALS = (1, 2, 7), 1_000
 PROFILES = ("frost_mage", "fury_warrior", "unholy_death_knight")
 PROFILESETS = 60
@@ -29,14 +29,14 @@ MOST_REPORT_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Run:
-    """The best profileset of a job, and the processor seconds of its simulator processes."""
+    """The best profileset of a job, and the CPU seconds of its simulator processes."""
 
     winner: str
     seconds: float
 
 
 def profile(base: str, *, seed: int) -> str:
-    """Return one of the bundled profiles with many trinkets to compare, the best of which is no close call."""
+    """Return a bundled profile with many trinkets to compare, one of which is clearly the best."""
     draw = random.Random(seed)  # noqa: S311 - repeatable, not secret
     levels = [draw.randint(640, 690) for _ in range(PROFILESETS - 1)]
     levels.insert(draw.randrange(PROFILESETS), 694)
@@ -48,7 +48,7 @@ def profile(base: str, *, seed: int) -> str:
 
 
 def simulate(text: str) -> tuple[Report, float]:
-    """Run the built-in simulator once; return its report and the processor seconds it took."""
+    """Run the built-in simulator once; return its report and CPU seconds."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / command.PROFILE_NAME).write_text(text)
@@ -61,7 +61,7 @@ def simulate(text: str) -> tuple[Report, float]:
 
 
 def children_seconds() -> float:
-    """Return the processor seconds of all ended child processes."""
+    """Return the CPU seconds of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -72,7 +72,7 @@ def best(found: list[Profileset]) -> str:
 
 
 def run(text: str, *, wanted: bool) -> Run:
-    """Run a profile as a job would be: in stages when that is wanted."""
+    """Run a profile like a job, optionally in stages."""
     analysis = analyse(text, rules=Rules(bundled={f"{name}.simc" for name in PROFILES}), bounds=BOUNDS)
     chosen: StagePlan = plan(analysis, wanted=wanted, bounds=BOUNDS)
     assert chosen.enabled == wanted, chosen.reason

@@ -1,4 +1,4 @@
-"""Bodies made to cost the web server as much as possible, each as large as its form may be."""
+"""Request bodies that cost the web server as much as possible, each as large as allowed."""
 
 from collections.abc import Callable, Iterator
 from itertools import count, islice
@@ -16,7 +16,7 @@ Make = Callable[[], str]
 
 
 class Body(NamedTuple):
-    """A family of bodies by the largest of its kind; `form` is a media type."""
+    """The largest body of a kind; `form` is a media type."""
 
     name: str
     form: str
@@ -24,7 +24,7 @@ class Body(NamedTuple):
 
 
 def bodies() -> Iterator[Body]:
-    """Yield all of them, made one at a time: together they take a gigabyte."""
+    """Yield all bodies one at a time; together they take a gigabyte."""
     for name, make in (VALUES | STRINGS | BROKEN).items():
         yield Body(f"json: {name}", "application/json", make().encode("utf-8", "surrogateescape"))
     for name, make in PROFILES.items():
@@ -53,33 +53,33 @@ def numbered(pattern: str, *, size: int, head: str = "", tail: str = "", most: i
 
 
 def array(unit: str) -> Make:
-    """Return what makes a JSON array of equal members."""
+    """Return a function that makes a JSON array of equal members."""
     return lambda: filled(f"{unit},", size=JSON_BYTES, head="[", tail="0]")
 
 
 def text_of(unit: str) -> Make:
-    """Return what makes a submission whose profile is one JSON string of equal parts."""
+    """Return a function that makes a submission whose profile is a JSON string of equal parts."""
     return lambda: filled(unit, size=JSON_BYTES, head=HEAD, tail=TAIL)
 
 
 def member(place: str, unit: str, *, tail: str = '"}}', size: int = JSON_BYTES) -> Make:
-    """Return what makes a submission with something large beside its profile."""
+    """Return a function that makes a submission with a large value besides its profile."""
     own = "" if '"profile"' in place else '"profile":{"text":"mage=A"},'
     head = '{"build":{"channel":"latest"},' + own + place
     return lambda: filled(unit, size=size, head=head, tail=tail)
 
 
 def profile(unit: str) -> Make:
-    """Return what makes a profile of equal parts, as many as fit."""
+    """Return a function that makes a profile of equal parts, as many as fit."""
     return lambda: filled(unit, size=PROFILE_BYTES, head=ACTOR)
 
 
 def full(pattern: str, *, most: int = MAX_OPTIONS - 2) -> Make:
-    """Return what makes a profile of as many numbered parts as pass the limits on their number, if they fit."""
+    """Return a function that makes a profile of numbered parts, as many as the limits allow."""
     return lambda: numbered(pattern, size=PROFILE_BYTES, head=ACTOR, most=most)
 
 
-# What costs a parser of JSON.
+# Expensive for a JSON parser.
 VALUES: dict[str, Make] = {
     "spaces": lambda: " " * JSON_BYTES,
     "quotes": lambda: '"' * JSON_BYTES,
@@ -146,7 +146,7 @@ BROKEN: dict[str, Make] = {
     "an unfinished list": lambda: "[" + "1," * (JSON_BYTES // 2 - 1),
     "no UTF-8 at the end": lambda: "\u00e9" * (JSON_BYTES // 2 - 1) + "\udcff",
 }
-# Profiles that are expensive to judge. Those marked "in full" stay just within the limits on numbers.
+# Profiles that are expensive to check. Those marked "in full" are just within the limits.
 PROFILES: dict[str, Make] = {
     "one-letter words": profile("a "),
     "one-letter lines": profile("a\n"),

@@ -1,6 +1,6 @@
-"""What a job of 5,000 profilesets costs beside its simulator: the worker's memory, and the reads of its result.
+"""Cost of a job with 5,000 profilesets besides its simulator: the worker's memory and reads of its result.
 
-On the whole stack as `manage.py local` starts it; a minute or two.
+Runs on the whole stack, started with `manage.py local`; takes one or two minutes.
 """
 
 import statistics
@@ -28,7 +28,7 @@ def profile() -> str:
 
 
 def peak_while_running(stack: Stack, job_id: str) -> float:
-    """Follow a job to its end; return the most resident memory that the worker itself had, in megabytes."""
+    """Wait for a job to end; return the worker's peak resident memory in megabytes."""
     worker: psutil.Process = stack.worker()
     most = 0
     while stack.job(job_id)["status"] not in TERMINAL:
@@ -38,7 +38,7 @@ def peak_while_running(stack: Stack, job_id: str) -> float:
 
 
 def read_milliseconds(stack: Stack, job_id: str) -> list[float]:
-    """Read the result again and again; return how long each answer took."""
+    """Read the result repeatedly; return the duration of each response."""
     taken = []
     for _ in range(READS):
         begun = time.perf_counter()

@@ -1,7 +1,7 @@
-"""How fast credits are set aside and settled, one pair for each job, on a PostgreSQL of its own; some 15 seconds.
+"""Speed of holds and settlements, one pair per job, on a new PostgreSQL server; takes 15 seconds.
 
-The server writes to disk before it answers, as in production. The threads share one processor, as those of a
-Python process do: most of a pair's time is Django's, so the slowest of many at once mostly waited for the others.
+The server writes to disk before it responds, as in production. Most of a pair's time is spent in Django, so the
+slowest of many concurrent pairs mostly waits for other threads of the process.
 """
 
 import os
@@ -22,7 +22,7 @@ ACCOUNTS = 50
 
 
 def pairs(*, threads: int, accounts: int) -> tuple[float, float]:
-    """Hold and settle in several threads; return pairs a second and the milliseconds of the slowest hundredth."""
+    """Hold and settle in several threads; return pairs per second and the 99th percentile in milliseconds."""
     from billing import ledger
     from billing.models import Account
 
@@ -52,7 +52,7 @@ JOBS = count(1)
 
 
 def open_accounts() -> None:
-    """Make accounts, each with a grant too small for one hold and much that was purchased."""
+    """Make accounts, each with a grant too small for one hold and many purchased credits."""
     from billing import ledger
     from billing.models import Account, GrantReason, Plan
 
@@ -64,7 +64,7 @@ def open_accounts() -> None:
 
 
 def measure() -> dict[str, str]:
-    """Set Django up on the database that the environment names, and return the rows."""
+    """Set up Django on the environment's database and return the rows."""
     import django
     from django.core.management import call_command
 

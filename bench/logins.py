@@ -1,4 +1,4 @@
-"""`python -m bench.logins`: login, sign-up and reset for known and unknown addresses, on a stack of its own."""
+"""`python -m bench.logins`: login, sign-up and password reset for known and unknown addresses, on a new stack."""
 
 import statistics
 import tempfile
@@ -19,7 +19,7 @@ FORMS = {
 
 
 def measure(stack: Stack, path: str, fields: dict[str, str], *, number: int) -> float:
-    """Return the milliseconds that a form takes, sent from an address of its own."""
+    """Return the duration of a form in milliseconds, sent from a new IP address."""
     session, url = requests.Session(), stack.ready["url"] + path
     session.trust_env = False
     session.headers["X-Forwarded-For"] = f"192.0.2.{number}"
@@ -35,7 +35,7 @@ def main() -> None:
         for name, (path, field, others) in FORMS.items():
             times: dict[str, list[float]] = {"known": [], "unknown": []}
             for number in range(TRIES):
-                # In turn, so that whatever else the machine does befalls both.
+                # Alternate, so that other load on the machine affects both.
                 for kind, address in (("known", KNOWN), ("unknown", f"nobody-{number}@example.org")):
                     times[kind].append(measure(stack, path, {field: address, **others}, number=number))
             known, unknown = (statistics.median(times[kind]) for kind in ("known", "unknown"))

@@ -1,6 +1,6 @@
-"""Fills an empty, migrated database with a million jobs; prints what a caller needs to know as one line of JSON.
+"""Fill an empty, migrated database with a million jobs; print ids and secrets as one line of JSON.
 
-A program of its own, run as `python -m bench.million_jobs`, since Django can be set up for one database only.
+Run as `python -m bench.million_jobs`, because Django can be set up for one database per process only.
 """
 
 import json
@@ -30,11 +30,11 @@ from simservice.api.pagination import make_cursor  # noqa: E402
 JOBS = 1_000_000
 WAITING = 20_000
 ACCOUNTS = 100
-# Of the jobs, three in ten are the first account's.
+# Three in ten jobs belong to the first account.
 LARGEST = JOBS * 3 // 10
 NO_LIMIT = 1_000_000
 
-# All but the last ones have ended, and all were submitted within the retention period.
+# All but the last have ended, and all are within the retention period.
 SERIES = f"""
     FROM generate_series(1, {JOBS}) AS n
     JOIN (SELECT id, account_id, row_number() OVER (ORDER BY id) AS number FROM clients_client) AS client
@@ -50,7 +50,7 @@ SERIES = f"""
     CROSS JOIN LATERAL (
         SELECT (extract(epoch FROM made.created_at) * 1000)::bigint * 100000 + n % 100000 AS id
     ) AS named
-"""  # noqa: S608 - numbers of ours
+"""  # noqa: S608 - constants of this module
 SUMMARY = json.dumps({"metric": "dps", "mainActor": {"name": "Ada", "mean": 1234.5, "talents": "x" * 500}})
 JOB_VALUES = {
     "id": "named.id",
@@ -82,7 +82,7 @@ PROFILE_VALUES = {"job_id": "named.id", "text": """'mage="Ada"'"""}
 
 
 def fill(model: type[models.Model], values: dict[str, str]) -> None:
-    """Insert a row of `model` for each job; what `values` does not name has the model's default."""
+    """Insert a row of `model` for each job; fields without `values` have their defaults."""
     meta = model._meta  # noqa: SLF001 - public by its documentation
     fields = meta.concrete_fields
     defaults = [field.get_default() for field in fields if field.column not in values]
@@ -94,7 +94,7 @@ def fill(model: type[models.Model], values: dict[str, str]) -> None:
 
 
 def open_accounts() -> Account:
-    """Open accounts without any limit that a benchmark could reach; return the largest one."""
+    """Open accounts without effective limits; return the largest one."""
     limited = ("submissions_per_minute", "submission_bytes_per_minute", "reads_per_minute", "max_active_jobs")
     limits = dict.fromkeys(limited, NO_LIMIT)
     plan = Plan.objects.create(name="bench", **limits)
@@ -104,7 +104,7 @@ def open_accounts() -> Account:
 
 
 def log_in(account: Account) -> str:
-    """Return the session of somebody who owns an account."""
+    """Return a session key of an account's owner."""
     user = User.objects.create(username="bench")
     Membership.objects.create(user=user, account=account, role=Membership.Role.OWNER)
     browser = HttpClient()
@@ -113,7 +113,7 @@ def log_in(account: Account) -> str:
 
 
 def count_days(account: Account) -> None:
-    """Give an account a month of days with some jobs each."""
+    """Add a month of daily usage to an account."""
     today, client = timezone.now().date(), default_client(account)
     days = [today - timedelta(days=number) for number in range(30)]
     counted = {"account": account, "client": client, "jobs": 9_000, "runs": 9_000, "sim_ms": 1, "credits": 99_000}
@@ -121,7 +121,7 @@ def count_days(account: Account) -> None:
 
 
 def give_results(jobs: list[Job]) -> Build:
-    """Give some jobs a build, three runs, and as many profilesets as a summary may have; return the build."""
+    """Add a build, three runs and the maximum number of profilesets to some jobs; return the build."""
     build = Build.objects.create(
         executable="/bin/false", git_branch="midnight", commit="0" * 40, simc_version="1", created_at=timezone.now()
     )
@@ -142,7 +142,7 @@ def give_results(jobs: list[Job]) -> Build:
 
 
 def some_ids(account: Account, *, waiting: bool) -> list[str]:
-    """Return ids of jobs from all over the account's history."""
+    """Return ids of jobs across the account's history."""
     jobs = Job.objects.filter(account=account, completed_at__isnull=waiting).order_by("share_token")
     return [str(number) for number in jobs.values_list("pk", flat=True)[:1000]]
 
@@ -151,7 +151,7 @@ def main() -> None:
     with transaction.atomic():
         account = open_accounts()
         with connection.cursor() as cursor:
-            # The rows are consistent by construction, so four million references need no looking up.
+            # The rows are consistent, so foreign keys need no checks.
             cursor.execute("SET LOCAL session_replication_role = replica")
         fill(Job, JOB_VALUES)
         fill(JobProfile, PROFILE_VALUES)

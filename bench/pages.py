@@ -1,6 +1,6 @@
-"""How fast the pages answer with a million jobs in the database, three in ten of them the account's own.
+"""Speed of the pages with a million jobs in the database, three in ten of the visitor's account.
 
-One visitor asks at a time, so the figures are the server's own time. Three minutes, most of them for the jobs.
+Requests are sequential, so the figures are the server's own time. Takes three minutes, mostly to create the jobs.
 """
 
 import statistics
@@ -41,7 +41,7 @@ def pages(running: Server) -> dict[str, list[str]]:
 
 
 def measure(running: Server, paths: list[str]) -> str:
-    """Ask for pages one after the other; return how long they took."""
+    """Request pages in sequence; return their durations."""
     calls = [Call("GET", path) for path in islice(cycle(paths), WARM_UP + REQUESTS)]
     running.seconds(calls[:WARM_UP])
     worked = processor_seconds()

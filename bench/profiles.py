@@ -1,6 +1,6 @@
-"""How fast a profile is analysed, and what the worst bodies cost the web server; about a minute.
+"""Speed of profile analysis, and the cost of the worst request bodies; takes a minute.
 
-A body's cost is that of reading, checking and judging it, without the database.
+The cost of a body is that of reading, parsing and checking it, without the database.
 """
 
 import os
@@ -27,7 +27,7 @@ ROUNDS = 5
 
 
 def large_profile() -> str:
-    """About 2 MB: one actor and many profilesets, each of a name, an item and a number to clamp."""
+    """Return a profile of 2 MB: one actor and many profilesets, each with a name, an item and a number to clamp."""
     item = "trinket1=orb,id={0},ilevel=680,bonus_id=1/2/3/4"
     lines = (
         f'profileset."Set {number}"+={item.format(number)}\nprofileset."Set {number}"+=iterations=500000'
@@ -37,7 +37,7 @@ def large_profile() -> str:
 
 
 def analysis_seconds(text: str) -> float:
-    """Wall seconds of one analysis."""
+    """Return the wall-clock seconds of one analysis."""
     started = time.perf_counter()
     found = analyse(text, rules=Rules(), bounds=Bounds(iterations=250_000, target_error=0.01))
     assert found.variants == PROFILESETS
@@ -45,15 +45,16 @@ def analysis_seconds(text: str) -> float:
 
 
 def body_seconds(body: Body) -> float:
-    """CPU seconds from a body's bytes to the verdict on it, the best of three."""
+    """Return the CPU seconds to parse and check a body, the best of three."""
     return min(handling_seconds(body) for _ in range(3))
 
 
 def handling_seconds(body: Body) -> float:
-    """CPU seconds of handling a body once."""
+    """Return the CPU seconds to handle a body once."""
     from django.http import QueryDict
 
-    from jobs.api.requests import from_json, from_text
+    from jobs.api.plain_text import from_text
+    from jobs.api.submission_request import from_json
     from jobs.profiles.analysis import analyse_submitted
     from simservice.api.errors import ApiError
     from simservice.api.parsers import PlainTextParser, parse_json
@@ -72,7 +73,7 @@ def handling_seconds(body: Body) -> float:
 
 
 def worst_bodies() -> list[tuple[float, str]]:
-    """The CPU seconds of hostile bodies with their names, the worst first."""
+    """Return the CPU seconds of hostile bodies with their names, the worst first."""
     return sorted(((body_seconds(body), body.name) for body in hostile.bodies()), reverse=True)
 
 

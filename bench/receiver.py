@@ -1,6 +1,6 @@
-"""A receiver of webhooks for the benchmarks: `python -m bench.receiver CERTIFICATE` prints its port and serves.
+"""Webhook receiver for benchmarks: `python -m bench.receiver CERTIFICATE` prints its port and runs.
 
-What is posted to `/hang` is never answered, anything else at once.
+Requests to `/hang` get no response; all others get one at once.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Read one request and answer it."""
+    """Read one request and respond."""
     head = await reader.readuntil(b"\r\n\r\n")
     if head.startswith(b"POST /hang"):
-        # Until the sender gives up.
+        # Until the sender closes the connection.
         await reader.read()
     else:
         writer.write(ANSWER)

@@ -1,4 +1,4 @@
-"""How fast the built-in simulator is on one core; about ten seconds."""
+"""Speed of the built-in simulator on one core; takes ten seconds."""
 
 import resource
 import subprocess
@@ -13,7 +13,7 @@ PROFILESETS = 20_000
 
 
 def seconds(*arguments: str, profile: str = "") -> tuple[float, float]:
-    """Wall and processor seconds of one run in an empty directory."""
+    """Return the wall-clock and CPU seconds of one run in an empty directory."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as directory:
@@ -25,7 +25,7 @@ def seconds(*arguments: str, profile: str = "") -> tuple[float, float]:
 
 
 def large_profile() -> str:
-    """About 2 MB: one actor and many profilesets."""
+    """Return a profile of 2 MB: one actor and many profilesets."""
     gear = "trinket1=orb,id={0},ilevel=680,bonus_id=1/2/3/4/5/6,gem_id=11/12,enchant_id=13"
     lines = (f'profileset."Set {number}"+={gear.format(number)}' for number in range(PROFILESETS))
     return "mage=Ada\n" + "\n".join(lines)

@@ -1,4 +1,4 @@
-"""`python -m bench.slow_clients`: how the web server answers while 100 clients send one byte a second."""
+"""`python -m bench.slow_clients`: speed of the web server while 100 clients send one byte per second."""
 
 import json
 import socket
@@ -22,7 +22,7 @@ HEAD = b"POST /v1/sim/jobs HTTP/1.1\r\nHost: localhost\r\nX-Endless: " + b"y" * 
 
 
 def send_slowly(address: tuple[str, int], stop: threading.Event) -> None:
-    """Send one byte a second, and begin again whenever the server gives up."""
+    """Send one byte per second; reconnect when the server closes the connection."""
     while not stop.is_set():
         with suppress(OSError), socket.create_connection(address, timeout=5) as connection:
             for byte in HEAD:
@@ -33,7 +33,7 @@ def send_slowly(address: tuple[str, int], stop: threading.Event) -> None:
 
 @contextmanager
 def slow_clients(address: tuple[str, int]) -> Iterator[None]:
-    """Run the slow clients beside the block."""
+    """Run the slow clients during the block."""
     stop = threading.Event()
     threads = [threading.Thread(target=send_slowly, args=(address, stop)) for _ in range(CLIENTS)]
     for thread in threads:
@@ -48,7 +48,7 @@ def slow_clients(address: tuple[str, int]) -> Iterator[None]:
 
 
 def ask(stack: Stack, method: str, path: str) -> float | None:
-    """Return the milliseconds of one request on a connection of its own; None when it failed."""
+    """Return the duration of one request on a new connection in milliseconds, or None if it failed."""
     body = json.dumps({"build": {"channel": "latest"}, "profile": {"text": QUICK}}) if method == "POST" else None
     headers = {"Authorization": f"Bearer {stack.ready['apiKey']}", "Content-Type": "application/json"}
     connection = HTTPConnection(urlsplit(stack.ready["url"]).netloc, timeout=TIMEOUT_SECONDS)
@@ -65,7 +65,7 @@ def ask(stack: Stack, method: str, path: str) -> float | None:
 
 
 def report(stack: Stack, method: str, path: str) -> None:
-    """Make the requests one after another, and print how they fared."""
+    """Make requests in sequence and print their durations and failures."""
     taken = [ask(stack, method, path) for _ in range(REQUESTS)]
     answered = sorted(each for each in taken if each is not None)
     failures = len(taken) - len(answered)
@@ -78,7 +78,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as data, running_stack(Path(data) / "stack") as stack:
         url = urlsplit(stack.ready["url"])
         worker = stack.worker()
-        # The simulator would compete with the web server for the same processors.
+        # The simulator would compete with the web server for the CPU.
         worker.suspend()
         with slow_clients((str(url.hostname), int(url.port or 0))):
             report(stack, "GET", "/healthz")

@@ -1,5 +1,4 @@
-"""Trials of the funnel on drawn reports: is the true best among those that the last stage simulates, and what did
-it cost? The benchmark runs ten thousand of them."""
+"""Trials of the funnel on random reports: how often the true best reaches the last stage, and at what cost."""
 
 import random
 from dataclasses import dataclass
@@ -11,10 +10,10 @@ from jobs.profiles.policy import Rules
 from jobs.simulator.reports import Profileset, Statistics
 
 CANDIDATES = 200
-# In percent of the best: how far the worst is behind, and how far the next best.
+# Distance of the worst and of the second best, in percent of the best.
 SPREAD, CLOSEST = 8.0, 0.05
 BEST_MEAN = 100_000.0
-# How much one fight differs from another, in percent of the mean.
+# Standard deviation of single fights, in percent of the mean.
 FIGHT_PERCENT = 8.0
 LEAST_ITERATIONS = 100
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
@@ -22,7 +21,7 @@ BOUNDS = Bounds(iterations=250_000, target_error=0.01)
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Of how many trials the true best was lost, and what was simulated of what a single pass would be."""
+    """The number of trials that lost the true best, and the simulated share of a single pass."""
 
     trials: int
     lost: int
@@ -35,19 +34,19 @@ class Outcome:
 
 
 def profile(candidates: int) -> Analysis:
-    """Return the analysis of a job that sets no precision."""
+    """Return the analysis of a job without its own precision."""
     sets = "\n".join(f"profileset.s{number}+=level=1" for number in range(candidates))
     return analyse(f"mage=A\n{sets}", rules=Rules(), bounds=BOUNDS)
 
 
 def true_means(draw: random.Random, *, candidates: int) -> dict[str, float]:
-    """Draw the candidates' means: the best, its closest rival, and the others anywhere behind that one."""
+    """Draw the candidates' means: the best, its closest rival, and the others behind that."""
     behind = [0.0, CLOSEST, SPREAD, *(draw.uniform(CLOSEST, SPREAD) for _ in range(candidates - 3))]
     return {f"s{number}": BEST_MEAN * (1 - percent / 100) for number, percent in enumerate(behind)}
 
 
 def iterations_for(target_error: float) -> int:
-    """Return how many iterations reach a target error, in percent of the mean."""
+    """Return the number of iterations that reach a target error, in percent of the mean."""
     return max(LEAST_ITERATIONS, round((1.96 * FIGHT_PERCENT / target_error) ** 2))
 
 
@@ -67,7 +66,7 @@ def simulated(name: str, mean: float, stage: Stage, draw: random.Random, *, offs
 
 
 def run(*, trials: int, seed: int, candidates: int = CANDIDATES, offset: float = 0.0) -> Outcome:
-    """Send candidates through the funnel, newly drawn for each trial; the baseline is part of each stage.
+    """Send new random candidates through the funnel in each trial; the baseline is part of each stage.
 
     The seed of each run shifts its mean, with a standard deviation of `offset` reported errors.
     """

@@ -1,7 +1,7 @@
-"""How many signed deliveries a second one worker makes to a receiver on this machine, each over a TLS connection of
-its own; and what is left of that when every fifth client's receiver hangs. Some 40 seconds.
+"""Signed webhook deliveries per second from one worker to a local receiver, each over a new TLS connection, and
+the same while every fifth client's receiver hangs. Takes 40 seconds.
 
-The receiver has a process of its own, and the database one that writes to disk before it answers, as in production.
+Receiver and database run in their own processes; the database writes to disk before it responds, as in production.
 """
 
 import os
@@ -22,13 +22,13 @@ from tests.webhooks.receivers import make_authority
 CLIENTS = 50
 EVENTS_EACH = 200
 SECONDS = 12.0
-# The hanging receivers are found out in the first of them.
+# The hanging receivers are detected during the warm-up.
 WARM_UP_SECONDS = 2.0
 PAYLOAD = {"id": "1" * 18, "status": "completed", "statusReason": None, "errorCode": None}
 
 
 def fill(url: str, *, hanging: int) -> None:
-    """Give each of many clients events that are due; the first ones' receivers hang."""
+    """Make due events for many clients; the receivers of the first ones hang."""
     from django.db import connection, transaction
 
     from billing.models import Account
@@ -51,9 +51,9 @@ def fill(url: str, *, hanging: int) -> None:
 
 
 def rate() -> tuple[float, float]:
-    """Deliver for a while; return the successes a second after the warm-up, and the CPU milliseconds of each.
+    """Deliver for a while; return successes per second after the warm-up, and CPU milliseconds per success.
 
-    They are those of the worker, the database and the receiver together.
+    The CPU time includes worker, database and receiver.
     """
     from webhooks.dispatcher import Dispatcher
     from webhooks.models import Event
@@ -75,7 +75,7 @@ def rate() -> tuple[float, float]:
 
 
 def worked_seconds() -> float:
-    """Return the processor time of this process, which delivers, and of the servers below it."""
+    """Return the CPU time of this process, which delivers, and of the servers below it."""
     return time.process_time() + processor_seconds()
 
 
@@ -88,7 +88,7 @@ def open_accounts() -> None:
 
 
 def measure(port: int) -> dict[str, str]:
-    """Set Django up on the database that the environment names, and return the rows."""
+    """Set up Django on the environment's database and return the rows."""
     import django
     from django.core.management import call_command
 
@@ -109,7 +109,7 @@ def measure(port: int) -> dict[str, str]:
 
 @contextmanager
 def receiver(certificate: Path) -> Iterator[int]:
-    """Run the receiver in a process of its own and give its port."""
+    """Run the receiver in a new process and yield its port."""
     command = [sys.executable, "-m", "bench.receiver", str(certificate)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

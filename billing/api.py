@@ -1,4 +1,4 @@
-"""`GET /v1/{resource}/credits`: the balances of an account (`docs/reference/contract.md#credits`)."""
+"""Credits of the account: `GET /v1/{resource}/credits`."""
 
 from typing import Annotated, Protocol, TypedDict, cast
 
@@ -10,31 +10,31 @@ from billing.ledger import Balances, OpenGrant
 from billing.models import Account, GrantReason
 from simservice.api.endpoint import Endpoint
 from simservice.api.fields import iso_or_none
-from simservice.api.operations import Answer, Operation, documented
+from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.api.shapes import Count, Id, Time
 
 
 class GrantObject(TypedDict):
-    """A grant with credits left to spend."""
+    """A grant that has credits left."""
 
     id: Id
     reason: GrantReason
-    note: Annotated[str | None, "The operator's note; null for automatic grants"]
-    remaining: Count
-    original: Count
-    expiresAt: Annotated[Time | None, "Null if the grant never expires"]
+    note: Annotated[str | None, "Text from the operator. Null for automatic grants"]
+    remaining: Annotated[Count, "Credits that are left"]
+    original: Annotated[Count, "Credits that were granted"]
+    expiresAt: Annotated[Time | None, "Null if the grant does not expire"]
 
 
 class Credits(TypedDict):
-    """Balances of an account. Available credits are the sum of `purchased` and `remaining` of each grant."""
+    """Credits of an account. The account can spend `purchased` and the remaining credits of all grants."""
 
-    purchased: Count
-    reserved: Annotated[Count, "Reserved for jobs that have not ended"]
-    grants: Annotated[list[GrantObject], "In spending order: soonest expiry first"]
+    purchased: Annotated[Count, "Purchased credits that are left"]
+    reserved: Annotated[Count, "Credits reserved for jobs that have not ended"]
+    grants: Annotated[list[GrantObject], "In the order in which they are spent: the first to expire comes first"]
 
 
 class Payer(Protocol):
-    """The attributes of a caller that billing uses."""
+    """A caller that has an account."""
 
     @property
     def account(self) -> Account: ...
@@ -57,9 +57,10 @@ EXAMPLE: Credits = {
 GET_CREDITS = Operation(
     id="getCredits",
     tag="Account",
-    summary="Read the account's credits",
-    description="Available credits are the sum of `purchased` and each `remaining`. They exclude `reserved`.",
-    answers={200: Answer(description="The credits", shape=Credits, example=EXAMPLE)},
+    summary="Get credits",
+    description="The account can spend `purchased` and the `remaining` credits of each grant. Neither includes "
+    "`reserved`.",
+    responses={200: ResponseSpec(description="Credits of the account.", shape=Credits, example=EXAMPLE)},
 )
 
 
@@ -73,7 +74,7 @@ class CreditsView(Endpoint):
 
 
 def _credits_object(balances: Balances) -> Credits:
-    """Return balances as the API object."""
+    """Return the body of `GET credits` (docs/reference/contract.md#credits)."""
     return {
         "purchased": balances.purchased,
         "reserved": balances.reserved,
@@ -82,7 +83,7 @@ def _credits_object(balances: Balances) -> Credits:
 
 
 def _grant_object(grant: OpenGrant) -> GrantObject:
-    """Return a grant as the API object."""
+    """Return the JSON of a grant."""
     return {
         "id": str(grant.id),
         "reason": GrantReason(grant.reason),

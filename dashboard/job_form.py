@@ -22,7 +22,7 @@ from dashboard.access import Place, account_page
 from dashboard.forms import sent
 from dashboard.job_list import clients_of
 from jobs import queries, variants
-from jobs.api.requests import PRIORITIES, from_json
+from jobs.api.submission_request import PRIORITIES, from_json
 from jobs.enums import Channel, Priority
 from jobs.errors import JobsError, NotFound, ProfileRejected
 from jobs.models import Build, Job

@@ -13,7 +13,7 @@ from dashboard.access import Place, account_page
 from dashboard.files import files_of, missing_files_of
 from dashboard.sharing import queue_position
 from jobs import cancellation, labels, retention
-from jobs.api.links import Links
+from jobs.api.links import LinkBuilder
 from jobs.enums import Status
 from jobs.errors import JobAlreadyEnded
 from jobs.models import Job, JobEvent, Run
@@ -43,7 +43,7 @@ def job(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
         "missing_files": missing_files_of(job),
         "runs": runs,
         "events": events,
-        "share": Links.for_request(request).of(job)["share"] if retention.is_kept(job) else None,
+        "share": LinkBuilder.for_request(request).of(job)["share"] if retention.is_kept(job) else None,
     }
     return render(request, "dashboard/job.html", context)
 

@@ -12,7 +12,7 @@ from clients.rate_limits import limited_by_address
 from dashboard import results
 from dashboard.files import files_of, missing_files_of
 from jobs import labels, queries
-from jobs.api.links import Links
+from jobs.api.links import LinkBuilder
 from jobs.models import Job
 from jobs.progress import progress_of
 from jobs.queueing import forecast
@@ -31,7 +31,7 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
         files = files_of(job) if job else []
     if job is None:
         raise Http404
-    context = _share_context(job, Links.for_request(request), search=request.GET.get("q", ""))
+    context = _share_context(job, LinkBuilder.for_request(request), search=request.GET.get("q", ""))
     context["files"] = files
     response = render(request, "share.html", context)
     for name, value in HEADERS.items():
@@ -39,7 +39,7 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
     return response
 
 
-def _share_context(job: Job, links: Links, *, search: str) -> dict[str, Any]:
+def _share_context(job: Job, links: LinkBuilder, *, search: str) -> dict[str, Any]:
     """Return the template context of a job. No query."""
     result = results.result_of(job, search=search)
     return {

@@ -1,10 +1,11 @@
-"""The public addresses of what jobs leave behind."""
+"""Public URLs of jobs' artifacts and manifests."""
 
 from django.urls import path
 
-from jobs.api import downloads
+from jobs.api.downloads import artifact
+from jobs.api.manifest import manifest
 
 urlpatterns = [
-    path("artifacts/<token:token>", downloads.artifact, name="artifact"),
-    path("manifests/<token:token>", downloads.manifest, name="manifest"),
+    path("artifacts/<token:token>", artifact, name="artifact"),
+    path("manifests/<token:token>", manifest, name="manifest"),
 ]

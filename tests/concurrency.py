@@ -1,4 +1,4 @@
-"""Doing the same thing at the same moment, each on a database connection of its own."""
+"""Concurrent actions, each on its own database connection."""
 
 import threading
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from django.db import connection
 
 
 def at_once(count: int, action: Callable[[], object]) -> None:
-    """Run an action in several threads and return when all have ended."""
+    """Run an action in several threads and wait for all."""
 
     def run() -> None:
         try:

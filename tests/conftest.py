@@ -1,4 +1,4 @@
-"""Fixtures for all tests: callers of the API, and an empty Redis."""
+"""Fixtures for all tests: API clients, an empty Redis, and settings that make tests fast."""
 
 import json
 import os
@@ -18,41 +18,51 @@ from jobs.models import Build
 from simservice.redis.client import outage, redis
 from tests.factories import make_key
 
-# Every test client would otherwise look through all static files when it is made.
+# Without autorefresh, each test client would scan all static files.
 settings.WHITENOISE_AUTOREFRESH = True
-# On a busy machine an example may be slow without being wrong.
+# The default hasher needs a quarter of a second per password.
+settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# Examples may be slow on a busy machine.
 hypothesis_settings.register_profile("any machine", deadline=None)
 hypothesis_settings.load_profile("any machine")
 
 
-@pytest.fixture(autouse=True)
-def _empty_redis() -> None:
-    """Start every test with nothing in this process's Redis database."""
+@pytest.fixture
+def empty_redis() -> None:
+    """Empty this process's Redis database."""
     redis().flushdb()
     outage.over()
 
 
 @pytest.fixture(autouse=True)
+def _empty_redis_with_database(request: pytest.FixtureRequest) -> None:
+    """Empty Redis for tests that use the database; other tests of Redis request `empty_redis`."""
+    uses_database = {"db", "transactional_db"}.intersection(request.fixturenames)
+    if uses_database or request.node.get_closest_marker("django_db"):
+        request.getfixturevalue("empty_redis")
+
+
+@pytest.fixture(autouse=True)
 def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for no disk: nothing of a test needs to survive a power failure."""
+    """Skip `fsync`; no test data needs to survive a power failure."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture(autouse=True)
 def _fresh_content_types() -> None:
-    """Forget Django's content types: a test that flushed the database had them made again, under other numbers."""
+    """Clear Django's cache of content types, whose ids change when a test flushes the database."""
     ContentType.objects.clear_cache()
 
 
 @pytest.fixture(autouse=True)
 def _admin_by_password(settings: Settings) -> None:
-    """Let staff use the admin without a second factor; `tests/simservice/test_operators.py` is about that."""
+    """Let staff use the admin without a second factor, which `tests/simservice/test_operators.py` tests."""
     settings.ADMIN_REQUIRES_MFA = False
 
 
 @pytest.fixture
 def key(db: None) -> tuple[ApiKey, str]:
-    """An API key and its secret, of an account of its own."""
+    """An API key of a new account, and its secret."""
     return make_key()
 
 
@@ -63,7 +73,7 @@ def minisim(transactional_db: None) -> Build:
 
 
 class Api:
-    """The API as one caller sees it."""
+    """Client of the API with one key."""
 
     def __init__(self, secret: str) -> None:
         self.http = HttpClient(headers={"authorization": f"Bearer {secret}"})
@@ -76,11 +86,11 @@ class Api:
         return self.http.post(f"/v1/sim/{path}", text, **{"content_type": "application/json"} | kwargs)
 
     def post_text(self, query: str, text: str | bytes, **headers: str) -> Any:
-        """Submit a profile in the plain-text form."""
+        """Submit a profile as plain text."""
         return self.post(f"jobs?{query}", text, content_type="text/plain", headers=headers)
 
 
 @pytest.fixture
 def api(key: tuple[ApiKey, str]) -> Api:
-    """The API as the owner of `key` sees it."""
+    """The API with the key of `key`."""
     return Api(key[1])

@@ -1,4 +1,4 @@
-"""Objects for tests, as the service itself would make them."""
+"""Factories of objects, created as the service creates them."""
 
 from datetime import timedelta
 from typing import Any
@@ -13,7 +13,7 @@ from billing.models import Account, Plan
 from clients import invitations
 from clients.accounts import default_client, open_account
 from clients.audit import SYSTEM, Actor
-from clients.keys import create_key
+from clients.keys import ALPHABET, PREFIX, checksum, create_key
 from clients.models import ApiKey, Client, Invitation, Membership
 from jobs import lifecycle
 from jobs.enums import Channel, Priority, Status
@@ -33,7 +33,7 @@ class PlanFactory(factory.django.DjangoModelFactory[Plan]):
 
 
 def make_account(*, credits: int = AMPLE, **plan: Any) -> Account:  # noqa: A002
-    """Open an account on a plan of its own, with purchased credits."""
+    """Open an account with its own plan and purchased credits."""
     created = PlanFactory.create(**plan)
     account = open_account(f"account-{created.pk}", plan=created)
     if credits:
@@ -46,32 +46,38 @@ def make_key(account: Account | None = None, **fields: Any) -> tuple[ApiKey, str
     return create_key(default_client(account or make_account()), **{"by": SYSTEM} | fields)
 
 
+def unknown_key() -> str:
+    """Return a well-formed key that was never issued."""
+    body = PREFIX + ALPHABET[:40]
+    return body + checksum(body)
+
+
 def make_client(account: Account, name: str = "bot") -> Client:
-    """Make a client beside an account's default one."""
+    """Make another client of an account."""
     return Client.objects.create(account=account, name=name)
 
 
 def make_event(client: Client, **fields: Any) -> Event:
-    """Make an event of a client that waits to be sent."""
+    """Make an event of a client that is due for delivery."""
     now = timezone.now()
     defaults = {"body": b"{}", "created_at": now, "next_attempt_at": now}
     return Event.objects.create(client=client, **defaults | fields)
 
 
 def make_member(account: Account | None = None, *, role: str = "owner", is_verified: bool = True) -> Membership:
-    """Make a user with a place in an account and an email address; its password is unusable."""
+    """Make a user with an email address, an unusable password and a membership."""
     user = User.objects.create_user(f"user-{new_token()}", email=f"{new_token().lower()}@example.org")
     EmailAddress.objects.create(user=user, email=user.email, verified=is_verified, primary=True)
     return Membership.objects.create(user=user, account=account or make_account(), role=role)
 
 
 def actor_of(membership: Membership) -> Actor:
-    """Return a member as the audit log names them."""
+    """Return the actor for a member in the audit log."""
     return Actor(label=membership.user.email, user=membership.user)
 
 
 def make_invitation(account: Account | None = None, **fields: Any) -> tuple[Invitation, str]:
-    """Make an invitation by an owner of an account; return it with its token."""
+    """Make an invitation from an owner of an account; return it with its token."""
     owner = make_member(account)
     chosen = {"email": f"{new_token().lower()}@example.org", "role": Membership.Role.MEMBER, **fields}
     return invitations.invite(owner.account, by=actor_of(owner), **chosen)
@@ -91,9 +97,9 @@ class BuildFactory(factory.django.DjangoModelFactory[Build]):
 def make_job(
     client: Client | None = None, *, text: str = PROFILE, held_credits: int | None = None, **fields: Any
 ) -> Job:
-    """Accept a job as a submission would, with any of its fields replaced.
+    """Accept a job as a submission does, with any fields replaced.
 
-    Its whole ceiling is held, or `held_credits`, and its fee in either case.
+    Holds its ceiling or `held_credits`, and its fee in addition.
     """
     client = client or default_client(make_account())
     now = timezone.now()

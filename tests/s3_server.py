@@ -1,4 +1,4 @@
-"""A real S3 server, rclone's, with one bucket. It checks signatures, and can be stopped and started again."""
+"""An S3 server (rclone) with one bucket, which checks signatures and can be restarted."""
 
 import socket
 import subprocess
@@ -18,7 +18,7 @@ START_SECONDS = 20
 
 
 class S3Server:
-    """The server of one folder, whose only subfolder is the bucket."""
+    """A server of one folder, whose only subfolder is the bucket."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -27,7 +27,7 @@ class S3Server:
         (folder / "artifacts").mkdir()
 
     def start(self) -> None:
-        """Start it and return when it answers."""
+        """Start the server and wait until it responds."""
         address, keys = f"127.0.0.1:{self.port}", f"{KEY_ID},{SECRET}"
         command = [str(RCLONE), "serve", "s3", "--addr", address, "--auth-key", keys, "--config", "/dev/null"]
         with (self.folder / "log").open("ab") as log:
@@ -43,14 +43,14 @@ class S3Server:
         return False
 
     def stop(self) -> None:
-        """Stop it; what it has stored stays."""
+        """Stop the server and keep its data."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
             self.process = None
 
     def storages(self, **options: str) -> dict[str, Any]:
-        """Return `STORAGES` with artifacts in the bucket."""
+        """Return the setting `STORAGES` with artifacts in the bucket."""
         defaults = {
             "bucket": "artifacts",
             "endpoint_url": f"http://127.0.0.1:{self.port}",

@@ -1,9 +1,8 @@
-"""A pytest plugin: PostgreSQL, Redis and the settings that name them, for one run of the tests.
+"""Pytest plugin that starts PostgreSQL and Redis for a test run and sets their addresses.
 
-Loaded with `-p`, so that it comes before Django's settings are read. Only the first process starts servers;
-the workers of pytest-xdist inherit its environment and take a Redis database and a data folder each, as
-pytest-django gives each a PostgreSQL database. `DATABASE_URL` and `REDIS_URL` from outside are used as they
-are, and what their Redis database holds is lost.
+Loaded with `-p`, so that it runs before Django reads its settings. Only the first process starts servers; each
+worker of pytest-xdist has its own Redis database, data folder and (through pytest-django) PostgreSQL database.
+Existing values of `DATABASE_URL` and `REDIS_URL` are used; tests delete all data in that Redis database.
 """
 
 import os
@@ -25,21 +24,21 @@ from localstack.supervisor import Supervisor
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker:
-        _take_a_share(int(worker.removeprefix("gw")))
+        _separate_worker(int(worker.removeprefix("gw")))
     else:
         _start_services(early_config)
     return (yield)
 
 
 def _start_services(config: pytest.Config) -> None:
-    """Starts what the environment does not name; all of it ends with the run, or with this process."""
+    """Start the servers that the environment does not name; they end with the run or this process."""
     folder = Path(tempfile.mkdtemp(prefix="simservice-tests-"))
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     supervisor = Supervisor()
     config.add_cleanup(supervisor.stop)
     os.environ.setdefault("SECRET_KEY", "for tests only")
     os.environ.setdefault("SANDBOX", "auto")
-    # A bucket from outside is somebody's own.
+    # Never use a real bucket.
     for name in [name for name in os.environ if name.startswith("ARTIFACTS_")]:
         del os.environ[name]
     os.environ["DATA_DIR"] = str(folder / "files")
@@ -60,7 +59,7 @@ def _start_services(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
 
 
-def _take_a_share(number: int) -> None:
-    """The worker's own part of Redis and of the data folder; database 0 stays with the first process."""
+def _separate_worker(number: int) -> None:
+    """Select the worker's own Redis database and data folder; the first process uses database 0."""
     os.environ["REDIS_URL"] = urlsplit(os.environ["REDIS_URL"])._replace(path=f"/{number + 1}").geturl()
     os.environ["DATA_DIR"] = str(Path(os.environ["DATA_DIR"]) / str(number))

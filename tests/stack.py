@@ -1,4 +1,4 @@
-"""The whole stack as `manage.py local` starts it, and a caller of its API."""
+"""The whole stack, started with `manage.py local`, and a client of its API."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ from redis import Redis
 ROOT = Path(__file__).resolve().parent.parent
 TERMINAL = {"completed", "failed", "cancelled", "timed_out"}
 QUICK = 'mage="Quick"\nlevel=80\niterations=20\n'
-# Minutes of work within the platform's limits: many sets of many fights.
+# Minutes of work within the platform's limits.
 LONG = 'mage="Long"\nlevel=80\niterations=250000\n' + "".join(
     f"profileset.{number}+=head=,id={number},ilevel=600\n" for number in range(100)
 )
@@ -27,15 +27,15 @@ LONG = 'mage="Long"\nlevel=80\niterations=250000\n' + "".join(
 
 @dataclass(frozen=True)
 class Stack:
-    """A running stack and what its READY line said."""
+    """A running stack and the content of its READY line."""
 
     process: subprocess.Popen[str]
     ready: dict[str, str]
-    # The folder of everything it keeps.
+    # The stack's data folder.
     data: Path
 
     def call(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
-        """Call the API and return the body of a success."""
+        """Call the API and return the body of the response. Raises HTTPError for an error."""
         headers = {"Authorization": f"Bearer {self.ready['apiKey']}"}
         answer = requests.request(
             method, f"{self.ready['url']}/v1/sim/{path}", headers=headers, timeout=10, **kwargs
@@ -53,7 +53,7 @@ class Stack:
         return self.call("GET", f"jobs/{job_id}")
 
     def wait(self, job_id: str, reached: Callable[[dict[str, Any]], bool], *, seconds: float) -> dict[str, Any]:
-        """Poll a job until it is as wanted."""
+        """Poll a job until a condition is true."""
         deadline = time.monotonic() + seconds
         while not reached(job := self.job(job_id)):
             assert time.monotonic() < deadline, f"still {job['status']} after {seconds} s"
@@ -79,19 +79,19 @@ class Stack:
         return Redis.from_url(self.ready["redisUrl"])
 
 
-def below(process: psutil.Process, words: str) -> list[psutil.Process]:
-    """Return the live descendants of a process whose command lines hold some words."""
+def below(process: psutil.Process, text: str) -> list[psutil.Process]:
+    """Return the live descendants of a process whose command line contains a text."""
     found = []
     for child in process.children(recursive=True):
         with contextlib.suppress(psutil.Error):
-            if words in " ".join(child.cmdline()):
+            if text in " ".join(child.cmdline()):
                 found.append(child)
     return found
 
 
 @contextlib.contextmanager
 def running_stack(data: Path, **chosen: str) -> Iterator[Stack]:
-    """Start a stack with its data in a folder and its settings in the environment, and stop it in the end."""
+    """Run a stack with a data folder and settings; stop it at the end of the block."""
     own = ("DATABASE_URL", "REDIS_URL", "DATA_DIR", "SECRET_KEY", "DJANGO_SETTINGS_MODULE")
     environment = {name: value for name, value in os.environ.items() if name not in own} | chosen
     command = [sys.executable, "manage.py", "local", "--port", "0", "--data", str(data), "--no-demo"]

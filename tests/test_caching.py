@@ -1,11 +1,12 @@
-"""What caches may keep: every route of the URL configuration, with every kind of caller."""
+"""Caching headers of every route, for every kind of caller."""
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client as HttpClient
 from pytest_django import Settings
 
-from tests.test_access import (
+from tests.factories import unknown_key
+from tests.routes import (
     ADMIN,
     CALLS,
     ENTRANCE,
@@ -18,37 +19,36 @@ from tests.test_access import (
     address,
     browsers,
     call,
-    well_formed,
     world,
 )
 
 __all__ = ["browsers", "world"]
 pytestmark = pytest.mark.django_db
-# Routes that depend on nobody's login or key and may be kept.
-KEPT = {"artifacts/<token:token>": "private, max-age=3600", "v1/openapi.json": "public, max-age=300"}
+# Routes without login or key, which may be cached.
+CACHED = {"artifacts/<token:token>": "private, max-age=3600", "v1/openapi.json": "public, max-age=300"}
 
 
 @pytest.mark.parametrize(("method", "route"), CALLS)
-def test_no_answer_to_a_key_is_stored(method: str, route: str, world: World) -> None:
+def test_responses_to_keys_are_not_cached(method: str, route: str, world: World) -> None:
     path = world.path(RESOURCE + route)
-    for secret in (world.owner, world.stranger, well_formed(), "sk_x", None):
+    for secret in (world.owner, world.stranger, unknown_key(), "sk_x", None):
         answer = call(method, path, secret)
         assert "no-store" in answer.headers["Cache-Control"], (secret, answer.status_code)
 
 
 @pytest.mark.parametrize("path", ["/v1/sim/nowhere", "/v1/sim/jobs/x", "/v1/", "/nowhere", "/dashboard/nowhere/"])
-def test_no_refusal_is_stored(path: str, world: World) -> None:
+def test_errors_are_not_cached(path: str, world: World) -> None:
     for method in METHODS:
         assert "no-store" in call(method, path, world.owner).headers["Cache-Control"], method
 
 
-def test_maintenance_is_not_stored(settings: Settings) -> None:
+def test_maintenance_responses_are_not_cached(settings: Settings) -> None:
     settings.MAINTENANCE_SECONDS = 60
     assert "no-store" in call("GET", f"/{RESOURCE}jobs").headers["Cache-Control"]
 
 
 @pytest.mark.parametrize("route", sorted({*PAGES, *PERSONAL, *ENTRANCE}))
-def test_no_page_behind_a_login_is_stored(route: str, browsers: dict[str, HttpClient]) -> None:
+def test_pages_behind_a_login_are_not_cached(route: str, browsers: dict[str, HttpClient]) -> None:
     path = address(route, account=browsers["owner"].defaults["ACCOUNT"])
     for who, browser in browsers.items():
         for answer in (browser.get(path), browser.post(path)):
@@ -56,7 +56,7 @@ def test_no_page_behind_a_login_is_stored(route: str, browsers: dict[str, HttpCl
 
 
 @pytest.mark.parametrize("route", sorted(ADMIN))
-def test_no_page_of_the_admin_is_stored(route: str) -> None:
+def test_admin_pages_are_not_cached(route: str) -> None:
     browser = HttpClient()
     browser.force_login(User.objects.create_superuser("operator"))
     answer = browser.get(address(route.replace("(?P<url>.*)", "nowhere")))
@@ -64,11 +64,11 @@ def test_no_page_of_the_admin_is_stored(route: str) -> None:
 
 
 @pytest.mark.parametrize("route", sorted(OPEN))
-def test_public_answers_keep_their_own_caching(route: str, world: World) -> None:
-    assert call("GET", world.path(route)).headers["Cache-Control"] == KEPT.get(route, "no-store")
+def test_public_responses_have_their_own_caching(route: str, world: World) -> None:
+    assert call("GET", world.path(route)).headers["Cache-Control"] == CACHED.get(route, "no-store")
 
 
-def test_an_artifact_keeps_its_tag(world: World) -> None:
+def test_an_artifact_keeps_its_etag(world: World) -> None:
     path = world.path("artifacts/<token:token>")
     tag = call("GET", path).headers["ETag"]
     again = HttpClient().get(path, headers={"if-none-match": tag})

@@ -1,7 +1,7 @@
-"""Callers never see `starting`: a job that a worker prepares is shown as queued everywhere (contract, section 5).
+"""Callers never see the status `starting`: every API response and page shows such a job as queued.
 
-The routes are those that `tests/test_access.py` finds, so a new one is judged as soon as it exists. Operators see
-the internal status in the admin.
+The routes come from `tests/routes.py`, so tests cover a new one as soon as it exists. Operators see the internal
+status in the admin.
 """
 
 import json
@@ -22,7 +22,7 @@ from tests.conftest import Api
 from tests.dashboard.browsing import browser_of, text_of
 from tests.factories import BuildFactory, make_account, make_job, make_key, make_member
 from tests.jobs.api.bodies import BODY
-from tests.test_access import OBJECTS, OPEN, PAGES, PARAMETER, RESOURCE, WITH_KEY
+from tests.routes import OBJECTS, OPEN, PAGES, PARAMETER, RESOURCE, WITH_KEY
 
 pytestmark = pytest.mark.django_db
 INTERNAL = re.compile(r"\bstarting\b|getting ready", re.IGNORECASE)
@@ -30,7 +30,7 @@ INTERNAL = re.compile(r"\bstarting\b|getting ready", re.IGNORECASE)
 
 @pytest.fixture
 def job() -> Job:
-    """A job that a worker prepares for its run."""
+    """A job in the status `starting`."""
     BuildFactory.create()
     found = make_job(metadata={"a": "b"}, wants_webhook=True)
     assert lifecycle.start_attempt(found, worker="worker-1")
@@ -39,10 +39,10 @@ def job() -> Job:
 
 
 def address(route: str, job: Job) -> str:
-    """Return the address of a route for a job, or for something else of its account."""
+    """Return the address of a route for a job or another object of its account."""
 
-    def value(found: re.Match[str]) -> str:
-        name = found[1]
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
         own = {"account": job.account.name, "job_id": job.pk, "token": job.share_token, "artifact_id": 1}
         if name == "build_id":
             return str(Build.objects.latest("created_at").pk)
@@ -52,27 +52,27 @@ def address(route: str, job: Job) -> str:
 
 
 def statuses(value: Any) -> Iterator[Any]:
-    """Yield every status of a job that a body holds."""
+    """Yield every job status in a body."""
     for member in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from statuses(member)
     if isinstance(value, dict) and "status" in value:
         yield value["status"]
 
 
-def judge(answer: Any) -> None:
-    """Look for the internal status in an answer, and for statuses outside the closed list."""
+def assert_public(answer: Any) -> None:
+    """Assert that a response contains only public statuses."""
     assert answer.status_code < 500, answer.content
     text = (b"".join(answer.streaming_content) if answer.streaming else answer.content).decode()
     assert not INTERNAL.search(text)
     body = json.loads(text) if answer.headers.get("Content-Type") == "application/json" else {}
-    # The document has other things of that name.
+    # The OpenAPI document has other fields of that name.
     if "openapi" not in body:
         assert set(statuses(body)) <= {*PublicStatus.values, "ok", "cancel_requested"}
 
 
 @pytest.mark.parametrize("route", WITH_KEY)
-def test_no_answer_of_the_api_names_it(route: str, job: Job) -> None:
-    judge(
+def test_no_api_response_contains_it(route: str, job: Job) -> None:
+    assert_public(
         HttpClient(headers={"authorization": f"Bearer {make_key(job.account)[1]}"}).get(
             address(RESOURCE + route, job)
         )
@@ -80,13 +80,13 @@ def test_no_answer_of_the_api_names_it(route: str, job: Job) -> None:
 
 
 @pytest.mark.parametrize("route", PAGES)
-def test_no_page_of_an_account_names_it(route: str, job: Job) -> None:
-    judge(browser_of(make_member(job.account)).get(address(route, job)))
+def test_no_account_page_contains_it(route: str, job: Job) -> None:
+    assert_public(browser_of(make_member(job.account)).get(address(route, job)))
 
 
 @pytest.mark.parametrize("route", [route for route in OPEN if route not in ("metrics", "readyz")])
-def test_no_public_page_names_it(route: str, job: Job) -> None:
-    judge(HttpClient().get(address(route, job)))
+def test_no_public_page_contains_it(route: str, job: Job) -> None:
+    assert_public(HttpClient().get(address(route, job)))
 
 
 def test_the_api_shows_it_as_queued(job: Job) -> None:
@@ -99,10 +99,10 @@ def test_the_api_shows_it_as_queued(job: Job) -> None:
     assert api.get("usage").json()["snapshot"] == {"activeJobs": 1, "queuedJobs": 1, "runningJobs": 0}
 
 
-def test_cancelling_and_replaying_do_not_name_it(job: Job) -> None:
+def test_cancel_and_replay_do_not_contain_it(job: Job) -> None:
     api = Api(make_key(job.account)[1])
     for _ in range(2):
-        judge(api.post(f"jobs/{job.pk}/cancel"))
+        assert_public(api.post(f"jobs/{job.pk}/cancel"))
     replayed = Api(make_key(make_account())[1])
     first = replayed.post("jobs", BODY, headers={"idempotency-key": "k"})
     assert lifecycle.start_attempt(Job.objects.get(pk=first.json()["id"]), worker="worker-1")
@@ -120,19 +120,19 @@ def test_the_pages_show_it_as_waiting(job: Job) -> None:
     assert "Jobs waiting 1 Jobs running 0" in text_of(http.get(f"/dashboard/{job.account}/"))
 
 
-def test_the_history_tells_of_the_claim_without_a_status(job: Job) -> None:
+def test_the_history_shows_the_claim_without_a_status(job: Job) -> None:
     text = text_of(browser_of(make_member(job.account)).get(f"/dashboard/{job.account}/jobs/{job.pk}"))
     assert "Claimed by a worker" in text
 
 
-def test_operators_see_it(job: Job) -> None:
+def test_operators_can_see_it(job: Job) -> None:
     http = HttpClient()
     http.force_login(User.objects.create_superuser("operator"))
     assert "Starting" in http.get(f"/admin/jobs/job/{job.pk}/change/").content.decode()
 
 
 @pytest.mark.parametrize("status", Status)
-def test_every_status_has_a_public_one_and_words(status: Status) -> None:
+def test_every_status_has_a_public_status_and_a_label(status: Status) -> None:
     job = Job(status=status)
     assert job.public_status == ("queued" if status == "starting" else status)
     assert job.is_waiting == (status in ("pending", "queued", "starting"))

@@ -1,6 +1,6 @@
-"""Unknown query parameters: refused by every endpoint of the API, ignored by the links that people pass on.
+"""Unknown query parameters: endpoints of the API reject them, shared links ignore them.
 
-The endpoints are found by walking the URL configuration, so a new one is judged as soon as it exists.
+The endpoints come from `tests/routes.py`, so tests cover a new one as soon as it exists.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from django.test import Client as HttpClient
 from jobs.models import Job
 from simservice.api.operations import operation_of
 from tests.factories import PROFILE
-from tests.test_access import READS, ROUTES, World, call, world
+from tests.routes import READS, ROUTES, World, call, world
 
 __all__ = ["world"]
 
@@ -22,7 +22,7 @@ LINKS = ["share/<token:token>", "manifests/<token:token>", "artifacts/<token:tok
 
 
 def methods_of(route: str) -> list[str]:
-    """Return the methods that an endpoint answers."""
+    """Return the methods that an endpoint accepts."""
     view = getattr(ROUTES[route], "view_class", None)
     names = ("get", "post", "put", "patch", "delete")
     posted = [name.upper() for name in names if hasattr(view, name)]
@@ -33,22 +33,22 @@ CALLS = [(method, route) for route in ENDPOINTS for method in methods_of(route)]
 
 
 def refused(answer: Any) -> list[str]:
-    """Return the parameters that an answer refuses."""
+    """Return the parameters that a response rejects."""
     assert answer.status_code == 400
     if not answer.content:
-        return ["surprise"]  # the answer to HEAD
+        return ["surprise"]  # a response to HEAD has no body
     assert answer.json()["code"] == "validation_failed"
     return [issue["path"] for issue in answer.json()["meta"]["issues"]]
 
 
 @pytest.mark.parametrize(("method", "route"), CALLS)
-def test_every_endpoint_refuses_unknown_parameters(method: str, route: str, world: World) -> None:
+def test_every_endpoint_rejects_unknown_parameters(method: str, route: str, world: World) -> None:
     for query in ("surprise=1", "surprise", "surprise=1&surprise=2"):
         assert refused(call(method, f"{world.path(route)}?{query}", world.owner)) == ["surprise"], query
 
 
 @pytest.mark.parametrize("media_type", ["application/json", "text/plain"])
-def test_both_forms_of_a_submission_refuse_unknown_parameters(media_type: str, world: World) -> None:
+def test_both_forms_of_submission_reject_unknown_parameters(media_type: str, world: World) -> None:
     body = PROFILE if media_type == "text/plain" else {"build": {"channel": "latest"}, "profile": {"text": PROFILE}}
     headers = {"Authorization": f"Bearer {world.owner}"}
     query = "surprise=1" if media_type == "application/json" else "channel=latest&surprise=1"
@@ -58,7 +58,7 @@ def test_both_forms_of_a_submission_refuse_unknown_parameters(media_type: str, w
 
 
 @pytest.mark.parametrize(("method", "route"), [one for one in CALLS if one[0] == "GET"])
-def test_a_documented_parameter_is_given_once(method: str, route: str, world: World) -> None:
+def test_a_repeated_parameter_is_rejected(method: str, route: str, world: World) -> None:
     view: Any = ROUTES[route]
     operation = operation_of(getattr(getattr(view, "view_class", None), "get", view))
     assert operation is not None
@@ -66,12 +66,12 @@ def test_a_documented_parameter_is_given_once(method: str, route: str, world: Wo
         assert refused(call(method, f"{world.path(route)}?{name}=1&{name}=1", world.owner)) == [name]
 
 
-def test_a_wrong_key_is_refused_before_a_wrong_parameter(world: World) -> None:
+def test_an_invalid_key_is_rejected_before_the_parameters(world: World) -> None:
     for secret in (None, "sk_x"):
         assert call("GET", world.path("v1/sim/jobs?surprise=1"), secret).status_code == 401
 
 
 @pytest.mark.parametrize("route", LINKS)
-def test_links_ignore_what_mail_programs_append(route: str, world: World) -> None:
+def test_links_ignore_tracking_parameters(route: str, world: World) -> None:
     for method in READS:
         assert call(method, f"{world.path(route)}?utm_source=newsletter", None).status_code == 200

@@ -1,4 +1,4 @@
-"""The threat model names the test of each defence; all of them exist."""
+"""The threat model names a test for each defence; all of them exist."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pages answer with and without a trailing slash: every named route of the URL configuration."""
+"""Trailing slashes: every page redirects to its canonical address."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,7 +11,7 @@ from pytest_django import Settings
 from dashboard.sharing import share
 from simservice.web.error_pages import is_for_programs
 from simservice.web.slashes import redirect_of
-from tests.test_access import RESOURCE, ROUTES, WITH_KEY, address
+from tests.routes import RESOURCE, ROUTES, WITH_KEY, address
 
 METHODS = ("get", "head", "post", "put", "delete")
 
@@ -28,11 +28,11 @@ PAGES = [path for path in ADDRESSES if not is_for_programs(path) and named(path)
 
 
 def other(path: str) -> str:
-    """Return an address with the slash it lacks, or without the one it has."""
+    """Return an address with its trailing slash added or removed."""
     return path.removesuffix("/") if path.endswith("/") else f"{path}/"
 
 
-def test_all_pages_are_looked_at() -> None:
+def test_all_pages_are_tested() -> None:
     assert len(PAGES) > 80
     for path in ("/docs", "/dashboard/", "/dashboard/demo/jobs", "/accounts/login/", "/admin/"):
         assert path in PAGES, path
@@ -40,7 +40,7 @@ def test_all_pages_are_looked_at() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_is_found_either_way(path: str) -> None:
+def test_a_page_redirects_to_its_canonical_address(path: str) -> None:
     http = HttpClient()
     if path.startswith("/admin/"):
         http.force_login(User.objects.create_superuser("operator"))
@@ -52,7 +52,7 @@ def test_a_page_is_found_either_way(path: str) -> None:
 
 
 @pytest.mark.django_db
-def test_a_form_keeps_its_body() -> None:
+def test_a_redirected_form_keeps_its_body() -> None:
     User.objects.create_user("walker", password="a long way to go")
     fields = {"login": "walker", "password": "a long way to go"}
     answer = HttpClient().post("/accounts/login", fields, follow=True)
@@ -62,7 +62,7 @@ def test_a_form_keeps_its_body() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("route", [*(RESOURCE + route for route in WITH_KEY), "v1/openapi.json"])
-def test_addresses_for_programs_are_exact(route: str) -> None:
+def test_api_addresses_are_exact(route: str) -> None:
     for method in ("get", "post"):
         answer = getattr(HttpClient(), method)(f"{address(route)}/")
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
@@ -80,7 +80,7 @@ def test_two_pages_do_not_redirect_to_each_other(settings: Settings) -> None:
         assert redirect_of(RequestFactory().get(path)) is None
 
 
-def test_no_redirect_leads_to_another_host() -> None:
+def test_redirects_never_lead_to_another_host() -> None:
     for path in ("//docs/", "//evil.example/docs/", "/\\evil.example/docs/"):
         request = RequestFactory().get("/")
         request.path_info = path

@@ -1,4 +1,4 @@
-"""The real web server, as the Procfile starts it, on the tests' own database; and requests byte by byte."""
+"""The Procfile's web server on the test database, and raw HTTP requests to it."""
 
 import json
 import os
@@ -27,7 +27,7 @@ REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back for a request."""
+    """A response of the web server."""
 
     status: int
     headers: Mapping[str, str]
@@ -37,7 +37,7 @@ class Answer:
         return json.loads(self.body)
 
     def code(self) -> str:
-        """Return the code of the envelope, having looked at all of it."""
+        """Check the error envelope and return its code."""
         assert self.headers["Content-Type"] == "application/json"
         body = self.json()
         assert {"error", "code", "meta", "requestId"} <= set(body)
@@ -60,7 +60,7 @@ class WebServer:
             yield connection
 
     def send(self, *parts: bytes, and_close: bool = False) -> Answer:
-        """Send bytes on a connection of their own and return the answer to the first request in them."""
+        """Send bytes on a new connection and return the first response."""
         with self.connection() as connection:
             for part in parts:
                 connection.sendall(part)
@@ -70,24 +70,24 @@ class WebServer:
 
 
 def read_answer(connection: socket.socket) -> Answer:
-    """Return the next final answer on a connection."""
+    """Return the next final response on a connection."""
     response = HTTPResponse(connection)
     response.begin()
     return Answer(response.status, dict(response.headers.items()), response.read())
 
 
 def request(target: bytes, *headers: bytes, method: bytes = b"GET", body: bytes = b"") -> bytes:
-    """Return a request's bytes: a line, a host, what else is given, and nothing corrected."""
+    """Return the bytes of a request with a Host header; nothing is validated."""
     return b"\r\n".join([method + b" " + target + b" HTTP/1.1", b"Host: localhost", *headers, b"", body])
 
 
 @contextmanager
 def web_server(log: Path, *, worker: str = "simservice.web.gunicorn_worker.Worker") -> Iterator[WebServer]:
-    """Start the Procfile's web process on the tests' database, on a free port; end it with the block."""
+    """Run the Procfile's web process on the test database and a free port within the block."""
     port = free_port()
     database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{settings.DATABASES['default']['NAME']}")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    # A deployment does not set what pytest does.
+    # Deployments do not set DJANGO_SETTINGS_MODULE; pytest does.
     outside = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     environment = {**outside, "DATABASE_URL": database.geturl(), "PORT": str(port), "PATH": path}
     line = parse_procfile((settings.BASE_DIR / "Procfile").read_text()).processes["web"]
@@ -105,10 +105,10 @@ def web_server(log: Path, *, worker: str = "simservice.web.gunicorn_worker.Worke
 
 
 def wait_until_listening(port: int, process: "subprocess.Popen[bytes]") -> None:
-    """Return when something listens on `port`."""
+    """Wait until a process listens on `port`."""
     deadline = time.monotonic() + 30
     while True:
-        assert process.poll() is None, "the web server ended at once"
+        assert process.poll() is None, "the web server exited at its start"
         assert time.monotonic() < deadline
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()

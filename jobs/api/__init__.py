@@ -1,1 +1,1 @@
-"""The HTTP API of jobs: thin serializers and views over submission, lifecycle and queries."""
+"""HTTP API of jobs: one module per resource, with its response shape, renderer, documentation and view."""

@@ -1,27 +1,29 @@
-"""The public download of an artifact: streamed, resumable, and never able to act as a page of this site."""
+"""Public downloads of artifacts: `GET /artifacts/{token}`, streamed and resumable."""
 
 import logging
 import re
 from dataclasses import dataclass
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, JsonResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 from django.utils.http import parse_etags
 
 from clients.rate_limits import limited_by_address
 from jobs import artifacts, queries
-from jobs.api import operations, responses
-from jobs.api.links import Links
+from jobs.api.manifest import TOKEN
 from jobs.models import Artifact
+from simservice.api import errors
 from simservice.api.errors import NotFound, StorageUnavailable, error_response
 from simservice.api.methods import read_only
-from simservice.api.operations import documented
+from simservice.api.operations import Header, Operation, ResponseSpec, documented
 
 logger = logging.getLogger(__name__)
 
 RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z", re.ASCII)
 GZIP = re.compile(r"(?:^|,)\s*gzip\s*(?:;\s*q=(?P<weight>[0-9.]+)\s*)?(?:,|$)", re.IGNORECASE)
+# HTML reports contain text from users: the sandbox prevents them from acting as a page of this site.
 SAFE_HEADERS = {
     "Content-Security-Policy": "sandbox allow-scripts",
     "X-Content-Type-Options": "nosniff",
@@ -29,28 +31,57 @@ SAFE_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "private, max-age=3600",
 }
+DOWNLOAD_ARTIFACT = Operation(
+    id="downloadArtifact",
+    tag="Public",
+    summary="Download an artifact",
+    description="Needs no API key. Supports `Range`, `If-Range` and `If-None-Match`, and gzip if the client "
+    "accepts it. HTML reports are sent with a content security policy that isolates them from this site.",
+    parameters=[TOKEN],
+    responses={
+        200: ResponseSpec(
+            description="The content of the artifact.",
+            shape=Any,
+            example="name,dps_mean,dps_min,dps_max,dps_std_dev,dps_mean_std_dev\n",
+            media_types=["text/csv", "text/html", "text/plain", "application/json"],
+            headers=[
+                Header(name="ETag", shape=str, description="Identifies the content."),
+                Header(
+                    name="Content-Disposition",
+                    shape=str,
+                    description="Contains the `name` of the artifact. Browsers display HTML reports and download "
+                    "all other files.",
+                ),
+            ],
+        ),
+        206: ResponseSpec(description="The requested range."),
+        304: ResponseSpec(description="The content has not changed."),
+        416: ResponseSpec(description="The requested range starts after the end of the content."),
+    },
+    errors=[errors.NotFound, errors.RateLimitExceeded, errors.QueueUnavailable],
+)
 
 
 @dataclass(frozen=True)
-class Part:
-    """Bytes of an artifact, from `start` up to `stop`."""
+class ByteRange:
+    """Bytes of an artifact, from `start` up to but not including `stop`."""
 
     start: int
     stop: int
 
 
-@documented(operations.DOWNLOAD_ARTIFACT)
+@documented(DOWNLOAD_ARTIFACT)
 @read_only
 @limited_by_address
 def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
-    """Answer with an artifact's content; whoever has the address may read it (contract, sections 2 and 6)."""
-    found = queries.find_download(token)
+    """Respond with the content of an artifact (docs/reference/contract.md#artifacts)."""
+    artifact = queries.find_download(token)
     try:
-        response = error_response(NotFound(), request) if found is None else respond(request, found)
+        response = error_response(NotFound(), request) if artifact is None else _respond(request, artifact)
     except FileNotFoundError:
         response = error_response(NotFound(), request)
     except OSError:
-        logger.warning("artifact %s: the storage does not answer", found and found.pk, exc_info=True)
+        logger.warning("artifact %s: storage is unavailable", artifact and artifact.pk, exc_info=True)
         response = error_response(StorageUnavailable(), request)
     for name, value in SAFE_HEADERS.items():
         response[name] = value
@@ -60,88 +91,79 @@ def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
     return response
 
 
-@documented(operations.GET_MANIFEST)
-@read_only
-@limited_by_address
-def manifest(request: HttpRequest, token: str) -> JsonResponse:
-    """Answer with an ended job's manifest, the latest attempt's (contract, section 4)."""
-    job = queries.find_shared(token)
-    if job is None or not job.is_terminal:
-        return error_response(NotFound(), request)
-    return JsonResponse(responses.manifest(job, queries.artifacts_of(job), Links.for_request(request)))
+def _respond(request: HttpRequest, artifact: Artifact) -> HttpResponseBase:
+    """Return the response for an existing artifact: 200, 206, 304 or 416.
 
-
-def respond(request: HttpRequest, found: Artifact) -> HttpResponseBase:
-    """Choose between nothing new, a part, the compressed file as it is, and the content.
-
-    Raises FileNotFoundError when the storage has the artifact no more, another OSError when it does not answer.
+    Raises FileNotFoundError if the storage no longer contains the file, another OSError if it is unavailable.
     """
-    part = asked_part(request, found)
-    compressed = part is None and accepts_gzip(request)
-    tag = f'"{found.sha256}-gzip"' if compressed else f'"{found.sha256}"'
+    requested = _requested_range(request, artifact)
+    compressed = requested is None and _accepts_gzip(request)
+    tag = f'"{artifact.sha256}-gzip"' if compressed else f'"{artifact.sha256}"'
     response: HttpResponseBase
-    if is_known(request, tag):
+    if _is_cached(request, tag):
         response = HttpResponseNotModified()
     elif compressed:
-        response = send(request, found, None)
+        response = _stream(request, artifact, None)
         response["Content-Encoding"] = "gzip"
-    elif part is not None and part.start >= part.stop:
-        response = HttpResponse(status=416, headers={"Content-Range": f"bytes */{found.bytes}"})
+    elif requested is not None and requested.start >= requested.stop:
+        response = HttpResponse(status=416, headers={"Content-Range": f"bytes */{artifact.bytes}"})
     else:
-        response = send(request, found, part or Part(0, found.bytes))
-        if part is not None:
+        response = _stream(request, artifact, requested or ByteRange(0, artifact.bytes))
+        if requested is not None:
             response.status_code = 206
-            response["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{found.bytes}"
+            response["Content-Range"] = f"bytes {requested.start}-{requested.stop - 1}/{artifact.bytes}"
     response["ETag"] = tag
-    response["Content-Disposition"] = disposition(found)
+    response["Content-Disposition"] = _disposition(artifact)
     return response
 
 
-def disposition(found: Artifact) -> str:
-    """Return the Content-Disposition of an artifact: browsers display the HTML report and download the rest."""
-    shown = found.kind == Artifact.Kind.HTML_REPORT
-    name = artifacts.file_name(Artifact.Kind(found.kind), stage=found.stage)
-    return f'{"inline" if shown else "attachment"}; filename="{name}"'
+def _disposition(artifact: Artifact) -> str:
+    """Return the Content-Disposition: browsers display HTML reports and download all other files."""
+    is_displayed = artifact.kind == Artifact.Kind.HTML_REPORT
+    name = artifacts.file_name(Artifact.Kind(artifact.kind), stage=artifact.stage)
+    return f'{"inline" if is_displayed else "attachment"}; filename="{name}"'
 
 
-def is_known(request: HttpRequest, tag: str) -> bool:
-    """Tell whether the caller has this very representation already."""
-    known = parse_etags(request.headers.get("If-None-Match", ""))
-    return "*" in known or tag in [one.removeprefix("W/") for one in known]
+def _is_cached(request: HttpRequest, tag: str) -> bool:
+    """Return whether the client already has the representation with this entity tag."""
+    tags = parse_etags(request.headers.get("If-None-Match", ""))
+    return "*" in tags or tag in [one.removeprefix("W/") for one in tags]
 
 
-def accepts_gzip(request: HttpRequest) -> bool:
-    """Tell whether the caller takes a compressed answer."""
-    found = GZIP.search(request.headers.get("Accept-Encoding", ""))
-    return found is not None and (found["weight"] or "1").strip("0.") != ""
+def _accepts_gzip(request: HttpRequest) -> bool:
+    """Return whether the client accepts gzip."""
+    match = GZIP.search(request.headers.get("Accept-Encoding", ""))
+    return match is not None and (match["weight"] or "1").strip("0.") != ""
 
 
-def asked_part(request: HttpRequest, found: Artifact) -> Part | None:
-    """Return the one range of bytes that is asked for; None for the whole, also when the range makes no sense.
+def _requested_range(request: HttpRequest, artifact: Artifact) -> ByteRange | None:
+    """Return the requested range; None for the whole content, also if the header is invalid.
 
-    A part past the end is empty. With `If-Range`, the part is meant only of the content that the caller knows.
+    A range past the end is empty. With `If-Range`, the range applies only if the content has not changed.
     """
-    asked = RANGE.match(request.headers.get("Range", ""))
-    if asked is None or request.headers.get("If-Range", f'"{found.sha256}"') != f'"{found.sha256}"':
+    match = RANGE.match(request.headers.get("Range", ""))
+    if match is None or request.headers.get("If-Range", f'"{artifact.sha256}"') != f'"{artifact.sha256}"':
         return None
-    first, last = asked.groups()
+    first, last = match.groups()
     if not first:
-        return Part(max(0, found.bytes - int(last)), found.bytes) if last else None
+        return ByteRange(max(0, artifact.bytes - int(last)), artifact.bytes) if last else None
     if last and int(last) < int(first):
         return None
-    return Part(int(first), min(int(last) + 1 if last else found.bytes, found.bytes))
+    return ByteRange(int(first), min(int(last) + 1 if last else artifact.bytes, artifact.bytes))
 
 
-def send(request: HttpRequest, found: Artifact, part: Part | None) -> HttpResponseBase:
-    """Return a response that reads a part of the artifact, or its compressed file, as it is sent."""
+def _stream(request: HttpRequest, artifact: Artifact, part: ByteRange | None) -> HttpResponseBase:
+    """Return a response that streams a range of the artifact, or its compressed file if `part` is None."""
     opened = (
-        artifacts.open_part(found, start=part.start, stop=part.stop) if part else artifacts.open_compressed(found)
+        artifacts.open_part(artifact, start=part.start, stop=part.stop)
+        if part
+        else artifacts.open_compressed(artifact)
     )
     if request.method == "HEAD":
         opened.close()
-        response: HttpResponseBase = HttpResponse(content_type=found.mime_type)
+        response: HttpResponseBase = HttpResponse(content_type=artifact.mime_type)
     else:
-        response = StreamingHttpResponse(opened.chunks(), content_type=found.mime_type)
+        response = StreamingHttpResponse(opened.chunks(), content_type=artifact.mime_type)
     response["Content-Length"] = str(opened.size)
     if part is not None:
         response["Accept-Ranges"] = "bytes"

@@ -1,53 +1,61 @@
-"""The public addresses of a job: share page, manifest and artifacts."""
+"""Public URLs of a job: share page, manifest and artifacts."""
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Annotated, NotRequired, TypedDict
 
 from django.http import HttpRequest
 from django.urls import reverse
 
-from jobs.api import shapes
 from jobs.models import Artifact, Job
 from simservice.api.addresses import base_url
+from simservice.api.shapes import Url
 from simservice.ids import TOKEN_CHARACTERS
 
 
+class Links(TypedDict):
+    """Public URLs of a job. They need no API key and return 404 after the retention period."""
+
+    share: Annotated[Url, "Web page that shows the job"]
+    manifest: NotRequired[Annotated[Url, "The result as a JSON document. Present once the job has ended"]]
+
+
 @dataclass(frozen=True)
-class Links:
-    """Addresses below one base, `PUBLIC_BASE_URL` or the host the request came to."""
+class LinkBuilder:
+    """Builds URLs below one base, `PUBLIC_BASE_URL` or the host of the request."""
 
     base: str
 
     @classmethod
-    def for_request(cls, request: HttpRequest) -> "Links":
-        """Return the links as the caller of `request` should see them."""
+    def for_request(cls, request: HttpRequest) -> "LinkBuilder":
+        """Return a builder of links for the caller of `request`."""
         return cls(base_url(request))
 
-    def of(self, job: Job) -> shapes.Links:
-        """Return the share page's address, and the manifest's once the job has ended."""
-        links: shapes.Links = {"share": self.base + path_to("share", job.share_token)}
+    def of(self, job: Job) -> Links:
+        """Return the URL of the share page and, once the job has ended, of the manifest."""
+        links: Links = {"share": self.base + path_to("share", job.share_token)}
         if job.is_terminal:
             links["manifest"] = self.base + path_to("manifest", job.share_token)
         return links
 
     def artifact(self, artifact: Artifact) -> str:
-        """Return the address an artifact can be downloaded from without a credential."""
+        """Return the download URL of an artifact. It needs no API key."""
         return self.base + path_to("artifact", artifact.token)
 
     def docs(self, anchor: str) -> str:
-        """Return the address of a place on the documentation's page."""
+        """Return the URL of a section of the documentation page."""
         return f"{self.base}/docs#{anchor}"
 
 
 def path_to(name: str, token: str) -> str:
-    """Return the path of a view that is found by a token."""
-    start, end = around_token(name)
+    """Return the path of a URL pattern that takes a token."""
+    start, end = _around_token(name)
     return start + token + end
 
 
 @cache
-def around_token(name: str) -> tuple[str, str]:
-    """Return what stands before and after the token in such a path; resolving it for each job of a list is slow."""
+def _around_token(name: str) -> tuple[str, str]:
+    """Return the parts of a path before and after its token. Cached: `reverse` is slow for a list of jobs."""
     placeholder = "x" * TOKEN_CHARACTERS
     start, _, end = reverse(name, args=[placeholder]).partition(placeholder)
     return start, end

@@ -1,20 +1,33 @@
-"""The API's addresses. The resource's segment is a setting and is spelled nowhere else."""
+"""URL patterns of the jobs API. Only this file reads the `API_RESOURCE` setting, a part of every path."""
 
 from django.conf import settings
 from django.urls import include, path
 
-from jobs.api import views
+from jobs.api import webhook  # noqa: F401  adds the webhook to the OpenAPI document
+from jobs.api.artifacts import ArtifactUrlView
+from jobs.api.builds import BuildListView, BuildView
+from jobs.api.cancellation import CancelJobView
+from jobs.api.jobs import JobListView, JobProfileView, JobView
+from jobs.api.result import JobResultView
+from jobs.api.status import JobStatusView
+from jobs.api.submission import SubmissionView
+from jobs.api.usage import UsageView
+
+
+class JobsView(SubmissionView, JobListView):
+    """`POST` and `GET` of `/v1/{resource}/jobs`"""
+
 
 resource = [
-    path("jobs", views.JobList.as_view()),
-    path("jobs/<str:job_id>", views.JobDetail.as_view()),
-    path("jobs/<str:job_id>/status", views.JobStatus.as_view()),
-    path("jobs/<str:job_id>/result", views.JobResult.as_view()),
-    path("jobs/<str:job_id>/profile", views.JobProfile.as_view()),
-    path("jobs/<str:job_id>/cancel", views.JobCancel.as_view()),
-    path("usage", views.Usage.as_view()),
-    path("builds", views.BuildList.as_view()),
-    path("builds/<str:build_id>", views.BuildDetail.as_view()),
-    path("artifacts/<str:artifact_id>/url", views.ArtifactUrl.as_view()),
+    path("jobs", JobsView.as_view()),
+    path("jobs/<str:job_id>", JobView.as_view()),
+    path("jobs/<str:job_id>/status", JobStatusView.as_view()),
+    path("jobs/<str:job_id>/result", JobResultView.as_view()),
+    path("jobs/<str:job_id>/profile", JobProfileView.as_view()),
+    path("jobs/<str:job_id>/cancel", CancelJobView.as_view()),
+    path("usage", UsageView.as_view()),
+    path("builds", BuildListView.as_view()),
+    path("builds/<str:build_id>", BuildView.as_view()),
+    path("artifacts/<str:artifact_id>/url", ArtifactUrlView.as_view()),
 ]
 urlpatterns = [path(f"v1/{settings.API_RESOURCE}/", include(resource))]

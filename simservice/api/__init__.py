@@ -1,1 +1,1 @@
-"""What every API endpoint shares: errors, strict parsing, strict fields, request ids."""
+"""Shared parts of the HTTP API: errors, parsing, pagination, request ids and the OpenAPI document."""

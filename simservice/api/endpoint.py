@@ -1,4 +1,4 @@
-"""What every endpoint of the API has in common."""
+"""Base view of all API endpoints."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ from simservice.api.query import single_values
 
 
 class Endpoint(APIView):
-    """An endpoint that accepts only the query parameters of its documented operation."""
+    """View that accepts only the query parameters of its documented operation."""
 
-    # Otherwise the framework lists OPTIONS in `Allow`, which no endpoint supports.
+    # No endpoint supports OPTIONS, which the framework would list in `Allow`.
     http_method_names = [name for name in APIView.http_method_names if name != "options"]
-    # The request's query parameters, none of them repeated.
-    asked: dict[str, str]
+    # The query parameters of the request.
+    query: dict[str, str]
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Check a request before its method runs. Raises ValidationFailed after the framework's own errors."""
+        """Check the query parameters, after the framework's checks. Raises ValidationFailed."""
         super().initial(request, *args, **kwargs)
         operation = operation_of(getattr(self, str(request.method).lower(), None))
-        # The query of an operation with a body is part of the submission, which is checked after the body's size.
+        # The query of a submission is checked after the size of its body.
         if operation and not operation.bodies:
-            self.asked = single_values(request.query_params, known=operation.query_names)
+            self.query = single_values(request.query_params, known=operation.query_names)

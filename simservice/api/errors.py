@@ -1,4 +1,4 @@
-"""The API's errors: one class per thing a caller can act on, all wording in this file (contract, section 1)."""
+"""Errors of the API, with their codes and messages: `docs/reference/contract.md#error-codes`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -85,7 +85,7 @@ class ExpiredToken(Unauthorized):
 
 
 class InsufficientCredits(ApiError):
-    """The account cannot reserve what the job may cost; `meta` says what it can afford (contract, section 1)."""
+    """The account cannot reserve the credits of the job; `meta` says what it can afford."""
 
     status, code = 402, "insufficient_credits_liability"
     message = "The account does not have enough credits for this job."
@@ -145,7 +145,7 @@ class UnsupportedMediaType(ApiError):
 
 
 class Unprocessable(ApiError):
-    """The request is well formed but cannot be carried out; `meta.reason` is the code (contract, section 1)."""
+    """The request is valid but cannot be processed; `meta.reason` equals the code."""
 
     status = 422
 
@@ -161,7 +161,7 @@ class ResultUnavailable(Unprocessable):
 
 
 class ProfileRefused(Unprocessable):
-    """The profile asks for something that may not run; `blocked` lists the first places (contract, section 1)."""
+    """The profile contains refused options; `blocked` lists the first ones."""
 
     code = "input_sanitized_rejected"
     message = "The profile contains directives that may not run."

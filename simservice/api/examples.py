@@ -1,4 +1,4 @@
-"""One example of every error, for the documentation: what `meta` holds is told here (contract, section 1)."""
+"""An example of every error with its `meta` (docs/reference/contract.md#error-codes)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ JOB_ID = "176352841234500042"
 HOST = "https://sim.example.com"
 NOTHING_BLOCKED: dict[str, Any] = {"blocked": [], "blockedCount": 0, "blockedTruncated": False}
 TOO_MANY_VARIANTS = "The profile has 12000 variants; the plan allows 10000."
-REFUSED = "Line 7, save=/tmp/x: files cannot be written."
+REJECTED = "Line 7, save=/tmp/x: files cannot be written."
 PIN = {
     "buildId": "0b8f6a52-6f3b-4a7e-9d55-2f3f6c1b7a10",
     "maxPinAgeDays": 30,
@@ -19,8 +19,8 @@ PIN = {
 }
 
 
-def docs_url(code: str) -> str:
-    """Return the address of a code's explanation."""
+def _docs_url(code: str) -> str:
+    """Return the URL of the documentation of an error code."""
     return f"{HOST}/docs#{code}"
 
 
@@ -35,7 +35,7 @@ EXAMPLES: list[ApiError] = [
             "maxAffordableRuntimeSeconds": 100,
             "requiredCredits": 57920,
             "priorityFeeCredits": 320,
-            "docsUrl": docs_url("insufficient_credits_liability"),
+            "docsUrl": _docs_url("insufficient_credits_liability"),
         }
     ),
     errors.ResultNotReady({"status": "running"}),
@@ -43,15 +43,15 @@ EXAMPLES: list[ApiError] = [
         {
             "reason": "different_request",
             "originalJobId": JOB_ID,
-            "docsUrl": docs_url("idempotency_key_reuse"),
+            "docsUrl": _docs_url("idempotency_key_reuse"),
         }
     ),
     errors.JobNotCancellable({"id": JOB_ID, "status": "completed"}),
     errors.ResultUnavailable({"status": "cancelled"}),
     errors.ProfileRefused(
         {
-            "message": REFUSED,
-            "docsUrl": docs_url("input_sanitized_rejected"),
+            "message": REJECTED,
+            "docsUrl": _docs_url("input_sanitized_rejected"),
             "blocked": [{"line": 7, "text": "save=/tmp/x"}],
             "blockedCount": 1,
             "blockedTruncated": False,
@@ -60,7 +60,7 @@ EXAMPLES: list[ApiError] = [
     errors.TooManyVariants(
         {
             "message": TOO_MANY_VARIANTS,
-            "docsUrl": docs_url("too_many_variants"),
+            "docsUrl": _docs_url("too_many_variants"),
             "totalVariants": 12000,
             "maxVariants": 10000,
             "upgradeUrl": None,
@@ -71,14 +71,14 @@ EXAMPLES: list[ApiError] = [
     errors.BuildPinNotAllowed(
         {
             "message": errors.BuildPinNotAllowed.message,
-            "docsUrl": docs_url("build_pin_not_allowed"),
+            "docsUrl": _docs_url("build_pin_not_allowed"),
             **PIN,
         }
     ),
     errors.BuildPinUnavailable(
         {
             "message": errors.BuildPinUnavailable.message,
-            "docsUrl": docs_url("build_pin_unavailable"),
+            "docsUrl": _docs_url("build_pin_unavailable"),
             **PIN,
         }
     ),
@@ -91,7 +91,7 @@ EXAMPLES: list[ApiError] = [
 
 
 def family(member: type[ApiError] = ApiError) -> Iterator[type[ApiError]]:
-    """Yield every error that has a code, in the order of their definition."""
+    """Yield every error class that has a code, in order of definition."""
     for child in member.__subclasses__():
         if child.__dict__.get("code"):
             yield child
@@ -99,10 +99,10 @@ def family(member: type[ApiError] = ApiError) -> Iterator[type[ApiError]]:
 
 
 def example_of(error: type[ApiError]) -> ApiError:
-    """Return an example of an error; those that carry no `meta` need none of their own."""
+    """Return the example of an error, or an instance without `meta` if there is none."""
     return next((example for example in EXAMPLES if type(example) is error), None) or error()
 
 
 def envelope_of(error: type[ApiError]) -> dict[str, Any]:
-    """Return the example's envelope."""
+    """Return the envelope of the example."""
     return errors.envelope(example_of(error), REQUEST_ID)

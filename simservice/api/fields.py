@@ -1,4 +1,4 @@
-"""Strict fields and objects: `docs/reference/contract.md#types-and-times`."""
+"""Serializer fields that accept exactly one JSON type (docs/reference/contract.md#types-and-times)."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -16,11 +16,11 @@ MAX_ISSUE_TEXT = 200
 
 
 class StrictSerializer(serializers.Serializer[Any]):
-    """An object whose keys are all known; unknown ones are told together with whatever else is wrong."""
+    """An object that rejects unknown fields. Reports them together with all other errors."""
 
     def to_internal_value(self, data: Any) -> Any:
         unknown = (key for key in data if key not in self.fields) if isinstance(data, Mapping) else ()
-        # A body may have hundreds of thousands of them, and each issue costs time.
+        # A body can have hundreds of thousands of unknown fields.
         problems = {key: ["Unknown field."] for key in islice(unknown, MAX_ISSUES)}
         try:
             value = super().to_internal_value(data)
@@ -32,7 +32,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 
 
 class StrictBooleanField(serializers.BooleanField):
-    """`true` or `false`, not a text or number that looks like it."""
+    """A JSON boolean."""
 
     def to_internal_value(self, data: Any) -> bool:
         if not isinstance(data, bool):
@@ -41,7 +41,7 @@ class StrictBooleanField(serializers.BooleanField):
 
 
 class StrictIntegerField(serializers.IntegerField):
-    """An integer, also if written `60.0`; not a string and not a boolean."""
+    """A JSON number without a fraction, such as `60` or `60.0`."""
 
     def to_internal_value(self, data: Any) -> int:
         number = as_integer(data)
@@ -51,20 +51,20 @@ class StrictIntegerField(serializers.IntegerField):
 
 
 def as_integer(data: Any) -> int | None:
-    """Return a parsed JSON value as an integer, None if it is not one. Numbers too large for a float are not."""
+    """Return a parsed JSON value as an integer, None if it is not one."""
     if isinstance(data, float):
         return int(data) if data.is_integer() else None
     return data if isinstance(data, int) and not isinstance(data, bool) else None
 
 
 class StrictCharField(serializers.CharField):
-    """A JSON string, kept as it was sent."""
+    """A JSON string, with surrounding spaces preserved."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(trim_whitespace=False, **kwargs)
-        # The framework's own validator checks each character, which takes 0.1 s for a profile.
+        # The framework's validator takes 0.1 s for a long profile.
         self.validators = [
-            refuse_surrogates if isinstance(one, ProhibitSurrogateCharactersValidator) else one
+            _reject_surrogates if isinstance(one, ProhibitSurrogateCharactersValidator) else one
             for one in self.validators
         ]
 
@@ -72,13 +72,13 @@ class StrictCharField(serializers.CharField):
         if not isinstance(data, str):
             raise serializers.ValidationError("Must be a string.")
         if self.max_length is not None and len(data) > self.max_length:
-            # Before the validators, which all read the whole text.
+            # Checked before the validators, which read the whole text.
             self.fail("max_length", max_length=self.max_length)
         return data
 
 
-def refuse_surrogates(text: str) -> None:
-    """Raise for a text that cannot be encoded: JSON can escape half of a surrogate pair."""
+def _reject_surrogates(text: str) -> None:
+    """Raise ValidationError for a lone surrogate, which JSON can escape but UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -87,16 +87,16 @@ def refuse_surrogates(text: str) -> None:
 
 
 class StrictListField(serializers.ListField):
-    """A list that is measured before its members are looked at."""
+    """A JSON list. Its length is checked before its items."""
 
     def to_internal_value(self, data: Any) -> list[Any]:
         if isinstance(data, list) and self.max_length is not None and len(data) > self.max_length:
-            raise serializers.ValidationError(f"At most {self.max_length} entries.")
+            raise serializers.ValidationError(f"Must have at most {self.max_length} entries.")
         return super().to_internal_value(data)
 
 
 class StrictUUIDField(serializers.UUIDField):
-    """A UUID in its usual form, as a JSON string."""
+    """A UUID with hyphens, as a JSON string."""
 
     def to_internal_value(self, data: Any) -> UUID:
         if not isinstance(data, str) or len(data) != 36:
@@ -105,7 +105,7 @@ class StrictUUIDField(serializers.UUIDField):
 
 
 class StrictChoiceField(serializers.ChoiceField):
-    """One of a few strings or numbers, of exactly that type."""
+    """One of several strings or numbers. The type must match too."""
 
     def to_internal_value(self, data: Any) -> Any:
         for choice in self.choices:
@@ -116,42 +116,42 @@ class StrictChoiceField(serializers.ChoiceField):
 
 
 def iso(value: datetime) -> str:
-    """Return a time in the API's format: `2026-11-20T08:10:00.123Z`."""
+    """Return a time in the format of the API: `2026-11-20T08:10:00.123Z`."""
     return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def iso_or_none(value: datetime | None) -> str | None:
-    """Return a time in the API's format, or None."""
+    """Return a time in the format of the API, or None."""
     return None if value is None else iso(value)
 
 
 def validated(serializer: serializers.Serializer[Any]) -> Any:
-    """Return the validated data of a serializer. Raises ValidationFailed naming the paths, a hundred at most."""
+    """Return the validated data of a serializer. Raises ValidationFailed with at most 100 issues."""
     if not serializer.is_valid():
-        raise ValidationFailed(list(islice(issues(serializer.errors), MAX_ISSUES)))
+        raise ValidationFailed(list(islice(_issues(serializer.errors), MAX_ISSUES)))
     return serializer.validated_data
 
 
-def issues(errors: Any, path: str = "") -> Iterator[dict[str, str]]:
-    """Flatten the framework's nested errors into `{path, message}` rows."""
+def _issues(errors: Any, path: str = "") -> Iterator[dict[str, str]]:
+    """Yield an issue with `path` and `message` for each of the framework's nested errors."""
     if isinstance(errors, Mapping):
         for key, value in errors.items():
-            # The framework names the places of a list by their numbers.
-            yield from issues(value, f"{path}[{key}]" if isinstance(key, int) else joined(path, str(key)))
+            # The keys of a list's errors are indexes.
+            yield from _issues(value, f"{path}[{key}]" if isinstance(key, int) else _joined(path, str(key)))
     elif isinstance(errors, list):
         for index, value in enumerate(errors):
-            yield from issues(value, path if isinstance(value, str) else f"{path}[{index}]")
+            yield from _issues(value, path if isinstance(value, str) else f"{path}[{index}]")
     else:
-        yield {"path": shown(path), "message": shown(str(errors))}
+        yield {"path": _printable(path), "message": _printable(str(errors))}
 
 
-def shown(text: str) -> str:
-    """Return a text that may stem from the caller so that it can be sent back: encodable, and not endless."""
+def _printable(text: str) -> str:
+    """Return a text that may come from the request, truncated and encodable as UTF-8."""
     return text[:MAX_ISSUE_TEXT].encode("utf-8", "backslashreplace").decode()
 
 
-def joined(path: str, key: str) -> str:
-    """Return the dotted path of `key` below `path`."""
+def _joined(path: str, key: str) -> str:
+    """Return the dotted path of a key."""
     if key == "non_field_errors":
         return path
     return f"{path}.{key}" if path else key

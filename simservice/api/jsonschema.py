@@ -1,4 +1,8 @@
-"""JSON Schema of the shapes: each TypedDict becomes a named component of the OpenAPI document."""
+"""JSON Schema of shapes: each TypedDict becomes a component of the OpenAPI document.
+
+drf-spectacular's `resolve_type_hint` repeats a TypedDict wherever it is used, ignores `Annotated`, allows unknown
+fields and sorts `required`.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -9,7 +13,7 @@ from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_or
 from simservice.api.shapes import Rule
 
 Schema = dict[str, Any]
-# Takes a component's name, the type it is made from and what makes its schema, and returns a reference to it.
+# Takes the name of a component, its type and a function that returns its schema. Returns a reference to it.
 Register = Callable[[str, type, Callable[[], Schema]], Schema]
 PLAIN: dict[Any, Schema] = {
     str: {"type": "string"},
@@ -22,34 +26,34 @@ PLAIN: dict[Any, Schema] = {
 
 
 def schema_of(hint: Any, register: Register) -> Schema:
-    """Return the schema of a type as shapes use them. Raises TypeError for any other."""
+    """Return the schema of a type. Raises TypeError if shapes do not support it."""
     if hint in PLAIN:
         return dict(PLAIN[hint])
     if is_typeddict(hint):
-        return register(hint.__name__, hint, lambda: object_schema(hint, register))
+        return register(hint.__name__, hint, lambda: _object_schema(hint, register))
     if inspect.isclass(hint) and issubclass(hint, Enum):
-        return enum_schema([member.value for member in hint])
-    return composed_schema(hint, register)
+        return _enum_schema([member.value for member in hint])
+    return _composed_schema(hint, register)
 
 
-def composed_schema(hint: Any, register: Register) -> Schema:
-    """Return the schema of a type that is made of others."""
+def _composed_schema(hint: Any, register: Register) -> Schema:
+    """Return the schema of a generic type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return annotated_schema(schema_of(arguments[0], register), arguments[1:])
+        return _annotated_schema(schema_of(arguments[0], register), arguments[1:])
     if origin is Literal:
-        return enum_schema(list(arguments))
+        return _enum_schema(list(arguments))
     if origin in (Union, UnionType):
-        return union_schema([schema_of(argument, register) for argument in arguments])
+        return _union_schema([schema_of(argument, register) for argument in arguments])
     if origin is list:
         return {"type": "array", "items": schema_of(arguments[0], register)}
     if origin is dict:
         return {"type": "object", "additionalProperties": schema_of(arguments[1], register)}
-    raise TypeError(f"{hint!r} has no place in a shape")
+    raise TypeError(f"shapes do not support {hint!r}")
 
 
-def object_schema(shape: Any, register: Register) -> Schema:
-    """Return the schema of a TypedDict's own fields; others may not be there."""
+def _object_schema(shape: Any, register: Register) -> Schema:
+    """Return the schema of a TypedDict, which allows no further fields."""
     properties = {
         name: schema_of(get_args(hint)[0] if get_origin(hint) is NotRequired else hint, register)
         for name, hint in get_type_hints(shape, include_extras=True).items()
@@ -64,30 +68,30 @@ def object_schema(shape: Any, register: Register) -> Schema:
     }
 
 
-def annotated_schema(schema: Schema, notes: tuple[Any, ...]) -> Schema:
-    """Add what `Annotated` says: a text describes, a Rule has keywords."""
+def _annotated_schema(schema: Schema, notes: tuple[Any, ...]) -> Schema:
+    """Return the schema with the arguments of `Annotated`: descriptions and rules."""
     for note in notes:
         schema |= note.keywords if isinstance(note, Rule) else {"description": note}
     return schema
 
 
-def enum_schema(values: list[Any]) -> Schema:
-    """Return the schema of one of a few values of one type."""
+def _enum_schema(values: list[Any]) -> Schema:
+    """Return the schema of values of one type."""
     return {**PLAIN[type(values[0])], "enum": values}
 
 
-def union_schema(members: list[Schema]) -> Schema:
-    """Return the schema of any of the members, with one list of types where that says all of it."""
+def _union_schema(members: list[Schema]) -> Schema:
+    """Return the schema of a union, as a list of types if possible."""
     described = [member for member in members if member != PLAIN[NoneType]]
     nullable = len(described) < len(members)
     if all(member.keys() == {"type"} for member in members):
         return {"type": [member["type"] for member in members]}
     if nullable and len(described) == 1 and "type" in described[0]:
-        return nullable_schema(described[0])
+        return _nullable_schema(described[0])
     return {"anyOf": members}
 
 
-def nullable_schema(schema: Schema) -> Schema:
-    """Return a schema that takes null too."""
+def _nullable_schema(schema: Schema) -> Schema:
+    """Return the schema with null allowed."""
     also = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
     return {**schema, "type": [schema["type"], "null"], **also}

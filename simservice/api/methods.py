@@ -1,4 +1,4 @@
-"""Plain views that only answer reads."""
+"""Decorator of views that only support GET and HEAD."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -14,9 +14,9 @@ View = Callable[..., HttpResponseBase]
 
 
 def read_only(view: View) -> View:
-    """Let `view` answer GET and HEAD, and the envelope any other method.
+    """Return a view that responds to other methods than GET and HEAD with an error.
 
-    Nothing can be changed this way, so no form protection comes before it with an answer of its own.
+    Exempt from CSRF protection, which would respond first with an HTML page.
     """
 
     @csrf_exempt

@@ -1,4 +1,4 @@
-"""What every response carries, and the answer while the API is maintained."""
+"""Middleware for request ids, rate limit headers and maintenance."""
 
 import secrets
 from collections.abc import Callable
@@ -9,16 +9,16 @@ from django.http import HttpRequest, HttpResponse
 from simservice.api.errors import ApiMaintenance, error_response
 
 RATE_LIMIT_HEADERS = "RATE_LIMIT_HEADERS"
-"""Where a request carries what its response tells of the caller's rate limit."""
+"""Key in `request.META` of the rate limit headers for the response."""
 
 
 def new_request_id() -> str:
-    """Return `req_` and 32 hexadecimal digits: `docs/reference/contract.md#request-ids`."""
+    """Return `req_` and 32 hexadecimal digits (docs/reference/contract.md#request-ids)."""
     return f"req_{secrets.token_hex(16)}"
 
 
 class RequestIdMiddleware:
-    """Name each request before anything else sees it; an id sent by the caller is not trusted."""
+    """Gives each request an id and adds headers to its response. Ignores ids sent by clients."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -33,7 +33,7 @@ class RequestIdMiddleware:
 
 
 class MaintenanceMiddleware:
-    """Answers every API request with 503 while `MAINTENANCE_SECONDS` is set, whoever asks."""
+    """Responds to all API requests with 503 while `MAINTENANCE_SECONDS` is set."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

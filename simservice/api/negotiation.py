@@ -1,4 +1,4 @@
-"""Which form a body has: what its type says. And an answer: always JSON, whatever a caller's `Accept` says."""
+"""Content negotiation: the media type selects the parser, and responses are always JSON."""
 
 from collections.abc import Iterable
 
@@ -11,11 +11,11 @@ from simservice.api.parsers import without_parameters
 
 
 class JsonOnly(BaseContentNegotiation):
-    """Choose the parser by the body's exact type, and the one renderer there is."""
+    """Selects the parser with exactly the body's media type. Ignores the `Accept` header."""
 
     def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
-        named = without_parameters(request.content_type)
-        return next((parser for parser in parsers if parser.media_type == named), None)
+        media_type = without_parameters(request.content_type)
+        return next((parser for parser in parsers if parser.media_type == media_type), None)
 
     def select_renderer(
         self,

@@ -1,4 +1,11 @@
-"""The OpenAPI document: drf-spectacular walks the addresses, each view's own words make its operations."""
+"""The OpenAPI document, generated from the `Operation` of each view.
+
+drf-spectacular lists the endpoints, collects the components and describes the fields of requests. The rest is here,
+because drf-spectacular cannot
+- write links, headers that are sometimes absent, or references to shared examples of errors,
+- include views that are plain functions,
+- write the headers of a webhook; it also leaves out components that only webhooks use.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,19 +34,19 @@ from simservice.api.operations import (
     REQUEST_ID,
     STATUS_HEADERS,
     WEBHOOKS,
-    Answer,
     Body,
     Header,
     Operation,
     Parameter,
+    ResponseSpec,
     Webhook,
     operation_of,
 )
 
-# What any operation may answer; the server itself refuses addresses and headers that are too long.
-ANY: Sequence[type[ApiError]] = (errors.ValidationFailed, errors.RequestTooLarge, errors.InternalError)
-# What any operation that needs a key may answer besides.
-KEYED: Sequence[type[ApiError]] = (
+# Errors that every operation can return. The server itself rejects URLs and headers that are too long.
+COMMON_ERRORS: Sequence[type[ApiError]] = (errors.ValidationFailed, errors.RequestTooLarge, errors.InternalError)
+# Errors of operations that need an API key.
+KEY_ERRORS: Sequence[type[ApiError]] = (
     errors.MissingToken,
     errors.InvalidToken,
     errors.RevokedToken,
@@ -47,25 +54,25 @@ KEYED: Sequence[type[ApiError]] = (
     errors.RateLimitExceeded,
     errors.ApiMaintenance,
 )
-STATUS_WORDS = {
-    400: "The request has not the form it must have",
-    401: "There is no acceptable API key",
-    402: "The account cannot pay for it",
-    404: "There is nothing here, or it is another account's",
-    405: "The address does not take the method",
-    409: "It does not fit what happened before",
-    410: "It is gone",
-    413: "The request is too large",
-    415: "The body has another form than those named here",
-    422: "The request is well formed but cannot be carried out",
-    429: "Too many requests or jobs",
-    500: "An error of ours",
-    503: "The service cannot do this now",
+ERROR_DESCRIPTIONS = {
+    400: "The request is invalid.",
+    401: "The API key is missing or not accepted.",
+    402: "The account does not have enough credits or is suspended.",
+    404: "The resource does not exist or belongs to another account.",
+    405: "The path does not support the method.",
+    409: "The request conflicts with the current state.",
+    410: "The resource has expired.",
+    413: "The request is too large.",
+    415: "The media type of the body is not supported.",
+    422: "The request is well formed but cannot be processed.",
+    429: "Too many requests or too many unfinished jobs.",
+    500: "Internal error.",
+    503: "The service is temporarily unavailable.",
 }
 
 
 class DocumentedSchema(AutoSchema):
-    """Writes an operation from what `documented` says of the view's method."""
+    """Describes the operation that `documented` attached to the view's method."""
 
     common_headers: Sequence[Header] = (REQUEST_ID,)
 
@@ -77,7 +84,7 @@ class DocumentedSchema(AutoSchema):
         method: str,
         registry: ComponentRegistry,
     ) -> Schema | None:
-        """Return the operation, or nothing and an error when the method says nothing of itself."""
+        """Return the operation; None, and report an error, if the method is not documented."""
         self.path, self.method, self.registry = path, method, registry
         operation = operation_of(getattr(self.view, method.lower()))
         if operation is None:
@@ -85,58 +92,56 @@ class DocumentedSchema(AutoSchema):
             return None
         security = self.get_auth()
         self.common_headers = (REQUEST_ID, *(RATE_LIMIT if security else ()))
-        return {**self.written(operation, KEYED if security else ()), "security": security}
+        return {**self.operation_object(operation, KEY_ERRORS if security else ()), "security": security}
 
-    def written(self, operation: Operation, common: Sequence[type[ApiError]]) -> Schema:
-        """Return an operation as the document has it."""
+    def operation_object(self, operation: Operation, key_errors: Sequence[type[ApiError]] = ()) -> Schema:
+        """Return the Operation Object of a documented view."""
         parts = {
             "operationId": operation.id,
             "tags": [operation.tag],
             "summary": operation.summary,
             "description": operation.description,
-            "parameters": [self.parameter(parameter) for parameter in operation.parameters],
-            "requestBody": self.request_body(operation.bodies),
+            "parameters": [self._parameter(parameter) for parameter in operation.parameters],
+            "requestBody": self._request_body(operation.bodies),
             "responses": {
-                **{str(status): self.answer(answer) for status, answer in operation.answers.items()},
-                **self.refusals([*operation.errors, *ANY, *common]),
+                **{str(status): self._response(response) for status, response in operation.responses.items()},
+                **self._error_responses([*operation.errors, *COMMON_ERRORS, *key_errors]),
             },
         }
         return {name: part for name, part in parts.items() if part}
 
-    def sent(self, webhook: Webhook) -> Schema:
-        """Return a webhook as the document has it: an operation whose answers are the receiver's."""
+    def webhook_object(self, webhook: Webhook) -> Schema:
+        """Return the Operation Object of a webhook."""
         return {
             "operationId": webhook.id,
             "summary": webhook.summary,
             "description": webhook.description,
-            "parameters": [self.parameter(header) for header in webhook.headers],
-            "requestBody": self.request_body({JSON[0]: webhook.body}),
-            "responses": {status: {"description": meaning} for status, meaning in webhook.answers.items()},
+            "parameters": [self._parameter(header) for header in webhook.headers],
+            "requestBody": self._request_body({JSON[0]: webhook.body}),
+            "responses": {status: {"description": text} for status, text in webhook.responses.items()},
         }
 
-    def schema(self, shape: Any) -> Schema:
-        """Return the schema of a shape, of a serializer's class or of a serializer's field."""
+    def _schema(self, shape: Any) -> Schema:
+        """Return the schema of a type, a serializer class or a serializer field."""
         if isinstance(shape, serializers.Field):
-            return self.field_schema(shape)
+            return self._field_schema(shape)
         if isinstance(shape, type) and issubclass(shape, serializers.Serializer):
             return self.resolve_serializer(shape, "request").ref
-        return schema_of(shape, self.component)
+        return schema_of(shape, self._component)
 
-    def field_schema(self, given: serializers.Field[Any, Any, Any, Any]) -> Schema:
-        """Return the schema of one field of a serializer."""
-        schema: Schema = self._map_serializer_field(given, "request")
-        self._insert_field_validators(given, schema)
+    def _field_schema(self, field: serializers.Field[Any, Any, Any, Any]) -> Schema:
+        """Return the schema of a serializer field."""
+        schema: Schema = self._map_serializer_field(field, "request")
+        self._insert_field_validators(field, schema)
         return schema
 
     def _map_serializer_field(self, field: Any, direction: Any, bypass_extensions: bool = False) -> Any:  # noqa: FBT001, FBT002
         schema = super()._map_serializer_field(field, direction, bypass_extensions)
-        if isinstance(field, serializers.ListField) and not field.allow_empty:
-            schema = {**schema, "minItems": 1}
-        # A mark for a later step of the framework's that is not taken.
+        # A mark for `postprocess_schema_enums`, a hook that is not used: enums stay where they are.
         return {name: value for name, value in schema.items() if name != "x-spec-enum-id"}
 
-    def component(self, name: str, shape: type, make: Callable[[], Schema]) -> Schema:
-        """Return a reference to a component, which is made when it is first named."""
+    def _component(self, name: str, shape: type, make: Callable[[], Schema]) -> Schema:
+        """Return a reference to a component, which is created on first use."""
         component = ResolvedComponent(name=name, type=ResolvedComponent.SCHEMA, object=shape)
         if component not in self.registry:
             self.registry.register(component)
@@ -145,77 +150,78 @@ class DocumentedSchema(AutoSchema):
 
     def _postprocess_serializer_schema(self, schema: Schema, serializer: Any, direction: Any) -> Schema:
         schema = super()._postprocess_serializer_schema(schema, serializer, direction)
+        # drf-spectacular does not know that a StrictSerializer rejects unknown fields.
         closed = {"additionalProperties": False} if isinstance(serializer, StrictSerializer) else {}
         return {**schema, **closed}
 
-    def parameter(self, parameter: Parameter) -> Schema:
-        """Return a parameter as the document has it."""
+    def _parameter(self, parameter: Parameter) -> Schema:
+        """Return the Parameter Object."""
         return {
             "name": parameter.name,
             "in": parameter.location,
             "description": parameter.description,
             "required": parameter.required or parameter.location == "path",
-            "schema": self.schema(parameter.shape),
+            "schema": self._schema(parameter.shape),
             "example": parameter.example,
             **parameter.style,
         }
 
-    def request_body(self, bodies: Mapping[str, Body]) -> Schema | None:
-        """Return the forms that the body may have, None for an operation without."""
+    def _request_body(self, bodies: Mapping[str, Body]) -> Schema | None:
+        """Return the Request Body Object, None for an operation without a body."""
         content = {
             media_type: {
-                "schema": self.schema(body.shape),
+                "schema": self._schema(body.shape),
                 "examples": {name: {"value": value} for name, value in body.examples.items()},
             }
             for media_type, body in bodies.items()
         }
         return {"required": True, "content": content} if content else None
 
-    def answer(self, answer: Answer) -> Schema:
-        """Return one answer that is no error."""
-        written: Schema = {"description": answer.description, "headers": self.headers(answer.headers)}
-        if answer.shape is not None:
-            content = {"schema": self.schema(answer.shape), "example": answer.example}
-            written["content"] = dict.fromkeys(answer.media_types, content)
-        if answer.links:
+    def _response(self, response: ResponseSpec) -> Schema:
+        """Return the Response Object."""
+        written: Schema = {"description": response.description, "headers": self._headers(response.headers)}
+        if response.shape is not None:
+            content = {"schema": self._schema(response.shape), "example": response.example}
+            written["content"] = dict.fromkeys(response.media_types, content)
+        if response.links:
             written["links"] = {
                 name: {"operationId": link.operation, "parameters": dict(link.parameters)}
-                for name, link in answer.links.items()
+                for name, link in response.links.items()
             }
         return written
 
-    def headers(self, headers: Sequence[Header]) -> Schema:
-        """Return the headers of an answer, those among them that every answer of the operation has."""
+    def _headers(self, headers: Sequence[Header]) -> Schema:
+        """Return the Header Objects of a response, including those of all responses of the operation."""
         return {
             header.name: {
                 "description": header.description,
                 "required": header.always,
-                "schema": self.schema(header.shape),
+                "schema": self._schema(header.shape),
             }
             for header in [*self.common_headers, *headers]
         }
 
-    def refusals(self, possible: Sequence[type[ApiError]]) -> Schema:
-        """Return the errors that an operation may answer with, by status, each with its example."""
+    def _error_responses(self, possible: Sequence[type[ApiError]]) -> Schema:
+        """Return the Response Objects of errors, by status."""
         by_status = groupby(sorted(possible, key=lambda error: error.status), key=lambda error: error.status)
-        return {str(status): self.refusal(status, list(group)) for status, group in by_status}
+        return {str(status): self._error_response(status, list(group)) for status, group in by_status}
 
-    def refusal(self, status: int, possible: Sequence[type[ApiError]]) -> Schema:
-        """Return the errors of one status."""
+    def _error_response(self, status: int, possible: Sequence[type[ApiError]]) -> Schema:
+        """Return the Response Object of the errors with one status."""
         examples = {error.code: {"$ref": f"#/components/examples/{error.code}"} for error in possible}
         codes = {"properties": {"code": {"enum": list(examples)}}}
-        content = {"schema": {**self.schema(shapes.Error), **codes}, "examples": examples}
+        content = {"schema": {**self._schema(shapes.Error), **codes}, "examples": examples}
         return {
-            "description": STATUS_WORDS[status],
-            "headers": self.headers(STATUS_HEADERS.get(status, ())),
+            "description": ERROR_DESCRIPTIONS[status],
+            "headers": self._headers(STATUS_HEADERS.get(status, ())),
             "content": dict.fromkeys(JSON, content),
         }
 
 
 class KeyScheme(OpenApiAuthenticationExtension):
-    """What the document says of API keys."""
+    """Security scheme of API keys."""
 
-    # By its name, because this package knows nothing of those above it.
+    # By name, because this package must not import `clients`.
     target_class = "clients.authentication.KeyAuthentication"
     name = "apiKey"
 
@@ -225,58 +231,60 @@ class KeyScheme(OpenApiAuthenticationExtension):
 
 
 class DocumentGenerator(SchemaGenerator):
-    """Adds the documented views that are not the framework's, the webhooks, and an example of every error."""
+    """Adds plain views, webhooks and an example of every error."""
 
     webhooks: Schema
 
     def get_schema(self, request: Any = None, public: bool = False) -> Schema:  # noqa: FBT001, FBT002
         """Return the whole document."""
-        made: Schema = super().get_schema(request, public)
-        return {**made, "webhooks": self.webhooks}
+        generated: Schema = super().get_schema(request, public)
+        return {**generated, "webhooks": self.webhooks}
 
     def parse(self, input_request: Any, public: bool) -> Schema:  # noqa: FBT001 - the framework's signature
         """Return all paths."""
         paths: Schema = super().parse(input_request, public)
-        writer = DocumentedSchema()
-        writer.registry = self.registry
-        for path, operation in plain_operations(get_resolver(self.urlconf).url_patterns):
-            paths[path] = {"get": writer.written(operation, ())}
-        self.webhooks = {kind: {"post": writer.sent(webhook)} for kind, webhook in WEBHOOKS.items()}
-        for known in family():
-            self.registry.register(error_example(known))
+        schema = DocumentedSchema()
+        schema.registry = self.registry
+        for path, operation in _plain_operations(get_resolver(self.urlconf).url_patterns):
+            paths[path] = {"get": schema.operation_object(operation)}
+        self.webhooks = {kind: {"post": schema.webhook_object(webhook)} for kind, webhook in WEBHOOKS.items()}
+        for error_class in family():
+            self.registry.register(_error_example(error_class))
         return paths
 
 
-def plain_operations(patterns: Sequence[Any], prefix: str = "") -> Iterator[tuple[str, Operation]]:
-    """Yield the path and operation of each documented view that is a plain function."""
+def _plain_operations(patterns: Sequence[Any], prefix: str = "") -> Iterator[tuple[str, Operation]]:
+    """Yield path and operation of each documented view that is a plain function."""
     for pattern in patterns:
         route = prefix + str(pattern.pattern)
         if isinstance(pattern, URLResolver):
-            yield from plain_operations(pattern.url_patterns, route)
+            yield from _plain_operations(pattern.url_patterns, route)
         elif isinstance(pattern, URLPattern) and (operation := operation_of(pattern.callback)):
             yield EndpointEnumerator().get_path_from_regex(route), operation
 
 
-def error_example(known: type[ApiError]) -> ResolvedComponent:
-    """Return the component that shows an error."""
-    example = {"summary": known.message, "value": envelope_of(known)}
-    return ResolvedComponent(name=known.code, type=ResolvedComponent.EXAMPLE, object=known, schema=example)
+def _error_example(error_class: type[ApiError]) -> ResolvedComponent:
+    """Return the component with the example of an error."""
+    example = {"summary": error_class.message, "value": envelope_of(error_class)}
+    return ResolvedComponent(
+        name=error_class.code, type=ResolvedComponent.EXAMPLE, object=error_class, schema=example
+    )
 
 
 def document() -> Schema:
-    """Return the deployment's document; each process generates it once. Mistakes in it go to stderr."""
+    """Return the deployment's document, generated once per process. Errors are written to stderr."""
     return _document_of(settings.API_VARIANT)
 
 
 @cache
 def _document_of(variant: str) -> Schema:  # noqa: ARG001  the views read the variant from the settings
-    """Generate the document of a variant: its requests and answers differ, so it must not answer for the other."""
+    """Generate the document of a variant; the cache has one for each."""
     generated: Schema = DocumentGenerator().get_schema(public=True)
     return generated
 
 
 def document_text() -> str:
-    """Return the document as it is served and as it is committed."""
+    """Return the document as the API returns it and as `docs/openapi.json` contains it."""
     return _text_of(settings.API_VARIANT)
 
 

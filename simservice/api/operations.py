@@ -1,4 +1,8 @@
-"""What the OpenAPI document says of an operation, stated beside the view that answers it."""
+"""Documentation of operations: the parts of the OpenAPI document that views declare with `documented`.
+
+These classes replace drf-spectacular's `extend_schema`, which supports no links, no shared examples, no webhook
+headers and no views that are plain functions.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +17,7 @@ JSON = ("application/json",)
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """A part of the address, the query or the headers. `shape` is a type, as in a TypedDict, or a field."""
+    """A path, query or header parameter. `shape` is a type, as in a TypedDict, or a serializer field."""
 
     name: str
     location: str
@@ -21,24 +25,24 @@ class Parameter:
     description: str
     example: Any
     required: bool = False
-    # Further keywords, such as how a list is written.
+    # Further OpenAPI keywords, such as `explode`.
     style: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """A header of an answer."""
+    """A response header."""
 
     name: str
     shape: Any
     description: str
-    # Whether it is there every time.
+    # Whether every response with this status has the header.
     always: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """Another operation that takes its parameters from an answer, by runtime expressions of OpenAPI."""
+    """An OpenAPI link: another operation whose parameters are runtime expressions on a response."""
 
     operation: str
     parameters: Mapping[str, str]
@@ -46,15 +50,15 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class Body:
-    """One form of the request's body: a serializer's class or a type."""
+    """A request body of one media type. `shape` is a serializer class or a type."""
 
     shape: Any
     examples: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
-    """One answer that is no error. Without a shape it has no body."""
+class ResponseSpec:
+    """A response that is not an error. Without a shape it has no body."""
 
     description: str
     shape: Any = None
@@ -66,7 +70,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One method of one address. `errors` are those that not every operation has."""
+    """A method of a path. `errors` excludes those that every operation can return."""
 
     id: str
     tag: str
@@ -74,49 +78,54 @@ class Operation:
     description: str = ""
     parameters: Sequence[Parameter] = ()
     bodies: Mapping[str, Body] = field(default_factory=dict)
-    answers: Mapping[int, Answer]
+    responses: Mapping[int, ResponseSpec]
     errors: Sequence[type[ApiError]] = ()
 
     @property
     def query_names(self) -> frozenset[str]:
-        """The names of the query parameters."""
+        """Return the names of the query parameters."""
         return frozenset(one.name for one in self.parameters if one.location == "query")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Webhook:
-    """What the service itself sends to its clients' receivers."""
+    """A request that the service sends to its clients."""
 
     id: str
     summary: str
     description: str
     headers: Sequence[Parameter]
     body: Body
-    # What an answer of the receiver's means, by its status or range of them.
-    answers: Mapping[str, str]
+    # By status or range of statuses: how the service handles the response.
+    responses: Mapping[str, str]
 
 
-# By the kind of the event; whoever sends one says so here.
+# By kind of event. The package that sends the event adds its webhook here.
 WEBHOOKS: dict[str, Webhook] = {}
 
-REQUEST_ID = Header(name="X-Request-Id", shape=str, description="Names the request; quote it to ask for help.")
-# On answers to whoever sent a key; left out while Redis does not answer: nobody counts then, and nobody is refused.
+REQUEST_ID = Header(
+    name="X-Request-Id", shape=str, description="Identifies the request. Quote it when you contact support."
+)
+# On responses to requests with an API key. Omitted while Redis is unavailable, when no limit applies.
 RATE_LIMIT = [
     Header(name=f"X-RateLimit-{name}", shape=Count, description=description, always=False)
     for name, description in (
-        ("Limit", "Requests of this kind (submissions of the account, or others of the key) allowed a minute."),
-        ("Remaining", "How many of them are left."),
-        ("Reset", "When one more is allowed, in Unix seconds."),
+        (
+            "Limit",
+            "Maximum number of requests per minute: submissions of the account, or other requests of the key.",
+        ),
+        ("Remaining", "Number of requests left."),
+        ("Reset", "When the next request is allowed, in Unix seconds."),
     )
 ]
-RETRY_AFTER = Header(name="Retry-After", shape=Count, description="Seconds to wait before the next try.")
-AUTHENTICATE = Header(name="WWW-Authenticate", shape=str, description="The scheme to authenticate with: Bearer.")
-# What answers of a status carry beside the request id (contract, section 1).
+RETRY_AFTER = Header(name="Retry-After", shape=Count, description="Seconds to wait before you try again.")
+AUTHENTICATE = Header(name="WWW-Authenticate", shape=str, description="The authentication scheme: Bearer.")
+# Headers of all errors with a status (docs/reference/contract.md#response-headers).
 STATUS_HEADERS: Mapping[int, Sequence[Header]] = {401: [AUTHENTICATE], 429: [RETRY_AFTER], 503: [RETRY_AFTER]}
 
 
 def documented(operation: Operation) -> Callable[[View], View]:
-    """Say of a view, or of the method of one, what the document says of it."""
+    """Attach the documentation to a view function or method."""
 
     def mark(view: View) -> View:
         setattr(view, ATTRIBUTE, operation)
@@ -129,6 +138,6 @@ ATTRIBUTE = "operation"
 
 
 def operation_of(view: Any) -> Operation | None:
-    """Return what was said of a view, None when nothing was."""
-    found: Operation | None = getattr(view, ATTRIBUTE, None)
-    return found
+    """Return the documentation of a view function or method, None if it has none."""
+    operation: Operation | None = getattr(view, ATTRIBUTE, None)
+    return operation

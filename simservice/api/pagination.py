@@ -1,4 +1,4 @@
-"""Pages by key: a cursor names the last row a caller has seen, and cannot be forged."""
+"""Cursor pagination: a signed cursor contains the id of the last row on a page."""
 
 from django.core import signing
 
@@ -19,7 +19,7 @@ def make_cursor(*, account_id: int, last_id: int) -> str:
 
 
 def read_cursor(cursor: str, *, account_id: int) -> int:
-    """Return the id a cursor names. Raises InvalidCursor for any that was not made for this account."""
+    """Return the id in a cursor. Raises InvalidCursor if it was not issued for this account."""
     try:
         owner, last_id = signer().unsign_object(cursor)
     except signing.BadSignature:
@@ -30,7 +30,7 @@ def read_cursor(cursor: str, *, account_id: int) -> int:
 
 
 def read_limit(text: str | None) -> int:
-    """Return how many rows a page may have. Raises ValidationFailed."""
+    """Return the maximum number of rows on a page. Raises ValidationFailed if `text` is not a valid limit."""
     if text is None:
         return DEFAULT_LIMIT
     if text.isascii() and text.isdigit() and len(text) <= 3 and 1 <= int(text) <= MAX_LIMIT:

@@ -1,4 +1,4 @@
-"""Reading bodies: bounded, JSON as strict as JSON is, and plain text as it came."""
+"""Parsers of request bodies: strict JSON and plain text, both limited in size."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,17 +16,17 @@ from simservice.api.errors import (
 from simservice.web.body_limit import MAX_JSON_BYTES, MAX_TEXT_BYTES
 
 MAX_DIGITS = 4000
-# Far more than real requests have. Each costs time, and a body has room for millions.
+# Far more than in real requests. A body of the maximum size can contain millions, which takes too long to parse.
 MAX_VALUES = 10_000
 TOO_MANY_VALUES = f"The body has more than {MAX_VALUES:,} values."
-# A value can have a name and be a string itself: four quotes.
+# A key and a string value have four quotes.
 MAX_QUOTES = 4 * (MAX_VALUES + 1)
-# A string with a character beyond U+FFFF takes four bytes per character; a longer body would take over 100 MB.
+# Python stores a string with a character beyond U+FFFF in four bytes per character: over 100 MB for longer bodies.
 MAX_WIDE_BYTES = 8 << 20
 
 
 class BoundedParser(BaseParser):
-    """A body in UTF-8 of at most `limit` bytes."""
+    """Parser of UTF-8 bodies of at most `limit` bytes."""
 
     limit: int
     over_limit: str
@@ -37,39 +37,39 @@ class BoundedParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002
     ) -> Any:
-        """Return the parsed body. Raises RequestTooLarge, UnsupportedMediaType, or like `read`."""
-        refuse_other_charsets(media_type or "")
+        """Return the parsed body. Raises RequestTooLarge, UnsupportedMediaType or an error of `read`."""
+        _reject_other_charsets(media_type or "")
         body = stream.read(self.limit + 1)
         if len(body) > self.limit:
             raise RequestTooLarge(message=self.over_limit)
         return self.read(body)
 
     def read(self, body: bytes) -> Any:
-        """Return what the bytes stand for."""
+        """Return the value of the body."""
         raise NotImplementedError
 
 
 class StrictJSONParser(BoundedParser):
-    """JSON without NaN, repeated keys or nesting without end."""
+    """Parser of JSON that rejects NaN, repeated keys and deep nesting."""
 
     media_type = "application/json"
     limit = MAX_JSON_BYTES
     over_limit = "The request body is larger than 13 MB, the limit for JSON."
 
     def read(self, body: bytes) -> Any:
-        """Return the value. Raises like `parse_json`."""
+        """Return the value. Raises the errors of `parse_json`."""
         return parse_json(body)
 
 
 class PlainTextParser(BoundedParser):
-    """A text as it came."""
+    """Parser of plain text, which it does not change."""
 
     media_type = "text/plain"
     limit = MAX_TEXT_BYTES
     over_limit = "The request body is larger than 2 MB and 64 KiB, the limit for plain text."
 
     def read(self, body: bytes) -> str:
-        """Return the text. Raises ValidationFailed when it is not UTF-8."""
+        """Return the text. Raises ValidationFailed if it is not UTF-8."""
         try:
             return body.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -78,36 +78,36 @@ class PlainTextParser(BoundedParser):
 
 
 def without_parameters(content_type: str) -> str:
-    """Return the media type that a content type names."""
+    """Return the media type of a `Content-Type` header."""
     return content_type.partition(";")[0].strip().lower()
 
 
 def is_plain_text(content_type: str) -> bool:
-    """Tell whether a content type is that of the plain-text form."""
+    """Return whether a `Content-Type` header is that of a plain-text submission."""
     return without_parameters(content_type) == PlainTextParser.media_type
 
 
-def refuse_other_charsets(media_type: str) -> None:
-    """Raise UnsupportedMediaType when a body declares itself to be anything but UTF-8."""
+def _reject_other_charsets(media_type: str) -> None:
+    """Raise UnsupportedMediaType if the charset is not UTF-8."""
     for parameter in media_type.split(";")[1:]:
         name, _, value = parameter.strip().partition("=")
-        # A star says that the value tells its own encoding.
+        # `charset*` is the extended form of RFC 2231.
         if name.rstrip("* ").lower() == "charset" and value.strip('" ').lower() not in ("utf-8", "utf8"):
             raise UnsupportedMediaType(message="The body's charset must be UTF-8.")
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse strict JSON. Raises InvalidJson with a sentence that says what is wrong, or ProfileTooLarge.
+    """Return the value of strict JSON. Raises InvalidJson or ProfileTooLarge.
 
     Takes at most 100 MB of memory for a body of `MAX_JSON_BYTES`.
     """
-    refuse_hostile(body)
+    _reject_expensive(body)
     try:
         return json.loads(
             body.decode("utf-8"),
-            parse_int=short_integer,
-            parse_constant=refuse_constant,
-            object_pairs_hook=refuse_repeated_keys,
+            parse_int=_short_integer,
+            parse_constant=_reject_constant,
+            object_pairs_hook=_reject_repeated_keys,
         )
     except RecursionError:
         raise InvalidJson(message="The body is nested too deeply.") from None
@@ -115,49 +115,49 @@ def parse_json(body: bytes) -> Any:
         raise InvalidJson(message=f"The body is not valid JSON: {error}") from None
 
 
-def refuse_hostile(body: bytes) -> None:
-    """Raise InvalidJson or ProfileTooLarge for a body that would take too much time or memory to parse."""
-    # Replaces escapes by others of the same length, so that each remaining quote begins or ends a string.
+def _reject_expensive(body: bytes) -> None:
+    """Raise InvalidJson or ProfileTooLarge if parsing would take too much time or memory."""
+    # Without escaped quotes, each quote begins or ends a string. The replacements have the same length.
     plain = body.replace(b"\\\\", b"\\n").replace(b'\\"', b"\\n")
     if plain.count(b'"') > MAX_QUOTES:
         raise InvalidJson(message=TOO_MANY_VALUES)
     parts = plain.split(b'"')
-    if count_values(parts[::2]) > MAX_VALUES:
+    if _count_values(parts[::2]) > MAX_VALUES:
         raise InvalidJson(message=TOO_MANY_VALUES)
-    # In a valid request, only the profile is long.
-    if len(body) > MAX_WIDE_BYTES and may_be_wide(body) and least_size(parts[1::2]) > MAX_TEXT_BYTES:
+    # In a valid request, only the profile is this long.
+    if len(body) > MAX_WIDE_BYTES and _may_be_wide(body) and _minimum_size(parts[1::2]) > MAX_TEXT_BYTES:
         raise ProfileTooLarge
 
 
-def may_be_wide(body: bytes) -> bool:
-    """Return whether JSON may contain a character beyond U+FFFF, raw or as a surrogate pair."""
+def _may_be_wide(body: bytes) -> bool:
+    """Return whether JSON can contain a character beyond U+FFFF, raw or as a surrogate pair."""
     return not body.isascii() or b"\\ud" in body or b"\\uD" in body
 
 
-def count_values(between: Sequence[bytes]) -> int:
-    """Return the number of JSON values, or a few less, from the parts between the strings."""
+def _count_values(between: Sequence[bytes]) -> int:
+    """Return the approximate number of JSON values from the parts between the strings."""
     return sum(part.count(mark) for part in between for mark in (b",", b"[", b"{"))
 
 
-def least_size(strings: Sequence[bytes]) -> int:
+def _minimum_size(strings: Sequence[bytes]) -> int:
     """Return a lower bound for the UTF-8 size of JSON strings in bytes; `\\u0041` is at least one byte."""
     return sum(len(string) - string.count(b"\\") - 4 * string.count(b"\\u") for string in strings)
 
 
-def short_integer(digits: str) -> int:
-    """Return an integer, raising for one so long that nobody can mean it."""
+def _short_integer(digits: str) -> int:
+    """Return an integer. Raises ValueError if it has too many digits."""
     if len(digits) > MAX_DIGITS:
         raise ValueError("a number is too long")
     return int(digits)
 
 
-def refuse_constant(name: str) -> Any:
-    """Raise for NaN and the infinities, which Python's parser would take."""
+def _reject_constant(name: str) -> Any:
+    """Raise ValueError for NaN and infinities, which Python's parser accepts."""
     raise ValueError(f"{name} is not JSON")
 
 
-def refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object, raising when it names a key twice: nobody knows which one was meant."""
+def _reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object. Raises ValueError if a key is repeated."""
     result = dict(pairs)
     if len(result) != len(pairs):
         raise ValueError("an object repeats a key")

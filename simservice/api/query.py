@@ -1,4 +1,4 @@
-"""Query parameters: known names only, each given once."""
+"""Validation of query parameters."""
 
 from collections.abc import Container
 
@@ -8,13 +8,13 @@ from simservice.api.errors import ValidationFailed
 
 
 def single_values(query: QueryDict, *, known: Container[str]) -> dict[str, str]:
-    """Return the parameters of a query. Raises ValidationFailed naming those unknown or given more than once."""
+    """Return the query parameters. Raises ValidationFailed if one is unknown or repeated."""
     issues = []
     for name, values in query.lists():
         if name not in known:
             issues.append({"path": name, "message": "Unknown parameter."})
         elif len(values) > 1:
-            issues.append({"path": name, "message": "Give it only once."})
+            issues.append({"path": name, "message": "Must not be repeated."})
     if issues:
         raise ValidationFailed(issues)
     return {name: str(query[name]) for name in query}

@@ -1,14 +1,15 @@
-"""The forms of JSON that every endpoint shares.
+"""Types of JSON values that all endpoints share.
 
-A shape is a TypedDict: what builds an answer is checked against it, and the OpenAPI document is made from it.
-What `Annotated` adds is for the document alone: a text describes, a Rule holds keywords of JSON Schema.
+A shape is a TypedDict: mypy checks the code that builds a response against it, and the OpenAPI document is
+generated from it. The arguments of `Annotated` are for the document only: a string is a description, a `Rule`
+contains keywords of JSON Schema.
 """
 
 from typing import Annotated, Any, NotRequired, TypedDict
 
 
 class Rule:
-    """What a value must be beside its type, in keywords of JSON Schema."""
+    """Keywords of JSON Schema that a type cannot express."""
 
     def __init__(self, **keywords: Any) -> None:
         self.keywords = keywords
@@ -27,10 +28,10 @@ FreeObject = dict[str, Any]
 
 
 class Error(TypedDict):
-    """What every answer that is no success says. Branch on `code`; `error` may be reworded at any time."""
+    """An error. Programs should use `code`; the text of `error` can change at any time."""
 
-    error: Annotated[str, "What went wrong, in words"]
-    code: Annotated[str, "Stable, for programs"]
-    meta: Annotated[FreeObject | None, "What the code's description says, or null"]
+    error: Annotated[str, "What went wrong, as a sentence"]
+    code: Annotated[str, "Stable code for programs"]
+    meta: Annotated[FreeObject | None, "Details that depend on the code, or null"]
     requestId: Annotated[str, Rule(pattern="^req_[0-9a-f]{32}$"), "The same as in the X-Request-Id header"]
-    priorityFeeCredits: NotRequired[Annotated[int, "There when a high-priority submission cannot be paid"]]
+    priorityFeeCredits: NotRequired[Annotated[int, "Present if the account cannot pay for a high-priority job"]]

@@ -1,26 +1,26 @@
-"""The API's own description, served."""
+"""View that returns the OpenAPI document."""
 
 from django.http import HttpRequest, HttpResponse
 
 from simservice.api.errors import ValidationFailed, error_response
 from simservice.api.methods import read_only
 from simservice.api.openapi import document_text
-from simservice.api.operations import Answer, Operation, documented
+from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.api.query import single_values
 from simservice.api.shapes import FreeObject
 
 OPENAPI = Operation(
     id="getOpenApi",
     tag="Public",
-    summary="Read this document",
-    answers={200: Answer(description="The document", shape=FreeObject, example={"openapi": "3.1.0"})},
+    summary="Get the OpenAPI document",
+    responses={200: ResponseSpec(description="This document.", shape=FreeObject, example={"openapi": "3.1.0"})},
 )
 
 
 @documented(OPENAPI)
 @read_only
 def openapi_document(request: HttpRequest) -> HttpResponse:
-    """Answer with the OpenAPI document of this deployment."""
+    """Respond with the OpenAPI document of this deployment."""
     try:
         single_values(request.GET, known=OPENAPI.query_names)
     except ValidationFailed as error:

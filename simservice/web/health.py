@@ -9,7 +9,7 @@ from django.http import HttpRequest, JsonResponse
 from redis.exceptions import RedisError
 
 from simservice.api.methods import read_only
-from simservice.api.operations import Answer, Operation, documented
+from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.redis import worker_heartbeats
 
 ANSWERED_WITHIN_SECONDS = 2.5
@@ -21,13 +21,13 @@ askers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="readiness")
 
 
 class Alive(TypedDict):
-    """The process answers."""
+    """The process is running."""
 
     status: Literal["ok"]
 
 
 class Readiness(TypedDict):
-    """Whether the service can do its work, and what of it answers."""
+    """State of the service and of the systems it needs."""
 
     status: Literal["ok", "unavailable"]
     database: bool
@@ -39,22 +39,22 @@ class Readiness(TypedDict):
 HEALTHZ = Operation(
     id="getHealth",
     tag="Health",
-    summary="Ask whether the process lives",
-    answers={200: Answer(description="It does", shape=Alive, example={"status": "ok"})},
+    summary="Check liveness",
+    responses={200: ResponseSpec(description="The process is running.", shape=Alive, example={"status": "ok"})},
 )
 READYZ = Operation(
     id="getReadiness",
     tag="Health",
-    summary="Ask whether the service can do its work",
-    description="It needs the database, Redis and at least one simulation worker.",
-    answers={
-        200: Answer(
-            description="It can",
+    summary="Check readiness",
+    description="The service is ready if the database, Redis and at least one simulation worker are available.",
+    responses={
+        200: ResponseSpec(
+            description="The service is ready.",
             shape=Readiness,
             example={"status": "ok", "database": True, "redis": True, "worker": True, "sandbox": LAYERS_EXAMPLE},
         ),
-        503: Answer(
-            description="It cannot",
+        503: ResponseSpec(
+            description="The service is not ready.",
             shape=Readiness,
             example={"status": "unavailable", "database": True, "redis": True, "worker": False, "sandbox": []},
         ),

@@ -1,4 +1,4 @@
-"""The accessibility checks of axe-core, fetched once from npm and compared with what we know of it."""
+"""Accessibility checks with axe-core, downloaded once from npm and verified by its hash."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ SECONDS = 120
 
 
 class Missing(Exception):
-    """axe-core is not here; the message says why, and what to do."""
+    """axe-core is not available; the message says why and what to do."""
 
 
 def source() -> str:
@@ -43,7 +43,7 @@ def fetch() -> bytes:
 
 
 def unpack(packed: Path) -> bytes:
-    """Return the script in npm's file. Raises ValueError when it is not the one we know."""
+    """Return the script in npm's archive. Raises ValueError if its hash differs."""
     with tarfile.open(packed) as archive:
         member = archive.extractfile("package/axe.min.js")
         script = member.read() if member else b""
@@ -53,17 +53,17 @@ def unpack(packed: Path) -> bytes:
 
 
 def violations(visitor: Visitor) -> list[str]:
-    """Return what axe-core finds wrong with the page as it is shown."""
+    """Return axe-core's findings for the current page."""
     return run(visitor, {})
 
 
 def violations_of_looks(visitor: Visitor) -> list[str]:
-    """Return what is wrong with the page by the rules that colours and widths can change: for a second look."""
+    """Return findings of the rules that depend on colors and widths, for a second pass."""
     return run(visitor, {"runOnly": {"type": "rule", "values": LOOKS}})
 
 
 def run(visitor: Visitor, options: dict[str, Any]) -> list[str]:
-    """Run axe-core on a page, without the frames in it, which hold what strangers made."""
+    """Run axe-core on a page without its frames, which contain users' content."""
     visitor.evaluate(f"window.axe || ({{}}, (() => {{ {source()} }})()), 0")
     found = json.loads(visitor.evaluate(RUN % json.dumps({**options, **QUICK})))
     return [f"{one['id']}: {one['help']}: {one['nodes']}" for one in found]

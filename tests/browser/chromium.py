@@ -1,4 +1,4 @@
-"""A real Chromium, and visitors in it of whom everything is noted that no page of ours may cause."""
+"""A real Chromium, and visitors that record every error a page causes."""
 
 import shutil
 import time
@@ -28,15 +28,15 @@ HEIGHT = 900
 
 
 def find() -> str | None:
-    """Return the system's Chromium, None when there is none."""
+    """Return the system's Chromium, or None."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 @contextmanager
 def running(path: str) -> Iterator[Browser]:
-    """Run a Chromium for as long as the block."""
+    """Run a Chromium within the block."""
     with sync_playwright() as playwright:
-        # Its own sandbox needs rights that containers do not give.
+        # Its own sandbox needs privileges that containers lack.
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
         yield browser
         browser.close()
@@ -44,7 +44,7 @@ def running(path: str) -> Iterator[Browser]:
 
 @dataclass
 class Visitor:
-    """Somebody with a browser of their own; `complaints` tell what no page may do to them."""
+    """A visitor with a browser; `complaints` are errors that pages must not cause."""
 
     site: str
     context: BrowserContext
@@ -53,14 +53,14 @@ class Visitor:
     requests: list[Request] = field(default_factory=list)
 
     def watch(self) -> None:
-        """Note scripts that fail, what the console complains of, dialogs, and requests to other hosts."""
+        """Record script errors, console messages, dialogs, and requests to other hosts."""
         self.context.on("console", self.hear)
         self.context.on("weberror", lambda error: self.complaints.append(f"script: {error.error}"))
         self.context.on("dialog", self.refuse)
         self.context.on("request", self.look)
 
     def hear(self, message: ConsoleMessage) -> None:
-        # The browser itself says so of each answer that is an error, which is nothing a page did.
+        # The browser logs every error response, which is not an error of the page.
         is_status = message.text.startswith("Failed to load resource: the server responded")
         if message.type in ("error", "warning") and not is_status:
             self.complaints.append(f"console: {message.text}")
@@ -75,12 +75,12 @@ class Visitor:
             self.complaints.append(f"request: {request.url}")
 
     def open(self, path: str) -> int:
-        """Go to an address of the site, or a full one; return its status."""
+        """Open a path or a full address; return its status."""
         answer = self.page.goto(path if path.startswith("http") else self.site + path)
         return answer.status if answer else 0
 
     def press(self, name: str) -> None:
-        """Press a button of the page, and wait until what it leads to is there."""
+        """Press a button and wait for the next page."""
         with self.page.expect_navigation():
             self.page.get_by_role("button", name=name, exact=True).click()
 
@@ -106,16 +106,16 @@ class Visitor:
         self.page.set_viewport_size({"width": width, "height": HEIGHT})
 
     def is_too_wide(self) -> bool:
-        """Tell whether the page as a whole scrolls sideways."""
+        """Return whether the page scrolls horizontally."""
         root = "document.documentElement"
         return bool(self.page.evaluate(f"{root}.scrollWidth > {root}.clientWidth"))
 
     def unfold(self) -> None:
-        """Open what is folded up, so that it is looked at too."""
+        """Open all collapsed sections, so that they are checked too."""
         self.evaluate("for (const one of document.querySelectorAll('details.more')) one.open = true")
 
     def eventually(self, words: str) -> None:
-        """Reload the page until it says something."""
+        """Reload the page until it contains a text."""
         deadline = time.monotonic() + PATIENCE_MS / 1000
         while words not in (text := self.page.locator("main").inner_text()):
             assert time.monotonic() < deadline, text
@@ -123,7 +123,7 @@ class Visitor:
             self.page.reload()
 
     def evaluate(self, script: str) -> Any:
-        """Run a script beside the page, which its policy does not allow to run one."""
+        """Run a script outside the page's Content Security Policy."""
         session = self.context.new_cdp_session(self.page)
         told = session.send("Runtime.evaluate", {"expression": script, "awaitPromise": True, "returnByValue": True})
         session.detach()
@@ -133,7 +133,7 @@ class Visitor:
 
 @contextmanager
 def visiting(browser: Browser, site: str) -> Iterator[Visitor]:
-    """Give a visitor a browser of their own, without anybody else's cookies."""
+    """Open a browser context without cookies for a new visitor."""
     context = browser.new_context(viewport={"width": LARGE, "height": HEIGHT}, reduced_motion="reduce")
     context.set_default_timeout(PATIENCE_MS)
     visitor = Visitor(site, context, context.new_page())

@@ -1,4 +1,4 @@
-"""One stack for all tests in the browser, what there is to see in it, and visitors."""
+"""Fixtures of browser tests: one stack, its scene, and visitors."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from tests.webhooks.receivers import Receiver, make_authority, receiving
 
 @pytest.fixture(scope="session")
 def program() -> str:
-    """The browser. Without one, these tests are skipped."""
+    """The browser; without one, tests are skipped."""
     path = chromium.find()
     if path is None:
         pytest.skip(f"There is no Chromium. {chromium.HOW}")
@@ -28,7 +28,7 @@ def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
 
 @pytest.fixture(scope="session")
 def stack(program: str, receiver: Receiver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack whose webhooks may go to the receiver."""
+    """A stack that can send webhooks to the receiver."""
     chosen = {
         "SIM_SLOTS": "1",
         "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
@@ -38,7 +38,7 @@ def stack(program: str, receiver: Receiver, tmp_path_factory: pytest.TempPathFac
         yield started
 
 
-# Of the module, not of the session: while it is open, its thread takes no queries of Django's.
+# Per module, because Django runs no queries in this thread while a browser is open.
 @pytest.fixture(scope="module")
 def browser(program: str) -> Iterator[Browser]:
     with running(program) as opened:
@@ -47,7 +47,7 @@ def browser(program: str) -> Iterator[Browser]:
 
 @pytest.fixture
 def visitor(browser: Browser, stack: Stack) -> Iterator[Visitor]:
-    """A stranger, who must have nothing to complain of in the end."""
+    """A stranger, who must have no complaints at the end."""
     with visiting(browser, stack.ready["url"]) as someone:
         yield someone
     assert someone.complaints == []

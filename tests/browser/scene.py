@@ -1,4 +1,4 @@
-"""What there is to see: jobs in every state, clients, a webhook with deliveries, a month of use; and every page."""
+"""A scene with data for every page: jobs in every status, clients, webhook deliveries, a month of usage."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -50,22 +50,22 @@ FAILING = """
 
 @dataclass(frozen=True)
 class View:
-    """A page: its name, and how a visitor gets to it."""
+    """A page: its name, and how a visitor opens it."""
 
     name: str
     reach: Callable[[Visitor], object]
-    # Pages of Django's admin are not ours to mend.
+    # Django's admin pages are not checked for accessibility.
     is_ours: bool = True
 
 
 def at(name: str, path: str, *, is_ours: bool = True) -> View:
-    """Return a page that has an address."""
+    """Return a page with a fixed address."""
     return View(name, lambda visitor: visitor.open(path), is_ours)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What was made: jobs by what they show, and where the clients are."""
+    """The created data: jobs by their content, and addresses of clients."""
 
     stack: Stack
     jobs: dict[str, str]
@@ -142,7 +142,7 @@ PUBLIC = {
     "sign-up-sent": "/accounts/confirm-email/",
     "sign-up-expired": "/accounts/signup/expired/",
 }
-# For those who are not logged in.
+# For visitors who are not logged in.
 ENTRANCE = {"login": "/accounts/login/", "sign-up": "/accounts/signup/"}
 OWN = {
     "profile": "/accounts/profile/",
@@ -172,7 +172,7 @@ ADMIN = {"admin": "/admin/", "admin-jobs": "/admin/jobs/job/", "admin-events": "
 
 
 def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> Scene:
-    """Make all there is to see; the visitor is logged in as the demo account's owner."""
+    """Create the scene as a visitor who is logged in as owner of the demo account."""
     jobs = {
         "stages": stack.submit(
             STAGES, runtime={"multiStage": True}, artifacts={"html": True, "csv": True}, **NOTES
@@ -215,7 +215,7 @@ def make_client(visitor: Visitor, name: str) -> str:
 
 
 def make_deliveries(visitor: Visitor, receiver: Receiver, client: str) -> str:
-    """Enable a webhook and send events, one of which is refused; return the refused one's page."""
+    """Enable a webhook and send events, one of which fails; return the failed one's page."""
     visitor.open(f"{client}/webhook")
     visitor.fill(url=receiver.url("/410"))
     visitor.press("Enable webhook")
@@ -229,7 +229,7 @@ def make_deliveries(visitor: Visitor, receiver: Receiver, client: str) -> str:
 
 
 def send_test(visitor: Visitor, client: str, told: str) -> str:
-    """Send a test event and wait until it was delivered; return its page."""
+    """Send a test event and wait for its delivery; return its page."""
     visitor.open(f"{client}/webhook")
     visitor.press("Send test event")
     visitor.eventually(told)

@@ -1,4 +1,4 @@
-"""The whole way of a new user, step by step, in a browser."""
+"""A new user's steps from sign-up to a shared job, in a browser."""
 
 import json
 import re
@@ -24,13 +24,13 @@ KEY, SECRET = re.compile(r"sk_\w{46}"), re.compile(r"whsec_[\w-]{43}")
 
 @pytest.fixture
 def friend(browser: Browser, stack: Stack) -> Iterator[Visitor]:
-    """Somebody else, who knows nothing but a link."""
+    """A second visitor, who has only a link."""
     with visiting(browser, stack.ready["url"]) as someone:
         yield someone
     assert someone.complaints == []
 
 
-def test_from_signing_up_to_a_delivery_and_a_shared_page(
+def test_a_new_user_gets_from_sign_up_to_a_shared_job(
     visitor: Visitor, friend: Visitor, stack: Stack, receiver: Receiver
 ) -> None:
     earlier = len(receiver.received)
@@ -63,7 +63,7 @@ def sign_up(visitor: Visitor, stack: Stack) -> None:
 
 
 def mailed_link(stack: Stack) -> str:
-    """Return the path of the link to finish signing up, from the log that a local stack prints mails to."""
+    """Return the path of the sign-up link from the mail in the local stack's log."""
     log = stack.data / "logs" / "control.log"
     wait_until(lambda: bool(LINK.search(log.read_text())))
     return str(LINK.findall(log.read_text())[-1])
@@ -80,7 +80,7 @@ def make_client_and_key(visitor: Visitor) -> None:
 
 
 def require_shown_once(visitor: Visitor, form: re.Pattern[str]) -> str:
-    """Return the secret on this page, having tried to see it again as browsers can: reload, back, forward, anew."""
+    """Return the secret on this page; assert that reload, back and forward do not show it again."""
     page = visitor.page
     shown_at, secret = page.url, page.locator("#secret").inner_text()
     assert form.fullmatch(secret)
@@ -88,7 +88,7 @@ def require_shown_once(visitor: Visitor, form: re.Pattern[str]) -> str:
     assert "already" in visitor.heading()
     assert secret not in page.content()
     for move in (page.go_back, page.go_forward):
-        # Where a form led to, the browser has no copy: it asks whether to send the form again.
+        # The browser has no copy of a form's response; it asks to submit the form again.
         with suppress(Error):
             move()
         expect(page.locator("body")).not_to_contain_text(secret)
@@ -98,7 +98,7 @@ def require_shown_once(visitor: Visitor, form: re.Pattern[str]) -> str:
 
 
 def enable_webhook(visitor: Visitor, receiver: Receiver) -> None:
-    """A refused address is told in words; the secret is shown once, and so is the next one."""
+    """A rejected address has a reason; each secret is shown once."""
     visitor.follow("Set up webhook")
     visitor.fill(url="https://127.0.0.1/hook")
     visitor.press("Enable webhook")
@@ -115,7 +115,7 @@ def enable_webhook(visitor: Visitor, receiver: Receiver) -> None:
 
 
 def submit_and_watch(visitor: Visitor) -> str:
-    """Submit a job and see its page change by itself until the job has ended; return the page's address."""
+    """Submit a job and watch its page update until the job has ended; return its address."""
     page = visitor.page
     visitor.follow("Jobs")
     visitor.follow("Submit job")
@@ -126,21 +126,21 @@ def submit_and_watch(visitor: Visitor) -> str:
     visitor.press("Submit job")
     visitor.evaluate("document.documentElement.dataset.same = 'yes'")
     expect(page.locator("#live .percent")).not_to_have_text("0 %")
-    assert page.locator("html[data-same]").count() == 1, "a part of the page was renewed, not the page"
+    assert page.locator("html[data-same]").count() == 1, "only a part of the page is updated"
     expect(page.locator("h1")).to_have_text("Walker")
     expect(page.locator("#live .status")).to_have_text("Completed", timeout=4 * PATIENCE_MS)
     expect(page.locator(".timeline")).to_contain_text("Completed")
     expect(page.locator(".ranking tbody tr")).to_have_count(13)
     asked = [one for one in visitor.requests if "hx-request" in one.headers]
     assert len(asked) >= 2
-    assert page.locator("[hx-get]").count() == 0, "what has ended is not asked for again"
+    assert page.locator("[hx-get]").count() == 0, "the page of an ended job does not poll"
     return page.url
 
 
 def see_delivery(visitor: Visitor, receiver: Receiver, *, job: str, earlier: int) -> None:
-    """The job's end and a test event have come to the receiver, and their attempts are told.
+    """The receiver has the job's event and a test event, and the pages list their attempts.
 
-    So many requests were made to it by other tests before.
+    `before` is the number of requests from other tests.
     """
     visitor.follow("walker-bot")
     visitor.follow("Webhook and deliveries")

@@ -1,4 +1,4 @@
-"""Every page, light and dark, wide and narrow: accessible, within its width, quiet, and usable without a mouse."""
+"""Every page, light and dark, wide and narrow: accessible, within its width, free of errors, usable by keyboard."""
 
 from collections.abc import Callable, Iterator
 
@@ -17,7 +17,7 @@ MOST_STOPS = 200
 
 @pytest.fixture(scope="module")
 def owner(browser: Browser, stack: Stack) -> Iterator[Visitor]:
-    """The demo account's owner, logged in."""
+    """The owner of the demo account, logged in."""
     with visiting(browser, stack.ready["url"]) as someone:
         someone.log_in(stack.ready["user"], stack.ready["password"])
         yield someone
@@ -33,7 +33,7 @@ def scene(owner: Visitor, stack: Stack, receiver: Receiver) -> Iterator[Scene]:
 
 @pytest.fixture(scope="module")
 def checks() -> None:
-    """axe-core is there, or the test is skipped."""
+    """Skip the test without axe-core."""
     try:
         axe.source()
     except axe.Missing as missing:
@@ -41,7 +41,7 @@ def checks() -> None:
 
 
 def faults(visitor: Visitor, view: View) -> list[str]:
-    """Return what is wrong with a page, wide and light and then narrow and dark."""
+    """Return the findings for a page, first wide and light, then narrow and dark."""
     view.reach(visitor)
     found = []
     looks: list[tuple[int, Scheme, Callable[[Visitor], list[str]]]] = [
@@ -60,11 +60,11 @@ def faults(visitor: Visitor, view: View) -> list[str]:
     return found
 
 
-def test_every_page_of_an_owner_is_accessible_and_quiet(owner: Visitor, scene: Scene, checks: None) -> None:
+def test_every_page_of_an_owner_is_accessible_and_error_free(owner: Visitor, scene: Scene, checks: None) -> None:
     assert [fault for view in scene.views() for fault in faults(owner, view)] == []
 
 
-def test_the_entrance_is_accessible_and_quiet(visitor: Visitor, checks: None) -> None:
+def test_public_pages_are_accessible_and_error_free(visitor: Visitor, checks: None) -> None:
     views = [at(name, path) for name, path in ENTRANCE.items()]
     assert [fault for view in views for fault in faults(visitor, view)] == []
 
@@ -72,7 +72,7 @@ def test_the_entrance_is_accessible_and_quiet(visitor: Visitor, checks: None) ->
 WALKED = ("overview", "job-new", "job-stages", "webhook-guild-bot", "people", "share-stages")
 
 
-def test_everything_is_reached_with_the_keyboard(owner: Visitor, scene: Scene) -> None:
+def test_everything_can_be_reached_with_the_keyboard(owner: Visitor, scene: Scene) -> None:
     for view in scene.views():
         if view.name in WALKED:
             view.reach(owner)
@@ -80,11 +80,11 @@ def test_everything_is_reached_with_the_keyboard(owner: Visitor, scene: Scene) -
             reached, unseen = walk(owner)
             assert sorted(set(expected) - set(reached)) == [], view.name
             assert unseen == [], view.name
-            assert reached == sorted(reached), f"{view.name}: the order is that of the page"
+            assert reached == sorted(reached), f"{view.name}: focus does not follow the order of the page"
 
 
 def walk(visitor: Visitor) -> tuple[list[int], list[str]]:
-    """Press Tab through a page; return the places of what was reached, and what did not show that it was."""
+    """Press Tab through a page; return the positions of focused elements, and those without a visible focus."""
     reached: list[int] = []
     unseen = []
     for _ in range(MOST_STOPS):
@@ -98,7 +98,7 @@ def walk(visitor: Visitor) -> tuple[list[int], list[str]]:
     return reached, unseen
 
 
-# The places, in the order of the document, of all that a mouse could use.
+# The positions of all interactive elements in document order.
 FOCUSABLE = """
     window.everything = [...document.querySelectorAll('*')];
     everything.filter(one => one.matches(

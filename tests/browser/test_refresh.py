@@ -1,4 +1,4 @@
-"""A job's page while the job waits, runs and ends, in a browser that is left open."""
+"""A job's page in an open browser while the job waits, runs and ends."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from tests.browser.scene import ACCOUNT
 from tests.stack import LONG, Stack
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(300)]
-# What the page says, noted now and whenever it changes.
+# Records the page's content now and at every change.
 NOTE = """
     window.seen = [];
     const text = (selector) => document.querySelector(selector)?.textContent ?? '';
@@ -26,7 +26,7 @@ NOTE = """
 
 @pytest.fixture
 def owner(browser: Browser, stack: Stack) -> Iterator[Visitor]:
-    """The demo account's owner, logged in, with a small window."""
+    """The owner of the demo account, logged in, with a small window."""
     with visiting(browser, stack.ready["url"]) as someone:
         someone.log_in(stack.ready["user"], stack.ready["password"])
         someone.resize(SMALL)
@@ -35,12 +35,12 @@ def owner(browser: Browser, stack: Stack) -> Iterator[Visitor]:
 
 
 def polls(visitor: Visitor) -> int:
-    """Return how often a page has refreshed itself."""
+    """Return how often the page has refreshed itself."""
     return len([one for one in visitor.requests if "hx-request" in one.headers])
 
 
 def wait_for_polls(visitor: Visitor, count: int) -> None:
-    """Wait until the page has refreshed itself so many times more."""
+    """Wait until the page has refreshed itself `times` more."""
     for _ in range(count):
         with visitor.page.expect_response(lambda answer: "hx-request" in answer.request.headers) as answered:
             pass
@@ -49,7 +49,7 @@ def wait_for_polls(visitor: Visitor, count: int) -> None:
 
 
 def contradictions(seen: list[Any]) -> list[Any]:
-    """Return the states of the page in which status, history and runs disagree."""
+    """Return the recorded contents in which status, history and runs disagree."""
     return [
         (status, history, nothing_ran)
         for status, history, nothing_ran in seen
@@ -59,7 +59,7 @@ def contradictions(seen: list[Any]) -> list[Any]:
     ]
 
 
-def test_a_page_left_open_keeps_up_and_keeps_its_place(owner: Visitor, stack: Stack) -> None:
+def test_an_open_page_updates_and_keeps_its_scroll_position(owner: Visitor, stack: Stack) -> None:
     page = owner.page
     before = stack.submit(LONG)
     job = stack.submit(LONG)
@@ -89,13 +89,13 @@ def test_a_page_left_open_keeps_up_and_keeps_its_place(owner: Visitor, stack: St
     expect(page.locator("#live details.menu")).to_have_count(0)
     asked = polls(owner)
     page.wait_for_timeout(5000)
-    assert polls(owner) == asked, "what has ended is not asked for again"
+    assert polls(owner) == asked, "the page of an ended job does not poll"
     seen = owner.evaluate("window.seen")
     assert len({status for status, _, _ in seen}) >= 3
     assert contradictions(seen) == []
 
 
-def test_a_refresh_that_fails_is_tried_again(owner: Visitor, stack: Stack) -> None:
+def test_a_failed_refresh_is_retried(owner: Visitor, stack: Stack) -> None:
     page = owner.page
     job = stack.submit(LONG)
     stack.wait(job, lambda found: found["status"] == "running", seconds=120)

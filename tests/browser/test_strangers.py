@@ -1,4 +1,4 @@
-"""What strangers wrote into profiles and reports reaches nothing of the dashboard's origin."""
+"""Hostile profiles and reports, which must not reach the dashboard's origin."""
 
 import gzip
 import json
@@ -19,7 +19,7 @@ profileset."{EVIL}"+=intellect=9000
 copy="{EVIL} 2"
 intellect=9100
 """
-# A report that tries what a script of the dashboard's origin could do, and notes what came of it.
+# A report that tries what a script of the dashboard's origin could do, and shows the results.
 REPORT = """<!doctype html><title>untouched</title><p id=outcome>nothing ran</p><script>
 const outcome = {};
 const attempt = (name, act) => {
@@ -54,7 +54,7 @@ def job(stack: Stack) -> str:
     return job_id
 
 
-def test_hostile_names_are_only_text(visitor: Visitor, stack: Stack, job: str) -> None:
+def test_hostile_names_are_shown_as_text(visitor: Visitor, stack: Stack, job: str) -> None:
     visitor.log_in(stack.ready["user"], stack.ready["password"])
     share = stack.job(job)["links"]["share"]
     for path in (f"/dashboard/demo/jobs/{job}", "/dashboard/demo/jobs", "/dashboard/demo/", share):
@@ -69,7 +69,7 @@ def test_hostile_names_are_only_text(visitor: Visitor, stack: Stack, job: str) -
 
 
 def told_by(frame: Frame) -> dict[str, str]:
-    """Return what a hostile report found out."""
+    """Return the results that a hostile report shows."""
     expect(frame.locator("#outcome")).to_contain_text("fetched")
     outcome: dict[str, str] = json.loads(frame.locator("#outcome").inner_text())
     return outcome
@@ -86,7 +86,7 @@ HARMLESS = {
 }
 
 
-def test_a_hostile_report_in_its_frame_touches_nothing(visitor: Visitor, stack: Stack, job: str) -> None:
+def test_a_framed_hostile_report_has_no_access(visitor: Visitor, stack: Stack, job: str) -> None:
     visitor.log_in(stack.ready["user"], stack.ready["password"])
     for path in (f"/dashboard/demo/jobs/{job}", stack.job(job)["links"]["share"]):
         visitor.open(path)
@@ -100,7 +100,7 @@ def test_a_hostile_report_in_its_frame_touches_nothing(visitor: Visitor, stack: 
     still_logged_in(visitor)
 
 
-def test_a_hostile_report_opened_by_itself_is_sandboxed_too(visitor: Visitor, stack: Stack, job: str) -> None:
+def test_a_hostile_report_opened_directly_is_sandboxed(visitor: Visitor, stack: Stack, job: str) -> None:
     visitor.log_in(stack.ready["user"], stack.ready["password"])
     artifacts = stack.call("GET", f"jobs/{job}/result")["result"]["artifacts"]
     (report,) = [one["url"] for one in artifacts if one["kind"] == "html_report"]
@@ -110,7 +110,7 @@ def test_a_hostile_report_opened_by_itself_is_sandboxed_too(visitor: Visitor, st
 
 
 def still_logged_in(visitor: Visitor) -> None:
-    """Require that nothing was logged out, and forget what the browser said of the report's attempts."""
+    """Assert that the visitor is still logged in; discard the browser's messages about the report."""
     assert [one for one in visitor.complaints if not one.startswith("console: ")] == []
     visitor.complaints.clear()
     assert not [request for request in visitor.requests if request.url.endswith("/logout/")]

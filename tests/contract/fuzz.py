@@ -1,4 +1,4 @@
-"""Schemathesis against a running stack; `python -m tests.contract.fuzz N` tries both variants, N being large."""
+"""Runs schemathesis against a local stack. `python -m tests.contract.fuzz N` tests both variants."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from tests.stack import ROOT, Stack, running_stack
 CONFIGURATION = ROOT / "tests" / "contract" / "schemathesis.toml"
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
 VARIANTS = ("C", "R")
-# What a caller may do is the plan's; here it may do everything, so that its limits are not all there is to see.
+# Raises the limits of the plan, which would otherwise reject most requests.
 ROOM = """
     UPDATE billing_plan
     SET submissions_per_minute = %(most)s, submission_bytes_per_minute = 1e12, reads_per_minute = %(most)s,
@@ -26,7 +26,7 @@ ROOM = """
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a run found: how many requests it made up, whether any answer was wrong, and its own words."""
+    """Result of a run: number of generated requests, whether a check failed, and the output."""
 
     cases: int
     failed: bool
@@ -34,7 +34,7 @@ class Report:
 
 
 def fuzz(stack: Stack, *, examples: int) -> Report:
-    """Try every operation of a stack, with up to `examples` made-up requests for each in each phase."""
+    """Test every operation of a stack with up to `examples` generated requests in each phase."""
     with psycopg.connect(stack.ready["databaseUrl"]) as connection:
         connection.execute(ROOM, {"most": 1_000_000})
     command = [
@@ -49,7 +49,7 @@ def fuzz(stack: Stack, *, examples: int) -> Report:
 
 
 def known(stack: Stack) -> dict[str, str]:
-    """Run one job, and return where it and what it left can be found, as the hooks want it."""
+    """Run a job and return its ids as environment variables for the hooks."""
     job_id = stack.submit(artifacts={"csv": True})
     stack.wait_for_end(job_id)
     result = stack.call("GET", f"jobs/{job_id}/result")
@@ -63,7 +63,7 @@ def known(stack: Stack) -> dict[str, str]:
 
 
 def main(examples: int) -> int:
-    """Try both variants, say what was found, and return the exit status."""
+    """Test both variants, print the results and return the exit status."""
     reports = []
     for variant in VARIANTS:
         with ExitStack() as ending:
@@ -72,7 +72,7 @@ def main(examples: int) -> int:
             report = fuzz(stack, examples=examples)
         sys.stdout.write(f"{report.text}\nVariant {variant}: {report.cases} requests.\n\n")
         reports.append(report)
-    sys.stdout.write(f"{sum(report.cases for report in reports)} requests in all.\n")
+    sys.stdout.write(f"{sum(report.cases for report in reports)} requests in total.\n")
     return int(any(report.failed for report in reports))
 
 

@@ -1,5 +1,4 @@
-"""What the document cannot say of the API, for schemathesis: what makes a submission whole, and what is refused
-for reasons that lie in the data and not in their form."""
+"""Hooks for schemathesis: rules of the API that the OpenAPI document cannot express."""
 
 import json
 import os
@@ -11,7 +10,7 @@ from schemathesis import Case, HookContext, Response
 from schemathesis.core.failures import Failure
 from schemathesis.openapi.checks import RejectedPositiveData
 
-# Requests of the right form may meet these.
+# Errors that well-formed requests can cause.
 REFUSALS = {
     "webhook_not_configured",
     "invalid_cursor",
@@ -28,8 +27,8 @@ REFUSALS = {
     "max_active_jobs_exceeded",
     "rate_limit_exceeded",
 }
-# Limits that no schema can hold: the plan's, and the size of the metadata as a whole.
-LIMITS = ("the account's limit", "bytes of JSON in all", "only one of the two caps")
+# Messages about limits that the document does not contain.
+LIMITS = ("the account's limit", "bytes as JSON", "Only one of the two limits")
 PROFILES = (
     'mage="One"\nlevel=80\niterations=5\n',
     'mage="Two"\nlevel=80\niterations=5\nprofileset."a"+=head=,id=1,ilevel=600\n',
@@ -40,25 +39,25 @@ CREDENTIALS = {"X-Bnet-Client-Id", "X-Bnet-Client-Secret"}
 
 @schemathesis.hook
 def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
-    """Give a request what belongs together, or what there is."""
+    """Complete a request, or let it use existing data."""
     drop_nulls(case)
     if prepare := PREPARATIONS.get(operation_id(case)):
         prepare(case)
 
 
 def drop_nulls(case: Case) -> None:
-    """Leave out what a link found to be null in an earlier answer, such as the build of a job that has none yet."""
+    """Remove query parameters that a link set to null, such as the cursor of the last page."""
     for name in [name for name, value in case.query.items() if value in (None, "None")]:
         del case.query[name]
 
 
 def operation_id(case: Case) -> str:
-    """Return the name of a case's operation."""
+    """Return the operation id of a case."""
     return str(case.operation.definition.raw["operationId"])
 
 
 def make_whole(case: Case) -> None:
-    """Give each form of a submission its own parameters, and every other one a profile that can be simulated."""
+    """Remove parameters of the other media type, and give every other submission a valid profile."""
     if case.media_type == "text/plain":
         case.query.setdefault("channel", "latest")
         if not set(case.headers) >= CREDENTIALS:
@@ -71,7 +70,7 @@ def make_whole(case: Case) -> None:
 
 
 def with_integers(value: Any) -> Any:
-    """Write whole numbers as integers: JSON Schema takes 2.0 for one, the API does not (contract, section 1)."""
+    """Return a value with whole floats as integers. JSON Schema treats both as integers."""
     if isinstance(value, dict):
         return {key: with_integers(member) for key, member in value.items()}
     if isinstance(value, list):
@@ -80,20 +79,20 @@ def with_integers(value: Any) -> Any:
 
 
 def put_known(case: Case) -> None:
-    """Ask for what there is, every other time."""
+    """Use an existing id in every other request."""
     for name, drawn in case.path_parameters.items():
         if is_chosen(str(drawn)):
             case.path_parameters[name] = os.environ[f"KNOWN_{operation_id(case)}"]
 
 
 def drop_cursor(case: Case) -> None:
-    """Ask for the first page, every other time: made-up cursors are all refused."""
+    """Request the first page every other time, because the API rejects generated cursors."""
     if is_chosen(str(case.query.get("cursor"))):
         case.query.pop("cursor", None)
 
 
 def is_chosen(drawn: str) -> bool:
-    """Choose half of all texts, the same ones each time, so that a case can be repeated."""
+    """Return whether a text is in one half of all texts, the same in each run."""
     return crc32(drawn.encode("utf-8", "replace")) % 2 == 0
 
 
@@ -108,13 +107,13 @@ PREPARATIONS = {
 
 
 def drop_credentials(case: Case) -> None:
-    """Take away what would be half a pair, or belongs to the other form."""
+    """Remove the headers with game credentials."""
     for name in CREDENTIALS:
         case.headers.pop(name, None)
 
 
 def put_profile(case: Case) -> None:
-    """Put a profile that runs in the place of every other text."""
+    """Replace every other profile with a valid one."""
     body: Any = case.body
     if isinstance(body, str):
         case.body = runnable(body)
@@ -125,24 +124,24 @@ def put_profile(case: Case) -> None:
 
 
 def runnable(text: str) -> str:
-    """Return a small profile for half of all texts."""
+    """Return a small profile for half of all texts, the text itself for the others."""
     return PROFILES[len(text) % len(PROFILES)] if is_chosen(text) else text
 
 
 @schemathesis.deserializer("text/csv", "text/html")
 def as_text(context: Any, response: Response) -> str:
-    """Return a report that is no JSON as what it is."""
+    """Return a report that is not JSON as text."""
     return response.content.decode(errors="replace")
 
 
 @schemathesis.hook
 def filter_failure(context: HookContext, failure: Failure, case: Case, response: Response) -> bool:
-    """Drop the complaint that data of the right form were refused, when the refusal is one of the domain's."""
+    """Ignore failures about rejected valid data if the error is in `REFUSALS` or about a limit."""
     return not (isinstance(failure, RejectedPositiveData) and is_domain_refusal(response))
 
 
 def is_domain_refusal(response: Response) -> bool:
-    """Tell whether a refusal has other reasons than the form of the request."""
+    """Return whether a well-formed request can cause the error."""
     body = json.loads(response.content)
     if body["code"] != "validation_failed":
         return body["code"] in REFUSALS

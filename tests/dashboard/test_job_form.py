@@ -12,7 +12,7 @@ from clients.accounts import default_client
 from clients.models import Client, Membership
 from dashboard import job_form
 from jobs import credentials
-from jobs.api.requests import from_json
+from jobs.api.submission_request import from_json
 from jobs.models import IdempotencyKey, Job
 from jobs.submission import accept
 from jobs.submission.idempotency import KeyedRequest
@@ -91,8 +91,8 @@ REJECTED = {
     "nothing": ({"cap": "0"}, "cap", "greater than or equal to 1"),
     "no-number": ({"queue_seconds": "1.5"}, "queue_seconds", "whole number"),
     "over-the-wait": ({"queue_seconds": "86401"}, "queue_seconds", "at most 86400"),
-    "long-metadata": ({"metadata": "a: " + "x" * 501}, "metadata", "At most 500"),
-    "many-entries": ({"metadata": "\n".join(f"{n}: x" for n in range(21))}, "metadata", "At most 20"),
+    "long-metadata": ({"metadata": "a: " + "x" * 501}, "metadata", "at most 500"),
+    "many-entries": ({"metadata": "\n".join(f"{n}: x" for n in range(21))}, "metadata", "at most 20"),
     "half-the-credentials": ({"game_id": "abc"}, "game_secret", "required"),
     "odd-credentials": ({"game_id": "a b", "game_secret": "c"}, "game_id", "printable"),
     "no-webhook": ({"webhook": "on"}, "webhook", "no enabled webhook"),

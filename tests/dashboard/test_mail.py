@@ -79,6 +79,7 @@ def test_a_mail_that_no_worker_takes_expires() -> None:
 def test_without_a_broker_the_form_shows_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     unreachable = Celery("unreachable", broker="redis://127.0.0.1:1", set_as_current=False)
     unreachable.conf.task_publish_retry = False
+    unreachable.conf.broker_transport_options = {"max_retries": 0}
     monkeypatch.setattr(mail, "app", unreachable)
     response = HttpClient().post(path, {"email": "new@example.org"}, follow=True)
     assert "We cannot send email at the moment" in text_of(response)

@@ -19,6 +19,8 @@ from django.test import Client as HttpClient
 from django.utils import timezone
 from pytest_django import Settings
 from redis import Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from clients import form_tokens
 from clients.audit import SYSTEM
@@ -204,7 +206,7 @@ def test_credentials_keep_their_time_to_live(secrets: Secrets, settings: Setting
 
 
 def test_the_command_fails_while_redis_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(credentials, "redis", lambda: Redis(port=1))
+    monkeypatch.setattr(credentials, "redis", lambda: Redis(port=1, retry=Retry(NoBackoff(), 0)))
     with pytest.raises(CommandError, match="Redis does not respond"):
         run()
 

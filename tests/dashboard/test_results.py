@@ -6,7 +6,8 @@ import pytest
 
 from dashboard import results
 from jobs import labels
-from jobs.api.shapes import ErrorCode, StageReason
+from jobs.api.summary import StageReason
+from jobs.enums import ErrorCode
 from jobs.models import Job
 from tests.dashboard.summaries import figures, ranking_of, result_of, summary
 
@@ -124,4 +125,4 @@ def test_a_job_without_a_summary_has_no_result(job_summary: dict[str, Any] | Non
 def test_every_reason_and_error_code_has_a_text() -> None:
     texts = set(labels.SINGLE_PASS) | {"eligible_profileset_only", "disabled_by_option"}
     assert texts == set(get_args(StageReason))
-    assert set(labels.ADVICE) == set(get_args(ErrorCode))
+    assert set(labels.ADVICE) == set(ErrorCode)

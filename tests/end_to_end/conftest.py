@@ -1,4 +1,4 @@
-"""One stack for all end-to-end tests, and a receiver that its webhooks may go to."""
+"""One stack for all end-to-end tests, and a receiver for its webhooks."""
 
 from collections.abc import Iterator
 
@@ -10,17 +10,17 @@ from tests.webhooks.receivers import Receiver, make_authority, receiving
 
 @pytest.fixture(scope="session")
 def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
-    """A receiver on this machine with an authority of its own."""
+    """A receiver on this machine with its own certificate authority."""
     with receiving(make_authority(tmp_path_factory.mktemp("authority"))) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[Stack]:
-    """A stack with one simulation slot, in a folder of its own."""
+    """A stack with one simulation slot."""
     chosen = {
         "SIM_SLOTS": "1",
-        # Short leases, so that the loss of a worker does not have to be waited for.
+        # Short leases, so that lost workers are noticed soon.
         "LEASE_SECONDS": "6",
         "HEARTBEAT_SECONDS": "2",
         "WEBHOOK_SECRETS_KEYS": "for the tests' stack",

@@ -1,4 +1,4 @@
-"""That the real processes tell when a job will start, and that it comes nearer."""
+"""Estimated start times from real processes."""
 
 import time
 from itertools import pairwise
@@ -14,12 +14,12 @@ pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 SECONDS = 'mage="Seconds"\nlevel=80\niterations=250000\nmax_time=300\n'
 
 
-# Tens of seconds of work, in phases of the same length.
+# Tens of seconds of work, in equal phases.
 HALF_A_MINUTE = SECONDS + "".join(f"profileset.{number}+=head=,id={number},ilevel=600\n" for number in range(4))
 
 
 def estimates(stack: Stack, job_id: str) -> list[int]:
-    """Poll a waiting job until it starts; return the estimates it was told, repetitions left out."""
+    """Poll a waiting job until it starts; return its estimates without repetitions."""
     told: list[int] = []
     while queue := stack.call("GET", f"jobs/{job_id}/status")["queue"]:
         seconds = queue["estimatedStartSeconds"]
@@ -31,22 +31,22 @@ def estimates(stack: Stack, job_id: str) -> list[int]:
 
 def test_the_estimate_falls_while_the_queue_drains(stack: Stack) -> None:
     with psycopg.connect(stack.ready["databaseUrl"]) as database:
-        # What other tests ran was quicker.
+        # Jobs of other tests were quicker.
         database.execute("UPDATE jobs_run SET wall_ms = NULL")
     stack.wait_for_end(stack.submit(SECONDS, runtime={"maxCredits": 32 * 2}))
     ids = [stack.submit(SECONDS, runtime={"maxCredits": 32 * 2}) for _ in range(5)]
     told = estimates(stack, ids[-1])
-    # The first answers may be from a look at the queue before the other jobs came.
+    # The first estimates may be from a snapshot without the other jobs.
     told = told[told.index(max(told)) :]
     assert len(told) >= 3
-    # Each run that ends is measured too and may shift what is expected of the others, but not for long.
+    # Each finished run shifts the expectation for the others a little.
     falls = [sooner - later for sooner, later in pairwise(told)]
     assert sum(fall > 0 for fall in falls) > sum(fall < 0 for fall in falls)
     assert told[-1] < told[0] / 2
 
 
 def told_starts(stack: Stack, job_id: str) -> list[tuple[float, int]]:
-    """Poll a waiting job until it starts; return each estimate with its moment (monotonic), the start last."""
+    """Poll a waiting job until it starts; return each estimate with its monotonic time, the start last."""
     told: list[tuple[float, int]] = []
     while queue := stack.call("GET", f"jobs/{job_id}/status")["queue"]:
         if queue["estimatedStartSeconds"] is not None:
@@ -55,16 +55,16 @@ def told_starts(stack: Stack, job_id: str) -> list[tuple[float, int]]:
     return [*told, (time.monotonic(), 0)]
 
 
-def test_a_long_job_ahead_counts_with_what_is_left_of_it(stack: Stack) -> None:
+def test_a_long_job_ahead_counts_with_its_remaining_time(stack: Stack) -> None:
     stack.wait_for_end(stack.submit(QUICK))
     with psycopg.connect(stack.ready["databaseUrl"]) as database:
-        # By past runs alone, the job that runs would be over at once.
+        # By past runs alone, the running job would end at once.
         database.execute("UPDATE jobs_run SET wall_ms = 500 WHERE wall_ms IS NOT NULL")
     running = stack.submit(HALF_A_MINUTE)
     stack.wait(running, lambda job: job["status"] == "running", seconds=30)
     *told, (started, _) = told_starts(stack, stack.submit(QUICK))
     told = [(started - at, seconds) for at, seconds in told]
     assert told[0][0] > 5
-    # The first look at the queue may have been before either job; on a busy machine no second is like another.
+    # The first snapshot may be older than both jobs, and seconds vary on a busy machine.
     ratios = [seconds / left for left, seconds in told if 3 < left < 0.85 * told[0][0]]
     assert 0.4 < median(ratios) < 2.5, told

@@ -1,4 +1,4 @@
-"""`manage.py local` where the machine refuses system calls that the sandbox needs, as containers do."""
+"""`manage.py local` on machines that deny system calls of the sandbox, as containers do."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 @pytest.fixture
 def data() -> Iterator[Path]:
-    """Return a folder that every user can reach, unlike pytest's own."""
+    """A folder that every user can access, unlike pytest's own."""
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
         yield Path(place)
@@ -25,7 +25,7 @@ def data() -> Iterator[Path]:
 
 @pytest.fixture
 def local_where(data: Path) -> Iterator[Start]:
-    """Return what starts the local stack where some system calls are refused; it is stopped in the end."""
+    """Return a function that starts the local stack without some system calls."""
     started: list[subprocess.Popen[str]] = []
     own = ("DATABASE_URL", "REDIS_URL", "DATA_DIR", "SECRET_KEY", "SANDBOX")
     environment = {name: value for name, value in os.environ.items() if name not in own}
@@ -46,7 +46,7 @@ def local_where(data: Path) -> Iterator[Start]:
         process.communicate()
 
 
-def test_without_seccomp_the_local_stack_refuses_to_run(
+def test_the_local_stack_does_not_start_without_seccomp(
     local_where: Callable[[str], subprocess.Popen[str]],
 ) -> None:
     output, errors = local_where("seccomp").communicate()

@@ -13,7 +13,7 @@ SUBMISSIONS = 50
 
 
 def fees_of(stack: Stack, *lanes: str) -> list[int]:
-    """Submit a job of each priority without a pause, wait for all ends, and return their fees."""
+    """Submit a job of each priority at once, wait for them to end, and return their fees."""
     jobs = [stack.submit(priority=lane) for lane in lanes]
     return [stack.wait_for_end(job_id)["runtime"]["priorityFeeCredits"] for job_id in jobs]
 

@@ -1,4 +1,4 @@
-"""The promises that only the whole stack can keep: real processes, real servers, real HTTP."""
+"""Tests that need the whole stack: real processes, servers and HTTP."""
 
 import random
 import re
@@ -13,7 +13,7 @@ import requests
 
 from tests.stack import LONG, QUICK, Stack, below
 
-# One stack serves all of them, so they run on one of the test processes.
+# All tests share one stack, so they run in one test process.
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 
 
@@ -46,7 +46,7 @@ def test_a_killed_worker_loses_nothing(stack: Stack) -> None:
 
 
 def test_an_emptied_redis_loses_nothing(stack: Stack) -> None:
-    # Without a worker nobody works off the queue, so each job depends on a hint that the sweep sends anew.
+    # The worker has no hints left, so each job depends on one that the sweep sends again.
     stack.worker().kill()
     waiting = [stack.submit() for _ in range(10)]
     stack.redis().flushall()
@@ -84,7 +84,7 @@ BURST = """
 """
 
 
-def test_fifty_identical_submissions_at_once_are_one_job(stack: Stack) -> None:
+def test_fifty_identical_concurrent_submissions_create_one_job(stack: Stack) -> None:
     headers = {"Authorization": f"Bearer {stack.ready['apiKey']}", "Idempotency-Key": "fifty at once"}
     body = {"build": {"channel": "latest"}, "profile": {"text": QUICK}, "metadata": {"burst": "yes"}}
     start = threading.Barrier(50)
@@ -103,7 +103,7 @@ def test_fifty_identical_submissions_at_once_are_one_job(stack: Stack) -> None:
     assert stack.wait_for_end(answers[0].json()["id"])["status"] == "completed"
 
 
-def test_the_login_of_the_ready_line_leads_to_the_dashboard_and_the_admin(stack: Stack) -> None:
+def test_the_login_of_the_ready_line_opens_dashboard_and_admin(stack: Stack) -> None:
     url, browser = stack.ready["url"], requests.Session()
     page = browser.get(f"{url}/dashboard/", timeout=10)
     fields = {

@@ -1,4 +1,4 @@
-"""A job's end told to a receiver by the processes of the Procfile."""
+"""Webhook delivery by the processes of the Procfile."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from webhooks.signing import signature
 
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 
-# Makes a client with a webhook and a key, and prints both secrets.
+# Creates a client with a webhook and a key, and prints both secrets.
 CONFIGURE = """
 import json
 from billing.models import Account
@@ -30,7 +30,7 @@ print(json.dumps([create_key(client, by=SYSTEM)[1], secret]))
 
 
 def configure(stack: Stack, receiver: Receiver) -> tuple[str, str]:
-    """Give the demo account a client with a webhook; return a key of it and the signing secret."""
+    """Add a client with a webhook to the demo account; return its key and signing secret."""
     environment = os.environ | {
         "DATABASE_URL": stack.ready["databaseUrl"],
         "REDIS_URL": stack.ready["redisUrl"],
@@ -43,7 +43,7 @@ def configure(stack: Stack, receiver: Receiver) -> tuple[str, str]:
     return key, secret
 
 
-def test_a_jobs_end_arrives_at_the_receiver(stack: Stack, receiver: Receiver) -> None:
+def test_the_end_of_a_job_is_delivered_to_the_receiver(stack: Stack, receiver: Receiver) -> None:
     key, secret = configure(stack, receiver)
     body: dict[str, Any] = {
         "build": {"channel": "latest"},

@@ -1,6 +1,6 @@
-"""The points at which a fault can hit a process: before and after each commit, announcement, spawn and settlement.
+"""Points at which a fault can hit a process: before and after each commit, announcement, spawn and settlement.
 
-They are put round the production code's own functions from outside, in the test's own process only.
+Each point wraps a function of the production code, in test processes only.
 """
 
 import os
@@ -20,18 +20,18 @@ from jobs.simulator.process import SimulatorProcess
 from jobs.submission import accept
 from jobs.submission.idempotency import KeyedRequest
 
-# What happens to the process at a point, and what puts that there.
+# An action at a point, and the function that installs it.
 Happening = Callable[[], None]
 Arm = Callable[[Happening], None]
 
 
 def die() -> None:
-    """End this process as `kill -9` does."""
+    """Kill this process as `kill -9` does."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def before(owner: Any, name: str, happening: Happening) -> None:
-    """Let something happen before a function is called."""
+    """Run an action before each call of a function."""
     function = getattr(owner, name)
 
     def reached(*args: Any, **named: Any) -> Any:
@@ -42,7 +42,7 @@ def before(owner: Any, name: str, happening: Happening) -> None:
 
 
 def after(owner: Any, name: str, happening: Happening) -> None:
-    """Let something happen once a function has done its work; one that found nothing to do does not count."""
+    """Run an action after each call of a function, except a claim that found no job."""
     function = getattr(owner, name)
 
     def reached(*args: Any, **named: Any) -> Any:
@@ -55,7 +55,7 @@ def after(owner: Any, name: str, happening: Happening) -> None:
 
 
 def after_move(*ends: Status) -> Arm:
-    """Let something happen once a job's status was moved, within the transaction that moves it."""
+    """Run an action after a job's status changes, within the same transaction."""
 
     def arm(happening: Happening) -> None:
         move = lifecycle.move
@@ -73,7 +73,7 @@ def after_move(*ends: Status) -> Arm:
 
 claim = claims.claim
 
-# In the order in which a worker passes them.
+# In the order in which a worker reaches them.
 POINTS: dict[str, Arm] = {
     "within the claim": partial(after, lifecycle, "start_attempt"),
     "claimed": partial(after, claims, "claim"),
@@ -127,7 +127,7 @@ SWEEPER_POINTS: dict[str, Arm] = {
 }
 BY_ROLE = {"worker": WORKER_POINTS, "submitter": SUBMITTER_POINTS, "sweeper": SWEEPER_POINTS}
 
-# Whoever stands still at one of these may have a job's row locked, which a claim then passes over.
+# A process paused at one of these may have locked a job's row, which claims then skip.
 WITHIN_TRANSACTIONS = frozenset(
     [
         "within the claim",

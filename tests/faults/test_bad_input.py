@@ -1,4 +1,4 @@
-"""Jobs that are bad for the workers, many of them: those that crash at once, and those that hardly wait."""
+"""Many jobs that crash at once or expire in the queue."""
 
 import shutil
 from collections import Counter
@@ -19,9 +19,9 @@ from jobs.queueing import sweep
 from jobs.runs import directories
 from tests.billing.books import LONG
 from tests.factories import PROFILE, BuildFactory, make_account, make_job
+from tests.faults.fault_run import make_fast_stand_in
 from tests.faults.invariants import orphans, simulators_left
-from tests.faults.orchestra import make_fast_stand_in
-from tests.faults.workers import start_worker
+from tests.faults.processes import start_worker
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -31,19 +31,19 @@ pytestmark = [
 
 MANY = 1_000 if LONG else 8
 SLOTS = 4
-# A job that is not started in time ends with one of the next sweeps, which come every two seconds.
+# Jobs past their queue deadline end with one of the next sweeps, which run every two seconds.
 SWEPT_WITHIN = timedelta(seconds=30)
 
 
 @pytest.fixture
 def stand_in(tmp_path: Path) -> Build:
-    """A simulator whose profile says how it ends, and a storage without other tests' files."""
+    """A simulator whose profile sets its exit status, and an empty storage."""
     shutil.rmtree(default_storage.path(""), ignore_errors=True)
     return BuildFactory.create(executable=str(make_fast_stand_in(tmp_path)), readable_paths=[str(tmp_path)])
 
 
-def work_off() -> list[tuple[int, int]]:
-    """Let a worker end all jobs, and sweep meanwhile; return how many files and threads it had now and then."""
+def run_all_jobs() -> list[tuple[int, int]]:
+    """Run all jobs and sweep meanwhile; return samples of the worker's open files and threads."""
     worker = start_worker(slots=SLOTS)
     process, sizes = psutil.Process(worker.pid), []
     while worker.poll() is None:
@@ -57,40 +57,40 @@ def work_off() -> list[tuple[int, int]]:
     return sizes
 
 
-def require_nothing_left(build: Build) -> None:
-    """See that nothing of the runs is left but what their rows tell."""
+def assert_nothing_left(build: Build) -> None:
+    """Assert that the runs left no processes, files or holds."""
     assert simulators_left(Path(build.executable)) == []
     assert orphans() == []
     directories.remove_leftovers()
-    assert list(directories.runs().glob("*")) == []  # no such folder, where nothing ever ran
+    assert list(directories.runs().glob("*")) == []  # the folder may not exist
     assert list(ledger.verify()) == []
     assert list(hold_audit.disagreements()) == []
 
 
-def test_a_profile_that_crashes_the_simulator_again_and_again_harms_no_worker(stand_in: Build) -> None:
+def test_repeated_simulator_crashes_leak_nothing_in_the_worker(stand_in: Build) -> None:
     client = default_client(make_account())
     for _ in range(MANY):
         make_job(client, text=f"{PROFILE}# stand-in: 0 crash\n")
-    good = make_job(client, text=f"{PROFILE}# stand-in: 0 completed\n")
-    sizes = work_off()
+    completing = make_job(client, text=f"{PROFILE}# stand-in: 0 completed\n")
+    sizes = run_all_jobs()
     ends = Counter(Job.objects.values_list("error_code", "simulator_exit_code", "attempt"))
     print(f"{ends}; files and threads of the worker {sizes[len(sizes) // 4]} … {sizes[-3:]}")  # noqa: T201
     assert ends == {("execution_failed", "SIGSEGV", 1): MANY, (None, "0", 1): 1}
-    assert Job.objects.get(pk=good.pk).status == "completed"
+    assert Job.objects.get(pk=completing.pk).status == "completed"
     assert Run.objects.filter(wall_ms__isnull=False).count() == MANY + 1
     assert Artifact.objects.values("job").distinct().count() == MANY + 1
     most = max(files for files, _ in sizes[len(sizes) // 4 :])
     assert most <= max(files for files, _ in sizes[: len(sizes) // 2]) + 10 * SLOTS
-    require_nothing_left(stand_in)
+    assert_nothing_left(stand_in)
 
 
-def test_jobs_that_hardly_wait_start_in_time_or_not_at_all(stand_in: Build) -> None:
+def test_jobs_past_their_queue_deadline_never_start(stand_in: Build) -> None:
     client = default_client(make_account())
     for _ in range(MANY):
         soon = timezone.now() + timedelta(seconds=1)
         text = f"{PROFILE}# stand-in: 0.5 completed\n"
         make_job(client, text=text, ceiling_queue_seconds=1, queue_deadline_at=soon)
-    work_off()
+    run_all_jobs()
     ends = Counter(Job.objects.values_list("status", "error_code", "attempt"))
     print(ends)  # noqa: T201
     late = ("failed", "queue_timeout", 0)
@@ -100,4 +100,4 @@ def test_jobs_that_hardly_wait_start_in_time_or_not_at_all(stand_in: Build) -> N
     assert not overdue.exclude(credits_consumed=0, started_at=None).exists()
     assert not overdue.filter(completed_at__lt=F("queue_deadline_at")).exists()
     assert not overdue.filter(completed_at__gt=F("queue_deadline_at") + SWEPT_WITHIN).exists()
-    require_nothing_left(stand_in)
+    assert_nothing_left(stand_in)

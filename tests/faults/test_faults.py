@@ -1,4 +1,4 @@
-"""The service under faults: nothing is lost, runs or is paid twice, or is written late, and no secret is shown."""
+"""The service under faults: no job is lost, billed twice or written by a lost attempt, and no secret leaks."""
 
 import io
 import os
@@ -22,8 +22,8 @@ from jobs.queueing import sweep
 from simservice.redis.client import redis
 from tests.billing.books import LONG
 from tests.factories import BuildFactory, make_account, make_job, make_key
-from tests.faults.invariants import choices, orphans, simulators_left, violations
-from tests.faults.orchestra import Orchestra, Score, Seen, make_fast_stand_in
+from tests.faults.fault_run import FaultPlan, FaultRun, Observations, make_fast_stand_in
+from tests.faults.invariants import checked_pairs, orphans, simulators_left, violations
 from tests.faults.redis_server import RedisServer
 from tests.faults.requests import credentials_of
 from tests.faults.secrets import Sampler, in_database, in_files, in_processes, in_redis, showing
@@ -35,17 +35,17 @@ SEED = int(os.environ.get("FAULT_SEED", "1"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Played:
-    """A run that is over: what was seen of it, and the secrets that were part of it."""
+class FinishedRun:
+    """A finished run and its secrets."""
 
-    seen: Seen
+    observed: Observations
     secrets: list[str]
     sampler: Sampler
 
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
-    """The Redis of a run, which this process uses too."""
+    """The Redis server of a run, which this process uses too."""
     folder = tmp_path / "redis"
     folder.mkdir()
     server = RedisServer(folder)
@@ -57,34 +57,34 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisSer
     server.stop()
 
 
-def play(score: Score, folder: Path, server: RedisServer) -> Played:
-    """Play a run with three accounts and one fast simulator."""
+def run_plan(plan: FaultPlan, folder: Path, server: RedisServer) -> FinishedRun:
+    """Run a plan with three accounts and one fast simulator."""
     script = make_fast_stand_in(folder)
     BuildFactory.create(executable=str(script), readable_paths=[str(folder)])
     keys = [make_key(make_account(max_active_jobs=100_000))[1] for _ in range(3)]
-    pairs = [pair for number in range(score.jobs) if (pair := credentials_of(score.seed, number)) is not None]
+    pairs = [pair for number in range(plan.jobs) if (pair := credentials_of(plan.seed, number)) is not None]
     secrets = [*keys, *(pair.client_id for pair in pairs), *(pair.client_secret for pair in pairs)]
     sampler = Sampler(secrets)
-    seen = Orchestra(score, folder, server=server, watch=sampler.look).play()
+    observed = FaultRun(plan, folder, server=server, watch=sampler.sample).run()
     assert simulators_left(script) == []
-    return Played(seen=seen, secrets=secrets, sampler=sampler)
+    return FinishedRun(observed=observed, secrets=secrets, sampler=sampler)
 
 
-def shown(played: Played, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return where a secret of a run can be read, or is kept although nobody needs it any more."""
+def leaks(finished: FinishedRun, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the places that show a secret of a run or keep it too long."""
     monkeypatch.setattr(sweep, "SUBMITTED_WITHIN", timedelta(0))
     left = sweep.forget_credentials()
     print(  # noqa: T201 - the figures of the proof
-        f"{len(played.secrets)} secrets, processes looked at {played.sampler.looks} times, "
+        f"{len(finished.secrets)} secrets, {finished.sampler.samples} samples of processes, "
         f"{left} encrypted pairs left by crashes, {len(credentials.kept())} after the sweep"
     )
     everywhere = [*places(folder)]
     kept = [f"the credentials of job {job_id} are kept" for job_id in credentials.kept()]
-    return [*sorted(played.sampler.shown), *showing(played.secrets, everywhere), *kept]
+    return [*sorted(finished.sampler.shown), *showing(finished.secrets, everywhere), *kept]
 
 
 def places(logs: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield all that a run leaves."""
+    """Yield all data that a run leaves."""
     url = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
     yield from in_database(url)
     yield from in_redis(redis())
@@ -93,29 +93,29 @@ def places(logs: Path) -> Iterator[tuple[str, bytes]]:
     yield from in_processes()
 
 
-def report(seen: Seen) -> None:
+def report(observed: Observations) -> None:
     """Print the figures of a run."""
     retried = Job.objects.filter(attempt__gt=1).count()
-    lost_for_good = Job.objects.filter(error_code="execution_interrupted").count()
+    interrupted = Job.objects.filter(error_code="execution_interrupted").count()
     print(  # noqa: T201 - the figures of the proof
-        f"seed {seen.score.seed}: {len(seen.accepted)} jobs in {seen.seconds:.0f} s, "
-        f"{sum(seen.fired.values())} faults, cancels {dict(seen.cancels)}, refused {dict(seen.refused)}, "
-        f"{retried} retried, {lost_for_good} lost three times, {len(orphans())} orphaned files, "
-        f"{choices()} choices judged"
+        f"seed {observed.plan.seed}: {len(observed.accepted)} jobs in {observed.seconds:.0f} s, "
+        f"{sum(observed.injected.values())} faults, cancels {dict(observed.cancels)}, "
+        f"rejected {dict(observed.rejected)}, {retried} retried, {interrupted} lost three times, "
+        f"{len(orphans())} orphaned files, {checked_pairs()} pairs of claims checked"
     )
-    for (point, fault), count in sorted(seen.fired.items()):
+    for (point, fault), count in sorted(observed.injected.items()):
         print(f"{count:5} {fault:9} {point}")  # noqa: T201
 
 
 @pytest.mark.timeout(7200 if LONG else 120)
-def test_nothing_is_lost_and_nothing_happens_twice_and_no_secret_is_shown(
+def test_faults_lose_no_job_repeat_nothing_and_leak_no_secret(
     tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    played = play(Score(jobs=JOBS, seed=SEED), tmp_path, server)
-    report(played.seen)
-    found = violations(played.seen)
+    finished = run_plan(FaultPlan(jobs=JOBS, seed=SEED), tmp_path, server)
+    report(finished.observed)
+    found = violations(finished.observed)
     assert found == [], "\n".join(found)
-    assert shown(played, tmp_path, monkeypatch) == []
+    assert leaks(finished, tmp_path, monkeypatch) == []
 
 
 def in_a_row(secret: str, folder: Path) -> None:
@@ -135,25 +135,25 @@ def in_an_artifact(secret: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("plant", [in_a_row, in_a_key, in_a_log, in_an_artifact])
-def test_a_secret_that_is_kept_is_found(plant: Callable[[str, Path], None], tmp_path: Path) -> None:
+def test_the_search_finds_a_stored_secret(plant: Callable[[str, Path], None], tmp_path: Path) -> None:
     secret = uuid4().hex
     plant(secret, tmp_path)
     assert len(list(showing([secret], places(tmp_path)))) == 1
 
 
 @pytest.mark.parametrize("where", ["argument", "environment"])
-def test_a_secret_that_a_process_shows_is_found(where: str) -> None:
+def test_the_search_finds_a_secret_shown_by_a_process(where: str) -> None:
     secret = uuid4().hex
     argument, environment = (secret, {}) if where == "argument" else ("", {"NOTE": secret})
     process = subprocess.Popen([sys.executable, "-c", "input()", argument], stdin=subprocess.PIPE, env=environment)
     sampler = Sampler([secret])
-    sampler.look()
+    sampler.sample()
     process.communicate(b"\n")
     assert len(sampler.shown) == 1
 
 
-# Variants that lack one protection, with the faults it protects from and the words of the expected violations.
-# Which worker is first is chance, so a violation that one run does not show may appear in the next.
+# Variants that lack one protection, the faults that need it, and texts of the expected violations.
+# Which worker is first is random, so a violation may appear only in a later run.
 TRIES = 3
 BROKEN: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no fencing": (
@@ -170,13 +170,15 @@ BROKEN: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("variant", BROKEN)
-def test_the_suite_notices_what_is_broken(variant: str, tmp_path: Path, server: RedisServer) -> None:
-    chosen, told = BROKEN[variant]
+def test_the_invariants_detect_a_missing_protection(variant: str, tmp_path: Path, server: RedisServer) -> None:
+    chosen, expected = BROKEN[variant]
     found: list[str] = []
     for seed in range(SEED, SEED + TRIES):
-        score = Score(jobs=12, seed=seed, sweepers=1, variant=variant, lost_after_seconds=4, cancelled=0, **chosen)
-        found += violations(play(score, tmp_path, server).seen)
-        untold = [words for words in told if not any(words in violation for violation in found)]
-        if not untold:
+        plan = FaultPlan(
+            jobs=12, seed=seed, sweepers=1, variant=variant, lost_after_seconds=4, cancelled_share=0, **chosen
+        )
+        found += violations(run_plan(plan, tmp_path, server).observed)
+        missing = [text for text in expected if not any(text in violation for violation in found)]
+        if not missing:
             return
-    assert untold == [], found
+    assert missing == [], found

@@ -1,4 +1,4 @@
-"""A worker killed at any point between claim and settlement: the job ends once, and is paid once."""
+"""Workers killed at any point between claim and settlement: the job ends once and is billed once."""
 
 import math
 import signal
@@ -16,7 +16,7 @@ from jobs.queueing import sweep
 from tests.billing.books import LONG
 from tests.factories import make_account, make_client, make_job
 from tests.faults.points import POINTS
-from tests.faults.workers import QUICK, running, start_worker
+from tests.faults.processes import QUICK, running, start_worker
 from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, wait_until
 from webhooks.models import Event
 
@@ -24,16 +24,16 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
 
 CREDITS = 10_000
 RATE, FEE = 32, 7
-# Less than is held ahead of a simulator, so that more is asked for at once.
+# Less than is held in advance, so that the worker holds more at once.
 HELD = RATE * 10
-# Two of the points that every run of the tests looks at.
+# The points that a short run tests.
 FEW = ["simulator started", "settled, use not counted"]
-# From here on the killed worker had ended the job, or not even claimed it.
+# Points at which the job is already ended, or not yet claimed.
 ENDED, NOT_CLAIMED = "end committed", "within the claim"
 
 
 def job_on_credit(held_credits: int = CREDITS - FEE) -> Job:
-    """Accept a job with a fee and a webhook, of an account that has so many credits and no others."""
+    """Accept a job with a fee and a webhook for an account with `CREDITS` credits."""
     account = make_account(credits=CREDITS)
     job = make_job(
         make_client(account),
@@ -42,19 +42,19 @@ def job_on_credit(held_credits: int = CREDITS - FEE) -> Job:
         priority_fee_credits=FEE,
         wants_webhook=True,
     )
-    ledger.correct(account, -(held_credits + FEE), reason="the factory buys what it holds")
+    ledger.correct(account, -(held_credits + FEE), reason="the factory buys the credits it holds")
     return job
 
 
 def kill_worker(point: str, simulator: Path) -> None:
-    """Let a worker claim the job and kill itself; return when its simulator is gone too."""
+    """Start a worker that kills itself at a point; return when its simulator has exited too."""
     worker = start_worker(point=point, chosen=QUICK)
     assert worker.wait(60) == -signal.SIGKILL
     wait_until(lambda: not running(simulator), seconds=10)
 
 
 def recover() -> None:
-    """Sweep until the killed worker's lease has run out and the job is back, or has ended."""
+    """Sweep until the killed worker's lease has expired and the job waits again or has ended."""
 
     def is_back() -> bool:
         sweep.recover_expired_leases()
@@ -63,8 +63,8 @@ def recover() -> None:
     wait_until(is_back, seconds=20)
 
 
-def require_paid_once(job: Job) -> None:
-    """See that a job ended once, was billed for the attempt that counts and nothing else, and is told of once."""
+def assert_billed_once(job: Job) -> None:
+    """Assert that a job ended once, was billed for its last attempt only, and has one event."""
     assert JobEvent.objects.filter(job=job, to_status__in=TERMINAL).count() == 1
     assert not Run.objects.filter(ended_at=None).exists()
     hold = Hold.objects.get()
@@ -81,7 +81,7 @@ def require_paid_once(job: Job) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS if LONG else FEW)
-def test_a_worker_killed_there_leaves_a_job_that_ends_once_and_is_paid_once(point: str, tmp_path: Path) -> None:
+def test_a_job_ends_once_and_is_billed_once_after_a_kill(point: str, tmp_path: Path) -> None:
     build = make_stand_in(tmp_path, f"time.sleep(1.2)\n{LEAVE_REPORT}")
     job = job_on_credit(held_credits=HELD)
     kill_worker(point, Path(build.executable))
@@ -94,12 +94,12 @@ def test_a_worker_killed_there_leaves_a_job_that_ends_once_and_is_paid_once(poin
     assert job.sim_duration_ms == counted.wall_ms
     assert job.credits_consumed == math.ceil(counted.wall_ms / 1000) * RATE + FEE
     assert set(job.artifacts.values_list("attempt", flat=True)) == {job.attempt}
-    require_paid_once(job)
+    assert_billed_once(job)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not LONG, reason="takes a lease for each attempt")
-def test_a_job_whose_every_worker_is_killed_costs_nothing(tmp_path: Path) -> None:
+def test_a_job_whose_workers_are_all_killed_costs_nothing(tmp_path: Path) -> None:
     build = make_stand_in(tmp_path, "time.sleep(60)")
     job = job_on_credit()
     for _ in range(3):
@@ -108,12 +108,12 @@ def test_a_job_whose_every_worker_is_killed_costs_nothing(tmp_path: Path) -> Non
     job.refresh_from_db()
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "execution_interrupted", 0)
     assert Run.objects.filter(wall_ms=None, stopped_for="lost", ended_at__gte=F("started_at")).count() == 3
-    require_paid_once(job)
+    assert_billed_once(job)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not LONG, reason="takes a lease")
-def test_a_worker_that_comes_back_to_life_changes_nothing(tmp_path: Path) -> None:
+def test_a_worker_that_resumes_after_its_lease_changes_nothing(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"time.sleep(1.2)\n{LEAVE_REPORT}")
     job = job_on_credit()
     worker = start_worker(chosen=QUICK)
@@ -125,4 +125,4 @@ def test_a_worker_that_comes_back_to_life_changes_nothing(tmp_path: Path) -> Non
     assert worker.wait(30) == 0
     job.refresh_from_db()
     assert (job.status, job.attempt) == ("completed", 2)
-    require_paid_once(job)
+    assert_billed_once(job)

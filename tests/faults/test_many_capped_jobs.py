@@ -1,4 +1,4 @@
-"""Many capped jobs at once on a machine that has too much to do: no job costs more than it may, or than it ran."""
+"""Many capped jobs on an overloaded machine: no job costs more than its cap or its runtime."""
 
 import math
 import os
@@ -17,7 +17,7 @@ from jobs.models import Job, Run
 from jobs.queueing import sweep
 from tests.billing.books import LONG as THOROUGH
 from tests.factories import make_account, make_job
-from tests.faults.workers import start_worker
+from tests.faults.processes import start_worker
 from tests.stack import LONG, QUICK
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -25,15 +25,15 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 JOBS = 1_000 if THOROUGH else 6
 SLOTS = 8
 RATE, FEE = 32, 7
-# From one second to two, so that some are no whole number of seconds.
+# One to two seconds, some with a fraction.
 CAPS = [32, 40, 48, 63, 64]
-# A simulator may pass its cap by two seconds, to write its report; a machine this busy may kill it later yet.
+# A simulator has two seconds after its cap to write its report; on a busy machine the kill may come later.
 MOST_OVER_SECONDS = 5.0
 
 
 @pytest.fixture
 def _busy_machine() -> Iterator[None]:
-    """Programs that do nothing but work: two for each processor, or a single one beside other tests."""
+    """Programs that keep the processors busy: two per processor, or one in a short run."""
     command = [sys.executable, "-c", "while True: pass"]
     hogs = [subprocess.Popen(command) for _ in range(2 * (os.cpu_count() or 1) if THOROUGH else 1)]
     yield
@@ -43,7 +43,7 @@ def _busy_machine() -> Iterator[None]:
 
 
 def submit_many() -> None:
-    """Accept jobs, of which every other one would run for minutes and has a cap of a second or two."""
+    """Accept jobs, every other of which would run for minutes but has a cap of one or two seconds."""
     client = default_client(make_account(credits=0))
     for number in range(JOBS):
         fee = FEE if number % 3 == 0 else 0
@@ -55,8 +55,8 @@ def submit_many() -> None:
             make_job(client, text=LONG, priority_fee_credits=fee, **capped)
 
 
-def work_off() -> None:
-    """Let a worker end all jobs, and sweep meanwhile."""
+def run_all_jobs() -> None:
+    """Run all jobs and sweep meanwhile."""
     worker = start_worker(slots=SLOTS)
     while worker.poll() is None:
         sweep.recover_expired_leases()
@@ -67,8 +67,8 @@ def work_off() -> None:
     assert worker.returncode == 0
 
 
-def require_right_bill(job: Job) -> float:
-    """See that a job was billed what it ran, or exactly its cap; return the seconds that it ran beyond that."""
+def assert_billed_correctly(job: Job) -> float:
+    """Assert that a job was billed its runtime or its cap; return the seconds it ran over the cap."""
     counted = Run.objects.get(job=job, attempt=job.attempt)
     assert counted.wall_ms == job.sim_duration_ms
     assert counted.wall_ms is not None
@@ -83,9 +83,9 @@ def require_right_bill(job: Job) -> float:
 @pytest.mark.usefixtures("_busy_machine", "minisim")
 def test_no_job_is_billed_beyond_its_cap_or_for_more_than_it_ran() -> None:
     submit_many()
-    work_off()
+    run_all_jobs()
     jobs = list(Job.objects.all())
-    over = [require_right_bill(job) for job in jobs]
+    over = [assert_billed_correctly(job) for job in jobs]
     stopped = [job for job in jobs if job.error_code == "max_credits_reached"]
     print(  # noqa: T201 - the figures of the proof
         f"{len(jobs)} jobs, {len(stopped)} stopped at their cap, {sum(job.attempt > 1 for job in jobs)} retried, "

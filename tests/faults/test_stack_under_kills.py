@@ -1,4 +1,4 @@
-"""The whole stack with its own settings: how soon a killed worker's jobs run again, and what is shown meanwhile."""
+"""The whole stack with default settings: how soon a killed worker's jobs run again, and whether secrets leak."""
 
 import os
 import statistics
@@ -16,17 +16,17 @@ import requests
 
 from tests.billing.books import LONG
 from tests.factories import PROFILE
-from tests.faults.orchestra import make_fast_stand_in
+from tests.faults.fault_run import make_fast_stand_in
 from tests.faults.requests import credentials_of
 from tests.faults.secrets import Sampler, in_database, in_files, in_redis, showing
 from tests.stack import ROOT, TERMINAL, Stack, running_stack
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not LONG, reason="takes a lease of 15 s again and again")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not LONG, reason="waits for several leases of 15 s")]
 
 ROUNDS, SLOTS, SEED = 6, 8, 1
 RUNNING_AGAIN_SECONDS = 20.0
 BRANCH = "midnight"
-# When each job of a killed worker was running again, or had ended.
+# When each job of a killed worker ran again or ended.
 AGAIN = """
     SELECT job_id, min(at) FROM jobs_jobevent
     WHERE at > %s AND job_id = ANY(%s) AND to_status IN ('running', 'completed', 'failed', 'cancelled', 'timed_out')
@@ -36,15 +36,15 @@ ENDS = "SELECT count(*) FROM jobs_jobevent WHERE job_id = ANY(%s) AND to_status 
 
 
 def manage(stack: Stack, *arguments: str) -> str:
-    """Run a manage.py command on a stack and return what it prints."""
+    """Run a manage.py command on a stack and return its output."""
     own = {"DATABASE_URL": stack.ready["databaseUrl"], "REDIS_URL": stack.ready["redisUrl"], "SECRET_KEY": "-"}
     command = [sys.executable, "manage.py", *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | own, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    process = subprocess.run(command, cwd=ROOT, env=os.environ | own, capture_output=True, text=True, check=True)
+    return process.stdout.strip()
 
 
 def submit(stack: Stack, key: str, number: int, *, seconds: float, end: str = "completed", **fields: object) -> int:
-    """Submit a job for a stand-in through the API, with game credentials every other time; return its id."""
+    """Submit a job for the fake simulator, every other with game credentials; return its id."""
     pair = credentials_of(SEED, 4 * number)
     assert pair is not None
     armory = {"credentials": {"bnetClientId": pair.client_id, "bnetClientSecret": pair.client_secret}}
@@ -63,13 +63,13 @@ def post(stack: Stack, key: str, path: str, body: object = None) -> requests.Res
 
 
 def wait_for(stack: Stack, jobs: list[int], *, status: set[str], seconds: float) -> None:
-    """Return when all jobs have one of some statuses."""
+    """Wait until all jobs have one of the given statuses."""
     for job in jobs:
         stack.wait(str(job), lambda found: found["status"] in status, seconds=seconds)
 
 
 def kill_and_measure(stack: Stack, jobs: list[int]) -> list[float]:
-    """Kill the worker; return the seconds until each of its jobs was running again or had ended."""
+    """Kill the worker; return the seconds until each of its jobs ran again or ended."""
     killed = time.time()
     stack.worker().kill()
     with psycopg.connect(stack.ready["databaseUrl"], autocommit=True) as database:
@@ -83,13 +83,13 @@ def kill_and_measure(stack: Stack, jobs: list[int]) -> list[float]:
 
 
 @pytest.mark.timeout(1200)
-def test_killed_workers_jobs_run_again_soon_and_no_secret_is_shown(tmp_path: Path) -> None:
+def test_jobs_of_killed_workers_soon_run_again_and_leak_nothing(tmp_path: Path) -> None:
     random = Random(SEED)  # noqa: S311 - repeatable
     took: list[float] = []
     with running_stack(tmp_path / "stack", SIM_SLOTS=str(SLOTS)) as stack:
-        key = prepared(stack, tmp_path)
+        key = prepare(stack, tmp_path)
         pairs = [credentials_of(SEED, 4 * number) for number in range(1000)]
-        secrets = [key, *(word for pair in pairs if pair for word in (pair.client_id, pair.client_secret))]
+        secrets = [key, *(part for pair in pairs if pair for part in (pair.client_id, pair.client_secret))]
         sampler = Sampler(secrets)
         for turn in range(ROUNDS):
             jobs = []
@@ -97,15 +97,15 @@ def test_killed_workers_jobs_run_again_soon_and_no_secret_is_shown(tmp_path: Pat
                 time.sleep(random.uniform(0, 0.7))
                 jobs.append(submit(stack, key, turn * SLOTS + number, seconds=90))
             wait_for(stack, jobs, status={"running"}, seconds=30)
-            sampler.look()
+            sampler.sample()
             time.sleep(random.uniform(0, 5))
             took += kill_and_measure(stack, jobs)
-            sampler.look()
-            hundred_cancels(stack, key, jobs[0])
+            sampler.sample()
+            cancel_a_hundred_times(stack, key, jobs[0])
             for job in jobs[1:]:
                 post(stack, key, f"jobs/{job}/cancel")
             wait_for(stack, jobs, status=TERMINAL, seconds=30)
-        require_one_end(stack, jobs)
+        assert_one_end(stack, jobs)
         time.sleep(1)
         shown = [*sampler.shown, *showing(secrets, everything(stack, tmp_path))]
         left = list(stack.redis().scan_iter(match="credentials:*"))
@@ -119,15 +119,15 @@ def test_killed_workers_jobs_run_again_soon_and_no_secret_is_shown(tmp_path: Pat
     assert took[-1] < RUNNING_AGAIN_SECONDS
 
 
-def prepared(stack: Stack, folder: Path) -> str:
-    """Give the stack a simulator that sleeps; return a new key."""
+def prepare(stack: Stack, folder: Path) -> str:
+    """Register a simulator that sleeps; return a new API key."""
     script = make_fast_stand_in(folder)
     manage(stack, "registerbuild", str(script), "--branch", BRANCH, "--commit", "0123456789")
     return manage(stack, "createkey", "demo")
 
 
-def hundred_cancels(stack: Stack, key: str, job: int) -> None:
-    """Cancel a job a hundred times at once: all get the same answer."""
+def cancel_a_hundred_times(stack: Stack, key: str, job: int) -> None:
+    """Cancel a job a hundred times at once; all responses are the same."""
     with ThreadPoolExecutor(20) as pool:
         answers = list(pool.map(lambda _: post(stack, key, f"jobs/{job}/cancel"), range(100)))
     bodies = {answer.text for answer in answers if answer.json().get("status") == "cancel_requested"}
@@ -135,14 +135,14 @@ def hundred_cancels(stack: Stack, key: str, job: int) -> None:
     assert len(bodies) == 1, bodies
 
 
-def require_one_end(stack: Stack, jobs: list[int]) -> None:
-    """See that each job has one end."""
+def assert_one_end(stack: Stack, jobs: list[int]) -> None:
+    """Assert that each job ended once."""
     with psycopg.connect(stack.ready["databaseUrl"]) as database:
         assert database.execute(ENDS, [jobs, list(TERMINAL)]).fetchall() == [(len(jobs),)]
 
 
 def everything(stack: Stack, folder: Path) -> list[tuple[str, bytes]]:
-    """Return what the stack keeps anywhere."""
+    """Return all data that the stack stores."""
     redis = stack.redis()
     redis.connection_pool.connection_kwargs["decode_responses"] = True
     files = in_files(folder)

@@ -1,6 +1,6 @@
-"""Deliberately broken variants of the service, each without one of the things that keep jobs safe.
+"""Broken variants of the service, each without one protection.
 
-They are patched into the processes of one run of the fault suite, which must notice.
+They are patched into the processes of a fault run, which must detect them.
 """
 
 import time
@@ -19,14 +19,14 @@ from jobs.queueing import claims, sweep
 
 
 def without_fencing() -> None:
-    """Let writes name the job only: whoever comes writes as the attempt that the job is at now."""
+    """Write to a job whatever its current attempt is."""
     move = lifecycle.move
 
     def unfenced(job: Job, **named: Any) -> MoveResult:
-        as_it_is = copy(job)
-        as_it_is.attempt = Job.objects.values_list("attempt", flat=True).get(pk=job.pk)
-        moved = move(as_it_is, **named)
-        job.status = as_it_is.status
+        current = copy(job)
+        current.attempt = Job.objects.values_list("attempt", flat=True).get(pk=job.pk)
+        moved = move(current, **named)
+        job.status = current.status
         return moved
 
     def renew(job: Job) -> bool:
@@ -38,18 +38,18 @@ def without_fencing() -> None:
 
 
 def without_lease() -> None:
-    """Let the sweep believe that whoever claimed a job still works at it."""
+    """Never recover jobs whose lease has expired."""
     sweep.recover_expired_leases = lambda: 0
 
 
 def announced_instead_of_claimed() -> None:
-    """Let a worker run the job that was announced first, as its own, without asking whether it still is free."""
+    """Run the job that was announced first, without checking that no other worker has claimed it."""
 
     def take(worker: str) -> Job | None:
         job = Job.objects.filter(status__in=WAITING).order_by("id").first()
         if job is None:
             return None
-        # What others may do meanwhile.
+        # Time for other workers to do the same.
         time.sleep(0.1)
         with transaction.atomic():
             Job.objects.filter(pk=job.pk).update(

@@ -1,4 +1,4 @@
-"""A bundle as real builds have it: action lists, gear sets, and profiles that include them."""
+"""A realistic bundle: action lists, gear sets, and profiles that include them."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def write(folder: Path, files: dict[str, str]) -> Path:
 
 
 def bundled_build(folder: Path, files: dict[str, str] | None = None, **fields: object) -> Build:
-    """Make a build of the built-in simulator with a bundle in which every file can be included."""
+    """Make a build of the built-in simulator whose bundled files can all be included."""
     files = FILES if files is None else files
     write(folder, files)
     defaults = {

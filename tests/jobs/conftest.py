@@ -1,12 +1,14 @@
-"""Places that tests need: a folder open to every user, and artifacts on the disk or in a real S3 bucket."""
+"""Storages for artifacts, and a fake game API behind the proxy."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.core.files.storage import default_storage
 from pytest_django import Settings
 
+from jobs.runs import game_api_proxy
 from simservice.storages.s3 import BucketStorage
+from tests.jobs.game_api import FakeGameApi, ProxyClient, echo, proxying, serving
 from tests.jobs.simulator.conftest import open_place
 from tests.s3_server import S3Server
 
@@ -15,7 +17,7 @@ __all__ = ["open_place"]
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """The server, started for the first test that wants it."""
+    """An S3 server, started for the first test that uses it."""
     server = S3Server(tmp_path_factory.mktemp("s3"))
     server.start()
     yield server
@@ -24,15 +26,15 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 @pytest.fixture(scope="session")
 def bucket_storage(s3_server: S3Server) -> BucketStorage:
-    """The bucket; made once, as that takes boto3 a quarter of a second."""
+    """The bucket's storage, created once because boto3 needs a quarter of a second."""
     return BucketStorage(**s3_server.storages()["default"]["OPTIONS"])
 
 
 @pytest.fixture
 def bucket(s3_server: S3Server, bucket_storage: BucketStorage, settings: Settings) -> Iterator[S3Server]:
-    """Artifacts in a bucket, whose server the test may stop."""
+    """Store artifacts in a bucket; the test may stop its server."""
     settings.STORAGES = s3_server.storages()
-    # Django forgets it when the setting changes back.
+    # Django drops it when the setting changes back.
     default_storage._wrapped = bucket_storage  # type: ignore[attr-defined]
     yield s3_server
     if s3_server.process is None:
@@ -41,7 +43,32 @@ def bucket(s3_server: S3Server, bucket_storage: BucketStorage, settings: Setting
 
 @pytest.fixture(params=["disk", "bucket"])
 def each_storage(request: pytest.FixtureRequest) -> str:
-    """Run the test once with each storage, whose name it gets."""
+    """Run the test once with each storage; return its name."""
     if request.param == "bucket":
         request.getfixturevalue("bucket")
     return str(request.param)
+
+
+@pytest.fixture
+def game_api() -> Iterator[FakeGameApi]:
+    """A fake game API that echoes."""
+    with serving(echo) as running:
+        yield running
+
+
+@pytest.fixture
+def proxy(game_api: FakeGameApi) -> Iterator[ProxyClient]:
+    """A client of a proxy to the echoing game API."""
+    with proxying(game_api) as running:
+        yield running
+
+
+@pytest.fixture
+def set_limits(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that changes limits of the proxy by the names of their constants."""
+
+    def change(**values: float) -> None:
+        for name, value in values.items():
+            monkeypatch.setattr(game_api_proxy, name, value)
+
+    return change

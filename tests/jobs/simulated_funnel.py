@@ -1,4 +1,4 @@
-"""A job in stages on a simulated clock, whose percent is compared with the true progress."""
+"""A job in stages on a simulated clock, to compare reported and true progress."""
 
 import math
 import random
@@ -23,7 +23,7 @@ SPREAD_PERCENT = 6.0
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """The seconds that a simulator takes to start, to prepare a run, and for one fight."""
+    """Seconds that a simulator needs to start, to prepare a run, and for one fight."""
 
     startup: float = 0.5
     setup: float = 0.0
@@ -31,7 +31,7 @@ class Engine:
 
 
 class SimulatedJob:
-    """A job that ran: `deviations` compares the percent with the true one, `past` is for `funnels.learned`."""
+    """A finished job: `deviations` from the true percent, and `past` for `statistics_of`."""
 
     def __init__(
         self, means: Sequence[float], own: str, engine: Engine, funnels: StageStatistics, *, seed: int
@@ -49,7 +49,7 @@ class SimulatedJob:
 
     @property
     def deviations(self) -> list[float]:
-        """Return by how many points the percent was off at 10, 25, 50, 75 and 90 % of the time."""
+        """Return the error of the percent, in points, at 10, 25, 50, 75 and 90 % of the time."""
         shown = [[p for at, p in self.seen if at <= self.now * part / 100][-1] for part in LOOKED_AT_PERCENT]
         return [round(percent - part, 1) for percent, part in zip(shown, LOOKED_AT_PERCENT, strict=True)]
 

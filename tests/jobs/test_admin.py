@@ -1,4 +1,4 @@
-"""What operators see of jobs and builds, and what they can do about them."""
+"""Admin pages and actions for jobs and builds."""
 
 import io
 from collections.abc import Iterable
@@ -37,14 +37,14 @@ JOBS = "/admin/jobs/job/"
 
 @pytest.fixture
 def _permissions() -> None:
-    """Make sure that there are permissions: a test that empties the database empties it of them too."""
+    """Create the permissions again, because tests that flush the database delete them."""
     for app in apps.get_app_configs():
         create_contenttypes(app, verbosity=0)
         create_permissions(app, verbosity=0)
 
 
 def staff(*permissions: str) -> HttpClient:
-    """Return the browser of somebody on the staff who has these permissions."""
+    """Return the browser of a staff user with these permissions."""
     user = User.objects.create_user(f"staff-{User.objects.count()}", is_staff=True)
     names = [name.split(".")[1] for name in permissions]
     user.user_permissions.set(Permission.objects.filter(codename__in=names))
@@ -61,14 +61,14 @@ def operator() -> HttpClient:
 
 
 def act(http: HttpClient, action: str, *rows: Any) -> list[str]:
-    """Do an action on rows of one kind, and return what the operator is told."""
+    """Run an admin action on rows and return its message."""
     place = f"/admin/{rows[0]._meta.app_label}/{rows[0]._meta.model_name}/"
     answer = http.post(place, {"action": action, "_selected_action": [row.pk for row in rows]})
     return [str(message) for message in get_messages(answer.wsgi_request)]
 
 
 def recorded(rows: Iterable[Any]) -> list[str]:
-    """Return what the operators' record says of rows."""
+    """Return the admin log entries of rows."""
     entries = LogEntry.objects.filter(object_id__in=[str(row.pk) for row in rows])
     return sorted(entries.values_list("change_message", flat=True))
 
@@ -79,7 +79,7 @@ def ended() -> Job:
     return Job.objects.get(pk=job.pk)
 
 
-def test_cancelling_ends_what_waits_and_stops_what_runs(operator: HttpClient) -> None:
+def test_cancel_ends_waiting_jobs_and_stops_running_ones(operator: HttpClient) -> None:
     waiting, running, over = make_job(), make_running_job(), ended()
     told = act(operator, "cancel", waiting, running, over)
     assert told == ["2 jobs cancelled.", f"Skipped because they had already ended: {over.pk}."]
@@ -88,7 +88,7 @@ def test_cancelling_ends_what_waits_and_stops_what_runs(operator: HttpClient) ->
     assert recorded([waiting, running, over]) == ["Cancelled", "Cancelled"]
 
 
-def test_requeueing_takes_a_job_from_its_worker(operator: HttpClient) -> None:
+def test_requeue_takes_a_job_from_its_worker(operator: HttpClient) -> None:
     running, waiting = make_running_job(), make_job()
     assert act(operator, "requeue", running, waiting)[0] == "1 job requeued."
     found = Job.objects.get(pk=running.pk)
@@ -98,7 +98,7 @@ def test_requeueing_takes_a_job_from_its_worker(operator: HttpClient) -> None:
     assert recorded([running, waiting]) == ["Requeued"]
 
 
-def test_releasing_ends_a_job_and_gives_its_credits_back(operator: HttpClient) -> None:
+def test_release_ends_a_job_and_returns_its_credits(operator: HttpClient) -> None:
     running, waiting, over = make_running_job(), make_job(), ended()
     before = ledger.balances(running.account)
     assert act(operator, "release", running, waiting, over)[0] == "2 jobs released."
@@ -110,14 +110,14 @@ def test_releasing_ends_a_job_and_gives_its_credits_back(operator: HttpClient) -
     assert not Run.objects.filter(job=running, ended_at=None).exists()
 
 
-def test_so_many_jobs_at_a_time(operator: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_action_takes_a_limited_number_of_jobs(operator: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin, "MAX_SELECTED", 1)
     first, second = make_job(), make_job()
     assert act(operator, "cancel", first, second) == ["Select at most 1 jobs at a time."]
     assert Job.objects.filter(status="cancelled").count() == 0
 
 
-def test_builds_are_withdrawn_and_restored_on_record(operator: HttpClient) -> None:
+def test_withdrawing_and_restoring_builds_is_recorded(operator: HttpClient) -> None:
     build = BuildFactory.create()
     for action in ("withdraw", "withdraw", "restore"):
         act(operator, action, build)
@@ -125,7 +125,7 @@ def test_builds_are_withdrawn_and_restored_on_record(operator: HttpClient) -> No
     assert recorded([build]) == ["Restored", "Withdrawn"]
 
 
-def test_keys_are_revoked_on_record(operator: HttpClient) -> None:
+def test_revoking_keys_is_recorded(operator: HttpClient) -> None:
     key, _ = make_key()
     for _ in range(2):
         act(operator, "revoke", key)
@@ -146,7 +146,7 @@ def test_keys_are_revoked_on_record(operator: HttpClient) -> None:
     ],
 )
 @pytest.mark.usefixtures("_permissions")
-def test_who_may_only_look_is_offered_no_action(model: str, action: str, view: str, operate: str) -> None:
+def test_read_only_staff_see_no_actions(model: str, action: str, view: str, operate: str) -> None:
     job = make_running_job()
     row = {"job": job, "build": job.build, "account": job.account, "apikey": make_key(job.account)[0]}[model]
     place = f"/admin/{row._meta.app_label}/{model}/"  # type: ignore[union-attr]
@@ -159,7 +159,7 @@ def test_who_may_only_look_is_offered_no_action(model: str, action: str, view: s
 
 
 @pytest.mark.usefixtures("_permissions")
-def test_the_groups_of_the_staff() -> None:
+def test_staff_groups_have_their_permissions() -> None:
     for _ in range(2):
         call_command("makegroups", stdout=io.StringIO())
     support, operators = Group.objects.get(name="support"), Group.objects.get(name="operators")
@@ -173,7 +173,7 @@ def test_the_groups_of_the_staff() -> None:
 
 
 def queries_of(http: HttpClient, path: str) -> int:
-    """Return how many queries an admin page takes."""
+    """Return the number of queries of an admin page."""
     with CaptureQueriesContext(connection) as seen:
         assert http.get(path).status_code == 200
     return len(seen)
@@ -195,7 +195,7 @@ def queries_of(http: HttpClient, path: str) -> int:
         "clients/invitation",
     ],
 )
-def test_a_list_takes_as_many_queries_however_long_it_is(operator: HttpClient, place: str) -> None:
+def test_list_queries_do_not_grow_with_the_list(operator: HttpClient, place: str) -> None:
     def fill() -> None:
         account = make_member(make_running_job().account).account
         make_key(account)
@@ -209,7 +209,7 @@ def test_a_list_takes_as_many_queries_however_long_it_is(operator: HttpClient, p
     assert queries_of(operator, f"/admin/{place}/") == before <= 12
 
 
-def test_a_job_with_many_runs_takes_as_many_queries(operator: HttpClient) -> None:
+def test_job_page_queries_do_not_grow_with_the_runs(operator: HttpClient) -> None:
     job = make_running_job()
     page = f"{JOBS}{job.pk}/change/"
     queries_of(operator, page)
@@ -225,7 +225,7 @@ def test_a_job_with_many_runs_takes_as_many_queries(operator: HttpClient) -> Non
 
 
 @pytest.mark.parametrize("searched", ["id", "account", "nobody", "1" * 19])
-def test_jobs_are_found_by_number_and_account(operator: HttpClient, searched: str) -> None:
+def test_search_finds_jobs_by_id_and_account(operator: HttpClient, searched: str) -> None:
     job = make_job()
     make_job()
     term = {"id": str(job.pk), "account": job.account.name}.get(searched, searched)
@@ -234,12 +234,12 @@ def test_jobs_are_found_by_number_and_account(operator: HttpClient, searched: st
 
 
 @pytest.mark.parametrize("query", ["submitted=1", "submitted=x", "error_code=internal", "status__exact=queued"])
-def test_jobs_are_filtered(operator: HttpClient, query: str) -> None:
+def test_filters_select_jobs(operator: HttpClient, query: str) -> None:
     make_job()
     assert operator.get(f"{JOBS}?{query}").status_code == 200
 
 
-def test_a_list_is_counted_to_a_bound(operator: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_are_counted_up_to_a_limit(operator: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_admin, "MOST_COUNTED", 2)
     account = make_account()
     for _ in range(3):
@@ -252,7 +252,7 @@ OURS = [model for model in site._registry if model._meta.app_label in makegroups
 
 @pytest.mark.parametrize("model", OURS, ids=lambda model: model._meta.label_lower)
 @pytest.mark.usefixtures("_permissions")
-def test_no_admin_offers_an_action_to_who_may_only_look(model: type[Model], rf: RequestFactory) -> None:
+def test_no_admin_page_shows_actions_to_read_only_staff(model: type[Model], rf: RequestFactory) -> None:
     request = rf.get("/")
     request.user = User.objects.create_user("support", is_staff=True)
     call_command("makegroups", stdout=io.StringIO())
@@ -264,7 +264,7 @@ def test_no_admin_offers_an_action_to_who_may_only_look(model: type[Model], rf: 
     assert not found.has_delete_permission(request)
 
 
-def test_the_index_shows_the_workers_weakest_first(operator: HttpClient) -> None:
+def test_the_index_lists_the_weakest_workers_first(operator: HttpClient) -> None:
     worker_heartbeats.report(
         "sim@strong", layers=["bubblewrap", "own_uid", "network_namespace", "seccomp", "rlimits"]
     )
@@ -275,5 +275,5 @@ def test_the_index_shows_the_workers_weakest_first(operator: HttpClient) -> None
     assert "All sandbox layers active" in page
 
 
-def test_the_index_says_that_no_worker_lives(operator: HttpClient) -> None:
+def test_the_index_says_that_no_worker_is_alive(operator: HttpClient) -> None:
     assert "No active workers." in operator.get("/admin/").content.decode()

@@ -1,4 +1,4 @@
-"""Storing what a job leaves: on the disk and in a bucket, whole or not at all."""
+"""Storage of a job's files, on disk and in a bucket: completely or not at all."""
 
 import io
 import itertools
@@ -27,12 +27,12 @@ KIND = Artifact.Kind.INPUT
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try three times without waiting between."""
+    """Three attempts without delays."""
     monkeypatch.setattr(artifacts, "SAVE_WAITS_SECONDS", (0, 0))
 
 
 def before_a_try(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[[], object]) -> None:
-    """Do something before a further try at a save, the second or the third."""
+    """Run an action before the second or third attempt at a save."""
     require_time, tries = shutdown.stop.require_time, itertools.count(2)
 
     def act() -> None:
@@ -48,12 +48,12 @@ def store(job: Job, data: bytes = b"mage=x\n") -> Artifact:
 
 
 def stored_names(job: Job) -> list[str]:
-    """Return the names of a job's files as the storage lists them."""
+    """Return the names of a job's files in the storage."""
     return [name for name in default_storage.listdir(artifacts.folder_of(job.pk))[1] if str(job.pk) in name]
 
 
 @pytest.mark.usefixtures("each_storage")
-def test_all_that_a_job_leaves_can_be_read_again(minisim: Build) -> None:
+def test_every_output_of_a_job_can_be_read(minisim: Build) -> None:
     job = run(html=True, csv=True)
     assert job.status == "completed"
     for artifact in job.artifacts.all():
@@ -63,7 +63,7 @@ def test_all_that_a_job_leaves_can_be_read_again(minisim: Build) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("each_storage")
-def test_a_file_saved_again_replaces_the_first() -> None:
+def test_saving_again_replaces_a_file() -> None:
     job = make_running_job()
     first, second = store(job), store(job, b"another")
     assert first.storage_name == second.storage_name
@@ -73,7 +73,7 @@ def test_a_file_saved_again_replaces_the_first() -> None:
 
 
 @pytest.mark.django_db
-def test_a_bucket_that_comes_back_gets_the_file(bucket: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_is_retried_until_the_bucket_is_back(bucket: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket.stop()
     before_a_try(monkeypatch, 3, bucket.start)
     job = make_running_job()
@@ -82,7 +82,7 @@ def test_a_bucket_that_comes_back_gets_the_file(bucket: S3Server, monkeypatch: p
 
 
 def break_disk(settings: Settings, path: Path) -> Path:
-    """Keep artifacts in a folder that is none; return it, to be made one."""
+    """Store artifacts in a folder that does not exist yet; return its path."""
     path.write_text("not a folder")
     options = {"location": str(path)}
     settings.STORAGES = settings.STORAGES | {"default": settings.STORAGES["default"] | {"OPTIONS": options}}
@@ -90,13 +90,13 @@ def break_disk(settings: Settings, path: Path) -> Path:
 
 
 def break_bucket(settings: Settings, s3_server: S3Server) -> None:
-    """Keep artifacts where the key is refused."""
+    """Store artifacts in a bucket that rejects the key."""
     settings.STORAGES = s3_server.storages(secret_access_key="another")
 
 
 @pytest.fixture(params=["disk", "bucket"])
 def broken(request: pytest.FixtureRequest, settings: Settings, tmp_path: Path, s3_server: S3Server) -> None:
-    """Let nothing be stored."""
+    """Make every save fail."""
     if request.param == "disk":
         break_disk(settings, tmp_path / "artifacts")
     else:
@@ -104,7 +104,7 @@ def broken(request: pytest.FixtureRequest, settings: Settings, tmp_path: Path, s
 
 
 @pytest.mark.usefixtures("broken")
-def test_without_its_report_a_job_does_not_complete(minisim: Build) -> None:
+def test_a_job_does_not_complete_without_its_report(minisim: Build) -> None:
     job = run()
     assert (job.status, job.attempt, job.error_code) == ("running", 1, None)
     assert Run.objects.get(job=job).exit_code == "0"
@@ -112,15 +112,13 @@ def test_without_its_report_a_job_does_not_complete(minisim: Build) -> None:
 
 
 def lose(job: Job) -> Job:
-    """Let the sweep find that the job's lease has run out."""
+    """Expire the job's lease and sweep."""
     Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     assert sweep.recover_expired_leases() == 1
     return Job.objects.get(pk=job.pk)
 
 
-def test_another_attempt_makes_good_what_could_not_be_stored(
-    minisim: Build, settings: Settings, tmp_path: Path
-) -> None:
+def test_another_attempt_stores_the_files_that_failed(minisim: Build, settings: Settings, tmp_path: Path) -> None:
     path = break_disk(settings, tmp_path / "artifacts")
     job = lose(run())
     assert (job.status, job.retried) == ("queued", True)
@@ -132,14 +130,14 @@ def test_another_attempt_makes_good_what_could_not_be_stored(
 
 
 @pytest.mark.usefixtures("broken")
-def test_a_job_whose_files_can_never_be_stored_is_interrupted(minisim: Build, settings: Settings) -> None:
+def test_a_job_is_interrupted_if_its_files_cannot_be_stored(minisim: Build, settings: Settings) -> None:
     settings.MAX_ATTEMPTS = 1
     job = lose(run())
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "execution_interrupted", 0)
 
 
 @pytest.mark.django_db
-def test_a_disk_that_recovers_gets_the_file(
+def test_a_save_is_retried_until_the_disk_recovers(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = break_disk(settings, tmp_path / "artifacts")
@@ -151,7 +149,9 @@ def test_a_disk_that_recovers_gets_the_file(
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("broken")
-def test_a_worker_that_stops_waits_for_no_storage(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+def test_a_stopping_worker_does_not_wait_for_the_storage(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
     settings.STOP_SECONDS = 0
     monkeypatch.setattr(shutdown, "stop", Stop())
     shutdown.stop.request()
@@ -160,7 +160,7 @@ def test_a_worker_that_stops_waits_for_no_storage(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.django_db
-def test_a_full_disk_keeps_no_part_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_partial_file(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError("No space left on device")
 
@@ -172,7 +172,7 @@ def test_a_full_disk_keeps_no_part_of_a_file(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.django_db
-def test_what_cannot_be_discarded_is_left_to_the_retention(
+def test_retention_removes_files_that_could_not_be_deleted(
     settings: Settings, s3_server: S3Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     break_bucket(settings, s3_server)
@@ -181,6 +181,6 @@ def test_what_cannot_be_discarded_is_left_to_the_retention(
 
 
 @pytest.mark.django_db
-def test_what_cannot_be_read_to_be_stored_is_not_stored() -> None:
+def test_an_unreadable_file_is_not_stored() -> None:
     with Path("/proc/self/mem").open("rb") as unreadable, pytest.raises(NotStored):
         artifacts.store(make_running_job(), KIND, unreadable)

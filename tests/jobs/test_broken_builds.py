@@ -1,4 +1,4 @@
-"""Builds that break after they were registered: how their jobs end, and what operators see."""
+"""Builds that break after their registration: how their jobs end, and what operators see."""
 
 import logging
 import shutil
@@ -33,12 +33,12 @@ ANSWERS = 'if "display_build=2" in sys.argv: sys.exit(print("SimulationCraft 112
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try a build that does not start a second time at once."""
+    """Retry a build that does not start without a delay."""
     monkeypatch.setattr(stages, "SECOND_START_SECONDS", 0.0)
 
 
 def stand_in(parent: Path, name: str, body: str = LEAVE_REPORT, *, days_old: int = 0) -> Build:
-    """Register a stand-in with a folder of its own, by default one that works."""
+    """Register a fake simulator in its own folder; by default it works."""
     folder = parent / name
     folder.mkdir()
     parent.chmod(0o755)
@@ -64,7 +64,7 @@ def is_closed_to_the_worker(executable: Path) -> None:
 
 
 def is_for_another_machine(executable: Path) -> None:
-    # An ELF header for s390x, which no test runs on.
+    # An ELF header for s390x, on which no test runs.
     header = b"\x7fELF\x02\x02\x01" + bytes(9) + b"\x00\x02\x00\x16" + bytes(44)
     executable.write_bytes(header)
 
@@ -100,7 +100,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize(("damage", "reason"), DAMAGES, ids=[damage.__name__ for damage, _ in DAMAGES])
-def test_a_job_runs_on_the_next_build_when_its_own_is_broken(
+def test_a_job_runs_on_the_next_build_if_its_own_is_broken(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None], reason: str
 ) -> None:
     broken, older = stand_in(tmp_path, "new"), stand_in(tmp_path, "old", days_old=3)
@@ -118,7 +118,7 @@ def test_a_job_runs_on_the_next_build_when_its_own_is_broken(
     assert f"build {broken.pk} ({broken}) is broken" in caplog.text
 
 
-def test_a_lost_readable_path_breaks_a_build(tmp_path: Path) -> None:
+def test_a_missing_readable_path_breaks_a_build(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     broken, older = stand_in(tmp_path, "new"), stand_in(tmp_path, "old", days_old=3)
     Build.objects.filter(pk=broken.pk).update(readable_paths=[*broken.readable_paths, str(tmp_path / "data")])
@@ -154,7 +154,7 @@ def test_a_broken_pin_gives_way_to_the_channels_build(tmp_path: Path) -> None:
     assert (job.status, job.build) == ("completed", newest)
 
 
-def test_without_another_build_a_job_says_so(tmp_path: Path) -> None:
+def test_a_job_fails_with_a_reason_without_another_build(tmp_path: Path) -> None:
     broken = stand_in(tmp_path, "new")
     is_gone(Path(broken.executable))
     job = run()
@@ -163,8 +163,8 @@ def test_without_another_build_a_job_says_so(tmp_path: Path) -> None:
     assert registry.resolve(job) is None
 
 
-def test_a_build_broken_between_stages_sends_its_job_back(tmp_path: Path) -> None:
-    """The second stage finds no program: nothing is kept, and another attempt runs on the next build."""
+def test_a_build_that_breaks_between_stages_requeues_its_job(tmp_path: Path) -> None:
+    """Nothing of the first attempt is stored, and the next attempt runs on the next build."""
     sets = [f'profileset."set {number}"+=level={number}' for number in range(1, 41)]
     report = """
 players = [{"name": "A", "collected_data": {"dps": {"mean": 5, "mean_std_dev": 1}}}]
@@ -190,14 +190,14 @@ open("report.json", "w").write(json.dumps({"version": "1", "report_version": "2.
     assert set(Run.objects.filter(job=job, attempt=2).values_list("build", flat=True)) == {older.pk}
 
 
-def test_a_job_that_ends_with_status_127_itself_breaks_no_build(tmp_path: Path) -> None:
+def test_a_simulator_exiting_with_127_does_not_break_its_build(tmp_path: Path) -> None:
     build = stand_in(tmp_path, "new", f"{ANSWERS}\nsys.exit(127)")
     job = run()
     assert (job.status, job.error_code) == ("failed", "execution_failed")
     assert registry.resolve(job) == build
 
 
-def test_a_sandbox_that_cannot_start_breaks_no_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_sandbox_does_not_break_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build = stand_in(tmp_path, "new")
 
     def fails(*_: object, **__: object) -> None:
@@ -209,7 +209,7 @@ def test_a_sandbox_that_cannot_start_breaks_no_build(tmp_path: Path, monkeypatch
     assert (build.withdrawn_at, build.broken_reason) == (None, "")
 
 
-def test_a_build_replaced_meanwhile_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_replaced_meanwhile_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build = stand_in(tmp_path, "new")
     executable, aside = Path(build.executable), tmp_path / "aside"
     executable.rename(aside)
@@ -227,9 +227,7 @@ def test_a_build_replaced_meanwhile_is_tried_again(tmp_path: Path, monkeypatch: 
     assert (job.status, job.build) == ("completed", build)
 
 
-def test_two_workers_that_find_a_build_broken_mark_it_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_two_workers_mark_a_broken_build_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     broken, older = stand_in(tmp_path, "new"), stand_in(tmp_path, "old", days_old=3)
     is_gone(Path(broken.executable))
     for _ in range(2):
@@ -241,14 +239,14 @@ def test_two_workers_that_find_a_build_broken_mark_it_once(
     assert caplog.text.count("is broken") == 1
 
 
-def test_a_build_registered_anew_is_not_marked_for_its_old_file(tmp_path: Path) -> None:
+def test_a_reregistered_build_is_not_marked_for_its_old_file(tmp_path: Path) -> None:
     build = stand_in(tmp_path, "new")
     Build.objects.filter(pk=build.pk).update(executable="/elsewhere/simc")
     assert not registry.mark_broken(build, "gone")
     assert registry.resolve(make_job()) == build
 
 
-def test_an_operators_withdrawal_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_withdrawn_build_is_not_marked_as_broken(tmp_path: Path) -> None:
     build = stand_in(tmp_path, "new")
     registry.withdraw(Build.objects.filter(pk=build.pk))
     assert not registry.mark_broken(build, "gone")
@@ -264,7 +262,7 @@ def operator() -> HttpClient:
 
 
 def restore(operator: HttpClient, build: Build) -> str:
-    """Restore a build in the admin; return the page that follows."""
+    """Restore a build in the admin; return the resulting page."""
     data = {"action": "restore", "_selected_action": [str(build.pk)]}
     page = operator.post("/admin/jobs/build/", data, follow=True)
     build.refresh_from_db()
@@ -296,7 +294,7 @@ def test_restoring_a_broken_build_probes_it_first(tmp_path: Path, operator: Http
     assert (build.withdrawn_at, build.broken_reason) == (None, "")
 
 
-def test_another_version_in_a_builds_place_is_not_restored(tmp_path: Path, operator: HttpClient) -> None:
+def test_a_build_of_another_version_is_not_restored(tmp_path: Path, operator: HttpClient) -> None:
     build = stand_in(tmp_path, "new", ANSWERS.replace("1120-01", "1210-01"))
     registry.mark_broken(build, "worker-1: gone")
     assert "registered as 1120-01 and is now 1210-01" in restore(operator, build)

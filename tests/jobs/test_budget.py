@@ -1,4 +1,4 @@
-"""What a running job may spend: slices, the end of the credits, the cap, and what is billed for each."""
+"""Budget of a running job: slices, exhausted credits, the cap, and what is billed."""
 
 import threading
 import time
@@ -28,25 +28,25 @@ RATE = 32
 
 
 def client_with(credits_left: int) -> Client:
-    """Make a client whose account has so many credits beside those that a job holds."""
+    """Make a client whose account has `credits` besides those that a job holds."""
     return default_client(make_account(credits=credits_left))
 
 
 def sliced(*, held: int, left: int = 0, **fields: Any) -> Budget:
-    """Return the budget of a job without a cap that has one slice of its 3200 credits held."""
+    """Return the budget of a job without a cap that holds one slice of its 3200 credits."""
     job = make_job(client_with(left), held_credits=held, **fields)
     assert lifecycle.start_attempt(job, worker="worker-1")
     return Budget.of(job)
 
 
 def held(job: Job) -> int:
-    """Return what the database says is held for a job."""
+    """Return the credits held for a job."""
     return Hold.objects.get(pk=job.pk).credits
 
 
 @pytest.fixture
 def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slices of a second, asked for when less than that is left."""
+    """Slices of one second, added when less than that is left."""
     for module in (accept, budget):
         monkeypatch.setattr(module, "SLICE_SECONDS", 1)
     monkeypatch.setattr(budget, "MIN_AHEAD_SECONDS", 1)
@@ -58,23 +58,23 @@ def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     [(3200, 1920, 32), (1000, 1000, 32), (20, 20, 20)],
     ids=["a slice", "a small ceiling", "less than a second"],
 )
-def test_the_first_reservation(ceiling: int, most: int, least: int) -> None:
+def test_the_first_reservation_is_one_slice(ceiling: int, most: int, least: int) -> None:
     job = make_job(ceiling_credits=ceiling)
     assert (accept.first_slice(job), accept.first_second(job)) == (most, least)
 
 
-def test_the_fee_is_held_but_not_run_on() -> None:
+def test_the_fee_is_held_but_not_available_for_the_run() -> None:
     found = sliced(held=64, priority_fee_credits=320)
     assert (found.held_credits, found.seconds, found.is_complete) == (64, 2, False)
 
 
-def test_nothing_is_asked_for_while_enough_is_left() -> None:
+def test_no_slice_is_added_while_enough_is_left() -> None:
     found = sliced(held=960, left=10_000)
     found.extend_when_due(ran_seconds=14.9)
     assert held(found.job) == 960
 
 
-def test_a_slice_is_added_in_time_and_the_last_reaches_the_ceiling() -> None:
+def test_slices_are_added_in_time_up_to_the_ceiling() -> None:
     found = sliced(held=960, left=10_000)
     found.extend_when_due(ran_seconds=15.1)
     assert (held(found.job), found.held_credits, found.is_complete) == (2880, 2880, False)
@@ -84,19 +84,19 @@ def test_a_slice_is_added_in_time_and_the_last_reaches_the_ceiling() -> None:
     assert held(found.job) == 3200
 
 
-def test_the_last_whole_seconds_are_held_when_a_slice_is_too_dear() -> None:
+def test_an_unaffordable_slice_shrinks_to_whole_seconds() -> None:
     found = sliced(held=320, left=100)
     found.extend_when_due(ran_seconds=5)
     assert (held(found.job), found.held_credits, found.seconds) == (416, 416, 13)
 
 
-def test_a_fraction_that_is_held_is_made_up_to_a_second() -> None:
+def test_a_held_fraction_is_completed_to_a_second() -> None:
     found = sliced(held=40, left=30)
     found.extend_when_due(ran_seconds=0.5)
     assert (held(found.job), found.seconds) == (64, 2)
 
 
-def test_credits_that_make_no_second_stay_with_the_account() -> None:
+def test_credits_below_one_second_stay_in_the_account() -> None:
     found = sliced(held=40, left=10)
     found.extend_when_due(ran_seconds=0.5)
     assert (held(found.job), found.seconds) == (40, 1)
@@ -113,7 +113,7 @@ def test_credits_that_arrive_in_time_are_used(monkeypatch: pytest.MonkeyPatch) -
     assert held(found.job) == found.held_credits == 320 + 1920
 
 
-def test_an_attempt_that_was_taken_away_holds_no_more_credits() -> None:
+def test_a_lost_attempt_holds_no_more_credits() -> None:
     found = sliced(held=320, left=10_000)
     taken = Job.objects.get(pk=found.job.pk)
     assert lifecycle.hand_back(taken, reason="taken")
@@ -122,7 +122,7 @@ def test_an_attempt_that_was_taken_away_holds_no_more_credits() -> None:
     assert held(found.job) == found.held_credits == 320
 
 
-def test_what_the_database_did_not_confirm_is_not_run_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unconfirmed_credits_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def hangs(job_id: int, amount: int) -> None:
         raise OperationalError
 
@@ -136,12 +136,12 @@ def test_what_the_database_did_not_confirm_is_not_run_on(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("wall_ms", "credits_billed"), [(1, 32), (1000, 32), (1001, 64), (3000, 96), (3001, 100), (9999, 100)]
 )
-def test_the_charge_is_rounded_up_once_and_never_over_what_is_held(wall_ms: int, credits_billed: int) -> None:
+def test_the_charge_is_rounded_up_once_within_the_hold(wall_ms: int, credits_billed: int) -> None:
     assert sliced(held=100).charge(wall_ms) == credits_billed
 
 
 @pytest.mark.usefixtures("_short_slices")
-def test_a_job_without_a_cap_runs_on_as_long_as_there_are_credits(tmp_path: Path) -> None:
+def test_a_job_without_a_cap_runs_while_there_are_credits(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"time.sleep(3.2)\n{LEAVE_REPORT}")
     job = run(client_with(10_000), held_credits=RATE * 2)
     assert (job.status, job.credits_consumed) == ("completed", 4 * RATE)
@@ -149,7 +149,7 @@ def test_a_job_without_a_cap_runs_on_as_long_as_there_are_credits(tmp_path: Path
 
 
 @pytest.mark.usefixtures("_short_slices")
-def test_a_job_that_runs_out_of_credits_is_stopped_and_billed_no_more_than_was_held(tmp_path: Path) -> None:
+def test_a_job_out_of_credits_stops_and_is_billed_its_hold(tmp_path: Path) -> None:
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
     client = client_with(RATE + 5)
     job = run(client, held_credits=RATE, priority_fee_credits=7)
@@ -161,7 +161,7 @@ def test_a_job_that_runs_out_of_credits_is_stopped_and_billed_no_more_than_was_h
     assert ledger.available(client.account) == 5
 
 
-def test_a_job_that_could_reserve_a_fraction_of_a_slice_runs_on_it(tmp_path: Path) -> None:
+def test_a_job_runs_on_a_fraction_of_a_slice(tmp_path: Path) -> None:
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
     client = client_with(0)
     job = run(client, held_credits=RATE + 8)
@@ -171,7 +171,7 @@ def test_a_job_that_could_reserve_a_fraction_of_a_slice_runs_on_it(tmp_path: Pat
     assert (list(ledger.verify()), list(hold_audit.disagreements())) == ([], [])
 
 
-def test_a_small_reservation_grows_before_it_is_used_up(tmp_path: Path) -> None:
+def test_a_small_reservation_grows_before_it_is_used(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"time.sleep(2.2)\n{LEAVE_REPORT}")
     job = run(client_with(10_000), held_credits=RATE)
     assert (job.status, job.credits_consumed) == ("completed", 3 * RATE)
@@ -186,7 +186,7 @@ def test_a_small_reservation_survives_a_lost_attempt(tmp_path: Path) -> None:
     assert (job.attempt, job.error_code, job.credits_consumed) == (2, "insufficient_credits", RATE + 8)
 
 
-def test_credits_of_a_grant_that_expires_while_they_wait_are_run_on(tmp_path: Path) -> None:
+def test_held_credits_outlive_the_expiry_of_their_grant(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"time.sleep(0.1)\n{LEAVE_REPORT}")
     client = client_with(0)
     granted = ledger.grant(client.account, 40, reason=GrantReason.GRANT_PROMO, note="for a test")
@@ -200,9 +200,7 @@ def test_credits_of_a_grant_that_expires_while_they_wait_are_run_on(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("_short_slices")
-def test_a_database_that_hangs_lets_no_job_run_past_what_is_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hanging_database_does_not_extend_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, answered = threading.Event(), threading.Event()
 
     def hangs(job_id: int, amount: int) -> None:
@@ -225,7 +223,7 @@ def test_a_database_that_hangs_lets_no_job_run_past_what_is_held(
     [("C", "max_credits_reached", "credit limit of 40"), ("R", "execution_timeout", "runtime limit of 1 s")],
     ids=["C", "R"],
 )
-def test_the_cap_has_the_variants_own_words(
+def test_the_reason_names_the_cap_of_the_variant(
     tmp_path: Path, settings: Settings, variant: str, code: str, reason: str
 ) -> None:
     settings.API_VARIANT = variant
@@ -235,7 +233,7 @@ def test_the_cap_has_the_variants_own_words(
     assert reason in str(job.status_reason)
 
 
-def test_a_simulator_that_does_not_listen_passes_its_cap_by_two_seconds_at_most(tmp_path: Path) -> None:
+def test_a_stubborn_simulator_exceeds_its_cap_by_two_seconds(tmp_path: Path) -> None:
     make_stand_in(tmp_path, "signal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)")
     began = time.monotonic()
     job = run(ceiling_credits=32, ceiling_runtime_seconds=1)
@@ -245,9 +243,7 @@ def test_a_simulator_that_does_not_listen_passes_its_cap_by_two_seconds_at_most(
     assert time.monotonic() - began < 20
 
 
-def test_a_watcher_that_comes_too_late_lets_no_job_run_past_its_cap(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_watcher_does_not_let_a_job_exceed_its_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher.Watcher, "_seconds_to_next_check", lambda _: 30.0)
     make_stand_in(tmp_path, "time.sleep(60)")
     job = run(ceiling_credits=32, ceiling_runtime_seconds=1)
@@ -256,7 +252,7 @@ def test_a_watcher_that_comes_too_late_lets_no_job_run_past_its_cap(
     assert 3000 <= job.sim_duration_ms < 4000
 
 
-def test_a_cap_of_less_than_a_second_buys_no_run(tmp_path: Path) -> None:
+def test_a_cap_below_one_second_starts_no_run(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"time.sleep(0.5)\n{LEAVE_REPORT}")
     job = run(max_credits=1, ceiling_credits=1, ceiling_runtime_seconds=0)
     assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", "max_credits_reached", 1)

@@ -1,4 +1,4 @@
-"""Which build a channel means, which one a job runs on, and which are forgotten."""
+"""Builds: resolution of channels and pins, and retention."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -16,12 +16,12 @@ from jobs.models import Build, Job
 from tests.factories import BuildFactory, make_job, make_running_job
 
 pytestmark = pytest.mark.django_db
-# A Wednesday; the week began on Monday the 16th.
+# A Wednesday; the week starts on Monday the 16th.
 NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
 
 
 def built(day: int, hour: int = 6) -> Build:
-    """Return a build made on a day of that November."""
+    """Return a build created on a day of that November."""
     build: Build = BuildFactory.create(created_at=datetime(2026, 11, day, hour, tzinfo=UTC))
     return build
 
@@ -43,7 +43,9 @@ def built(day: int, hour: int = 6) -> Build:
         ("weekly", [], None),
     ],
 )
-def test_what_a_channel_means(channel: str, days: list[tuple[int, int]], expected: tuple[int, int] | None) -> None:
+def test_a_channel_resolves_to_the_expected_build(
+    channel: str, days: list[tuple[int, int]], expected: tuple[int, int] | None
+) -> None:
     for day, hour in days:
         built(day, hour)
     found = registry.for_channel(Channel(channel), "midnight", now=NOW)
@@ -59,7 +61,7 @@ def test_other_branches_and_withdrawn_builds_do_not_count() -> None:
     assert registry.resolve(make_job()) == withdrawn
 
 
-def test_a_pin_comes_before_the_channel_and_gives_way_when_it_is_gone() -> None:
+def test_a_pin_wins_over_the_channel_unless_its_build_is_gone() -> None:
     pin, newest = built(2), BuildFactory.create()
     job = make_job(pinned_build=pin)
     assert registry.resolve(job) == pin
@@ -70,26 +72,26 @@ def test_a_pin_comes_before_the_channel_and_gives_way_when_it_is_gone() -> None:
 
 
 def old_build() -> Build:
-    """Return a build past its retention, beside newer ones of its branch that all channels mean."""
+    """Return a build past its retention; newer builds of its branch serve all channels."""
     BuildFactory.create()
     BuildFactory.create(created_at=timezone.now() - timedelta(days=10))
     build: Build = BuildFactory.create(created_at=timezone.now() - timedelta(days=100))
     return build
 
 
-def test_an_old_build_that_nobody_used_is_removed() -> None:
+def test_an_old_unused_build_is_removed() -> None:
     build = old_build()
     assert registry.remove_old() == 1
     assert not Build.objects.filter(pk=build.pk).exists()
     assert registry.remove_old() == 0
 
 
-def test_a_branchs_newest_build_stays_however_old() -> None:
+def test_the_newest_build_of_a_branch_is_never_removed() -> None:
     BuildFactory.create(created_at=timezone.now() - timedelta(days=1000))
     assert registry.remove_old() == 0
 
 
-def test_a_build_stays_while_a_job_uses_it() -> None:
+def test_a_build_in_use_is_not_removed() -> None:
     build = old_build()
     pinned = make_job(pinned_build=build)
     assert registry.remove_old() == 0
@@ -99,7 +101,7 @@ def test_a_build_stays_while_a_job_uses_it() -> None:
     assert registry.remove_old() == 0
 
 
-def test_a_build_that_ended_jobs_name_is_only_withdrawn() -> None:
+def test_a_build_named_by_ended_jobs_is_only_withdrawn() -> None:
     build = old_build()
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(build=build)
@@ -110,7 +112,7 @@ def test_a_build_that_ended_jobs_name_is_only_withdrawn() -> None:
     assert Job.objects.get(pk=job.pk).build == build
 
 
-def test_operators_withdraw_and_restore_builds() -> None:
+def test_operators_can_withdraw_and_restore_builds() -> None:
     http = HttpClient()
     http.force_login(User.objects.create_superuser("operator"))
     build = BuildFactory.create()
@@ -121,7 +123,7 @@ def test_operators_withdraw_and_restore_builds() -> None:
 
 
 @pytest.mark.django_db
-def test_names_of_bundled_profiles_are_asked_for_when_the_first_is(
+def test_names_of_bundled_profiles_are_loaded_lazily(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
     BuildFactory.create(profiles=["a.simc"])

@@ -1,4 +1,4 @@
-"""Jobs that include files of their build's bundle: what runs, what is counted, and what ends them with a reason."""
+"""Jobs that include files of their build's bundle: what runs, what counts, and which includes fail."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def submit(api: Api, text: str, **build: Any) -> Any:
 
 
 def run_with(folder: Path, text: str, files: dict[str, str], **fields: Any) -> Job:
-    """Run a job on a build with a bundle of its own."""
+    """Run a job on a build with these bundled files."""
     bundled_build(folder, files)
     return run(text=text, **fields)
 
@@ -45,14 +45,14 @@ def ended(job: Job) -> tuple[str, str | None]:
         'profiles/mage.simc iterations=50 profileset."A B"+=tier.simc\n',
     ],
 )
-def test_fragments_are_included_by_path_and_by_name(tmp_path: Path, text: str) -> None:
+def test_fragments_can_be_included_by_path_or_name(tmp_path: Path, text: str) -> None:
     # Two files are called mage.simc, so the name alone is ambiguous.
     files = FILES if "\nmage.simc" not in text else {"apls/mage.simc": FILES["apls/mage.simc"]}
     job = run_with(tmp_path, text, files)
     assert (ended(job), job.status_reason) == (("completed", None), None)
 
 
-def test_what_runs_is_the_text_with_all_its_files(tmp_path: Path) -> None:
+def test_the_simulator_gets_the_text_of_all_included_files(tmp_path: Path) -> None:
     job = run_with(tmp_path, "raid.simc\niterations=50\n", FILES)
     ran = content(job, Artifact.Kind.INPUT).decode()
     assert all(line in ran for line in ('mage="Bundled"'.replace('"', ""), "actions+=/ice_lance", "head=hood,id=1"))
@@ -61,7 +61,7 @@ def test_what_runs_is_the_text_with_all_its_files(tmp_path: Path) -> None:
     assert {actor["name"] for actor in job.summary["actors"]["results"]} == {"Bundled", "Second"}
 
 
-def test_the_answer_of_submission_and_builds_agree(tmp_path: Path, api: Api) -> None:
+def test_submissions_and_builds_agree_on_includable_files(tmp_path: Path, api: Api) -> None:
     build = bundled_build(tmp_path)
     listed = api.get(f"builds/{build.pk}").json()["profiles"]["includable"]
     assert listed == sorted(FILES)
@@ -70,7 +70,7 @@ def test_the_answer_of_submission_and_builds_agree(tmp_path: Path, api: Api) -> 
     assert submit(api, f"{BASE}mage.simc\n").json()["code"] == "input_sanitized_rejected"
 
 
-def test_an_included_action_list_leaves_stages_possible(tmp_path: Path) -> None:
+def test_an_included_action_list_allows_stages(tmp_path: Path) -> None:
     job = run_with(tmp_path, 'mage="A"\ninput=apls/mage.simc\ntrinkets.simc\n', FILES, multi_stage=True)
     assert job.summary is not None
     assert job.summary["multiStage"]["reason"] == "eligible_profileset_only"
@@ -78,14 +78,14 @@ def test_an_included_action_list_leaves_stages_possible(tmp_path: Path) -> None:
     assert (first["profilesets"], last["profilesets"] < 5) == (5, True)
 
 
-def test_an_included_actor_is_one_more(tmp_path: Path) -> None:
+def test_an_included_actor_counts_as_an_actor(tmp_path: Path) -> None:
     text = f"{BASE}input=profiles/mage.simc\ntrinkets.simc\n"
     job = run_with(tmp_path, text, FILES, multi_stage=True)
     assert job.summary is not None
     assert job.summary["multiStage"]["reason"] == "unsupported_multi_actor"
 
 
-def test_included_numbers_are_held_within_the_limits(tmp_path: Path, settings: Settings) -> None:
+def test_included_numbers_are_clamped_to_the_limits(tmp_path: Path, settings: Settings) -> None:
     settings.MAX_ITERATIONS = 30
     many = {"many.simc": "iterations=5000\nprofileset.a+=iterations=5000\nprofileset.a+=level=80\n"}
     job = run_with(tmp_path, BASE.replace("iterations=50", "many.simc"), many)
@@ -129,7 +129,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_an_include_may_not_bring(tmp_path: Path, case: str) -> None:
+def test_an_include_with_a_blocked_directive_fails_the_job(tmp_path: Path, case: str) -> None:
     files, reason = REFUSED[case]
     job = run_with(tmp_path, f"{BASE}a.simc\n", files)
     assert ended(job) == ("failed", "input_invalid")
@@ -138,7 +138,7 @@ def test_what_an_include_may_not_bring(tmp_path: Path, case: str) -> None:
     assert (job.credits_consumed, Run.objects.exists()) == (0, False)
 
 
-def test_an_include_that_the_build_lacks_ends_the_job(api: Api, tmp_path: Path) -> None:
+def test_an_include_missing_from_the_build_fails_the_job(api: Api, tmp_path: Path) -> None:
     bundled_build(tmp_path)
     assert submit(api, f"{BASE}apls/mage.simc\n").status_code == 200
     newer = BuildFactory.create(executable="/bin/false")
@@ -150,13 +150,13 @@ def test_an_include_that_the_build_lacks_ends_the_job(api: Api, tmp_path: Path) 
 
 
 def execute_waiting() -> Job:
-    """Execute the waiting job."""
+    """Run the waiting job."""
     job = claim()
     attempt.execute(job)
     return Job.objects.get(pk=job.pk)
 
 
-def test_a_bundled_file_that_is_gone_is_the_builds_fault(tmp_path: Path) -> None:
+def test_a_missing_bundled_file_is_a_fault_of_the_build(tmp_path: Path) -> None:
     build = bundled_build(tmp_path)
     (tmp_path / "apls" / "mage.simc").unlink()
     job = run(text=f"{BASE}apls/mage.simc\n")
@@ -165,7 +165,7 @@ def test_a_bundled_file_that_is_gone_is_the_builds_fault(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("link", ["apls/mage.simc", "apls"])
-def test_a_file_that_became_a_link_is_not_followed(tmp_path: Path, link: str) -> None:
+def test_a_bundled_file_replaced_by_a_link_is_not_followed(tmp_path: Path, link: str) -> None:
     folder, outside = tmp_path / "bundle", tmp_path / "outside"
     bundled_build(folder)
     (folder / link).rename(outside)

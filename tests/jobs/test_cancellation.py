@@ -1,4 +1,4 @@
-"""Cancel in every state: once, again, at the same moment as something else, and with the worker or Redis away."""
+"""Cancellation in every status: repeated, concurrent, and without a worker or Redis."""
 
 import threading
 from collections.abc import Callable
@@ -30,17 +30,17 @@ DONE = Outcome(status=Status.COMPLETED, summary={"metric": "dps"}, sim_duration_
 
 
 def fresh(job: Job) -> Job:
-    """Return the job as the database has it."""
+    """Return the job, read again from the database."""
     return Job.objects.get(pk=job.pk)
 
 
 def lose_lease(job: Job) -> None:
-    """Let a job's lease run out."""
+    """Expire a job's lease."""
     Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
 
 
 @pytest.mark.parametrize("status", [Status.PENDING, Status.QUEUED])
-def test_a_waiting_job_ends_at_once(status: Status) -> None:
+def test_a_waiting_job_is_cancelled_at_once(status: Status) -> None:
     job = make_job(status=status)
     assert cancel(job, by=SYSTEM) == Cancellation(job_id=job.pk, requested_at=None)
     ended = fresh(job)
@@ -50,7 +50,7 @@ def test_a_waiting_job_ends_at_once(status: Status) -> None:
 
 
 @pytest.mark.parametrize("status", [Status.STARTING, Status.RUNNING])
-def test_a_held_job_is_marked_and_keeps_its_status(status: Status) -> None:
+def test_a_claimed_job_is_marked_and_keeps_its_status(status: Status) -> None:
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(status=status)
     answer = cancel(job, by=SYSTEM)
@@ -60,7 +60,7 @@ def test_a_held_job_is_marked_and_keeps_its_status(status: Status) -> None:
     assert cancellation.is_hinted(job)
 
 
-def test_repeated_calls_answer_as_the_first() -> None:
+def test_repeated_cancels_return_the_first_response() -> None:
     waiting, running = make_job(), make_running_job()
     answers = [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)]
     assert [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)] == answers
@@ -68,7 +68,7 @@ def test_repeated_calls_answer_as_the_first() -> None:
     assert [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)] == answers
 
 
-def test_a_job_that_ended_in_another_way_cannot_be_cancelled() -> None:
+def test_an_ended_job_cannot_be_cancelled() -> None:
     job = make_running_job()
     cancel(job, by=SYSTEM)
     lifecycle.finish(job, DONE)
@@ -77,7 +77,7 @@ def test_a_job_that_ended_in_another_way_cannot_be_cancelled() -> None:
     assert (raised.value.job_id, raised.value.status) == (job.pk, "completed")
 
 
-def test_redis_away_hinders_no_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancel_works_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     def away() -> None:
         raise RedisError
 
@@ -87,7 +87,7 @@ def test_redis_away_hinders_no_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not cancellation.is_hinted(job)
 
 
-def test_a_hundred_cancels_at_once_are_one() -> None:
+def test_a_hundred_concurrent_cancels_count_once() -> None:
     jobs = [make_job(), make_running_job()]
     answers: list[Cancellation] = []
     for job in jobs:
@@ -113,7 +113,7 @@ def recovered(job: Job) -> None:
     [(claimed, make_job), (completed, make_running_job), (recovered, make_running_job)],
     ids=["claim", "completion", "hand-back"],
 )
-def test_a_cancel_that_races_leaves_one_end(other: Callable[[Job], None], make: Callable[[], Job]) -> None:
+def test_a_cancel_racing_with_an_end_leaves_one_end(other: Callable[[Job], None], make: Callable[[], Job]) -> None:
     for _ in range(20):
         job = make()
         if other is recovered:
@@ -128,7 +128,7 @@ def test_a_cancel_that_races_leaves_one_end(other: Callable[[Job], None], make: 
 
 
 def quietly_cancel(job: Job) -> None:
-    """Cancel, or be told that it is too late."""
+    """Cancel the job unless it is too late."""
     try:
         cancel(job, by=SYSTEM)
     except JobAlreadyEnded:
@@ -136,7 +136,7 @@ def quietly_cancel(job: Job) -> None:
 
 
 @pytest.mark.parametrize("most", [2, 1], ids=["attempts left", "attempts spent"])
-def test_a_cancelled_job_whose_worker_is_lost_is_not_run_again(most: int, settings: Settings) -> None:
+def test_a_cancelled_job_of_a_lost_worker_is_not_retried(most: int, settings: Settings) -> None:
     settings.MAX_ATTEMPTS = most
     job = make_running_job()
     cancel(job, by=SYSTEM)
@@ -146,7 +146,7 @@ def test_a_cancelled_job_whose_worker_is_lost_is_not_run_again(most: int, settin
     assert (ended.status, ended.error_code, ended.credits_consumed) == ("cancelled", "user_cancelled", 0)
 
 
-def test_a_mark_that_came_after_the_look_is_heeded() -> None:
+def test_a_cancel_request_after_the_last_check_is_honored() -> None:
     job = make_running_job()
     lose_lease(job)
     looked = fresh(job)
@@ -155,7 +155,7 @@ def test_a_mark_that_came_after_the_look_is_heeded() -> None:
     assert fresh(job).status == "cancelled"
 
 
-def test_a_job_cancelled_before_its_process_started_runs_nothing(tmp_path: Path) -> None:
+def test_a_job_cancelled_before_its_start_runs_nothing(tmp_path: Path) -> None:
     make_stand_in(tmp_path, LEAVE_REPORT)
     make_job()
     job = claim()
@@ -166,7 +166,7 @@ def test_a_job_cancelled_before_its_process_started_runs_nothing(tmp_path: Path)
     assert not Run.objects.exists()
 
 
-def test_a_running_job_is_stopped_keeps_what_was_done_and_is_billed_for_it(tmp_path: Path) -> None:
+def test_a_cancelled_running_job_keeps_and_bills_partial_results(tmp_path: Path) -> None:
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
     job = run_beside(partial(cancel, by=SYSTEM))
     assert (job.status, job.error_code) == ("cancelled", "user_cancelled")
@@ -179,7 +179,7 @@ def test_a_running_job_is_stopped_keeps_what_was_done_and_is_billed_for_it(tmp_p
     assert Run.objects.get(job=job).stopped_for == "cancelled"
 
 
-def test_the_renewed_lease_brings_the_cancel_when_redis_was_emptied(tmp_path: Path, settings: Settings) -> None:
+def test_lease_renewal_finds_the_cancel_when_redis_is_empty(tmp_path: Path, settings: Settings) -> None:
     settings.HEARTBEAT_SECONDS = 0.2
 
     def unhinted(job: Job) -> None:
@@ -189,7 +189,7 @@ def test_the_renewed_lease_brings_the_cancel_when_redis_was_emptied(tmp_path: Pa
     assert run_beside(unhinted).status == "cancelled"
 
 
-def test_the_hint_brings_the_cancel_long_before_the_next_renewal(tmp_path: Path, settings: Settings) -> None:
+def test_the_redis_hint_cancels_before_the_next_renewal(tmp_path: Path, settings: Settings) -> None:
     settings.HEARTBEAT_SECONDS, settings.LEASE_SECONDS = 60, 90
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
     job = run_beside(partial(cancel, by=SYSTEM))
@@ -198,12 +198,12 @@ def test_the_hint_brings_the_cancel_long_before_the_next_renewal(tmp_path: Path,
     assert job.sim_duration_ms < 10_000
 
 
-def test_a_hint_without_a_mark_stops_nothing(tmp_path: Path) -> None:
+def test_a_hint_without_a_cancel_request_stops_nothing(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"time.sleep(2.5)\n{LEAVE_REPORT}")
     assert run_beside(cancellation.hint).status == "completed"
 
 
-def test_a_simulator_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+def test_a_simulator_that_ignores_the_stop_is_killed(tmp_path: Path) -> None:
     make_stand_in(tmp_path, "signal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)")
     job = run_beside(partial(cancel, by=SYSTEM))
     assert (job.status, job.simulator_exit_code, job.summary) == ("cancelled", "SIGKILL", None)

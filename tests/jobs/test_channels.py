@@ -1,4 +1,4 @@
-"""The builds that channels point to and retention keeps, compared with a naive reading of the rules."""
+"""Builds of channels and retention, compared with a naive model of the rules."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,12 +21,12 @@ BRANCHES = ["midnight", "thewarwithin", "retired"]
 ROUNDS = 30
 # A Monday, a Wednesday and a Sunday, at any hour.
 NOWS = [datetime(2026, 11, day, hour, 30, tzinfo=UTC) for day in (16, 18, 22) for hour in (0, 12, 23)]
-# Hours before now: around midnight, around Monday, past the retention, and a clock that runs ahead.
+# Hours before now: around midnight, around Monday, past the retention, and in the future.
 AGES = [-30, -2, 0, 1, 5, 11, 13, 24, 36, 60, 84, 100, 168, 400, 2000, 2200, 2500, 5000]
 
 
 def meaning(channel: Channel, created: Sequence[datetime], now: datetime) -> datetime | None:
-    """Read the rules naively: the creation time of the build that a channel means."""
+    """Return the creation time of the channel's build by a naive model of the rules."""
     midnight = datetime(now.year, now.month, now.day, tzinfo=UTC)
     monday = midnight - timedelta(days=midnight.weekday())
     if not created or channel == Channel.LATEST:
@@ -40,7 +40,7 @@ def meaning(channel: Channel, created: Sequence[datetime], now: datetime) -> dat
 
 
 def made_up(random: Random, now: datetime) -> dict[str, list[datetime]]:
-    """Register any builds on any branches, some of them withdrawn; return when the available ones were made."""
+    """Create builds on branches, some withdrawn; return the creation times of the available ones."""
     available: dict[str, list[datetime]] = {branch: [] for branch in BRANCHES}
     for branch in BRANCHES:
         for age in random.sample(AGES, random.randint(0, 5)):
@@ -56,7 +56,7 @@ def random(request: pytest.FixtureRequest) -> Random:
     return Random(request.param)  # noqa: S311 - made-up builds, no secret
 
 
-def test_channels_mean_what_the_rules_say(random: Random) -> None:
+def test_channels_agree_with_a_naive_model(random: Random) -> None:
     for _ in range(ROUNDS):
         now = random.choice(NOWS)
         available = made_up(random, now)
@@ -67,7 +67,7 @@ def test_channels_mean_what_the_rules_say(random: Random) -> None:
         Build.objects.all().delete()
 
 
-def test_no_channel_is_empty_while_its_branch_has_a_build(random: Random) -> None:
+def test_a_branch_with_a_build_has_no_empty_channel(random: Random) -> None:
     for _ in range(ROUNDS):
         now = random.choice(NOWS)
         has_builds = {branch for branch, created in made_up(random, now).items() if created}
@@ -76,10 +76,10 @@ def test_no_channel_is_empty_while_its_branch_has_a_build(random: Random) -> Non
         Build.objects.all().delete()
 
 
-def test_retention_keeps_what_each_channel_means(
+def test_retention_keeps_the_build_of_each_channel(
     random: Random, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A branch that is no longer offered keeps its builds too.
+    # So does a branch that is no longer available.
     settings.GIT_BRANCHES = BRANCHES[:2]
     for _ in range(ROUNDS):
         now = random.choice(NOWS)
@@ -94,7 +94,7 @@ def test_retention_keeps_what_each_channel_means(
         Build.objects.all().delete()
 
 
-def test_what_channels_mean_costs_two_queries(
+def test_resolving_all_channels_takes_two_queries(
     settings: Settings, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     settings.GIT_BRANCHES = BRANCHES
@@ -108,7 +108,7 @@ def test_what_channels_mean_costs_two_queries(
 
 
 def plan_of(sql: str) -> str:
-    """Return how the database would run a query."""
+    """Return the database's plan for a query."""
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute(f"EXPLAIN {sql}")
@@ -116,7 +116,7 @@ def plan_of(sql: str) -> str:
 
 
 @pytest.mark.parametrize("channel", Channel)
-def test_a_channel_is_looked_up_among_available_builds(channel: Channel) -> None:
+def test_a_channel_lookup_uses_the_index_of_available_builds(channel: Channel) -> None:
     with CaptureQueriesContext(connection) as queries:
         registry.for_channel(channel, "midnight", now=NOWS[0])
     assert "build_available" in plan_of(queries[0]["sql"])

@@ -1,4 +1,4 @@
-"""The shown progress of a job in stages, compared with its true progress on a simulated clock."""
+"""Reported progress of jobs in stages, compared with their true progress on a simulated clock."""
 
 import random
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ TWO_STAGES, THREE_STAGES = "target_error=0.2", ""
 
 
 def spread_out(count: int, percent: float) -> list[float]:
-    """Return means between the best and this many percent below it."""
+    """Return means from the best down to this many percent below it."""
     draw = random.Random(3)  # noqa: S311 - repeatable, not secret
     return [100_000 * (1 - percent * draw.random() / 100) for _ in range(count)]
 
@@ -65,25 +65,25 @@ def test_with_past_jobs_the_percent_is_within_ten_points(shape: str, engine: str
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_first_job_of_all_is_within_twenty_points(shape: str, engine: str) -> None:
+def test_the_first_job_is_within_twenty_points(shape: str, engine: str) -> None:
     job = simulated(shape, engine)
     assert off_by(job.deviations) <= 20, job.deviations
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_percent_never_falls_nor_ends_early(shape: str) -> None:
+def test_the_percent_never_falls_or_ends_early(shape: str) -> None:
     shown = [percent for _, percent in simulated(shape, "quick").seen]
     assert shown == sorted(shown)
     assert shown[-1] < 100
 
 
-def test_one_odd_job_changes_little() -> None:
+def test_one_outlier_changes_little() -> None:
     usual = [simulated("62 of 64 culled, two stages", "quick", seed=seed).past for seed in (2, 3)]
     odd = simulated("all equal, two stages", "quick").past
     assert statistics_of([*usual, odd]).share(1) == statistics_of(usual).share(1)
 
 
-def test_a_single_pass_is_as_far_as_its_process() -> None:
+def test_a_single_pass_shows_the_progress_of_its_process() -> None:
     course = ProgressEstimate([Stage(number=1, count=1)], StageStatistics())
     course.enter(course.stages[0], profilesets=7, replicates={})
     course.meter.feed("Generating Baseline: 1/8 [=====>....] 50/100 99.0 1sec")

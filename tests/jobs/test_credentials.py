@@ -1,4 +1,4 @@
-"""Game credentials: kept encrypted, handed to the simulator alone, shown nowhere, forgotten at the end."""
+"""Game credentials: stored encrypted, passed only to the simulator, never shown, deleted at the end."""
 
 import io
 import json
@@ -29,7 +29,7 @@ from tests.jobs.simulators import LEAVE_REPORT, REPORT, claim, content, make_sta
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-# As long as real ones, with what JSON, HTML and addresses write differently.
+# As long as real ones, with characters that JSON, HTML and URLs escape.
 PAIR = GameCredentials(
     client_id="0123456789abcdef0123456789abcdef", client_secret='s3cr3t"<&/+>=0123456789abcdefghi'
 )
@@ -37,7 +37,7 @@ BOTH = (PAIR.client_id, PAIR.client_secret)
 
 
 def secret_job(body: str, folder: Path, **fields: object) -> Job:
-    """Claim a job that came with credentials, on a stand-in that runs some lines."""
+    """Claim a job with credentials, on a fake simulator that runs some lines."""
     make_stand_in(folder, body)
     job = make_job(has_credentials=True, **fields)  # type: ignore[arg-type]
     credentials.store(job.pk, PAIR, seconds=60)
@@ -50,34 +50,34 @@ def execute(job: Job) -> Job:
 
 
 class TestStore:
-    def test_what_is_stored_comes_back(self) -> None:
+    def test_stored_credentials_can_be_fetched(self) -> None:
         credentials.store(1, PAIR, seconds=60)
         assert credentials.fetch(1, seconds=60) == PAIR
         credentials.forget(1)
         assert credentials.fetch(1, seconds=60) is None
 
-    def test_redis_holds_nothing_that_can_be_read_and_not_for_long(self) -> None:
+    def test_redis_stores_credentials_encrypted_and_expiring(self) -> None:
         credentials.store(1, PAIR, seconds=60)
         stored = str(redis().get(credentials.key_of(1)))
         assert not any(secret in stored for secret in BOTH)
         assert 60 <= int(str(redis().ttl(credentials.key_of(1)))) <= 660
 
-    def test_a_new_attempt_may_wait_as_long_again(self) -> None:
+    def test_each_fetch_renews_the_expiry(self) -> None:
         credentials.store(1, PAIR, seconds=60)
         credentials.fetch(1, seconds=5000)
         assert int(str(redis().ttl(credentials.key_of(1)))) > 5000
 
-    def test_those_of_another_job_are_not_taken(self) -> None:
+    def test_credentials_of_another_job_are_not_accepted(self) -> None:
         credentials.store(1, PAIR, seconds=60)
         redis().rename(credentials.key_of(1), credentials.key_of(2))
         assert credentials.fetch(2, seconds=60) is None
 
-    def test_with_another_key_they_are_lost(self, settings: Settings) -> None:
+    def test_credentials_are_lost_with_another_key(self, settings: Settings) -> None:
         credentials.store(1, PAIR, seconds=60)
         settings.SECRET_KEY = "another"
         assert credentials.fetch(1, seconds=60) is None
 
-    def test_redis_away_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_storing_credentials_fails_without_redis(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def away() -> None:
             raise RedisError
 
@@ -88,13 +88,13 @@ class TestStore:
             credentials.fetch(1, seconds=60)
         credentials.forget(1)
 
-    def test_a_redis_that_was_away_a_moment_ago_is_not_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_outage_of_redis_is_remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
         outage.failed(RedisError())
         monkeypatch.setattr(credentials, "redis", lambda: pytest.fail("it was asked"))
         with pytest.raises(CredentialStoreUnavailable):
             credentials.store(1, PAIR, seconds=60)
 
-    def test_the_repr_shows_nothing(self) -> None:
+    def test_the_repr_contains_no_secret(self) -> None:
         assert repr(PAIR) == "GameCredentials()"
 
 
@@ -110,19 +110,19 @@ class TestScrubber:
         ],
         ids=["plain", "JSON", "HTML", "address", "path"],
     )
-    def test_every_spelling_is_taken_out(self, text: str) -> None:
+    def test_every_encoding_of_a_secret_is_removed(self, text: str) -> None:
         assert scrubber_of(PAIR).text(f"a {text} b") == f"a {MARK} b"
 
     @pytest.mark.parametrize("place", [0, 65_536 - 45, 65_536 - 10, 65_536 - 1, 131_072 - 5, 150_000])
-    def test_a_file_is_cleared_wherever_the_secret_stands(self, place: int) -> None:
+    def test_secrets_are_removed_anywhere_in_a_file(self, place: int) -> None:
         raw = b"x" * place + PAIR.client_secret.encode() + b"y" * 100
         with scrubber_of(PAIR).stream(io.BytesIO(raw)) as clean:
             assert clean.read() == b"x" * place + MARK.encode() + b"y" * 100
 
-    def test_a_secret_that_begins_with_the_other_goes_whole(self) -> None:
+    def test_a_secret_that_begins_with_another_is_removed_whole(self) -> None:
         assert Scrubber(["0123456789", "0123456789abc"]).text("0123456789abc") == MARK
 
-    def test_what_is_too_short_to_be_a_secret_stays(self) -> None:
+    def test_texts_too_short_to_be_secrets_stay(self) -> None:
         assert Scrubber(["a"]).text("banana") == "banana"
 
     def test_without_secrets_nothing_is_copied(self) -> None:
@@ -130,7 +130,7 @@ class TestScrubber:
         assert scrubber_of(None).stream(stream) is stream
 
 
-def test_the_simulator_finds_them_in_a_file_of_its_own_and_nowhere_else(tmp_path: Path) -> None:
+def test_only_the_simulators_own_file_contains_the_credentials(tmp_path: Path) -> None:
     checks = (
         f"text = open('apikey.txt').read(); assert text == {':'.join(BOTH)!r} + chr(10)\n"
         "assert os.stat('apikey.txt').st_mode & 0o077 == 0\n"
@@ -151,7 +151,7 @@ def ask(target):
 """
 
 
-def test_the_exit_leads_to_the_game_platform_alone(tmp_path: Path) -> None:
+def test_the_proxy_leads_to_the_game_api_only(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as database:
         port = database.getsockname()[1]
         targets = [
@@ -170,7 +170,7 @@ def test_the_exit_leads_to_the_game_platform_alone(tmp_path: Path) -> None:
     assert content(job, Artifact.Kind.STDOUT_LOG).decode().splitlines() == [f"{target} 403" for target in targets]
 
 
-def test_jobs_without_them_have_neither_file_nor_network(tmp_path: Path) -> None:
+def test_jobs_without_credentials_have_no_file_and_no_network(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"assert not os.path.exists('apikey.txt')\n{LEAVE_REPORT}")
     make_job()
     job = execute(claim())
@@ -178,7 +178,7 @@ def test_jobs_without_them_have_neither_file_nor_network(tmp_path: Path) -> None
     assert "game_api_exit" not in Run.objects.get(job=job).sandbox_layers
 
 
-def test_they_are_shown_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_credentials_appear_in_no_output(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     named = {**REPORT, "sim": {"players": [{"name": PAIR.client_secret}], "options": {}}}
     prints = (
@@ -268,8 +268,8 @@ def test_a_lost_attempt_keeps_them_for_the_next() -> None:
     assert redis().exists(credentials.key_of(job.pk))
 
 
-def test_what_a_crash_left_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of jobs that ended or were never stored, but not of one that runs or is being submitted."""
+def test_credentials_left_by_a_crash_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials of running jobs and of submissions in progress stay."""
     ended, running = make_running_job(has_credentials=True), make_running_job(has_credentials=True)
     never_stored = next_id()
     monkeypatch.setattr(sweep, "SUBMITTED_WITHIN", timedelta(0))
@@ -283,7 +283,7 @@ def test_what_a_crash_left_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None
     assert set(credentials.kept()) == {running.pk, being_submitted}
 
 
-def test_nothing_of_them_is_in_the_database(tmp_path: Path) -> None:
+def test_credentials_are_never_in_the_database(tmp_path: Path) -> None:
     job = execute(secret_job(LEAVE_REPORT, tmp_path))
     rows = [str(list(model.objects.values())) for model in (Job, JobEvent, Run, Artifact)]
     assert job.has_credentials

@@ -1,4 +1,4 @@
-"""Downloads of artifacts, from each storage (contract, sections 4 and 6)."""
+"""Downloads of artifacts, from each storage."""
 
 import gzip
 import io
@@ -36,12 +36,12 @@ def artifact(db: None) -> Artifact:
 
 
 def fetch(artifact: Artifact, **headers: str) -> tuple[Any, bytes]:
-    """Download an artifact without any credential."""
+    """Download an artifact without credentials."""
     answer: Any = HttpClient().get(f"/artifacts/{artifact.token}", headers=headers)
     return answer, b"".join(answer.streaming_content) if answer.streaming else answer.content
 
 
-def test_an_html_report_can_do_nothing_on_our_origin(artifact: Artifact) -> None:
+def test_an_html_report_is_sandboxed_from_our_origin(artifact: Artifact) -> None:
     answer, body = fetch(artifact)
     assert body == HTML
     assert answer.headers["Content-Security-Policy"] == "sandbox allow-scripts"
@@ -62,7 +62,9 @@ NAMES = {
 @pytest.mark.parametrize(("stage", "before"), [(None, ""), (2, "stage-2-")])
 @pytest.mark.parametrize("headers", [{}, {"accept_encoding": "gzip"}, {"range": "bytes=0-0"}], ids=str)
 @pytest.mark.django_db
-def test_a_download_has_the_artifacts_name(stage: int | None, before: str, headers: dict[str, str]) -> None:
+def test_a_download_has_the_file_name_of_its_artifact(
+    stage: int | None, before: str, headers: dict[str, str]
+) -> None:
     job = make_running_job()
     for kind, name in NAMES.items():
         stored = artifacts.store(job, kind, io.BytesIO(b"xy"), stage=stage)
@@ -73,18 +75,18 @@ def test_a_download_has_the_artifacts_name(stage: int | None, before: str, heade
         assert answer.headers["Content-Type"] == stored.mime_type
 
 
-def test_an_html_report_is_shown_in_its_frame(artifact: Artifact) -> None:
+def test_an_html_report_is_shown_inline(artifact: Artifact) -> None:
     answer, _ = fetch(artifact)
     assert answer.headers["Content-Disposition"] == 'inline; filename="report.html"'
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
 
 
-def test_an_error_is_not_named_like_the_file(artifact: Artifact) -> None:
+def test_an_error_has_no_file_name(artifact: Artifact) -> None:
     default_storage.delete(artifact.storage_name)
     assert "Content-Disposition" not in fetch(artifact)[0].headers
 
 
-def test_the_compressed_file_is_sent_as_it_is(artifact: Artifact) -> None:
+def test_the_compressed_file_is_sent_unchanged(artifact: Artifact) -> None:
     answer, body = fetch(artifact, accept_encoding="gzip, br")
     assert answer.headers["Content-Encoding"] == "gzip"
     assert "Accept-Encoding" in answer.headers["Vary"]
@@ -105,18 +107,20 @@ def test_the_compressed_file_is_sent_as_it_is(artifact: Artifact) -> None:
         ("nonsense", 200, HTML),
     ],
 )
-def test_parts_of_an_artifact(artifact: Artifact, asked: str, status: int, expected: bytes) -> None:
+def test_range_requests_return_parts_of_an_artifact(
+    artifact: Artifact, asked: str, status: int, expected: bytes
+) -> None:
     answer, body = fetch(artifact, range=asked)
     assert (answer.status_code, body) == (status, expected)
 
 
-def test_an_unchanged_artifact_is_not_sent_again(artifact: Artifact) -> None:
+def test_an_unchanged_artifact_returns_304(artifact: Artifact) -> None:
     tag = fetch(artifact)[0].headers["ETag"]
     answer, body = fetch(artifact, if_none_match=tag)
     assert (answer.status_code, body) == (304, b"")
 
 
-def test_each_representation_has_a_tag_of_its_own(artifact: Artifact) -> None:
+def test_each_representation_has_its_own_etag(artifact: Artifact) -> None:
     plain, packed = fetch(artifact)[0], fetch(artifact, accept_encoding="gzip")[0]
     assert plain.headers["ETag"] != packed.headers["ETag"]
     assert plain.headers["Accept-Ranges"] == "bytes"
@@ -127,18 +131,18 @@ def test_each_representation_has_a_tag_of_its_own(artifact: Artifact) -> None:
 
 
 @pytest.mark.parametrize("accepted", ["gzip;q=0", "gzip; q=0.0", "br", "xgzip", "identity"])
-def test_nobody_gets_a_compressed_file_unasked(artifact: Artifact, accepted: str) -> None:
+def test_a_compressed_file_is_sent_only_if_accepted(artifact: Artifact, accepted: str) -> None:
     answer, body = fetch(artifact, accept_encoding=accepted)
     assert body == HTML
     assert "Content-Encoding" not in answer.headers
 
 
-def test_a_part_of_other_content_is_not_mixed_in(artifact: Artifact) -> None:
+def test_a_range_of_changed_content_returns_the_whole_file(artifact: Artifact) -> None:
     assert fetch(artifact, range="bytes=0-1", if_range='"other"')[0].status_code == 200
     assert fetch(artifact, range="bytes=0-1", if_range=f'"{artifact.sha256}"')[0].status_code == 206
 
 
-def test_the_head_of_an_artifact_reads_nothing(artifact: Artifact) -> None:
+def test_a_head_request_reads_nothing(artifact: Artifact) -> None:
     answer: Any = HttpClient().head(f"/artifacts/{artifact.token}")
     assert (answer.status_code, answer.streaming, answer.headers["Content-Length"]) == (200, False, str(len(HTML)))
 
@@ -148,7 +152,7 @@ def test_the_head_of_an_artifact_reads_nothing(artifact: Artifact) -> None:
     [{}, {"accept-encoding": "gzip"}, {"accept-encoding": "gzip", "range": "bytes=5-9"}],
     ids=["plain", "gzip", "part"],
 )
-def test_a_head_has_the_headers_of_its_get(artifact: Artifact, headers: dict[str, str]) -> None:
+def test_a_head_request_has_the_headers_of_get(artifact: Artifact, headers: dict[str, str]) -> None:
     path = f"/artifacts/{artifact.token}"
     got: Any = HttpClient().get(path, headers=headers)
     head = HttpClient().head(path, headers=headers)
@@ -160,7 +164,7 @@ def test_a_head_has_the_headers_of_its_get(artifact: Artifact, headers: dict[str
     assert (head.status_code, head.content) == (got.status_code, b"")
 
 
-def test_a_file_that_the_storage_lost_is_not_found(artifact: Artifact) -> None:
+def test_a_missing_file_returns_404(artifact: Artifact) -> None:
     default_storage.delete(artifact.storage_name)
     answer, _ = fetch(artifact)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
@@ -173,8 +177,8 @@ def test_a_download_survives_the_removal_of_its_file(artifact: Artifact) -> None
     assert b"".join(answer.streaming_content) == HTML
 
 
-def test_a_part_near_the_end_reads_little(artifact: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not more than the segments that the part touches, which random bytes do not make smaller."""
+def test_a_range_near_the_end_reads_little(artifact: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the segments that overlap the range are read; random bytes do not compress."""
     content = secrets.token_bytes(8 * SEGMENT_BYTES)
     stored = artifacts.store(artifact.job, Artifact.Kind.JSON_REPORT, io.BytesIO(content))
     stored.save(force_insert=True)
@@ -190,7 +194,7 @@ def test_a_part_near_the_end_reads_little(artifact: Artifact, monkeypatch: pytes
 
 
 def ranges_asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
-    """Return a list of the ranges that the storage is asked for from now on."""
+    """Return a list that records the ranges read from the storage."""
     asked: list[tuple[int, int | None]] = []
     storage: Any = type(default_storage._wrapped)  # type: ignore[attr-defined]
     open_range = storage.open_range
@@ -205,7 +209,7 @@ def ranges_asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]
 
 @contextmanager
 def peak() -> Iterator[list[int]]:
-    """Measure the most memory, in bytes, that a block allocates beyond what was there before."""
+    """Measure the peak memory, in bytes, that a block allocates."""
     measured: list[int] = []
     tracemalloc.start()
     try:

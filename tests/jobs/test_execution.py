@@ -1,4 +1,4 @@
-"""One attempt at a job, with real simulator processes: the built-in one and misbehaving stand-ins."""
+"""One attempt at a job, with the built-in simulator and misbehaving fake ones."""
 
 import json
 from pathlib import Path
@@ -43,19 +43,19 @@ def test_a_real_profile_completes_with_its_result(minisim: Build) -> None:
     assert content(job, Artifact.Kind.STDERR_LOG) == b""
 
 
-def test_the_third_report_version_is_made_on_request(minisim: Build) -> None:
+def test_report_version_3_is_written_on_request(minisim: Build) -> None:
     job = run(json_version=3)
     assert job.status == "completed"
     assert json.loads(content(job, Artifact.Kind.JSON_REPORT))["report_version"] == "3.0.0-alpha1"
 
 
-def test_the_services_options_win(minisim: Build) -> None:
+def test_the_services_options_override_the_profile(minisim: Build) -> None:
     job = run(text='mage="A"\niterations=20\njson2=elsewhere.json\nthreads=64\noutput=text.txt\n')
     assert job.status == "completed"
     assert json.loads(content(job, Artifact.Kind.JSON_REPORT))["sim"]["options"]["threads"] == 1
 
 
-def test_the_run_is_recorded(minisim: Build) -> None:
+def test_a_run_is_recorded(minisim: Build) -> None:
     job = run()
     recorded = Run.objects.get(job=job)
     assert (recorded.attempt, recorded.stage, recorded.exit_code) == (1, 1, "0")
@@ -70,7 +70,7 @@ def test_the_run_is_recorded(minisim: Build) -> None:
         ('mage="A"\nmax_time=abc\n', "simulation_error", "max_time"),
     ],
 )
-def test_the_simulators_own_complaint_is_the_reason(minisim: Build, text: str, code: str, reason: str) -> None:
+def test_the_simulators_error_message_is_the_reason(minisim: Build, text: str, code: str, reason: str) -> None:
     job = run(text=text)
     assert (job.status, job.error_code) == ("failed", code)
     assert reason in str(job.status_reason)
@@ -88,7 +88,7 @@ def test_without_a_build_nothing_runs() -> None:
         ("", "wrote no valid report"),
         ("open('report.json', 'w').close()", "wrote no valid report"),
         ("open('report.json', 'w').write('{\"sim\": ')", "wrote no valid report"),
-        # Some layers of the sandbox forbid making these at all.
+        # Some sandbox layers forbid creating these.
         ("try: os.symlink('/etc/passwd', 'report.json')\nexcept OSError: pass", "wrote no valid report"),
         ("try: os.mkfifo('report.json')\nexcept OSError: pass", "wrote no valid report"),
         ("sys.exit(3)", "status 3"),
@@ -97,7 +97,7 @@ def test_without_a_build_nothing_runs() -> None:
     ],
     ids=["no report", "empty", "truncated", "symlink", "fifo", "status 3", "status 11", "signal"],
 )
-def test_an_end_without_a_good_report_is_a_failure(tmp_path: Path, body: str, reason: str) -> None:
+def test_an_exit_without_a_valid_report_is_a_failure(tmp_path: Path, body: str, reason: str) -> None:
     make_stand_in(tmp_path, body)
     job = run()
     assert (job.status, job.error_code) == ("failed", "execution_failed")
@@ -105,7 +105,7 @@ def test_an_end_without_a_good_report_is_a_failure(tmp_path: Path, body: str, re
     assert Artifact.objects.filter(job=job, kind="stdout_log").exists()
 
 
-def test_a_flood_of_output_is_stopped(tmp_path: Path, settings: Settings) -> None:
+def test_a_simulator_flooding_its_output_is_stopped(tmp_path: Path, settings: Settings) -> None:
     settings.SIM_OUTPUT_BYTES = 16 << 20
     make_stand_in(tmp_path, "line = b'x' * 65536 + b'\\n'\nfor _ in range(16384): sys.stdout.buffer.write(line)")
     job = run()
@@ -114,7 +114,7 @@ def test_a_flood_of_output_is_stopped(tmp_path: Path, settings: Settings) -> Non
     assert Artifact.objects.get(job=job, kind="stdout_log").bytes < 8 << 20
 
 
-def test_a_job_is_stopped_at_its_ceiling_and_billed_no_more(tmp_path: Path) -> None:
+def test_a_job_is_stopped_and_billed_at_its_ceiling(tmp_path: Path) -> None:
     make_stand_in(
         tmp_path,
         "signal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -126,16 +126,14 @@ def test_a_job_is_stopped_at_its_ceiling_and_billed_no_more(tmp_path: Path) -> N
     assert job.sim_duration_ms < 10_000
 
 
-def test_what_was_done_until_the_ceiling_is_kept(minisim: Build) -> None:
+def test_partial_results_at_the_ceiling_are_kept(minisim: Build) -> None:
     job = run(text='mage="A"\niterations=10000000\n', ceiling_credits=64, ceiling_runtime_seconds=2)
     assert job.status == "timed_out"
     assert job.summary is not None
     assert job.summary["partial"] is True
 
 
-def test_an_attempt_that_lost_its_job_writes_nothing_and_stops_its_simulator(
-    tmp_path: Path, settings: Settings
-) -> None:
+def test_a_lost_attempt_writes_nothing_and_stops_its_simulator(tmp_path: Path, settings: Settings) -> None:
     settings.HEARTBEAT_SECONDS = 0.1
     make_stand_in(tmp_path, "time.sleep(60)")
     make_job()
@@ -157,7 +155,7 @@ def test_an_attempt_that_lost_its_job_writes_nothing_and_stops_its_simulator(
     assert (lost.stopped_for, lost.wall_ms) == ("lost", None)
 
 
-def test_a_run_that_was_given_up_is_not_written_down_by_a_worker_that_wakes_up(minisim: Build) -> None:
+def test_a_worker_that_resumes_does_not_record_a_lost_run(minisim: Build) -> None:
     record_end = stages.record_end
 
     def woken_up(run: Run, ended: Ended) -> None:
@@ -171,7 +169,7 @@ def test_a_run_that_was_given_up_is_not_written_down_by_a_worker_that_wakes_up(m
     assert (lost.stopped_for, lost.wall_ms, lost.exit_code) == ("lost", None, None)
 
 
-def test_files_of_an_attempt_that_came_too_late_are_removed(minisim: Build) -> None:
+def test_files_of_a_lost_attempt_are_removed(minisim: Build) -> None:
     make_job()
     job = claims.claim("worker-1")
     assert job is not None
@@ -190,9 +188,7 @@ def test_files_of_an_attempt_that_came_too_late_are_removed(minisim: Build) -> N
     assert not Artifact.objects.exists()
 
 
-def test_a_database_that_breaks_in_the_middle_leaves_the_job_to_the_sweep(
-    minisim: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_failure_leaves_the_job_to_the_sweep(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(job: Job, **named: Any) -> Run | None:
         raise OperationalError
 
@@ -201,9 +197,7 @@ def test_a_database_that_breaks_in_the_middle_leaves_the_job_to_the_sweep(
     assert (job.status, job.error_code) == ("starting", None)
 
 
-def test_an_end_that_was_committed_unheard_keeps_its_artifacts(
-    minisim: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_commit_keeps_its_artifacts(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     conclude, unheard = attempt.conclude, iter([OperationalError()])
 
     def committed_unheard(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
@@ -219,14 +213,14 @@ def test_an_end_that_was_committed_unheard_keeps_its_artifacts(
     assert content(job, Artifact.Kind.JSON_REPORT)
 
 
-def test_a_lease_found_lost_after_an_unheard_commit_deletes_nothing(
+def test_a_lease_lost_after_a_silent_commit_deletes_nothing(
     minisim: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conclude = attempt.conclude
 
     def committed_unheard(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
         conclude(job, outcome, stored)
-        # The renewal finds the job ended, which to a lease is the same as taken away.
+        # For the lease, an ended job is the same as a lost one.
         raise LeaseLost
 
     monkeypatch.setattr(attempt, "conclude", committed_unheard)
@@ -235,7 +229,7 @@ def test_a_lease_found_lost_after_an_unheard_commit_deletes_nothing(
     assert content(job, Artifact.Kind.JSON_REPORT)
 
 
-def test_a_failed_upload_leaves_no_file_behind(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_upload_leaves_no_file(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     store = artifacts.store
     kept: list[Artifact] = []
 
@@ -252,13 +246,13 @@ def test_a_failed_upload_leaves_no_file_behind(minisim: Build, monkeypatch: pyte
     assert not any(default_storage.exists(artifact.storage_name) for artifact in kept)
 
 
-def test_a_bug_of_ours_ends_the_job_and_costs_nothing(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_ends_the_job_without_charge(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verdict, "judge", lambda *_, **__: 1 / 0)
     job = run()
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "internal", 0)
 
 
-def test_a_job_that_needs_too_much_memory_says_so(tmp_path: Path, settings: Settings) -> None:
+def test_a_job_over_its_memory_limit_fails_with_a_reason(tmp_path: Path, settings: Settings) -> None:
     settings.SIM_MEMORY_BYTES = 256 << 20
     hoard = "block = bytearray(os.urandom(1024)) * (60 << 10)\ntime.sleep(30)"
     make_stand_in(tmp_path, f"print('running', flush=True)\n[os.fork() for _ in range(3)]\n{hoard}")

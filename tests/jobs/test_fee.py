@@ -1,4 +1,4 @@
-"""The fee of high priority: kept when the job ran, however it ended; released when it never started."""
+"""Fee for high priority: charged if the job ran, released if it never started."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +24,7 @@ FEE = 320
 
 
 def paid(job: Job) -> int | None:
-    """Return what was paid for a job, and prove the book."""
+    """Return the credits charged for a job and verify the ledger."""
     assert list(ledger.verify()) == []
     assert list(hold_audit.disagreements()) == []
     return Hold.objects.get(pk=job.pk).spent
@@ -39,13 +39,13 @@ def paid(job: Job) -> int | None:
     ],
     ids=["completed", "refused", "crashed"],
 )
-def test_it_is_kept_by_a_job_that_ran(tmp_path: Path, body: str, status: str) -> None:
+def test_the_fee_is_charged_for_a_job_that_ran(tmp_path: Path, body: str, status: str) -> None:
     make_stand_in(tmp_path, body)
     job = run(priority_fee_credits=FEE)
     assert (job.status, paid(job)) == (status, 32 + FEE)
 
 
-def test_it_is_kept_by_a_job_that_was_cancelled_while_it_ran(tmp_path: Path) -> None:
+def test_the_fee_is_charged_for_a_job_cancelled_while_running(tmp_path: Path) -> None:
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
     job = run_beside(cancelled, priority_fee_credits=FEE)
     assert job.status == "cancelled"
@@ -91,13 +91,13 @@ NEVER_RAN = [
 
 
 def reported(api: Api, job: Job) -> list[int]:
-    """Return the fee in the job and its result."""
+    """Return the fee in the job's responses."""
     answers = [api.get(f"jobs/{job.pk}"), api.get(f"jobs/{job.pk}/result")]
     return [answer.json()["runtime"]["priorityFeeCredits"] for answer in answers if answer.status_code == 200]
 
 
 @pytest.mark.parametrize("end", NEVER_RAN, ids=lambda end: end.__name__)
-def test_it_is_reported_until_it_is_released(end: Callable[[Job], object], tmp_path: Path) -> None:
+def test_the_fee_is_reported_until_it_is_released(end: Callable[[Job], object], tmp_path: Path) -> None:
     if end is not without_build:
         make_stand_in(tmp_path, LEAVE_REPORT)
     key, secret = make_key()
@@ -107,14 +107,14 @@ def test_it_is_reported_until_it_is_released(end: Callable[[Job], object], tmp_p
     assert reported(Api(secret), job) == [0]
 
 
-def test_it_is_reported_by_a_job_that_ran(tmp_path: Path) -> None:
+def test_a_job_that_ran_reports_its_fee(tmp_path: Path) -> None:
     make_stand_in(tmp_path, LEAVE_REPORT)
     key, secret = make_key()
     job = run(key.client, priority=Priority.HIGH, priority_fee_credits=FEE)
     assert reported(Api(secret), job) == [FEE, FEE]
 
 
-def test_it_is_not_reported_after_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fee_is_not_reported_after_an_internal_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_stand_in(tmp_path, LEAVE_REPORT)
     monkeypatch.setattr(Stages, "_outcome_of", fail)
     key, secret = make_key()
@@ -124,7 +124,7 @@ def test_it_is_not_reported_after_an_error_of_ours(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("end", NEVER_RAN, ids=lambda end: end.__name__)
-def test_it_is_released_by_a_job_that_never_started(end: Callable[[Job], object], tmp_path: Path) -> None:
+def test_the_fee_of_a_job_that_never_started_is_released(end: Callable[[Job], object], tmp_path: Path) -> None:
     if end is not without_build:
         make_stand_in(tmp_path, LEAVE_REPORT)
     account = make_account()

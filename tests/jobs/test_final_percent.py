@@ -1,4 +1,4 @@
-"""A job's last percent is kept when it ends, and a job that is being prepared still has its place in the queue."""
+"""Progress of ended jobs, and the queue object of starting jobs."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ GONE_SO_FAR = "print('Generating Baseline: 1/1 [====>....] 430/1000 99.0 1sec', 
 
 
 def percent_of(api: Api, job: Job) -> float:
-    """Empty Redis, then return the percent of a job's status."""
+    """Empty Redis, then return the percent in a job's status."""
     redis().flushdb()
     progress = api.get(f"jobs/{job.pk}/status").json()["progress"]
     assert progress["stage"] is None
@@ -49,7 +49,7 @@ def test_a_failed_job_keeps_its_percent(tmp_path: Path, api: Api, key: tuple[Api
 
 
 @pytest.mark.parametrize("ending", ["operators", "sweep"])
-def test_whoever_ends_a_lost_job_keeps_what_it_showed(ending: str, api: Api, key: tuple[ApiKey, str]) -> None:
+def test_a_lost_job_keeps_its_percent(ending: str, api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_running_job(client=key[0].client)
     Publisher(job).publish(Progress(percent=61.5, stage=None))
     end = operator_actions.RELEASED if ending == "operators" else sweep.interrupted(job)
@@ -65,7 +65,7 @@ def test_a_job_back_in_the_queue_has_no_percent(api: Api, key: tuple[ApiKey, str
     assert percent_of(api, job) == 0
 
 
-def test_a_lost_cancelled_job_asks_redis_outside_of_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_cancelled_job_reads_redis_outside_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(_: Job) -> float:
         assert not connection.in_atomic_block
         return 61.5
@@ -85,13 +85,13 @@ def test_a_job_that_never_ran_has_no_percent(status: Status, api: Api, key: tupl
     assert percent_of(api, job) == 0
 
 
-def test_a_completed_job_is_at_a_hundred(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_a_completed_job_is_at_100_percent(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_running_job(client=key[0].client)
     assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}, percent=99.9))
     assert percent_of(api, job) == 100
 
 
-def test_a_job_that_is_being_prepared_still_has_a_queue(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_a_starting_job_still_has_a_queue_object(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_job(key[0].client)
     assert lifecycle.start_attempt(job, worker="worker-1")
     queue = api.get(f"jobs/{job.pk}/status").json()["queue"]
@@ -100,7 +100,7 @@ def test_a_job_that_is_being_prepared_still_has_a_queue(api: Api, key: tuple[Api
 
 
 @pytest.mark.parametrize("is_over", [False, True])
-def test_a_job_that_runs_or_ended_has_no_queue(is_over: bool, api: Api, key: tuple[ApiKey, str]) -> None:  # noqa: FBT001
+def test_a_running_or_ended_job_has_no_queue_object(is_over: bool, api: Api, key: tuple[ApiKey, str]) -> None:  # noqa: FBT001
     job = make_running_job(client=key[0].client)
     if is_over:
         assert lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))

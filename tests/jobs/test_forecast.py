@@ -1,4 +1,4 @@
-"""When a waiting job will start, from a snapshot of the real queue."""
+"""Estimated start of waiting jobs, from a snapshot of the queue."""
 
 import json
 import time
@@ -14,53 +14,22 @@ from django.utils import timezone
 from jobs import lifecycle
 from jobs.enums import Priority, Status
 from jobs.errors import QueueFull
-from jobs.lifecycle import Outcome
 from jobs.models import Job, Run
-from jobs.progress import Progress, Publisher
 from jobs.queueing import claims, forecast, sweep
 from jobs.queueing.forecast import Mark, estimated_start
 from simservice.redis import worker_heartbeats
 from simservice.redis.client import redis
 from tests.conftest import Api
 from tests.factories import PROFILE, make_job, make_running_job
+from tests.jobs.queue_states import COPIES, _clock_stands, _one_slot, end, measure, run_for, seconds_until
 from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, run_beside
 
-COPIES = """
-    INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
-        'id', job.id + n, 'share_token', n::text, 'priority', n %% 3))).*
-    FROM jobs_job AS job, generate_series(1, %s) AS n WHERE job.id = %s
-"""
-
-
-def end(job: Job) -> None:
-    """End a held job."""
-    assert lifecycle.finish(job, Outcome(status=Status.FAILED, error_code="internal"))
-
-
-def measure(seconds: float, **fields: Any) -> None:
-    """Leave one measured run behind, and nothing running."""
-    job = make_running_job(**fields)
-    Run.objects.filter(job=job).update(wall_ms=int(seconds * 1000), ended_at=timezone.now())
-    end(job)
-
-
-def seconds_until(job: Job) -> int | None:
-    """Take a fresh snapshot and return the job's estimate."""
-    forecast.publish()
-    estimate = estimated_start(job)
-    return estimate.seconds if estimate else None
-
-
-@pytest.fixture
-def _one_slot(db: None) -> None:
-    """One live slot, and runs that took ten seconds."""
-    worker_heartbeats.report("sim@here", slots=1)
-    measure(10)
+__all__ = ["_clock_stands", "_one_slot"]
 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot")
-def test_jobs_wait_for_those_before_them_by_priority_and_then_by_submission() -> None:
+def test_jobs_wait_by_priority_and_then_by_submission() -> None:
     lanes = (Priority.BACKGROUND, Priority.STANDARD, Priority.HIGH, Priority.STANDARD)
     jobs = [make_job(priority=lane) for lane in lanes]
     assert [seconds_until(job) for job in jobs] == [30, 10, 0, 20]
@@ -82,7 +51,7 @@ def test_the_estimate_falls_to_zero_as_the_queue_drains() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot")
-def test_what_runs_counts_with_what_is_left_of_it() -> None:
+def test_a_running_job_counts_with_its_remaining_time() -> None:
     running, waiting = make_running_job(), make_job()
     assert seconds_until(waiting) == 10
     Job.objects.filter(pk=running.pk).update(started_at=timezone.now() - timedelta(seconds=7))
@@ -91,29 +60,13 @@ def test_what_runs_counts_with_what_is_left_of_it() -> None:
     assert seconds_until(waiting) == 0
 
 
-@pytest.fixture
-def _clock_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop the forecast's clock."""
-    now = timezone.now()
-    monkeypatch.setattr(timezone, "now", lambda: now)
-
-
-def run_for(seconds: float, *, percent: float | None = None, **fields: Any) -> Job:
-    """Make a job that has run for some time and, perhaps, shows how far it is."""
-    job = make_running_job(**fields)
-    Job.objects.filter(pk=job.pk).update(started_at=timezone.now() - timedelta(seconds=seconds))
-    if percent is not None:
-        Publisher(job).publish(Progress(percent=percent, stage=None))
-    return job
-
-
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot", "_clock_stands")
 @pytest.mark.parametrize(
     ("elapsed", "percent", "left"),
     [(100, 20, 400), (1, 0.2, 499), (30, 99.9, 1), (9, 90, 1), (5, None, 5), (100, None, 0), (5, 0, 5)],
 )
-def test_a_running_job_needs_what_its_progress_says(elapsed: float, percent: float | None, left: int) -> None:
+def test_remaining_time_follows_from_progress(elapsed: float, percent: float | None, left: int) -> None:
     run_for(elapsed, percent=percent, ceiling_runtime_seconds=1800)
     assert seconds_until(make_job()) == left
 
@@ -127,7 +80,7 @@ for done in range(80):
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
-def test_a_steady_simulators_end_is_foreseen(tmp_path: Path) -> None:
+def test_the_end_of_a_steady_simulator_is_estimated(tmp_path: Path) -> None:
     worker_heartbeats.report("sim@here", slots=1)
     make_stand_in(tmp_path, STEADY + LEAVE_REPORT)
     foreseen: list[datetime] = []
@@ -148,14 +101,14 @@ def test_a_steady_simulators_end_is_foreseen(tmp_path: Path) -> None:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot", "_clock_stands")
 @pytest.mark.parametrize(("elapsed", "percent", "left"), [(20, 1, 80), (98, 50, 2), (120, 10, 0)])
-def test_no_job_is_expected_to_pass_its_ceiling(elapsed: float, percent: float, left: int) -> None:
+def test_no_estimate_exceeds_the_ceiling_of_a_job(elapsed: float, percent: float, left: int) -> None:
     run_for(elapsed, percent=percent, ceiling_runtime_seconds=100)
     assert seconds_until(make_job()) == left
 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_clock_stands")
-def test_past_runs_are_expected_to_end_at_the_ceiling_too() -> None:
+def test_averages_of_past_runs_are_limited_to_the_ceiling() -> None:
     worker_heartbeats.report("sim@here", slots=1)
     measure(50)
     run_for(3, ceiling_runtime_seconds=20)
@@ -164,18 +117,18 @@ def test_past_runs_are_expected_to_end_at_the_ceiling_too() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_clock_stands")
-def test_progress_tells_without_any_measured_run() -> None:
+def test_progress_gives_an_estimate_without_past_runs() -> None:
     worker_heartbeats.report("sim@here", slots=2)
     run_for(10)
     run_for(30, percent=50)
-    # One of the slots is known to be free in 30 s; when the other is, nobody knows.
+    # One slot will be free in 30 s; the other at an unknown time.
     assert seconds_until(make_job()) == 30
     assert seconds_until(make_job()) is None
 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot", "_clock_stands")
-def test_the_progress_of_a_lost_attempt_is_forgotten() -> None:
+def test_the_progress_of_a_lost_attempt_is_ignored() -> None:
     lost = run_for(50, percent=10, ceiling_runtime_seconds=1800)
     assert lifecycle.hand_back(lost, reason="lost")
     assert claims.claim("w")
@@ -184,18 +137,18 @@ def test_the_progress_of_a_lost_attempt_is_forgotten() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot", "_clock_stands")
-def test_a_job_starts_when_the_first_slot_is_free() -> None:
+def test_a_job_starts_in_the_first_free_slot() -> None:
     worker_heartbeats.report("sim@there", slots=2)
     for percent in (10, 25, 50):
         run_for(50, percent=percent, ceiling_runtime_seconds=1800)
     jobs = [make_job() for _ in range(4)]
-    # The slots are free in 50, 150 and 450 s; each job ahead takes ten.
+    # The slots become free in 50, 150 and 450 s; each job takes ten.
     assert [seconds_until(job) for job in jobs] == [50, 60, 70, 80]
 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot", "_clock_stands")
-def test_each_job_ahead_takes_a_slot_of_its_own() -> None:
+def test_each_job_ahead_takes_one_slot() -> None:
     worker_heartbeats.report("sim@there", slots=2)
     for _ in range(3):
         run_for(10, percent=50)
@@ -204,7 +157,7 @@ def test_each_job_ahead_takes_a_slot_of_its_own() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot", "_clock_stands")
-def test_more_jobs_than_slots_are_held_for_a_moment() -> None:
+def test_more_running_jobs_than_slots_are_tolerated() -> None:
     run_for(5, percent=50)
     run_for(8, percent=50)
     assert [seconds_until(make_job()) for _ in range(2)] == [5, 15]
@@ -217,14 +170,14 @@ def test_the_slots_share_a_long_queue() -> None:
     run_for(40, percent=50)
     for _ in range(10):
         make_job()
-    # Alone, the idle slot would do the hundred seconds ahead; from the fortieth on there are two.
+    # The idle slot works alone for 40 s of the 100 s ahead; then two slots share the rest.
     assert seconds_until(make_job()) == 70
 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot", "_clock_stands")
 @pytest.mark.parametrize("running", [1, 40])
-def test_a_snapshot_costs_as_much_however_many_jobs_run(running: int) -> None:
+def test_snapshot_queries_do_not_grow_with_running_jobs(running: int) -> None:
     for _ in range(running):
         run_for(10, percent=50)
     asked = redis().info("commandstats").get("cmdstat_mget", {"calls": 0})["calls"]
@@ -236,7 +189,7 @@ def test_a_snapshot_costs_as_much_however_many_jobs_run(running: int) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot")
-def test_more_slots_work_faster() -> None:
+def test_more_slots_shorten_the_wait() -> None:
     jobs = [make_job() for _ in range(8)]
     worker_heartbeats.report("sim@there", slots=3)
     assert [seconds_until(job) for job in jobs[3:]] == [0, 10, 13, 15, 18]
@@ -244,16 +197,16 @@ def test_more_slots_work_faster() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot")
-def test_widths_are_measured_apart() -> None:
+def test_runs_are_measured_per_number_of_vcpus() -> None:
     measure(40, vcpus=4)
     jobs = [make_job(vcpus=width) for width in (1, 4, 2, 1)]
-    # Nobody measured two vCPUs: the mean of all widths stands in.
+    # Without runs on two vCPUs, the mean of all runs is used.
     assert [seconds_until(job) for job in jobs] == [0, 10, 50, 75]
 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot")
-def test_a_job_newer_than_the_snapshot_comes_after_all_in_it() -> None:
+def test_a_job_newer_than_the_snapshot_comes_last() -> None:
     for priority in Priority:
         make_job(priority=priority)
     forecast.publish()
@@ -263,7 +216,7 @@ def test_a_job_newer_than_the_snapshot_comes_after_all_in_it() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot")
-def test_an_estimate_asks_the_database_nothing() -> None:
+def test_an_estimate_takes_no_database_query() -> None:
     job = make_job()
     forecast.publish()
     with CaptureQueriesContext(connection) as queries:
@@ -275,7 +228,7 @@ def test_an_estimate_asks_the_database_nothing() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot")
-def test_with_redis_emptied_nothing_is_known() -> None:
+def test_there_is_no_estimate_when_redis_is_empty() -> None:
     job = make_job()
     assert seconds_until(job) == 0
     redis().flushdb()
@@ -283,14 +236,14 @@ def test_with_redis_emptied_nothing_is_known() -> None:
 
 
 @pytest.mark.django_db
-def test_without_a_live_worker_nothing_is_known() -> None:
+def test_there_is_no_estimate_without_a_live_worker() -> None:
     measure(10)
     worker_heartbeats.report("webhooks@here", slots=4)
     assert seconds_until(make_job()) is None
 
 
 @pytest.mark.django_db
-def test_without_a_measured_run_only_a_free_slot_is_known() -> None:
+def test_without_past_runs_only_free_slots_give_an_estimate() -> None:
     worker_heartbeats.report("sim@here", slots=1)
     first, second = make_job(), make_job()
     assert (seconds_until(first), seconds_until(second)) == (0, None)
@@ -298,7 +251,7 @@ def test_without_a_measured_run_only_a_free_slot_is_known() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot")
-def test_the_sweep_publishes_and_the_status_tells(api: Api) -> None:
+def test_the_sweep_publishes_the_estimate_for_the_status(api: Api) -> None:
     answer = api.post("jobs", {"build": {"channel": "latest"}, "profile": {"text": PROFILE}})
     path = f"jobs/{answer.json()['id']}/status"
     assert api.get(path).json()["queue"]["estimatedStartSeconds"] is None
@@ -322,7 +275,7 @@ def test_a_snapshot_counts_the_lanes_and_the_oldest_wait() -> None:
 
 
 @pytest.mark.django_db
-def test_a_queue_of_nothing() -> None:
+def test_an_empty_queue_has_an_empty_snapshot() -> None:
     snapshot = forecast.take(slots=1)
     assert (snapshot.marks, set(snapshot.waiting.values()), snapshot.oldest_wait_seconds) == ([], {0}, 0)
 
@@ -330,7 +283,7 @@ def test_a_queue_of_nothing() -> None:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot")
 @pytest.mark.parametrize("length", [999, 12_000])
-def test_places_in_a_long_queue_are_found_from_few_marks(length: int) -> None:
+def test_places_in_a_long_queue_are_derived_from_few_marks(length: int) -> None:
     job = make_job()
     with connection.cursor() as cursor:
         cursor.execute(COPIES, [length, job.pk])
@@ -344,12 +297,12 @@ def test_places_in_a_long_queue_are_found_from_few_marks(length: int) -> None:
 
 
 @pytest.mark.django_db
-def test_marks_are_read_from_the_index_alone() -> None:
+def test_marks_are_read_by_an_index_only_scan() -> None:
     job = make_job()
     with connection.cursor() as cursor:
         cursor.execute(COPIES, [20_000, job.pk])
         cursor.execute("ANALYZE jobs_job")
-        # Only a vacuumed table makes it the cheapest way, and a test's transaction cannot vacuum.
+        # The index is the cheapest way only after a vacuum, which a transaction cannot run.
         cursor.execute("SET LOCAL enable_sort = off")
         cursor.execute("EXPLAIN " + forecast.MARKS, [[1.0], 1.0, 1000])
         assert "Index Only Scan using job_waiting" in str(cursor.fetchall())
@@ -357,7 +310,7 @@ def test_marks_are_read_from_the_index_alone() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("limit", "refused"), [(3, True), (4, False), (0, False)])
-def test_a_full_queue_takes_no_more(settings: Any, limit: int, refused: bool) -> None:  # noqa: FBT001
+def test_a_full_queue_rejects_submissions(settings: Any, limit: int, refused: bool) -> None:  # noqa: FBT001
     settings.MAX_QUEUE_LENGTH = limit
     for priority in Priority:
         make_job(priority=priority)
@@ -371,7 +324,7 @@ def test_a_full_queue_takes_no_more(settings: Any, limit: int, refused: bool) ->
 
 
 @pytest.mark.django_db
-def test_a_submission_to_a_full_queue_is_answered_with_503(settings: Any, api: Api) -> None:
+def test_a_submission_to_a_full_queue_returns_503(settings: Any, api: Api) -> None:
     settings.MAX_QUEUE_LENGTH = 1
     make_job()
     forecast.publish()
@@ -381,7 +334,7 @@ def test_a_submission_to_a_full_queue_is_answered_with_503(settings: Any, api: A
 
 
 @pytest.mark.django_db
-def test_a_snapshot_survives_its_way_through_redis() -> None:
+def test_a_snapshot_can_be_read_back_from_redis() -> None:
     make_job()
     worker_heartbeats.report("sim@here", slots=2)
     forecast.publish()

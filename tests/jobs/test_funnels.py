@@ -1,4 +1,4 @@
-"""Statistics of past jobs in stages, from real rows."""
+"""Statistics of past jobs in stages."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 
 def end_funnel(client: Client, *, kept: int, of: int = 10) -> None:
-    """Complete a job of two stages, of 100 and 900 fights, whose runs take 30 and 110 ms after a second's start."""
+    """Complete a job of two stages: 100 and 900 fights in 30 and 110 ms, after a start of one second."""
     job = make_running_job(client=client, multi_stage=True)
     run = lifecycle.start_run(job, build=job.build, stage=2)  # type: ignore[arg-type]
     assert run is not None
@@ -41,7 +41,7 @@ def client() -> Client:
     return default_client(make_account())
 
 
-def test_the_share_and_the_cost_of_setting_up_are_learned() -> None:
+def test_past_jobs_give_shares_and_setup_costs() -> None:
     mine = client()
     end_funnel(mine, kept=2)
     known = stage_statistics.recent(mine.account_id, stages=2)
@@ -49,18 +49,18 @@ def test_the_share_and_the_cost_of_setting_up_are_learned() -> None:
     assert known.setup_fights(startup_seconds=1) == pytest.approx(200, rel=0.01)
 
 
-def test_without_past_jobs_there_is_a_default() -> None:
+def test_defaults_apply_without_past_jobs() -> None:
     known = stage_statistics.recent(client().account_id, stages=2)
     assert (known.share(1), known.setup_fights(startup_seconds=1)) == (stage_statistics.DEFAULT_SHARE, 0)
 
 
-def test_jobs_with_another_number_of_stages_tell_nothing() -> None:
+def test_jobs_with_other_numbers_of_stages_are_ignored() -> None:
     mine = client()
     end_funnel(mine, kept=2)
     assert stage_statistics.recent(mine.account_id, stages=3) == stage_statistics.StageStatistics()
 
 
-def test_three_jobs_of_the_account_itself_are_enough() -> None:
+def test_three_jobs_of_the_account_are_enough() -> None:
     mine, others = client(), client()
     for kept in (8, 8, 8, 8):
         end_funnel(others, kept=kept)
@@ -71,20 +71,20 @@ def test_three_jobs_of_the_account_itself_are_enough() -> None:
     assert stage_statistics.recent(mine.account_id, stages=2).share(1) == pytest.approx(0.1)
 
 
-def test_one_odd_job_does_not_change_what_is_expected() -> None:
+def test_one_outlier_does_not_change_the_expectation() -> None:
     mine = client()
     for kept in (2, 2, 10):
         end_funnel(mine, kept=kept)
     assert stage_statistics.recent(mine.account_id, stages=2).share(1) == pytest.approx(0.2)
 
 
-def test_a_job_without_a_summary_of_stages_is_survived() -> None:
+def test_jobs_without_a_summary_of_stages_are_skipped() -> None:
     job = make_running_job(multi_stage=True)
     assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}))
     assert stage_statistics.recent(job.account_id, stages=2) == stage_statistics.StageStatistics()
 
 
-def test_a_stored_error_of_almost_zero_is_survived() -> None:
+def test_stored_errors_near_zero_are_handled() -> None:
     stages = [{"stage": number, "profilesets": 10, "culled": 5} for number in (1, 2)]
     results = [{"stage": number, "stddev": 1e30, "mean_stddev": 1e-170} for number in (1, 2)]
     cost = stage_statistics.costs_of(stages, results, [1000, 1000])
@@ -93,12 +93,12 @@ def test_a_stored_error_of_almost_zero_is_survived() -> None:
 
 
 def nodes(plan: dict[str, Any]) -> list[str]:
-    """Return a plan's kinds of access, each with its index."""
+    """Return the scans of a query plan with their indexes."""
     own = f"{plan['Node Type']} {plan.get('Index Name', '')}".strip()
     return [own, *(node for below in plan.get("Plans", []) for node in nodes(below))]
 
 
-def test_it_is_one_query_that_reads_no_more_than_it_needs() -> None:
+def test_statistics_take_one_indexed_query() -> None:
     mine = client()
     end_funnel(mine, kept=2)
     with CaptureQueriesContext(
@@ -107,7 +107,7 @@ def test_it_is_one_query_that_reads_no_more_than_it_needs() -> None:
         stage_statistics.recent(mine.account_id, stages=2)
     assert len(queries) == 1
     with connection.cursor() as cursor:
-        # A handful of rows is cheaper to scan; the question is whether the indexes fit.
+        # Few rows are cheaper to scan sequentially.
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_sort = off")
         cursor.execute(f"EXPLAIN (FORMAT JSON) {stage_statistics.RECENT}", [stage_statistics.READ_JOBS])

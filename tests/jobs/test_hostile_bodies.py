@@ -1,4 +1,4 @@
-"""Bodies made to cost as much as possible are answered cheaply, whatever the answer is."""
+"""Request bodies that try to use much CPU time or memory."""
 
 import time
 import tracemalloc
@@ -17,7 +17,7 @@ from simservice.web.wsgi_handler import Handler
 from tests.conftest import Api
 from tests.factories import make_account, make_key
 
-# The aim is 0.25 on an idle machine; CPU time grows when others use its caches.
+# The target is 0.25 on an idle machine; CPU time grows when other processes use the caches.
 SECONDS = 0.5
 ROUNDS = 3
 MEMORY_BYTES = 100_000_000
@@ -25,20 +25,20 @@ MEMORY_BYTES = 100_000_000
 
 @pytest.fixture
 def secret(db: None) -> str:
-    """The key of a caller who may send the largest bodies as fast as they come."""
+    """A key without limits on bytes and submissions."""
     plan = {"submissions_per_minute": 10**6, "submission_bytes_per_minute": 10**12}
     return make_key(make_account(**plan))[1]
 
 
 @pytest.fixture
 def unlimited(secret: str) -> Api:
-    """The API as that caller sees it."""
+    """The API with that key."""
     return Api(secret)
 
 
 @pytest.fixture
 def handler() -> Iterator[Handler]:
-    """The WSGI application, on the test's own connection to the database."""
+    """The WSGI application, on the test's database connection."""
     made = Handler()
     request_started.disconnect(close_old_connections)
     yield made
@@ -46,7 +46,7 @@ def handler() -> Iterator[Handler]:
 
 
 def peak(handler: Handler, secret: str, body: bytes) -> int:
-    """Submit a body as the web server does, from a file; return the bytes of memory that it took at most."""
+    """Submit a body from a file, as the web server does; return the peak memory in bytes."""
     environ: dict[str, Any] = (
         RequestFactory(headers={"authorization": f"Bearer {secret}"}).post("/v1/sim/jobs").environ
     )
@@ -65,7 +65,7 @@ def peak(handler: Handler, secret: str, body: bytes) -> int:
 
 
 def costs(api: Api, body: Body) -> Iterator[float]:
-    """Submit a body again and again; yield the CPU seconds of each answer, which blames nobody but the caller."""
+    """Submit a body repeatedly; yield the CPU seconds of each response, which must be a client error."""
     path = "jobs?channel=latest" if body.form == "text/plain" else "jobs"
     for _ in range(ROUNDS):
         begun = time.process_time()
@@ -76,19 +76,19 @@ def costs(api: Api, body: Body) -> Iterator[float]:
 
 
 def is_cheap(api: Api, body: Body) -> bool:
-    """Return whether one of several attempts is answered in time; another process may delay the others."""
+    """Return whether one of several attempts is in time; other processes may delay some."""
     return any(cost < SECONDS for cost in costs(api, body))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["application/json", "text/plain"])
-def test_any_body_of_any_size_is_answered_cheaply(unlimited: Api, form: str) -> None:
+def test_bodies_of_any_size_take_little_cpu_time(unlimited: Api, form: str) -> None:
     bodies = (body for body in hostile.bodies() if body.form == form)
     assert [body.name for body in bodies if not is_cheap(unlimited, body)] == []
 
 
 @pytest.mark.slow
-def test_any_json_body_takes_little_memory(handler: Handler, secret: str) -> None:
+def test_json_bodies_take_little_memory(handler: Handler, secret: str) -> None:
     bodies = (body for body in hostile.bodies() if body.form == "application/json")
     assert [body.name for body in bodies if peak(handler, secret, body.content) > MEMORY_BYTES] == []
 
@@ -150,13 +150,13 @@ def test_a_wide_profile_of_two_megabytes_may_be_escaped(unlimited: Api) -> None:
         ("text/plain", (2 << 20) + (64 << 10) + 1, "request_too_large"),
     ],
 )
-def test_each_form_has_a_limit_of_its_own(unlimited: Api, media_type: str, size: int, code: str) -> None:
+def test_each_media_type_has_its_own_limit(unlimited: Api, media_type: str, size: int, code: str) -> None:
     path = "jobs?channel=latest" if media_type == "text/plain" else "jobs"
     assert unlimited.post(path, b" " * size, content_type=media_type).json()["code"] == code
 
 
 @pytest.mark.parametrize("content", [b'"', b"\\", b'""', b'\\"', b"[", b"{}", b'"a":'])
-def test_a_small_part_repeated_is_refused_in_no_time(unlimited: Api, content: bytes) -> None:
+def test_a_repeated_small_part_is_rejected_at_once(unlimited: Api, content: bytes) -> None:
     begun = time.process_time()
     answer = unlimited.post("jobs", content * (hostile.JSON_BYTES // len(content)))
     assert answer.json()["code"] == "invalid_json"
@@ -172,7 +172,7 @@ def test_a_small_part_repeated_is_refused_in_no_time(unlimited: Api, content: by
         ("100,000 templates", "more than 20,000 dollar signs"),
     ],
 )
-def test_an_oversized_profile_is_refused_with_the_reason(api: Api, name: str, told: str) -> None:
+def test_an_oversized_profile_is_rejected_with_a_reason(api: Api, name: str, told: str) -> None:
     answer = api.post_text("channel=latest", hostile.PROFILES[name]())
     assert (answer.status_code, answer.json()["code"]) == (422, "input_sanitized_rejected")
     assert told in answer.json()["error"]
@@ -182,9 +182,9 @@ def test_an_oversized_profile_is_refused_with_the_reason(api: Api, name: str, to
 
 
 @pytest.mark.parametrize(("entries", "code"), [(9_999, "validation_failed"), (10_001, "invalid_json")])
-def test_a_body_has_a_largest_number_of_values(api: Api, entries: int, code: str) -> None:
+def test_the_number_of_values_in_a_body_is_limited(api: Api, entries: int, code: str) -> None:
     assert api.post("jobs", [0] * entries).json()["code"] == code
 
 
-def test_what_strings_hold_counts_as_no_value(api: Api) -> None:
+def test_text_within_strings_does_not_count_as_values(api: Api) -> None:
     assert api.post("jobs", ['\\",[{' * 20_000, ",[{" * 20_000]).json()["code"] == "validation_failed"

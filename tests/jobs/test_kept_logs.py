@@ -1,4 +1,4 @@
-"""The logs that are kept of a job, however its simulator ended, with real processes."""
+"""Logs of a job, for every way in which its simulator can end."""
 
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,9 @@ DISK_FLOOD = "out = open('big', 'wb')\nwhile True: out.write(bytes(1 << 20)); ou
     ],
     ids=["completed", "refused", "crashed", "killed", "output flood", "disk flood", "timed out"],
 )
-def test_every_end_leaves_both_logs(tmp_path: Path, settings: Settings, body: str, code: str | None) -> None:
+def test_both_logs_are_kept_however_a_job_ends(
+    tmp_path: Path, settings: Settings, body: str, code: str | None
+) -> None:
     settings.SIM_OUTPUT_BYTES, settings.SIM_DISK_BYTES = 4 << 20, 4 << 20
     make_stand_in(tmp_path, LAST_WORDS + body)
     job = run(ceiling_credits=64, ceiling_runtime_seconds=2)
@@ -47,7 +49,7 @@ def test_every_end_leaves_both_logs(tmp_path: Path, settings: Settings, body: st
 
 
 @pytest.mark.parametrize("broken", [(verdict, "judge"), (command, "input_text")], ids=["judging", "storing"])
-def test_an_error_of_ours_leaves_the_logs_and_nothing_else(
+def test_an_internal_error_keeps_only_the_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: tuple[object, str]
 ) -> None:
     make_stand_in(tmp_path, LAST_WORDS + LEAVE_REPORT)
@@ -58,7 +60,7 @@ def test_an_error_of_ours_leaves_the_logs_and_nothing_else(
     assert content(job, STDERR) == b"a warning\n"
 
 
-def test_a_cancelled_job_leaves_both_logs(tmp_path: Path) -> None:
+def test_a_cancelled_job_keeps_both_logs(tmp_path: Path) -> None:
     make_stand_in(tmp_path, LAST_WORDS + RUN_UNTIL_ASKED)
     job = run_beside(partial(cancellation.cancel, by=SYSTEM))
     assert job.status == "cancelled"
@@ -66,7 +68,7 @@ def test_a_cancelled_job_leaves_both_logs(tmp_path: Path) -> None:
     assert content(job, STDERR) == b"a warning\n"
 
 
-def test_size_and_hash_are_those_of_the_collapsed_log(tmp_path: Path) -> None:
+def test_size_and_hash_are_of_the_collapsed_log(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"for _ in range(5000): print('the same again')\n{LEAVE_REPORT}")
     job = run()
     kept = content(job, STDOUT)
@@ -74,13 +76,13 @@ def test_size_and_hash_are_those_of_the_collapsed_log(tmp_path: Path) -> None:
     assert Artifact.objects.get(job=job, kind=STDOUT).bytes == len(kept)
 
 
-def test_a_bar_that_is_redrawn_leaves_its_last_state(tmp_path: Path) -> None:
+def test_a_redrawn_progress_bar_keeps_its_last_state(tmp_path: Path) -> None:
     bar = "for n in range(10001): print(f'Generating: {n}/10000', end='\\r')\nprint()\n"
     make_stand_in(tmp_path, bar + LEAVE_REPORT)
     assert content(run(), STDOUT) == b"Generating: 10000/10000\n"
 
 
-def test_collapsed_lines_hold_no_secret(tmp_path: Path) -> None:
+def test_collapsed_lines_contain_no_secret(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"for _ in range(999): print('token {'s3cr3t' * 3} refused')\n{LEAVE_REPORT}")
     job = make_job(has_credentials=True)
     credentials.store(job.pk, GameCredentials(client_id="client-id", client_secret="s3cr3t" * 3), seconds=60)

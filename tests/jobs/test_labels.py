@@ -15,7 +15,7 @@ from jobs.simulator.reports import BrokenReport
 
 
 def ended(exit_status: int | None = 0, *, signal: int | None = None, stopped_for: str | None = None) -> Ended:
-    """Return the end of a simulator process."""
+    """Return the exit of a simulator process."""
     return Ended(
         exit_status=exit_status,
         signal=signal,
@@ -28,7 +28,7 @@ def ended(exit_status: int | None = 0, *, signal: int | None = None, stopped_for
 
 
 def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
-    """Return the advice about a job whose only process ended so, without a report."""
+    """Return the advice for a job whose only process ended this way, without a report."""
     job = Job(attempt=1, ceiling_credits=64, ceiling_runtime_seconds=2)
     outcome = verdict.judge(
         job, end, report=BrokenReport("the file is missing"), profilesets=0, error_message=complaint
@@ -64,7 +64,7 @@ def test_advice_matches_how_the_simulator_ended(end: Ended, complaint: str | Non
 
 
 def after(outcome: Outcome, **fields: Any) -> str | None:
-    """Return the advice about a job that ended before any simulator process ran."""
+    """Return the advice for a job that ended before its first process."""
     return labels.advice(Job(status=outcome.status, error_code=outcome.error_code, attempt=1, **fields), None)
 
 

@@ -1,4 +1,4 @@
-"""Reports of a real simulator's size and beyond, from the simulator to the API and the pages."""
+"""Reports of realistic and excessive size, from the simulator to the API and the pages."""
 
 import csv
 import hashlib
@@ -25,7 +25,7 @@ from tests.jobs.simulators import LEAVE_REPORT, content, make_stand_in, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-# 117 actors in 124 MB, as one real job left them.
+# 117 actors in 124 MB, as in a real report.
 LEAVE_LARGE_REPORT = """
 uptimes = ",".join(['{"name":"Icy Veins","uptime":41.172,"data":[2410.25,17,0.5]}'] * 17_250)
 with open("report.json", "w") as report:
@@ -67,7 +67,7 @@ def test_a_report_of_124_mb_completes(tmp_path: Path, api: Api, key: tuple[ApiKe
 
 
 def stored_hash(artifact: Artifact) -> str:
-    """Return the hash of an artifact's content as it is stored."""
+    """Return the hash of an artifact's stored content."""
     digest = hashlib.sha256()
     place = seekable_gzip.place_of(b"", start=0, stop=artifact.bytes)
     with default_storage.open(artifact.storage_name) as stored:
@@ -76,7 +76,9 @@ def stored_hash(artifact: Artifact) -> str:
     return digest.hexdigest()
 
 
-def test_a_report_of_300_mb_names_size_and_limit(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
+def test_a_report_over_the_limit_fails_with_size_and_limit(
+    tmp_path: Path, api: Api, key: tuple[ApiKey, str]
+) -> None:
     make_stand_in(tmp_path, f"{LEAVE_REPORT}\nos.truncate('report.json', 300 << 20)")
     job = run(key[0].client)
     assert (job.status, job.error_code) == ("failed", "execution_failed")
@@ -86,7 +88,7 @@ def test_a_report_of_300_mb_names_size_and_limit(tmp_path: Path, api: Api, key: 
     assert f"JSON report: It {TOO_LARGE}" in share_page(job)
 
 
-def test_a_page_of_300_mb_is_missing_and_the_job_completes(
+def test_a_job_completes_without_an_oversized_html_report(
     tmp_path: Path, api: Api, key: tuple[ApiKey, str]
 ) -> None:
     make_stand_in(tmp_path, MISSING_PAGE)
@@ -104,7 +106,7 @@ def test_a_page_of_300_mb_is_missing_and_the_job_completes(
     ],
     ids=["absent", "folder"],
 )
-def test_a_wanted_page_that_is_not_kept_is_missing(
+def test_an_unstored_html_report_is_listed_as_missing(
     tmp_path: Path, api: Api, key: tuple[ApiKey, str], body: str, reason: str
 ) -> None:
     make_stand_in(tmp_path, f"{LEAVE_REPORT}\n{body}")
@@ -117,7 +119,9 @@ def test_a_wanted_page_that_is_not_kept_is_missing(
 @pytest.mark.parametrize(
     ("make", "reason"), [(Path.symlink_to, "It is a symbolic link."), (Path.hardlink_to, SECOND_NAME)]
 )
-def test_a_linked_page_is_missing(tmp_path: Path, make: Callable[[Path, Path], None], reason: str) -> None:
+def test_a_linked_html_report_is_listed_as_missing(
+    tmp_path: Path, make: Callable[[Path, Path], None], reason: str
+) -> None:
     directory = PrivateDirectory.create(tmp_path)
     for stream in ("stdout", "stderr"):
         directory.log(stream).touch()
@@ -128,7 +132,7 @@ def test_a_linked_page_is_missing(tmp_path: Path, make: Callable[[Path, Path], N
     assert {"kind": "html_report", "stage": 2, "reason": reason} in outputs.missing
 
 
-def test_without_results_the_table_is_missing(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
+def test_the_csv_report_is_missing_without_results(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
     make_stand_in(tmp_path, "sys.exit(3)")
     job = run(key[0].client, csv=True)
     missing = {found["name"]: found["reason"] for found in result_of(api, job)["missingArtifacts"]}
@@ -155,7 +159,7 @@ def test_a_hostile_report_fails_the_job_with_its_reason(tmp_path: Path, report: 
     assert reason in str(job.status_reason)
 
 
-def test_a_file_beyond_the_disk_limit_names_it(tmp_path: Path, settings: Settings) -> None:
+def test_a_file_over_the_disk_limit_fails_with_the_limit(tmp_path: Path, settings: Settings) -> None:
     settings.SIM_DISK_BYTES = 8 << 20
     endless = "signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\nwith open('report.json', 'wb') as f:\n"
     make_stand_in(tmp_path, f"{endless}    while True: f.write(bytes(1 << 16))")
@@ -163,7 +167,7 @@ def test_a_file_beyond_the_disk_limit_names_it(tmp_path: Path, settings: Setting
     assert job.status_reason == "The simulator exceeded the disk limit of 8 MB and was stopped."
 
 
-def test_a_table_lists_more_actors_than_the_summary(tmp_path: Path, settings: Settings) -> None:
+def test_the_csv_report_lists_more_actors_than_the_summary(tmp_path: Path, settings: Settings) -> None:
     settings.API_VARIANT = "C"
     players = "[{'name': f'Actor {n}', 'collected_data': {'dps': {'mean': n + 1}}} for n in range(2000)]"
     make_stand_in(tmp_path, f"json.dump({{'sim': {{'players': {players}}}}}, open('report.json', 'w'))")

@@ -1,4 +1,4 @@
-"""The thread that keeps a claimed job."""
+"""The thread that renews the lease of a claimed job."""
 
 import threading
 import time
@@ -22,11 +22,11 @@ def _fast(settings: Settings) -> None:
 
 
 def is_held(job: Job) -> bool:
-    """Tell whether a job's lease lasts beyond now."""
+    """Return whether a job's lease is valid."""
     return Job.objects.filter(pk=job.pk, lease_expires_at__gt=timezone.now()).exists()
 
 
-def test_a_lease_is_renewed_while_the_work_goes_on() -> None:
+def test_a_lease_is_renewed_while_work_continues() -> None:
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now())
     with Lease(job) as lease:
@@ -34,7 +34,7 @@ def test_a_lease_is_renewed_while_the_work_goes_on() -> None:
     assert is_held(job)
 
 
-def test_the_loss_of_the_job_is_noticed() -> None:
+def test_a_lost_job_is_noticed() -> None:
     job = make_running_job()
     with Lease(job) as lease:
         lifecycle.hand_back(Job.objects.get(pk=job.pk), reason="taken")
@@ -43,7 +43,7 @@ def test_the_loss_of_the_job_is_noticed() -> None:
             lease.require()
 
 
-def test_a_database_that_comes_back_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_database_outage_keeps_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     job = make_running_job()
     renew, failures = lifecycle.renew_lease, iter([InterfaceError(), OperationalError()])
 
@@ -59,7 +59,7 @@ def test_a_database_that_comes_back_costs_nothing(monkeypatch: pytest.MonkeyPatc
     assert is_held(job)
 
 
-def test_a_connection_that_died_is_replaced() -> None:
+def test_a_dead_connection_is_replaced() -> None:
     job = make_running_job()
     with Lease(job) as lease:
         time.sleep(0.2)
@@ -73,9 +73,7 @@ def test_a_connection_that_died_is_replaced() -> None:
     assert is_held(job)
 
 
-def test_a_lease_that_cannot_be_renewed_ends_by_the_clock(
-    monkeypatch: pytest.MonkeyPatch, settings: Settings
-) -> None:
+def test_a_lease_that_cannot_be_renewed_expires(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     settings.LEASE_SECONDS = 0.3
 
     def never(job: Job) -> bool:
@@ -87,7 +85,7 @@ def test_a_lease_that_cannot_be_renewed_ends_by_the_clock(
         assert lease.lost.wait(5)
 
 
-def test_a_write_is_repeated_until_the_database_takes_it() -> None:
+def test_a_write_is_retried_until_it_succeeds() -> None:
     failures = iter([OperationalError(), InterfaceError()])
 
     def write() -> str:
@@ -99,7 +97,7 @@ def test_a_write_is_repeated_until_the_database_takes_it() -> None:
         assert lease.retry(write) == "written"
 
 
-def test_a_write_is_given_up_with_the_lease() -> None:
+def test_a_write_is_abandoned_when_the_lease_expires() -> None:
     def write() -> None:
         raise OperationalError
 

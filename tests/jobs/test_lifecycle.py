@@ -1,4 +1,4 @@
-"""The state machine: which moves there are, who wins, and what the database itself refuses."""
+"""The state machine: transitions, races, and constraints of the database."""
 
 import itertools
 from copy import copy
@@ -31,14 +31,14 @@ FORBIDDEN = [
 
 
 @pytest.mark.parametrize(("before", "after"), FORBIDDEN)
-def test_there_is_no_other_move(before: Status, after: Status) -> None:
+def test_no_other_transition_is_possible(before: Status, after: Status) -> None:
     job = make_job()
     job.status = before
     with pytest.raises(IllegalTransition):
         lifecycle.move(job, to=after)
 
 
-def test_every_move_is_recorded_with_its_attempt() -> None:
+def test_every_transition_is_recorded_with_its_attempt() -> None:
     job = make_job()
     lifecycle.mark_queued(job)
     lifecycle.start_attempt(job, worker="w")
@@ -54,7 +54,7 @@ def test_every_move_is_recorded_with_its_attempt() -> None:
     ]
 
 
-def test_the_second_of_two_ends_changes_nothing() -> None:
+def test_a_second_end_changes_nothing() -> None:
     job = make_running_job()
     other = Job.objects.get(pk=job.pk)
     assert lifecycle.finish(job, DONE)
@@ -64,7 +64,7 @@ def test_the_second_of_two_ends_changes_nothing() -> None:
     assert JobEvent.objects.filter(job=job, to_status__in=TERMINAL).count() == 1
 
 
-def test_an_attempt_that_was_replaced_can_write_nothing() -> None:
+def test_a_replaced_attempt_cannot_write() -> None:
     stale = make_running_job()
     fresh = Job.objects.get(pk=stale.pk)
     assert lifecycle.hand_back(fresh, reason="lost")
@@ -76,7 +76,7 @@ def test_an_attempt_that_was_replaced_can_write_nothing() -> None:
     assert Job.objects.get(pk=stale.pk).worker == "worker-2"
 
 
-def test_a_move_says_why_it_was_not_done() -> None:
+def test_a_failed_move_returns_its_reason() -> None:
     job = make_running_job()
     stale = copy(job)
     assert lifecycle.hand_back(copy(job), reason="", guard=lifecycle.LEASE_EXPIRED) is MoveResult.GUARD_FAILED
@@ -85,7 +85,7 @@ def test_a_move_says_why_it_was_not_done() -> None:
     assert lifecycle.finish(stale, lifecycle.INTERNAL) is MoveResult.TAKEN
 
 
-def test_a_job_handed_back_keeps_its_place_and_loses_its_start() -> None:
+def test_a_requeued_job_keeps_its_place_and_loses_its_start() -> None:
     job = make_running_job()
     lifecycle.hand_back(job, reason="lost")
     job.refresh_from_db()
@@ -93,19 +93,19 @@ def test_a_job_handed_back_keeps_its_place_and_loses_its_start() -> None:
     assert (job.attempt, job.retried) == (1, True)
 
 
-def test_a_waiting_job_has_no_lease_to_renew() -> None:
+def test_a_waiting_job_has_no_lease() -> None:
     assert not lifecycle.renew_lease(make_job())
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status not in TERMINAL])
-def test_the_database_lets_nothing_leave_a_terminal_status(status: Status) -> None:
+def test_the_database_makes_terminal_statuses_final(status: Status) -> None:
     job = make_running_job()
     lifecycle.finish(job, DONE)
     with pytest.raises(IntegrityError, match="has ended"), transaction.atomic():
         Job.objects.filter(pk=job.pk).update(status=status)
 
 
-def test_attempts_never_count_down() -> None:
+def test_attempts_never_decrease() -> None:
     job = make_running_job()
     with pytest.raises(IntegrityError, match="cannot count down"), transaction.atomic():
         Job.objects.filter(pk=job.pk).update(attempt=0)
@@ -128,7 +128,7 @@ def test_attempts_never_count_down() -> None:
         ("job_priority_known", {"priority": 3}),
     ],
 )
-def test_the_database_refuses_rows_that_cannot_be(constraint: str, changes: dict[str, object]) -> None:
+def test_the_database_rejects_inconsistent_rows(constraint: str, changes: dict[str, object]) -> None:
     job = make_job()
     with pytest.raises(IntegrityError, match=constraint), transaction.atomic():
         Job.objects.filter(pk=job.pk).update(**changes)

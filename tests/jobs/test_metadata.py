@@ -1,4 +1,4 @@
-"""The metadata of a job keeps the order in which it was sent."""
+"""Metadata keeps the order in which it was sent."""
 
 from typing import Any
 
@@ -14,19 +14,19 @@ from tests.conftest import Api
 from tests.factories import make_job, make_member
 from tests.jobs.api.bodies import BODY
 
-# Neither by name nor by length, the order in which jsonb would keep them; with names that need care.
+# Not sorted by name or length, the order of jsonb; some names need escapes.
 METADATA = {"zeta": "1", "b": "é 😀", "items": "<b>", "a": "", "10": "x", "9": "y", 'a "b"\\n': "\n"}
 ENTRIES = list(METADATA.items())
 
 
 def entries(answer: Any) -> list[tuple[str, str]]:
-    """Return the entries of an answer's metadata in their order."""
+    """Return the entries of a response's metadata in order."""
     assert answer.status_code == 200
     return list(answer.json()["metadata"].items())
 
 
 @pytest.mark.django_db
-def test_every_answer_has_the_order_of_the_request(api: Api) -> None:
+def test_every_response_keeps_the_order_of_the_request(api: Api) -> None:
     first = api.post("jobs", BODY | {"metadata": METADATA}, headers={"idempotency-key": "k"})
     path = f"jobs/{first.json()['id']}"
     assert entries(first) == entries(api.get(path)) == entries(api.get(f"{path}/status")) == ENTRIES
@@ -37,7 +37,7 @@ def test_every_answer_has_the_order_of_the_request(api: Api) -> None:
 
 
 @pytest.mark.django_db
-def test_pages_show_the_order_of_the_request(key: tuple[ApiKey, str]) -> None:
+def test_pages_keep_the_order_of_the_request(key: tuple[ApiKey, str]) -> None:
     member = make_member(key[0].client.account)
     job = make_job(default_client(member.account), metadata={"zeta": "last-in-order", "beta": "first-in-order"})
     http = HttpClient()
@@ -48,14 +48,14 @@ def test_pages_show_the_order_of_the_request(key: tuple[ApiKey, str]) -> None:
 
 
 @pytest.mark.django_db
-def test_the_admin_shows_the_order_of_the_request(admin_client: HttpClient) -> None:
+def test_the_admin_keeps_the_order_of_the_request(admin_client: HttpClient) -> None:
     job = make_job(metadata={"zeta": "é", "beta": "2"})
     page = admin_client.get(f"/admin/jobs/job/{job.pk}/change/").content.decode()
     assert "{&quot;zeta&quot;: &quot;é&quot;, &quot;beta&quot;: &quot;2&quot;}" in page
 
 
 def column_type() -> str:
-    """Return the type of the column, which must have a row."""
+    """Return the type of the column; the table must have a row."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_typeof(metadata)::text FROM jobs_job")
         return str(cursor.fetchone()[0])

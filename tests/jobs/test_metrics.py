@@ -1,4 +1,4 @@
-"""What Prometheus is told of the queue."""
+"""Prometheus metrics of the queue and the workers."""
 
 from datetime import timedelta
 from typing import Any
@@ -20,14 +20,14 @@ from tests.factories import BuildFactory, make_job, make_running_job
 
 
 def told() -> dict[str, Any]:
-    """Return the gauges by name, a labelled one by its label's value too."""
+    """Return the gauges by name and label value."""
     samples = (sample for family in QueueCollector().collect() for sample in family.samples)
     names = ((sample, "".join(f".{value}" for value in sample.labels.values())) for sample in samples)
     return {f"{sample.name.removeprefix('simservice_')}{label}": sample.value for sample, label in names}
 
 
 @pytest.mark.django_db
-def test_the_gauges_tell_the_queue_and_the_workers() -> None:
+def test_gauges_describe_the_queue_and_the_workers() -> None:
     make_job(created_at=timezone.now() - timedelta(minutes=1))
     make_job(priority=Priority.HIGH)
     stalled = make_running_job()
@@ -59,14 +59,14 @@ def test_the_gauges_tell_the_queue_and_the_workers() -> None:
 
 
 @pytest.mark.django_db
-def test_a_scrape_asks_seven_questions() -> None:
+def test_a_scrape_takes_seven_queries() -> None:
     with CaptureQueriesContext(connection) as queries:
         told()
     assert len(queries) == 7
 
 
 @pytest.mark.django_db(transaction=True)
-def test_without_a_database_the_workers_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_are_reported_without_a_database(monkeypatch: pytest.MonkeyPatch) -> None:
     worker_heartbeats.report("sim@here", slots=3)
     connection.close()
     monkeypatch.setitem(connection.settings_dict, "HOST", "127.0.0.1")
@@ -76,7 +76,7 @@ def test_without_a_database_the_workers_are_told(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.django_db
-def test_without_redis_the_queue_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_queue_is_reported_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise RedisError
 

@@ -1,4 +1,4 @@
-"""Which stages a job runs in, and which profilesets survive them."""
+"""The stages of a job, and the profilesets that survive them."""
 
 import pytest
 from hypothesis import given
@@ -45,13 +45,13 @@ def profileset(name: str, mean: float, error: float = 1.0, *, fights: int = 100)
         (f"mage=A\n{FOUR}profileset_metric=raid_dps", "eligible_profileset_only"),
     ],
 )
-def test_why_a_job_runs_in_stages_or_does_not(text: str, reason: str) -> None:
+def test_the_reason_for_or_against_stages_is_reported(text: str, reason: str) -> None:
     found = planned(text)
     assert (found.reason, found.enabled) == (reason, reason == "eligible_profileset_only")
     assert found.enabled == (len(found.stages) > 1)
 
 
-def test_nobody_gets_stages_who_did_not_ask() -> None:
+def test_stages_run_only_on_request() -> None:
     assert planned(f"mage=A\n{FOUR}", wanted=False) == StagePlan(MultistageReason.DISABLED)
 
 
@@ -80,19 +80,19 @@ def test_the_profiles_own_precision_ends_the_funnel(own: str, errors: list[float
     ("own", "iterations"),
     [("", 250_000), ("iterations=500", 500), ("iterations=0", 250_000), ("iterations=900000", 250_000)],
 )
-def test_iterations_cap_every_stage(own: str, iterations: int) -> None:
+def test_iterations_limit_every_stage(own: str, iterations: int) -> None:
     assert {stage.iterations for stage in planned(f"mage=A\n{FOUR}{own}").stages} == {iterations}
 
 
 def staged(text: str, *, number: int, culled: frozenset[str] = frozenset()) -> str:
-    """Return what a stage of a profile runs."""
+    """Return the text that a stage of a profile runs."""
     analysis = analyse(text, rules=RULES, bounds=BOUNDS)
     stage = plan(analysis, wanted=True, bounds=BOUNDS).stages[number - 1]
     twice = replicates(stage, analysis, culled=culled)
     return stage_text(stage, text, analysis, culled=culled, replicates=twice)
 
 
-def test_what_a_stage_runs() -> None:
+def test_a_stage_runs_the_profile_with_its_profilesets() -> None:
     text = f"mage=A\ncalculate_scale_factors=1\nseed=7\niterations=900000\n{FOUR}"
     begun = staged(text, number=1)
     assert "calculate_scale_factors" not in begun
@@ -110,7 +110,7 @@ def test_what_a_stage_runs() -> None:
     ]
 
 
-def test_a_stage_that_culls_runs_each_set_twice_at_half_the_fights() -> None:
+def test_a_culling_stage_runs_each_set_twice_at_half_the_fights() -> None:
     text = f'mage=A\n{FOUR}profileset."s2"+="name=a b"\n'
     assert staged(text, number=2, culled=frozenset({"s0", "s3"})).splitlines() == [
         "# Stage 2 of 3",
@@ -127,25 +127,25 @@ def test_a_stage_that_culls_runs_each_set_twice_at_half_the_fights() -> None:
 
 
 @pytest.mark.parametrize(("own", "run"), [(50, 50), (100, 100), (150, 100), (1000, 500)])
-def test_half_the_fights_are_still_enough_to_judge_an_error(own: int, run: int) -> None:
+def test_half_the_fights_suffice_to_estimate_an_error(own: int, run: int) -> None:
     assert staged(f"mage=A\n{FOUR}iterations={own}\n", number=1).endswith(f"\niterations={run}\n")
 
 
-def test_beyond_a_thousand_sets_only_the_first_run_twice() -> None:
+def test_over_a_thousand_sets_only_the_first_run_twice() -> None:
     sets = "".join(f"profileset.s{number}+=level=1\n" for number in range(1001))
     lines = staged(f"mage=A\n{sets}", number=1).splitlines()
     assert sum("~replicate" in line for line in lines) == 1000
     assert "target_error=1.0" in lines
 
 
-def test_no_token_becomes_another_at_the_start_of_a_stage() -> None:
+def test_no_token_changes_at_the_start_of_a_stage() -> None:
     text = f"#\n\ufeffjson2=/tmp/more.json\nmage=A\n{FOUR}"
     for number in (1, 2, 3):
         ran = [token.text for token in tokens(staged(text, number=number))]
         assert [line for line in ran[:-2] if "~replicate" not in line] == [token.text for token in tokens(text)]
 
 
-def test_a_single_pass_runs_the_text_as_it_is() -> None:
+def test_a_single_pass_runs_the_text_unchanged() -> None:
     text = f"mage=A\n{FOUR}"
     analysis = analyse(text, rules=RULES, bounds=BOUNDS)
     stage = StagePlan(MultistageReason.DISABLED).stages[0]
@@ -163,29 +163,29 @@ def test_a_single_pass_runs_the_text_as_it_is() -> None:
         ([], set()),
     ],
 )
-def test_what_is_clearly_beaten_is_culled(means: list[float], lost: set[str]) -> None:
+def test_clearly_worse_profilesets_are_culled(means: list[float], lost: set[str]) -> None:
     assert beaten([profileset(str(mean), mean) for mean in means]) == lost
 
 
-def test_an_error_of_zero_neither_beats_nor_is_beaten() -> None:
+def test_results_with_zero_error_are_not_compared() -> None:
     assert beaten([profileset("a", 100, 0), profileset("b", 1, 1), profileset("c", 1, 0)]) == set()
     assert beaten([profileset("a", 100, 1), profileset("b", 1, 0), profileset("c", 1, 1)]) == {"c"}
 
 
 @pytest.mark.parametrize(("fights", "lost"), [(2, set()), (50, set()), (100, {"b"})])
-def test_few_fights_neither_beat_nor_are_beaten(fights: int, lost: set[str]) -> None:
+def test_results_of_few_fights_are_not_compared(fights: int, lost: set[str]) -> None:
     assert beaten([profileset("a", 100, fights=fights), profileset("b", 50)]) == lost
     assert beaten([profileset("a", 100), profileset("b", 50, fights=fights)]) == lost
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=1, max_size=40), st.floats(0.01, 100))
-def test_the_best_is_never_beaten(means: list[float], error: float) -> None:
+def test_the_best_is_never_culled(means: list[float], error: float) -> None:
     found = [profileset(str(number), mean, error) for number, mean in enumerate(means)]
     assert str(means.index(max(means))) not in beaten(found)
 
 
 @pytest.mark.slow
-def test_the_funnel_keeps_the_true_best_and_saves_most_of_the_work() -> None:
+def test_the_funnel_keeps_the_best_and_saves_most_of_the_work() -> None:
     outcome = trials.run(trials=300, seed=6)
     assert outcome.lost == 0
     assert outcome.share_of_single_pass < 0.2
@@ -199,18 +199,18 @@ def test_a_reach_that_is_too_short_loses_the_best(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("offset", [1, 2, 7])
 @pytest.mark.parametrize("candidates", [12, 64])
-def test_the_best_is_kept_though_seeds_matter_more_than_errors(candidates: int, offset: float) -> None:
+def test_the_best_survives_seed_effects_above_the_errors(candidates: int, offset: float) -> None:
     outcome = trials.run(trials=100, seed=6, candidates=candidates, offset=offset)
     assert outcome.lost == 0
     assert outcome.share_of_single_pass < 1
 
 
-def test_without_replicates_the_best_is_lost_where_seeds_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seed_effects_lose_the_best_without_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials, "widening", lambda *_: 1.0)
     assert trials.run(trials=100, seed=6, candidates=64, offset=7).lost > 50
 
 
-def test_replicates_cost_little_where_errors_are_honest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replicates_cost_little_if_errors_are_honest(monkeypatch: pytest.MonkeyPatch) -> None:
     with_replicates = trials.run(trials=100, seed=6, candidates=64).share_of_single_pass
     monkeypatch.setattr(trials, "replicates", lambda *_, **__: {})
     assert with_replicates < 1.1 * trials.run(trials=100, seed=6, candidates=64).share_of_single_pass

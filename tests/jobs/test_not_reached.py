@@ -1,4 +1,4 @@
-"""Actors and profilesets that a stopped run never simulated are left out, and counted in words."""
+"""Actors and profilesets that a stopped run never simulated: omitted and counted."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ from tests.jobs.simulators import content, make_stand_in, run, run_beside
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-# Leaves a report as SimulationCraft does when it is interrupted: nothing is collected of what was not simulated.
+# Writes a report like an interrupted SimulationCraft: without data of what was not simulated.
 STAND_IN = """
 def actor(name, count, mean):
     fights = {"fight_length": {"count": count, "mean": 300}} if count else {}
@@ -43,13 +43,13 @@ CEILING = {"ceiling_credits": 64, "ceiling_runtime_seconds": 2}
 
 
 def stopped(tmp_path: Path, left: str, **fields: Any) -> Job:
-    """Return a job that was stopped at its cap and left a report."""
+    """Return a job that was stopped at its cap and wrote a report."""
     make_stand_in(tmp_path, f"{STAND_IN}\nrun({left})")
     return run(**{**CEILING, "csv": True, **fields})
 
 
 def names_of(job: Job) -> list[str]:
-    """Return the names in a job's table."""
+    """Return the names in a job's CSV report."""
     table = content(job, Artifact.Kind.CSV_REPORT).decode()
     return [row[0] for row in csv.reader(io.StringIO(table, newline=""))][1:]
 
@@ -59,7 +59,7 @@ def page_of(job: Job) -> str:
     return text_of(HttpClient().get(f"/share/{job.share_token}"))
 
 
-def test_actors_that_were_not_reached_are_counted(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
+def test_actors_that_never_ran_are_counted(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
     job = stopped(tmp_path, ACTORS, client=key[0].client)
     assert str(job.status_reason).endswith("was stopped. 19 actors were not simulated.")
     summary = api.get(f"jobs/{job.pk}/result").json()["result"]["summary"]
@@ -71,12 +71,12 @@ def test_actors_that_were_not_reached_are_counted(tmp_path: Path, api: Api, key:
     assert "Late" not in page
 
 
-def test_under_r_the_table_has_the_baseline(tmp_path: Path, settings: Settings) -> None:
+def test_in_variant_r_the_table_has_the_baseline(tmp_path: Path, settings: Settings) -> None:
     settings.API_VARIANT = "R"
     assert names_of(stopped(tmp_path, ACTORS)) == ["A"]
 
 
-def test_profilesets_that_never_began_are_counted(tmp_path: Path) -> None:
+def test_profilesets_that_never_ran_are_counted(tmp_path: Path) -> None:
     job = stopped(tmp_path, '[actor("A", 10, 1000)], ["set 0", "set 1"]', text=SETS)
     assert job.summary is not None
     assert job.summary["not_reached"] == {"actors": 0, "profilesets": 3}
@@ -84,7 +84,7 @@ def test_profilesets_that_never_began_are_counted(tmp_path: Path) -> None:
     assert names_of(job) == ["A", "set 0", "set 1"]
 
 
-def test_without_its_baseline_a_job_has_no_headline(tmp_path: Path) -> None:
+def test_a_job_without_its_baseline_has_no_headline(tmp_path: Path) -> None:
     job = stopped(tmp_path, '[actor("A", 0, 0)]', text=SETS)
     assert job.summary is not None
     assert job.summary["mainActor"] is None
@@ -93,21 +93,21 @@ def test_without_its_baseline_a_job_has_no_headline(tmp_path: Path) -> None:
     assert "There are no results to list." in page_of(job)
 
 
-def test_a_cancelled_run_counts_them_too(tmp_path: Path) -> None:
+def test_a_cancelled_run_counts_what_never_ran(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nrun({ACTORS})")
     job = run_beside(lambda job: cancellation.cancel(job, by=SYSTEM))
     assert job.status == "cancelled"
     assert str(job.status_reason).endswith(" 19 actors were not simulated.")
 
 
-def test_what_was_reached_is_not_counted(tmp_path: Path) -> None:
+def test_actors_and_profilesets_that_ran_are_not_counted(tmp_path: Path) -> None:
     job = stopped(tmp_path, '[actor("A", 10, 0)]', text=SETS)
     assert job.summary is not None
     assert "not_reached" not in job.summary
     assert job.summary["mainActor"]["mean"] == 0
 
 
-def test_a_completed_run_keeps_who_does_no_damage(tmp_path: Path) -> None:
+def test_a_completed_run_keeps_actors_without_damage(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f'{STAND_IN}\nleave([actor("A", 10, 1000), actor("Tank", 0, 0)])')
     job = run(csv=True)
     assert job.summary is not None

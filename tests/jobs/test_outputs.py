@@ -1,4 +1,4 @@
-"""The CSV artifact of a job, with real processes."""
+"""The CSV report of a job."""
 
 import csv
 import io
@@ -37,7 +37,7 @@ def test_the_table_has_the_variants_actors_and_all_profilesets(
 @pytest.mark.parametrize(
     ("wanted", "body"), [(False, LEAVE_BIG_REPORT), (True, "pass")], ids=["not asked for", "no report"]
 )
-def test_otherwise_there_is_no_table(tmp_path: Path, wanted: object, body: str) -> None:
+def test_other_jobs_have_no_csv_report(tmp_path: Path, wanted: object, body: str) -> None:
     make_stand_in(tmp_path, body)
     job = run(csv=wanted)
     assert not Artifact.objects.filter(job=job, kind="csv_report").exists()

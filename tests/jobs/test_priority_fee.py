@@ -1,4 +1,4 @@
-"""When the fee for high priority is due: by the free slots and the waiting jobs (contract, section 7)."""
+"""The fee for high priority, by free slots and waiting jobs."""
 
 import re
 from datetime import timedelta
@@ -29,7 +29,7 @@ TABLE = [
     for high in range(4)
     for standard in range(4)
 ]
-# The same by hand, at each edge of the rule.
+# The edges of the rule, written by hand.
 EDGES = {
     (0, 0, 0): False, (0, 0, 1): True, (0, 1, 0): False, (0, 3, 0): False,
     (1, 0, 0): False, (1, 0, 1): True, (1, 1, 0): False, (1, 1, 1): True,
@@ -53,7 +53,7 @@ def fee(api: Api, priority: str = "high") -> int:
 
 
 @pytest.mark.parametrize(("free", "high", "standard", "due"), TABLE)
-def test_each_row_of_the_rule(free: int, high: int, standard: int, due: bool) -> None:  # noqa: FBT001
+def test_the_rule_holds_for_every_case(free: int, high: int, standard: int, due: bool) -> None:  # noqa: FBT001
     assert EDGES.get((free, high, standard), due) == due
     wait_in(Priority.HIGH, high)
     wait_in(Priority.STANDARD, standard)
@@ -70,7 +70,7 @@ def test_a_submission_is_charged_by_the_rule(api: Api, free: int, high: int, sta
     assert fee(api) == EDGES[free, high, standard] * FEE
 
 
-def test_jobs_that_are_prepared_or_run_take_slots() -> None:
+def test_starting_and_running_jobs_take_slots() -> None:
     assert lifecycle.start_attempt(make_job(), worker="worker-1")
     make_running_job()
     make_job()
@@ -85,7 +85,7 @@ def test_jobs_of_dead_workers_take_no_slots() -> None:
     assert not buys_earlier_start(live_slots=2)
 
 
-def test_more_jobs_than_slots_leave_none_free() -> None:
+def test_more_jobs_than_slots_leave_no_slot_free() -> None:
     make_running_job()
     make_running_job()
     make_job()
@@ -114,7 +114,7 @@ def test_slots_of_several_workers_add_up(api: Api) -> None:
     assert fee(api) == FEE
 
 
-def test_each_high_job_in_turn_sees_those_before_it(api: Api) -> None:
+def test_each_high_job_counts_those_before_it(api: Api) -> None:
     worker_heartbeats.report("sim@here", slots=3)
     make_job()
     assert [fee(api) for _ in range(4)] == [0, 0, FEE, FEE]
@@ -127,7 +127,7 @@ def test_a_plan_without_a_fee_has_none(api: Api) -> None:
 
 
 @pytest.mark.parametrize("priority", ["standard", "background"])
-def test_lower_priorities_pay_and_ask_nothing(
+def test_lower_priorities_pay_no_fee_and_take_no_query(
     api: Api, priority: str, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     fee(api, priority)
@@ -147,7 +147,7 @@ CROWD = """
 
 
 @pytest.mark.parametrize("slots", [1, 8])
-def test_a_long_queue_is_read_as_far_as_there_are_slots(slots: int) -> None:
+def test_a_long_queue_is_read_only_up_to_the_slots(slots: int) -> None:
     job = make_job(priority=Priority.BACKGROUND)
     with connection.cursor() as cursor:
         cursor.execute(CROWD, [5_000, job.pk])

@@ -1,4 +1,4 @@
-"""The last lines of a running job's output, as Redis has them."""
+"""The last lines of a running job's output, published in Redis."""
 
 from pathlib import Path
 
@@ -28,13 +28,13 @@ def publisher(job: Job) -> Publisher:
 
 
 def print_line(publisher: Publisher, text: str, stream: str = "stdout") -> None:
-    """Print a line that ends with a line feed."""
+    """Print a complete line."""
     publisher.log.update(stream, text)
     publisher.log.end_line(stream)
 
 
 def publish(publisher: Publisher) -> None:
-    """Publish without waiting for the next half second."""
+    """Publish without waiting for the rate limit."""
     publisher.next_at = 0
     publisher.publish(NOTHING_YET)
 
@@ -47,7 +47,7 @@ def messages(job: Job) -> list[str]:
     return [entry.message for entry in entries_of(job)]
 
 
-def test_an_entry_tells_its_stream_and_its_time(job: Job, publisher: Publisher) -> None:
+def test_an_entry_has_its_stream_and_time(job: Job, publisher: Publisher) -> None:
     print_line(publisher, "out")
     print_line(publisher, "careful", "stderr")
     publish(publisher)
@@ -81,7 +81,7 @@ def test_a_redrawn_line_is_one_entry(job: Job, publisher: Publisher) -> None:
     assert messages(job) == ["Simulating...", "a warning", "done"]
 
 
-def test_redis_emptied_in_between_costs_only_the_lines_before(job: Job, publisher: Publisher) -> None:
+def test_emptying_redis_loses_only_earlier_lines(job: Job, publisher: Publisher) -> None:
     print_line(publisher, "before")
     publisher.log.update("stdout", "10 %")
     publish(publisher)
@@ -101,20 +101,20 @@ def test_redis_emptied_in_between_costs_only_the_lines_before(job: Job, publishe
     ],
     ids=["long", "control characters", "tab", "other scripts"],
 )
-def test_a_line_is_cut_and_cleaned(job: Job, publisher: Publisher, printed: str, shown: str) -> None:
+def test_long_lines_are_cut_and_cleaned(job: Job, publisher: Publisher, printed: str, shown: str) -> None:
     print_line(publisher, printed)
     publish(publisher)
     assert messages(job) == [shown]
 
 
-def test_what_is_to_be_hidden_is_hidden_even_where_the_line_is_cut(job: Job) -> None:
+def test_secrets_are_hidden_even_in_cut_lines(job: Job) -> None:
     publisher = Publisher(job, scrub=lambda text: text.replace("secret", "***"))
     print_line(publisher, "x" * 497 + "secret")
     publish(publisher)
     assert messages(job) == ["x" * 497 + "***"]
 
 
-def test_publishing_is_bounded_whatever_was_printed(job: Job, publisher: Publisher) -> None:
+def test_publishing_is_limited_however_much_is_printed(job: Job, publisher: Publisher) -> None:
     for _ in range(100_000):
         print_line(publisher, "\x00" * 8192)
     assert len(publisher.log.complete) == 200
@@ -139,13 +139,13 @@ def test_the_output_of_a_lost_attempt_is_not_shown(job: Job, publisher: Publishe
     assert log_entries_of(job) == []
 
 
-def test_it_goes_away_with_time(job: Job, publisher: Publisher) -> None:
+def test_published_output_expires(job: Job, publisher: Publisher) -> None:
     print_line(publisher, "line")
     publish(publisher)
     assert 0 < int(str(redis().ttl(progress.log_key_of(job)))) <= progress.KEPT_SECONDS
 
 
-def test_redis_away_shows_nothing_and_hurts_nobody(
+def test_a_redis_outage_only_hides_the_output(
     job: Job, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away() -> None:

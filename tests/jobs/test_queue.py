@@ -1,4 +1,4 @@
-"""Claims, announcements and the sweep, on real connections where two must meet."""
+"""Claims, announcements and the sweep, also from concurrent connections."""
 
 import random
 import threading
@@ -31,7 +31,7 @@ ENDED_JOBS = """
 
 
 def hints() -> int:
-    """Return how many hints lie in the lanes."""
+    """Return the number of hints in all lanes."""
     return sum(int(str(redis().llen(name))) for name in LANE_QUEUES)
 
 
@@ -109,10 +109,10 @@ def test_a_claim_does_not_wait_for_a_locked_job() -> None:
         (lambda: active_jobs(Job.objects.earliest("id").account), "job_active"),
     ],
 )
-def test_what_is_asked_all_the_time_reads_a_partial_index(action: Callable[[], object], index: str) -> None:
+def test_frequent_queries_use_partial_indexes(action: Callable[[], object], index: str) -> None:
     make_job()
     with connection.cursor() as cursor:
-        # A history, so that reading all of it is no choice.
+        # Enough ended jobs to make a sequential scan expensive.
         cursor.execute(ENDED_JOBS)
         cursor.execute("ANALYZE jobs_job")
     with CaptureQueriesContext(connection) as queries:
@@ -124,7 +124,7 @@ def test_what_is_asked_all_the_time_reads_a_partial_index(action: Callable[[], o
 
 
 @pytest.mark.django_db
-def test_an_announcement_leaves_a_hint_in_the_jobs_lane() -> None:
+def test_an_announcement_sends_a_hint_to_the_lane() -> None:
     job = make_job(priority=Priority.HIGH)
     announcements.announce(job)
     assert redis().llen("sim.high") == 1
@@ -132,7 +132,7 @@ def test_an_announcement_leaves_a_hint_in_the_jobs_lane() -> None:
 
 
 @pytest.mark.django_db
-def test_a_lane_full_of_hints_takes_no_more() -> None:
+def test_a_full_lane_takes_no_more_hints() -> None:
     redis().rpush("sim.standard", *["hint"] * announcements.HINTS_PER_LANE)
     job = make_job()
     announcements.announce(job)
@@ -152,7 +152,7 @@ def test_without_a_broker_the_job_stays_pending(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.django_db
-def test_the_sweep_announces_what_was_never_announced() -> None:
+def test_the_sweep_announces_unannounced_jobs() -> None:
     job = make_job(created_at=timezone.now() - timedelta(minutes=1))
     fresh = make_job()
     sweep.sweep()
@@ -161,7 +161,7 @@ def test_the_sweep_announces_what_was_never_announced() -> None:
 
 
 @pytest.mark.django_db
-def test_the_sweep_brings_back_the_hints_of_an_emptied_redis() -> None:
+def test_the_sweep_restores_hints_after_redis_is_emptied() -> None:
     for _ in range(10):
         announcements.announce(make_job())
     redis().flushdb()
@@ -178,12 +178,12 @@ def test_an_empty_queue_needs_no_hints() -> None:
 
 
 def lose_lease(job: Job) -> None:
-    """Make a job look as if its worker had stopped renewing."""
+    """Expire the lease of a job."""
     Job.objects.filter(pk=job.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
 
 
 @pytest.mark.django_db
-def test_a_lost_job_is_queued_again_and_then_retried() -> None:
+def test_a_lost_job_is_requeued_and_retried() -> None:
     job = make_running_job()
     lose_lease(job)
     sweep.sweep()
@@ -207,7 +207,7 @@ def test_a_lost_job_goes_before_later_ones() -> None:
 
 
 @pytest.mark.django_db
-def test_a_job_lost_three_times_ends() -> None:
+def test_a_job_lost_three_times_is_interrupted() -> None:
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(attempt=3)
     lose_lease(job)
@@ -217,16 +217,16 @@ def test_a_job_lost_three_times_ends() -> None:
 
 
 @pytest.mark.django_db
-def test_a_lease_renewed_in_time_is_left_alone() -> None:
+def test_a_lease_renewed_in_time_is_not_recovered() -> None:
     job = make_running_job()
-    # The sweep saw the lease expired, and the worker renewed it before the sweep wrote.
+    # The worker renewed the lease between the sweep's read and write.
     assert not sweep.recover(Job.objects.get(pk=job.pk))
     assert sweep.sweep()["recovered"] == 0
     assert Job.objects.get(pk=job.pk).status == Status.RUNNING
 
 
 @pytest.mark.django_db
-def test_a_job_that_waited_too_long_fails_and_costs_nothing() -> None:
+def test_a_job_past_its_queue_deadline_fails_without_charge() -> None:
     job = make_job(queue_deadline_at=timezone.now() - timedelta(seconds=1))
     sweep.sweep()
     job.refresh_from_db()
@@ -235,7 +235,7 @@ def test_a_job_that_waited_too_long_fails_and_costs_nothing() -> None:
 
 
 @pytest.mark.django_db
-def test_a_retried_job_that_waits_too_long_was_interrupted() -> None:
+def test_a_retried_job_that_waits_too_long_is_interrupted() -> None:
     job = make_running_job()
     lifecycle.hand_back(job, reason="lost")
     Job.objects.filter(pk=job.pk).update(queue_deadline_at=timezone.now() - timedelta(seconds=1))
@@ -245,7 +245,7 @@ def test_a_retried_job_that_waits_too_long_was_interrupted() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_job_locked_by_somebody_who_stands_still_holds_up_no_other() -> None:
+def test_a_locked_job_does_not_delay_the_sweep_of_others() -> None:
     stuck, lost = make_running_job(), make_running_job()
     lose_lease(stuck)
     lose_lease(lost)

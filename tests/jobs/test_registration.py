@@ -1,4 +1,4 @@
-"""Taking in executables as builds: `manage.py registerbuild`."""
+"""Registration of builds with `manage.py registerbuild`."""
 
 import importlib
 import os
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def registerbuild(executable: Path, *arguments: str) -> tuple[str, str]:
-    """Run the command and return what it prints."""
+    """Run the command and return its output."""
     out, err = StringIO(), StringIO()
     options = ["--branch", "midnight", "--commit", "abc", *arguments]
     call_command("registerbuild", str(executable), *options, stdout=out, stderr=err)
@@ -66,19 +66,19 @@ def test_registering_a_commit_again_updates_its_build(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("body", ["exit 1", "echo hello", "kill -9 $$"])
-def test_an_executable_that_is_no_simulator_is_refused(tmp_path: Path, body: str) -> None:
+def test_an_executable_that_is_not_a_simulator_is_rejected(tmp_path: Path, body: str) -> None:
     with pytest.raises(CommandError, match="did not print its version"):
         registerbuild(script(tmp_path / "simc", body))
     assert not Build.objects.exists()
 
 
-def test_an_executable_that_never_answers_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_executable_that_hangs_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registration, "PROBE_SECONDS", 1)
     with pytest.raises(CommandError, match="did not answer"):
         registerbuild(script(tmp_path / "simc", "sleep 60"))
 
 
-def test_what_cannot_be_run_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_run_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     for path in (tmp_path / "missing", tmp_path / "text", tmp_path):
         with pytest.raises(CommandError):
@@ -119,7 +119,7 @@ ALONE = {"fury_warrior.simc", "deep/nested.simc", "profiles/mage.simc", "raid.si
 
 @pytest.fixture(scope="module")
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of bundled files, good and bad."""
+    """A folder of valid and invalid bundled files."""
     folder = write(tmp_path_factory.mktemp("bundled") / "profiles", BUNDLED)
     shutil.copy(MINISIM_PROFILES / "fury_warrior.simc", folder)
     (folder / "linked.simc").symlink_to("/etc/passwd")
@@ -139,12 +139,12 @@ def checked(bundled: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def with_profiles(bundled: Path, checked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Build:
-    """The built-in simulator, registered with these files; they were checked once for all tests."""
+    """The built-in simulator, registered with these files, which are checked once for all tests."""
     monkeypatch.setattr(registration, "check_profiles", lambda *_, **__: checked)
     return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS, profiles=bundled)
 
 
-def test_the_manifest_lists_what_simulates_alone(with_profiles: Build) -> None:
+def test_the_manifest_lists_files_that_simulate_alone(with_profiles: Build) -> None:
     assert set(with_profiles.profiles) == ALONE
 
 
@@ -152,7 +152,7 @@ def test_every_harmless_file_can_be_included(with_profiles: Build) -> None:
     assert set(with_profiles.includable) == {*BUNDLED, "fury_warrior.simc"} - REFUSED
 
 
-def test_each_failure_has_its_reason(with_profiles: Build) -> None:
+def test_each_failed_check_has_a_reason(with_profiles: Build) -> None:
     ci = with_profiles.ci
     assert ci is not None
     reasons = {failed["name"]: failed["reason"] for failed in ci["failures"]}
@@ -175,7 +175,7 @@ if 'angry' in text: sys.stderr.write("Error: no such race\\n"); sys.exit(1)
 """
 
 
-def test_a_simulators_failures_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_kind_of_simulator_failure_has_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registration, "PROFILE_SECONDS", 5)
     build = make_stand_in(tmp_path, STUBBORN)
     names = ("sleepy", "silent", "crash", "abort", "angry", "good")
@@ -209,7 +209,7 @@ def test_thousands_of_fragments_are_checked(tmp_path: Path) -> None:
     assert counts[-1] == (3_000, 3_000)
 
 
-def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_files_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundle, "MAX_FILES", 2)
     simc = script(tmp_path / "simc", f"echo '{VERSION}'")
     write(tmp_path / "bundle", {f"{number}.simc": "" for number in range(3)})
@@ -220,7 +220,7 @@ def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
-    """What the command prints of a simulator with a bundle."""
+    """The command's output for a simulator with a bundle."""
     monkeypatch.setattr(registration, "PROGRESS_SECONDS", 0.5)
     build = make_stand_in(tmp_path, STUBBORN)
     monkeypatch.setattr(registration, "readable_paths", lambda *_: build.readable_paths)
@@ -235,18 +235,18 @@ def test_the_command_shows_its_progress(registered: tuple[str, str]) -> None:
     assert lines.index("3 of 4 bundled files checked") < lines.index("4 of 4 bundled files checked")
 
 
-def test_the_command_says_what_was_left_out_and_why(registered: tuple[str, str]) -> None:
+def test_the_command_lists_skipped_files_with_reasons(registered: tuple[str, str]) -> None:
     assert "can only be included: angry.simc: no such race\n" in registered[1]
     assert "left out: writes.simc: writes.simc, line 1, html=x: it writes a file.\n" in registered[1]
     assert "3 bundled files can be included; 1 of them simulate alone." in registered[1]
 
 
-def test_the_command_warns_of_a_branch_that_no_job_has(registered: tuple[str, str]) -> None:
+def test_the_command_warns_about_an_unused_branch(registered: tuple[str, str]) -> None:
     warning = "Warning: no job can run on this build until GIT_BRANCHES (midnight) includes elsewhere."
     assert registered[1].startswith(warning)
 
 
-def test_the_command_says_how_to_reach_a_local_stack(registered: tuple[str, str]) -> None:
+def test_the_command_explains_how_to_reach_a_local_stack(registered: tuple[str, str]) -> None:
     assert "set -a; . DIR/stack.env; set +a" in registered[1]
 
 
@@ -256,7 +256,7 @@ def old_checks() -> Any:
     return importlib.import_module("jobs.migrations.0014_includable_files")
 
 
-def test_old_checks_are_rewritten_and_back(old_checks: Any) -> None:
+def test_the_migration_rewrites_old_checks_both_ways(old_checks: Any) -> None:
     old = {"status": "failed", "failed": ["x.simc"]}
     build = BuildFactory.create(ci=old, profiles=["a.simc"], created_at=datetime(2026, 11, 1, tzinfo=UTC))
     unchecked = BuildFactory.create()
@@ -285,7 +285,7 @@ def test_a_job_can_include_a_bundled_profile(with_profiles: Build, text: str) ->
     assert (ended.status, ended.status_reason) == ("completed", None)
 
 
-def test_a_job_runs_within_the_platforms_limits(with_profiles: Build, settings: Settings) -> None:
+def test_a_job_runs_within_the_platform_limits(with_profiles: Build, settings: Settings) -> None:
     settings.MAX_ITERATIONS = 30
     make_job(text='mage=A\niterations=50\nprofileset."B C"+=iterations=40\n')
     job = claims.claim("w")
@@ -298,7 +298,7 @@ def test_a_job_runs_within_the_platforms_limits(with_profiles: Build, settings: 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user runs simulators as itself")
-def test_a_folder_that_is_closed_to_simulators_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_folder_is_named_in_the_error(tmp_path: Path) -> None:
     simc = script(tmp_path / "simc", f"echo '{VERSION}'")
     tmp_path.chmod(0o700)
     with pytest.raises(CommandError, match=f"{tmp_path} is closed to other users.* chmod -R o\\+rX {tmp_path}"):

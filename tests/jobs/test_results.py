@@ -1,4 +1,4 @@
-"""The reports of several stages as one: of each actor and profileset what is known best."""
+"""Reports of several stages merged into one, with the most precise figures."""
 
 from dataclasses import replace
 
@@ -30,18 +30,18 @@ def report(stage: int, error: float, names: str) -> Report:
 @pytest.mark.parametrize(
     ("first", "second", "kept"), [(2.0, 1.0, 2), (1.0, 1.0, 2), (1.0, 2.0, 1), (0.0, 1.0, 2), (1.0, 0.0, 1)]
 )
-def test_the_more_precise_figures_stay(first: float, second: float, kept: int) -> None:
+def test_the_more_precise_figures_win(first: float, second: float, kept: int) -> None:
     together = merged(report(1, first, "a"), report(2, second, "a"))
     assert [found.stage for found in together.profilesets] == [kept]
     assert together.players[0].dps.mean == together.raid_dps.mean == 100 + kept
 
 
-def test_nothing_that_only_one_stage_knows_is_lost() -> None:
+def test_results_of_a_single_stage_are_kept() -> None:
     together = merged(report(1, 2, "abc"), report(2, 1, "ad"))
     assert {found.name: found.stage for found in together.profilesets} == {"a": 2, "b": 1, "c": 1, "d": 2}
 
 
-def test_only_what_the_profile_names_counts_as_culled() -> None:
+def test_only_profilesets_of_the_profile_count_as_culled() -> None:
     bounds = Bounds(iterations=9, target_error=1)
     analysis = analyse("mage=A\nprofileset.a+=level=1\n", rules=Rules(), bounds=bounds)
     results = Results(StagePlan(MultistageReason.ELIGIBLE), analysis)

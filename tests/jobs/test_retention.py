@@ -1,4 +1,4 @@
-"""What can be had for as long as a job is kept, and its removal afterwards (contract, section 4)."""
+"""Access to a job during its retention, and its removal afterwards."""
 
 import io
 import time
@@ -45,7 +45,7 @@ def end(job: Job) -> None:
 
 
 def files(job: Job) -> list[str]:
-    """Return the names of all files that the storage has of a job."""
+    """Return the names of all stored files of a job."""
     names = default_storage.listdir(artifacts.folder_of(job.pk))[1]
     return [name for name in names if name.startswith(f"{job.pk}-")]
 
@@ -65,7 +65,7 @@ def statuses(artifact: Artifact) -> list[Any]:
     return [http.head(path).status_code for path in public(artifact)]
 
 
-def test_links_work_to_the_last_day(artifact: Artifact) -> None:
+def test_links_work_until_the_last_day(artifact: Artifact) -> None:
     age(artifact.job, days=29.9)
     assert statuses(artifact) == [200, 200, 200]
 
@@ -75,20 +75,20 @@ def test_links_are_gone_after_retention(artifact: Artifact) -> None:
     assert statuses(artifact) == [404, 404, 404]
 
 
-def test_an_owner_learns_that_an_artifact_has_expired(api: Api, artifact: Artifact) -> None:
+def test_an_owner_sees_that_an_artifact_has_expired(api: Api, artifact: Artifact) -> None:
     assert api.get(f"artifacts/{artifact.pk}/url").status_code == 200
     age(artifact.job, days=30.1)
     answer = api.get(f"artifacts/{artifact.pk}/url")
     assert (answer.status_code, answer.json()["code"]) == (410, "artifact_expired")
 
 
-def test_the_facts_of_a_job_stay(api: Api, artifact: Artifact) -> None:
+def test_a_job_can_still_be_read_after_its_retention(api: Api, artifact: Artifact) -> None:
     age(artifact.job, days=30.1)
     assert api.get(f"jobs/{artifact.job_id}").json()["status"] == "completed"
     assert api.get(f"jobs/{artifact.job_id}/result").json()["result"]["artifacts"] == []
 
 
-def test_a_profile_can_be_had_to_the_last_day(api: Api, artifact: Artifact) -> None:
+def test_a_profile_can_be_read_until_the_last_day(api: Api, artifact: Artifact) -> None:
     path = f"jobs/{artifact.job_id}/profile"
     age(artifact.job, days=29.9)
     assert api.get(path).status_code == 200
@@ -96,7 +96,7 @@ def test_a_profile_can_be_had_to_the_last_day(api: Api, artifact: Artifact) -> N
     assert (api.get(path).status_code, api.get(path).json()["code"]) == (404, "not_found")
 
 
-def test_what_a_job_left_is_removed_and_its_facts_stay(api: Api, artifact: Artifact) -> None:
+def test_outputs_are_removed_and_the_job_stays(api: Api, artifact: Artifact) -> None:
     facts = api.get(f"jobs/{artifact.job_id}").json()
     age(artifact.job, days=30.1)
     assert retention.clear_expired() == 1
@@ -116,7 +116,7 @@ def test_nothing_is_removed_too_early(artifact: Artifact, days: float) -> None:
     assert len(files(artifact.job)) == 1
 
 
-def test_an_unfinished_job_loses_nothing_however_old_it_is(db: None) -> None:
+def test_an_unfinished_job_loses_nothing_at_any_age(db: None) -> None:
     job = make_running_job()
     store(job)
     age(job, days=99)
@@ -124,7 +124,7 @@ def test_an_unfinished_job_loses_nothing_however_old_it_is(db: None) -> None:
     assert len(files(job)) == 1
 
 
-def test_files_that_no_row_names_go_with_their_job(artifact: Artifact) -> None:
+def test_orphaned_files_are_removed_with_their_job(artifact: Artifact) -> None:
     lost, neighbour = artifact.job, make_running_job()
     store(lost, Artifact.Kind.STDOUT_LOG)
     store(neighbour)
@@ -133,7 +133,7 @@ def test_files_that_no_row_names_go_with_their_job(artifact: Artifact) -> None:
     assert (files(lost), len(files(neighbour))) == ([], 1)
 
 
-def test_a_longer_retention_brings_nothing_back(api: Api, artifact: Artifact, settings: Settings) -> None:
+def test_a_longer_retention_restores_nothing(api: Api, artifact: Artifact, settings: Settings) -> None:
     age(artifact.job, days=31)
     retention.clear_expired()
     settings.RETENTION_DAYS = 60
@@ -180,7 +180,7 @@ def test_a_crash_before_all_files_are_gone_costs_nothing(artifact: Artifact) -> 
     assert files(artifact.job) == []
 
 
-def test_a_storage_that_does_not_answer_is_asked_again_later(
+def test_a_storage_outage_is_retried_later(
     artifact: Artifact, settings: Settings, s3_server: S3Server, tmp_path: Path
 ) -> None:
     age(artifact.job, days=31)
@@ -191,14 +191,14 @@ def test_a_storage_that_does_not_answer_is_asked_again_later(
     assert files(artifact.job) == []
 
 
-def test_a_slow_storage_does_not_hold_up_a_round(artifact: Artifact) -> None:
+def test_a_slow_storage_does_not_delay_a_round(artifact: Artifact) -> None:
     folder = artifacts.folder_of(artifact.job_id)
     assert retention.clear(folder, [artifact.job_id], until=time.monotonic()) == 0
     assert len(files(artifact.job)) == 1
     assert Job.objects.get().cleared_at is None
 
 
-def test_a_round_takes_batch_after_batch_those_submitted_first(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_removes_the_oldest_jobs_in_batches(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "CLEARED_AT_ONCE", 2)
     jobs = [make_running_job() for _ in range(3)]
     for days, job in enumerate(jobs, start=31):
@@ -209,7 +209,7 @@ def test_a_round_takes_batch_after_batch_those_submitted_first(db: None, monkeyp
     assert retention.clear_expired() == 1
 
 
-def test_a_round_is_over_in_time(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_ends_within_its_time_limit(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     job = make_running_job()
     end(job)
     age(job, days=31)
@@ -220,9 +220,7 @@ def test_a_round_is_over_in_time(db: None, monkeypatch: pytest.MonkeyPatch) -> N
     assert (retention.clear_expired(), retention.clear_expired()) == (1, 0)
 
 
-def test_many_jobs_of_one_folder_cost_as_many_queries_as_one(
-    artifact: Artifact, django_assert_num_queries: Any
-) -> None:
+def test_queries_do_not_grow_with_the_jobs_of_a_folder(artifact: Artifact, django_assert_num_queries: Any) -> None:
     jobs = [artifact.job, *(make_running_job() for _ in range(4))]
     for job in jobs[1:]:
         end(job)

@@ -1,4 +1,4 @@
-"""The retention's rounds beside each other, and how they find what is due."""
+"""Concurrent rounds of the retention, and how they find due jobs."""
 
 import io
 from datetime import timedelta
@@ -19,7 +19,7 @@ CANCELLED = Outcome(status=Status.CANCELLED, error_code="user_cancelled")
 
 
 def make_expired_job() -> Job:
-    """Make an ended job of long ago, with a file."""
+    """Make a job that ended long ago, with a file."""
     job = make_running_job()
     artifacts.store(job, Artifact.Kind.INPUT, io.BytesIO(b"mage=x")).save(force_insert=True)
     assert lifecycle.finish(job, CANCELLED)
@@ -29,7 +29,7 @@ def make_expired_job() -> Job:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("each_storage")
-def test_rounds_at_once_clear_each_job_once() -> None:
+def test_concurrent_rounds_clear_each_job_once() -> None:
     jobs = [make_expired_job() for _ in range(6)]
     cleared: list[int] = []
     at_once(4, lambda: cleared.append(retention.clear_expired()))
@@ -39,7 +39,7 @@ def test_rounds_at_once_clear_each_job_once() -> None:
 
 
 @pytest.mark.django_db
-def test_what_is_due_is_found_by_its_index() -> None:
+def test_due_jobs_are_found_by_an_index() -> None:
     make_expired_job()
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off; ANALYZE jobs_job")
@@ -50,7 +50,7 @@ def test_what_is_due_is_found_by_its_index() -> None:
 
 
 @pytest.mark.django_db
-def test_the_task_clears(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_celery_task_clears_due_jobs(caplog: pytest.LogCaptureFixture) -> None:
     make_expired_job()
     with caplog.at_level("INFO"):
         tasks.clear_expired()

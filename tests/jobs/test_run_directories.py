@@ -1,4 +1,4 @@
-"""Run directories go with their run, however its process ends, and never before."""
+"""Run directories are removed after their run, however it ends."""
 
 import fcntl
 import os
@@ -41,7 +41,7 @@ def _own_data(settings: Settings, tmp_path: Path) -> None:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Start a worker's stand-in that runs a script, under a host name of its own."""
+    """Start a fake worker that runs a script under its own host name."""
     with ExitStack() as started:
 
         def start(script: str, *, host: str = OWN_HOST) -> subprocess.Popen[str]:
@@ -71,14 +71,14 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 def held_by(process: subprocess.Popen[str]) -> Path:
-    """Return the directory that a stand-in holds, once it does."""
+    """Return the directory of a fake worker once it exists."""
     directory = Path(line_of(process))
     assert directory.is_dir()
     return directory
 
 
 def leave_behind(number: int) -> None:
-    """Leave what workers that were killed left: a folder with a few files, and a lock that nobody holds."""
+    """Leave what killed workers leave: folders with files, and unlocked lock files."""
     runs().mkdir(parents=True, exist_ok=True)
     for each in range(number):
         made = runs().parent / "made"
@@ -88,14 +88,14 @@ def leave_behind(number: int) -> None:
         (runs() / f"gone.{each}.lock").touch()
 
 
-def test_a_run_leaves_nothing() -> None:
+def test_a_run_removes_its_directory() -> None:
     with private_directory() as directory:
         (directory.cwd / "report").touch()
     assert list(runs().iterdir()) == []
 
 
 @HOSTS
-def test_what_a_killed_worker_left_is_removed(start: Start, host: str) -> None:
+def test_leftovers_of_a_killed_worker_are_removed(start: Start, host: str) -> None:
     worker = start(HOLD, host=host)
     directory = held_by(worker)
     assert directory.parent.name.startswith(f"{host}.{worker.pid}.")
@@ -107,7 +107,7 @@ def test_what_a_killed_worker_left_is_removed(start: Start, host: str) -> None:
 
 
 @HOSTS
-def test_a_live_run_is_never_removed(start: Start, host: str) -> None:
+def test_the_directory_of_a_live_run_is_never_removed(start: Start, host: str) -> None:
     directory = held_by(start(HOLD, host=host))
     remove_leftovers()
     assert len(list(directory.rglob("apikey.txt"))) == 1
@@ -133,7 +133,7 @@ def test_a_folder_whose_lock_is_gone_is_removed() -> None:
     assert list(runs().iterdir()) == []
 
 
-def test_without_any_run_there_is_nothing_to_remove() -> None:
+def test_a_sweep_without_runs_does_nothing() -> None:
     remove_leftovers()
     assert not runs().exists()
 
@@ -161,7 +161,7 @@ def test_a_planted_link_to_a_file_is_removed_and_not_followed(tmp_path: Path, na
     assert (tmp_path / "kept").read_text() == "kept"
 
 
-def test_a_link_as_lock_is_not_followed_and_stops_no_sweep(tmp_path: Path) -> None:
+def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
     leave_behind(3)
     (runs() / "planted").mkdir()
     (runs() / "planted.lock").symlink_to(tmp_path / "absent")
@@ -172,7 +172,7 @@ def test_a_link_as_lock_is_not_followed_and_stops_no_sweep(tmp_path: Path) -> No
     assert not (tmp_path / "absent").exists()
 
 
-def test_a_sweep_between_naming_and_locking_costs_a_new_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_before_the_lock_only_costs_a_new_name(monkeypatch: pytest.MonkeyPatch) -> None:
     flock = fcntl.flock
     first: list[bool] = []
 
@@ -210,7 +210,7 @@ remove_leftovers()
 """
 
 
-def test_sweeps_at_once_remove_everything_and_nothing_alive(start: Start) -> None:
+def test_concurrent_sweeps_remove_only_dead_runs(start: Start) -> None:
     leave_behind(50)
     directory = held_by(start(HOLD))
     sweepers = [start(RACE) for _ in range(3)]
@@ -231,7 +231,7 @@ while time.monotonic() < deadline:
 """
 
 
-def test_runs_that_begin_during_sweeps_keep_their_directory(start: Start) -> None:
+def test_runs_that_start_during_sweeps_keep_their_directory(start: Start) -> None:
     workers = [start(STRESS) for _ in range(4)]
     assert [each.wait() for each in workers] == [0, 0, 0, 0]
     assert list(runs().iterdir()) == []
@@ -261,7 +261,7 @@ def test_a_sweep_that_was_killed_is_finished_by_the_next(start: Start, point: tu
     assert list(runs().iterdir()) == []
 
 
-def test_what_a_run_could_not_remove_goes_while_its_worker_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_worker_removes_leftovers_of_its_own_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(_: Path) -> None:
         raise OSError
 
@@ -274,7 +274,7 @@ def test_what_a_run_could_not_remove_goes_while_its_worker_lives(monkeypatch: py
     assert list(runs().iterdir()) == []
 
 
-def test_a_run_that_ended_badly_leaves_nothing() -> None:
+def test_a_run_that_raised_leaves_nothing() -> None:
     with pytest.raises(ZeroDivisionError), private_directory():
         raise ZeroDivisionError
     assert list(runs().iterdir()) == []
@@ -282,7 +282,7 @@ def test_a_run_that_ended_badly_leaves_nothing() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sim", "control", "webhooks"])
-def test_a_worker_of_any_kind_removes_credentials_left_behind(start: Start, kind: str) -> None:
+def test_workers_of_any_kind_remove_leftover_credentials(start: Start, kind: str) -> None:
     with private_directory() as directory:
         credentials = GameCredentials(client_id="id", client_secret="secret")
         runner.prepare(directory, "", credentials=credentials)
@@ -305,7 +305,7 @@ sys.stdin.read()
 """
 
 
-def test_a_sweep_that_failed_is_not_the_last(start: Start) -> None:
+def test_a_failed_sweep_is_retried(start: Start) -> None:
     start(FAIL_ONCE)
     leave_behind(1)
     assert eventually(lambda: list(runs().iterdir()) == [])

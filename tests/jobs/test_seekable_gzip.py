@@ -1,4 +1,4 @@
-"""Files that can be read from the middle."""
+"""Gzip files that can be read from any position."""
 
 import gzip
 import io
@@ -22,7 +22,7 @@ SIZES = [0, 1, SEGMENT_BYTES - 1, SEGMENT_BYTES, SEGMENT_BYTES + 1, 3 * SEGMENT_
 
 
 def made(size: int) -> bytes:
-    """Return a text of many bytes that does not repeat."""
+    """Return a long text without repetitions."""
     return random.Random(size).randbytes(size // 2 + 1).hex().encode()[:size]  # noqa: S311 - no secret
 
 
@@ -33,7 +33,7 @@ def packed(content: bytes) -> bytes:
 
 
 def part(file: bytes, content_bytes: int, start: int, stop: int) -> bytes:
-    """Read a part as it is read from a storage, which sends what was asked for and no more."""
+    """Read a range from a storage that sends exactly the requested bytes."""
     place = place_of(file[: header_size(content_bytes)], start=start, stop=stop)
     return b"".join(unpack(io.BytesIO(file[place.start : place.stop]), place=place, size=stop - start))
 
@@ -43,12 +43,12 @@ def test_every_gzip_reader_can_read_the_file(size: int) -> None:
     content = made(size)
     file, reader = packed(content), zlib.decompressobj(zlib.MAX_WBITS | 16)
     assert gzip.decompress(file) == content
-    # One member only: browsers stop after the first.
+    # One member only, because browsers stop after the first.
     assert (reader.decompress(file), reader.eof, reader.unused_data) == (content, True, b"")
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_any_part_is_the_contents(size: int) -> None:
+def test_any_range_matches_the_content(size: int) -> None:
     content, file = made(size), packed(made(size))
     edges = [edge for n in range(4) for edge in (n * SEGMENT_BYTES - 1, n * SEGMENT_BYTES, n * SEGMENT_BYTES + 1)]
     places = sorted({min(max(edge, 0), size) for edge in [*edges, size]})
@@ -62,7 +62,7 @@ def test_files_of_earlier_versions_are_read_from_the_start() -> None:
     assert part(gzip.compress(content, mtime=0), len(content), len(content) - 9, len(content)) == content[-9:]
 
 
-def test_what_the_list_cannot_hold_is_read_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_position_beyond_the_index_is_read_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seekable_gzip, "MOST_LISTED", 1)
     content = made(4 * SEGMENT_BYTES)
     file = packed(content)
@@ -70,17 +70,17 @@ def test_what_the_list_cannot_hold_is_read_from_its_end(monkeypatch: pytest.Monk
     assert gzip.decompress(file) == content
 
 
-def test_the_largest_list_fits_into_the_header() -> None:
+def test_the_largest_index_fits_into_the_header() -> None:
     assert len(seekable_gzip.header([1] * MOST_LISTED)) == header_size(MOST_LISTED * SEGMENT_BYTES + 1)
 
 
-def test_a_file_that_is_cut_off_is_not_the_whole() -> None:
+def test_a_truncated_file_is_detected() -> None:
     content = made(1000)
     with pytest.raises(EOFError):
         part(packed(content)[:200], len(content), 0, len(content))
 
 
-def test_content_that_packs_well_comes_in_small_parts() -> None:
+def test_well_compressed_content_is_read_in_small_parts() -> None:
     content = bytes(4 * SEGMENT_BYTES)
     parts = unpack(io.BytesIO(packed(content)), place=place_of(b"", start=0, stop=1), size=len(content))
     assert max(map(len, parts)) <= READ_BYTES

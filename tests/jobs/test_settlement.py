@@ -1,4 +1,4 @@
-"""Credits and the ends of jobs: settled with the terminal status, or not at all."""
+"""Settlement of credits, in one transaction with the terminal status."""
 
 import pytest
 from django.db import IntegrityError, OperationalError
@@ -22,20 +22,20 @@ PROFILE = 'mage="A"\nspec=frost\n'
 
 
 def held(job: Job) -> tuple[int, int | None]:
-    """Return what was held for a job and what of it was spent, and prove the book."""
+    """Return the held and spent credits of a job and verify the ledger."""
     assert list(ledger.verify()) == []
     hold = Hold.objects.get(pk=job.pk)
     return hold.credits, hold.spent
 
 
-def test_a_submission_reserves_what_the_job_may_use(api: Api) -> None:
+def test_a_submission_reserves_the_ceiling_of_the_job(api: Api) -> None:
     body = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}, "runtime": {"maxCredits": 640}}
     job = Job.objects.get(pk=api.post("jobs", body).json()["id"])
     assert held(job) == (640, None)
     assert ledger.balances(job.account).reserved == 640
 
 
-def test_the_end_pays_what_was_used_and_gives_the_rest_back() -> None:
+def test_the_end_charges_the_usage_and_returns_the_rest() -> None:
     job = make_running_job()
     before = ledger.available(job.account)
     assert lifecycle.finish(job, DONE)
@@ -43,7 +43,7 @@ def test_the_end_pays_what_was_used_and_gives_the_rest_back() -> None:
     assert ledger.available(job.account) == before + 3200 - 64
 
 
-def test_a_wait_that_ran_out_costs_nothing() -> None:
+def test_an_expired_wait_costs_nothing() -> None:
     job = make_job()
     Job.objects.update(queue_deadline_at=Now())
     assert sweep.end_overdue_waits() == 1
@@ -57,20 +57,20 @@ def test_a_job_lost_for_the_last_time_costs_nothing() -> None:
     assert held(job) == (3200, 0)
 
 
-def test_a_job_handed_back_keeps_its_hold() -> None:
+def test_a_requeued_job_keeps_its_hold() -> None:
     job = make_running_job()
     lifecycle.hand_back(job, reason="lost")
     assert held(job) == (3200, None)
 
 
-def test_the_second_of_two_ends_pays_nothing() -> None:
+def test_a_second_end_charges_nothing() -> None:
     job = make_running_job()
     assert lifecycle.finish(job, DONE)
     assert not lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
     assert held(job) == (3200, 64)
 
 
-def test_an_end_that_cannot_be_settled_is_no_end_and_can_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_settlement_leaves_the_job_for_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     job = make_running_job()
     with monkeypatch.context() as broken:
         broken.setattr(ledger, "_post", lambda *_: (_ for _ in ()).throw(OperationalError))
@@ -89,7 +89,7 @@ def test_an_end_over_the_ceiling_settles_nothing() -> None:
         )
 
 
-def test_the_demo_account_gets_its_credits_once() -> None:
+def test_the_demo_account_receives_its_credits_once() -> None:
     account = ensure_account()
     ensure_credits(account)
     ensure_credits(account)
@@ -97,7 +97,7 @@ def test_the_demo_account_gets_its_credits_once() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_submissions_and_settlements_of_one_account_do_not_wait_crosswise() -> None:
+def test_submissions_and_settlements_do_not_deadlock() -> None:
     key, secret = make_key(make_account(credits=100_000))
     body = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}, "runtime": {"maxCredits": 32}}
     ended: list[bool] = []

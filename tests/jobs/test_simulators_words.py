@@ -33,7 +33,7 @@ def warned(job: Job) -> list[str]:
 
 
 @pytest.mark.parametrize("variant", ["C", "R"])
-def test_a_failed_job_tells_the_first_cause(
+def test_a_failed_job_shows_the_first_error(
     tmp_path: Path, api: Api, key: tuple[ApiKey, str], settings: Any, variant: str
 ) -> None:
     settings.API_VARIANT = variant
@@ -45,7 +45,7 @@ def test_a_failed_job_tells_the_first_cause(
 
 
 @pytest.mark.parametrize("variant", ["C", "R"])
-def test_a_completed_job_tells_its_warnings(
+def test_a_completed_job_lists_its_warnings(
     tmp_path: Path, api: Api, key: tuple[ApiKey, str], settings: Any, variant: str
 ) -> None:
     settings.API_VARIANT = variant
@@ -58,7 +58,7 @@ def test_a_completed_job_tells_its_warnings(
         assert "<script>top" not in page
 
 
-def test_a_job_without_warnings_has_no_such_section(tmp_path: Path) -> None:
+def test_a_job_without_warnings_has_no_warnings_field(tmp_path: Path) -> None:
     make_stand_in(tmp_path, LEAVE_REPORT)
     job = run()
     assert "warnings" not in (job.summary or {})
@@ -68,20 +68,20 @@ def test_a_job_without_warnings_has_no_such_section(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "messages", [{"logs": [{"level": "trivial", "message": EVIL}]}, {"notifications": [EVIL]}], ids=["2025", "2020"]
 )
-def test_warnings_may_stand_in_the_report_alone(tmp_path: Path, messages: dict[str, Any]) -> None:
+def test_warnings_in_the_report_alone_are_listed(tmp_path: Path, messages: dict[str, Any]) -> None:
     report = json.dumps({**REPORT, **messages})
     make_stand_in(tmp_path, f"open('report.json', 'w').write({report!r})")
     assert warned(run()) == [EVIL]
 
 
-def test_a_warning_in_every_place_is_told_once(tmp_path: Path) -> None:
+def test_a_repeated_warning_is_listed_once(tmp_path: Path) -> None:
     report = json.dumps({**REPORT, "logs": [{"level": "trivial", "message": EVIL}]})
     says = f"print({EVIL!r}); print('Trivial: ' + {EVIL!r}, file=sys.stderr)"
     make_stand_in(tmp_path, f"{says}\nopen('report.json', 'w').write({report!r})")
     assert warned(run()) == [EVIL]
 
 
-def test_a_flood_of_warnings_is_cut(tmp_path: Path) -> None:
+def test_the_number_of_warnings_is_limited(tmp_path: Path) -> None:
     says = "print('Warning:', n, 'x' * 900 if n < 9 else '', file=sys.stderr)"
     make_stand_in(tmp_path, f"for n in range(200_000): {says}\n{LEAVE_REPORT}")
     found = warned(run())
@@ -111,7 +111,7 @@ def test_the_built_in_simulator_warns_like_the_real_one() -> None:
     assert "warnings" not in (run(text='mage="A"\niterations=20\n').summary or {})
 
 
-def test_a_replaced_executable_of_another_version_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_replaced_executable_adds_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     make_stand_in(tmp_path, f"print('SimulationCraft 1210-01 for World of Warcraft 12.1.0')\n{LEAVE_REPORT}")
     job = run()
     assert warned(job) == [
@@ -121,7 +121,7 @@ def test_a_replaced_executable_of_another_version_is_told(tmp_path: Path, caplog
 
 
 def test_a_run_goes_on_when_its_executable_is_replaced(tmp_path: Path) -> None:
-    """A new file takes the place of the old one; the running job ends on the old, the next one runs the new."""
+    """The running job ends on the old file; the next job runs the new one."""
     build = make_stand_in(
         tmp_path, f"print('Warning: old', file=sys.stderr, flush=True)\ntime.sleep(2)\n{LEAVE_REPORT}"
     )
@@ -131,7 +131,7 @@ def test_a_run_goes_on_when_its_executable_is_replaced(tmp_path: Path) -> None:
     fresh.chmod(0o755)
 
     def replace(job: Job) -> None:
-        # Its interpreter has read the file once it prints.
+        # The interpreter has read the file when it prints.
         wait_until(lambda: bool(log_entries_of(job)))
         fresh.rename(executable)
 

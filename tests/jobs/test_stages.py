@@ -1,4 +1,4 @@
-"""Jobs that run in stages, with real processes: the built-in simulator, and stand-ins that go wrong at a stage."""
+"""Jobs in stages, with the built-in simulator and fake ones that fail at a stage."""
 
 import csv
 import io
@@ -28,7 +28,7 @@ NAMES = [f"set {number}" for number in range(1, 9)]
 SETS = "".join(f'profileset."{name}"+=trinket1=stone,id=1,ilevel={600 + 12 * n}\n' for n, name in enumerate(NAMES))
 PROFILE = f'mage="A"\ncalculate_scale_factors=0\n{SETS}'
 
-# Reports of each profileset in its profile a mean that grows with its number, as precise as the stage asks for.
+# Reports a mean for each profileset that grows with its number, as precise as the stage requires.
 STAND_IN = r"""
 import re
 text = open('profile.simc').read().replace('"', '')
@@ -48,9 +48,9 @@ def stop(*_):
     sys.exit(1)
 signal.signal(signal.SIGINT, stop)
 """
-# A profileset's mean in it.
+# The mean of a profileset.
 MEAN = "1000 + 5 * int(name[4:].partition('~')[0])"
-# A seed for which the built-in simulator, with shifted results, puts the best set far behind another.
+# With this seed and shifted results, the built-in simulator ranks the best set far behind another.
 LOSES_WITHOUT_REPLICATES = 11
 LATER = "\nif error < 1: time.sleep(60)\nleave(names)"
 
@@ -66,7 +66,7 @@ def stages_of(job: Job) -> list[tuple[str, int, int]]:
 
 
 def results_of(job: Job) -> dict[str, int]:
-    """The stage that each profileset's row is of."""
+    """Return the stage of each profileset's result."""
     assert job.summary is not None
     return {row["name"]: row["stage"] for row in job.summary["mainActor"]["profilesets"]["results"]}
 
@@ -86,7 +86,7 @@ def test_a_real_job_runs_in_stages(minisim: Build) -> None:
     assert progress_of(job).percent == 100
 
 
-def test_every_stage_leaves_its_own_files(tmp_path: Path) -> None:
+def test_every_stage_has_its_own_files(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nopen('report.html', 'w').write('page')\nleave(names)")
     job = run_staged(html=True, csv=True)
     assert sorted(Artifact.objects.filter(job=job).values_list("kind", "stage"), key=str) == sorted(
@@ -108,7 +108,7 @@ def test_every_stage_leaves_its_own_files(tmp_path: Path) -> None:
     assert errors == ["1.4142", "0.2828", "0.05"]
 
 
-def test_the_table_has_every_profileset_once(tmp_path: Path) -> None:
+def test_the_csv_report_lists_every_profileset_once(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
     job = run_staged(csv=True)
     assert stages_of(job) == [("initial", 8, 2), ("intermediate", 6, 4), ("final", 2, 0)]
@@ -118,7 +118,7 @@ def test_the_table_has_every_profileset_once(tmp_path: Path) -> None:
     assert errors["set 8"] < errors["set 5"] < errors["set 1"]
 
 
-def test_a_set_that_ran_twice_is_one_result_of_all_its_fights(tmp_path: Path) -> None:
+def test_replicates_are_merged_into_one_result(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
     job = run_staged()
     assert job.summary is not None
@@ -128,13 +128,13 @@ def test_a_set_that_ran_twice_is_one_result_of_all_its_fights(tmp_path: Path) ->
     assert rows["set 1"]["mean_stddev"] == pytest.approx(1005 * 1 / 196, rel=1e-3)
 
 
-def test_results_that_differ_by_more_than_their_errors_cull_less(tmp_path: Path) -> None:
+def test_a_spread_beyond_the_errors_culls_less(tmp_path: Path) -> None:
     shifted = STAND_IN.replace(f"{MEAN})", f"{MEAN} + 40 * error * ('~' in name))")
     make_stand_in(tmp_path, f"{shifted}\nleave(names)")
     assert stages_of(run_staged()) == [("initial", 8, 0), ("intermediate", 8, 0), ("final", 8, 0)]
 
 
-def test_a_spread_beyond_the_errors_is_told(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
+def test_a_spread_beyond_the_errors_adds_a_warning(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
     shifted = STAND_IN.replace(f"{MEAN})", f"{MEAN} + 40 * error * ('~' in name))")
     make_stand_in(tmp_path, f"{shifted}\nleave(names)")
     job = run_staged(client=key[0].client)
@@ -144,7 +144,7 @@ def test_a_spread_beyond_the_errors_is_told(tmp_path: Path, api: Api, key: tuple
 
 
 def kept_of_shifted(folder: Path, *, seed: int, errors: float) -> set[str]:
-    """Return the profilesets that the last stage simulates where the seed shifts their means."""
+    """Return the profilesets of the last stage if the seed shifts their means."""
     make_shifted_minisim(folder, seed=seed, errors=errors)
     job = run_staged(text=f"{PROFILE}target_error=0.4\n")
     assert job.status == "completed", job.status_reason
@@ -160,7 +160,7 @@ def test_without_replicates_the_same_seed_loses_the_best(tmp_path: Path, monkeyp
     assert "set 8" not in kept_of_shifted(tmp_path, seed=LOSES_WITHOUT_REPLICATES, errors=28)
 
 
-def test_a_funnel_of_equals_culls_nothing_and_completes(tmp_path: Path) -> None:
+def test_equal_profilesets_are_not_culled(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"{STAND_IN.replace(MEAN, '1000')}\nleave(names)")
     job = run_staged(csv=True)
     assert (job.status, job.credits_consumed) == ("completed", -(-(job.sim_duration_ms or 0) // 1000) * 32)
@@ -168,7 +168,7 @@ def test_a_funnel_of_equals_culls_nothing_and_completes(tmp_path: Path) -> None:
     assert set(results_of(job).values()) == {3}
 
 
-def test_what_earlier_stages_found_is_kept_when_a_later_one_is_stopped(tmp_path: Path) -> None:
+def test_stopping_a_later_stage_keeps_earlier_results(tmp_path: Path) -> None:
     make_stand_in(tmp_path, STAND_IN + LATER)
     job = run_staged(ceiling_credits=64, ceiling_runtime_seconds=2)
     assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", "max_credits_reached", 64)
@@ -186,7 +186,7 @@ def test_the_ceiling_counts_all_stages_together(tmp_path: Path) -> None:
     assert 3000 <= (job.sim_duration_ms or 0) < 5000
 
 
-def test_the_page_of_a_stage_that_never_ran_is_missing(tmp_path: Path) -> None:
+def test_the_html_report_of_a_stage_that_never_ran_is_missing(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\ntime.sleep(60)")
     job = run_staged(html=True, ceiling_credits=64, ceiling_runtime_seconds=2)
     reason = "The job ended before the last stage, which creates it."
@@ -194,7 +194,7 @@ def test_the_page_of_a_stage_that_never_ran_is_missing(tmp_path: Path) -> None:
     assert str(job.status_reason).endswith(" 6 profilesets were not simulated.")
 
 
-def test_a_cancel_in_a_later_stage_is_billed_for_what_ran(tmp_path: Path) -> None:
+def test_a_cancel_in_a_later_stage_bills_what_ran(tmp_path: Path) -> None:
     make_stand_in(tmp_path, STAND_IN + LATER)
 
     def cancel(job: Job) -> None:
@@ -209,7 +209,7 @@ def test_a_cancel_in_a_later_stage_is_billed_for_what_ran(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("when", "code"), [("cancelled", "user_cancelled"), ("used up", "max_credits_reached")])
-def test_what_is_due_between_two_stages_begins_no_further_one(
+def test_no_stage_starts_after_the_cap_or_a_cancel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, code: str
 ) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
@@ -246,7 +246,7 @@ def test_a_stage_that_fails_ends_the_job(tmp_path: Path, body: str, code: str) -
     assert {stage for stage, *_ in Artifact.objects.filter(job=job).values_list("stage")} == {1, 2}
 
 
-def test_a_job_that_was_taken_away_begins_no_further_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_job_starts_no_further_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
     start_run = lifecycle.start_run
 
@@ -262,9 +262,7 @@ def test_a_job_that_was_taken_away_begins_no_further_stage(tmp_path: Path, monke
     assert not Artifact.objects.filter(job=job).exists()
 
 
-def test_a_database_that_is_away_between_two_stages_costs_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_outage_between_stages_loses_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
     cancel_requested, outages = lifecycle.cancel_requested, ["away"]
 
@@ -282,7 +280,7 @@ def test_a_database_that_is_away_between_two_stages_costs_no_run(
     [(True, "below_min_candidates"), (False, "disabled_by_option")],
     ids=["too few", "not asked"],
 )
-def test_otherwise_there_is_one_pass_that_says_why(tmp_path: Path, wanted: object, reason: str) -> None:
+def test_other_jobs_run_in_one_pass_with_a_reason(tmp_path: Path, wanted: object, reason: str) -> None:
     text = 'mage="A"\nprofileset."set 1"+=level=1\ntarget_error=1.0\n'
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
     job = run(text=text, multi_stage=wanted)
@@ -301,7 +299,7 @@ def test_otherwise_there_is_one_pass_that_says_why(tmp_path: Path, wanted: objec
     ],
     ids=["unexplained", "a controller cancels them", "of a metric that may be zero"],
 )
-def test_a_report_that_lacks_profilesets_is_a_failure(tmp_path: Path, text: str, status: str) -> None:
+def test_a_report_without_its_profilesets_is_a_failure(tmp_path: Path, text: str, status: str) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nprint('Error: set 8 has no head', file=sys.stderr)\nleave(names[:6])")
     job = run(text=f"{PROFILE}target_error=1.0\n{text}")
     assert job.status == status
@@ -313,7 +311,7 @@ def test_a_report_that_lacks_profilesets_is_a_failure(tmp_path: Path, text: str,
         assert len(results_of(job)) == 6
 
 
-def test_a_profile_that_does_no_damage_lacks_nothing(tmp_path: Path) -> None:
+def test_a_profile_without_damage_completes(tmp_path: Path) -> None:
     report = {"sim": {"options": {}, "players": [{"name": "A"}], "profilesets": {"results": []}}}
     make_stand_in(tmp_path, f"open('report.json', 'w').write({json.dumps(report)!r})")
     assert run(text=PROFILE).status == "completed"

@@ -1,4 +1,4 @@
-"""Downloads while the storage does not answer."""
+"""Downloads during a storage outage."""
 
 import io
 
@@ -25,7 +25,7 @@ def artifact(bucket: S3Server, db: None) -> Artifact:
     [{"endpoint_url": "http://127.0.0.1:1"}, {"secret_access_key": "another"}, {"bucket": "missing"}],
     ids=["away", "wrong key", "no bucket"],
 )
-def test_a_storage_that_fails_is_not_a_missing_file(
+def test_a_storage_failure_is_not_a_404(
     artifact: Artifact, settings: Settings, bucket: S3Server, options: dict[str, str]
 ) -> None:
     settings.STORAGES = bucket.storages(**options)

@@ -1,4 +1,4 @@
-"""The workers' doors: when they start, and when they stop claiming."""
+"""Celery tasks of jobs, and the start and stop of workers."""
 
 import os
 import subprocess
@@ -18,12 +18,12 @@ from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, make_stand_in, 
 
 @pytest.fixture(autouse=True)
 def _own_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a test stop its worker without stopping this process's for good."""
+    """Replace the process's stop flag, which cannot be cleared."""
     monkeypatch.setattr(shutdown, "stop", Stop())
 
 
 @pytest.mark.django_db
-def test_a_worker_that_stops_claims_nothing() -> None:
+def test_a_stopping_worker_claims_nothing() -> None:
     job = make_job()
     tasks.stop_claiming()
     tasks.simulate()
@@ -31,7 +31,7 @@ def test_a_worker_that_stops_claims_nothing() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_that_stops_gives_back_what_still_runs(tmp_path: Path, settings: Settings) -> None:
+def test_a_stopping_worker_requeues_running_jobs(tmp_path: Path, settings: Settings) -> None:
     settings.STOP_SECONDS = 0.2
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
     job = run_beside(lambda _: tasks.stop_claiming())
@@ -42,14 +42,14 @@ def test_a_worker_that_stops_gives_back_what_still_runs(tmp_path: Path, settings
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_that_stops_lets_jobs_end_in_time(tmp_path: Path) -> None:
+def test_a_stopping_worker_waits_for_jobs_to_end(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"print('running', flush=True)\ntime.sleep(1)\n{LEAVE_REPORT}")
     job = run_beside(lambda _: tasks.stop_claiming())
     assert job.status == "completed"
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_works_off_the_queue() -> None:
+def test_a_worker_runs_all_waiting_jobs() -> None:
     jobs = [make_job() for _ in range(3)]
     tasks.simulate()
     ends = Job.objects.filter(pk__in=[job.pk for job in jobs]).values_list("error_code", flat=True)

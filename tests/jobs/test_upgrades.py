@@ -1,4 +1,4 @@
-"""After `migrate`, processes of the version before still run until they are restarted."""
+"""Processes of the previous version keep running after `migrate` until their restart."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ METADATA = {"zeta": "1", "b": "é"}
 
 @pytest.fixture
 def before() -> Any:
-    """The models of the version before."""
+    """The models of the previous version."""
     return MigrationLoader(connection).project_state([("jobs", "0008_job_lists")]).apps
 
 
-def test_a_process_of_the_version_before_reads_jobs(before: Any) -> None:
+def test_the_previous_version_can_read_jobs(before: Any) -> None:
     job = make_job(metadata=METADATA)
     assert before.get_model("jobs", "Job").objects.get(pk=job.pk).metadata == METADATA
 
 
-def test_a_process_of_the_version_before_accepts_jobs(before: Any) -> None:
+def test_the_previous_version_can_accept_jobs(before: Any) -> None:
     job = before.get_model("jobs", "Job").objects.get(pk=make_job(metadata=METADATA).pk)
     job.pk, job.share_token = next_id(), "another"
     job.save(force_insert=True)

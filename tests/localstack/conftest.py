@@ -1,4 +1,4 @@
-"""What the local stack's tests share: programs to supervise, and a way to find what is left of them."""
+"""Fixtures and helpers of the local stack's tests: programs to supervise, and their processes."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ def supervisor() -> Iterator[Supervisor]:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Callable[[str], Program]:
-    """Makes a program of Python source, which works in the test's own folder and logs to `program.log`."""
+    """Return a function that makes a program from Python source; it logs to `program.log`."""
 
     def make(source: str) -> Program:
         return Program(
@@ -37,7 +37,7 @@ def program(tmp_path: Path) -> Callable[[str], Program]:
 
 
 def processes_in(folder: Path) -> list[psutil.Process]:
-    """Every process that works in `folder` or below, zombies aside."""
+    """Return every process that works in `folder` or below, except zombies."""
     return [each for each in psutil.process_iter() if _folder_of(each).is_relative_to(folder)]
 
 
@@ -48,7 +48,7 @@ def _folder_of(process: psutil.Process) -> Path:
 
 
 def eventually(condition: Callable[[], object], *, seconds: float = 15.0) -> bool:
-    """Whether `condition` comes true in time."""
+    """Return whether `condition` becomes true in time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

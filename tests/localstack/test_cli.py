@@ -1,4 +1,4 @@
-"""`manage.py local` as a script meets it: arguments, refusals, and whole stacks that leave nothing behind."""
+"""`manage.py local`: arguments, errors, and whole stacks that leave nothing running."""
 
 import json
 import os
@@ -25,7 +25,7 @@ MARKER = "LOCALSTACK_TEST"
 Local = Callable[..., subprocess.Popen[str]]
 
 
-def test_defaults() -> None:
+def test_arguments_have_defaults() -> None:
     arguments = cli.parse_arguments([])
     assert (arguments.port, arguments.data, arguments.demo, arguments.once) == (
         8000,
@@ -35,7 +35,7 @@ def test_defaults() -> None:
     )
 
 
-def test_every_argument() -> None:
+def test_every_argument_is_parsed() -> None:
     arguments = cli.parse_arguments(["--port", "0", "--data", "/x", "--no-demo"])
     assert (arguments.port, arguments.data, arguments.demo) == (0, Path("/x"), False)
 
@@ -43,14 +43,14 @@ def test_every_argument() -> None:
 @pytest.mark.parametrize(
     "argv", [["--port", "65536"], ["--port", "-1"], ["--port", "web"], ["--once", "--no-demo"], ["x"]]
 )
-def test_refused_arguments(argv: list[str]) -> None:
+def test_invalid_arguments_are_rejected(argv: list[str]) -> None:
     with pytest.raises(SystemExit):
         cli.parse_arguments(argv)
 
 
 @pytest.fixture
 def local() -> Iterator[Local]:
-    """Starts `manage.py local` with its own servers, marked so that whatever comes of it can be found."""
+    """Return a function that starts `manage.py local` with a marker, to find its processes."""
     started: list[subprocess.Popen[str]] = []
     given = {"DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DATA_DIR"}
     environment = {name: value for name, value in os.environ.items() if name not in given}
@@ -69,7 +69,7 @@ def local() -> Iterator[Local]:
         process.communicate()
 
 
-def test_a_used_port_is_refused_before_anything_starts(local: Local, tmp_path: Path) -> None:
+def test_a_used_port_is_rejected_before_anything_starts(local: Local, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         process = local("--data", str(tmp_path), "--port", str(listener.getsockname()[1]))
         output, errors = process.communicate()
@@ -79,7 +79,7 @@ def test_a_used_port_is_refused_before_anything_starts(local: Local, tmp_path: P
     assert not (tmp_path / "postgres").exists()
 
 
-def test_a_second_stack_on_the_same_folder_is_refused(local: Local, tmp_path: Path) -> None:
+def test_a_second_stack_on_the_same_folder_is_rejected(local: Local, tmp_path: Path) -> None:
     with DataFolder(tmp_path).locked():
         process = local("--data", str(tmp_path), "--port", "0")
         output, errors = process.communicate()
@@ -96,7 +96,7 @@ def ready(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def left_of(marker: str, data: Path) -> list[psutil.Process]:
-    """Everything that carries the marker in its environment, and PostgreSQL, which writes over its own."""
+    """Return every process with the marker, and PostgreSQL, which overwrites its environment."""
     return [each for each in psutil.process_iter() if is_marked(each, marker)] + processes_in(data)
 
 
@@ -107,7 +107,7 @@ def is_marked(process: psutil.Process, marker: str) -> bool:
 
 
 @pytest.mark.slow
-def test_two_stacks_at_once_serve_and_leave_nothing_behind(local: Local, tmp_path: Path) -> None:
+def test_two_stacks_run_at_once_and_leave_nothing(local: Local, tmp_path: Path) -> None:
     marker = uuid.uuid4().hex
     folders = [tmp_path / "one", tmp_path / "two"]
     stacks = [local("--data", str(each), "--port", "0", "--no-demo", marker=marker) for each in folders]
@@ -122,7 +122,7 @@ def test_two_stacks_at_once_serve_and_leave_nothing_behind(local: Local, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_start_after_killing_everything_keeps_key_and_data(local: Local, tmp_path: Path) -> None:
+def test_a_start_after_a_kill_keeps_key_and_data(local: Local, tmp_path: Path) -> None:
     marker = uuid.uuid4().hex
     arguments = ("--data", str(tmp_path), "--port", "0", "--no-demo")
     killed = local(*arguments, marker=marker)

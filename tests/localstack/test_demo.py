@@ -1,4 +1,4 @@
-"""The demonstration as its reader sees it, against an HTTP server that gives prepared answers."""
+"""The demonstration's output, against an HTTP server with prepared responses."""
 
 import json
 import threading
@@ -26,7 +26,7 @@ def ended(status: str, *, actor: dict[str, Any] | None) -> dict[str, Any]:
 
 
 class Service(ThreadingHTTPServer):
-    """Answers each path with what `answers` holds for it, one after the other, the last one for ever."""
+    """Returns the `answers` of each path in order and repeats the last one."""
 
     answers: dict[str, list[dict[str, Any]]]
     requests: list[tuple[str, str, str | None]]
@@ -84,7 +84,7 @@ def show(service: Service, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool
     return lambda: demo.show(stack)
 
 
-def test_a_completed_job_is_shown_from_its_start_to_its_share_page(
+def test_a_completed_job_is_shown_from_start_to_share_page(
     show: Callable[[], bool], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert show() is True
@@ -107,7 +107,7 @@ def test_every_request_carries_the_key(show: Callable[[], bool], service: Servic
     assert service.requests[0][:2] == ("POST", "/v1/sim/jobs")
 
 
-def test_a_failed_job_is_no_success(
+def test_a_failed_job_ends_with_an_error(
     show: Callable[[], bool], service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service.answers["/v1/sim/jobs/7/result"] = [ended("failed", actor=None) | {"statusReason": "no such item"}]
@@ -115,7 +115,7 @@ def test_a_failed_job_is_no_success(
     assert "no such item" in capsys.readouterr().out
 
 
-def test_an_error_of_the_service_is_a_sentence(
+def test_an_error_of_the_service_is_shown_as_a_sentence(
     show: Callable[[], bool], service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     del service.answers["/v1/sim/jobs/7/result"]
@@ -123,7 +123,7 @@ def test_an_error_of_the_service_is_a_sentence(
     assert "answered 500" in capsys.readouterr().out
 
 
-def test_a_service_that_is_gone_is_a_sentence(
+def test_a_missing_service_is_reported_in_a_sentence(
     show: Callable[[], bool], service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service.server_close()
@@ -132,13 +132,15 @@ def test_a_service_that_is_gone_is_a_sentence(
     assert "The demonstration failed" in capsys.readouterr().out
 
 
-def test_another_resource_name(show: Callable[[], bool], service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_resource_name_is_used(
+    show: Callable[[], bool], service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("API_RESOURCE", "other")
     assert show() is False
     assert service.requests[0][1] == "/v1/other/jobs"
 
 
-def test_a_terminal_gets_one_line_that_fits(
+def test_a_terminal_shows_progress_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "20")

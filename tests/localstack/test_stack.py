@@ -1,4 +1,4 @@
-"""The settings of a local stack, and the messages about them."""
+"""Settings of a local stack, and their messages."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from localstack.folder import DataFolder
 
 
 @pytest.mark.parametrize(("chosen", "lines"), [(None, 1), ("true", 0)], ids=["by default", "unless asked for"])
-def test_the_admin_needs_no_second_factor_and_the_user_is_told(
+def test_the_admin_needs_no_second_factor_and_a_message_says_so(
     chosen: str | None,
     lines: int,
     tmp_path: Path,

@@ -1,4 +1,4 @@
-"""Programs are started again when they end, and nothing of them is left in the end."""
+"""The supervisor restarts programs that end and leaves no process running."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ from tests.localstack.conftest import eventually, processes_in
 
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);" + SLEEP
-# A child in a session of its own, as a worker starts a simulator.
+# A child in its own session, as a worker starts simulators.
 PARENT_OF_STRAY = (
     f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True);" + SLEEP
 )
@@ -40,7 +40,7 @@ def starts(program: Program) -> int:
     return program.log.read_text().count("up")
 
 
-def test_a_killed_program_is_started_again(
+def test_a_killed_program_is_restarted(
     supervisor: Supervisor, program: MakeProgram, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sleeper = program(SLEEP)
@@ -52,7 +52,7 @@ def test_a_killed_program_is_started_again(
     assert "program ended (status -9)" in capsys.readouterr().err
 
 
-def test_a_program_that_keeps_dying_waits_longer_each_time(
+def test_a_crashing_program_is_restarted_with_growing_delays(
     supervisor: Supervisor, program: MakeProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SHORTEST_DELAY_SECONDS", 0.0625)
@@ -64,7 +64,7 @@ def test_a_program_that_keeps_dying_waits_longer_each_time(
     assert delays[:4] == [0.0625, 0.125, 0.25, 0.25]
 
 
-def test_stop_ends_a_program_that_ignores_the_request(
+def test_stop_kills_a_program_that_ignores_sigterm(
     supervisor: Supervisor, program: MakeProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "GRACE_SECONDS", 0.3)
@@ -75,7 +75,7 @@ def test_stop_ends_a_program_that_ignores_the_request(
     assert processes_in(stubborn.folder) == []
 
 
-def test_servers_are_stopped_after_what_uses_them(
+def test_servers_stop_after_the_programs_that_use_them(
     supervisor: Supervisor, program: MakeProgram, tmp_path: Path
 ) -> None:
     server = replace(program(SAY_WHEN_ENDED), log=tmp_path / "server.log", stops_last=True)
@@ -88,7 +88,7 @@ def test_servers_are_stopped_after_what_uses_them(
     assert server_ended > client_ended
 
 
-def test_a_server_that_never_answers_is_reported_with_its_log(
+def test_a_server_that_does_not_start_is_reported_with_its_log(
     supervisor: Supervisor, program: MakeProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "START_SECONDS", 0.5)
@@ -108,7 +108,7 @@ def test_a_procfile_line_leaves_no_shell_behind(supervisor: Supervisor, program:
 
 @pytest.fixture
 def supervising(tmp_path: Path) -> Callable[[str], subprocess.Popen[bytes]]:
-    """Runs a supervisor in a process of its own, with `source` as its only program, until it gets SIGTERM."""
+    """Return a function that runs a supervisor with one program in a new process until SIGTERM."""
 
     def start(source: str) -> subprocess.Popen[bytes]:
         script = f"""
@@ -140,7 +140,7 @@ def test_stop_leaves_no_process_of_another_session_behind(
     assert processes_in(tmp_path) == []
 
 
-def test_what_a_dead_program_left_ends_before_it_starts_again(
+def test_child_processes_end_before_a_program_restarts(
     supervising: Callable[[str], subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     parent = supervising(PARENT_OF_STRAY)
@@ -153,7 +153,7 @@ def test_what_a_dead_program_left_ends_before_it_starts_again(
     parent.wait(timeout=10)
 
 
-def test_programs_end_with_a_killed_supervisor(
+def test_programs_end_when_their_supervisor_is_killed(
     supervising: Callable[[str], subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     parent = supervising(STUBBORN)

@@ -1,4 +1,4 @@
-"""The real web server, one for each module that asks for it."""
+"""The real web server, one per test module."""
 
 from collections.abc import Iterator
 
@@ -14,14 +14,14 @@ from tests.web_server import WebServer, web_server
 def web(
     django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[WebServer]:
-    """The web server, and nothing else of the stack but its database and Redis."""
+    """The web server, with only its database and Redis."""
     with web_server(tmp_path_factory.mktemp("web") / "web.log") as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def bearer(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[bytes]:
-    """The credential of an account that the server's own connections see."""
+    """An `Authorization` header of an account that the server's own connections can see."""
     with django_db_blocker.unblock():
         yield f"Authorization: Bearer {make_key()[1]}".encode()
         call_command("flush", interactive=False, inhibit_post_migrate=True, verbosity=0)

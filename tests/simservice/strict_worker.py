@@ -1,4 +1,4 @@
-"""The web server's worker with limits that a test can reach."""
+"""The web server's worker with low limits for tests."""
 
 import resource
 

@@ -1,4 +1,4 @@
-"""Django's cache when Redis answers, and when it does not."""
+"""Django's cache, with and without Redis."""
 
 import json
 import os
@@ -12,10 +12,12 @@ from pytest_django import Settings
 
 from simservice.redis.client import redis
 
+pytestmark = pytest.mark.usefixtures("empty_redis")
+
 NOWHERE = "redis://127.0.0.1:1"
 
 
-def test_values_are_kept() -> None:
+def test_the_cache_stores_values() -> None:
     assert cache.add("name", [1])
     assert not cache.add("name", [2])
     assert cache.get("name") == [1]
@@ -30,7 +32,7 @@ def test_values_are_kept() -> None:
     [(("add", "name", 1), True), (("get", "name", 2), 2), (("set", "name", 1), None), (("delete", "name"), False)],
     ids=["add", "get", "set", "delete"],
 )
-def test_without_redis_it_is_empty_and_takes_everything(
+def test_the_cache_is_empty_and_writable_without_redis(
     question: tuple[Any, ...], answer: object, settings: Settings
 ) -> None:
     settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": NOWHERE}}
@@ -39,7 +41,7 @@ def test_without_redis_it_is_empty_and_takes_everything(
 
 
 class Payload:
-    """What an attacker who can write to Redis would plant: unpickling it makes a file."""
+    """An object whose unpickling creates a file, as an attacker could store in Redis."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -49,7 +51,7 @@ class Payload:
 
 
 @pytest.mark.parametrize("value", [[1.5, 2.25], True, 7, "text", None, {"a": [1]}], ids=repr)
-def test_redis_holds_json(value: object) -> None:
+def test_redis_stores_json(value: object) -> None:
     cache.set("name", value, 10)
     (key,) = redis().keys()
     assert json.loads(str(redis().get(key))) == value
@@ -57,7 +59,7 @@ def test_redis_holds_json(value: object) -> None:
 
 
 @pytest.mark.parametrize("planted", ["", "{", "\x00", "[" * 100_000], ids=["empty", "half", "binary", "deep"])
-def test_what_is_not_json_is_a_miss(planted: str) -> None:
+def test_a_value_that_is_not_json_is_a_miss(planted: str) -> None:
     cache.set("name", 1, 10)
     (key,) = redis().keys()
     redis().set(key, planted)

@@ -1,4 +1,4 @@
-"""Each deployment check, for settings that it warns of and settings that it accepts."""
+"""Deployment checks, with risky and safe settings."""
 
 import pytest
 from django.core.checks import run_checks
@@ -30,7 +30,7 @@ ACCEPTED = [
 
 
 def warnings(*, deploy: bool = True) -> dict[str, str]:
-    """Return this service's warnings: what each tells to set, by its number."""
+    """Return the hint of each of this service's warnings, by number."""
     found = run_checks(tags=["security"], include_deployment_checks=deploy)
     return {
         one.id.removeprefix("simservice."): str(one.hint)
@@ -40,13 +40,15 @@ def warnings(*, deploy: bool = True) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("name", "value", "number", "told"), WARNED, ids=[f"{one[0]}={one[1]}" for one in WARNED])
-def test_a_risky_setting_is_warned_of(name: str, value: object, number: str, told: str, settings: Settings) -> None:
+def test_a_risky_setting_causes_a_warning(
+    name: str, value: object, number: str, told: str, settings: Settings
+) -> None:
     setattr(settings, name, value)
     assert told in warnings()[number]
 
 
 @pytest.mark.parametrize(("name", "value", "number"), ACCEPTED, ids=[f"{one[0]}={one[1]}" for one in ACCEPTED])
-def test_a_safe_setting_is_not_warned_of(name: str, value: object, number: str, settings: Settings) -> None:
+def test_a_safe_setting_causes_no_warning(name: str, value: object, number: str, settings: Settings) -> None:
     setattr(settings, name, value)
     assert number not in warnings()
 
@@ -69,7 +71,7 @@ def test_a_safe_setting_is_not_warned_of(name: str, value: object, number: str, 
     ],
     ids=str,
 )
-def test_a_database_elsewhere_needs_tls(
+def test_a_remote_database_needs_tls(
     *, host: str, options: dict[str, str], is_warned_of: bool, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     monkeypatch.setitem(settings.DATABASES["default"], "HOST", host)
@@ -78,6 +80,6 @@ def test_a_database_elsewhere_needs_tls(
     assert "sslmode" in warnings().get("W006", "sslmode")
 
 
-def test_nothing_is_warned_of_outside_a_deployment(settings: Settings) -> None:
+def test_there_are_no_warnings_outside_a_deployment(settings: Settings) -> None:
     settings.SANDBOX = "auto"
     assert warnings(deploy=False) == {}

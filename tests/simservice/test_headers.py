@@ -1,4 +1,4 @@
-"""What every response tells browsers, and that a production's settings leave Django nothing to warn of."""
+"""Security headers of responses, and Django's deployment checks for production settings."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from django.test import Client as HttpClient
 from jobs.api.downloads import SAFE_HEADERS
 from simservice.web.csp import POLICY
 from tests.factories import make_member
-from tests.test_access import World, world
+from tests.routes import World, world
 
 __all__ = ["world"]
 pytestmark = pytest.mark.django_db
@@ -30,7 +30,7 @@ PRODUCTION = {
 }
 
 
-def test_a_production_is_checked_without_a_warning() -> None:
+def test_production_settings_pass_djangos_checks() -> None:
     environment = {**os.environ, **PRODUCTION}
     command = [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "INFO"]
     done = subprocess.run(
@@ -43,7 +43,7 @@ def test_a_production_is_checked_without_a_warning() -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/accounts/login/", "/nowhere", "/v1/openapi.json"])
-def test_nothing_is_loaded_from_elsewhere(path: str) -> None:
+def test_pages_load_nothing_from_other_hosts(path: str) -> None:
     headers = HttpClient().get(path).headers
     assert headers["Content-Security-Policy"] == POLICY
     assert headers.get("X-Frame-Options", "DENY") == "DENY"
@@ -64,7 +64,7 @@ def test_a_report_keeps_its_own_policy(world: World) -> None:
     assert {name: answer.headers[name] for name in SAFE_HEADERS} == SAFE_HEADERS
 
 
-def test_pages_hold_neither_scripts_nor_styles() -> None:
+def test_pages_contain_no_inline_scripts_or_styles() -> None:
     owner = make_member()
     http = HttpClient()
     http.force_login(owner.user)
@@ -83,7 +83,7 @@ def test_pages_hold_neither_scripts_nor_styles() -> None:
         assert "//" not in text.replace("http://www.w3.org", "")
 
 
-def test_the_admin_lives_with_the_policy() -> None:
+def test_the_admin_works_under_the_policy() -> None:
     http = HttpClient()
     http.force_login(User.objects.create_superuser("operator"))
     for path in ("/admin/", "/admin/jobs/job/", "/admin/billing/account/add/"):
@@ -92,7 +92,7 @@ def test_the_admin_lives_with_the_policy() -> None:
         assert not [part for part in text.split("<script")[1:] if " src=" not in part.split(">")[0]]
 
 
-def test_cookies_are_for_this_site_only() -> None:
+def test_cookies_are_limited_to_this_site() -> None:
     http = HttpClient()
     User.objects.create_user("jane", password="long enough, and rare")
     http.post("/accounts/login/", {"login": "jane", "password": "long enough, and rare"})

@@ -1,4 +1,4 @@
-"""Whether the service says rightly that it can do its work."""
+"""Health and readiness of the service."""
 
 import socket
 import time
@@ -14,19 +14,19 @@ from simservice.redis import client, worker_heartbeats
 
 
 def ready() -> tuple[int, dict[str, object]]:
-    """Ask for readiness."""
+    """Request the readiness page."""
     answer = HttpClient().get("/readyz")
     return answer.status_code, answer.json()
 
 
-def test_the_process_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the mark that allows the database, and without Redis."""
+def test_the_process_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the database nor Redis is available here."""
     monkeypatch.delattr(client, "redis")
     assert HttpClient().get("/healthz").status_code == 200
 
 
 @pytest.mark.django_db
-def test_it_is_ready_with_a_simulation_worker_alive() -> None:
+def test_the_service_is_ready_with_a_live_simulation_worker() -> None:
     worker_heartbeats.report("webhooks@here")
     parts = {"database": True, "redis": True, "worker": False, "sandbox": []}
     assert ready() == (503, {"status": "unavailable", **parts})
@@ -35,7 +35,7 @@ def test_it_is_ready_with_a_simulation_worker_alive() -> None:
 
 
 @pytest.mark.django_db
-def test_it_names_the_layers_that_hold_on_every_worker() -> None:
+def test_readiness_lists_the_sandbox_layers_of_all_workers() -> None:
     worker_heartbeats.report("sim@strong", layers=["bubblewrap", "landlock", "seccomp"])
     worker_heartbeats.report("sim@weak", layers=["own_uid", "seccomp"])
     worker_heartbeats.report("webhooks@here")
@@ -43,7 +43,7 @@ def test_it_names_the_layers_that_hold_on_every_worker() -> None:
 
 
 @pytest.mark.django_db
-def test_a_worker_not_heard_of_for_a_while_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_without_recent_heartbeat_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     worker_heartbeats.report("sim@here")
     monkeypatch.setattr(worker_heartbeats, "ALIVE_SECONDS", -1)
     assert ready()[0] == 503
@@ -51,13 +51,13 @@ def test_a_worker_not_heard_of_for_a_while_does_not_count(monkeypatch: pytest.Mo
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """A port where connections are accepted and nothing is ever answered."""
+    """A port that accepts connections but never responds."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield int(server.getsockname()[1])
 
 
 def timed_ready() -> dict[str, object]:
-    """Ask for readiness; it must not take long."""
+    """Request the readiness page; it must respond quickly."""
     begun = time.monotonic()
     status, parts = ready()
     assert time.monotonic() - begun < 4
@@ -67,7 +67,7 @@ def timed_ready() -> dict[str, object]:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("hangs", [True, False], ids=["hangs", "refuses"])
-def test_a_database_that_is_away_is_told_soon(
+def test_a_database_outage_is_reported_quickly(
     monkeypatch: pytest.MonkeyPatch,
     silent_port: int,
     hangs: bool,  # noqa: FBT001
@@ -86,7 +86,7 @@ def test_a_database_that_is_away_is_told_soon(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("hangs", [True, False], ids=["hangs", "refuses"])
-def test_a_redis_that_is_away_is_told_soon(
+def test_a_redis_outage_is_reported_quickly(
     monkeypatch: pytest.MonkeyPatch,
     silent_port: int,
     hangs: bool,  # noqa: FBT001

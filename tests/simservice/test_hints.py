@@ -1,4 +1,4 @@
-"""What happens while Redis does not answer."""
+"""Use of Redis during an outage."""
 
 import logging
 import threading
@@ -12,21 +12,23 @@ from simservice.metrics import REGISTRY
 from simservice.redis import client
 from simservice.redis.client import ask, outage, redis
 
+pytestmark = pytest.mark.usefixtures("empty_redis")
+
 
 def refuse() -> str:
     raise Refused
 
 
 def failures() -> float:
-    """Return how many questions were counted as failed."""
+    """Return the number of failed queries."""
     return REGISTRY.get_sample_value("simservice_redis_failures_total") or 0
 
 
-def test_an_answer_is_passed_on() -> None:
+def test_a_result_is_returned() -> None:
     assert ask(lambda: redis().incr("n"), otherwise=0) == 1
 
 
-def test_an_outage_costs_one_question_one_line_and_one_count(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_costs_one_query_one_log_line_and_one_count(caplog: pytest.LogCaptureFixture) -> None:
     asked: list[int] = []
     before = failures()
 
@@ -38,9 +40,7 @@ def test_an_outage_costs_one_question_one_line_and_one_count(caplog: pytest.LogC
     assert (len(asked), failures() - before, len(caplog.records)) == (1, 1, 1)
 
 
-def test_redis_is_asked_again_after_a_while(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_redis_is_retried_after_a_delay(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(client, "ASKED_AGAIN_AFTER_SECONDS", 0.05)
     caplog.set_level(logging.WARNING)
     ask(refuse, otherwise="")
@@ -51,7 +51,7 @@ def test_redis_is_asked_again_after_a_while(
     assert [record.message for record in caplog.records][1:] == ["Redis answers again"]
 
 
-def test_one_thread_at_a_time_asks_a_redis_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_thread_at_a_time_probes_a_hanging_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "ASKED_AGAIN_AFTER_SECONDS", 0.0)
     outage.failed(Refused())
     release, asked = threading.Event(), threading.Event()
@@ -70,7 +70,7 @@ def test_one_thread_at_a_time_asks_a_redis_that_hangs(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("error", [TypeError, DataError, KeyError])
-def test_a_mistake_of_ours_is_not_hidden(error: type[Exception]) -> None:
+def test_a_programming_error_is_raised(error: type[Exception]) -> None:
     def blunder() -> None:
         raise error
 

@@ -1,4 +1,4 @@
-"""Identifiers."""
+"""Ids of jobs and other objects, and tokens."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def test_ids_have_eighteen_digits_and_grow() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1", "1" * 17, "1" * 19, "-" + "1" * 17, "1" * 17 + "a", "\u0661" * 18])
-def test_what_is_no_id(text: str) -> None:
+def test_other_texts_are_not_ids(text: str) -> None:
     assert parse_id(text) is None
 
 

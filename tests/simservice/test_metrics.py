@@ -1,4 +1,4 @@
-"""Who may read the metrics, and what they count."""
+"""Access to the metrics, and the requests that they count."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.conftest import Api
 
 
 def ask(token: str | None) -> Any:
-    """Ask for the metrics, with a bearer token or without."""
+    """Request the metrics, with or without a bearer token."""
     return HttpClient().get("/metrics", headers={"authorization": f"Bearer {token}"} if token is not None else {})
 
 
@@ -18,7 +18,7 @@ def ask(token: str | None) -> Any:
     ("configured", "sent", "status"),
     [("", None, 404), ("", "", 404), ("secret", None, 404), ("secret", "wrong", 404), ("secret", "gehéim", 404)],
 )
-def test_nobody_else_learns_that_there_are_metrics(
+def test_metrics_return_404_without_the_token(
     settings: Any, configured: str, sent: str | None, status: int
 ) -> None:
     settings.METRICS_TOKEN = configured
@@ -28,7 +28,7 @@ def test_nobody_else_learns_that_there_are_metrics(
 
 
 @pytest.mark.django_db
-def test_prometheus_reads_them(settings: Any) -> None:
+def test_prometheus_can_parse_the_metrics(settings: Any) -> None:
     settings.METRICS_TOKEN = "secret"
     answer = ask("secret")
     assert (answer.status_code, answer["Content-Type"].split(";")[0]) == (200, "text/plain")
@@ -40,7 +40,7 @@ def requests_counted(**labels: str) -> float:
 
 
 @pytest.mark.django_db
-def test_requests_are_counted_by_their_pattern(api: Api) -> None:
+def test_requests_are_counted_by_url_pattern(api: Api) -> None:
     labels = {"method": "GET", "route": "v1/sim/jobs/<str:job_id>", "status": "404"}
     before = requests_counted(**labels)
     for number in range(3):
@@ -50,7 +50,7 @@ def test_requests_are_counted_by_their_pattern(api: Api) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/no/such/place", "/static/css/site.css"])
-def test_paths_and_methods_that_callers_make_up_make_no_series(path: str) -> None:
+def test_unknown_paths_and_methods_add_no_series(path: str) -> None:
     status = str(HttpClient().generic("BREW", path).status_code)
     assert requests_counted(method="other", route="none", status=status) >= 1
     assert "such" not in str(list(REGISTRY.collect()))

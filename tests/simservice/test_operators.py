@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from tests.dashboard.browsing import text_of
 from tests.dashboard.signing_in import PASSWORD, code_of, log_in
-from tests.test_access import ADMIN, address
+from tests.routes import ADMIN, address
 
 pytestmark = pytest.mark.django_db
 
@@ -18,7 +18,6 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _require_mfa(settings: Settings) -> None:
     settings.ADMIN_REQUIRES_MFA = True
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture
@@ -67,7 +66,7 @@ def test_staff_without_a_factor_are_redirected_to_set_it_up(method: str, operato
     assert "The admin requires two-factor authentication. Set it up" in text_of(page)
 
 
-def test_staff_with_a_factor_use_the_admin(operator: User) -> None:
+def test_staff_with_a_factor_can_use_the_admin(operator: User) -> None:
     assert log_in_with_factor(operator).get("/admin/").status_code == 200
 
 
@@ -82,7 +81,7 @@ def test_a_session_older_than_the_factor_must_enter_a_code(operator: User) -> No
     assert browser.get("/admin/jobs/job/").status_code == 200
 
 
-def test_a_removed_factor_closes_the_admin_again(operator: User) -> None:
+def test_removing_the_factor_closes_the_admin(operator: User) -> None:
     browser = log_in_with_factor(operator)
     operator.authenticator_set.all().delete()  # type: ignore[attr-defined]
     assert browser.get("/admin/").status_code == 302

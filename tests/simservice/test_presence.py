@@ -1,4 +1,4 @@
-"""Who is alive, and how much they do at a time."""
+"""Heartbeats of workers, with their slots and sandbox layers."""
 
 import pytest
 from redis.exceptions import RedisError
@@ -6,8 +6,10 @@ from redis.exceptions import RedisError
 from simservice.redis import worker_heartbeats
 from simservice.redis.worker_heartbeats import Worker
 
+pytestmark = pytest.mark.usefixtures("empty_redis")
 
-def test_workers_tell_their_slots() -> None:
+
+def test_workers_report_their_slots() -> None:
     worker_heartbeats.report("sim@here-1", slots=4)
     worker_heartbeats.report("sim@there-2", slots=2)
     worker_heartbeats.report("webhooks@here-3", slots=8)
@@ -16,13 +18,13 @@ def test_workers_tell_their_slots() -> None:
     assert worker_heartbeats.slots_of(workers) == 6
 
 
-def test_workers_report_what_contains_their_simulators() -> None:
+def test_workers_report_their_sandbox_layers() -> None:
     worker_heartbeats.report("sim@here", layers=["seccomp", "landlock"])
     assert worker_heartbeats.simulation_workers() == [Worker("sim@here", 1, frozenset({"landlock", "seccomp"}))]
     assert worker_heartbeats.common_layers([]) == []
 
 
-def test_a_worker_lives_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_runs_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(member: str) -> None:
         raise RedisError
 

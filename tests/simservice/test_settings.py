@@ -1,4 +1,4 @@
-"""Starting without what has no safe default."""
+"""Settings: required ones, defaults, and their list in `.env.example`."""
 
 import ast
 import json
@@ -13,12 +13,12 @@ from django.conf import settings
 
 
 def start_without(name: str) -> subprocess.CompletedProcess[str]:
-    """Start Django in a process that lacks one setting."""
+    """Start Django in a new process without one setting."""
     return start({key: value for key, value in os.environ.items() if key != name})
 
 
 def start(environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Start Django in a process of its own."""
+    """Start Django in a new process."""
     command = [sys.executable, "manage.py", "check"]
     return subprocess.run(
         command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, check=False
@@ -26,7 +26,7 @@ def start(environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", ["SECRET_KEY", "DATABASE_URL", "REDIS_URL"])
-def test_a_missing_setting_stops_the_start_with_a_sentence(name: str) -> None:
+def test_a_missing_setting_is_reported_at_the_start(name: str) -> None:
     done = start_without(name)
     assert done.returncode != 0
     assert f"{name} is not set." in done.stderr
@@ -40,20 +40,20 @@ def test_a_missing_setting_stops_the_start_with_a_sentence(name: str) -> None:
     ],
     ids=["no bucket", "half a key"],
 )
-def test_half_of_a_bucket_stops_the_start_with_a_sentence(given: dict[str, str], told: str) -> None:
+def test_an_incomplete_bucket_is_reported_at_the_start(given: dict[str, str], told: str) -> None:
     done = start(os.environ | given)
     assert done.returncode != 0
     assert told in done.stderr
 
 
 EXAMPLE = (settings.BASE_DIR / ".env.example").read_text()
-BY_SETTINGS, _, BY_PROCFILE = EXAMPLE.partition("# Read by the Procfile\n")
+BY_SETTINGS, _, BY_PROCFILE = EXAMPLE.partition("# For the Procfile\n")
 LISTED = re.compile(r"^#?([A-Z][A-Z0-9_]*)=(.*)$", re.MULTILINE)
 NEEDED = ("SECRET_KEY", "DATABASE_URL", "REDIS_URL")
 
 
 def names_read(source: str) -> list[str]:
-    """Return the settings that a program reads: with `env.…("NAME")`, or with a function of its own that does."""
+    """Return the settings that a program reads with `env.…("NAME")` or with a function that does."""
     tree = ast.parse(source)
     readers = {one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and reads_its_argument(one)}
     calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and one.args]
@@ -65,7 +65,7 @@ def names_read(source: str) -> list[str]:
 
 
 def reads_its_argument(function: ast.FunctionDef) -> bool:
-    """Return whether a function reads the setting that its first argument names."""
+    """Return whether a function reads the setting named by its first argument."""
     first = function.args.args[0].arg if function.args.args else None
     calls = [one for one in ast.walk(function) if isinstance(one, ast.Call) and is_env(one) and one.args]
     return any(isinstance(call.args[0], ast.Name) and call.args[0].id == first for call in calls)
@@ -77,12 +77,12 @@ def is_env(call: ast.Call) -> bool:
 
 
 def settings_of(**environment: str) -> dict[str, str]:
-    """Return all settings of a process with this environment, as text."""
+    """Return all settings of a process with this environment as text."""
     program = (
         "import json; from simservice import settings as s;"
         "print(json.dumps({name: repr(value) for name, value in vars(s).items() if name.isupper()}))"
     )
-    # Sets are printed in one order only with one seed of their hashes.
+    # A fixed hash seed makes the order of printed sets stable.
     needed = {
         "PYTHONHASHSEED": "0",
         "SECRET_KEY": "any",
@@ -114,7 +114,7 @@ def test_every_setting_of_the_procfile_is_listed() -> None:
     assert sorted(LISTED.findall(BY_PROCFILE)) == sorted(read)
 
 
-def test_listed_defaults_are_the_real_ones() -> None:
+def test_listed_defaults_are_correct() -> None:
     defaults = {name: value for name, value in LISTED.findall(BY_SETTINGS) if value}
     assert not set(NEEDED) & set(defaults)
     assert settings_of(**defaults) == settings_of()
@@ -122,7 +122,7 @@ def test_listed_defaults_are_the_real_ones() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"EMAIL_URL": ""}], ids=["missing", "empty"])
-def test_without_a_mail_server_nothing_of_a_mail_is_printed(given: dict[str, str]) -> None:
+def test_mail_is_not_printed_without_a_mail_server(given: dict[str, str]) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "EMAIL_URL"} | given
     command = [sys.executable, "manage.py", "sendtestemail", "jane@example.org"]
     done = subprocess.run(

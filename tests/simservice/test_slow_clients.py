@@ -1,4 +1,4 @@
-"""Clients that send slowly, stop, or never end: no thread waits for them, and nobody else notices."""
+"""Slow, stopped and endless clients, which occupy no thread and delay no other client."""
 
 import io
 import json
@@ -39,13 +39,13 @@ BODY = json.dumps({"build": {"channel": "no such"}, "profile": {"text": ""}}).en
 LENGTH = b"Content-Length: %d" % len(BODY)
 EXPECT = b"Expect: 100-continue"
 CLOSE = b"Connection: close"
-# The main loop looks at the time about once a second; the rest is for a machine that does other things too.
+# The main loop checks the time about once a second; the rest is for busy machines.
 LATE_SECONDS = 20.0
 
 
 @pytest.fixture(scope="module")
 def strict(web: WebServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
-    """A web server whose limits a test can reach."""
+    """A web server with low limits."""
     log = tmp_path_factory.mktemp("strict") / "web.log"
     with web_server(log, worker="tests.simservice.strict_worker.Worker") as server:
         yield server
@@ -53,7 +53,7 @@ def strict(web: WebServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def large_file(bearer: bytes, django_db_blocker: DjangoDbBlocker) -> bytes:
-    """The address of an artifact that no socket's buffers hold."""
+    """The address of an artifact larger than any socket buffer."""
     with django_db_blocker.unblock():
         job = make_running_job()
         stored = artifacts.store(job, Artifact.Kind.JSON_REPORT, io.BytesIO(secrets.token_bytes(24 << 20)))
@@ -63,7 +63,7 @@ def large_file(bearer: bytes, django_db_blocker: DjangoDbBlocker) -> bytes:
 
 
 def posted(bearer: bytes, *headers: bytes, body: bytes = b"") -> bytes:
-    """Return a submission, which is refused for its channel when it arrives."""
+    """Return a submission that is rejected for its channel once it has arrived."""
     return request(JOBS, bearer, JSON, *headers, method=b"POST", body=body)
 
 
@@ -75,7 +75,7 @@ def seconds(send: Callable[[], Answer]) -> float:
 
 @contextmanager
 def connected(web: WebServer, number: int, *sent: bytes) -> Iterator[list[socket.socket]]:
-    """Open connections and send the same on each."""
+    """Open connections and send the same bytes on each."""
     with ExitStack() as stack:
         clients = [stack.enter_context(web.connection()) for _ in range(number)]
         for client in clients:
@@ -86,7 +86,7 @@ def connected(web: WebServer, number: int, *sent: bytes) -> Iterator[list[socket
 
 @contextmanager
 def dripping(clients: list[socket.socket], rest: bytes) -> Iterator[None]:
-    """Send one byte a second on each connection."""
+    """Send one byte per second on each connection."""
     done = threading.Event()
 
     def drip() -> None:
@@ -107,7 +107,7 @@ def dripping(clients: list[socket.socket], rest: bytes) -> Iterator[None]:
 
 
 def closed_after(client: socket.socket, rest: bytes = b"", *, begun: float) -> float:
-    """Send four bytes a second until the server closes the connection; return the seconds since `begun`."""
+    """Send four bytes per second until the server closes the connection; return the seconds since `begun`."""
     client_bytes = iter(rest * 1000)
     client.settimeout(0.25)
     while True:
@@ -123,7 +123,7 @@ def closed_after(client: socket.socket, rest: bytes = b"", *, begun: float) -> f
 
 
 def is_open(client: socket.socket) -> bool:
-    """Return whether the server, which has sent nothing on a connection, has not closed it either."""
+    """Return whether a connection without a response is still open."""
     return not select.select([client], [], [], 0)[0]
 
 
@@ -143,25 +143,25 @@ def test_a_hundred_slow_clients_delay_nobody(web: WebServer, bearer: bytes) -> N
             stack.enter_context(dripping(clients, rest))
         taken = [seconds(lambda: web.send(request(b"/healthz"))) for _ in range(20)]
         taken += [seconds(lambda: web.send(posted(bearer, LENGTH, body=BODY))) for _ in range(10)]
-    # Measured alone, it is a few hundredths.
+    # A few hundredths on an idle machine.
     assert sorted(taken)[int(len(taken) * 0.95)] < 1.0
 
 
 @pytest.mark.parametrize("part", ["line", "headers"])
-def test_a_head_that_takes_too_long_is_given_up(strict: WebServer, part: str) -> None:
+def test_a_slow_head_is_aborted(strict: WebServer, part: str) -> None:
     begun = time.monotonic()
     with connected(strict, 1, PARTS[part][0] or b"G") as (client,):
         assert HEAD_SECONDS <= closed_after(client, b"x", begun=begun) < HEAD_SECONDS + LATE_SECONDS
 
 
 @pytest.mark.parametrize("part", ["body", "chunks", "asked-for"])
-def test_a_body_that_takes_too_long_is_given_up(strict: WebServer, part: str) -> None:
+def test_a_slow_body_is_aborted(strict: WebServer, part: str) -> None:
     begun = time.monotonic()
     with connected(strict, 1, PARTS[part][0]) as (client,):
         assert REQUEST_SECONDS <= closed_after(client, b" ", begun=begun) < REQUEST_SECONDS + LATE_SECONDS
 
 
-def test_a_silent_connection_is_given_up(strict: WebServer) -> None:
+def test_a_silent_connection_is_closed(strict: WebServer) -> None:
     begun = time.monotonic()
     with connected(strict, 1) as (client,):
         assert HEAD_SECONDS <= closed_after(client, begun=begun) < HEAD_SECONDS + LATE_SECONDS
@@ -176,7 +176,7 @@ def test_slow_requests_are_answered(web: WebServer, bearer: bytes) -> None:
             assert read_answer(client).code() == "validation_failed"
 
 
-def test_requests_behind_each_other_are_answered_in_order(web: WebServer, bearer: bytes) -> None:
+def test_pipelined_requests_are_answered_in_order(web: WebServer, bearer: bytes) -> None:
     chunked = posted(bearer, CHUNKED) + b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
     sent = [request(b"/healthz"), chunked, posted(bearer, LENGTH, body=BODY), request(b"/v1/nowhere", CLOSE)]
     with connected(web, 1, b"".join(sent)) as (client,):
@@ -185,7 +185,7 @@ def test_requests_behind_each_other_are_answered_in_order(web: WebServer, bearer
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 90000000", CHUNKED], ids=["length", "chunks"])
-def test_what_follows_a_refused_body_is_no_request(web: WebServer, bearer: bytes, framing: bytes) -> None:
+def test_bytes_after_a_rejected_body_are_not_a_request(web: WebServer, bearer: bytes, framing: bytes) -> None:
     start = b"%x\r\n" % 90_000_000 if framing == CHUNKED else b""
     body = start + bytes(MAX_BODY_BYTES + 1) + request(b"/healthz")
     with connected(web, 1, posted(bearer, framing, body=body)) as (client,):
@@ -193,7 +193,7 @@ def test_what_follows_a_refused_body_is_no_request(web: WebServer, bearer: bytes
     assert re.findall(rb"HTTP/1.1 (\d+)", text) == [b"413"]
 
 
-def test_an_ended_connection_takes_no_request() -> None:
+def test_a_closed_connection_accepts_no_request() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         connection = Connection(Config(), ours, ("127.0.0.1", 1), ("127.0.0.1", 2))
@@ -205,19 +205,19 @@ def test_an_ended_connection_takes_no_request() -> None:
         connection.body.file.close()
 
 
-def test_a_chunk_whose_line_is_long_is_refused(web: WebServer, bearer: bytes) -> None:
+def test_a_long_chunk_line_is_rejected(web: WebServer, bearer: bytes) -> None:
     body = b"1;" + b"x" * 9000 + b"\r\n \r\n0\r\n\r\n"
     with connected(web, 1, posted(bearer, CHUNKED, body=body)) as (client,):
         assert "not valid HTTP/1.1" in str(read_answer(client).json())
 
 
-def test_headers_without_end_are_refused(web: WebServer) -> None:
+def test_endless_headers_are_rejected(web: WebServer) -> None:
     with connected(web, 1, request(b"/healthz")[:-2], b"X: y\r\n" * 20_000) as (client,):
         assert read_answer(client).code() == "request_too_large"
 
 
 def test_a_byte_of_a_long_head_costs_little() -> None:
-    """Clients that send most of a head at once and the rest byte by byte would keep the main loop busy."""
+    """Clients that send a head byte by byte must not keep the main loop busy."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         connection = Connection(Config(), ours, ("127.0.0.1", 1), ("127.0.0.1", 2))
@@ -227,12 +227,12 @@ def test_a_byte_of_a_long_head_costs_little() -> None:
         for _ in range(2_000):
             theirs.sendall(b"x")
             assert not connection.receive()
-        # Searched from its beginning each time, it takes more than two seconds.
+        # A search from the start at each byte takes more than two seconds.
         assert time.process_time() - begun < 0.5
         connection.body.file.close()
 
 
-def test_a_body_of_tiny_chunks_is_refused(web: WebServer, bearer: bytes) -> None:
+def test_a_body_of_tiny_chunks_is_rejected(web: WebServer, bearer: bytes) -> None:
     with connected(web, 1, posted(bearer, CHUNKED), b"1\r\n \r\n" * 100_000) as (client,):
         assert read_answer(client).code() == "request_too_large"
 
@@ -243,16 +243,16 @@ def test_clients_that_do_not_close_delay_nobody(web: WebServer) -> None:
         assert seconds(lambda: web.send(request(b"/healthz"))) < 1.0
 
 
-def test_clients_that_do_not_read_are_given_up(strict: WebServer, large_file: bytes) -> None:
-    """Each has a thread until then; no more than all of them."""
+def test_clients_that_do_not_read_are_disconnected(strict: WebServer, large_file: bytes) -> None:
+    """Until then each occupies a thread, so at most all threads are occupied."""
     logged = strict.log.stat().st_size
     with connected(strict, THREADS, request(large_file)):
         assert seconds(lambda: strict.send(request(b"/healthz"))) < SEND_SECONDS + LATE_SECONDS
     assert b"Traceback" not in strict.log.read_bytes()[logged:]
 
 
-def test_idle_connections_leave_room_for_others(strict: WebServer, bearer: bytes) -> None:
-    """The connection that has waited longest makes room, so descriptors last."""
+def test_idle_connections_make_room_for_others(strict: WebServer, bearer: bytes) -> None:
+    """The oldest idle connection is closed before descriptors run out."""
     assert strict.send(posted(bearer, LENGTH, body=BODY)).code() == "validation_failed"
     with connected(strict, 3 * CONNECTIONS) as clients:
         assert strict.send(request(b"/healthz")).status == 200
@@ -260,13 +260,13 @@ def test_idle_connections_leave_room_for_others(strict: WebServer, bearer: bytes
 
 
 def worker_of(server: WebServer) -> int:
-    """Return the process that serves requests, below the one that watches it."""
+    """Return the worker process below gunicorn's main process."""
     pid = server.process.pid
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
-def test_a_connection_that_makes_room_may_have_sent_something(strict: WebServer) -> None:
-    """The server learns of both at once, and has closed the connection when it comes to what it sent."""
+def test_a_closed_idle_connection_may_have_sent_data(strict: WebServer) -> None:
+    """The server sees both events at once and ignores data of the closed connection."""
     worker = worker_of(strict)
     with connected(strict, CONNECTIONS - 1) as clients:
         clients[-1].sendall(request(b"/healthz"))
@@ -282,8 +282,8 @@ def test_a_connection_that_makes_room_may_have_sent_something(strict: WebServer)
             os.kill(worker, signal.SIGCONT)
 
 
-def test_unfinished_bodies_have_a_bound_in_all(strict: WebServer, bearer: bytes) -> None:
-    """The one that has waited longest is given up for others."""
+def test_unfinished_bodies_have_a_total_limit(strict: WebServer, bearer: bytes) -> None:
+    """The oldest unfinished body is aborted first."""
     size = SPOOLED_BYTES // 3
     sent = posted(bearer, b"Content-Length: %d" % (size + 1), body=b" " * size)
     with connected(strict, 4, sent) as clients:
@@ -293,7 +293,7 @@ def test_unfinished_bodies_have_a_bound_in_all(strict: WebServer, bearer: bytes)
         assert read_answer(clients[-1]).code() == "invalid_json"
 
 
-def test_a_request_on_its_way_is_answered_before_the_stop(web: WebServer, bearer: bytes, tmp_path: Path) -> None:
+def test_a_request_in_flight_is_answered_before_shutdown(web: WebServer, bearer: bytes, tmp_path: Path) -> None:
     with web_server(tmp_path / "log") as server, connected(server, 1, posted(bearer, LENGTH)) as (client,):
         assert server.send(request(b"/healthz")).status == 200
         server.process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Consistent reads of the database."""
+"""Consistent, read-only snapshots of the database."""
 
 import pytest
 from django.db import InternalError

@@ -1,4 +1,4 @@
-"""How long the database may work on a statement, in each kind of process."""
+"""Statement timeouts of each kind of process."""
 
 import os
 import subprocess
@@ -38,7 +38,7 @@ worker_init.send(type("Worker", (), {"hostname": "control@here"}))
     [("", "0"), ("import simservice.wsgi", "5s"), (WORKER, "30s")],
     ids=["command", "web", "worker"],
 )
-def test_statements_are_limited_by_kind_of_process(process: str, limit: str) -> None:
+def test_statement_timeouts_depend_on_the_process(process: str, limit: str) -> None:
     program = f"import django; django.setup()\n{process}\n{SHOW}"
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "simservice.settings"}
     command = [sys.executable, "-W", "ignore", "-c", program]
@@ -48,7 +48,7 @@ def test_statements_are_limited_by_kind_of_process(process: str, limit: str) -> 
 
 @pytest.fixture
 def locked(web: WebServer, bearer: bytes) -> Iterator[psycopg.Connection]:
-    """A transaction that keeps everybody from reading jobs, their files and builds, until it is closed."""
+    """A transaction that blocks reads of jobs, artifacts and builds until it ends."""
     with psycopg.connect(**connection.get_connection_params() | {"cursor_factory": None}) as other:
         other.execute("LOCK TABLE jobs_job, jobs_artifact, jobs_build")
         yield other
@@ -58,8 +58,8 @@ def ask(web: WebServer, bearer: bytes, path: bytes) -> Answer:
     return web.send(request(path, bearer))
 
 
-def test_a_query_that_is_cut_off_is_a_503(web: WebServer, bearer: bytes, locked: psycopg.Connection) -> None:
-    """In time, in the form that each address calls for; all threads and their connections go on working."""
+def test_a_query_that_times_out_returns_503(web: WebServer, bearer: bytes, locked: psycopg.Connection) -> None:
+    """In time and in each address's format; all threads and connections keep working."""
     begun = time.monotonic()
     with ThreadPoolExecutor(THREADS) as callers:
         paths = [SHARE, ARTIFACT, *[BUILDS] * (THREADS - 2)]

@@ -1,4 +1,4 @@
-"""Files on the disk and objects in a bucket."""
+"""Storage of files on disk and in a bucket."""
 
 import os
 from pathlib import Path
@@ -35,12 +35,12 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(disk: LocalStorage, monkey
     assert there[0] is False
 
 
-def test_others_may_read_a_file(disk: LocalStorage) -> None:
+def test_other_users_can_read_a_file(disk: LocalStorage) -> None:
     disk.save("a", ContentFile(b"1"))
     assert Path(disk.path("a")).stat().st_mode & 0o777 == 0o644
 
 
-def test_emptied_folders_go_and_others_stay(disk: LocalStorage, tmp_path: Path) -> None:
+def test_empty_folders_are_removed_and_others_stay(disk: LocalStorage, tmp_path: Path) -> None:
     for name in ("a/b/one", "a/c/two"):
         disk.save(name, ContentFile(b"1"))
     disk.delete("a/b/one")
@@ -59,12 +59,12 @@ def test_a_bucket_is_addressed_as_its_service_expects(endpoint: str, style: str)
     assert storage.connection.meta.client.meta.endpoint_url == endpoint or endpoint == ""
 
 
-def test_an_object_is_not_marked_as_encoded() -> None:
+def test_an_object_has_no_content_encoding() -> None:
     stored = BucketStorage(bucket="b")._get_write_parameters("1-1-json_report.gz")
     assert stored == {"ContentType": "application/gzip"}
 
 
-def test_given_keys_are_not_mixed_with_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explicit_keys_are_not_mixed_with_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ambient")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "ambient")
     given = BucketStorage(bucket="b", access_key_id="a", secret_access_key="s")

@@ -1,4 +1,4 @@
-"""What the real web server answers to what no well-meaning client sends: the envelope, never HTML or a 500."""
+"""The real web server's responses to invalid requests: the error envelope, never HTML or a 500."""
 
 import json
 import time
@@ -9,87 +9,37 @@ from pytest_django import DjangoDbBlocker
 from simservice.web.body_limit import MAX_BODY_BYTES
 from simservice.web.gunicorn_worker import refusal
 from tests.factories import make_account, make_key
+from tests.simservice.malformed_requests import CHUNKED, JOBS, JSON, MEDIA_TYPES, NOT_HTTP, TOO_LARGE
 from tests.web_server import REQUEST_ID, Answer, WebServer, read_answer, request
 
-# One server serves all of them, so they run on one of the test processes.
+# All tests share one server, so they run in one test process.
 pytestmark = [pytest.mark.django_db, pytest.mark.xdist_group("web"), pytest.mark.timeout(180)]
-
-JOBS = b"/v1/sim/jobs"
 JOB = JOBS + b"/123456789012345678"
-JSON = b"Content-Type: application/json"
-CHUNKED = b"Transfer-Encoding: chunked"
 
 
 def shortened(value: object) -> str:
-    """Return a test's name for a parameter."""
+    """Return a parameter's test id."""
     return str(value)[:40]
 
 
-def test_it_answers(web: WebServer) -> None:
+def test_the_server_answers(web: WebServer) -> None:
     assert web.send(request(b"/healthz")).json() == {"status": "ok"}
 
 
-NOT_HTTP = {
-    "no-line": b"\r\n\r\nx\r\n\r\n",
-    "words": b"hello\r\n\r\n",
-    "lower-case-method": b"get /v1/sim/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "method-of-odd-characters": b"G@T /v1/sim/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "version-9": b"GET /v1/sim/jobs HTTP/9.9\r\nHost: localhost\r\n\r\n",
-    "version-unknown": b"GET /v1/sim/jobs SPDY/1\r\nHost: localhost\r\n\r\n",
-    "no-version": b"GET /v1/sim/jobs\r\nHost: localhost\r\n\r\n",
-    "space-in-target": request(b"/v1/sim/jo bs"),
-    "nul-in-target": request(b"/v1/sim/\x00"),
-    "bytes-in-target": request(b"/v1/sim/\xff\xfe"),
-    "bare-line-feeds": b"GET /v1/sim/jobs HTTP/1.1\nHost: localhost\n\n",
-    "tls": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200) + b"\r\n\r\n",
-    "header-without-colon": request(JOBS, b"Nonsense"),
-    "header-without-name": request(JOBS, b": x"),
-    "header-name-with-space": request(JOBS, b"X Y: z"),
-    "space-before-colon": request(JOBS, b"Authorization : x"),
-    "header-name-not-ascii": request(JOBS, b"X-\xc3\xa9: z"),
-    "nul-in-header": request(JOBS, b"X-Y: a\x00b"),
-    "folded-header": request(JOBS, b"X-Y: a", b" b"),
-    "two-hosts": request(JOBS, b"Host: other"),
-    "two-content-types": request(JOBS, JSON, JSON, method=b"POST"),
-    "length-is-a-word": request(JOBS, b"Content-Length: many", method=b"POST"),
-    "length-negative": request(JOBS, b"Content-Length: -1", method=b"POST"),
-    "length-superscript": request(JOBS, b"Content-Length: \xb2", method=b"POST"),
-    "length-astronomical": request(JOBS, b"Content-Length: " + b"9" * 5000, method=b"POST"),
-    "two-lengths": request(JOBS, b"Content-Length: 1", b"Content-Length: 2", method=b"POST"),
-    "length-and-chunks": request(JOBS, b"Content-Length: 1", CHUNKED, method=b"POST"),
-    "unknown-coding": request(JOBS, b"Transfer-Encoding: magic", method=b"POST"),
-    "coding-without-chunks": request(JOBS, b"Transfer-Encoding: gzip", method=b"POST"),
-    "chunked-twice": request(JOBS, b"Transfer-Encoding: chunked, chunked", method=b"POST"),
-    "chunks-in-http-1.0": b"POST /v1/sim/jobs HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "unknown-expectation": request(JOBS, b"Expect: miracles"),
-    "script-name": request(JOBS, b"SCRIPT_NAME: /elsewhere"),
-}
-
-
 @pytest.mark.parametrize("sent", NOT_HTTP.values(), ids=NOT_HTTP)
-def test_what_is_not_http_is_refused_with_the_envelope(web: WebServer, sent: bytes) -> None:
+def test_invalid_http_is_rejected_with_the_envelope(web: WebServer, sent: bytes) -> None:
     answer = web.send(sent, and_close=True)
     assert (answer.status, answer.code()) == (400, "validation_failed")
     assert answer.json()["meta"]["issues"][0].keys() == {"path", "message"}
 
 
-TOO_LARGE = {
-    "line": request(b"/" + b"x" * 9000),
-    "query": request(JOBS + b"?" + b"a=1&" * 3000),
-    "path": request(b"/v1/" + b"x" * 8000),
-    "header": request(JOBS, b"X-Y: " + b"x" * 9000),
-    "header-name": request(JOBS, b"X" * 9000 + b": y"),
-    "headers": request(JOBS, *[b"X-%d: y" % number for number in range(200)]),
-}
-
-
 @pytest.mark.parametrize("sent", TOO_LARGE.values(), ids=TOO_LARGE)
-def test_heads_over_the_servers_limits_are_too_large(web: WebServer, sent: bytes) -> None:
+def test_a_request_head_over_the_limits_returns_413(web: WebServer, sent: bytes) -> None:
     answer = web.send(sent)
     assert (answer.status, answer.code()) == (413, "request_too_large")
 
 
-def test_a_bug_of_the_server_is_answered_as_one() -> None:
+def test_a_bug_of_the_server_is_an_internal_error() -> None:
     assert refusal(ValueError("of ours")).code == "internal_error"
 
 
@@ -120,7 +70,7 @@ def test_a_bug_of_the_server_is_answered_as_one() -> None:
     ],
     ids=shortened,
 )
-def test_odd_addresses_and_hosts(web: WebServer, sent: bytes, status: int, code: str) -> None:
+def test_unusual_paths_and_hosts_get_an_error_response(web: WebServer, sent: bytes, status: int, code: str) -> None:
     answer = web.send(sent)
     assert (answer.status, answer.code()) == (status, code)
 
@@ -136,7 +86,7 @@ def test_odd_addresses_and_hosts(web: WebServer, sent: bytes, status: int, code:
     ],
     ids=shortened,
 )
-def test_odd_credentials(web: WebServer, headers: list[bytes], code: str) -> None:
+def test_unusual_credentials_get_an_error_response(web: WebServer, headers: list[bytes], code: str) -> None:
     answer = web.send(request(JOB, *headers))
     assert (answer.status, answer.code()) == (401, code)
 
@@ -155,18 +105,18 @@ def test_odd_credentials(web: WebServer, headers: list[bytes], code: str) -> Non
     ],
     ids=shortened,
 )
-def test_odd_queries(web: WebServer, bearer: bytes, query: bytes, code: str) -> None:
+def test_unusual_queries_get_an_error_response(web: WebServer, bearer: bytes, query: bytes, code: str) -> None:
     answer = web.send(request(JOBS + b"?" + query, bearer))
     assert (answer.status, answer.code()) == (400, code)
 
 
-def test_two_credentials_are_none(web: WebServer, bearer: bytes) -> None:
+def test_two_credentials_are_rejected(web: WebServer, bearer: bytes) -> None:
     assert web.send(request(JOB, bearer)).code() == "not_found"
     assert web.send(request(JOB, bearer, bearer)).code() == "invalid_token"
 
 
 def posted(web: WebServer, bearer: bytes, body: bytes, *headers: bytes, and_close: bool = False) -> Answer:
-    """Send a body to the submission endpoint, without its length unless a header tells it."""
+    """Send a body to the submission endpoint; add its length with `with_length`."""
     return web.send(request(JOBS, bearer, *headers, method=b"POST"), body, and_close=and_close)
 
 
@@ -174,35 +124,17 @@ def with_length(body: bytes) -> bytes:
     return b"Content-Length: %d" % len(body)
 
 
-MEDIA_TYPES = [
-    b"text/html",
-    b"multipart/form-data; boundary=x",
-    b"multipart/form-data",
-    b"application/x-www-form-urlencoded",
-    b"application/x-www-form-urlencoded; charset=utf-16",
-    b"application/jsonx",
-    b"application",
-    b"/",
-    b";;;",
-    b"\xff\xfe",
-    b"x/" + b"y" * 8000,
-    b"application/json; charset=latin-1",
-    b"application/json; charset =latin-1",
-    b"application/json; charset=base64",
-    b"application/json; charset*=nonsense''x",
-    b"application/json; charset*=idna''%ff",
-]
-
-
 @pytest.mark.parametrize("media_type", MEDIA_TYPES, ids=shortened)
-def test_other_media_types(web: WebServer, bearer: bytes, media_type: bytes) -> None:
+def test_other_media_types_are_rejected(web: WebServer, bearer: bytes, media_type: bytes) -> None:
     body = b"_method=GET&_content=%7B%7D"
     answer = posted(web, bearer, body, b"Content-Type: " + media_type, with_length(body))
     assert (answer.status, answer.code()) == (415, "unsupported_media_type")
 
 
 @pytest.mark.parametrize("media_type", MEDIA_TYPES, ids=shortened)
-def test_a_request_without_a_body_may_say_any_type(web: WebServer, bearer: bytes, media_type: bytes) -> None:
+def test_a_request_without_a_body_may_have_any_content_type(
+    web: WebServer, bearer: bytes, media_type: bytes
+) -> None:
     answer = web.send(request(JOB + b"/status?include=logEntries", bearer, b"Content-Type: " + media_type))
     assert (answer.status, answer.code()) == (404, "not_found")
 
@@ -226,12 +158,12 @@ def test_a_request_without_a_body_may_say_any_type(web: WebServer, bearer: bytes
     ],
     ids=shortened,
 )
-def test_odd_headers_change_nothing(web: WebServer, bearer: bytes, headers: list[bytes]) -> None:
+def test_unusual_headers_are_ignored(web: WebServer, bearer: bytes, headers: list[bytes]) -> None:
     answer = web.send(request(JOB, bearer, *headers))
     assert (answer.status, answer.code()) == (404, "not_found")
 
 
-def test_a_head_request_has_the_headers_alone(web: WebServer, bearer: bytes) -> None:
+def test_a_head_request_returns_only_headers(web: WebServer, bearer: bytes) -> None:
     sent = request(JOB, bearer, b"Connection: close", method=b"HEAD")
     with web.connection() as connection:
         connection.sendall(sent)
@@ -243,7 +175,7 @@ def test_a_head_request_has_the_headers_alone(web: WebServer, bearer: bytes) -> 
 
 
 @pytest.mark.parametrize("method", [b"PUT", b"DELETE", b"TRACE", b"FOO", b"OPTIONS"], ids=shortened)
-def test_methods_that_are_none_of_ours(web: WebServer, bearer: bytes, method: bytes) -> None:
+def test_other_methods_are_rejected(web: WebServer, bearer: bytes, method: bytes) -> None:
     answer = web.send(request(JOB, bearer, method=method))
     assert (answer.status, answer.code(), answer.headers["Allow"]) == (405, "method_not_allowed", "GET, HEAD")
 
@@ -255,7 +187,7 @@ def chunks(body: bytes, size: int = 1 << 16) -> bytes:
 
 
 def submission(padding: int = 0) -> bytes:
-    """Return a submission that fails for its channel alone, padded with spaces to a number of bytes."""
+    """Return a submission with an invalid channel, padded with spaces to a number of bytes."""
     return json.dumps({"build": {"channel": "no such"}, "profile": {"text": ""}}).encode().ljust(padding)
 
 
@@ -279,7 +211,7 @@ def test_a_chunked_body_leaves_the_connection_usable(web: WebServer, bearer: byt
     ("over", "status", "code"), [(0, 400, "validation_failed"), (1, 413, "request_too_large")], ids=shortened
 )
 @pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunks"])
-def test_bodies_up_to_the_limit(
+def test_bodies_are_accepted_up_to_the_limit(
     web: WebServer, bearer: bytes, over: int, status: int, code: str, *, chunked: bool
 ) -> None:
     body = submission(MAX_BODY_BYTES + over)
@@ -292,24 +224,22 @@ def test_bodies_up_to_the_limit(
 
 @pytest.fixture(scope="module")
 def slow_bearers(bearer: bytes, django_db_blocker: DjangoDbBlocker) -> list[bytes]:
-    """The credentials of two accounts that may send 5 MB a minute; removed with `bearer`."""
+    """The credentials of two accounts with 5 MB per minute; deleted with `bearer`."""
     with django_db_blocker.unblock():
         secrets = [make_key(make_account(submission_bytes_per_minute=5 << 20))[1] for _ in range(2)]
     return [f"Authorization: Bearer {secret}".encode() for secret in secrets]
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunks"])
-def test_the_byte_limit_counts_all_that_was_sent(
-    web: WebServer, slow_bearers: list[bytes], *, chunked: bool
-) -> None:
-    body, text = bytes(3 << 20), b"Content-Type: text/plain"  # more than is read of a text
+def test_the_byte_limit_counts_all_bytes_sent(web: WebServer, slow_bearers: list[bytes], *, chunked: bool) -> None:
+    body, text = bytes(3 << 20), b"Content-Type: text/plain"  # more than is read of plain text
     sent = (chunks(body), text, CHUNKED) if chunked else (body, text, with_length(body))
     codes = [posted(web, slow_bearers[chunked], *sent).code() for _ in range(2)]
     assert codes == ["request_too_large", "rate_limit_exceeded"]
 
 
 @pytest.mark.parametrize("framing", [CHUNKED, b"Content-Length: 9000000000000"], ids=["chunks", "length"])
-def test_a_body_without_end_is_refused_while_it_comes(web: WebServer, bearer: bytes, framing: bytes) -> None:
+def test_an_endless_body_is_rejected_while_it_arrives(web: WebServer, bearer: bytes, framing: bytes) -> None:
     start = b"8fffffff\r\n" if framing == CHUNKED else b""
     answer = posted(web, bearer, start + bytes(MAX_BODY_BYTES + 4096), JSON, framing)
     assert (answer.status, answer.code()) == (413, "request_too_large")
@@ -331,15 +261,15 @@ def test_a_body_without_end_is_refused_while_it_comes(web: WebServer, bearer: by
     ],
     ids=shortened,
 )
-def test_malformed_chunks(web: WebServer, bearer: bytes, body: bytes) -> None:
+def test_malformed_chunks_are_rejected(web: WebServer, bearer: bytes, body: bytes) -> None:
     answer = posted(web, bearer, body, JSON, CHUNKED, and_close=True)
     assert (answer.status, answer.code()) == (400, "validation_failed")
     assert "not valid HTTP/1.1" in str(answer.json())
 
 
 @pytest.mark.parametrize("media_type", [JSON, b"Content-Type: text/plain"])
-def test_a_body_shorter_than_it_says(web: WebServer, bearer: bytes, media_type: bytes) -> None:
-    """The first half of a profile would be a job of its own."""
+def test_a_body_shorter_than_its_length_is_rejected(web: WebServer, bearer: bytes, media_type: bytes) -> None:
+    """The first half of a profile must not become a job."""
     half = request(
         JOBS + b"?channel=latest", bearer, media_type, b"Content-Length: 100", method=b"POST", body=b"mage=A\n"
     )
@@ -348,7 +278,7 @@ def test_a_body_shorter_than_it_says(web: WebServer, bearer: bytes, media_type: 
     assert web.send(request(JOBS, bearer)).json()["jobs"] == []
 
 
-def test_a_client_that_waits_to_be_asked_for_its_body(web: WebServer, bearer: bytes) -> None:
+def test_a_client_can_wait_for_100_continue(web: WebServer, bearer: bytes) -> None:
     body = submission()
     head = request(JOBS, bearer, JSON, with_length(body), b"Expect: 100-continue", method=b"POST")
     with web.connection() as connection:
@@ -358,20 +288,20 @@ def test_a_client_that_waits_to_be_asked_for_its_body(web: WebServer, bearer: by
         assert read_answer(connection).code() == "validation_failed"
 
 
-def test_clients_that_hang_up_leave_no_trace(web: WebServer, bearer: bytes) -> None:
+def test_clients_that_disconnect_cause_no_traceback(web: WebServer, bearer: bytes) -> None:
     logged = web.log.stat().st_size
     for framing in (CHUNKED, b"Content-Length: 100"):
         with web.connection() as connection:
             connection.sendall(request(JOBS, bearer, JSON, framing, method=b"POST") + b"5\r\n")
     with web.connection() as connection:
         connection.sendall(b"GET /v1")
-    # The server reads them on threads of its own.
+    # The server reads them in other threads.
     time.sleep(0.5)
     assert web.send(request(b"/healthz")).status == 200
     assert b"Traceback" not in web.log.read_bytes()[logged:]
 
 
-def test_a_form_over_the_limit_is_not_read_on(web: WebServer) -> None:
+def test_a_form_over_the_limit_is_not_read_to_its_end(web: WebServer) -> None:
     form = b"Content-Type: application/x-www-form-urlencoded"
     cookie = b"Cookie: csrftoken=" + b"a" * 32
     sent = request(b"/admin/login/", form, cookie, b"Content-Length: 9000000000000", method=b"POST")

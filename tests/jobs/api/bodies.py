@@ -1,4 +1,4 @@
-"""Requests for tests of submissions."""
+"""Requests for tests of the API."""
 
 import copy
 from typing import Any
@@ -11,7 +11,7 @@ BODY: dict[str, Any] = {"build": {"channel": "latest"}, "profile": {"text": PROF
 
 
 def body_with(path: str, value: Any) -> dict[str, Any]:
-    """Return a valid body in which one dotted path has another value."""
+    """Return a valid body with another value at one dotted path."""
     body = copy.deepcopy(BODY)
     *parents, last = path.split(".")
     place = body
@@ -22,5 +22,5 @@ def body_with(path: str, value: Any) -> dict[str, Any]:
 
 
 def only_in(variant: str) -> pytest.MarkDecorator:
-    """Return the mark of a test that one variant alone can pass."""
+    """Return the mark of a test that runs in one variant only."""
     return pytest.mark.parametrize("variant", [variant], indirect=True)

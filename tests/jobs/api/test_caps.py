@@ -1,4 +1,4 @@
-"""What the two variants do differently with caps (contract, section 0)."""
+"""Credit and time limits in both variants (docs/reference/contract.md#variants)."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ def submit(api: Api, **runtime: int) -> Any:
 
 
 def held(body: dict[str, Any]) -> int:
-    """Return what is reserved for an accepted job."""
+    """Return the credits reserved for an accepted job."""
     return Hold.objects.get(job_id=body["id"]).credits
 
 
 @only_in("C")
-def test_a_cap_in_credits_is_the_ceiling_and_reserved_whole(api: Api) -> None:
+def test_a_credit_limit_is_reserved_in_full(api: Api) -> None:
     body = submit(api, maxCredits=100, maxQueueSeconds=60)
     assert body["runtime"]["ceiling"] == {"maxCredits": 100, "runtimeSeconds": 3, "queueSeconds": 60}
     assert held(body) == 100
@@ -29,7 +29,7 @@ def test_a_cap_in_credits_is_the_ceiling_and_reserved_whole(api: Api) -> None:
 
 
 @only_in("C")
-def test_without_a_cap_the_plans_ceiling_holds_and_a_slice_is_reserved(api: Api) -> None:
+def test_without_a_limit_only_a_slice_is_reserved(api: Api) -> None:
     body = submit(api)
     assert body["runtime"]["ceiling"] == {"maxCredits": 57_600, "runtimeSeconds": 1800, "queueSeconds": 1800}
     assert held(body) == 60 * 32
@@ -37,7 +37,7 @@ def test_without_a_cap_the_plans_ceiling_holds_and_a_slice_is_reserved(api: Api)
 
 
 @only_in("C")
-def test_a_cap_in_seconds_is_read_with_a_deprecation(api: Api) -> None:
+def test_a_time_limit_is_deprecated(api: Api) -> None:
     body = submit(api, maxRuntimeSeconds=10)
     assert body["runtime"]["ceiling"]["maxCredits"] == held(body) == 320
     (deprecation,) = body["deprecations"]
@@ -47,14 +47,14 @@ def test_a_cap_in_seconds_is_read_with_a_deprecation(api: Api) -> None:
 
 
 @only_in("C")
-def test_two_caps_are_one_too_many(api: Api) -> None:
+def test_only_one_limit_is_allowed(api: Api) -> None:
     body = submit(api, maxRuntimeSeconds=10, maxCredits=320)
     paths = [issue["path"] for issue in body["meta"]["issues"]]
     assert paths == ["runtime.maxCredits", "runtime.maxRuntimeSeconds"]
 
 
 @only_in("R")
-def test_a_cap_in_seconds_is_the_ceiling_and_reserved_whole(api: Api) -> None:
+def test_a_time_limit_is_reserved_in_full(api: Api) -> None:
     body = submit(api, maxRuntimeSeconds=10)
     assert body["runtime"]["ceiling"] == {"maxCredits": None, "runtimeSeconds": 10, "queueSeconds": 1800}
     assert held(body) == 320
@@ -62,14 +62,14 @@ def test_a_cap_in_seconds_is_the_ceiling_and_reserved_whole(api: Api) -> None:
 
 
 @only_in("R")
-def test_without_a_cap_a_job_may_run_for_five_minutes(api: Api) -> None:
+def test_without_a_limit_a_job_can_run_for_five_minutes(api: Api) -> None:
     body = submit(api)
     assert body["runtime"]["ceiling"]["runtimeSeconds"] == 300
     assert held(body) == 300 * 32
 
 
 @only_in("R")
-def test_the_default_stays_within_the_plan(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_the_default_does_not_exceed_the_plan(api: Api, key: tuple[ApiKey, str]) -> None:
     plan = key[0].client.account.plan
     plan.max_credits_per_job = 320
     plan.max_queue_seconds = plan.default_queue_seconds = 60
@@ -79,13 +79,13 @@ def test_the_default_stays_within_the_plan(api: Api, key: tuple[ApiKey, str]) ->
 
 
 @only_in("R")
-def test_a_cap_in_credits_is_unknown(api: Api) -> None:
+def test_a_credit_limit_is_an_unknown_field(api: Api) -> None:
     (issue,) = submit(api, maxCredits=100)["meta"]["issues"]
     assert issue == {"path": "runtime.maxCredits", "message": "Unknown field."}
 
 
 @pytest.mark.parametrize(("name", "most"), [("maxRuntimeSeconds", 1800), ("maxQueueSeconds", 86_400)])
-def test_a_cap_over_the_accounts_limit_names_the_limit(api: Api, name: str, most: int) -> None:
+def test_the_error_for_a_high_limit_names_the_plans_limit(api: Api, name: str, most: int) -> None:
     (issue,) = submit(api, **{name: most + 1})["meta"]["issues"]
     assert issue["path"] == f"runtime.{name}"
     assert str(most) in issue["message"]

@@ -1,4 +1,4 @@
-"""What a submission reserves, and what it is told when that is too much (contract, sections 1 and 7)."""
+"""Reservation of credits at submission (docs/reference/contract.md#reservations)."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ FEE = 320
 
 
 def leave(account: Account, credits_left: int) -> None:
-    """Correct what an account has."""
+    """Set the credits of an account."""
     change = credits_left - ledger.available(account)
     if change:
         ledger.correct(account, change, reason="for the test")
@@ -29,7 +29,7 @@ def leave(account: Account, credits_left: int) -> None:
 
 @pytest.fixture
 def account(key: tuple[ApiKey, str]) -> Account:
-    """The caller's account, with 1,000 credits."""
+    """Return the caller's account with 1,000 credits."""
     account = key[0].client.account
     leave(account, 1000)
     return account
@@ -39,7 +39,7 @@ def submit(api: Api, priority: str = "standard", **runtime: int) -> Any:
     return api.post("jobs", BODY | {"priority": priority, "runtime": runtime})
 
 
-def test_a_shortage_tells_what_can_be_afforded(api: Api, account: Account) -> None:
+def test_missing_credits_report_the_affordable_limit(api: Api, account: Account) -> None:
     answer = submit(api, maxRuntimeSeconds=60)
     assert (answer.status_code, answer.json()["code"]) == (402, "insufficient_credits_liability")
     meta = answer.json()["meta"]
@@ -57,7 +57,7 @@ def test_a_shortage_tells_what_can_be_afforded(api: Api, account: Account) -> No
     assert ledger.available(account) == 1000
 
 
-def test_what_can_be_afforded_is_accepted(api: Api, account: Account) -> None:
+def test_the_affordable_limit_is_accepted(api: Api, account: Account) -> None:
     seconds = submit(api, maxRuntimeSeconds=60).json()["meta"]["maxAffordableRuntimeSeconds"]
     assert submit(api, maxRuntimeSeconds=seconds).status_code == 200
     assert ledger.available(account) == 1000 - 31 * 32
@@ -65,7 +65,7 @@ def test_what_can_be_afforded_is_accepted(api: Api, account: Account) -> None:
 
 @only_in("C")
 @pytest.mark.parametrize(("has", "reserved"), [(32, 32), (40, 40), (1000, 1000), (1920, 1920), (5000, 1920)])
-def test_without_a_cap_a_slice_or_what_there_is_is_reserved(
+def test_without_a_limit_a_slice_or_all_credits_are_reserved(
     api: Api, account: Account, has: int, reserved: int
 ) -> None:
     leave(account, has)
@@ -77,7 +77,7 @@ def test_without_a_cap_a_slice_or_what_there_is_is_reserved(
 
 @only_in("C")
 @pytest.mark.parametrize("has", [1, 31])
-def test_without_a_cap_less_than_a_second_is_too_little(api: Api, account: Account, has: int) -> None:
+def test_without_a_limit_one_second_must_be_affordable(api: Api, account: Account, has: int) -> None:
     leave(account, has)
     answer = submit(api)
     assert (answer.status_code, answer.json()["code"]) == (402, "insufficient_credits_liability")
@@ -94,7 +94,7 @@ def test_without_a_cap_less_than_a_second_is_too_little(api: Api, account: Accou
 
 
 @only_in("C")
-def test_without_a_cap_the_fee_comes_on_top_of_a_second(api: Api, account: Account) -> None:
+def test_without_a_limit_the_fee_is_added_to_one_second(api: Api, account: Account) -> None:
     make_job()
     leave(account, FEE + 31)
     meta = submit(api, "high").json()["meta"]
@@ -105,7 +105,7 @@ def test_without_a_cap_the_fee_comes_on_top_of_a_second(api: Api, account: Accou
 
 
 @only_in("C")
-def test_a_ceiling_below_a_second_is_reserved_whole(api: Api, account: Account) -> None:
+def test_a_limit_below_one_second_is_reserved_in_full(api: Api, account: Account) -> None:
     Plan.objects.update(max_credits_per_job=20)
     leave(account, 20)
     assert Hold.objects.get(job_id=submit(api).json()["id"]).credits == 20
@@ -114,7 +114,7 @@ def test_a_ceiling_below_a_second_is_reserved_whole(api: Api, account: Account) 
 
 
 @only_in("C")
-def test_a_grant_that_expired_reserves_nothing(api: Api, account: Account) -> None:
+def test_an_expired_grant_cannot_be_reserved(api: Api, account: Account) -> None:
     leave(account, 10)
     open_grant = ledger.grant(account, 50, reason=GrantReason.GRANT_PROMO, note="for the test")
     expire_now(ledger.grant(account, 500, reason=GrantReason.GRANT_PROMO, note="for the test"))
@@ -125,7 +125,7 @@ def test_a_grant_that_expired_reserves_nothing(api: Api, account: Account) -> No
     assert ledger.available(account) == 10
 
 
-def test_the_fee_is_due_when_a_standard_job_is_overtaken(api: Api, account: Account) -> None:
+def test_the_fee_is_charged_for_overtaking_a_standard_job(api: Api, account: Account) -> None:
     make_job(priority=Priority.STANDARD)
     body = submit(api, "high", maxRuntimeSeconds=10).json()
     assert body["runtime"]["priorityFeeCredits"] == FEE
@@ -134,7 +134,7 @@ def test_the_fee_is_due_when_a_standard_job_is_overtaken(api: Api, account: Acco
 
 
 @pytest.mark.parametrize("waiting", [[], [Priority.HIGH], [Priority.BACKGROUND]])
-def test_the_fee_is_waived_when_nobody_is_overtaken(api: Api, account: Account, waiting: list[Priority]) -> None:
+def test_the_fee_is_waived_if_no_job_is_overtaken(api: Api, account: Account, waiting: list[Priority]) -> None:
     for priority in waiting:
         make_job(priority=priority)
     body = submit(api, "high", maxRuntimeSeconds=10).json()
@@ -143,12 +143,12 @@ def test_the_fee_is_waived_when_nobody_is_overtaken(api: Api, account: Account, 
     assert (job.priority, Hold.objects.get(job_id=job.pk).credits) == (Priority.HIGH, 320)
 
 
-def test_lower_priorities_cost_nothing_extra(api: Api, account: Account) -> None:
+def test_lower_priorities_have_no_fee(api: Api, account: Account) -> None:
     make_job()
     assert submit(api, maxRuntimeSeconds=10).json()["runtime"]["priorityFeeCredits"] == 0
 
 
-def test_a_shortage_at_high_priority_tells_the_fee(api: Api, account: Account) -> None:
+def test_missing_credits_at_high_priority_report_the_fee(api: Api, account: Account) -> None:
     make_job()
     body = submit(api, "high", maxRuntimeSeconds=30).json()
     assert body["code"] == "insufficient_credits_liability"
@@ -157,14 +157,14 @@ def test_a_shortage_at_high_priority_tells_the_fee(api: Api, account: Account) -
     assert body["meta"]["requiredCredits"] == 960 + FEE
 
 
-def test_a_fee_beyond_all_credits_leaves_nothing_to_afford(api: Api, account: Account) -> None:
+def test_a_fee_above_all_credits_leaves_nothing_affordable(api: Api, account: Account) -> None:
     ledger.correct(account, -900, reason="for the test")
     make_job()
     meta = submit(api, "high", maxRuntimeSeconds=1).json()["meta"]
     assert (meta["maxAffordableCredits"], meta["maxAffordableRuntimeSeconds"]) == (0, 0)
 
 
-def test_a_suspended_account_submits_nothing_and_reads_all(api: Api, account: Account) -> None:
+def test_a_suspended_account_can_only_read(api: Api, account: Account) -> None:
     job_id = submit(api, maxRuntimeSeconds=1).json()["id"]
     Account.objects.filter(pk=account.pk).update(suspended_at=timezone.now())
     answer = submit(api, maxRuntimeSeconds=1)
@@ -175,7 +175,7 @@ def test_a_suspended_account_submits_nothing_and_reads_all(api: Api, account: Ac
 
 @only_in("C")
 @pytest.mark.django_db(transaction=True)
-def test_of_submissions_at_once_one_reserves_the_last_credits(api: Api, account: Account) -> None:
+def test_one_of_several_submissions_reserves_the_last_credits(api: Api, account: Account) -> None:
     leave(account, 100)
     statuses: list[int] = []
     at_once(6, lambda: statuses.append(submit(api).status_code))
@@ -185,7 +185,7 @@ def test_of_submissions_at_once_one_reserves_the_last_credits(api: Api, account:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_accounts_submissions_at_once_see_each_other(api: Api, account: Account) -> None:
+def test_concurrent_submissions_see_each_others_fee(api: Api, account: Account) -> None:
     leave(account, 10_000)
     worker_heartbeats.report("sim@here", slots=3)
     make_job()

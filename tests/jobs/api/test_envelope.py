@@ -1,4 +1,4 @@
-"""What every answer of the API has: the request id, the error envelope, the headers (contract, section 1)."""
+"""Request id, error envelope and headers of all responses (docs/reference/contract.md#responses)."""
 
 import hashlib
 import re
@@ -9,22 +9,16 @@ from django.test import Client as HttpClient
 from django.utils import timezone
 from pytest_django import Settings
 
-from clients.keys import ALPHABET, PREFIX, checksum
+from clients.keys import checksum
 from clients.models import ApiKey
 from tests.conftest import Api
-from tests.factories import make_job, make_key
+from tests.factories import make_job, make_key, unknown_key
 
 REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
 
 
-def unknown_key() -> str:
-    """Return a well-formed key that was never given out."""
-    body = PREFIX + ALPHABET[:40]
-    return body + checksum(body)
-
-
 @pytest.mark.parametrize("path", ["/v1", "/v1/sim/nowhere", "/v1/other/jobs", "/v1/sim/jobs/", "/v1/"])
-def test_unknown_addresses_answer_with_the_envelope(api: Api, path: str) -> None:
+def test_unknown_paths_return_the_error_envelope(api: Api, path: str) -> None:
     answer = api.http.get(path, headers={"X-Request-Id": "req_mine"})
     assert answer.status_code == 404
     assert set(answer.json()) == {"error", "code", "meta", "requestId"}
@@ -33,7 +27,7 @@ def test_unknown_addresses_answer_with_the_envelope(api: Api, path: str) -> None
     assert answer.headers["X-Request-Id"] == answer.json()["requestId"]
 
 
-def test_wrong_methods_answer_with_the_envelope(api: Api) -> None:
+def test_wrong_methods_return_the_error_envelope(api: Api) -> None:
     answer = api.http.delete("/v1/sim/jobs")
     assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
     assert "POST" in answer.headers["Allow"]
@@ -53,7 +47,7 @@ def test_wrong_methods_answer_with_the_envelope(api: Api) -> None:
     ],
 )
 @pytest.mark.django_db
-def test_without_a_key_nothing_is_answered(header: str | None, code: str) -> None:
+def test_requests_without_a_valid_key_are_rejected(header: str | None, code: str) -> None:
     headers = {"Authorization": header} if header else {}
     answer = HttpClient().get("/v1/sim/jobs/123456789012345678", headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (401, code)
@@ -61,21 +55,21 @@ def test_without_a_key_nothing_is_answered(header: str | None, code: str) -> Non
 
 
 @pytest.mark.parametrize(("field", "code"), [("revoked_at", "revoked_token"), ("expires_at", "expired_token")])
-def test_keys_that_no_longer_serve(api: Api, key: tuple[ApiKey, str], field: str, code: str) -> None:
+def test_revoked_and_expired_keys_are_rejected(api: Api, key: tuple[ApiKey, str], field: str, code: str) -> None:
     ApiKey.objects.filter(pk=key[0].pk).update(**{field: timezone.now() - timedelta(seconds=1)})
     answer = api.get("jobs/123456789012345678")
     assert (answer.status_code, answer.json()["code"]) == (401, code)
 
 
 @pytest.mark.parametrize("key", ["sk_short", "sk_" + "x" * 46, unknown_key()[:-1] + "_"])
-def test_a_malformed_key_costs_no_query(key: str) -> None:
-    # No database fixture: a query would raise.
+def test_a_malformed_key_takes_no_query(key: str) -> None:
+    # Without a database fixture, a query raises.
     answer = HttpClient(headers={"authorization": f"Bearer {key}"}).get("/v1/sim/jobs/1")
     assert answer.json()["code"] == "invalid_token"
 
 
 @pytest.mark.parametrize("tail", ["", "/status", "/result"])
-def test_another_accounts_job_does_not_exist(api: Api, tail: str) -> None:
+def test_another_accounts_job_is_not_found(api: Api, tail: str) -> None:
     foreign = make_job()
     answers = [
         api.get(f"jobs/{job_id}{tail}") for job_id in (foreign.pk, "9" * 18, "x", "1" * 400, "-1", "\u0661" * 18)
@@ -84,7 +78,7 @@ def test_another_accounts_job_does_not_exist(api: Api, tail: str) -> None:
     assert {answer.json()["code"] for answer in answers} == {"not_found"}
 
 
-def test_answers_tell_how_many_jobs_are_unfinished(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_responses_contain_the_number_of_unfinished_jobs(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_job(key[0].client)
     make_job(key[0].client)
     make_job()
@@ -92,7 +86,7 @@ def test_answers_tell_how_many_jobs_are_unfinished(api: Api, key: tuple[ApiKey, 
     assert (answer.headers["X-Active-Jobs"], answer.headers["X-Max-Active-Jobs"]) == ("2", "200")
 
 
-def test_the_use_of_a_key_is_recorded_once_a_minute(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_the_last_use_of_a_key_is_recorded_once_a_minute(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_job(key[0].client)
     api.get(f"jobs/{job.pk}")
     first = ApiKey.objects.get(pk=key[0].pk).last_used_at
@@ -101,29 +95,29 @@ def test_the_use_of_a_key_is_recorded_once_a_minute(api: Api, key: tuple[ApiKey,
     assert ApiKey.objects.get(pk=key[0].pk).last_used_at == first
 
 
-def test_only_the_hash_of_a_key_is_kept(key: tuple[ApiKey, str]) -> None:
+def test_only_the_hash_of_a_key_is_stored(key: tuple[ApiKey, str]) -> None:
     row = ApiKey.objects.filter(pk=key[0].pk).values().get()
     assert key[1][5:15] not in str(row)
     assert row["sha256"] == hashlib.sha256(key[1].encode()).hexdigest()
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/xml", "application/vnd.x+json", "nonsense"])
-def test_answers_are_json_whatever_is_accepted(api: Api, key: tuple[ApiKey, str], accept: str) -> None:
+def test_responses_are_json_for_any_accept_header(api: Api, key: tuple[ApiKey, str], accept: str) -> None:
     job = make_job(key[0].client)
     answer = api.http.get(f"/v1/sim/jobs/{job.pk}", headers={"accept": accept})
     assert (answer.status_code, answer.json()["id"]) == (200, str(job.pk))
 
 
-def test_no_parameter_chooses_another_format(api: Api) -> None:
+def test_no_parameter_selects_another_format(api: Api) -> None:
     answer = api.http.get("/v1/sim/jobs?format=xml")
     assert (answer.status_code, answer.json()["meta"]["issues"][0]["path"]) == (400, "format")
 
 
-def test_options_are_no_method_of_ours(api: Api) -> None:
+def test_options_is_not_a_supported_method(api: Api) -> None:
     assert api.http.options("/v1/sim/jobs").json()["code"] == "method_not_allowed"
 
 
-def test_links_begin_with_the_public_address(api: Api, key: tuple[ApiKey, str], settings: Settings) -> None:
+def test_links_start_with_the_public_base_url(api: Api, key: tuple[ApiKey, str], settings: Settings) -> None:
     settings.PUBLIC_BASE_URL = "https://sims.example"
     job = make_job(key[0].client)
     share = api.get(f"jobs/{job.pk}").json()["links"]["share"]
@@ -138,10 +132,10 @@ def test_a_key_has_a_checksum(key: tuple[ApiKey, str]) -> None:
     assert make_key()[1] != secret
 
 
-def test_a_bug_is_answered_with_the_envelope(
+def test_an_internal_error_returns_the_error_envelope(
     api: Api, key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.api.views.progress_of", lambda _: 1 / 0)
+    monkeypatch.setattr("jobs.progress.progress_of", lambda _: 1 / 0)
     job = make_job(key[0].client)
     answer = api.get(f"jobs/{job.pk}/status")
     assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")

@@ -1,4 +1,4 @@
-"""The `idempotency-key` header (contract, section 3)."""
+"""The `idempotency-key` header (docs/reference/contract.md#idempotency-keys)."""
 
 import copy
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from billing.models import Hold
 from clients.models import ApiKey
-from jobs.api.requests import from_json
+from jobs.api.submission_request import from_json
 from jobs.models import Build, IdempotencyKey, Job
 from jobs.submission.request import fingerprint
 from tests.concurrency import at_once
@@ -22,7 +22,7 @@ def post(api: Api, body: dict[str, Any] = BODY, key: str = "order 66") -> Any:
     return api.post("jobs", body, headers={"idempotency-key": key})
 
 
-def test_the_same_request_gets_the_same_answer(api: Api) -> None:
+def test_the_same_request_returns_the_same_response(api: Api) -> None:
     first, again = post(api), post(api)
     assert first.content == again.content
     assert (first.status_code, again.status_code) == (200, 200)
@@ -32,7 +32,7 @@ def test_the_same_request_gets_the_same_answer(api: Api) -> None:
     assert Job.objects.count() == Hold.objects.count() == 1
 
 
-def test_the_same_job_in_either_form_is_the_same_request(api: Api) -> None:
+def test_json_and_plain_text_can_be_the_same_request(api: Api) -> None:
     first = post(api, BODY | {"runtime": {"maxRuntimeSeconds": 10}, "priority": "standard"})
     again = api.post_text("maxRuntimeSeconds=10&channel=latest&gitBranch=midnight", PROFILE, **KEY)
     assert first.content == again.content
@@ -46,15 +46,15 @@ def test_the_same_job_in_either_form_is_the_same_request(api: Api) -> None:
         ("runtime.maxQueueSeconds", 60, 60.0),
     ],
 )
-def test_one_value_written_in_two_ways_is_the_same_request(api: Api, path: str, value: Any, same: Any) -> None:
+def test_two_spellings_of_a_value_are_the_same_request(api: Api, path: str, value: Any, same: Any) -> None:
     assert post(api, body_with(path, value)).content == post(api, body_with(path, same)).content
 
 
-def test_an_empty_webhook_is_the_same_request_as_none(api: Api) -> None:
+def test_an_empty_webhook_is_the_same_as_none(api: Api) -> None:
     assert post(api).content == post(api, BODY | {"webhook": {}}).content
 
 
-def test_metadata_makes_no_other_request(api: Api) -> None:
+def test_metadata_does_not_change_the_request(api: Api) -> None:
     assert post(api).content == post(api, BODY | {"metadata": {"try": "2"}}).content
 
 
@@ -76,7 +76,7 @@ def test_metadata_makes_no_other_request(api: Api) -> None:
         ("credentials", {"bnetClientId": "a", "bnetClientSecret": "b"}),
     ],
 )
-def test_another_request_with_the_key_conflicts(api: Api, path: str, value: Any) -> None:
+def test_a_different_request_with_the_key_conflicts(api: Api, path: str, value: Any) -> None:
     job_id = post(api).json()["id"]
     answer = post(api, body_with(path, value))
     assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_key_reuse")
@@ -86,24 +86,24 @@ def test_another_request_with_the_key_conflicts(api: Api, path: str, value: Any)
     assert Job.objects.count() == 1
 
 
-def test_another_secret_is_another_request() -> None:
+def test_a_different_secret_is_a_different_request() -> None:
     def print_of(secret: str) -> str:
         return fingerprint(from_json(body_with("credentials", {"bnetClientId": "a", "bnetClientSecret": secret})))
 
     assert print_of("b") == print_of("b") != print_of("c")
 
 
-def test_a_fingerprint_stays_as_it_was() -> None:
-    # Keys are kept for as long as their jobs, so another release must find the same.
+def test_fingerprints_do_not_change_between_releases() -> None:
+    # Idempotency keys are kept as long as their jobs, so fingerprints must not change between releases.
     assert fingerprint(from_json(BODY)).startswith("3dc46f44bbd2a811")
 
 
-def test_keys_belong_to_an_api_key(api: Api) -> None:
+def test_idempotency_keys_belong_to_an_api_key(api: Api) -> None:
     other = Api(make_key()[1])
     assert post(api).json()["id"] != post(other).json()["id"]
 
 
-def test_a_known_request_is_answered_whatever_has_changed_since(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_a_replay_ignores_later_changes(api: Api, key: tuple[ApiKey, str]) -> None:
     first = post(api)
     plan = key[0].client.account.plan
     plan.max_active_jobs, plan.max_variants, plan.max_queue_seconds, plan.default_queue_seconds = 0, 0, 1, 1
@@ -112,7 +112,7 @@ def test_a_known_request_is_answered_whatever_has_changed_since(api: Api, key: t
     assert post(api).content == first.content
 
 
-def test_a_refused_request_leaves_its_key_free(api: Api) -> None:
+def test_a_rejected_request_does_not_use_its_key(api: Api) -> None:
     assert post(api, body_with("profile.text", "html=/tmp/x")).status_code == 422
     assert post(api).status_code == 200
 
@@ -124,12 +124,12 @@ def test_a_key_has_1_to_255_printable_ascii_characters(api: Api, sent: str) -> N
     assert not Job.objects.exists()
 
 
-def test_the_longest_key_is_kept_whole(api: Api) -> None:
+def test_the_longest_key_is_stored_in_full(api: Api) -> None:
     assert post(api, key="x" * 255).status_code == 200
     assert IdempotencyKey.objects.get().key == "x" * 255
 
 
-def test_of_many_at_once_one_creates_the_job(transactional_db: None) -> None:
+def test_one_of_many_concurrent_requests_creates_the_job(transactional_db: None) -> None:
     secret = make_key(make_account())[1]
     answers: list[Any] = []
     at_once(12, lambda: answers.append(post(Api(secret), copy.deepcopy(BODY))))

@@ -1,4 +1,4 @@
-"""`POST jobs` with the profile as the body (specification, Plain-text submission; contract, section 3)."""
+"""`POST jobs` with a plain-text body (docs/reference/contract.md#plain-text)."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ CREDENTIALS = {"X-Bnet-Client-Id": "an-id", "X-Bnet-Client-Secret": "a-secret"}
 
 
 def issues(answer: Any) -> list[str]:
-    """Return the paths that a refusal names."""
+    """Return the paths in a validation error."""
     assert (answer.status_code, answer.json()["code"]) == (400, "validation_failed")
     return [issue["path"] for issue in answer.json()["meta"]["issues"]]
 
 
-def test_a_profile_and_a_channel_are_enough(api: Api) -> None:
+def test_profile_and_channel_are_sufficient(api: Api) -> None:
     text = PROFILE + "# Ünïcode \r\n"
     answer = api.post_text("channel=latest", text.encode())
     assert answer.status_code == 200
@@ -39,24 +39,24 @@ def test_each_field_has_a_parameter(api: Api) -> None:
 
 
 @pytest.mark.parametrize("sent", ["60", "60.0", "060"])
-def test_an_integer_parameter_may_have_a_fraction_of_zero(api: Api, sent: str) -> None:
+def test_an_integer_parameter_can_end_in_point_zero(api: Api, sent: str) -> None:
     assert api.post_text(f"channel=latest&maxQueueSeconds={sent}", PROFILE).status_code == 200
     assert Job.objects.get().ceiling_queue_seconds == 60
 
 
 @only_in("C")
-def test_the_cap_in_credits_has_a_parameter(api: Api) -> None:
+def test_the_credit_limit_has_a_parameter(api: Api) -> None:
     assert api.post_text("channel=latest&maxCredits=64", PROFILE).status_code == 200
     assert Job.objects.get().max_credits == 64
 
 
 @only_in("R")
-def test_the_other_variants_cap_is_unknown(api: Api) -> None:
+def test_the_other_variants_limit_is_unknown(api: Api) -> None:
     assert issues(api.post_text("channel=latest&maxCredits=64", PROFILE)) == ["maxCredits"]
 
 
 @pytest.mark.parametrize("charset", ["text/plain", "text/plain; charset=utf-8", 'Text/Plain; charset="UTF-8"'])
-def test_utf8_may_be_declared(api: Api, charset: str) -> None:
+def test_the_utf8_charset_is_accepted(api: Api, charset: str) -> None:
     assert api.post("jobs?channel=latest", PROFILE, content_type=charset).status_code == 200
 
 
@@ -84,25 +84,25 @@ def test_utf8_may_be_declared(api: Api, charset: str) -> None:
         ("channel=latest&webhookEvents=job.terminal,job.started", "webhookEvents"),
     ],
 )
-def test_a_wrong_parameter_is_refused_by_its_own_name(api: Api, query: str, path: str) -> None:
+def test_errors_name_the_query_parameter(api: Api, query: str, path: str) -> None:
     assert issues(api.post_text(query, PROFILE)) == [path]
     assert not Job.objects.exists()
 
 
-def test_credentials_come_in_pairs_of_headers(api: Api) -> None:
+def test_both_credential_headers_are_required(api: Api) -> None:
     answer = api.post_text("channel=latest", PROFILE, **{"X-Bnet-Client-Id": "an-id"})
     assert issues(answer) == ["X-Bnet-Client-Secret"]
 
 
-def test_a_body_that_is_not_utf8_is_refused(api: Api) -> None:
+def test_a_body_that_is_not_utf8_is_rejected(api: Api) -> None:
     assert issues(api.post_text("channel=latest", b"mage=\xff\n")) == ["body"]
 
 
-def test_a_nul_character_is_refused(api: Api) -> None:
+def test_a_nul_character_is_rejected(api: Api) -> None:
     assert issues(api.post_text("channel=latest", PROFILE + "\0")) == ["body"]
 
 
-def test_another_charset_is_refused(api: Api) -> None:
+def test_other_charsets_are_rejected(api: Api) -> None:
     answer = api.post("jobs?channel=latest", PROFILE, content_type="text/plain; charset=latin-1")
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
 
@@ -117,7 +117,7 @@ def test_an_empty_body_has_nothing_to_simulate(api: Api) -> None:
     ("size", "code"),
     [(2 * 1024 * 1024 + 1, "profile_too_large"), ((2 << 20) + (64 << 10) + 1, "request_too_large")],
 )
-def test_texts_are_bounded(api: Api, size: int, code: str) -> None:
+def test_the_size_of_the_body_is_limited(api: Api, size: int, code: str) -> None:
     answer = api.post_text("channel=latest", PROFILE.ljust(size, "#"))
     assert (answer.status_code, answer.json()["code"]) == (413, code)
 
@@ -126,11 +126,11 @@ def test_a_profile_of_exactly_two_megabytes_is_accepted(api: Api) -> None:
     assert api.post_text("channel=latest", (PROFILE + "# ").ljust(2 * 1024 * 1024, "x")).status_code == 200
 
 
-def test_the_json_form_takes_no_parameters(api: Api) -> None:
+def test_json_requests_accept_no_query_parameters(api: Api) -> None:
     answer = api.post("jobs?channel=latest", {"build": {"channel": "latest"}, "profile": {"text": PROFILE}})
     assert issues(answer) == ["channel"]
 
 
-def test_more_parameters_than_anybody_has_are_refused(api: Api) -> None:
+def test_too_many_parameters_are_rejected(api: Api) -> None:
     answer = api.post_text("&".join(f"p{n}=1" for n in range(1500)), PROFILE)
     assert (answer.status_code, answer.json()["code"]) == (400, "validation_failed")

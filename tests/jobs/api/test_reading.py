@@ -1,4 +1,4 @@
-"""Reading a job: the object, its status, its result, its files, its manifest (contract, section 4)."""
+"""Job object, status, result, artifacts and manifest (docs/reference/contract.md#read-jobs)."""
 
 import io
 from collections.abc import Callable
@@ -30,7 +30,7 @@ HTML = b"<!doctype html><script>alert(1)</script>" + b"x" * 5000
 
 
 def end(job: Job) -> Artifact:
-    """Complete a running job with one artifact."""
+    """Complete a running job that has one artifact."""
     artifact = artifacts.store(job, Artifact.Kind.HTML_REPORT, io.BytesIO(HTML))
     outcome = Outcome(
         status=Status.COMPLETED, exit_code="0", sim_duration_ms=1200, credits_consumed=64, summary=SUMMARY
@@ -45,7 +45,7 @@ def running(key: tuple[ApiKey, str]) -> Job:
     return make_running_job(client=key[0].client, metadata={"a": "b"})
 
 
-def test_a_waiting_job(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_a_waiting_job_and_its_status(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_job(key[0].client)
     body = api.get(f"jobs/{job.pk}").json()
     assert set(body) == JOB_KEYS
@@ -58,7 +58,7 @@ def test_a_waiting_job(api: Api, key: tuple[ApiKey, str]) -> None:
     assert status["progress"] == {"percent": 0, "stage": None}
 
 
-def test_a_running_jobs_progress(api: Api, running: Job) -> None:
+def test_the_status_shows_progress_of_a_running_job(api: Api, running: Job) -> None:
     stage = StageProgress(current=1, total=1, label="initial", percent=42.5)
     Publisher(running).publish(Progress(percent=42.5, stage=stage))
     body = api.get(f"jobs/{running.pk}/status").json()
@@ -84,7 +84,7 @@ def test_progress_is_published_at_most_twice_a_second(running: Job) -> None:
     assert progress_of(running).percent == 0
 
 
-def test_a_completed_job(api: Api, running: Job) -> None:
+def test_a_completed_job_has_its_fields(api: Api, running: Job) -> None:
     artifact = end(running)
     body = api.get(f"jobs/{running.pk}/result").json()
     assert set(body) == JOB_KEYS | {"result"}
@@ -99,7 +99,9 @@ def test_a_completed_job(api: Api, running: Job) -> None:
 
 
 @pytest.mark.parametrize("make", [make_job, make_running_job])
-def test_there_is_no_result_before_the_end(api: Api, key: tuple[ApiKey, str], make: Callable[..., Job]) -> None:
+def test_there_is_no_result_before_the_job_ends(
+    api: Api, key: tuple[ApiKey, str], make: Callable[..., Job]
+) -> None:
     job = make(client=key[0].client)
     answer = api.get(f"jobs/{job.pk}/result")
     assert (answer.status_code, answer.json()["code"]) == (409, "result_not_ready")
@@ -113,7 +115,7 @@ def test_there_is_no_result_without_a_run(api: Api, key: tuple[ApiKey, str]) -> 
     assert (answer.status_code, answer.json()["code"]) == (422, "result_unavailable")
 
 
-def test_log_entries_are_null_unless_asked_for_and_running(api: Api, running: Job) -> None:
+def test_log_entries_need_a_request_and_a_running_job(api: Api, running: Job) -> None:
     assert api.get(f"jobs/{running.pk}/status").json()["logEntries"] is None
     assert api.get(f"jobs/{running.pk}/status?include=logEntries").json()["logEntries"] == []
     end(running)
@@ -130,7 +132,7 @@ def test_a_read_takes_three_queries(api: Api, running: Job, tail: str) -> None:
     assert len(queries) == 3
 
 
-def test_an_artifacts_address(api: Api, running: Job) -> None:
+def test_the_url_of_an_artifact(api: Api, running: Job) -> None:
     artifact = end(running)
     url = api.get(f"artifacts/{artifact.pk}/url").json()["url"]
     assert url == f"http://testserver/artifacts/{artifact.token}"
@@ -143,12 +145,12 @@ def test_an_artifacts_address(api: Api, running: Job) -> None:
     "path",
     ["/artifacts/unknown", "/manifests/unknown", "/artifacts/%00", "/manifests/%00", "/artifacts/" + "x" * 22],
 )
-def test_unknown_links(path: str) -> None:
+def test_unknown_tokens_are_not_found(path: str) -> None:
     answer = HttpClient().get(path)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-def test_the_manifest_shows_the_full_result_and_no_metadata(running: Job) -> None:
+def test_the_manifest_contains_the_result_without_metadata(running: Job) -> None:
     path = f"/manifests/{running.share_token}"
     assert HttpClient().get(path).status_code == 404
     end(running)

@@ -1,4 +1,4 @@
-"""`POST jobs` with a JSON body (specification, Job submission request; contract, sections 1 and 3)."""
+"""`POST jobs` with a JSON body (docs/reference/contract.md#submit-a-job)."""
 
 import json
 import time
@@ -10,7 +10,7 @@ from django.db import InterfaceError, OperationalError
 
 from clients.models import ApiKey
 from jobs import lifecycle
-from jobs.api.requests import SubmissionFields, from_json
+from jobs.api.submission_request import SubmissionFields, from_json
 from jobs.enums import Status
 from jobs.errors import ActiveJobLimitReached
 from jobs.models import Job, JobEvent
@@ -24,7 +24,7 @@ from tests.factories import PROFILE, make_account, make_job, make_key
 from tests.jobs.api.bodies import BODY, body_with
 
 
-def test_an_accepted_job_is_answered_with_its_ceilings_and_links(api: Api) -> None:
+def test_the_response_contains_limits_and_links(api: Api) -> None:
     answer = api.post("jobs", BODY | {"metadata": {"guild": "Ünïcode"}})
     assert answer.status_code == 200
     body = answer.json()
@@ -36,7 +36,7 @@ def test_an_accepted_job_is_answered_with_its_ceilings_and_links(api: Api) -> No
     assert list(body["links"]) == ["share"]
 
 
-def test_the_profile_is_kept_exactly_as_it_was_sent(api: Api) -> None:
+def test_the_profile_is_stored_exactly_as_sent(api: Api) -> None:
     text = '  mage="Å"\r\n\tlevel=80   \n\n'
     job = Job.objects.get(pk=api.post("jobs", body_with("profile.text", text)).json()["id"])
     assert job.profile.text == text
@@ -44,7 +44,7 @@ def test_the_profile_is_kept_exactly_as_it_was_sent(api: Api) -> None:
 
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])
 @pytest.mark.parametrize("last", [(lifecycle, "mark_queued"), (accept, "active_jobs")], ids=["mark", "count"])
-def test_an_accepted_job_is_answered_although_the_database_leaves(
+def test_a_database_failure_after_acceptance_is_no_error(
     api: Api, monkeypatch: pytest.MonkeyPatch, last: tuple[Any, str], error: type[Exception]
 ) -> None:
     monkeypatch.setattr(accept, "require_active_job_limit", lambda *_, **__: None)
@@ -53,7 +53,7 @@ def test_an_accepted_job_is_answered_although_the_database_leaves(
     assert (answer.status_code, answer.json()["id"]) == (200, str(Job.objects.get().pk))
 
 
-def test_an_accepted_job_is_announced_and_its_history_begins(api: Api) -> None:
+def test_an_accepted_job_is_announced_and_recorded(api: Api) -> None:
     job = Job.objects.get(pk=api.post("jobs", BODY).json()["id"])
     assert job.status == Status.QUEUED
     moves = JobEvent.objects.filter(job=job).order_by("id").values_list("from_status", "to_status")
@@ -109,7 +109,7 @@ def test_an_accepted_job_is_announced_and_its_history_begins(api: Api) -> None:
         ("metadata.nul", "\0"),
     ],
 )
-def test_whatever_has_the_wrong_form_is_refused_with_its_path(api: Api, path: str, value: Any) -> None:
+def test_an_invalid_field_is_rejected_with_its_path(api: Api, path: str, value: Any) -> None:
     answer = api.post("jobs", body_with(path, value))
     assert answer.status_code == 400
     assert answer.json()["code"] == "validation_failed"
@@ -125,7 +125,7 @@ def test_a_report_version_is_a_string_or_a_number(api: Api, sent: Any, version: 
 
 
 @pytest.mark.parametrize("sent", ["60.0", "6e1", "60.000", "600E-1"])
-def test_an_integer_may_be_written_with_a_fraction_of_zero(api: Api, sent: str) -> None:
+def test_an_integer_can_end_in_point_zero(api: Api, sent: str) -> None:
     body = json.dumps(body_with("runtime.maxQueueSeconds", "SENT")).replace('"SENT"', sent)
     assert api.post("jobs", body).status_code == 200
     assert Job.objects.get().ceiling_queue_seconds == 60
@@ -146,7 +146,7 @@ def test_an_integer_may_be_written_with_a_fraction_of_zero(api: Api, sent: str) 
         ("Infinity", "invalid_json"),
     ],
 )
-def test_what_is_no_integer_is_refused_at_once(api: Api, sent: str, code: str) -> None:
+def test_non_integers_are_rejected_quickly(api: Api, sent: str, code: str) -> None:
     body = json.dumps(body_with("runtime.maxQueueSeconds", "SENT")).replace('"SENT"', sent)
     begun = time.process_time()
     answer = api.post("jobs", body)
@@ -154,7 +154,7 @@ def test_what_is_no_integer_is_refused_at_once(api: Api, sent: str, code: str) -
     assert time.process_time() - begun < 1
 
 
-def test_an_empty_webhook_asks_for_no_events(api: Api) -> None:
+def test_an_empty_webhook_requests_no_events(api: Api) -> None:
     assert api.post("jobs", body_with("webhook", {})).status_code == 200
     assert not Job.objects.get().wants_webhook
 
@@ -175,7 +175,7 @@ def test_metadata_has_limits(api: Api, metadata: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("body", [[], "text", 5, None, {}])
-def test_a_body_of_another_shape_is_refused(api: Api, body: Any) -> None:
+def test_a_body_that_is_not_an_object_is_rejected(api: Api, body: Any) -> None:
     assert api.post("jobs", json.dumps(body)).json()["code"] == "validation_failed"
 
 
@@ -191,29 +191,31 @@ def test_a_body_of_another_shape_is_refused(api: Api, body: Any) -> None:
         b'{"n": ' + b"1" * 5000 + b"}",
     ],
 )
-def test_what_is_not_json_is_refused(api: Api, body: bytes) -> None:
+def test_invalid_json_is_rejected(api: Api, body: bytes) -> None:
     answer = api.post("jobs", body)
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json")
 
 
-def test_all_that_is_wrong_is_told_at_once(api: Api) -> None:
+def test_all_invalid_fields_are_reported_together(api: Api) -> None:
     answer = api.post("jobs", {"surprise": 1, "build": {"channel": "latest", "x": 1}, "profile": {"text": 5}})
     paths = [issue["path"] for issue in answer.json()["meta"]["issues"]]
     assert sorted(paths) == ["build.x", "profile.text", "surprise"]
 
 
-def test_a_long_list_is_refused_before_its_entries_are_looked_at(api: Api) -> None:
+def test_a_long_list_is_rejected_before_its_entries_are_read(api: Api) -> None:
     answer = api.post("jobs", body_with("webhook.events", ["x"] * 11))
-    assert answer.json()["meta"]["issues"] == [{"path": "webhook.events", "message": "At most 10 entries."}]
+    assert answer.json()["meta"]["issues"] == [
+        {"path": "webhook.events", "message": "Must have at most 10 entries."}
+    ]
 
 
-def test_no_more_unknown_fields_are_looked_at_than_are_told() -> None:
+def test_only_reported_unknown_fields_are_read() -> None:
     form = SubmissionFields(data={f"{n}": 0 for n in range(1000)})
     assert not form.is_valid()
     assert set(form.errors) == {f"{n}" for n in range(100)} | {"build", "profile"}
 
 
-def test_a_refusal_stays_small_whatever_was_sent(api: Api) -> None:
+def test_errors_stay_small_for_any_request(api: Api) -> None:
     answer = api.post("jobs", {f"\ud800{n}" + "x" * 10_000: 1 for n in range(200)})
     assert answer.json()["code"] == "validation_failed"
     assert len(answer.json()["meta"]["issues"]) == 100
@@ -221,7 +223,7 @@ def test_a_refusal_stays_small_whatever_was_sent(api: Api) -> None:
 
 
 @pytest.mark.parametrize(("size", "status"), [(2 * 1024 * 1024, 200), (2 * 1024 * 1024 + 1, 413)])
-def test_profiles_are_bounded_in_bytes_of_utf8(api: Api, size: int, status: int) -> None:
+def test_profiles_are_limited_in_bytes_of_utf8(api: Api, size: int, status: int) -> None:
     text = PROFILE + "# " + "é" * ((size - len(PROFILE) - 2) // 2)
     text += "x" * (size - len(text.encode()))
     answer = api.post("jobs", json.dumps(body_with("profile.text", text), ensure_ascii=False).encode())
@@ -233,18 +235,18 @@ def test_profiles_are_bounded_in_bytes_of_utf8(api: Api, size: int, status: int)
     "content_type",
     ["text/csv", "application/json; charset=latin-1", "multipart/form-data", "*/*", "application/*", "text/*"],
 )
-def test_other_media_types_are_refused(api: Api, content_type: str) -> None:
+def test_other_media_types_are_rejected(api: Api, content_type: str) -> None:
     answer = api.http.post("/v1/sim/jobs", b"x", content_type=content_type)
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
 
 
-def test_a_webhook_needs_one_configured(api: Api) -> None:
+def test_webhook_events_need_a_configured_webhook(api: Api) -> None:
     answer = api.post("jobs", body_with("webhook.events", ["job.terminal"]))
     assert (answer.status_code, answer.json()["code"]) == (400, "webhook_not_configured")
     assert not Job.objects.exists()
 
 
-def test_an_account_has_a_ceiling_of_unfinished_jobs(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_unfinished_jobs_of_an_account_are_limited(api: Api, key: tuple[ApiKey, str]) -> None:
     plan = key[0].client.account.plan
     plan.max_active_jobs = 1
     plan.save(update_fields=["max_active_jobs"])
@@ -255,7 +257,7 @@ def test_an_account_has_a_ceiling_of_unfinished_jobs(api: Api, key: tuple[ApiKey
     assert answer.headers["Retry-After"].isdigit()
 
 
-def test_two_submissions_at_once_do_not_pass_the_ceiling_together(transactional_db: None) -> None:
+def test_concurrent_submissions_do_not_exceed_the_limit(transactional_db: None) -> None:
     key = make_key(make_account(max_active_jobs=3))[0]
     submission = from_json(BODY)
     outcomes: list[bool] = []
@@ -277,7 +279,7 @@ def test_two_submissions_at_once_do_not_pass_the_ceiling_together(transactional_
     assert Job.objects.count() == 3
 
 
-def test_every_problem_is_named_at_once(api: Api) -> None:
+def test_all_exceeded_limits_are_reported_together(api: Api) -> None:
     body = {"build": {"channel": "daily", "chanel": "latest"}, "profile": {}, "runtime": {"multiStage": 1}, "x": 1}
     paths = {issue["path"] for issue in api.post("jobs", body).json()["meta"]["issues"]}
     assert paths == {"build.channel", "build.chanel", "profile.text", "runtime.multiStage", "x"}

@@ -1,4 +1,4 @@
-"""`GET usage`: limits, what is unfinished, what ran this month (specification, Endpoints; contract, section 4)."""
+"""`GET usage` (docs/reference/contract.md#usage)."""
 
 from datetime import UTC, timedelta
 from typing import Any
@@ -30,7 +30,7 @@ def complete(job: Job, *, sim_duration_ms: int, billed: int) -> None:
     assert lifecycle.finish(job, outcome)
 
 
-def test_the_plans_limits_stand_twice(api: Api) -> None:
+def test_plan_and_limits_are_the_same(api: Api) -> None:
     body = usage(api)
     assert set(body) == {"period", "snapshot", "plan", "limits"}
     assert body["plan"] == body["limits"]
@@ -51,18 +51,18 @@ def test_the_plans_limits_stand_twice(api: Api) -> None:
 
 
 @only_in("R")
-def test_a_job_has_a_default_cap_in_seconds(api: Api) -> None:
+def test_a_job_has_a_default_time_limit(api: Api) -> None:
     plan = usage(api)["plan"]
     assert (plan["defaultRuntimeSeconds"], plan["defaultCreditsPerJob"]) == (300, 9600)
 
 
 @only_in("C")
-def test_a_job_has_no_default_cap_in_credits(api: Api) -> None:
+def test_a_job_has_no_default_credit_limit(api: Api) -> None:
     plan = usage(api)["plan"]
     assert (plan["defaultRuntimeSeconds"], plan["defaultCreditsPerJob"]) == (None, None)
 
 
-def test_unfinished_jobs_are_counted_as_they_are(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_unfinished_jobs_are_counted_by_status(api: Api, key: tuple[ApiKey, str]) -> None:
     client = key[0].client
     make_job(client)
     make_running_job(client=client)
@@ -72,7 +72,7 @@ def test_unfinished_jobs_are_counted_as_they_are(api: Api, key: tuple[ApiKey, st
     assert usage(api)["snapshot"] == {"activeJobs": 3, "queuedJobs": 1, "runningJobs": 2}
 
 
-def test_what_ran_this_month_is_counted(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_jobs_of_this_month_are_counted(api: Api, key: tuple[ApiKey, str]) -> None:
     client = key[0].client
     complete(make_running_job(client=client), sim_duration_ms=1500, billed=64)
     complete(make_running_job(client=client), sim_duration_ms=2500, billed=96)
@@ -85,7 +85,7 @@ def test_what_ran_this_month_is_counted(api: Api, key: tuple[ApiKey, str]) -> No
     assert period["end"] > period["start"]
 
 
-def test_other_months_and_accounts_do_not_count(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_other_months_and_accounts_are_not_counted(api: Api, key: tuple[ApiKey, str]) -> None:
     complete(make_running_job(client=key[0].client), sim_duration_ms=1500, billed=64)
     DailyUsage.objects.update(day=timezone.now().astimezone(UTC).date().replace(day=1) - timedelta(days=1))
     complete(make_running_job(), sim_duration_ms=1500, billed=64)
@@ -107,7 +107,7 @@ def test_usage_takes_four_queries(api: Api) -> None:
     assert len(queries) == 4
 
 
-def test_a_days_row_is_by_client_and_build(key: tuple[ApiKey, str]) -> None:
+def test_usage_is_counted_by_day_client_and_build(key: tuple[ApiKey, str]) -> None:
     first, second = (
         make_running_job(client=key[0].client),
         make_running_job(client=make_client(key[0].client.account)),
@@ -119,7 +119,7 @@ def test_a_days_row_is_by_client_and_build(key: tuple[ApiKey, str]) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_jobs_that_end_at_once_are_all_counted() -> None:
+def test_jobs_that_end_at_the_same_time_are_all_counted() -> None:
     account = make_account()
     client = account.clients.get()
     waiting = [make_job(client) for _ in range(12)]

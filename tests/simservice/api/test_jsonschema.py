@@ -1,4 +1,4 @@
-"""The shapes as JSON Schema."""
+"""JSON Schema of shapes."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
@@ -14,20 +14,20 @@ class Colour(StrEnum):
 
 
 class Inner(TypedDict):
-    """Something inside."""
+    """An inner shape."""
 
     many: list[int]
 
 
 class Outer(TypedDict):
-    """Something."""
+    """An outer shape."""
 
     inner: Inner | None
     perhaps: NotRequired[Annotated[str | None, Rule(maxLength=3), "Short"]]
 
 
 def into(components: Schema) -> Register:
-    """Return a registration that keeps the components in a mapping."""
+    """Return a function that registers components in a mapping."""
 
     def register(name: str, shape: type, make: Any) -> Schema:
         components[name] = make()
@@ -61,7 +61,7 @@ def test_a_typed_dict_becomes_a_closed_component() -> None:
     assert components["Inner"]["required"] == ["many"]
     assert components["Outer"] == {
         "type": "object",
-        "description": "Something.",
+        "description": "An outer shape.",
         "properties": {
             "inner": {"anyOf": [{"$ref": "Inner"}, {"type": "null"}]},
             "perhaps": {"type": ["string", "null"], "maxLength": 3, "description": "Short"},
@@ -71,6 +71,6 @@ def test_a_typed_dict_becomes_a_closed_component() -> None:
     }
 
 
-def test_what_has_no_form_in_json_is_refused() -> None:
+def test_types_without_a_json_form_are_rejected() -> None:
     with pytest.raises(TypeError, match="set"):
         schema_of(set[int], into({}))

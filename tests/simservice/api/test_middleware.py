@@ -1,4 +1,4 @@
-"""Maintenance."""
+"""Maintenance mode."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.conftest import Api
 
 
 @pytest.mark.parametrize("path", ["/v1/sim/builds", "/v1/sim/jobs", "/v1/nowhere"])
-def test_maintenance_is_answered_before_anybody_is_known(settings: Any, path: str) -> None:
+def test_maintenance_needs_no_authentication(settings: Any, path: str) -> None:
     settings.MAINTENANCE_SECONDS = 90
     answer = HttpClient().get(path)
     assert (answer.status_code, answer["Retry-After"]) == (503, "90")
@@ -19,11 +19,11 @@ def test_maintenance_is_answered_before_anybody_is_known(settings: Any, path: st
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("path", "status"), [("/healthz", 200), ("/metrics", 200), ("/", 200)])
-def test_maintenance_is_of_the_api_alone(settings: Any, path: str, status: int) -> None:
+def test_maintenance_affects_only_the_api(settings: Any, path: str, status: int) -> None:
     settings.MAINTENANCE_SECONDS, settings.METRICS_TOKEN = 90, "t"
     assert HttpClient().get(path, headers={"authorization": "Bearer t"}).status_code == status
 
 
 @pytest.mark.django_db
-def test_without_maintenance_the_api_answers(api: Api) -> None:
+def test_the_api_responds_without_maintenance(api: Api) -> None:
     assert api.get("builds").status_code == 200

@@ -1,4 +1,4 @@
-"""The OpenAPI document: complete, true to its own schemas, and the same as the committed one."""
+"""The OpenAPI document is complete, matches its own schemas and is committed."""
 
 import json
 import os
@@ -30,13 +30,13 @@ def operations() -> Iterator[Any]:
 
 
 def contents(operation: Any) -> Iterator[Any]:
-    """Yield the bodies of a request and of its answers, each with its schema and examples."""
+    """Yield the Media Type Objects of a request and its responses."""
     for part in [operation.get("requestBody", {}), *operation["responses"].values()]:
         yield from part.get("content", {}).values()
 
 
 def examples_of(content: Any) -> list[Any]:
-    """Return the values of a body's examples, references followed."""
+    """Return the example values of a body, with references resolved."""
     known = document()["components"]["examples"]
     named = content.get("examples", {}).values()
     values = [known[example["$ref"].split("/")[-1]] if "$ref" in example else example for example in named]
@@ -48,12 +48,12 @@ def validate(value: Any, schema: Any) -> None:
     Draft202012Validator(whole, format_checker=FormatChecker()).validate(json.loads(json.dumps(value)))
 
 
-def test_it_is_made_without_a_complaint() -> None:
+def test_the_document_is_generated_without_warnings() -> None:
     assert document()["openapi"].startswith("3.1")
     assert not GENERATOR_STATS
 
 
-def test_a_view_that_says_nothing_of_itself_is_complained_of(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_undocumented_view_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     class Silent(APIView):
         def get(self, request: Request) -> Response:  # noqa: ARG002
             return Response()
@@ -66,7 +66,7 @@ def test_a_view_that_says_nothing_of_itself_is_complained_of(capsys: pytest.Capt
     GENERATOR_STATS.reset()
 
 
-def test_every_body_has_examples_that_fit_its_schema() -> None:
+def test_every_body_has_examples_that_match_its_schema() -> None:
     for operation in operations():
         assert any(contents(operation)), operation["operationId"]
         for content in contents(operation):
@@ -75,19 +75,19 @@ def test_every_body_has_examples_that_fit_its_schema() -> None:
                 validate(example, content["schema"])
 
 
-def test_every_parameter_has_an_example_that_fits_its_schema() -> None:
+def test_parameter_examples_match_their_schemas() -> None:
     for operation in operations():
         for parameter in operation.get("parameters", []):
             validate(parameter["example"], parameter["schema"])
 
 
-def test_webhooks_are_described_with_what_they_bring() -> None:
-    told = document()["webhooks"]["job.terminal"]["post"]
-    (body,) = contents({"responses": {}, **told})
+def test_webhook_examples_match_their_schemas() -> None:
+    webhook = document()["webhooks"]["job.terminal"]["post"]
+    (body,) = contents({"responses": {}, **webhook})
     assert examples_of(body)
     for example in examples_of(body):
         validate(example, body["schema"])
-    for header in told["parameters"]:
+    for header in webhook["parameters"]:
         validate(header["example"], header["schema"])
 
 
@@ -95,18 +95,18 @@ def test_every_error_has_an_example() -> None:
     codes = {error.code for error in family()}
     assert set(document()["components"]["examples"]) == codes
     used = {code for one in operations() for body in contents(one) for code in body.get("examples", {})}
-    # The document lists no methods that an address does not take.
+    # The document does not list unsupported methods.
     assert codes - used == {"method_not_allowed"}
 
 
 @pytest.mark.parametrize("error", list(family()), ids=lambda error: error.code)
-def test_examples_of_documented_errors_say_where(error: Any) -> None:
+def test_examples_of_documented_errors_link_to_the_docs(error: Any) -> None:
     envelope = envelope_of(error)
     assert envelope["error"] == example_of(error).message
     assert not error.documented or envelope["meta"]["docsUrl"].endswith(f"/docs#{error.code}")
 
 
-def test_links_lead_to_operations_and_their_parameters() -> None:
+def test_links_name_existing_operations_and_parameters() -> None:
     parameters = {one["operationId"]: {p["name"] for p in one.get("parameters", [])} for one in operations()}
     answers = [answer for one in operations() for answer in one["responses"].values()]
     links = [link for answer in answers for link in answer.get("links", {}).values()]
@@ -119,7 +119,7 @@ def test_only_public_operations_need_no_key() -> None:
     assert public == {"downloadArtifact", "getManifest", "getHealth", "getReadiness", "getOpenApi"}
 
 
-def test_it_is_served_to_everybody() -> None:
+def test_the_document_is_public() -> None:
     answer = Client().get("/v1/openapi.json")
     assert (answer.status_code, answer["Content-Type"]) == (200, "application/json")
     assert answer.json() == json.loads(json.dumps(document()))
@@ -127,16 +127,16 @@ def test_it_is_served_to_everybody() -> None:
 
 
 def check(**chosen: str) -> subprocess.CompletedProcess[str]:
-    """Compare the committed document with the one of a deployment that chose so."""
+    """Compare the committed document with that of a deployment with other settings."""
     environment = {**os.environ, **chosen}
     return subprocess.run(COMMAND, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True)
 
 
-def test_the_committed_document_is_the_default_one() -> None:
+def test_the_committed_document_is_up_to_date() -> None:
     assert check(API_VARIANT="C").returncode == 0
 
 
-def test_another_deployment_has_another_document() -> None:
+def test_the_check_fails_for_another_deployment() -> None:
     refused = check(API_VARIANT="R", API_RESOURCE="other")
     assert (refused.returncode, "make openapi" in refused.stderr) == (1, True)
 
@@ -145,7 +145,7 @@ CAPS = {"maxCredits", "maxRuntimeSeconds"}
 
 
 @pytest.mark.parametrize(("variant", "caps"), [("R", {"maxRuntimeSeconds"}), ("C", CAPS)])
-def test_the_document_is_that_of_the_current_variant(variant: str, caps: set[str], settings: Settings) -> None:
+def test_the_document_describes_the_current_variant(variant: str, caps: set[str], settings: Settings) -> None:
     settings.API_VARIANT = variant
     runtime = document()["components"]["schemas"]["RuntimeFields"]["properties"]
     assert runtime.keys() & CAPS == caps

@@ -1,4 +1,4 @@
-"""A database that is away is told to the API's callers as what it is."""
+"""Responses of the API while the database is unavailable."""
 
 import pytest
 from django.db import connection
@@ -12,7 +12,7 @@ JOB = {"build": {"channel": "latest"}, "profile": {"text": "mage=x"}}
 
 @pytest.fixture
 def _no_database(key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lose the connection, and find nobody where the database was."""
+    """Close the connection and point it to a port on which no database listens."""
     connection.close()
     monkeypatch.setitem(connection.settings_dict, "HOST", "127.0.0.1")
     monkeypatch.setitem(connection.settings_dict, "PORT", str(free_port()))
@@ -21,7 +21,7 @@ def _no_database(key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("_no_database")
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_without_a_database_the_api_is_unavailable(api: Api, method: str) -> None:
+def test_the_api_is_unavailable_without_a_database(api: Api, method: str) -> None:
     answer = api.get("jobs/123456789012345678/status") if method == "get" else api.post("jobs", JOB)
     assert (answer.status_code, answer["Retry-After"]) == (503, "10")
     body = answer.json()
@@ -32,7 +32,7 @@ def test_without_a_database_the_api_is_unavailable(api: Api, method: str) -> Non
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_api_recovers_with_the_database(api: Api) -> None:
+def test_the_api_recovers_when_the_database_is_back(api: Api) -> None:
     assert api.get("builds").status_code == 200
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")

@@ -1,4 +1,4 @@
-"""`GET jobs`: pages by key, newest first (contract, section 4)."""
+"""`GET jobs` (docs/reference/contract.md#list-jobs)."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,7 +17,7 @@ from tests.factories import make_job, make_running_job
 
 @pytest.fixture
 def jobs(key: tuple[ApiKey, str]) -> list[str]:
-    """The ids of seven jobs, newest first."""
+    """Return the ids of seven jobs, newest first."""
     return [str(make_job(key[0].client, metadata={"n": str(n)}).pk) for n in range(7)][::-1]
 
 
@@ -25,7 +25,7 @@ def ids(body: dict[str, Any]) -> list[str]:
     return [job["id"] for job in body["jobs"]]
 
 
-def test_a_listed_job(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_the_fields_of_a_listed_job(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_running_job(client=key[0].client, metadata={"a": "b"})
     (listed,) = api.get("jobs").json()["jobs"]
     assert set(listed) == {
@@ -35,7 +35,7 @@ def test_a_listed_job(api: Api, key: tuple[ApiKey, str]) -> None:
     assert listed["buildId"] == str(job.build_id)
 
 
-def test_pages_follow_each_other_without_gap_or_repetition(api: Api, jobs: list[str]) -> None:
+def test_pages_have_no_gaps_or_duplicates(api: Api, jobs: list[str]) -> None:
     first = api.get("jobs?limit=3").json()
     assert first["page"].keys() == {"limit", "hasMore", "nextCursor", "since"}
     assert (first["page"]["limit"], first["page"]["hasMore"]) == (3, True)
@@ -45,19 +45,17 @@ def test_pages_follow_each_other_without_gap_or_repetition(api: Api, jobs: list[
     assert (third["page"]["hasMore"], third["page"]["nextCursor"]) == (False, None)
 
 
-def test_a_full_last_page_knows_that_it_is_the_last(api: Api, jobs: list[str]) -> None:
+def test_a_full_last_page_has_no_next_page(api: Api, jobs: list[str]) -> None:
     assert api.get("jobs?limit=7").json()["page"]["hasMore"] is False
 
 
-def test_jobs_that_come_meanwhile_do_not_shift_the_pages(
-    api: Api, key: tuple[ApiKey, str], jobs: list[str]
-) -> None:
+def test_new_jobs_do_not_shift_the_pages(api: Api, key: tuple[ApiKey, str], jobs: list[str]) -> None:
     cursor = api.get("jobs?limit=3").json()["page"]["nextCursor"]
     make_job(key[0].client)
     assert ids(api.get("jobs", data={"limit": 3, "cursor": cursor}).json()) == jobs[3:6]
 
 
-def test_only_the_accounts_own_jobs_are_listed(api: Api, jobs: list[str]) -> None:
+def test_only_the_accounts_jobs_are_listed(api: Api, jobs: list[str]) -> None:
     make_job()
     assert ids(api.get("jobs").json()) == jobs
 
@@ -71,18 +69,18 @@ def test_jobs_past_their_retention_are_not_listed(api: Api, key: tuple[ApiKey, s
 
 
 @pytest.mark.parametrize("limit", ["0", "101", "-1", "ten", "", "1.0", "٣", "9999"])
-def test_a_wrong_limit_is_refused(api: Api, limit: str) -> None:
+def test_an_invalid_limit_is_rejected(api: Api, limit: str) -> None:
     answer = api.get("jobs", data={"limit": limit})
     assert (answer.status_code, answer.json()["meta"]["issues"][0]["path"]) == (400, "limit")
 
 
 @pytest.mark.parametrize("query", ["page=2", "limit=1&limit=2", "Cursor=x"])
-def test_unknown_and_repeated_parameters_are_refused(api: Api, query: str) -> None:
+def test_unknown_and_repeated_parameters_are_rejected(api: Api, query: str) -> None:
     assert api.get(f"jobs?{query}").json()["code"] == "validation_failed"
 
 
 def forged(cursor: str) -> list[str]:
-    """Return cursors that nobody was given."""
+    """Return cursors that the service did not issue."""
     body, signature = cursor.split(".")
     return [
         "",
@@ -106,7 +104,7 @@ def test_a_cursor_cannot_be_forged(api: Api, key: tuple[ApiKey, str]) -> None:
         assert (answer.status_code, answer.json()["code"]) == (400, "invalid_cursor"), cursor
 
 
-def test_a_page_takes_three_queries_however_long_it_is(api: Api, jobs: list[str]) -> None:
+def test_a_page_of_any_length_takes_three_queries(api: Api, jobs: list[str]) -> None:
     api.get("jobs")
     with CaptureQueriesContext(connection) as queries:
         api.get("jobs?limit=7")

@@ -1,4 +1,4 @@
-"""Workers in processes of their own, on the test's database."""
+"""Start queue workers on the test's database, and find running programs."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import psutil
 from django.conf import settings
 from django.db import connection
 
-# A lease that is soon lost.
+# A lease that expires soon.
 QUICK = {"LEASE_SECONDS": "2", "HEARTBEAT_SECONDS": "1"}
 ORDINARY: Mapping[str, str] = {}
 
@@ -19,18 +19,18 @@ ORDINARY: Mapping[str, str] = {}
 def start_worker(
     *, slots: int = 1, point: str = "", chosen: Mapping[str, str] = ORDINARY
 ) -> subprocess.Popen[bytes]:
-    """Start a worker that works until no job is left, or kills itself at a point; `chosen` are its settings."""
+    """Start a worker that runs jobs until none is left or kills itself at a point; `chosen` are its settings."""
     url = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
     environment = os.environ | {"DATABASE_URL": url, "LOG_LEVEL": "ERROR", **chosen}
-    command = [sys.executable, "-m", "tests.faults.worker", str(slots), *([point] if point else [])]
+    command = [sys.executable, "-m", "tests.faults.queue_worker", str(slots), *([point] if point else [])]
     return subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment)
 
 
 def running(executable: Path) -> list[psutil.Process]:
     """Return the live processes whose command line names a program."""
-    found = []
+    matches = []
     for process in psutil.process_iter(["cmdline", "status"]):
         words = process.info["cmdline"] or []
         if process.info["status"] != psutil.STATUS_ZOMBIE and any(str(executable) in word for word in words):
-            found.append(process)
-    return found
+            matches.append(process)
+    return matches

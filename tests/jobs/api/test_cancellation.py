@@ -1,4 +1,4 @@
-"""Cancelling over HTTP: whose job it is, and many requests at once."""
+"""`POST jobs/{id}/cancel` (docs/reference/contract.md#cancel-a-job)."""
 
 import json
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def test_an_unknown_job_is_not_found(api: Api, path: str) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("make", [make_job, make_running_job])
-def test_another_accounts_job_is_not_found_and_goes_on(api: Api, make: Callable[..., Job]) -> None:
+def test_another_accounts_job_cannot_be_cancelled(api: Api, make: Callable[..., Job]) -> None:
     job = make()
     status = job.status
     assert api.post(f"jobs/{job.pk}/cancel").status_code == 404
@@ -35,7 +35,7 @@ def test_another_accounts_job_is_not_found_and_goes_on(api: Api, make: Callable[
 @pytest.mark.parametrize(
     ("make", "answered"), [(make_job, ["cancelled"] * 2), (make_running_job, ["cancel_requested"] * 2)]
 )
-def test_each_cancel_answer_carries_the_metadata(
+def test_each_response_contains_the_metadata(
     api: Api, key: tuple[ApiKey, str], make: Callable[..., Job], answered: list[str]
 ) -> None:
     job = make(client=key[0].client, metadata={"z": "1", "a": "2"})
@@ -46,7 +46,7 @@ def test_each_cancel_answer_carries_the_metadata(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("make", [make_job, make_running_job])
-def test_a_hundred_cancels_at_once_get_the_same_answer(key: tuple[ApiKey, str], make: Callable[..., Job]) -> None:
+def test_concurrent_cancellations_get_the_same_response(key: tuple[ApiKey, str], make: Callable[..., Job]) -> None:
     job = make(client=default_client(key[0].client.account))
     answers: list[tuple[int, str]] = []
 

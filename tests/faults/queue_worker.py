@@ -1,6 +1,6 @@
-"""`python -m tests.faults.worker SLOTS [POINT]`: a worker without a broker, which works until no job is left.
+"""`python -m tests.faults.queue_worker SLOTS [POINT]`: run jobs without a broker until none is left.
 
-With the name of a point it kills itself there.
+If a point is given, the process kills itself there.
 """
 
 import sys
@@ -11,7 +11,7 @@ import django
 
 
 def work() -> None:
-    """Work off the queue, as a slot of the Celery worker does, until no job waits or runs."""
+    """Run jobs like a slot of the Celery worker until no job waits or runs."""
     from django.db import connection
 
     from jobs import tasks
@@ -31,7 +31,7 @@ def main(slots: str, point: str = "") -> None:
 
     if point:
         POINTS[point](die)
-    # As a Celery worker does before its threads start: tasks are made when first called, which threads race for.
+    # Celery creates tasks on their first call, which is not thread-safe.
     app.finalize(auto=True)
     threads = [threading.Thread(target=work) for _ in range(int(slots))]
     for thread in threads:

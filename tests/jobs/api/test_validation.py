@@ -1,4 +1,4 @@
-"""What a submission is told of its profile and its build (contract, sections 1 and 3)."""
+"""Validation of profiles and pins, and the endpoints of builds."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,7 +17,7 @@ BLOCKED_KEYS = {"blocked", "blockedCount", "blockedTruncated"}
 
 
 def submit(api: Api, text: str = PROFILE, **build: Any) -> Any:
-    """Submit a profile and return the answer."""
+    """Submit a profile and return the response."""
     return api.post("jobs", {"build": {"channel": "latest", **build}, "profile": {"text": text}})
 
 
@@ -29,7 +29,7 @@ def change_plan(key: ApiKey, **fields: Any) -> None:
     plan.save(update_fields=list(fields))
 
 
-def test_refused_directives_are_listed_with_their_lines(api: Api) -> None:
+def test_rejected_directives_are_listed_with_their_lines(api: Api) -> None:
     answer = submit(api, PROFILE + 'html=/tmp/x\n\tthreads=8 h"tm"l=y\n')
     assert (answer.status_code, answer.json()["code"]) == (422, "input_sanitized_rejected")
     meta = answer.json()["meta"]
@@ -44,7 +44,7 @@ def test_refused_directives_are_listed_with_their_lines(api: Api) -> None:
     assert not Job.objects.exists()
 
 
-def test_the_list_of_refused_directives_is_cut(api: Api) -> None:
+def test_the_list_of_rejected_directives_is_limited(api: Api) -> None:
     meta = submit(api, PROFILE + f"html={'x' * 500}\n" * 25).json()["meta"]
     assert (len(meta["blocked"]), meta["blockedCount"], meta["blockedTruncated"]) == (20, 25, True)
     assert len(meta["blocked"][0]["text"]) == 200
@@ -59,7 +59,7 @@ def test_a_profile_without_an_actor_has_nothing_to_simulate(api: Api, text: str)
     assert set(answer.json()["meta"]) >= BLOCKED_KEYS
 
 
-def test_numbers_beyond_the_limits_are_warned_of(api: Api) -> None:
+def test_reduced_numbers_cause_warnings(api: Api) -> None:
     text = PROFILE + 'iterations=300000\nprofileset."A B"+=target_error=0.001\n'
     answer = submit(api, text)
     assert answer.status_code == 200
@@ -71,11 +71,11 @@ def test_numbers_beyond_the_limits_are_warned_of(api: Api) -> None:
     assert found["target_error_floored"]["line"] == 7
 
 
-def test_there_are_no_warnings_without_a_reason(api: Api) -> None:
+def test_a_valid_profile_has_no_warnings(api: Api) -> None:
     assert "warnings" not in submit(api, PROFILE + "iterations=250000\ntarget_error=0.01\n").json()
 
 
-def test_a_plan_limits_variants(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_variants_are_limited_by_the_plan(api: Api, key: tuple[ApiKey, str]) -> None:
     change_plan(key[0], max_variants=2)
     text = PROFILE + "copy=B\nprofileset.x+=level=80\n"
     assert submit(api, text).status_code == 200
@@ -88,7 +88,7 @@ def test_a_plan_limits_variants(api: Api, key: tuple[ApiKey, str]) -> None:
     }  # fmt: skip
 
 
-def test_bundled_profiles_can_be_included_and_no_other_file(api: Api) -> None:
+def test_only_bundled_profiles_can_be_included(api: Api) -> None:
     BuildFactory.create(profiles=["T26_Mage_Frost.simc"], profiles_path="/somewhere")
     assert submit(api, "T26_Mage_Frost.simc\n").status_code == 200
     assert submit(api, "input=T26_Mage_Frost.simc\n").status_code == 200
@@ -96,7 +96,7 @@ def test_bundled_profiles_can_be_included_and_no_other_file(api: Api) -> None:
     assert submit(api, PROFILE + "../T26_Mage_Frost.simc\n").json()["code"] == "input_sanitized_rejected"
 
 
-def test_only_the_pinned_builds_profiles_count(api: Api, key: tuple[ApiKey, str]) -> None:
+def test_only_profiles_of_the_pinned_build_can_be_included(api: Api, key: tuple[ApiKey, str]) -> None:
     change_plan(key[0], allows_build_pin=True)
     BuildFactory.create(profiles=["A.simc"])
     pinned = BuildFactory.create(profiles=["B.simc"])
@@ -110,7 +110,7 @@ def test_armory_imports_need_credentials(api: Api) -> None:
     assert "bnetClientId" in answer.json()["meta"]["message"]
 
 
-def test_a_pin_needs_a_plan_that_allows_it(api: Api) -> None:
+def test_pins_need_a_plan_that_allows_them(api: Api) -> None:
     build = BuildFactory.create()
     answer = submit(api, id=str(build.pk))
     assert (answer.status_code, answer.json()["code"]) == (422, "build_pin_not_allowed")
@@ -134,7 +134,7 @@ def test_a_build_can_be_pinned(api: Api, key: tuple[ApiKey, str]) -> None:
     ],
     ids=["another branch", "too old", "withdrawn"],
 )
-def test_a_pin_must_be_to_be_had(api: Api, key: tuple[ApiKey, str], fields: dict[str, Any]) -> None:
+def test_a_pin_must_name_an_available_build(api: Api, key: tuple[ApiKey, str], fields: dict[str, Any]) -> None:
     change_plan(key[0], allows_build_pin=True)
     build = BuildFactory.create(**fields)
     for build_id in (build.pk, uuid4()):
@@ -144,11 +144,11 @@ def test_a_pin_must_be_to_be_had(api: Api, key: tuple[ApiKey, str], fields: dict
 
 
 @pytest.mark.parametrize("build_id", ["x", 5, None, "0" * 32, "urn:uuid:" + "0" * 27])
-def test_a_pin_is_a_uuid(api: Api, build_id: Any) -> None:
+def test_a_pin_must_be_a_uuid(api: Api, build_id: Any) -> None:
     assert submit(api, id=build_id).json()["code"] == "validation_failed"
 
 
-def test_the_builds_that_channels_mean(api: Api) -> None:
+def test_the_current_builds_of_the_channels(api: Api) -> None:
     old = BuildFactory.create(created_at=timezone.now() - timedelta(days=40), wow_version="11.2.0.63003")
     new = BuildFactory.create(profiles_path="/p", profiles=["A.simc"], ci=CHECKS)
     body = api.get("builds").json()
@@ -162,7 +162,7 @@ def test_the_builds_that_channels_mean(api: Api) -> None:
     }  # fmt: skip
 
 
-def test_one_build(api: Api) -> None:
+def test_the_fields_of_a_build(api: Api) -> None:
     build = BuildFactory.create(
         wow_version="11.2.0.63003", profiles_path="/p", profiles=["A.simc"], includable=["A.simc", "apls/a.simc"]
     )
@@ -173,6 +173,6 @@ def test_one_build(api: Api) -> None:
 
 
 @pytest.mark.parametrize("build_id", ["x", "497f20e4-272e-4973-ac85-62e1afe6d9bb", "0" * 500])
-def test_an_unknown_build(api: Api, build_id: str) -> None:
+def test_an_unknown_build_is_not_found(api: Api, build_id: str) -> None:
     answer = api.get(f"builds/{build_id}")
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")

@@ -1,0 +1,68 @@
+"""Base view, common types and example values of the jobs API."""
+
+from contextlib import suppress
+from typing import Annotated, Any, cast
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from clients.authentication import Caller
+from jobs.api.links import LinkBuilder
+from jobs.enums import Priority
+from jobs.submission import accept
+from simservice.api.endpoint import Endpoint
+from simservice.api.operations import Header, Link, Parameter
+from simservice.api.shapes import Count, Id, Rule
+from simservice.database import DATABASE_UNAVAILABLE
+
+PriorityName = Annotated[str, Rule(enum=[priority.api_name for priority in Priority])]
+Credits = Annotated[int, Rule(minimum=0), "Number of credits"]
+Seconds = Annotated[int, Rule(minimum=0), "Duration in seconds"]
+Milliseconds = Annotated[int, Rule(minimum=0), "Duration in milliseconds"]
+Metadata = Annotated[dict[str, str], "The metadata of the submission, unchanged"]
+ExitCode = Annotated[str | None, "The simulator's exit status, or the signal that ended it"]
+
+EXAMPLE_HOST = "https://sim.example.com"
+EXAMPLE_JOB_ID = "176352841234500042"
+EXAMPLE_TOKEN = "q7VvT0m1xk2bY9d4sLwJ3A"  # noqa: S105 - an example
+EXAMPLE_CREATED, EXAMPLE_STARTED = "2026-11-20T08:10:00.123Z", "2026-11-20T08:10:02.456Z"
+EXAMPLE_COMPLETED = "2026-11-20T08:10:14.789Z"
+EXAMPLE_PROFILE = 'mage="Example"\nlevel=80\nspec=frost\niterations=1000\n'
+EXAMPLE_METADATA = {"character": "Example"}
+
+JOB_ID = Parameter(
+    name="job_id", location="path", shape=Id, description="The id of the job.", example=EXAMPLE_JOB_ID
+)
+ACTIVE_JOB_HEADERS = [
+    # Omitted if the database becomes unavailable after the request was processed.
+    Header(
+        name="X-Active-Jobs", shape=Count, description="Number of unfinished jobs of the account.", always=False
+    ),
+    Header(name="X-Max-Active-Jobs", shape=Count, description="Maximum number of unfinished jobs of the account."),
+]
+
+
+def job_links(expression: str) -> dict[str, Link]:
+    """Return OpenAPI links to the operations that take the job id at the runtime expression."""
+    targets = ("getJob", "getJobStatus", "getJobProfile", "getJobResult", "cancelJob")
+    return {target: Link(operation=target, parameters={"job_id": expression}) for target in targets}
+
+
+class JobsEndpoint(Endpoint):
+    """Base view of authenticated endpoints; adds the active-job headers to successful responses."""
+
+    def caller(self) -> Caller:
+        return cast(Caller, self.request.user)
+
+    def links(self) -> LinkBuilder:
+        return LinkBuilder.for_request(self.request)
+
+    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+        final = super().finalize_response(request, response, *args, **kwargs)
+        caller = getattr(request, "user", None) if final.status_code < 400 else None
+        if isinstance(caller, Caller):
+            final["X-Max-Active-Jobs"] = str(caller.plan.max_active_jobs)
+            # The request has succeeded; a database failure here must not turn it into an error.
+            with suppress(*DATABASE_UNAVAILABLE):
+                final["X-Active-Jobs"] = str(accept.active_jobs(caller.account))
+        return final

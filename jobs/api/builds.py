@@ -1,0 +1,251 @@
+"""Simulator builds: `GET /v1/{resource}/builds` and `GET /v1/{resource}/builds/{id}`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Literal, TypedDict
+
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs import models, queries
+from jobs.api.base import ACTIVE_JOB_HEADERS, EXAMPLE_CREATED, JobsEndpoint
+from jobs.builds import registry
+from jobs.enums import Channel
+from simservice.api import errors
+from simservice.api.fields import iso
+from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
+from simservice.api.shapes import Count, Date, Time, Uuid
+
+CheckStatus = Literal["pass", "partial", "fail", "unknown"]
+
+
+class CheckCounts(TypedDict):
+    """Numbers of bundled profiles that were checked, that ran, and that failed."""
+
+    total: Count
+    passed: Count
+    failed: Count
+
+
+class Checks(TypedDict):
+    """Test runs of the profiles bundled with a build."""
+
+    status: Annotated[
+        CheckStatus,
+        "`pass` if all profiles ran, `partial` if some failed, `fail` if all failed, `unknown` if there are none",
+    ]
+    checks: CheckCounts
+    failures: Annotated[list[str], "The profiles that failed"]
+    gatedOn: Annotated[list[str], "Checks that a build must pass to become available. Always empty"]
+    retrievedAt: Annotated[Time, "When the profiles were checked"]
+
+
+class JobChecks(TypedDict):
+    """Short form of the checks of a job's build."""
+
+    status: CheckStatus
+    failed: Annotated[Count, "Number of profiles that failed"]
+
+
+class JobBuild(TypedDict):
+    """The build that ran a job."""
+
+    id: Uuid
+    channel: Channel
+    commit: str
+    ci: Annotated[JobChecks | None, "Null if no bundled profile was checked"]
+
+
+class GameVersion(TypedDict):
+    """Version of the game data."""
+
+    version: str
+    hotfixDate: Date
+
+
+class GameData(TypedDict):
+    """Game data that a build contains."""
+
+    live: GameVersion
+    ptr: GameVersion | None
+
+
+class BundledProfiles(TypedDict):
+    """Paths of the files that a build contains. Profiles can include them by path or by file name."""
+
+    manifest: Annotated[list[str], "Profiles that can be simulated on their own"]
+    includable: Annotated[list[str], "All files that can be included, such as action lists and gear sets"]
+
+
+class Build(TypedDict):
+    """A build of the simulator."""
+
+    gitBranch: str
+    repo: Annotated[str, "URL of the source repository. Empty if unknown"]
+    commit: str
+    simcVersion: str
+    gameData: Annotated[GameData | None, "Null unless both version and hotfix date are known"]
+    id: Uuid
+    createdAt: Time
+    ci: Annotated[Checks | None, "Null if no bundled profile was checked"]
+    profiles: BundledProfiles | None
+
+
+class ChannelBuild(Build):
+    """The current build of a channel."""
+
+    channel: Channel
+
+
+class BuildList(TypedDict):
+    """The current build of each channel on each branch."""
+
+    generatedAt: Time
+    builds: list[ChannelBuild]
+
+
+EXAMPLE_BUILD_ID = "0b8f6a52-6f3b-4a7e-9d55-2f3f6c1b7a10"
+EXAMPLE_JOB_BUILD: JobBuild = {
+    "id": EXAMPLE_BUILD_ID,
+    "channel": Channel.LATEST,
+    "commit": "4f1d0c2",
+    "ci": {"status": "partial", "failed": 1},
+}
+EXAMPLE_BUILD: Build = {
+    "gitBranch": "midnight",
+    "repo": "https://github.com/simulationcraft/simc",
+    "commit": "4f1d0c2",
+    "simcVersion": "1200-01",
+    "gameData": {"live": {"version": "12.0.0.64000", "hotfixDate": "2026-11-18"}, "ptr": None},
+    "id": EXAMPLE_BUILD_ID,
+    "createdAt": "2026-11-20T04:00:00.000Z",
+    "ci": {
+        "status": "partial",
+        "checks": {"total": 172, "passed": 171, "failed": 1},
+        "failures": ["Example_Mage_Frost.simc"],
+        "gatedOn": [],
+        "retrievedAt": "2026-11-20T04:02:00.000Z",
+    },
+    "profiles": {"manifest": ["frost_mage.simc"], "includable": ["apls/mage.simc", "frost_mage.simc"]},
+}
+EXAMPLE_BUILDS: BuildList = {
+    "generatedAt": EXAMPLE_CREATED,
+    "builds": [{"channel": Channel.LATEST, **EXAMPLE_BUILD}],
+}
+BUILD_ID = Parameter(
+    name="build_id", location="path", shape=Uuid, description="The id of the build.", example=EXAMPLE_BUILD_ID
+)
+LIST_BUILDS = Operation(
+    id="listBuilds",
+    tag="Builds",
+    summary="List builds",
+    description="Returns the current build of each channel on each branch.",
+    responses={
+        200: ResponseSpec(
+            description="The current builds.",
+            shape=BuildList,
+            example=EXAMPLE_BUILDS,
+            headers=ACTIVE_JOB_HEADERS,
+            links={"getBuild": Link(operation="getBuild", parameters={"build_id": "$response.body#/builds/0/id"})},
+        )
+    },
+)
+GET_BUILD = Operation(
+    id="getBuild",
+    tag="Builds",
+    summary="Get a build",
+    parameters=[BUILD_ID],
+    responses={
+        200: ResponseSpec(description="The build.", shape=Build, example=EXAMPLE_BUILD, headers=ACTIVE_JOB_HEADERS)
+    },
+    errors=[errors.NotFound],
+)
+
+
+class BuildListView(JobsEndpoint):
+    """`GET /v1/{resource}/builds`"""
+
+    @documented(LIST_BUILDS)
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        return Response(build_list(registry.current()))
+
+
+class BuildView(JobsEndpoint):
+    """`GET /v1/{resource}/builds/{id}`"""
+
+    @documented(GET_BUILD)
+    def get(self, request: Request, build_id: str) -> Response:  # noqa: ARG002
+        return Response(build_object(queries.find_build(build_id)))
+
+
+def build_list(current: Sequence[tuple[Channel, models.Build]]) -> BuildList:
+    """Return the body of `GET builds` (docs/reference/contract.md#list-builds)."""
+    builds: list[ChannelBuild] = [{"channel": channel, **build_object(build)} for channel, build in current]
+    return {"generatedAt": iso(timezone.now()), "builds": builds}
+
+
+def build_object(build: models.Build) -> Build:
+    """Return the JSON of a build."""
+    return {
+        "gitBranch": build.git_branch,
+        "repo": build.repo,
+        "commit": build.commit,
+        "simcVersion": build.simc_version,
+        "gameData": _game_data(build),
+        "id": str(build.pk),
+        "createdAt": iso(build.created_at),
+        "ci": _checks(build),
+        "profiles": _bundled_profiles(build),
+    }
+
+
+def job_build(job: models.Job) -> JobBuild | None:
+    """Return the `build` of a job, None until a build was chosen."""
+    build: models.Build | None = job.build
+    if build is None:
+        return None
+    return {"id": str(build.pk), "channel": Channel(job.channel), "commit": build.commit, "ci": _job_checks(build)}
+
+
+def _bundled_profiles(build: models.Build) -> BundledProfiles | None:
+    """Return the bundled files, None if there are none."""
+    if not build.profiles_path:
+        return None
+    return {"manifest": build.profiles, "includable": build.includable}
+
+
+def _game_data(build: models.Build) -> GameData | None:
+    """Return the game data, None unless both version and hotfix date are known."""
+    if not build.wow_version or build.hotfix_date is None:
+        return None
+    return {"live": {"version": build.wow_version, "hotfixDate": build.hotfix_date.isoformat()}, "ptr": None}
+
+
+def _checks(build: models.Build) -> Checks | None:
+    """Return the checks of the bundled profiles, None if none were checked."""
+    if build.ci is None:
+        return None
+    total, failures = build.ci["total"], [failure["name"] for failure in build.ci["failures"]]
+    return {
+        "status": _check_status(total=total, failed=len(failures)),
+        "checks": {"total": total, "passed": total - len(failures), "failed": len(failures)},
+        "failures": failures,
+        "gatedOn": [],
+        "retrievedAt": iso(datetime.fromisoformat(build.ci["checked_at"])),
+    }
+
+
+def _check_status(*, total: int, failed: int) -> CheckStatus:
+    """Return the overall status of the checks."""
+    if not total:
+        return "unknown"
+    if not failed:
+        return "pass"
+    return "partial" if failed < total else "fail"
+
+
+def _job_checks(build: models.Build) -> JobChecks | None:
+    """Return the short form of the checks."""
+    checks = _checks(build)
+    return checks and {"status": checks["status"], "failed": checks["checks"]["failed"]}

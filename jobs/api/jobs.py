@@ -1,0 +1,336 @@
+"""Jobs: `GET /v1/{resource}/jobs`, `GET …/jobs/{id}` and `GET …/jobs/{id}/profile`."""
+
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
+
+from django.conf import settings
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs import models, queries, retention, variants
+from jobs.api.base import (
+    ACTIVE_JOB_HEADERS,
+    EXAMPLE_COMPLETED,
+    EXAMPLE_CREATED,
+    EXAMPLE_HOST,
+    EXAMPLE_JOB_ID,
+    EXAMPLE_METADATA,
+    EXAMPLE_PROFILE,
+    EXAMPLE_STARTED,
+    EXAMPLE_TOKEN,
+    JOB_ID,
+    Credits,
+    ExitCode,
+    JobsEndpoint,
+    Metadata,
+    Milliseconds,
+    PriorityName,
+    Seconds,
+    job_links,
+)
+from jobs.api.builds import EXAMPLE_JOB_BUILD, JobBuild, job_build
+from jobs.api.links import LinkBuilder, Links
+from jobs.enums import ErrorCode, Priority, PublicStatus
+from simservice.api import errors
+from simservice.api.fields import iso, iso_or_none
+from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
+from simservice.api.pagination import make_cursor, read_cursor, read_limit
+from simservice.api.shapes import Count, Id, Rule, Time, Uuid
+
+
+class Ceiling(TypedDict):
+    """Limits of a job."""
+
+    maxCredits: Annotated[Credits | None, "Null if the deployment limits the running time instead"]
+    runtimeSeconds: Seconds | None
+    queueSeconds: Annotated[Seconds | None, "A job that waits longer fails with `queue_timeout`"]
+
+
+class Runtime(TypedDict):
+    """Usage and limits of a job."""
+
+    simDurationMs: Annotated[Milliseconds | None, "Running time of the simulator. Null if unknown"]
+    totalDurationMs: Annotated[Milliseconds | None, "Time from start to end. Null if unknown"]
+    creditsConsumed: Annotated[Credits | None, "Null until the job has ended"]
+    priorityFeeCredits: Annotated[
+        Credits, "The reserved fee until the job ends, then the charged fee. 0 if nothing was billed"
+    ]
+    creditsPerSecond: Credits
+    vcpus: Count
+    ceiling: Ceiling
+
+
+class Job(TypedDict):
+    """A job without its result."""
+
+    id: Id
+    status: PublicStatus
+    priority: PriorityName
+    createdAt: Time
+    startedAt: Time | None
+    completedAt: Time | None
+    cancelRequestedAt: Time | None
+    errorCode: Annotated[ErrorCode | None, "Why the job did not complete, as a code"]
+    statusReason: Annotated[str | None, "Why the job did not complete, as a sentence"]
+    simcExitCode: ExitCode
+    retentionDays: Annotated[Count, "Number of days that the job and its artifacts are kept"]
+    metadata: Metadata
+    runtime: Runtime
+    retried: Annotated[bool, "Whether the job was started again after a lost attempt"]
+    build: Annotated[JobBuild | None, "Null until the simulator has started"]
+    links: Links
+
+
+class ListedJob(TypedDict):
+    """A job in a list."""
+
+    id: Id
+    status: PublicStatus
+    createdAt: Time
+    completedAt: Time | None
+    errorCode: Annotated[ErrorCode | None, "Why the job did not complete, as a code"]
+    metadata: Metadata
+    buildId: Uuid | None
+    links: Links
+
+
+class Page(TypedDict):
+    """Position of a page in a list."""
+
+    limit: Annotated[int, Rule(minimum=1, maximum=100)]
+    hasMore: bool
+    nextCursor: Annotated[str | None, "Value of `cursor` for the next page. Null on the last page"]
+    since: Annotated[Time, "Jobs created before this time are no longer listed"]
+
+
+class JobList(TypedDict):
+    """A page of jobs, newest first."""
+
+    jobs: list[ListedJob]
+    page: Page
+
+
+class Profile(TypedDict):
+    """Profile of a job."""
+
+    text: Annotated[str, "The profile as submitted"]
+
+
+EXAMPLE_CEILING: Ceiling = {
+    "maxCredits": 3200 if variants.current().tells_credit_ceiling else None,
+    "runtimeSeconds": 100,
+    "queueSeconds": 1800,
+}
+EXAMPLE_LINKS: Links = {
+    "share": f"{EXAMPLE_HOST}/share/{EXAMPLE_TOKEN}",
+    "manifest": f"{EXAMPLE_HOST}/manifests/{EXAMPLE_TOKEN}",
+}
+EXAMPLE_JOB: Job = {
+    "id": EXAMPLE_JOB_ID,
+    "status": PublicStatus.COMPLETED,
+    "priority": "standard",
+    "createdAt": EXAMPLE_CREATED,
+    "startedAt": EXAMPLE_STARTED,
+    "completedAt": EXAMPLE_COMPLETED,
+    "cancelRequestedAt": None,
+    "errorCode": None,
+    "statusReason": None,
+    "simcExitCode": "0",
+    "retentionDays": 30,
+    "metadata": EXAMPLE_METADATA,
+    "runtime": {
+        "simDurationMs": 11870,
+        "totalDurationMs": 12333,
+        "creditsConsumed": 384,
+        "priorityFeeCredits": 0,
+        "creditsPerSecond": 32,
+        "vcpus": 2,
+        "ceiling": EXAMPLE_CEILING,
+    },
+    "retried": False,
+    "build": EXAMPLE_JOB_BUILD,
+    "links": EXAMPLE_LINKS,
+}
+EXAMPLE_CURSOR = "MTc2MzUyODQxMjM0NTAwMDQy.c2lnbmF0dXJl"
+EXAMPLE_JOB_LIST: JobList = {
+    "jobs": [
+        {
+            "id": EXAMPLE_JOB_ID,
+            "status": PublicStatus.COMPLETED,
+            "createdAt": EXAMPLE_CREATED,
+            "completedAt": EXAMPLE_COMPLETED,
+            "errorCode": None,
+            "metadata": EXAMPLE_METADATA,
+            "buildId": EXAMPLE_JOB_BUILD["id"],
+            "links": EXAMPLE_LINKS,
+        }
+    ],
+    "page": {"limit": 25, "hasMore": True, "nextCursor": EXAMPLE_CURSOR, "since": "2026-10-21T08:15:00.000Z"},
+}
+LIMIT = Parameter(
+    name="limit",
+    location="query",
+    shape=Annotated[int, Rule(minimum=1, maximum=100, default=25)],
+    description="Maximum number of jobs on a page.",
+    example=25,
+)
+CURSOR = Parameter(
+    name="cursor",
+    location="query",
+    shape=str,
+    description="`page.nextCursor` of the previous page.",
+    example=EXAMPLE_CURSOR,
+)
+LIST_JOBS = Operation(
+    id="listJobs",
+    tag="Jobs",
+    summary="List jobs",
+    description="Returns the newest jobs first. For the next page, send `page.nextCursor` as `cursor` until "
+    "`page.hasMore` is false.",
+    parameters=[LIMIT, CURSOR],
+    responses={
+        200: ResponseSpec(
+            description="A page of the account's jobs.",
+            shape=JobList,
+            example=EXAMPLE_JOB_LIST,
+            headers=ACTIVE_JOB_HEADERS,
+            links={
+                **job_links("$response.body#/jobs/0/id"),
+                "nextPage": Link(operation="listJobs", parameters={"cursor": "$response.body#/page/nextCursor"}),
+            },
+        )
+    },
+    errors=[errors.InvalidCursor],
+)
+GET_JOB = Operation(
+    id="getJob",
+    tag="Jobs",
+    summary="Get a job",
+    description="Returns the job without its result.",
+    parameters=[JOB_ID],
+    responses={
+        200: ResponseSpec(description="The job.", shape=Job, example=EXAMPLE_JOB, headers=ACTIVE_JOB_HEADERS)
+    },
+    errors=[errors.NotFound],
+)
+GET_JOB_PROFILE = Operation(
+    id="getJobProfile",
+    tag="Jobs",
+    summary="Get the profile of a job",
+    parameters=[JOB_ID],
+    responses={
+        200: ResponseSpec(
+            description="The profile as submitted.",
+            shape=Profile,
+            example={"text": EXAMPLE_PROFILE},
+            headers=ACTIVE_JOB_HEADERS,
+        )
+    },
+    errors=[errors.NotFound],
+)
+
+
+class JobListView(JobsEndpoint):
+    """`GET /v1/{resource}/jobs`"""
+
+    @documented(LIST_JOBS)
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        account, limit = self.caller().account, read_limit(self.query.get("limit"))
+        before = read_cursor(self.query["cursor"], account_id=account.pk) if "cursor" in self.query else None
+        jobs = queries.newest_jobs(account, before=before, limit=limit + 1)
+        page, has_more = jobs[:limit], len(jobs) > limit
+        cursor = make_cursor(account_id=account.pk, last_id=page[-1].pk) if has_more else None
+        return Response(job_list(page, limit=limit, next_cursor=cursor, links=self.links()))
+
+
+class JobView(JobsEndpoint):
+    """`GET /v1/{resource}/jobs/{id}`"""
+
+    @documented(GET_JOB)
+    def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
+        return Response(job_object(queries.find_job(self.caller().account, job_id), self.links()))
+
+
+class JobProfileView(JobsEndpoint):
+    """`GET /v1/{resource}/jobs/{id}/profile`"""
+
+    @documented(GET_JOB_PROFILE)
+    def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
+        return Response({"text": queries.profile_of(self.caller().account, job_id)})
+
+
+def job_list(jobs: Sequence[models.Job], *, limit: int, next_cursor: str | None, links: LinkBuilder) -> JobList:
+    """Return the body of `GET jobs` (docs/reference/contract.md#list-jobs)."""
+    page: Page = {
+        "limit": limit,
+        "hasMore": next_cursor is not None,
+        "nextCursor": next_cursor,
+        "since": iso(retention.window_start()),
+    }
+    return {"jobs": [_listed_job(job, links) for job in jobs], "page": page}
+
+
+def _listed_job(job: models.Job, links: LinkBuilder) -> ListedJob:
+    """Return a job in a list."""
+    return {
+        "id": str(job.pk),
+        "status": job.public_status,
+        "createdAt": iso(job.created_at),
+        "completedAt": iso_or_none(job.completed_at),
+        "errorCode": error_code(job),
+        "metadata": job.metadata,
+        "buildId": str(job.build_id) if job.build_id else None,
+        "links": links.of(job),
+    }
+
+
+def job_object(job: models.Job, links: LinkBuilder) -> Job:
+    """Return the body of `GET jobs/{id}` (docs/reference/contract.md#job-object)."""
+    return {
+        "id": str(job.pk),
+        "status": job.public_status,
+        "priority": Priority(job.priority).api_name,
+        "createdAt": iso(job.created_at),
+        "startedAt": iso_or_none(job.started_at),
+        "completedAt": iso_or_none(job.completed_at),
+        "cancelRequestedAt": iso_or_none(job.cancel_requested_at),
+        "errorCode": error_code(job),
+        "statusReason": job.status_reason,
+        "simcExitCode": job.simulator_exit_code,
+        "retentionDays": settings.RETENTION_DAYS,
+        "metadata": job.metadata,
+        "runtime": _runtime(job),
+        "retried": job.retried,
+        "build": job_build(job),
+        "links": links.of(job),
+    }
+
+
+def error_code(job: models.Job) -> ErrorCode | None:
+    """Return the error code of a job, None unless it ended without completing."""
+    return ErrorCode(job.error_code) if job.error_code else None
+
+
+def _runtime(job: models.Job) -> Runtime:
+    """Return usage and limits of a job."""
+    total = None
+    if job.started_at and job.completed_at:
+        total = max(0, round((job.completed_at - job.started_at).total_seconds() * 1000))
+    return {
+        "simDurationMs": job.sim_duration_ms,
+        "totalDurationMs": total,
+        "creditsConsumed": job.credits_consumed,
+        "priorityFeeCredits": job.fee_credits,
+        "creditsPerSecond": job.credits_per_second,
+        "vcpus": job.vcpus,
+        "ceiling": ceiling(job),
+    }
+
+
+def ceiling(job: models.Job) -> Ceiling:
+    """Return the limits of a job. Variant R does not report credits (docs/reference/contract.md#variants)."""
+    return {
+        "maxCredits": job.ceiling_credits if variants.current().tells_credit_ceiling else None,
+        "runtimeSeconds": job.ceiling_runtime_seconds,
+        "queueSeconds": job.ceiling_queue_seconds,
+    }

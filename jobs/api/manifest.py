@@ -1,0 +1,114 @@
+"""Public manifest of a job: `GET /manifests/{token}`."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, TypedDict
+
+from django.http import HttpRequest, JsonResponse
+
+from clients.rate_limits import limited_by_address
+from jobs import models, queries
+from jobs.api.artifacts import EXAMPLE_ARTIFACT, ArtifactFile, artifact_object
+from jobs.api.base import EXAMPLE_COMPLETED, EXAMPLE_CREATED, EXAMPLE_JOB_ID, EXAMPLE_STARTED, EXAMPLE_TOKEN
+from jobs.api.builds import EXAMPLE_JOB_BUILD, JobBuild, job_build
+from jobs.api.links import LinkBuilder
+from jobs.api.summary import EXAMPLE_ACTORS_SUMMARY, Summary
+from jobs.enums import PublicStatus
+from simservice.api import errors
+from simservice.api.errors import NotFound, error_response
+from simservice.api.fields import iso, iso_or_none
+from simservice.api.methods import read_only
+from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
+from simservice.api.shapes import Id, Rule, Time
+
+
+class ManifestJob(TypedDict):
+    """The public fields of a job."""
+
+    id: Id
+    status: PublicStatus
+    createdAt: Time
+    startedAt: Time | None
+    completedAt: Time | None
+
+
+class ManifestResult(TypedDict):
+    """The public fields of a job's result."""
+
+    summary: Summary | None
+
+
+class ManifestArtifact(ArtifactFile):
+    """A file that a job produced, with its checksum."""
+
+    sha256: Annotated[str, Rule(pattern="^[0-9a-f]{64}$"), "SHA-256 of the uncompressed content"]
+
+
+class Manifest(TypedDict):
+    """The public result of a job, without its account and metadata."""
+
+    version: Literal["v1"]
+    job: ManifestJob
+    build: JobBuild | None
+    result: ManifestResult
+    artifacts: list[ManifestArtifact]
+
+
+EXAMPLE_MANIFEST: Manifest = {
+    "version": "v1",
+    "job": {
+        "id": EXAMPLE_JOB_ID,
+        "status": PublicStatus.COMPLETED,
+        "createdAt": EXAMPLE_CREATED,
+        "startedAt": EXAMPLE_STARTED,
+        "completedAt": EXAMPLE_COMPLETED,
+    },
+    "build": EXAMPLE_JOB_BUILD,
+    "result": {"summary": EXAMPLE_ACTORS_SUMMARY},
+    "artifacts": [
+        {**EXAMPLE_ARTIFACT, "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}
+    ],
+}
+TOKEN = Parameter(
+    name="token",
+    location="path",
+    shape=Annotated[str, Rule(pattern="^[A-Za-z0-9_-]{22}$")],
+    description="The last part of the URL.",
+    example=EXAMPLE_TOKEN,
+)
+GET_MANIFEST = Operation(
+    id="getManifest",
+    tag="Public",
+    summary="Get the manifest of a job",
+    description="Needs no API key. The URL is `links.manifest` of a job that has ended.",
+    parameters=[TOKEN],
+    responses={200: ResponseSpec(description="The manifest.", shape=Manifest, example=EXAMPLE_MANIFEST)},
+    errors=[errors.NotFound, errors.RateLimitExceeded],
+)
+
+
+@documented(GET_MANIFEST)
+@read_only
+@limited_by_address
+def manifest(request: HttpRequest, token: str) -> JsonResponse:
+    """Respond with the manifest of a job that has ended (docs/reference/contract.md#manifest)."""
+    job = queries.find_shared(token)
+    if job is None or not job.is_terminal:
+        return error_response(NotFound(), request)
+    return JsonResponse(manifest_object(job, queries.artifacts_of(job), LinkBuilder.for_request(request)))
+
+
+def manifest_object(job: models.Job, artifacts: Sequence[models.Artifact], links: LinkBuilder) -> Manifest:
+    """Return the manifest of a job that has ended."""
+    return {
+        "version": "v1",
+        "job": {
+            "id": str(job.pk),
+            "status": job.public_status,
+            "createdAt": iso(job.created_at),
+            "startedAt": iso_or_none(job.started_at),
+            "completedAt": iso_or_none(job.completed_at),
+        },
+        "build": job_build(job),
+        "result": {"summary": job.summary},
+        "artifacts": [{**artifact_object(artifact, links), "sha256": artifact.sha256} for artifact in artifacts],
+    }

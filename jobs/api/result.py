@@ -1,0 +1,108 @@
+"""Result of a job: `GET /v1/{resource}/jobs/{id}/result`."""
+
+from collections.abc import Sequence
+from typing import Annotated, NotRequired, TypedDict
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs import artifacts, models, queries
+from jobs.api.artifacts import EXAMPLE_ARTIFACT, EXAMPLE_ARTIFACT_ID, ArtifactFile, artifact_object
+from jobs.api.base import ACTIVE_JOB_HEADERS, JOB_ID, JobsEndpoint
+from jobs.api.jobs import EXAMPLE_JOB, Job, job_object
+from jobs.api.links import LinkBuilder
+from jobs.api.summary import EXAMPLE_STAGED_SUMMARY, Summary
+from simservice.api import errors
+from simservice.api.errors import ResultNotReady, ResultUnavailable
+from simservice.api.operations import Link, Operation, ResponseSpec, documented
+from simservice.api.shapes import Id, Rule
+
+
+class ResultArtifact(ArtifactFile):
+    """A file that a job produced, with its id."""
+
+    id: Id
+
+
+class MissingArtifact(TypedDict):
+    """A file that the job produced but that could not be stored."""
+
+    kind: models.Artifact.Kind
+    name: str
+    stage: Annotated[int | None, Rule(minimum=1)]
+    reason: Annotated[str, "Why the file is missing, as a sentence"]
+
+
+class Result(TypedDict):
+    """Summary and artifacts of a job."""
+
+    summary: Annotated[Summary | None, "Null if the simulator wrote no report"]
+    artifacts: list[ResultArtifact]
+    missingArtifacts: NotRequired[Annotated[list[MissingArtifact], "Omitted if there are none"]]
+
+
+class JobResult(Job):
+    """A job that has ended, and its result."""
+
+    result: Result
+
+
+EXAMPLE_RESULT: JobResult = {
+    **EXAMPLE_JOB,
+    "result": {
+        "summary": EXAMPLE_STAGED_SUMMARY,
+        "artifacts": [{"id": EXAMPLE_ARTIFACT_ID, **EXAMPLE_ARTIFACT}],
+    },
+}
+GET_JOB_RESULT = Operation(
+    id="getJobResult",
+    tag="Jobs",
+    summary="Get the result of a job",
+    description="Returns the job, its summary and its artifacts. Available once the job has ended.",
+    parameters=[JOB_ID],
+    responses={
+        200: ResponseSpec(
+            description="The job and its result.",
+            shape=JobResult,
+            example=EXAMPLE_RESULT,
+            headers=ACTIVE_JOB_HEADERS,
+            links={
+                "getArtifactUrl": Link(
+                    operation="getArtifactUrl",
+                    parameters={"artifact_id": "$response.body#/result/artifacts/0/id"},
+                )
+            },
+        )
+    },
+    errors=[errors.NotFound, errors.ResultNotReady, errors.ResultUnavailable],
+)
+
+
+class JobResultView(JobsEndpoint):
+    """`GET /v1/{resource}/jobs/{id}/result`"""
+
+    @documented(GET_JOB_RESULT)
+    def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
+        job = queries.find_job(self.caller().account, job_id, with_summary=True)
+        if not job.is_terminal:
+            raise ResultNotReady({"status": job.public_status})
+        if job.started_at is None:
+            raise ResultUnavailable({"status": job.public_status})
+        return Response(result_object(job, queries.artifacts_of(job), self.links()))
+
+
+def result_object(job: models.Job, stored: Sequence[models.Artifact], links: LinkBuilder) -> JobResult:
+    """Return the body of `GET jobs/{id}/result` (docs/reference/contract.md#job-result)."""
+    listed: list[ResultArtifact] = [
+        {"id": str(artifact.pk), **artifact_object(artifact, links)} for artifact in stored
+    ]
+    result: Result = {"summary": job.summary, "artifacts": listed}
+    if job.missing_artifacts:
+        result["missingArtifacts"] = [_missing_artifact(**missing) for missing in job.missing_artifacts]
+    return {**job_object(job, links), "result": result}
+
+
+def _missing_artifact(*, kind: str, stage: int | None, reason: str) -> MissingArtifact:
+    """Return an artifact that could not be stored."""
+    known = models.Artifact.Kind(kind)
+    return {"kind": known, "name": artifacts.file_name(known, stage=stage), "stage": stage, "reason": reason}

@@ -1,0 +1,174 @@
+"""Status of a job: `GET /v1/{resource}/jobs/{id}/status`, made for polling."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Literal, TypedDict, cast
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs import models, progress, queries
+from jobs.api.base import (
+    ACTIVE_JOB_HEADERS,
+    EXAMPLE_JOB_ID,
+    EXAMPLE_METADATA,
+    EXAMPLE_STARTED,
+    JOB_ID,
+    ExitCode,
+    JobsEndpoint,
+    Metadata,
+    Seconds,
+)
+from jobs.api.jobs import error_code
+from jobs.enums import ErrorCode, PublicStatus, StageLabel
+from jobs.queueing.forecast import estimated_start
+from simservice.api import errors
+from simservice.api.errors import ValidationFailed
+from simservice.api.fields import iso, iso_or_none
+from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
+from simservice.api.shapes import Id, Percent, Rule, Time
+
+
+class Queue(TypedDict):
+    """Waiting time of a job that has not started."""
+
+    queuedAt: Time
+    estimatedStartSeconds: Annotated[Seconds | None, "Estimated seconds until the job starts. Null if unknown"]
+    estimatedStartUpdatedAt: Annotated[Time | None, "When the estimate was made. Null if there is none"]
+
+
+class Stage(TypedDict):
+    """The current stage of a job."""
+
+    current: Annotated[int, Rule(minimum=1)]
+    total: Annotated[int, Rule(minimum=1)]
+    label: StageLabel
+    percent: Percent
+
+
+class Progress(TypedDict):
+    """Progress of a job."""
+
+    percent: Annotated[
+        Percent, "Estimated share of the running time that has passed. Keeps its last value when the job ends"
+    ]
+    stage: Stage | None
+
+
+class LogEntry(TypedDict):
+    """A line of the simulator's output."""
+
+    source: Literal["stdout", "stderr"]
+    message: str
+    ts: Annotated[int, "Unix time in milliseconds"]
+
+
+class JobStatus(TypedDict):
+    """Status and progress of a job."""
+
+    id: Id
+    metadata: Metadata
+    status: PublicStatus
+    errorCode: Annotated[ErrorCode | None, "Why the job did not complete, as a code"]
+    statusReason: Annotated[str | None, "Why the job did not complete, as a sentence"]
+    simcExitCode: ExitCode
+    queue: Annotated[Queue | None, "Null once the simulator has started or the job has ended"]
+    progress: Progress
+    logEntries: Annotated[
+        list[LogEntry] | None, Rule(maxItems=200), "Null unless requested with `include` and the job is running"
+    ]
+    startedAt: Time | None
+    updatedAt: Time
+    retried: Annotated[bool, "Whether the job was started again after a lost attempt"]
+
+
+EXAMPLE_STATUS: JobStatus = {
+    "id": EXAMPLE_JOB_ID,
+    "metadata": EXAMPLE_METADATA,
+    "status": PublicStatus.RUNNING,
+    "errorCode": None,
+    "statusReason": None,
+    "simcExitCode": None,
+    "queue": None,
+    "progress": {
+        "percent": 42.5,
+        "stage": {"current": 1, "total": 1, "label": StageLabel.INITIAL, "percent": 42.5},
+    },
+    "logEntries": [{"source": "stdout", "message": "Generating Baseline", "ts": 1795162203000}],
+    "startedAt": EXAMPLE_STARTED,
+    "updatedAt": "2026-11-20T08:10:07.001Z",
+    "retried": False,
+}
+INCLUDE = Parameter(
+    name="include",
+    location="query",
+    shape=Literal["logEntries"],
+    description="Includes the last lines of the simulator's output.",
+    example="logEntries",
+)
+GET_JOB_STATUS = Operation(
+    id="getJobStatus",
+    tag="Jobs",
+    summary="Get the status of a job",
+    description="Made for polling, at most once a second. Stop when `status` is `completed`, `failed`, `cancelled` "
+    "or `timed_out`.",
+    parameters=[JOB_ID, INCLUDE],
+    responses={
+        200: ResponseSpec(
+            description="Status and progress of the job.",
+            shape=JobStatus,
+            example=EXAMPLE_STATUS,
+            headers=ACTIVE_JOB_HEADERS,
+        )
+    },
+    errors=[errors.NotFound],
+)
+
+
+class JobStatusView(JobsEndpoint):
+    """`GET /v1/{resource}/jobs/{id}/status`"""
+
+    @documented(GET_JOB_STATUS)
+    def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
+        if self.query.get("include", "logEntries") != "logEntries":
+            raise ValidationFailed([{"path": "include", "message": "Must be: logEntries."}])
+        job = queries.find_job(self.caller().account, job_id)
+        entries = progress.log_entries_of(job) if "include" in self.query else None
+        return Response(status_object(job, progress.progress_of(job), entries))
+
+
+def status_object(
+    job: models.Job, current: progress.Progress, log_entries: Sequence[progress.LogEntry] | None
+) -> JobStatus:
+    """Return the body of `GET jobs/{id}/status` (docs/reference/contract.md#job-status)."""
+    return {
+        "id": str(job.pk),
+        "metadata": job.metadata,
+        "status": job.public_status,
+        "errorCode": error_code(job),
+        "statusReason": job.status_reason,
+        "simcExitCode": job.simulator_exit_code,
+        "queue": _queue(job),
+        "progress": cast(Progress, asdict(current)),
+        "logEntries": None if log_entries is None else [_log_entry(entry) for entry in log_entries],
+        "startedAt": iso_or_none(job.started_at),
+        "updatedAt": iso(job.updated_at),
+        "retried": job.retried,
+    }
+
+
+def _queue(job: models.Job) -> Queue | None:
+    """Return the job's wait, None once the simulator has started or the job has ended."""
+    if not job.is_waiting:
+        return None
+    estimate = estimated_start(job)
+    return {
+        "queuedAt": iso(job.created_at),
+        "estimatedStartSeconds": estimate.seconds if estimate else None,
+        "estimatedStartUpdatedAt": iso(estimate.updated_at) if estimate else None,
+    }
+
+
+def _log_entry(entry: progress.LogEntry) -> LogEntry:
+    """Return one line of the simulator's output."""
+    return {"source": entry.source, "message": entry.message, "ts": entry.ts}

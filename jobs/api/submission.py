@@ -1,0 +1,232 @@
+"""Job submission: `POST /v1/{resource}/jobs`."""
+
+import re
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
+
+from django.http import HttpResponse
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+
+from jobs import variants
+from jobs.api import plain_text
+from jobs.api.base import (
+    ACTIVE_JOB_HEADERS,
+    EXAMPLE_HOST,
+    EXAMPLE_JOB_ID,
+    EXAMPLE_METADATA,
+    EXAMPLE_PROFILE,
+    EXAMPLE_TOKEN,
+    Credits,
+    JobsEndpoint,
+    Metadata,
+    job_links,
+)
+from jobs.api.jobs import EXAMPLE_CEILING, Ceiling, ceiling
+from jobs.api.links import LinkBuilder, Links
+from jobs.api.submission_request import (
+    EXAMPLE_FULL_REQUEST,
+    EXAMPLE_SMALL_REQUEST,
+    MAX_PROFILE_BYTES,
+    STORABLE,
+    SubmissionFields,
+    from_json,
+)
+from jobs.submission import accept
+from jobs.submission.accept import Accepted, Replay
+from jobs.submission.idempotency import KeyedRequest
+from jobs.submission.request import Submission
+from jobs.submission.validation import Sender
+from simservice.api import errors
+from simservice.api.errors import ValidationFailed
+from simservice.api.operations import Body, Header, Operation, Parameter, ResponseSpec, documented
+from simservice.api.parsers import PlainTextParser, StrictJSONParser, is_plain_text
+from simservice.api.shapes import Count, Id, Rule, Url
+
+IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}\Z")
+
+
+class SubmittedRuntime(TypedDict):
+    """Limits and priority fee of an accepted job."""
+
+    ceiling: Ceiling
+    priorityFeeCredits: Annotated[
+        Credits, "The reserved fee for `high`. 0 if `high` does not start the job earlier than `standard`"
+    ]
+
+
+class Warning(TypedDict):  # noqa: A001 - the name in the OpenAPI document
+    """A number in the profile that exceeded a limit of the service and was replaced."""
+
+    kind: Literal["iterations_clamped", "target_error_floored"]
+    line: Annotated[Count, "Line of the profile, starting at 1"]
+    requested: int | float | str
+    applied: int | float
+    message: str
+
+
+class Deprecation(TypedDict):
+    """A deprecated field in the request. It still works but will be removed."""
+
+    field: str
+    message: str
+    docsUrl: Url
+
+
+class Submitted(TypedDict):
+    """An accepted job."""
+
+    success: Literal[True]
+    id: Id
+    runtime: SubmittedRuntime
+    links: Links
+    metadata: Metadata
+    warnings: NotRequired[Annotated[list[Warning], "Omitted if there are none"]]
+    deprecations: NotRequired[Annotated[list[Deprecation], "Omitted if there are none"]]
+
+
+EXAMPLE_SUBMITTED: Submitted = {
+    "success": True,
+    "id": EXAMPLE_JOB_ID,
+    "runtime": {"ceiling": EXAMPLE_CEILING, "priorityFeeCredits": 0},
+    "links": {"share": f"{EXAMPLE_HOST}/share/{EXAMPLE_TOKEN}"},
+    "metadata": EXAMPLE_METADATA,
+    "warnings": [
+        {
+            "kind": "iterations_clamped",
+            "line": 4,
+            "requested": 1000000,
+            "applied": 250000,
+            "message": "iterations=1000000 is beyond the platform's limit; the job runs at 250000.",
+        }
+    ],
+}
+PlainProfile = Annotated[
+    str, Rule(maxLength=MAX_PROFILE_BYTES, pattern=STORABLE), "The profile, at most 2 MB of UTF-8"
+]
+SUBMIT_JOB = Operation(
+    id="submitJob",
+    tag="Jobs",
+    summary="Submit a job",
+    description="Send JSON, or only the profile as plain text. Query parameters and the `X-Bnet-` headers apply to "
+    "plain text only; plain text requires `channel`.",
+    parameters=[
+        Parameter(
+            name="idempotency-key",
+            location="header",
+            # HTTP strips the spaces around a header's value.
+            shape=Annotated[str, Rule(pattern="^[!-~]([ -~]{0,253}[!-~])?$", maxLength=255)],
+            description="A unique value for this request. If you repeat the request with the same key, you get the "
+            "original response and no second job. Keys are separate for each API key.",
+            example="order-4711",
+        ),
+        *plain_text.query_parameters(),
+        *plain_text.credential_headers(),
+    ],
+    bodies={
+        "application/json": Body(
+            shape=SubmissionFields,
+            examples={"small": EXAMPLE_SMALL_REQUEST, "full": EXAMPLE_FULL_REQUEST},
+        ),
+        "text/plain": Body(shape=PlainProfile, examples={"small": EXAMPLE_PROFILE}),
+    },
+    responses={
+        200: ResponseSpec(
+            description="The job was accepted, now or by an earlier request with the same idempotency key.",
+            shape=Submitted,
+            example=EXAMPLE_SUBMITTED,
+            headers=[
+                *ACTIVE_JOB_HEADERS,
+                Header(
+                    name="X-Idempotent-Replay",
+                    shape=Literal["true"],
+                    description="Present if this is the response to an earlier request.",
+                    always=False,
+                ),
+            ],
+            links=job_links("$response.body#/id"),
+        )
+    },
+    errors=[
+        errors.InvalidJson,
+        errors.WebhookNotConfigured,
+        errors.InsufficientCredits,
+        errors.InactiveEntitlement,
+        errors.IdempotencyKeyReuse,
+        errors.ProfileTooLarge,
+        errors.UnsupportedMediaType,
+        errors.ProfileRefused,
+        errors.TooManyVariants,
+        errors.BuildPinNotAllowed,
+        errors.BuildPinUnavailable,
+        errors.MaxActiveJobsExceeded,
+        errors.QueueUnavailable,
+        errors.SecretStoreUnavailable,
+    ],
+)
+
+
+class SubmissionView(JobsEndpoint):
+    """`POST /v1/{resource}/jobs`"""
+
+    submission_methods = ("POST",)
+    parser_classes = [StrictJSONParser, PlainTextParser]
+
+    @documented(SUBMIT_JOB)
+    def post(self, request: Request) -> HttpResponse:
+        submission = read_submission(request)
+        key = self.caller().key
+        keyed = KeyedRequest(key, _idempotency_key(request), submission, render=self.render_accepted)
+        with plain_text.named_as_sent(request):
+            outcome = accept.submit(submission, sender=Sender(key.client, key), deduplication=keyed)
+        if isinstance(outcome, Replay):
+            headers = {"X-Idempotent-Replay": "true"}
+            return HttpResponse(outcome.response, content_type="application/json", headers=headers)
+        return HttpResponse(self.render_accepted(outcome), content_type="application/json")
+
+    def render_accepted(self, accepted: Accepted) -> str:
+        """Return the body of the response, which is stored with the idempotency key and sent again as it is."""
+        return bytes(JSONRenderer().render(submitted(accepted, self.links()))).decode()
+
+
+def read_submission(request: Request) -> Submission:
+    """Return the submission in a JSON or plain-text request. Raises ProfileTooLarge or ValidationFailed."""
+    body: Any = request.data
+    if is_plain_text(request.content_type):
+        # No parser runs for an empty body.
+        return plain_text.from_text(body if isinstance(body, str) else "", request.query_params, request.headers)
+    if request.query_params:
+        message = "Query parameters are only allowed with a text/plain body."
+        raise ValidationFailed([{"path": name, "message": message} for name in request.query_params])
+    return from_json(body)
+
+
+def _idempotency_key(request: Request) -> str | None:
+    """Return the idempotency key of the request, or None. Raises ValidationFailed if it is invalid."""
+    key: str | None = request.headers.get("Idempotency-Key")
+    if key is not None and not IDEMPOTENCY_KEY.match(key):
+        message = "Must have 1 to 255 printable ASCII characters."
+        raise ValidationFailed([{"path": "idempotency-key", "message": message}])
+    return key
+
+
+def submitted(accepted: Accepted, links: LinkBuilder) -> Submitted:
+    """Return the body of an accepted submission (docs/reference/contract.md#submission-response)."""
+    job = accepted.job
+    body: Submitted = {
+        "success": True,
+        "id": str(job.pk),
+        "runtime": {"ceiling": ceiling(job), "priorityFeeCredits": job.priority_fee_credits},
+        "links": links.of(job),
+        "metadata": job.metadata,
+    }
+    if accepted.warnings:
+        body["warnings"] = cast(list[Warning], accepted.warnings)
+    if accepted.deprecated_fields:
+        body["deprecations"] = [_deprecation(field, links) for field in accepted.deprecated_fields]
+    return body
+
+
+def _deprecation(field: str, links: LinkBuilder) -> Deprecation:
+    """Return the notice about a deprecated field."""
+    message = f"{field} is deprecated. Send runtime.{variants.current().cap_field} instead."
+    return {"field": field, "message": message, "docsUrl": links.docs("deprecations")}

@@ -1,0 +1,239 @@
+"""Fields of a submission and their validation (docs/reference/contract.md#json-fields)."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.core.validators import RegexValidator
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
+from rest_framework import serializers
+
+from jobs import variants
+from jobs.api.base import EXAMPLE_METADATA, EXAMPLE_PROFILE
+from jobs.credentials import GameCredentials
+from jobs.enums import Channel, Priority
+from jobs.submission.request import Submission
+from simservice.api.errors import ProfileTooLarge
+from simservice.api.fields import (
+    StrictBooleanField,
+    StrictCharField,
+    StrictChoiceField,
+    StrictIntegerField,
+    StrictListField,
+    StrictSerializer,
+    StrictUUIDField,
+    as_integer,
+    validated,
+)
+
+MAX_PROFILE_BYTES = 2 * 1024 * 1024
+MAX_METADATA_ENTRIES = 20
+MAX_METADATA_KEY = 64
+MAX_METADATA_VALUE = 500
+MAX_METADATA_BYTES = 12 * 1024
+MAX_CREDENTIAL = 256
+MAX_EVENTS = 10
+# PostgreSQL cannot store NUL.
+STORABLE = r"^[^\u0000]*$"
+REPORT_VERSIONS = {"2": 2, "3": 3}
+PRIORITIES = {priority.name.lower(): priority for priority in Priority}
+CAPS = frozenset({"maxCredits", "maxRuntimeSeconds"})
+
+
+@extend_schema_field(
+    {
+        "type": "object",
+        "maxProperties": MAX_METADATA_ENTRIES,
+        "propertyNames": {"minLength": 1, "maxLength": MAX_METADATA_KEY, "pattern": STORABLE},
+        "additionalProperties": {"type": "string", "maxLength": MAX_METADATA_VALUE, "pattern": STORABLE},
+        "description": f"Returned unchanged in responses. At most {MAX_METADATA_BYTES:,} bytes as JSON",
+    }
+)
+class MetadataField(serializers.Field[dict[str, str], Any, Any, Any]):
+    """A map of short strings that the service stores and returns unchanged."""
+
+    def to_internal_value(self, data: Any) -> dict[str, str]:
+        if not isinstance(data, dict):
+            raise serializers.ValidationError("Must be an object.")
+        if len(data) > MAX_METADATA_ENTRIES:
+            raise serializers.ValidationError(f"Must have at most {MAX_METADATA_ENTRIES} entries.")
+        problems = {key: [problem] for key, value in data.items() if (problem := _metadata_problem(key, value))}
+        if problems:
+            raise serializers.ValidationError(problems)
+        if len(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()) > MAX_METADATA_BYTES:
+            raise serializers.ValidationError(f"Must have at most {MAX_METADATA_BYTES} bytes as JSON.")
+        return data
+
+
+def _metadata_problem(key: str, value: Any) -> str | None:
+    """Return the error in one entry of the metadata, or None."""
+    if not 1 <= len(key) <= MAX_METADATA_KEY:
+        return f"Keys must have 1 to {MAX_METADATA_KEY} characters."
+    if not isinstance(value, str):
+        return "Must be a string."
+    if len(value) > MAX_METADATA_VALUE:
+        return f"Must have at most {MAX_METADATA_VALUE} characters."
+    if not (_is_storable(key) and _is_storable(value)):
+        return "NUL characters and lone surrogates are not allowed."
+    return None
+
+
+def _is_storable(text: str) -> bool:
+    """Return whether PostgreSQL can store a text: no NUL, and encodable as UTF-8."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _credential_field() -> StrictCharField:
+    """Return a field whose value fits on one line of the simulator's credentials file."""
+    one_line = RegexValidator(r"\A[\x21-\x7e]*\Z", "Must be printable ASCII without spaces.")
+    return StrictCharField(max_length=MAX_CREDENTIAL, validators=[one_line])
+
+
+class BuildFields(StrictSerializer):
+    """The simulator build that runs the job."""
+
+    channel = StrictChoiceField(choices=Channel.values)
+    gitBranch = StrictChoiceField(choices=settings.GIT_BRANCHES, required=False)
+    id = StrictUUIDField(required=False)
+
+
+@extend_schema_field({"type": "string", "maxLength": MAX_PROFILE_BYTES, "pattern": STORABLE})
+class ProfileTextField(StrictCharField):
+    """The profile. `reject_large_profile` has already checked its size in bytes."""
+
+
+class ProfileFields(StrictSerializer):
+    """The profile to simulate."""
+
+    text = ProfileTextField(allow_blank=True)
+
+
+@extend_schema_serializer(deprecate_fields=[name for name in [variants.current().deprecated_cap_field] if name])
+class RuntimeFields(StrictSerializer):
+    """Limits and options of the run."""
+
+    multiStage = StrictBooleanField(default=False)
+    maxCredits = StrictIntegerField(min_value=1, required=False)
+    maxRuntimeSeconds = StrictIntegerField(min_value=1, required=False)
+    maxQueueSeconds = StrictIntegerField(min_value=1, required=False)
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        variant = variants.current()
+        caps = {variant.cap_field, variant.deprecated_cap_field}
+        return {name: field for name, field in super().get_fields().items() if name not in CAPS or name in caps}
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs.keys() >= CAPS:
+            raise serializers.ValidationError(dict.fromkeys(sorted(CAPS), "Only one of the two limits is allowed."))
+        return attrs
+
+
+class CredentialsFields(StrictSerializer):
+    """Credentials for the game's API. Used for this job only and not stored in the database."""
+
+    bnetClientId = _credential_field()
+    bnetClientSecret = _credential_field()
+
+
+class WebhookFields(StrictSerializer):
+    """The events to send to the webhook of the API key's client."""
+
+    events = StrictListField(
+        child=StrictChoiceField(choices=["job.terminal"]),
+        min_length=1,
+        max_length=MAX_EVENTS,
+        required=False,
+        error_messages={"min_length": "This list may not be empty."},
+    )
+
+
+@extend_schema_field({"enum": [*REPORT_VERSIONS, *REPORT_VERSIONS.values()], "default": "2"})
+class ReportVersionField(StrictChoiceField):
+    """Version of the JSON report: a string or a number in requests, a number in the code."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        number = as_integer(data)
+        return REPORT_VERSIONS[super().to_internal_value(data if number is None else str(number))]
+
+
+class JsonReportFields(StrictSerializer):
+    """Options of the JSON report, which every job produces."""
+
+    version = ReportVersionField(choices=list(REPORT_VERSIONS), required=False)
+
+
+class ArtifactFields(StrictSerializer):
+    """Reports to produce."""
+
+    html = StrictBooleanField(default=False)
+    csv = StrictBooleanField(default=False)
+    json = JsonReportFields(required=False)
+
+
+class SubmissionFields(StrictSerializer):
+    """A job submission."""
+
+    build = BuildFields()
+    profile = ProfileFields()
+    runtime = RuntimeFields(required=False)
+    priority = StrictChoiceField(choices=list(PRIORITIES), default="standard")
+    metadata = MetadataField(default=dict)
+    credentials = CredentialsFields(required=False)
+    webhook = WebhookFields(required=False)
+    artifacts = ArtifactFields(required=False)
+
+
+VARIANT = variants.current()
+EXAMPLE_CAPS = {"maxCredits": 3200, "maxRuntimeSeconds": 100}
+EXAMPLE_SMALL_REQUEST: dict[str, Any] = {"build": {"channel": "latest"}, "profile": {"text": EXAMPLE_PROFILE}}
+EXAMPLE_FULL_REQUEST: dict[str, Any] = {
+    "build": {"channel": "weekly", "gitBranch": "midnight"},
+    "profile": {"text": EXAMPLE_PROFILE},
+    "runtime": {"multiStage": False, VARIANT.cap_field: EXAMPLE_CAPS[VARIANT.cap_field], "maxQueueSeconds": 600},
+    "priority": "high",
+    "metadata": EXAMPLE_METADATA,
+    "artifacts": {"html": True, "csv": True, "json": {"version": "2"}},
+}
+
+
+def from_json(body: Any) -> Submission:
+    """Return the submission in a JSON request. Raises ProfileTooLarge or ValidationFailed."""
+    reject_large_profile(body)
+    return normalized(validated(SubmissionFields(data=body)))
+
+
+def reject_large_profile(body: Any) -> None:
+    """Raise ProfileTooLarge; checked before all other fields (docs/reference/contract.md#order-of-checks)."""
+    profile = body.get("profile") if isinstance(body, dict) else None
+    text = profile.get("text") if isinstance(profile, dict) else None
+    if isinstance(text, str) and len(text.encode("utf-8", "surrogatepass")) > MAX_PROFILE_BYTES:
+        raise ProfileTooLarge
+
+
+def normalized(fields: Mapping[str, Any]) -> Submission:
+    """Return the submission in validated fields, the same for JSON and plain text."""
+    build, runtime, artifacts = fields["build"], fields.get("runtime", {}), fields.get("artifacts", {})
+    return Submission(
+        channel=Channel(build["channel"]),
+        git_branch=build.get("gitBranch", settings.GIT_BRANCHES[0]),
+        build_id=build.get("id"),
+        profile_text=fields["profile"]["text"],
+        multi_stage=runtime.get("multiStage", False),
+        max_credits=runtime.get("maxCredits"),
+        max_runtime_seconds=runtime.get("maxRuntimeSeconds"),
+        max_queue_seconds=runtime.get("maxQueueSeconds"),
+        priority=PRIORITIES[fields["priority"]],
+        metadata=fields["metadata"],
+        credentials=_credentials(fields),
+        html=artifacts.get("html", False),
+        csv=artifacts.get("csv", False),
+        json_version=artifacts.get("json", {}).get("version", REPORT_VERSIONS["2"]),
+        webhook_events=tuple(sorted(set(fields.get("webhook", {}).get("events", ())))),
+    )
+
+
+def _credentials(fields: Mapping[str, Any]) -> GameCredentials | None:
+    """Return the game credentials in validated fields, or None."""
+    pair = fields.get("credentials")
+    return pair and GameCredentials(client_id=pair["bnetClientId"], client_secret=pair["bnetClientSecret"])

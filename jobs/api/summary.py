@@ -1,0 +1,159 @@
+"""Summary of a job's result, as results and manifests contain it.
+
+`jobs.execution.results` builds it when the job ends and the job's row keeps it as JSON.
+"""
+
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+from jobs.enums import StageLabel
+from simservice.api.shapes import Count, Rule
+
+
+class Figures(TypedDict):
+    """Statistics of one metric over all iterations. The names are SimulationCraft's."""
+
+    mean: float
+    mean_error: Annotated[float, "Margin of error of the mean: 1.96 times `mean_stddev`, half of the 95 % interval"]
+    mean_stddev: Annotated[float, "Standard error of the mean"]
+    stddev: float
+    min: float
+    max: float
+
+
+class ActorFigures(Figures):
+    """Result of one actor."""
+
+    name: str
+
+
+class ProfilesetFigures(Figures):
+    """Result of one profileset."""
+
+    name: str
+    stage: Annotated[
+        int, "The stage that produced the figures, the last one the profileset ran in", Rule(minimum=1)
+    ]
+
+
+class Profilesets(TypedDict):
+    """Results of the profilesets, best first."""
+
+    count: Annotated[Count, "Number of profilesets. `results` may contain fewer"]
+    results: Annotated[list[ProfilesetFigures], Rule(maxItems=200)]
+
+
+class Item(TypedDict):
+    """A piece of gear."""
+
+    slot: str
+    name: str
+    id: NotRequired[int]
+    ilevel: NotRequired[int]
+    bonusIds: NotRequired[list[int]]
+    gemIds: NotRequired[list[int]]
+    enchantId: NotRequired[int]
+
+
+class MainActor(Figures):
+    """Result of the profile's main actor."""
+
+    name: str
+    profilesets: NotRequired[Profilesets]
+    talents: NotRequired[str]
+    gear: NotRequired[list[Item]]
+
+
+class Actors(TypedDict):
+    """Results of several actors."""
+
+    count: Annotated[Count, "Number of actors. `results` may contain fewer"]
+    results: Annotated[list[ActorFigures], Rule(maxItems=200)]
+
+
+class StageSummary(TypedDict):
+    """A completed stage."""
+
+    stage: Annotated[int, Rule(minimum=1)]
+    label: StageLabel
+    profilesets: Annotated[Count, "Number of profilesets that were simulated"]
+    culled: Annotated[Count, "Number of profilesets that were not passed on to the next stage"]
+
+
+StageReason = Literal[
+    "eligible_profileset_only",
+    "disabled_by_option",
+    "no_variants_in_input",
+    "no_profileset_candidates",
+    "below_min_candidates",
+    "unsupported_copy_set_only",
+    "unsupported_mixed_profileset_copy_set",
+    "unsupported_multi_actor",
+    "unsupported_stage_sensitive_directive",
+]
+
+
+class MultiStage(TypedDict):
+    """Whether the job ran in stages, and why."""
+
+    enabled: bool
+    reason: Annotated[StageReason, "Why the job ran, or did not run, in stages"]
+    stages: Annotated[list[StageSummary], "Empty if the job ran in a single pass"]
+
+
+class NotReached(TypedDict):
+    """Numbers of actors and profilesets that were not simulated because the run was stopped early."""
+
+    actors: Count
+    profilesets: Count
+
+
+class Summary(TypedDict):
+    """Main figures of a simulation."""
+
+    metric: Literal["dps", "raid_dps"]
+    mainActor: Annotated[MainActor | None, "Null if the profile has several actors and no main actor"]
+    multiStage: MultiStage
+    actors: NotRequired[Annotated[Actors, "Present if the profile has more than one actor"]]
+    iterations: NotRequired[Annotated[Count, "Number of iterations. Present if the job ran in a single pass"]]
+    partial: NotRequired[Annotated[Literal[True], "Present if the run was stopped early"]]
+    warnings: NotRequired[Annotated[list[str], Rule(maxItems=20), "The simulator's warnings, without duplicates"]]
+    not_reached: NotRequired[Annotated[NotReached, "Present if the run was stopped before all were simulated"]]
+
+
+EXAMPLE_FIGURES: Figures = {
+    "mean": 1523400.5,
+    "mean_error": 1176.0,
+    "mean_stddev": 600.0,
+    "stddev": 18973.7,
+    "min": 1468002.1,
+    "max": 1590311.8,
+}
+EXAMPLE_STAGED_SUMMARY: Summary = {
+    "metric": "dps",
+    "mainActor": {
+        "name": "Example",
+        **EXAMPLE_FIGURES,
+        "profilesets": {"count": 1, "results": [{"name": "Other hood", **EXAMPLE_FIGURES, "stage": 1}]},
+        "talents": "CAEAAAAAAAAAAAAAAAAAAAAAAYGjZGmxMzMzMDAA",
+        "gear": [{"slot": "head", "name": "Example Hood", "id": 212000, "ilevel": 600, "bonusIds": [1, 2]}],
+    },
+    "multiStage": {
+        "enabled": True,
+        "reason": "eligible_profileset_only",
+        "stages": [
+            {"stage": 1, "label": StageLabel.INITIAL, "profilesets": 60, "culled": 48},
+            {"stage": 2, "label": StageLabel.INTERMEDIATE, "profilesets": 12, "culled": 9},
+            {"stage": 3, "label": StageLabel.FINAL, "profilesets": 3, "culled": 0},
+        ],
+    },
+}
+EXAMPLE_ACTORS_SUMMARY: Summary = {
+    "metric": "dps",
+    "mainActor": None,
+    "multiStage": {"enabled": False, "reason": "disabled_by_option", "stages": []},
+    "actors": {
+        "count": 2,
+        "results": [{"name": "Another", **EXAMPLE_FIGURES}, {"name": "A third", **EXAMPLE_FIGURES}],
+    },
+    "iterations": 1000,
+}

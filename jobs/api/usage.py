@@ -1,0 +1,167 @@
+"""Usage and limits of the account: `GET /v1/{resource}/usage`."""
+
+from datetime import UTC, datetime
+from typing import Annotated, TypedDict
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from billing.models import Plan, Pool
+from clients import rate_limits
+from clients.rate_limits import Window
+from jobs import usage, variants
+from jobs.api.base import ACTIVE_JOB_HEADERS, Credits, JobsEndpoint, Seconds
+from simservice.api.fields import iso
+from simservice.api.operations import Operation, ResponseSpec, documented
+from simservice.api.shapes import Count, Rule, Time
+
+
+class Period(TypedDict):
+    """Usage in the current calendar month (UTC), and reads in the last minute."""
+
+    start: Time
+    end: Time
+    simsRun: Annotated[Count, "Number of jobs that ran"]
+    avgRuntimeSeconds: Annotated[float | None, Rule(minimum=0), "Null if no job has run"]
+    readsUsed: Annotated[Count | None, "Null if the counter is unavailable"]
+    readsLimit: Annotated[Count, "Maximum number of reads per minute"]
+    readsCapResetAt: Annotated[
+        Time | None, "When the limit allows another read. Null if the counter is unavailable"
+    ]
+
+
+class Snapshot(TypedDict):
+    """Current numbers of unfinished jobs."""
+
+    activeJobs: Count
+    queuedJobs: Count
+    runningJobs: Count
+
+
+class PriorityFees(TypedDict):
+    """Fees for priorities above `standard`."""
+
+    high: Credits
+
+
+class PlanLimits(TypedDict):
+    """Limits of the account's plan."""
+
+    maxActiveJobs: Count
+    maxCreditsPerJob: Credits
+    defaultCreditsPerJob: Annotated[Credits | None, "If null, a job without a limit can use the maximum"]
+    maxRuntimeSeconds: Seconds
+    defaultRuntimeSeconds: Seconds | None
+    maxQueueSeconds: Seconds
+    defaultQueueSeconds: Seconds
+    creditsPerSecond: Credits
+    vcpuPerJob: Count
+    maxSimcVariants: Annotated[Count, "Maximum number of variants in a profile"]
+    pool: Annotated[Pool, "The workers that run the plan's jobs"]
+    priorityFeeCredits: PriorityFees
+
+
+class Usage(TypedDict):
+    """Usage and limits of an account."""
+
+    period: Period
+    snapshot: Snapshot
+    plan: PlanLimits
+    limits: Annotated[PlanLimits, "The same as `plan`"]
+
+
+EXAMPLE_PLAN: PlanLimits = {
+    "maxActiveJobs": 200,
+    "maxCreditsPerJob": 57600,
+    "defaultCreditsPerJob": None,
+    "maxRuntimeSeconds": 1800,
+    "defaultRuntimeSeconds": variants.current().default_runtime_seconds,
+    "maxQueueSeconds": 86400,
+    "defaultQueueSeconds": 1800,
+    "creditsPerSecond": 32,
+    "vcpuPerJob": 2,
+    "maxSimcVariants": 10000,
+    "pool": Pool.STANDARD,
+    "priorityFeeCredits": {"high": 320},
+}
+EXAMPLE_USAGE: Usage = {
+    "period": {
+        "start": "2026-11-01T00:00:00.000Z",
+        "end": "2026-12-01T00:00:00.000Z",
+        "simsRun": 120,
+        "avgRuntimeSeconds": 12.4,
+        "readsUsed": 7,
+        "readsLimit": 6000,
+        "readsCapResetAt": "2026-11-20T08:11:00.000Z",
+    },
+    "snapshot": {"activeJobs": 1, "queuedJobs": 0, "runningJobs": 1},
+    "plan": EXAMPLE_PLAN,
+    "limits": EXAMPLE_PLAN,
+}
+GET_USAGE = Operation(
+    id="getUsage",
+    tag="Account",
+    summary="Get usage and limits",
+    responses={
+        200: ResponseSpec(
+            description="Usage and limits of the account.",
+            shape=Usage,
+            example=EXAMPLE_USAGE,
+            headers=ACTIVE_JOB_HEADERS,
+        )
+    },
+)
+
+
+class UsageView(JobsEndpoint):
+    """`GET /v1/{resource}/usage`"""
+
+    @documented(GET_USAGE)
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        caller = self.caller()
+        period, snapshot = usage.this_month(caller.account), usage.snapshot(caller.account)
+        reads = rate_limits.reads(caller)
+        return Response(usage_object(period, snapshot, plan=caller.plan, reads=reads))
+
+
+def usage_object(period: usage.Period, snapshot: usage.Snapshot, *, plan: Plan, reads: Window | None) -> Usage:
+    """Return the body of `GET usage`; `reads` is None without Redis (docs/reference/contract.md#usage)."""
+    limits = _plan_limits(plan)
+    return {
+        "period": {
+            "start": iso(period.start),
+            "end": iso(period.end),
+            "simsRun": period.sims_run,
+            "avgRuntimeSeconds": period.average_runtime_seconds,
+            "readsUsed": reads.used if reads else None,
+            "readsLimit": plan.reads_per_minute,
+            "readsCapResetAt": iso(datetime.fromtimestamp(reads.reset_at, UTC)) if reads else None,
+        },
+        "snapshot": {
+            "activeJobs": snapshot.active,
+            "queuedJobs": snapshot.waiting,
+            "runningJobs": snapshot.running,
+        },
+        "plan": limits,
+        "limits": limits,
+    }
+
+
+def _plan_limits(plan: Plan) -> PlanLimits:
+    """Return the limits of a plan, with the defaults of the deployment's variant."""
+    variant = variants.current()
+    default_seconds = variant.default_runtime_for(plan)
+    return {
+        "maxActiveJobs": plan.max_active_jobs,
+        "maxCreditsPerJob": plan.max_credits_per_job,
+        "defaultCreditsPerJob": default_seconds and default_seconds * plan.credits_per_second,
+        "maxRuntimeSeconds": plan.max_runtime_seconds,
+        "defaultRuntimeSeconds": default_seconds,
+        "maxQueueSeconds": plan.max_queue_seconds,
+        "defaultQueueSeconds": variant.default_queue_for(plan),
+        "creditsPerSecond": plan.credits_per_second,
+        "vcpuPerJob": plan.vcpu_per_job,
+        "maxSimcVariants": plan.max_variants,
+        "pool": Pool(plan.pool),
+        "priorityFeeCredits": {"high": plan.high_priority_fee_credits},
+    }

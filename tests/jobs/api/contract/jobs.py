@@ -1,0 +1,155 @@
+"""Handwritten schemas of jobs."""
+
+from tests.jobs.api.contract.builds import JOB_BUILD
+from tests.jobs.api.contract.types import (
+    BOOLEAN,
+    COUNT,
+    DOCS,
+    ERROR_CODE,
+    ID,
+    LABEL,
+    MANIFEST_URL,
+    METADATA,
+    NULL,
+    NUMBER,
+    PERCENT,
+    POSITIVE,
+    PRIORITY,
+    SHARE,
+    STATUS,
+    TERMINAL,
+    TEXT,
+    TIME,
+    TRUE,
+    UUID,
+    WAITING,
+    Schema,
+    an_object,
+    many,
+    matching,
+    one_of,
+    or_null,
+)
+
+LINKS = an_object({"share": SHARE}, manifest=MANIFEST_URL)
+
+
+def ceiling(variant: str) -> Schema:
+    credits = COUNT if variant == "C" else NULL  # noqa: A001 - the name in the contract
+    return an_object({"maxCredits": credits, "runtimeSeconds": COUNT, "queueSeconds": POSITIVE})
+
+
+def when(condition: dict[str, Schema], then: dict[str, Schema], otherwise: dict[str, Schema]) -> Schema:
+    """Return a condition: the schemas of some fields if others match, and if they do not."""
+    return {
+        "if": {"properties": condition},
+        "then": {"properties": then},
+        "else": {"properties": otherwise},
+    }
+
+
+def job_fields(variant: str) -> dict[str, Schema]:
+    runtime = {
+        "simDurationMs": or_null(COUNT),
+        "totalDurationMs": or_null(COUNT),
+        "creditsConsumed": or_null(COUNT),
+        "priorityFeeCredits": COUNT,
+        "creditsPerSecond": POSITIVE,
+        "vcpus": POSITIVE,
+        "ceiling": ceiling(variant),
+    }
+    return {
+        "id": ID,
+        "status": STATUS,
+        "priority": PRIORITY,
+        "createdAt": TIME,
+        "startedAt": or_null(TIME),
+        "completedAt": or_null(TIME),
+        "cancelRequestedAt": or_null(TIME),
+        "errorCode": ERROR_CODE,
+        "statusReason": or_null(TEXT),
+        "simcExitCode": or_null(TEXT),
+        "retentionDays": POSITIVE,
+        "metadata": METADATA,
+        "runtime": an_object(runtime),
+        "retried": BOOLEAN,
+        "build": or_null(JOB_BUILD),
+        "links": LINKS,
+    }
+
+
+ENDED_OR_NOT = when(
+    {"status": TERMINAL},
+    {"completedAt": TIME, "links": {"required": ["manifest"]}},
+    {"completedAt": NULL, "links": {"maxProperties": 1}, "errorCode": NULL},
+)
+
+
+def submitted(variant: str) -> Schema:
+    warning = an_object(
+        {
+            "kind": one_of("iterations_clamped", "target_error_floored"),
+            "line": POSITIVE,
+            "requested": {"type": ["number", "string"]},
+            "applied": NUMBER,
+            "message": TEXT,
+        }
+    )
+    deprecation = an_object({"field": TEXT, "message": TEXT, "docsUrl": DOCS})
+    listed = {"deprecations": many(deprecation) | {"minItems": 1}} if variant == "C" else {}
+    return an_object(
+        {
+            "success": TRUE,
+            "id": ID,
+            "runtime": an_object({"ceiling": ceiling(variant), "priorityFeeCredits": COUNT}),
+            "links": an_object({"share": SHARE}),
+            "metadata": METADATA,
+        },
+        warnings=many(warning) | {"minItems": 1},
+        **listed,
+    )
+
+
+LISTED_JOB = an_object(
+    {
+        "id": ID,
+        "status": STATUS,
+        "createdAt": TIME,
+        "completedAt": or_null(TIME),
+        "errorCode": ERROR_CODE,
+        "metadata": METADATA,
+        "buildId": or_null(UUID),
+        "links": LINKS,
+    }
+)
+PAGE = an_object(
+    {"limit": POSITIVE | {"maximum": 100}, "hasMore": BOOLEAN, "nextCursor": or_null(matching(".+")), "since": TIME}
+)
+QUEUE = an_object(
+    {"queuedAt": TIME, "estimatedStartSeconds": or_null(COUNT), "estimatedStartUpdatedAt": or_null(TIME)}
+)
+STAGE = an_object({"current": POSITIVE, "total": POSITIVE, "label": LABEL, "percent": PERCENT})
+LOG_ENTRY = an_object({"source": one_of("stdout", "stderr"), "message": TEXT, "ts": COUNT})
+JOB_STATUS = an_object(
+    {
+        "id": ID,
+        "metadata": METADATA,
+        "status": STATUS,
+        "errorCode": ERROR_CODE,
+        "statusReason": or_null(TEXT),
+        "simcExitCode": or_null(TEXT),
+        "queue": or_null(QUEUE),
+        "progress": an_object({"percent": PERCENT, "stage": or_null(STAGE)}),
+        "logEntries": or_null(many(LOG_ENTRY, 200)),
+        "startedAt": or_null(TIME),
+        "updatedAt": TIME,
+        "retried": BOOLEAN,
+    }
+) | when({"status": WAITING}, {"queue": QUEUE, "logEntries": NULL}, {"queue": NULL})
+CANCELLED = {"success": TRUE, "id": ID, "metadata": METADATA}
+CANCELLATION = {
+    "oneOf": [
+        an_object(CANCELLED | {"status": one_of("cancelled")}),
+        an_object(CANCELLED | {"status": one_of("cancel_requested"), "cancelRequestedAt": TIME}),
+    ]
+}

@@ -1,0 +1,84 @@
+"""Handwritten schemas of all responses, by operation, and of the webhook."""
+
+from tests.jobs.api.contract.account import GRANT, PERIOD, PLAN, SNAPSHOT
+from tests.jobs.api.contract.builds import BUILD, BUILDS, JOB_BUILD
+from tests.jobs.api.contract.jobs import (
+    CANCELLATION,
+    ENDED_OR_NOT,
+    JOB_STATUS,
+    LISTED_JOB,
+    PAGE,
+    job_fields,
+    submitted,
+)
+from tests.jobs.api.contract.results import MISSING_ARTIFACT, SUMMARY, artifact
+from tests.jobs.api.contract.types import (
+    COUNT,
+    DOWNLOAD,
+    ERROR_CODE,
+    ID,
+    TERMINAL,
+    TEXT,
+    TIME,
+    Schema,
+    an_object,
+    many,
+    matching,
+    or_null,
+)
+
+MANIFEST_JOB = an_object(
+    {"id": ID, "status": TERMINAL, "createdAt": TIME, "startedAt": or_null(TIME), "completedAt": TIME}
+)
+
+
+def responses(variant: str) -> dict[str, Schema]:
+    """Return the schema of each operation's 200 response, by operation id."""
+    job = job_fields(variant)
+    result = an_object(
+        {"summary": SUMMARY, "artifacts": many(artifact(id=ID))},
+        missingArtifacts=many(MISSING_ARTIFACT) | {"minItems": 1},
+    )
+    return {
+        "submitJob": submitted(variant),
+        "listJobs": an_object({"jobs": many(LISTED_JOB | ENDED_OR_NOT, 100), "page": PAGE}),
+        "getJob": an_object(job) | ENDED_OR_NOT,
+        "getJobStatus": JOB_STATUS,
+        "getJobProfile": an_object({"text": TEXT}),
+        "getJobResult": an_object(job | {"status": TERMINAL, "result": result}) | ENDED_OR_NOT,
+        "cancelJob": CANCELLATION,
+        "getArtifactUrl": an_object({"url": DOWNLOAD}),
+        "listBuilds": BUILDS,
+        "getBuild": BUILD,
+        "getUsage": an_object({"period": PERIOD, "snapshot": SNAPSHOT, "plan": PLAN, "limits": PLAN}),
+        "getCredits": an_object({"purchased": COUNT, "reserved": COUNT, "grants": many(GRANT)}),
+        "getManifest": an_object(
+            {
+                "version": {"const": "v1"},
+                "job": MANIFEST_JOB,
+                "build": or_null(JOB_BUILD),
+                "result": an_object({"summary": SUMMARY}),
+                "artifacts": many(artifact(sha256=matching("[0-9a-f]{64}"))),
+            }
+        ),
+        "getHealth": an_object({"status": {"const": "ok"}}),
+        "getOpenApi": {
+            "type": "object",
+            "properties": {"openapi": matching(r"3\.1\.[0-9]+")},
+            "required": ["openapi", "info", "paths", "components", "webhooks"],
+        },
+    }
+
+
+def webhook_body(variant: str) -> Schema:
+    """Return the schema of a webhook's body."""
+    payload: dict[str, Schema] = {"id": ID, "status": TERMINAL, "statusReason": or_null(TEXT)}
+    code = {"errorCode": ERROR_CODE} if variant == "C" else {}
+    return an_object(
+        {
+            "kind": {"const": "job.terminal"},
+            "version": {"const": "v1"},
+            "timestamp": TIME,
+            "payload": an_object(payload | code),
+        }
+    )

@@ -1,0 +1,100 @@
+"""Handwritten schemas of summaries and artifacts."""
+
+from tests.jobs.api.contract.types import (
+    BOOLEAN,
+    COUNT,
+    DOWNLOAD,
+    LABEL,
+    NULL,
+    NUMBER,
+    POSITIVE,
+    TEXT,
+    TRUE,
+    Schema,
+    an_object,
+    many,
+    matching,
+    one_of,
+    or_null,
+)
+
+FIGURES = dict.fromkeys(("mean", "mean_error", "mean_stddev", "stddev", "min", "max"), NUMBER)
+RANKED = an_object({"name": TEXT} | FIGURES)
+ITEM = an_object(
+    {"slot": TEXT, "name": TEXT},
+    id=COUNT,
+    ilevel=COUNT,
+    bonusIds=many(COUNT),
+    gemIds=many(COUNT),
+    enchantId=COUNT,
+)
+MAIN_ACTOR = an_object(
+    {"name": TEXT} | FIGURES,
+    profilesets=an_object(
+        {"count": COUNT, "results": many(an_object({"name": TEXT, "stage": POSITIVE} | FIGURES), 200)}
+    ),
+    talents=TEXT,
+    gear=many(ITEM),
+)
+MULTI_STAGE = an_object(
+    {
+        "enabled": BOOLEAN,
+        "reason": one_of(
+            "eligible_profileset_only",
+            "disabled_by_option",
+            "no_variants_in_input",
+            "no_profileset_candidates",
+            "below_min_candidates",
+            "unsupported_copy_set_only",
+            "unsupported_mixed_profileset_copy_set",
+            "unsupported_multi_actor",
+            "unsupported_stage_sensitive_directive",
+        ),
+        "stages": many(
+            an_object({"stage": POSITIVE, "label": LABEL, "profilesets": COUNT, "culled": COUNT}),
+            3,
+        ),
+    }
+)
+SUMMARY = or_null(
+    an_object(
+        {"metric": one_of("dps", "raid_dps"), "mainActor": or_null(MAIN_ACTOR), "multiStage": MULTI_STAGE},
+        actors=an_object({"count": COUNT, "results": many(RANKED, 200)}),
+        iterations=COUNT,
+        partial=TRUE,
+        not_reached=an_object({"actors": COUNT, "profilesets": COUNT}),
+        warnings=many({"type": "string", "minLength": 1, "maxLength": 500}, 20)
+        | {"minItems": 1, "uniqueItems": True},
+    )
+)
+
+FILES = (
+    ("json_report", "report.json", "application/json"),
+    ("html_report", "report.html", "text/html"),
+    ("csv_report", "result.csv", "text/csv"),
+    ("input", "input.simc", "text/plain"),
+    ("stdout_log", "stdout.log", "text/plain"),
+    ("stderr_log", "stderr.log", "text/plain"),
+)
+
+
+def artifact(**further: Schema) -> Schema:
+    """Return the schema of an artifact. The kind determines its media type; kind and stage determine its name."""
+    common = {"url": DOWNLOAD, "bytes": COUNT} | further
+    kinds = []
+    for kind, name, media_type in FILES:
+        same = common | {"kind": {"const": kind}, "mimeType": {"const": media_type}}
+        kinds.append(an_object(same | {"name": {"const": name}, "stage": NULL}))
+        staged = {"name": matching("stage-[1-3]-" + name.replace(".", r"\.")), "stage": POSITIVE}
+        kinds.append(an_object(same | staged))
+    return {"oneOf": kinds}
+
+
+MISSING_ARTIFACT = an_object(
+    {
+        "kind": one_of(*(kind for kind, _, _ in FILES)),
+        "name": matching("(stage-[1-3]-)?(" + "|".join(name.replace(".", r"\.") for _, name, _ in FILES) + ")"),
+        "stage": or_null(POSITIVE),
+        "reason": matching(".+"),
+    }
+)

@@ -1,0 +1,73 @@
+"""The OpenAPI document matches the handwritten contract."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from jsonschema import ValidationError
+
+from simservice.api.examples import family
+from simservice.api.openapi import document
+from tests.jobs.api.bodies import only_in
+from tests.jobs.api.contract.errors import CODES, error
+from tests.jobs.api.contract.operations import responses
+from tests.jobs.api.contract.types import check
+from tests.jobs.api.response_checks import check_document
+
+
+@only_in("C")
+def test_the_documents_examples_match_the_contract(variant: str) -> None:
+    schemas = responses(variant)
+    for operation in (one for methods in document()["paths"].values() for one in methods.values()):
+        if operation["operationId"] in NOT_JSON | {"getOpenApi"}:
+            continue
+        example = operation["responses"]["200"]["content"]["application/json"]["example"]
+        check(json.loads(json.dumps(example)), schemas[operation["operationId"]])
+    for code, example in document()["components"]["examples"].items():
+        check(example["value"], error(STATUSES[code], code))
+
+
+# A file, and a response whose fields depend on what is unavailable.
+NOT_JSON = {"downloadArtifact", "getReadiness"}
+STATUSES = {error.code: error.status for error in family()}
+
+
+def test_the_contract_covers_all_operations_and_errors(variant: str) -> None:
+    operations = {one["operationId"] for methods in document()["paths"].values() for one in methods.values()}
+    assert operations == set(responses(variant)) | NOT_JSON
+    assert {code: status for status, codes in CODES.items() for code in codes} == STATUSES
+
+
+def test_the_document_lists_the_codes_of_each_status() -> None:
+    for operation in (one for methods in document()["paths"].values() for one in methods.values()):
+        for status, response in operation["responses"].items():
+            if int(status) < 400 or "application/json" not in response.get("content", {}):
+                continue
+            schema = response["content"]["application/json"]["schema"]
+            if schema["$ref"].endswith("/Error"):
+                assert set(schema["properties"]["code"]["enum"]) <= CODES[int(status)]
+
+
+WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
+    "an unknown key": lambda job: job.update(further=1),
+    "a missing key": lambda job: job.pop("retried"),
+    "an internal status": lambda job: job.update(status="starting"),
+    "a time without milliseconds": lambda job: job.update(createdAt="2026-11-20T08:10:00Z"),
+    "a time of another zone": lambda job: job.update(createdAt="2026-11-20T08:10:00.123+00:00"),
+    "an unknown error code": lambda job: job.update(errorCode="unknown"),
+    "an id that is a number": lambda job: job.update(id=176352841234500042),
+    "a build of the old form": lambda job: job["build"].update(ci={"status": "passed", "failed": []}),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_contract_and_document_reject_a_wrong_job(wrong: str) -> None:
+    schema = {"$ref": "#/components/schemas/Job"}
+    job = document()["paths"]["/v1/sim/jobs/{job_id}"]["get"]["responses"]["200"]["content"]["application/json"]
+    changed = json.loads(json.dumps(job["example"]))
+    WRONG[wrong](changed)
+    with pytest.raises(ValidationError):
+        check_document(changed, schema)
+    with pytest.raises(ValidationError):
+        check(changed, responses("C")["getJob"])

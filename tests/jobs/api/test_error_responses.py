@@ -1,0 +1,50 @@
+"""Errors and public responses match the handwritten contract and the OpenAPI document."""
+
+import pytest
+from django.test import Client as HttpClient
+
+from billing import ledger
+from tests.factories import PROFILE, make_job
+from tests.jobs.api.bodies import body_with
+from tests.jobs.api.contract.errors import error
+from tests.jobs.api.contract.types import check
+from tests.jobs.api.error_cases import CASES, Scene
+from tests.jobs.api.response_checks import checked, json_body
+
+
+@pytest.mark.parametrize("code", sorted(CASES))
+def test_each_error_matches_contract_and_document(scene: Scene, variant: str, code: str) -> None:
+    checked(CASES[code](scene), variant)
+
+
+def test_missing_credits_for_high_priority_name_the_fee(scene: Scene, variant: str) -> None:
+    make_job()
+    ledger.correct(scene.account, 10 - ledger.available(scene.account), reason="for the test")
+    body = checked(scene.submit(body_with("priority", "high")), variant)
+    assert body["priorityFeeCredits"] == body["meta"]["priorityFeeCredits"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "html=/tmp/x\n" * 30, PROFILE + "html=" + "x" * 500, "\n" * 150_000],
+    ids=["nothing to simulate", "many", "long", "too long"],
+)
+def test_the_error_of_a_rejected_profile(scene: Scene, variant: str, text: str) -> None:
+    assert checked(scene.submit(body_with("profile.text", text)), variant)["code"] == "input_sanitized_rejected"
+
+
+@pytest.mark.parametrize(
+    "path", ["/share/unknown", "/manifests/unknown", "/artifacts/unknown", "/v1/sim/unknown", "/v2"]
+)
+@pytest.mark.django_db
+def test_unknown_paths_return_404(path: str) -> None:
+    answer = HttpClient(headers={"accept": "application/json"}).get(path)
+    if answer.headers["Content-Type"] == "application/json":
+        check(json_body(answer), error(404, "not_found"))
+    assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/v1/openapi.json"])
+@pytest.mark.django_db
+def test_endpoints_without_a_key(path: str, variant: str) -> None:
+    checked(HttpClient().get(path), variant)

@@ -1,0 +1,65 @@
+"""States of the queue for tests of estimated start times."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from jobs import lifecycle
+from jobs.enums import Status
+from jobs.lifecycle import Outcome
+from jobs.models import Job, Run
+from jobs.progress import Progress, Publisher
+from jobs.queueing import forecast
+from jobs.queueing.forecast import estimated_start
+from simservice.redis import worker_heartbeats
+from tests.factories import make_running_job
+
+COPIES = """
+    INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
+        'id', job.id + n, 'share_token', n::text, 'priority', n %% 3))).*
+    FROM jobs_job AS job, generate_series(1, %s) AS n WHERE job.id = %s
+"""
+
+
+def end(job: Job) -> None:
+    """End a claimed job."""
+    assert lifecycle.finish(job, Outcome(status=Status.FAILED, error_code="internal"))
+
+
+def measure(seconds: float, **fields: Any) -> None:
+    """Add one measured run; nothing is running afterwards."""
+    job = make_running_job(**fields)
+    Run.objects.filter(job=job).update(wall_ms=int(seconds * 1000), ended_at=timezone.now())
+    end(job)
+
+
+def seconds_until(job: Job) -> int | None:
+    """Take a fresh snapshot and return the job's estimate."""
+    forecast.publish()
+    estimate = estimated_start(job)
+    return estimate.seconds if estimate else None
+
+
+@pytest.fixture
+def _one_slot(db: None) -> None:
+    """One live slot and past runs of ten seconds."""
+    worker_heartbeats.report("sim@here", slots=1)
+    measure(10)
+
+
+@pytest.fixture
+def _clock_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop the forecast's clock."""
+    now = timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: now)
+
+
+def run_for(seconds: float, *, percent: float | None = None, **fields: Any) -> Job:
+    """Make a job that has run for some time, with progress if `percent` is given."""
+    job = make_running_job(**fields)
+    Job.objects.filter(pk=job.pk).update(started_at=timezone.now() - timedelta(seconds=seconds))
+    if percent is not None:
+        Publisher(job).publish(Progress(percent=percent, stage=None))
+    return job
