@@ -22,7 +22,8 @@ PATHS = {
 @as_api_error.register
 def _(error: errors.ProfileRejected) -> http.ApiError:
     first = error.refusals[0]
-    more = f" {error.count - 1} more directives are refused." if error.count > 1 else ""
+    others = error.count - 1
+    more = f" {others:,} more {'directive is' if others == 1 else 'directives are'} refused." if others else ""
     return http.ProfileRefused(
         {
             "message": f"Line {first.line}, {shown(first.text)}: {first.reason}.{more}",
@@ -87,7 +88,7 @@ def _pin(build_id: UUID, message: str) -> dict[str, Any]:
 def _(error: errors.LimitsExceeded) -> http.ApiError:
     return http.ValidationFailed(
         [
-            {"path": PATHS[field], "message": f"Must be at most {limit}, the account's limit."}
+            {"path": PATHS[field], "message": f"Must be at most {limit:,}, your plan's limit."}
             for field, limit in error.limits.items()
         ]
     )

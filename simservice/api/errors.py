@@ -9,7 +9,7 @@ Meta = Mapping[str, Any]
 
 
 class ApiError(Exception):
-    """An answer that is not a success. `code` is stable; `message` may be reworded."""
+    """An error response. `code` is stable; `message` may change."""
 
     status: int
     code: str
@@ -25,17 +25,17 @@ class ApiError(Exception):
     ) -> None:
         super().__init__(self.code)
         self.meta = meta
-        # Those of the class, and what this one answer adds or replaces.
+        # The headers of the class, and those of this response.
         self.headers = {**self.headers, **(headers or {})}
         if message is not None:
             self.message = message
 
 
 class ValidationFailed(ApiError):
-    """The request does not have the form it must have; `issues` names each place."""
+    """The request is invalid; `issues` has the path and message of each problem."""
 
     status, code = 400, "validation_failed"
-    message = "The request is not valid; meta.issues lists each problem."
+    message = "The request is invalid. See meta.issues for each problem."
 
     def __init__(self, issues: list[dict[str, str]]) -> None:
         super().__init__({"issues": issues})
@@ -49,16 +49,16 @@ class InvalidJson(ApiError):
 
 class InvalidCursor(ApiError):
     status, code = 400, "invalid_cursor"
-    message = "The cursor was not issued by this service for this account; start again without one."
+    message = "The cursor is invalid for this account. Start again without a cursor."
 
 
 class WebhookNotConfigured(ApiError):
     status, code = 400, "webhook_not_configured"
-    message = "webhook.events was given, but the key's client has no webhook URL and secret."
+    message = "The client of this key has no enabled webhook. Set one up or omit webhook.events."
 
 
 class Unauthorized(ApiError):
-    """No acceptable credential; the four kinds differ in what the caller should do."""
+    """The API key is missing or invalid."""
 
     status = 401
     headers = {"WWW-Authenticate": "Bearer"}
@@ -71,17 +71,17 @@ class MissingToken(Unauthorized):
 
 class InvalidToken(Unauthorized):
     code = "invalid_token"
-    message = "This is not an API key of this service."
+    message = "The API key is invalid."
 
 
 class RevokedToken(Unauthorized):
     code = "revoked_token"
-    message = "This API key has been revoked."
+    message = "The API key has been revoked."
 
 
 class ExpiredToken(Unauthorized):
     code = "expired_token"
-    message = "This API key has expired."
+    message = "The API key has expired."
 
 
 class InsufficientCredits(ApiError):
@@ -100,12 +100,12 @@ class InactiveEntitlement(ApiError):
 
 class NotFound(ApiError):
     status, code = 404, "not_found"
-    message = "There is nothing here."
+    message = "Not found."
 
 
 class MethodNotAllowed(ApiError):
     status, code = 405, "method_not_allowed"
-    message = "This address does not take that method."
+    message = "This URL does not support that method."
 
 
 class ResultNotReady(ApiError):
@@ -115,13 +115,13 @@ class ResultNotReady(ApiError):
 
 class IdempotencyKeyReuse(ApiError):
     status, code = 409, "idempotency_key_reuse"
-    message = "The idempotency key was used for a different request before."
+    message = "The idempotency key was already used for a different request."
     documented = True
 
 
 class JobNotCancellable(ApiError):
     status, code = 409, "job_not_cancellable"
-    message = "The job has ended already."
+    message = "The job has already ended."
 
 
 class ArtifactExpired(ApiError):
@@ -136,7 +136,7 @@ class RequestTooLarge(ApiError):
 
 class ProfileTooLarge(ApiError):
     status, code = 413, "profile_too_large"
-    message = "The profile text is over 2 MB (2,097,152 bytes of UTF-8)."
+    message = "The profile must be at most 2 MB (2,097,152 bytes of UTF-8)."
 
 
 class UnsupportedMediaType(ApiError):
@@ -164,7 +164,7 @@ class ProfileRefused(Unprocessable):
     """The profile contains refused options; `blocked` lists the first ones."""
 
     code = "input_sanitized_rejected"
-    message = "The profile contains directives that may not run."
+    message = "The profile contains directives that are not allowed."
     documented = True
 
 
@@ -188,7 +188,7 @@ class BuildPinUnavailable(Unprocessable):
 
 class MaxActiveJobsExceeded(ApiError):
     status, code = 429, "max_active_jobs_exceeded"
-    message = "The account has as many unfinished jobs as its plan allows."
+    message = "The account has reached its plan's limit of unfinished jobs."
     headers = {"Retry-After": "10"}
 
 
@@ -196,12 +196,12 @@ class RateLimitExceeded(ApiError):
     """The caller exceeded a limit; `meta.limit` is `submissions`, `bytes`, `reads` or `public`."""
 
     status, code = 429, "rate_limit_exceeded"
-    message = "Too many requests, or too many bytes; try again after the time in Retry-After."
+    message = "Too many requests or bytes. Try again after the seconds in Retry-After."
 
 
 class InternalError(ApiError):
     status, code = 500, "internal_error"
-    message = "Something went wrong on our side. Quote the request id if it persists."
+    message = "An internal error occurred. If it happens again, contact support with the request ID."
 
 
 class Unavailable(ApiError):
@@ -213,18 +213,18 @@ class Unavailable(ApiError):
 
 class QueueUnavailable(Unavailable):
     code = "queue_unavailable"
-    message = "The queue takes no jobs at the moment."
+    message = "The queue does not accept jobs at the moment. Try again later."
 
 
 class DatabaseUnavailable(QueueUnavailable):
-    message = "The database does not answer or takes too long. Try again later."
+    message = "The database does not respond. Try again later."
 
     def __init__(self) -> None:
         super().__init__({"reason": "database_unavailable", "queueHealth": "unavailable"})
 
 
 class StorageUnavailable(QueueUnavailable):
-    message = "The service cannot reach its storage at the moment."
+    message = "The storage does not respond. Try again later."
 
     def __init__(self) -> None:
         super().__init__({"reason": "storage_unavailable", "queueHealth": "ok"})
@@ -232,12 +232,12 @@ class StorageUnavailable(QueueUnavailable):
 
 class SecretStoreUnavailable(Unavailable):
     code = "secret_store_unavailable"
-    message = "Game credentials cannot be kept at the moment, so the job was not accepted."
+    message = "Game credentials cannot be stored at the moment, so the job was not accepted. Try again later."
 
 
 class ApiMaintenance(Unavailable):
     code = "api_maintenance"
-    message = "The service is being maintained."
+    message = "The service is down for maintenance."
 
 
 def envelope(error: ApiError, request_id: str) -> dict[str, Any]:

@@ -84,13 +84,13 @@ REJECTED = {
     "no-profile": ({"profile": ""}, "profile", "required"),
     "nothing-to-simulate": ({"profile": "iterations=5"}, "profile", "nothing to simulate"),
     "a-directive": ({"profile": PROFILE + "output=/etc/x\n"}, "profile", "it writes a file"),
-    "too-large": ({"profile": "#" * (2 * 1024 * 1024 + 1)}, "profile", "over 2 MB"),
+    "too-large": ({"profile": "#" * (2 * 1024 * 1024 + 1)}, "profile", "at most 2 MB"),
     "no-channel": ({"channel": ""}, "channel", "required"),
     "another-channel": ({"channel": "x"}, "channel", "not one of"),
-    "over-the-limit": ({"cap": "57601"}, "cap", "at most 57600"),
+    "over-the-limit": ({"cap": "57601"}, "cap", "at most 57,600"),
     "nothing": ({"cap": "0"}, "cap", "greater than or equal to 1"),
     "no-number": ({"queue_seconds": "1.5"}, "queue_seconds", "whole number"),
-    "over-the-wait": ({"queue_seconds": "86401"}, "queue_seconds", "at most 86400"),
+    "over-the-wait": ({"queue_seconds": "86401"}, "queue_seconds", "at most 86,400"),
     "long-metadata": ({"metadata": "a: " + "x" * 501}, "metadata", "at most 500"),
     "many-entries": ({"metadata": "\n".join(f"{n}: x" for n in range(21))}, "metadata", "at most 20"),
     "half-the-credentials": ({"game_id": "abc"}, "game_secret", "required"),
@@ -148,9 +148,9 @@ def test_a_shortage_of_credits_shows_the_affordable_limit() -> None:
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        ({"max_active_jobs": 1}, "as many unfinished jobs"),
+        ({"max_active_jobs": 1}, "limit of unfinished jobs"),
         ({"submissions_per_minute": 1}, "Too many requests"),
-        ({"submission_bytes_per_minute": 1}, "too many bytes"),
+        ({"submission_bytes_per_minute": 1}, "Too many requests or bytes"),
     ],
     ids=["active", "rate", "bytes"],
 )

@@ -88,5 +88,5 @@ def test_a_credit_limit_is_an_unknown_field(api: Api) -> None:
 def test_the_error_for_a_high_limit_names_the_plans_limit(api: Api, name: str, most: int) -> None:
     (issue,) = submit(api, **{name: most + 1})["meta"]["issues"]
     assert issue["path"] == f"runtime.{name}"
-    assert str(most) in issue["message"]
+    assert f"{most:,}" in issue["message"]
     assert submit(api, **{name: most})["success"] is True
