@@ -45,7 +45,7 @@ class UnusableBuild(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where an executable comes from."""
+    """The origin of an executable."""
 
     git_branch: str
     commit: str

@@ -2,7 +2,7 @@
 
 Each run has a folder below `DATA_DIR/runs` and a lock file next to it. The run's process locks the file before
 it creates the folder and until the folder is removed; the kernel frees the lock when the process ends. A folder
-whose lock is free is therefore a leftover, whatever host or container it comes from.
+whose lock is free is therefore a leftover, from any host or container.
 """
 
 import fcntl

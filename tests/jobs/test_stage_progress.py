@@ -9,7 +9,7 @@ import pytest
 from jobs.execution.multistage import Stage
 from jobs.execution.stage_progress import ProgressEstimate
 from jobs.execution.stage_statistics import StageStatistics, statistics_of
-from tests.jobs.simulated_funnel import Engine, SimulatedJob
+from tests.jobs.simulated_stages import Engine, SimulatedJob
 
 pytestmark = pytest.mark.slow
 
