@@ -113,9 +113,9 @@ class BundledNames(Container[str]):
         alone, others = set[str](), set[str]()
         for profiles, includable in builds.values_list("profiles", "includable"):
             # A file name shared by several files is ambiguous, even if only one of them simulates alone.
-            known = {*bundle.names(includable)} | {*profiles}
-            alone |= known & {*bundle.names(profiles)}
-            others |= known
+            names = {*bundle.names(includable)} | {*profiles}
+            alone |= names & {*bundle.names(profiles)}
+            others |= names
         return frozenset(alone), frozenset(others - alone)
 
 

@@ -29,7 +29,7 @@ class Results:
         self.stages: list[dict[str, Any]] = []
         self.report: Report | None = None
         self.warnings: list[str] = []
-        self.spread = 1.0
+        self.widening = 1.0
 
     @property
     def remaining(self) -> int:
@@ -50,7 +50,7 @@ class Results:
 
     def cull(self, report: Report, *, widening: float = 1.0) -> None:
         """Cull the profilesets that the report of the stage added last shows to be beaten."""
-        self.spread = max(self.spread, widening)
+        self.widening = max(self.widening, widening)
         culled = beaten(report.profilesets, widening=widening) & self.profilesets
         self.stages[-1]["culled"] = len(culled)
         self.culled |= culled
@@ -73,7 +73,7 @@ class Results:
         stages = self.stages if self.plan.enabled else []
         multistage = {"enabled": self.plan.enabled, "reason": self.plan.reason, "stages": stages}
         summary = report_summary.summarise(self.report, metric=self.metric, multistage=multistage, partial=partial)
-        warnings = messages.distinct([*labels.spread(self.spread), *self.warnings])
+        warnings = messages.distinct([*labels.spread(self.widening), *self.warnings])
         return {**summary, "warnings": warnings} if warnings else summary
 
     def table(self) -> BinaryIO | None:

@@ -118,21 +118,21 @@ class ProgressEstimate:
 
     def _later_seconds(self, seconds_a_run: float) -> float:
         """Return the seconds that the later stages will take, given the seconds that one run of this one takes."""
-        seconds, left = 0.0, self.profilesets * self._observe().share_kept
+        seconds, remaining = 0.0, self.profilesets * self._observe().share_kept
         for later in self.stages[self.stage.number :]:
-            seconds += self.startup + self._seconds_of(later, left, seconds_a_run)
-            left *= self.statistics.share(later.number)
+            seconds += self.startup + self._seconds_of(later, remaining, seconds_a_run)
+            remaining *= self.statistics.share(later.number)
         return seconds
 
-    def _seconds_of(self, later: Stage, left: float, seconds_a_run: float) -> float:
-        """Return the seconds that the runs of a later stage take; it begins with `left` profilesets."""
+    def _seconds_of(self, later: Stage, remaining: float, seconds_a_run: float) -> float:
+        """Return the seconds that the runs of a later stage take; it begins with `remaining` profilesets."""
         observed = self._observe()
         setup = max(
             observed.setup_fights(seconds_a_run), self.statistics.setup_fights(startup_seconds=self.startup)
         )
         pace = seconds_a_run / (setup + _fights(self.stage, observed.spread_percent, profilesets=self.profilesets))
-        runs = 1 + left + (0 if later.is_last else min(left, MAX_REPLICATED))
-        return pace * runs * (setup + _fights(later, observed.spread_percent, profilesets=left))
+        runs = 1 + remaining + (0 if later.is_last else min(remaining, MAX_REPLICATED))
+        return pace * runs * (setup + _fights(later, observed.spread_percent, profilesets=remaining))
 
     def _observe(self) -> _Observed:
         """Return the figures of this stage's finished runs, updated when their number has grown by 5 %."""

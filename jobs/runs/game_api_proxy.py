@@ -67,16 +67,16 @@ class ByteBudget:
     """The remaining bytes of a run's tunnels in one direction."""
 
     def __init__(self, limit: int) -> None:
-        self.left = limit
+        self.remaining = limit
 
     def spend(self, count: int) -> None:
         """Count bytes that were read. Raises Rejected if the limit is exceeded."""
-        self.left -= max(count, MIN_COUNTED_BYTES)
+        self.remaining -= max(count, MIN_COUNTED_BYTES)
         self.require()
 
     def require(self) -> None:
         """Raise Rejected if the limit was exceeded."""
-        if self.left < 0:
+        if self.remaining < 0:
             raise Rejected(HTTPStatus.TOO_MANY_REQUESTS, "The byte limit of this run was reached.")
 
 

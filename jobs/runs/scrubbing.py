@@ -44,12 +44,12 @@ class Scrubber:
 
     def _pieces(self, stream: BinaryIO) -> Iterator[bytes]:
         """Yield the content in pieces, holding back each end, which can be the start of a secret."""
-        kept = b""
+        pending = b""
         while data := stream.read(CHUNK_BYTES):
-            kept = self.byte_pattern.sub(MARK.encode(), kept + data)
-            yield kept[: -self.longest]
-            kept = kept[-self.longest :]
-        yield kept
+            pending = self.byte_pattern.sub(MARK.encode(), pending + data)
+            yield pending[: -self.longest]
+            pending = pending[-self.longest :]
+        yield pending
 
 
 def _spellings(secret: str) -> set[str]:

@@ -24,7 +24,7 @@ JOB_STOPS = (StopReason.CEILING, StopReason.OVERTIME, StopReason.CREDITS, StopRe
 CRASH_STATUS = 11
 # The shell and the dynamic loader exit with these if a program cannot be run; simulators never do.
 NO_PROGRAM = (126, 127)
-NOTHING_TO_SIMULATE = "nothing to sim"
+EMPTY_INPUT_MESSAGE = "nothing to sim"
 
 
 def judge(
@@ -110,7 +110,7 @@ def _with_error_message(reason: str, error_message: str | None) -> str:
 
 def _rejected(error_message: str) -> Outcome:
     """Return the outcome for a simulator that rejected its input."""
-    nothing = NOTHING_TO_SIMULATE in error_message.lower()
+    nothing = EMPTY_INPUT_MESSAGE in error_message.lower()
     code = ErrorCode.INPUT_INVALID if nothing else ErrorCode.SIMULATION_ERROR
     return Outcome(status=Status.FAILED, error_code=code, reason=error_message)
 
