@@ -113,6 +113,29 @@ class Channel(models.TextChoices):
     LATEST = "latest"
 
 
+class MultistageReason(models.TextChoices):
+    """Why a job ran in stages or in a single pass (docs/reference/contract.md#stages)."""
+
+    # It ran in stages.
+    ELIGIBLE = "eligible_profileset_only"
+    # Its owner did not request stages.
+    DISABLED = "disabled_by_option"
+    # The profile has one actor and nothing to compare.
+    NO_VARIANTS = "no_variants_in_input"
+    # No profileset changes anything.
+    NO_CANDIDATES = "no_profileset_candidates"
+    # Too few profilesets make a change for stages to save time.
+    TOO_FEW_CANDIDATES = "below_min_candidates"
+    # The profile has copies of the actor, which stages cannot drop.
+    COPIES_ONLY = "unsupported_copy_set_only"
+    # The profile has both profilesets and copies of the actor.
+    MIXED_WITH_COPIES = "unsupported_mixed_profileset_copy_set"
+    # The profile has several actors.
+    SEVERAL_ACTORS = "unsupported_multi_actor"
+    # An option in the profile prevents comparing the results of stages.
+    STAGE_SENSITIVE = "unsupported_stage_sensitive_directive"
+
+
 class StageLabel(models.TextChoices):
     """The stages of a multistage job."""
 

@@ -21,6 +21,7 @@ from jobs import credentials, usage, webhook_events
 from jobs.enums import CLAIMED, TERMINAL, ErrorCode, MoveResult, Status
 from jobs.models import CHARACTER_LENGTH, Build, Job, JobEvent, Run
 from jobs.progress import last_percent
+from jobs.simulator.stop_reasons import StopReason
 
 ENDS = frozenset(TERMINAL)
 TRANSITIONS: dict[str, frozenset[Status]] = {
@@ -207,7 +208,7 @@ def hand_back(job: Job, *, reason: str, guard: Q = ANY) -> MoveResult:
 def end_lost_runs(job: Job) -> None:
     """Mark the unfinished runs of the attempt as lost. Their duration is unknown."""
     lost = Run.objects.filter(job_id=job.pk, attempt=job.attempt, ended_at=None)
-    lost.update(ended_at=Now(), stopped_for="lost")
+    lost.update(ended_at=Now(), stopped_for=StopReason.LOST)
 
 
 def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> MoveResult:

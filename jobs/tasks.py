@@ -46,7 +46,7 @@ def prepare(sender: Any, **_: Any) -> None:
 @worker_shutting_down.connect
 def stop_claiming(**_: Any) -> None:
     """Stop claiming jobs when the worker is asked to stop. Running jobs are requeued after a while."""
-    shutdown.stop.ask()
+    shutdown.stop.request()
 
 
 def slot_name() -> str:
@@ -57,7 +57,7 @@ def slot_name() -> str:
 @app.task(name="jobs.tasks.simulate")
 def simulate() -> None:
     """Run jobs until none waits, so that no job depends on a hint that a busy worker has prefetched."""
-    while not shutdown.stop.is_asked:
+    while not shutdown.stop.is_requested:
         job = claims.claim(slot_name())
         if job is None:
             return
@@ -91,7 +91,7 @@ def forget_credentials() -> None:
 @app.task(name="jobs.tasks.forget_builds")
 def forget_builds() -> None:
     """Delete builds whose retention has ended."""
-    deleted = registry.forget_old()
+    deleted = registry.remove_old()
     if deleted:
         logger.info("deleted %s old builds", deleted)
 

@@ -49,8 +49,8 @@ def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of one second, added when less than that is left."""
     for module in (accept, budget):
         monkeypatch.setattr(module, "SLICE_SECONDS", 1)
-    monkeypatch.setattr(budget, "LEAST_AHEAD_SECONDS", 1)
-    monkeypatch.setattr(budget, "ASKED_AGAIN_AFTER_SECONDS", 0.1)
+    monkeypatch.setattr(budget, "MIN_AHEAD_SECONDS", 1)
+    monkeypatch.setattr(budget, "RETRY_SECONDS", 0.1)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_first_reservation_is_one_slice(ceiling: int, most: int, least: int)
 
 def test_the_fee_is_held_but_not_available_for_the_run() -> None:
     found = sliced(held=64, priority_fee_credits=320)
-    assert (found.held_credits, found.seconds, found.is_whole) == (64, 2, False)
+    assert (found.held_credits, found.seconds, found.is_complete) == (64, 2, False)
 
 
 def test_no_slice_is_added_while_enough_is_left() -> None:
@@ -77,9 +77,9 @@ def test_no_slice_is_added_while_enough_is_left() -> None:
 def test_slices_are_added_in_time_up_to_the_ceiling() -> None:
     found = sliced(held=960, left=10_000)
     found.extend_when_due(ran_seconds=15.1)
-    assert (held(found.job), found.held_credits, found.is_whole) == (2880, 2880, False)
+    assert (held(found.job), found.held_credits, found.is_complete) == (2880, 2880, False)
     found.extend_when_due(ran_seconds=80)
-    assert (held(found.job), found.held_credits, found.is_whole) == (3200, 3200, True)
+    assert (held(found.job), found.held_credits, found.is_complete) == (3200, 3200, True)
     found.extend_when_due(ran_seconds=99)
     assert held(found.job) == 3200
 
@@ -244,7 +244,7 @@ def test_a_stubborn_simulator_exceeds_its_cap_by_two_seconds(tmp_path: Path) -> 
 
 
 def test_a_late_watcher_does_not_let_a_job_exceed_its_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher.Watcher, "_next_look", lambda _: 30.0)
+    monkeypatch.setattr(watcher.Watcher, "_seconds_to_next_check", lambda _: 30.0)
     make_stand_in(tmp_path, "time.sleep(60)")
     job = run(ceiling_credits=32, ceiling_runtime_seconds=1)
     assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", "max_credits_reached", 32)

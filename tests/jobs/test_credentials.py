@@ -230,7 +230,7 @@ def test_lost_ones_end_the_job_with_advice(tmp_path: Path) -> None:
 
 
 def test_a_redis_that_comes_back_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempt, "REDIS_TRIED_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(attempt, "REDIS_RETRY_SECONDS", 0.01)
     fetch, failures = credentials.fetch, iter([CredentialStoreUnavailable(), CredentialStoreUnavailable()])
 
     def sometimes(job_id: int, *, seconds: int) -> GameCredentials | None:

@@ -94,7 +94,7 @@ def test_a_write_is_retried_until_it_succeeds() -> None:
         return "written"
 
     with Lease(make_running_job()) as lease:
-        assert lease.insist(write) == "written"
+        assert lease.retry(write) == "written"
 
 
 def test_a_write_is_abandoned_when_the_lease_expires() -> None:
@@ -104,7 +104,7 @@ def test_a_write_is_abandoned_when_the_lease_expires() -> None:
     with Lease(make_running_job()) as lease:
         lease.lost.set()
         with pytest.raises(LeaseLost):
-            lease.insist(write)
+            lease.retry(write)
 
 
 def test_no_thread_outlives_the_block() -> None:
