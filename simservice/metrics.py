@@ -3,16 +3,10 @@
 import time
 from collections.abc import Callable
 from http import HTTPMethod
-from secrets import compare_digest
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-
-from simservice.api.errors import NotFound, error_response
-from simservice.api.methods import read_only
 
 REGISTRY = CollectorRegistry()
 
@@ -56,13 +50,3 @@ def _method(request: HttpRequest) -> str:
 def _route(request: HttpRequest) -> str:
     """Return the URL pattern that the request's path matches, never the path itself."""
     return request.resolver_match.route if request.resolver_match else "none"
-
-
-@read_only
-def metrics(request: HttpRequest) -> HttpResponse:
-    """Return the metrics to callers that send `METRICS_TOKEN`, else 404."""
-    sent = request.headers.get("Authorization", "").encode()
-    expected = f"Bearer {settings.METRICS_TOKEN}".encode()
-    if not settings.METRICS_TOKEN or not compare_digest(sent, expected):
-        return error_response(NotFound(), request)
-    return HttpResponse(generate_latest(REGISTRY), content_type=CONTENT_TYPE_PLAIN_0_0_4)

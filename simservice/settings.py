@@ -6,7 +6,7 @@ from typing import Any
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from simservice.web.body_limit import MAX_FORM_BYTES
+from simservice.api.body_limit import MAX_FORM_BYTES
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()

@@ -18,9 +18,9 @@ from simservice.api.exception_handler import malformed
 from simservice.api.views import openapi_document
 from simservice.database import DATABASE_UNAVAILABLE
 from simservice.ids import IdConverter, TokenConverter
-from simservice.metrics import metrics
 from simservice.web import admin_access, health, trailing_slashes
 from simservice.web.error_pages import render_error
+from simservice.web.prometheus import metrics
 
 register_converter(TokenConverter, "token")
 register_converter(IdConverter, "id")

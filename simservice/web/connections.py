@@ -17,7 +17,7 @@ from gunicorn.http.message import Request
 from gunicorn.http.unreader import IterUnreader
 from gunicorn.workers.gthread import TConn
 
-from simservice.web.body_limit import MAX_BODY_BYTES
+from simservice.api.body_limit import MAX_BODY_BYTES
 
 # Time limits from the first byte. A new connection that sends nothing is closed after HEAD_SECONDS.
 HEAD_SECONDS = 10.0
