@@ -181,7 +181,7 @@ def _lock_row(job: Job) -> bool:
     return row.values_list("pk").first() is not None
 
 
-def hand_back(job: Job, *, reason: str, guard: Q = ANY) -> MoveResult:
+def requeue(job: Job, *, reason: str, guard: Q = ANY) -> MoveResult:
     """Return a job to its original place in the queue, with a new queue deadline.
 
     If cancellation was requested, end the job instead.

@@ -27,7 +27,7 @@ def requeue(job: Job, *, by: Actor) -> MoveResult:
     if current.status not in CLAIMED:
         return MoveResult.TAKEN
     with transaction.atomic():
-        result = lifecycle.hand_back(current, reason=REQUEUED)
+        result = lifecycle.requeue(current, reason=REQUEUED)
         if result:
             audit.record(job.account_id, Action.JOB_REQUEUED, by=by, target_id=job.pk, target=job)
     return result

@@ -51,18 +51,18 @@ def execute(job: Job) -> None:
         except LeaseLost:
             logger.warning("job %s attempt %s lost its lease", job.pk, job.attempt)
         except WorkerStops:
-            _hand_back(job, lease, reason="the worker was shut down")
+            _requeue(job, lease, reason="the worker was shut down")
         except BuildBroken:
-            _hand_back(job, lease, reason="the build stopped working during the run")
+            _requeue(job, lease, reason="the build stopped working during the run")
         except (DatabaseError, artifacts.NotStored):
             # The lease expires, and the sweep returns the job to the queue.
             logger.exception("job %s attempt %s is given up: its results cannot be stored", job.pk, job.attempt)
 
 
-def _hand_back(job: Job, lease: Lease, *, reason: str) -> None:
+def _requeue(job: Job, lease: Lease, *, reason: str) -> None:
     """Return the job to the queue at once instead of when its lease expires."""
     with suppress(LeaseLost):
-        lease.retry(lambda: lifecycle.hand_back(copy(job), reason=reason))
+        lease.retry(lambda: lifecycle.requeue(copy(job), reason=reason))
     logger.info("job %s attempt %s returned to the queue: %s", job.pk, job.attempt, reason)
 
 

@@ -56,7 +56,7 @@ def recover(job: Job) -> MoveResult:
     """Retry a lost job, or end it if no attempts are left: `docs/reference/contract.md#automatic-retries`."""
     if job.attempt < settings.MAX_ATTEMPTS or job.cancel_requested_at:
         reason = f"{job.worker} stopped renewing its lease"
-        return lifecycle.hand_back(job, reason=reason, guard=lifecycle.LEASE_EXPIRED)
+        return lifecycle.requeue(job, reason=reason, guard=lifecycle.LEASE_EXPIRED)
     with transaction.atomic():
         ended = lifecycle.finish(job, interrupted(job), guard=lifecycle.LEASE_EXPIRED)
         if ended:

@@ -116,7 +116,7 @@ def test_credits_that_arrive_in_time_are_used(monkeypatch: pytest.MonkeyPatch) -
 def test_a_lost_attempt_holds_no_more_credits() -> None:
     found = sliced(held=320, left=10_000)
     taken = Job.objects.get(pk=found.job.pk)
-    assert lifecycle.hand_back(taken, reason="taken")
+    assert lifecycle.requeue(taken, reason="taken")
     assert lifecycle.start_attempt(taken, worker="worker-2")
     found.extend_when_due(ran_seconds=5)
     assert held(found.job) == found.held_credits == 320
@@ -180,7 +180,7 @@ def test_a_small_reservation_grows_before_it_is_used(tmp_path: Path) -> None:
 def test_a_small_reservation_survives_a_lost_attempt(tmp_path: Path) -> None:
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
     make_job(client_with(0), held_credits=RATE + 8)
-    assert lifecycle.hand_back(claim(), reason="lost")
+    assert lifecycle.requeue(claim(), reason="lost")
     attempt.execute(claim())
     job = Job.objects.get()
     assert (job.attempt, job.error_code, job.credits_consumed) == (2, "insufficient_credits", RATE + 8)

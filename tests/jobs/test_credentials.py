@@ -264,7 +264,7 @@ def test_every_end_forgets_them(end: str, tmp_path: Path, settings: Settings) ->
 def test_a_lost_attempt_keeps_them_for_the_next() -> None:
     job = make_running_job(has_credentials=True)
     credentials.store(job.pk, PAIR, seconds=60)
-    lifecycle.hand_back(job, reason="lost")
+    lifecycle.requeue(job, reason="lost")
     assert redis().exists(credentials.key_of(job.pk))
 
 

@@ -37,7 +37,7 @@ def test_a_lease_is_renewed_while_work_continues() -> None:
 def test_a_lost_job_is_noticed() -> None:
     job = make_running_job()
     with Lease(job) as lease:
-        lifecycle.hand_back(Job.objects.get(pk=job.pk), reason="taken")
+        lifecycle.requeue(Job.objects.get(pk=job.pk), reason="taken")
         assert lease.lost.wait(5)
         with pytest.raises(LeaseLost):
             lease.require()
