@@ -1,4 +1,4 @@
-# Commands for people. They need Python 3.11 or newer and access to PyPI, and install everything into .venv.
+# The targets need Python 3.11 or newer and access to PyPI, and install everything into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -17,13 +17,13 @@ DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_
 run: .venv/.runtime
 	@$(BIN)/python manage.py local $(ARGS)
 
-# Tests mostly wait for other processes, so three run on two cores.
+# Tests mostly wait for other processes, so three run at a time on two cores.
 PYTEST := $(BIN)/python -m pytest --dist loadgroup -n $(shell expr $$(nproc) \* 3 / 2)
 
 test: check
 	$(PYTEST) -m "not slow" $(STACK_TESTS:%=--ignore=%)
 
-# Tests that start whole stacks or take long: seven minutes. Tests that need `chromium` or `npm` are skipped without
+# Tests that start whole stacks or are slow: seven minutes. Tests that need `chromium` or `npm` are skipped without
 # them.
 STACK_TESTS := tests/browser tests/contract tests/end_to_end tests/faults tests/localstack \
 	tests/jobs/simulator/test_ordinary_user.py tests/jobs/simulator/test_report_memory.py \

@@ -92,7 +92,7 @@ def processor_seconds() -> float:
 
 @contextmanager
 def server() -> Iterator[Server]:
-    """Run a web server on a new database with a million jobs within the block."""
+    """Run a web server on a new database with a million jobs during the block."""
     supervisor = Supervisor()
     with tempfile.TemporaryDirectory(prefix="simservice-bench-") as name:
         try:

@@ -1,4 +1,4 @@
-"""Cost of multistage execution and how often it loses the best: ten thousand random trials and three real runs."""
+"""Cost of jobs in stages and how often they lose the best profileset: ten thousand trials and three real runs."""
 
 import random
 import resource

@@ -63,7 +63,7 @@ def text_of(unit: str) -> Make:
 
 
 def member(place: str, unit: str, *, tail: str = '"}}', size: int = JSON_BYTES) -> Make:
-    """Return a function that makes a submission with a large value besides its profile."""
+    """Return a function that makes a submission with a large value in addition to its profile."""
     own = "" if '"profile"' in place else '"profile":{"text":"mage=A"},'
     head = '{"build":{"channel":"latest"},' + own + place
     return lambda: filled(unit, size=size, head=head, tail=tail)
@@ -144,7 +144,7 @@ BROKEN: dict[str, Make] = {
     "a string without an end": lambda: '"' + "\\n" * (JSON_BYTES // 2 - 1),
     "a wrong escape at the end": lambda: '"' + "\\n" * (JSON_BYTES // 2 - 4) + '\\x"',
     "an unfinished list": lambda: "[" + "1," * (JSON_BYTES // 2 - 1),
-    "no UTF-8 at the end": lambda: "\u00e9" * (JSON_BYTES // 2 - 1) + "\udcff",
+    "invalid UTF-8 at the end": lambda: "\u00e9" * (JSON_BYTES // 2 - 1) + "\udcff",
 }
 # Profiles that are expensive to check. Those marked "in full" are just within the limits.
 PROFILES: dict[str, Make] = {

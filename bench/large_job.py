@@ -1,4 +1,4 @@
-"""Cost of a job with 5,000 profilesets besides its simulator: the worker's memory and reads of its result.
+"""Cost of a job with 5,000 profilesets, without its simulator: the worker's memory and reads of the result.
 
 Runs on the whole stack, started with `manage.py local`; takes one or two minutes.
 """

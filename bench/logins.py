@@ -1,4 +1,4 @@
-"""`python -m bench.logins`: login, sign-up and password reset for known and unknown addresses, on a new stack."""
+"""Duration of login, sign-up and password reset for known and unknown addresses, on a new stack."""
 
 import statistics
 import tempfile

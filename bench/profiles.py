@@ -27,7 +27,7 @@ ROUNDS = 5
 
 
 def large_profile() -> str:
-    """Return a profile of 2 MB: one actor and many profilesets, each with a name, an item and a number to clamp."""
+    """Return a profile of 2 MB: one actor and many profilesets, each with an item and a number over the limit."""
     item = "trinket1=orb,id={0},ilevel=680,bonus_id=1/2/3/4"
     lines = (
         f'profileset."Set {number}"+={item.format(number)}\nprofileset."Set {number}"+=iterations=500000'
@@ -86,13 +86,13 @@ def main() -> None:
     peak = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
     rows = {
-        f"analysing {PROFILESETS:,} profilesets": f"{megabytes / seconds:.1f} MB/s",
+        f"analyzing {PROFILESETS:,} profilesets": f"{megabytes / seconds:.1f} MB/s",
         "memory of that analysis": f"{peak:.0f} MB",
     }
     sys.stdout.writelines(f"{name:<34}{figure:>20}\n" for name, figure in rows.items())
     worst = worst_bodies()
     shown = worst if "--all" in sys.argv else worst[:SHOWN_BODIES]
-    print(f"CPU seconds of {len(worst)} hostile bodies, of which at most {AIM_SECONDS} each are wanted")
+    print(f"CPU seconds of {len(worst)} hostile bodies (aim: at most {AIM_SECONDS} each)")
     sys.stdout.writelines(f"  {name:<46}{seconds:>6.3f}\n" for seconds, name in shown)
 
 

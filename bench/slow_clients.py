@@ -1,4 +1,4 @@
-"""`python -m bench.slow_clients`: speed of the web server while 100 clients send one byte per second."""
+"""Speed of the web server while 100 clients send one byte per second: `python -m bench.slow_clients`."""
 
 import json
 import socket
@@ -70,8 +70,8 @@ def report(stack: Stack, method: str, path: str) -> None:
     answered = sorted(each for each in taken if each is not None)
     failures = len(taken) - len(answered)
     p50, p95 = statistics.median(answered), answered[int(len(answered) * 0.95) - 1]
-    told = f"{failures} failures  p50 {p50:6.1f} ms  p95 {p95:6.1f} ms"
-    print(f"{method:4} {path:14} {told}  (aim: 0 failures, p95 under {AIM_MS:.0f} ms)")
+    figures = f"{failures} failures  p50 {p50:6.1f} ms  p95 {p95:6.1f} ms"
+    print(f"{method:4} {path:14} {figures}  (aim: 0 failures, p95 under {AIM_MS:.0f} ms)")
 
 
 def main() -> None:

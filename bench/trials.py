@@ -1,4 +1,4 @@
-"""Trials of the funnel on random reports: how often the true best reaches the last stage, and at what cost."""
+"""Trials of multistage culling on random reports: how often the true best is culled, and at what cost."""
 
 import random
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Outcome:
 
 
 def profile(candidates: int) -> Analysis:
-    """Return the analysis of a job without its own precision."""
+    """Return the analysis of a profile that sets no precision."""
     sets = "\n".join(f"profileset.s{number}+=level=1" for number in range(candidates))
     return analyse(f"mage=A\n{sets}", rules=Rules(), bounds=BOUNDS)
 
@@ -66,7 +66,7 @@ def simulated(name: str, mean: float, stage: Stage, draw: random.Random, *, offs
 
 
 def run(*, trials: int, seed: int, candidates: int = CANDIDATES, offset: float = 0.0) -> Outcome:
-    """Send new random candidates through the funnel in each trial; the baseline is part of each stage.
+    """Run the stages on new random candidates in each trial; the baseline is part of each stage.
 
     The seed of each run shifts its mean, with a standard deviation of `offset` reported errors.
     """

@@ -21,7 +21,7 @@ CheckStatus = Literal["pass", "partial", "fail", "unknown"]
 
 
 class CheckCounts(TypedDict):
-    """Numbers of bundled profiles that were checked, that ran, and that failed."""
+    """Number of bundled profiles that were checked, that ran, and that failed."""
 
     total: Count
     passed: Count
@@ -42,7 +42,7 @@ class Checks(TypedDict):
 
 
 class JobChecks(TypedDict):
-    """Short form of the checks of a job's build."""
+    """Summary of the checks of a job's build."""
 
     status: CheckStatus
     failed: Annotated[Count, "Number of profiles that failed"]

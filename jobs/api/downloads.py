@@ -36,7 +36,7 @@ DOWNLOAD_ARTIFACT = Operation(
     tag="Public",
     summary="Download an artifact",
     description="Needs no API key. Supports `Range`, `If-Range` and `If-None-Match`, and gzip if the client "
-    "accepts it. HTML reports are sent with a content security policy that isolates them from this site.",
+    "accepts it. A content security policy isolates HTML reports from this site.",
     parameters=[TOKEN],
     responses={
         200: ResponseSpec(

@@ -73,7 +73,7 @@ class Job(TypedDict):
     errorCode: Annotated[ErrorCode | None, "Why the job did not complete, as a code"]
     statusReason: Annotated[str | None, "Why the job did not complete, as a sentence"]
     simcExitCode: ExitCode
-    retentionDays: Annotated[Count, "Number of days that the job and its artifacts are kept"]
+    retentionDays: Annotated[Count, "Days that links, files and the profile are available after the submission"]
     metadata: Metadata
     runtime: Runtime
     retried: Annotated[bool, "Whether the job was started again after a lost attempt"]

@@ -38,7 +38,7 @@ class ManifestResult(TypedDict):
 
 
 class ManifestArtifact(ArtifactFile):
-    """A file that a job produced, with its checksum."""
+    """A file that a job produced, with its SHA-256 hash."""
 
     sha256: Annotated[str, Rule(pattern="^[0-9a-f]{64}$"), "SHA-256 of the uncompressed content"]
 
@@ -72,7 +72,7 @@ TOKEN = Parameter(
     name="token",
     location="path",
     shape=Annotated[str, Rule(pattern="^[A-Za-z0-9_-]{22}$")],
-    description="The last part of the URL.",
+    description="The last segment of the URL.",
     example=EXAMPLE_TOKEN,
 )
 GET_MANIFEST = Operation(

@@ -25,7 +25,7 @@ class ResultArtifact(ArtifactFile):
 
 
 class MissingArtifact(TypedDict):
-    """A file that the job produced but that could not be stored."""
+    """An expected file that is missing: the JSON report, or a file that the submission requested."""
 
     kind: models.Artifact.Kind
     name: str

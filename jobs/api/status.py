@@ -1,4 +1,4 @@
-"""Status of a job: `GET /v1/{resource}/jobs/{id}/status`, made for polling."""
+"""Status of a job: `GET /v1/{resource}/jobs/{id}/status`, for polling."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -110,8 +110,8 @@ GET_JOB_STATUS = Operation(
     id="getJobStatus",
     tag="Jobs",
     summary="Get the status of a job",
-    description="Made for polling, at most once a second. Stop when `status` is `completed`, `failed`, `cancelled` "
-    "or `timed_out`.",
+    description="Use this endpoint for polling, at most once a second. Stop when `status` is `completed`, "
+    "`failed`, `cancelled` or `timed_out`.",
     parameters=[JOB_ID, INCLUDE],
     responses={
         200: ResponseSpec(

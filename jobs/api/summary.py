@@ -88,7 +88,7 @@ class MultiStage(TypedDict):
 
 
 class NotReached(TypedDict):
-    """Numbers of actors and profilesets that were not simulated because the run was stopped early."""
+    """Number of actors and profilesets without a finished iteration because the run was stopped early."""
 
     actors: Count
     profilesets: Count

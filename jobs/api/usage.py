@@ -25,13 +25,11 @@ class Period(TypedDict):
     avgRuntimeSeconds: Annotated[float | None, Rule(minimum=0), "Null if no job has run"]
     readsUsed: Annotated[Count | None, "Null if the counter is unavailable"]
     readsLimit: Annotated[Count, "Maximum number of reads per minute"]
-    readsCapResetAt: Annotated[
-        Time | None, "When the limit allows another read. Null if the counter is unavailable"
-    ]
+    readsCapResetAt: Annotated[Time | None, "When the next read is allowed. Null if the counter is unavailable"]
 
 
 class Snapshot(TypedDict):
-    """Current numbers of unfinished jobs."""
+    """Current number of unfinished jobs, in total and by state."""
 
     activeJobs: Count
     queuedJobs: Count
@@ -49,7 +47,7 @@ class PlanLimits(TypedDict):
 
     maxActiveJobs: Count
     maxCreditsPerJob: Credits
-    defaultCreditsPerJob: Annotated[Credits | None, "If null, a job without a limit can use the maximum"]
+    defaultCreditsPerJob: Annotated[Credits | None, "Null if a job without a cap can use up to `maxCreditsPerJob`"]
     maxRuntimeSeconds: Seconds
     defaultRuntimeSeconds: Seconds | None
     maxQueueSeconds: Seconds

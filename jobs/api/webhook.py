@@ -64,8 +64,8 @@ WEBHOOKS["job.terminal"] = Webhook(
             "Signature",
             pattern="^t=[0-9]+(,v1=[0-9a-f]{64})+$",
             description="Time of the attempt in Unix seconds, and the HMAC-SHA256 of the time, a dot and the body, "
-            "computed with the signing secret. During a rotation of the secret, a second `v1` is computed with the "
-            "new secret.",
+            "computed with the signing secret. During the overlap of a rotation, a second `v1` is computed with "
+            "the new secret.",
             example=f"t=1795162214,v1={'6f1c' * 16}",
         ),
         _header(
@@ -85,9 +85,9 @@ WEBHOOKS["job.terminal"] = Webhook(
     responses={
         "2XX": "Delivered.",
         "408": "Retried later.",
-        "429": "Retried later, with respect to `Retry-After`.",
-        "5XX": "Retried later, with respect to `Retry-After`. The same applies if no response arrives within ten "
-        "seconds.",
+        "429": "Retried later. `Retry-After` can extend the wait.",
+        "5XX": "Retried later, like a request without a complete response within ten seconds. `Retry-After` can "
+        "extend the wait.",
         "default": "Not retried. Redirects are not followed.",
     },
 )

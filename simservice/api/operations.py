@@ -114,8 +114,8 @@ RATE_LIMIT = [
             "Limit",
             "Maximum number of requests per minute: submissions of the account, or other requests of the key.",
         ),
-        ("Remaining", "Number of requests left."),
-        ("Reset", "When the next request is allowed, in Unix seconds."),
+        ("Remaining", "Number of requests that are left now."),
+        ("Reset", "Unix time, in seconds, from which at least one more request is allowed."),
     )
 ]
 RETRY_AFTER = Header(name="Retry-After", shape=Count, description="Seconds to wait before you try again.")
