@@ -43,8 +43,8 @@ ADVICE: dict[str, str] = {
 CRASHED = "Submit the job again on another build channel, in case this build has a bug."
 CREDENTIALS_LOST = "Submit the job again and include its game credentials."
 STOPPED_ADVICE = {
-    "output_flood": f"{SMALLER_JOBS} prints less.",
-    "disk_flood": f"{SMALLER_JOBS} writes less.",
+    "output_flood": f"{SMALLER_JOBS} produces less output.",
+    "disk_flood": f"{SMALLER_JOBS} writes less to disk.",
     "memory_limit": f"{SMALLER_JOBS} needs less memory.",
 }
 EVENTS = {
