@@ -108,7 +108,7 @@ def remove(request: HttpRequest, place: Place, member_id: int) -> HttpResponse:
 @account_page(post=Role.VIEWER)
 def leave(request: HttpRequest, place: Place) -> HttpResponse:
     """Ask for confirmation, then end the user's own membership."""
-    done = f"You left {place.account}."
+    done = f"You left the account {place.account}."
     return _remove_after_confirmation(request, place, place.membership, done=done, then=reverse("dashboard"))
 
 
