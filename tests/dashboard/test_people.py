@@ -39,7 +39,7 @@ def test_an_invitation_is_emailed_and_shown_once(owner: Membership) -> None:
     assert "already invited" in text_of(invite(owner))
 
 
-@pytest.mark.parametrize(("sends_mail", "way"), [(True, "Verify your address"), (False, "ask its operator")])
+@pytest.mark.parametrize(("sends_mail", "way"), [(True, "Verify your address"), (False, "Ask the operator")])
 def test_an_unverified_owner_is_asked_to_verify(*, sends_mail: bool, way: str, settings: Settings) -> None:
     if not sends_mail:
         settings.EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
