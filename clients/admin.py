@@ -62,11 +62,11 @@ class CreditsActions(admin.ModelAdmin):
         available = f"{balances.available:,} available (including {balances.purchased:,} purchased)"
         return f"{available}, {balances.reserved:,} reserved"
 
-    @admin.action(description="Grant credits", permissions=["book"])
+    @admin.action(description="Grant credits to selected accounts", permissions=["book"])
     def grant_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
         self._book(request, queryset, accounts.grant_credits, GrantForm(request.POST))
 
-    @admin.action(description="Correct credits", permissions=["book"])
+    @admin.action(description="Correct credits of selected accounts", permissions=["book"])
     def correct_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
         self._book(request, queryset, accounts.correct_credits, CorrectionForm(request.POST))
 
@@ -177,13 +177,13 @@ class ApiKeyAdmin(LargeTableMixin, admin.ModelAdmin):
         if "expires_at" in form.changed_data:
             keys.expire(obj, obj.expires_at, by=audit.operator(request))
 
-    @admin.action(description="Revoke keys", permissions=["change"])
+    @admin.action(description="Revoke selected keys", permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
         chosen = [key for key in queryset if key.revoked_at is None]
         for key in chosen:
             keys.revoke(key, by=audit.operator(request))
             self.log_change(request, key, "Revoked")
-        self.message_user(request, f"Keys revoked: {len(chosen)}.")
+        self.message_user(request, f"{len(chosen)} key{'' if len(chosen) == 1 else 's'} revoked.")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -59,7 +59,7 @@ class UserAdapter(DefaultAccountAdapter):
         with transaction.atomic():
             _lock_sign_ups()
             if User.objects.filter(email__iexact=form.cleaned_data["email"]).exists():
-                messages.info(request, "A user with this address already exists. Log in instead.")
+                messages.info(request, "A user with this email address already exists. Log in instead.")
                 raise ImmediateHttpResponse(redirect("account_login"))
             saved: User = super().save_user(request, user, form, commit)
             if pending_invitation.find(request) is None:

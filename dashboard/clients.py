@@ -40,9 +40,7 @@ class ClientForm(forms.Form):
 
 
 class RenameForm(forms.Form):
-    name = forms.CharField(
-        max_length=64, required=False, help_text="Describes what the key is for, for example “CI server”."
-    )
+    name = forms.CharField(max_length=64, required=False, help_text="What the key is for, for example “CI server”.")
 
 
 class KeyForm(RenameForm):

@@ -108,7 +108,7 @@ def _resend(request: HttpRequest, access: AccountAccess, event: Event) -> None:
             form_tokens.use(request.POST.get("form", ""), access.user.pk, FORM)
             redelivery = redeliver(event)
     except FormAlreadySent:
-        messages.info(request, "This form was already submitted. The event was not resent another time.")
+        messages.info(request, "This form was already submitted. The event was resent only once.")
     except InvalidFormToken:
         messages.error(request, OLD_FORM)
     except EndpointError as error:

@@ -44,8 +44,8 @@ from simservice.api.errors import (
 from simservice.api.exception_handler import as_api_error
 
 PURPOSE = "job"
-OLD_FORM = "This form has expired, so nothing was submitted. Submit it again."
-NO_WEBHOOK = "This client has no enabled webhook. Enable one on the client's page, or choose another client."
+OLD_FORM = "This form has expired. Nothing was submitted. Submit it again."
+NO_WEBHOOK = "This client has no enabled webhook. Enable it on the client's page, or choose another client."
 # The path of each field in the API request.
 REQUEST_PATHS = {
     "channel": "build.channel",
@@ -82,9 +82,7 @@ class JobForm(forms.Form):
     """All options of a job."""
 
     form = forms.CharField(widget=forms.HiddenInput, required=False)
-    client = forms.ChoiceField(
-        help_text="The job belongs to this client: its webhook is notified and its usage is charged."
-    )
+    client = forms.ChoiceField(help_text="The job counts toward this client's usage and can notify its webhook.")
     profile = forms.CharField(
         strip=False,
         widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "false", "autocapitalize": "off"}),
@@ -119,7 +117,7 @@ class JobForm(forms.Form):
         label="Game API client secret",
         required=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text="Used for this job only, encrypted until the job ends, and never shown. Enter both or neither.",
+        help_text="Enter both or neither. Encrypted, never shown, and deleted when the job ends.",
     )
 
     def __init__(self, access: AccountAccess, *args: Any, **kwargs: Any) -> None:
@@ -135,7 +133,8 @@ class JobForm(forms.Form):
         cap_field = variants.current().cap_field
         self.request_paths = REQUEST_PATHS | {"cap": f"runtime.{cap_field}"}
         cap.label = CAP_LABELS[cap_field]
-        cap.help_text = f"Up to {plan.max_credits_per_job:,} credits, at {plan.credits_per_second} per second."
+        rate = plan.credits_per_second
+        cap.help_text = f"Up to {plan.max_credits_per_job:,} credits. One second of simulation costs {rate}."
         queue_seconds.help_text = f"Up to {plan.max_queue_seconds:,}. The job fails if it has not started by then."
         self.fields["game_id"].widget.attrs["autocomplete"] = "off"
 

@@ -31,7 +31,7 @@ def choose(request: HttpRequest) -> HttpResponse:
     user = cast(User, request.user)
     if request.method == "POST" and settings.ALLOW_SIGNUP:
         account = accounts.open_own_account(user)
-        messages.success(request, f"Account {account} opened.")
+        messages.success(request, f"Account {account} created.")
         return redirect("overview", account.name)
     first = members.memberships_of(user).first()
     if first is not None:

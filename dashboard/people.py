@@ -108,7 +108,7 @@ def remove(request: HttpRequest, access: AccountAccess, member_id: int) -> HttpR
 @account_page(post=Role.VIEWER)
 def leave(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """Ask for confirmation, then end the user's own membership."""
-    done = f"You left {access.account}."
+    done = f"You left the account {access.account}."
     return _remove_after_confirmation(request, access, access.membership, done=done, then=reverse("dashboard"))
 
 

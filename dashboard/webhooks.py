@@ -27,7 +27,7 @@ from webhooks.models import MAX_URL, Endpoint
 
 OVERLAPS = ((0, "None"), (1, "1 hour"), (24, "1 day"), (72, "3 days"), (168, "7 days"))
 FORM = "webhook"
-ALREADY_SENT = "A test event was already sent with this form. No other event was sent."
+ALREADY_SENT = "This form was already submitted. Only one test event was sent."
 
 
 class UrlForm(forms.Form):
@@ -55,7 +55,7 @@ class RotateForm(forms.Form):
         choices=OVERLAPS,
         coerce=int,
         initial=0,
-        help_text="How long deliveries are also signed with the old secret. Choose “None” if it has been exposed.",
+        help_text="How long the old secret also signs deliveries. Choose “None” if it was exposed.",
     )
     form = forms.CharField(widget=forms.HiddenInput, required=False)
 
@@ -147,7 +147,7 @@ def change_url(request: HttpRequest, access: AccountAccess, client_id: int) -> H
         except EndpointError as error:
             form.add_error(NON_FIELD_ERRORS, str(error))
         else:
-            messages.success(request, "URL changed.")
+            messages.success(request, "Webhook URL changed.")
             return redirect("webhook", access.account.name, client.pk)
     return render(request, "dashboard/webhook_url.html", {**_context_of(access, client, endpoint), "form": form})
 
@@ -161,7 +161,7 @@ def disable(request: HttpRequest, access: AccountAccess, client_id: int) -> Http
     except EndpointError as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, "Webhook disabled and secret deleted.")
+        messages.success(request, "Webhook disabled and signing secret deleted.")
     return redirect("webhook", access.account.name, client.pk)
 
 

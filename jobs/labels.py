@@ -45,8 +45,8 @@ ADVICE: dict[str, str] = {
 CRASHED = "Submit the job again on another build channel, in case this build has a bug."
 CREDENTIALS_LOST = "Submit the job again and include its game credentials."
 STOPPED_ADVICE: dict[str, str] = {
-    StopReason.OUTPUT_FLOOD: f"{SMALLER_JOBS} prints less.",
-    StopReason.DISK_FLOOD: f"{SMALLER_JOBS} writes less.",
+    StopReason.OUTPUT_FLOOD: f"{SMALLER_JOBS} produces less output.",
+    StopReason.DISK_FLOOD: f"{SMALLER_JOBS} writes less to disk.",
     StopReason.MEMORY_LIMIT: f"{SMALLER_JOBS} needs less memory.",
 }
 EVENTS = {

@@ -13,7 +13,7 @@ REQUEUED = "requeued by an operator"
 RELEASED = Outcome(
     status=Status.FAILED,
     error_code=ErrorCode.EXECUTION_INTERRUPTED,
-    reason="An operator ended the job. Nothing is billed; it is safe to submit it again.",
+    reason="An operator ended the job. Nothing is billed. You can submit it again.",
 )
 
 

@@ -46,7 +46,7 @@ class EventAdmin(LargeTableMixin, ReadOnlyMixin, admin.ModelAdmin):
         """Return whether the user may resend events. Events cannot be edited, so the permission means only that."""
         return request.user.has_perm("webhooks.change_event")
 
-    @admin.action(description="Resend under the same event id", permissions=["operate"])
+    @admin.action(description="Resend selected events (with the same event IDs)", permissions=["operate"])
     def redeliver(self, request: HttpRequest, queryset: QuerySet[Event]) -> None:
         selected = list(queryset.select_related("client")[: MAX_SELECTED + 1])
         if len(selected) > MAX_SELECTED:
@@ -55,7 +55,7 @@ class EventAdmin(LargeTableMixin, ReadOnlyMixin, admin.ModelAdmin):
         resent = [event for event in selected if self._redeliver_one(request, event) is Redelivery.SCHEDULED]
         for event in resent:
             self.log_change(request, event, "Resent")
-        self.message_user(request, f"Events to be resent: {len(resent)}.", messages.INFO)
+        self.message_user(request, f"{len(resent)} event{'' if len(resent) == 1 else 's'} queued.", messages.INFO)
 
     def _redeliver_one(self, request: HttpRequest, event: Event) -> Redelivery | None:
         """Resend an event. Return None, with a message to the operator, if its endpoint is not enabled."""

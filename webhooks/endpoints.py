@@ -88,7 +88,7 @@ def configure(client: Client, url: str, *, by: Actor) -> str:
 def require_own(client: Client) -> None:
     """Raise EndpointError for a default client (`docs/reference/contract.md#clients-and-webhooks`)."""
     if client.is_default:
-        raise EndpointError("The default client cannot have a webhook. Create another client for it.")
+        raise EndpointError("The built-in client cannot have a webhook. Create another client for it.")
 
 
 @transaction.atomic

@@ -16,13 +16,13 @@ BATCH = 1_000
 # When to send a notice again whose first attempt failed.
 MAIL_RETRY_AFTER = timedelta(minutes=10)
 SUBJECT = "A webhook of {account} was disabled"
-TEXT = """The webhook of client “{client}” in your account {account} was disabled, because every delivery to it has
-failed for {days} days:
+TEXT = """The webhook of client “{client}” in your account {account} was disabled because every delivery to
+it failed for {days} days:
 
     {url}
 
-Events that were still waiting are marked as failed. Once the receiver works again, enable the webhook in the
-dashboard. You get a new signing secret. Then you can resend the failed events.
+Waiting events were marked as failed. When the receiver works again, enable the webhook in the
+dashboard, copy the new signing secret to the receiver, and resend the failed events.
 """
 
 

@@ -213,7 +213,7 @@ def test_a_completed_job_shows_escaped_results(owner: Membership) -> None:
     content = response.content.decode()
     assert "<img" not in content
     assert "<script>" not in content
-    for words in ("Ranking", "+30.00 %", "{{ 7|add:7 }}", "Talents", "gems 1 2", "64 used", "Baseline"):
+    for words in ("Ranking", "+30.00%", "{{ 7|add:7 }}", "Talents", "gems 1 2", "64 used", "Baseline"):
         assert words in text_of(response), words
 
 

@@ -34,7 +34,7 @@ def request_reset() -> None:
 
 @pytest.mark.parametrize(
     ("email", "phrase"),
-    [(EMAIL, "already have an account"), ("new@example.org", "choose a password")],
+    [(EMAIL, "have already signed up"), ("new@example.org", "choose a password")],
     ids=["known", "unknown"],
 )
 def test_a_sign_up_is_answered_by_mail(email: str, phrase: str) -> None:
