@@ -43,7 +43,7 @@ def delete_old_events() -> int:
     past = Now() - timedelta(days=settings.RETENTION_DAYS)
     ended = Event.objects.filter(state__in=[Event.State.DELIVERED, Event.State.FAILED], created_at__lt=past)
     with transaction.atomic():
-        # The lock prevents that one of them is resent meanwhile.
+        # Locked, so that none of them is resent meanwhile.
         old = [event.pk for event in ended.order_by("created_at").select_for_update(skip_locked=True)[:BATCH]]
         Event.objects.filter(pk__in=old).delete()
     return len(old)

@@ -19,7 +19,7 @@ PAGE = "it makes the HTML report load external content"
 THREADS = "only the service sets threads and priority"
 FLOODS = "it produces too much output"
 EXHAUSTS = "it can exhaust memory or make the simulation endless"
-NO_SIMULATION = "it makes the simulator do something else than simulate"
+NO_SIMULATION = "it makes the simulator do something other than simulate"
 STRICT = "it could make the service's own options fail"
 
 REFUSED: dict[str, str] = {
