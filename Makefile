@@ -13,7 +13,7 @@ DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_
 .PHONY: run test stack fuzz ledger faults check bench screenshots format lint types imports citations migrations document \
 	openapi
 
-# ARGS=--once stops after the demonstration; --port and --data choose the port and the data folder.
+# ARGS=--once stops after the demo job; --port and --data choose the port and the data folder.
 run: .venv/.runtime
 	@$(BIN)/python manage.py local $(ARGS)
 

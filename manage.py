@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Django's command line, and `local`, which brings up what Django's settings need before Django loads."""
+"""Django's command line, and the command `local`, which runs without Django because it creates its settings."""
 
 import os
 import sys

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench import trials
 from bench.simulator import EXECUTABLE
-from jobs.execution.multistage import Plan, beaten, plan, replicates, stage_text
+from jobs.execution.multistage import StagePlan, beaten, plan, replicates, stage_text
 from jobs.execution.replicates import pooled, widening
 from jobs.profiles.analysis import Bounds, analyse
 from jobs.profiles.policy import Rules
@@ -74,7 +74,7 @@ def best(found: list[Profileset]) -> str:
 def run(text: str, *, wanted: bool) -> Run:
     """Run a profile like a job, optionally in stages."""
     analysis = analyse(text, rules=Rules(bundled={f"{name}.simc" for name in PROFILES}), bounds=BOUNDS)
-    chosen: Plan = plan(analysis, wanted=wanted, bounds=BOUNDS)
+    chosen: StagePlan = plan(analysis, wanted=wanted, bounds=BOUNDS)
     assert chosen.enabled == wanted, chosen.reason
     culled: set[str] = set()
     seconds = 0.0

@@ -38,11 +38,11 @@ def fill(url: str, *, hanging: int) -> None:
 
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE webhooks_delivery, webhooks_event, webhooks_endpoint, clients_client CASCADE")
-    sealed = endpoints.seal(endpoints.new_secret())
+    encrypted = endpoints.encrypt_secret(endpoints.new_secret())
     for number, account in enumerate(Account.objects.order_by("pk")):
         client = Client.objects.create(account=account, name="bench")
         path = "/hang" if number < hanging else "/hook"
-        Endpoint.objects.create(client=client, url=url + path, secret=sealed)
+        Endpoint.objects.create(client=client, url=url + path, secret=encrypted)
         with transaction.atomic():
             for _ in range(EVENTS_EACH):
                 events.record(client.pk, job_id=None, payload=PAYLOAD)

@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from billing.models import Entry, Grant, Hold, Plan
-from simservice.admin import ManyRows, ReadOnly
+from simservice.admin import LargeTableMixin, ReadOnlyMixin
 
 
 @admin.register(Plan)
@@ -12,7 +12,7 @@ class PlanAdmin(admin.ModelAdmin):
 
 
 @admin.register(Grant)
-class GrantAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
+class GrantAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_display = ["id", "account", "reason", "note", "remaining", "original", "created_at", "expires_at"]
     list_filter = ["reason"]
     list_select_related = ["account"]
@@ -21,7 +21,7 @@ class GrantAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
 
 
 @admin.register(Hold)
-class HoldAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
+class HoldAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_display = ["job_id", "account", "credits", "spent", "created_at", "resolved_at"]
     list_filter = [("resolved_at", admin.EmptyFieldListFilter)]
     list_select_related = ["account"]
@@ -30,7 +30,7 @@ class HoldAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
 
 
 @admin.register(Entry)
-class EntryAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
+class EntryAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_display = ["id", "at", "account", "credits", "source", "target", "grant", "job_id", "reason"]
     list_filter = ["source", "target"]
     list_select_related = ["account", "grant"]

@@ -22,7 +22,7 @@ from clients import accounts, audit, keys, members
 from clients.accounts import open_account
 from clients.audit import Action
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
-from simservice.admin import ManyRows, ReadOnly
+from simservice.admin import LargeTableMixin, ReadOnlyMixin
 
 
 class CorrectionForm(forms.Form):
@@ -62,11 +62,11 @@ class CreditsActions(admin.ModelAdmin):
         available = f"{balances.available:,} available (including {balances.purchased:,} purchased)"
         return f"{available}, {balances.reserved:,} reserved"
 
-    @admin.action(description="Grant credits", permissions=["book"])
+    @admin.action(description="Grant credits to selected accounts", permissions=["book"])
     def grant_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
         self._book(request, queryset, accounts.grant_credits, GrantForm(request.POST))
 
-    @admin.action(description="Correct credits", permissions=["book"])
+    @admin.action(description="Correct credits of selected accounts", permissions=["book"])
     def correct_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
         self._book(request, queryset, accounts.correct_credits, CorrectionForm(request.POST))
 
@@ -92,7 +92,7 @@ class CreditsActions(admin.ModelAdmin):
                 self.message_user(request, f"{account}: balance changed by {amount:,} credits.")
 
 
-class MembershipInline(ReadOnly, admin.TabularInline):
+class MembershipInline(ReadOnlyMixin, admin.TabularInline):
     model = Membership
     extra = 0
     show_change_link = True
@@ -102,7 +102,7 @@ class MembershipInline(ReadOnly, admin.TabularInline):
 
 
 @admin.register(Account)
-class AccountAdmin(ManyRows, CreditsActions):
+class AccountAdmin(LargeTableMixin, CreditsActions):
     list_display = ["name", "plan", "created_at", "suspended_at"]
     list_filter = ["plan", ("suspended_at", admin.EmptyFieldListFilter)]
     list_select_related = ["plan"]
@@ -138,7 +138,7 @@ class AccountAdmin(ManyRows, CreditsActions):
 
 
 @admin.register(Client)
-class ClientAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
+class ClientAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_display = ["name", "account", "is_default", "created_at"]
     list_filter = ["is_default"]
     list_select_related = ["account"]
@@ -147,7 +147,7 @@ class ClientAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ManyRows, admin.ModelAdmin):
+class ApiKeyAdmin(LargeTableMixin, admin.ModelAdmin):
     list_display = [
         "__str__",
         "client",
@@ -177,13 +177,13 @@ class ApiKeyAdmin(ManyRows, admin.ModelAdmin):
         if "expires_at" in form.changed_data:
             keys.expire(obj, obj.expires_at, by=audit.operator(request))
 
-    @admin.action(description="Revoke keys", permissions=["change"])
+    @admin.action(description="Revoke selected keys", permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
         chosen = [key for key in queryset if key.revoked_at is None]
         for key in chosen:
             keys.revoke(key, by=audit.operator(request))
             self.log_change(request, key, "Revoked")
-        self.message_user(request, f"Keys revoked: {len(chosen)}.")
+        self.message_user(request, f"{len(chosen)} key{'' if len(chosen) == 1 else 's'} revoked.")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -193,7 +193,7 @@ class ApiKeyAdmin(ManyRows, admin.ModelAdmin):
 
 
 @admin.register(Membership)
-class MembershipAdmin(ManyRows, admin.ModelAdmin):
+class MembershipAdmin(LargeTableMixin, admin.ModelAdmin):
     """Operators can remove the last owner of an account and add a new one."""
 
     list_display = ["user", "account", "role"]
@@ -243,7 +243,7 @@ class AuditedUserAdmin(UserAdmin):
 
 
 @admin.register(Invitation)
-class InvitationAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
+class InvitationAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_display = ["email", "account", "role", "invited_by", "created_at", "expires_at", "closed_at"]
     list_select_related = ["account", "invited_by"]
     ordering = ["-pk"]
@@ -252,7 +252,7 @@ class InvitationAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
 
 
 @admin.register(AuditEvent)
-class AuditEventAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
+class AuditEventAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_display = ["at", "account", "action", "target", "actor", "address", "details"]
     list_filter = ["action"]
     list_select_related = ["account"]

@@ -27,8 +27,8 @@ from simservice.api.errors import RateLimitExceeded
 from simservice.api.methods import View
 from simservice.api.middleware import RATE_LIMIT_HEADERS
 from simservice.metrics import RATE_LIMITED
-from simservice.redis.client import ask
-from simservice.web.error_pages import error_answer
+from simservice.redis.client import best_effort
+from simservice.web.error_pages import render_error
 
 if TYPE_CHECKING:
     # Importing it at run time would be circular.
@@ -111,7 +111,7 @@ def limited_by_address(view: View) -> View:
             if address := client_address(request):
                 spend(request, _public_limit(address))
         except RateLimitExceeded as error:
-            return error_answer(request, error)
+            return render_error(request, error)
         return view(request, *args, **kwargs)
 
     return limited
@@ -154,7 +154,7 @@ def spend_bytes(account: Account, length: int) -> None:
 
 def _hit(limit: Limit, cost: int = 1) -> bool:
     """Count against a limit; return whether it is allowed. Returns True while Redis is unavailable."""
-    return ask(lambda: limiter().hit(limit.item, limit.kind, str(limit.subject), cost=cost), otherwise=True)
+    return best_effort(lambda: limiter().hit(limit.item, limit.kind, str(limit.subject), cost=cost), default=True)
 
 
 def _refusal(limit: Limit, cost: int = 1) -> RateLimitExceeded:
@@ -172,7 +172,7 @@ def wait_seconds(limit: Limit, cost: int) -> int:
     """
     storage = cast(RedisStorage, limiter().storage)
     key, period = limit.item.key_for(limit.kind, str(limit.subject)), limit.item.get_expiry()
-    window = ask(lambda: storage.get_sliding_window(key, period), otherwise=None)
+    window = best_effort(lambda: storage.get_sliding_window(key, period), default=None)
     if window is None:
         return 1
     previous, previous_left, current, current_left = window
@@ -192,7 +192,9 @@ def reads(caller: Caller) -> Window | None:
 
 def _window_of(limit: Limit) -> Window | None:
     """Return the window of a limit, or None while Redis is unavailable."""
-    stats = ask(lambda: limiter().get_window_stats(limit.item, limit.kind, str(limit.subject)), otherwise=None)
+    stats = best_effort(
+        lambda: limiter().get_window_stats(limit.item, limit.kind, str(limit.subject)), default=None
+    )
     if stats is None:
         return None
     now = time.time()

@@ -22,11 +22,11 @@ from clients.models import Membership
 
 MAX_MENU_ACCOUNTS = 50
 P = ParamSpec("P")
-PageView = Callable[Concatenate[HttpRequest, "Place", P], HttpResponseBase]
+PageView = Callable[Concatenate[HttpRequest, "AccountAccess", P], HttpResponseBase]
 
 
 @dataclass
-class Place:
+class AccountAccess:
     """The account of a request and the user's membership in it."""
 
     membership: Membership
@@ -64,7 +64,7 @@ class Place:
 def account_page(
     *, post: Role | None = None, get: bool = True, read: Role = Role.VIEWER
 ) -> Callable[[PageView[P]], Callable[..., HttpResponseBase]]:
-    """Turn a view `(request, place, …)` into a page of the account in its URL.
+    """Turn a view `(request, access, …)` into a page of the account in its URL.
 
     GET requires the role `read` or higher, and is not allowed if `get` is False. POST requires the role `post` or
     higher, and is not allowed if it is None. One query in addition to those for session and user.
@@ -76,14 +76,14 @@ def account_page(
         def wrapped(request: HttpRequest, account: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             if not request.user.is_authenticated:
                 return _redirect_to_login(request)
-            place = _find_place(request, request.user, account)
-            cast(Any, request).place = place
+            access = _find_access(request, request.user, account)
+            cast(Any, request).access = access
             if request.method not in methods:
                 return HttpResponseNotAllowed(methods)
             least = post if request.method == "POST" and post else read
-            if not members.ranks_at_least(place.membership.role, least):
+            if not members.ranks_at_least(access.membership.role, least):
                 raise PermissionDenied
-            return view(request, place, *args, **kwargs)
+            return view(request, access, *args, **kwargs)
 
         return wrapped
 
@@ -97,10 +97,10 @@ def _redirect_to_login(request: HttpRequest) -> HttpResponse:
     return redirect_to_login(request.get_full_path())
 
 
-def _find_place(request: HttpRequest, user: User, account: str) -> Place:
+def _find_access(request: HttpRequest, user: User, account: str) -> AccountAccess:
     """Return the user's access to an account. Raises Http404 if it does not exist or the user is not a member."""
     membership = Membership.objects.select_related("account__plan").filter(user=user, account__name=account).first()
     if membership is None:
         raise Http404
     membership.user = user
-    return Place(membership, request)
+    return AccountAccess(membership, request)

@@ -24,9 +24,9 @@ from dashboard import pending_invitation
 from simservice import encryption
 from simservice.api.addresses import base_url, client_address
 from simservice.api.errors import SecretStoreUnavailable
-from simservice.encryption import Purpose, Sealed
+from simservice.encryption import EncryptedValue, Purpose
 from simservice.web import mail
-from simservice.web.error_pages import error_answer
+from simservice.web.error_pages import render_error
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class UserAdapter(DefaultAccountAdapter):
         with transaction.atomic():
             _lock_sign_ups()
             if User.objects.filter(email__iexact=form.cleaned_data["email"]).exists():
-                messages.info(request, "A user with this address already exists. Log in instead.")
+                messages.info(request, "A user with this email address already exists. Log in instead.")
                 raise ImmediateHttpResponse(redirect("account_login"))
             saved: User = super().save_user(request, user, form, commit)
             if pending_invitation.find(request) is None:
@@ -99,28 +99,28 @@ class SecondFactorAdapter(DefaultMFAAdapter):
 
     def encrypt(self, text: str) -> str:
         """Encrypt a secret for the database."""
-        return encryption.seal(text, purpose=Purpose.SECOND_FACTORS)
+        return encryption.encrypt(text, purpose=Purpose.SECOND_FACTORS)
 
     def decrypt(self, encrypted_text: str) -> str:
         """Decrypt a secret. Raises ImmediateHttpResponse with an error page if no key decrypts it."""
         try:
-            return encryption.unseal(encrypted_text, purpose=Purpose.SECOND_FACTORS)
+            return encryption.decrypt(encrypted_text, purpose=Purpose.SECOND_FACTORS)
         except InvalidToken:
             logger.error("a second factor cannot be decrypted: its key is not in SECRET_KEY_FALLBACKS")
             error = SecretStoreUnavailable({"reason": "unknown_key"}, message=UNREADABLE_FACTOR)
-            raise ImmediateHttpResponse(error_answer(self.request, error)) from None
+            raise ImmediateHttpResponse(render_error(self.request, error)) from None
 
 
 # Where django-allauth stores the secret of each type
 SECRET_FIELDS = {Authenticator.Type.TOTP: "secret", Authenticator.Type.RECOVERY_CODES: "seed"}
 
 
-def sealed_factors() -> Iterator[Sealed]:
+def encrypted_factors() -> Iterator[EncryptedValue]:
     """Yield the encrypted secret of every second factor."""
     for kind, name in SECRET_FIELDS.items():
-        for pk, data in encryption.column_of(Authenticator.objects.filter(type=kind), "data"):
+        for pk, data in encryption.values_by_pk(Authenticator.objects.filter(type=kind), "data"):
             replace = partial(_swap_factor, pk, data, name)
-            yield Sealed(name=f"second factor {pk}", text=data[name], replace=replace)
+            yield EncryptedValue(name=f"second factor {pk}", text=data[name], replace=replace)
 
 
 def _swap_factor(pk: int, old: dict[str, Any], name: str, new: str) -> bool:

@@ -11,7 +11,7 @@ from clients import audit
 from clients.audit import Action
 from clients.members import Role
 from clients.models import AuditEvent
-from dashboard.access import Place, account_page
+from dashboard.access import AccountAccess, account_page
 from dashboard.paging import page_of
 
 MAX_ID_DIGITS = 18
@@ -46,7 +46,7 @@ DESCRIPTIONS = {
     Action.CLIENT_CREATED: "Created client {target}",
     Action.WEBHOOK_ENABLED: "Enabled the webhook of client {target} (host: {host})",
     Action.WEBHOOK_ADDRESS_CHANGED: "Changed the webhook URL of client {target} (new host: {host})",
-    Action.WEBHOOK_SECRET_ROTATED: "Rotated the webhook secret of client {target}; the old one works for {hours} h",
+    Action.WEBHOOK_SECRET_ROTATED: "Rotated the signing secret of client {target} (overlap: {hours} h)",
     Action.WEBHOOK_DISABLED: "Disabled the webhook of client {target}",
     Action.INVITATION_CREATED: "Invited {target} as {role}",
     Action.INVITATION_REVOKED: "Revoked the invitation to {target}",
@@ -57,7 +57,7 @@ DESCRIPTIONS = {
     Action.ACCOUNT_PLAN_CHANGED: "Changed the plan from {old} to {new}",
     Action.ACCOUNT_RENAMED: "Renamed the account from {old} to {new}",
     Action.ACCOUNT_SUSPENDED: "Suspended the account",
-    Action.ACCOUNT_RESUMED: "Lifted the suspension of the account",
+    Action.ACCOUNT_RESUMED: "Lifted the account's suspension",
     Action.CREDITS_GRANTED: "Granted {credits} credits: {reason}",
     Action.CREDITS_CORRECTED: "Corrected credits by {credits}: {reason}",
     Action.JOB_CANCELLED: "Cancelled job {target}",
@@ -68,11 +68,11 @@ EMPTY_DETAILS = {"name": "no name", "expires": "never"}
 
 
 @account_page(read=Role.OWNER)
-def audit_log(request: HttpRequest, place: Place) -> HttpResponse:
+def audit_log(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """List changes, newest first."""
     group, user_id = _filters(request)
-    events = audit.events_of(place.account, actions=group.actions, user_id=user_id)
-    page = page_of(request, events, account_id=place.account.pk)
+    events = audit.events_of(access.account, actions=group.actions, user_id=user_id)
+    page = page_of(request, events, account_id=access.account.pk)
     by = {} if user_id is None else {"by": user_id}
     context = {
         "section": "audit",

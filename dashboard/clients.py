@@ -18,8 +18,8 @@ from clients import accounts, form_tokens, keys
 from clients.errors import ClientNameTaken, FormAlreadySent, InvalidFormToken, NotAMember
 from clients.members import Role
 from clients.models import ApiKey, Client
-from dashboard.access import Place, account_page
-from dashboard.forms import sent
+from dashboard.access import AccountAccess, account_page
+from dashboard.forms import form_data
 from dashboard.paging import page_of
 from webhooks import endpoints
 
@@ -40,9 +40,7 @@ class ClientForm(forms.Form):
 
 
 class RenameForm(forms.Form):
-    name = forms.CharField(
-        max_length=64, required=False, help_text="Describes what the key is for, for example “CI server”."
-    )
+    name = forms.CharField(max_length=64, required=False, help_text="What the key is for, for example “CI server”.")
 
 
 class KeyForm(RenameForm):
@@ -53,26 +51,26 @@ class KeyForm(RenameForm):
 
 
 @account_page(post=Role.MEMBER)
-def clients(request: HttpRequest, place: Place) -> HttpResponse:
+def clients(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """List the account's clients or create a client."""
-    form = ClientForm(sent(request))
+    form = ClientForm(form_data(request))
     if form.is_valid():
         try:
-            created = accounts.create_client(place.account, form.cleaned_data["name"], by=place.actor)
+            created = accounts.create_client(access.account, form.cleaned_data["name"], by=access.actor)
         except ClientNameTaken:
             form.add_error("name", "A client with this name already exists.")
         else:
             messages.success(request, f"Client {created.name} created.")
-            return redirect("client", place.account.name, created.pk)
-    others = Client.objects.filter(account=place.account, is_default=False)
-    page = page_of(request, others, account_id=place.account.pk)
-    default = [] if page.first else [accounts.default_client(place.account)]
+            return redirect("client", access.account.name, created.pk)
+    others = Client.objects.filter(account=access.account, is_default=False)
+    page = page_of(request, others, account_id=access.account.pk)
+    default = [] if page.first else [accounts.default_client(access.account)]
     context = {
         "section": "clients",
         "page": page,
         "form": form,
         "clients": _with_key_counts([*default, *page.rows]),
-        "switched_off": endpoints.switched_off(place.account),
+        "switched_off": endpoints.switched_off(access.account),
     }
     return render(request, "dashboard/clients.html", context)
 
@@ -89,13 +87,13 @@ def _with_key_counts(listed: Sequence[Client]) -> list[dict[str, Any]]:
 
 
 @account_page(post=Role.MEMBER)
-def client(request: HttpRequest, place: Place, client_id: int) -> HttpResponse:
+def client(request: HttpRequest, access: AccountAccess, client_id: int) -> HttpResponse:
     """Show a client with its keys or create a key. Only the response shows its secret."""
-    found = find_client(place, client_id)
-    form = KeyForm(sent(request))
+    found = find_client(access, client_id)
+    form = KeyForm(form_data(request))
     if form.is_valid():
         try:
-            key, secret = _create_key(place, found, form)
+            key, secret = _create_key(access, found, form)
         except FormAlreadySent:
             return render(
                 request, "dashboard/key_made_before.html", {"section": "clients", "client": found}, status=409
@@ -108,7 +106,7 @@ def client(request: HttpRequest, place: Place, client_id: int) -> HttpResponse:
             context = {"section": "clients", "client": found, "key": key, "secret": secret}
             return render(request, "dashboard/key_made.html", context)
     page = page_of(
-        request, ApiKey.objects.filter(client=found).select_related("created_by"), account_id=place.account.pk
+        request, ApiKey.objects.filter(client=found).select_related("created_by"), account_id=access.account.pk
     )
     context = {
         "section": "clients",
@@ -116,48 +114,48 @@ def client(request: HttpRequest, place: Place, client_id: int) -> HttpResponse:
         "endpoint": endpoints.of(found),
         "page": page,
         "form": form,
-        "token": form_tokens.issue(place.user.pk, KEY_FORM),
+        "token": form_tokens.issue(access.user.pk, KEY_FORM),
     }
     return render(request, "dashboard/client.html", context)
 
 
-def _create_key(place: Place, owner: Client, form: KeyForm) -> tuple[ApiKey, str]:
+def _create_key(access: AccountAccess, owner: Client, form: KeyForm) -> tuple[ApiKey, str]:
     """Create the key that a form describes. Raises FormAlreadySent, InvalidFormToken or NotAMember."""
     days = form.cleaned_data["days"]
     expires_at = timezone.now() + timedelta(days=days) if days else None
     with transaction.atomic():
-        form_tokens.use(form.cleaned_data["form"], place.user.pk, KEY_FORM)
-        return keys.create_key(owner, by=place.actor, name=form.cleaned_data["name"], expires_at=expires_at)
+        form_tokens.use(form.cleaned_data["form"], access.user.pk, KEY_FORM)
+        return keys.create_key(owner, by=access.actor, name=form.cleaned_data["name"], expires_at=expires_at)
 
 
 @account_page(post=Role.MEMBER)
-def key(request: HttpRequest, place: Place, key_id: int) -> HttpResponse:
+def key(request: HttpRequest, access: AccountAccess, key_id: int) -> HttpResponse:
     """Show or rename a key."""
-    found = _find_key(place, key_id)
-    form = RenameForm(sent(request), initial={"name": found.name})
+    found = _find_key(access, key_id)
+    form = RenameForm(form_data(request), initial={"name": found.name})
     if form.is_valid():
-        keys.rename(found, form.cleaned_data["name"], by=place.actor)
+        keys.rename(found, form.cleaned_data["name"], by=access.actor)
         messages.success(request, f"Key {found} renamed.")
-        return redirect("client", place.account.name, found.client_id)
+        return redirect("client", access.account.name, found.client_id)
     return render(request, "dashboard/key.html", {"section": "clients", "key": found, "form": form})
 
 
 @account_page(post=Role.MEMBER, get=False)
-def revoke_key(request: HttpRequest, place: Place, key_id: int) -> HttpResponse:
+def revoke_key(request: HttpRequest, access: AccountAccess, key_id: int) -> HttpResponse:
     """Revoke a key."""
-    found = _find_key(place, key_id)
-    keys.revoke(found, by=place.actor)
+    found = _find_key(access, key_id)
+    keys.revoke(found, by=access.actor)
     messages.success(request, f"Key {found} revoked.")
-    return redirect("client", place.account.name, found.client_id)
+    return redirect("client", access.account.name, found.client_id)
 
 
-def find_client(place: Place, client_id: int) -> Client:
+def find_client(access: AccountAccess, client_id: int) -> Client:
     """Return one of the account's clients. Raises Http404."""
-    return get_object_or_404(Client, pk=client_id, account=place.account)
+    return get_object_or_404(Client, pk=client_id, account=access.account)
 
 
-def _find_key(place: Place, key_id: int) -> ApiKey:
+def _find_key(access: AccountAccess, key_id: int) -> ApiKey:
     """Return a key of one of the account's clients, with its client. Raises Http404."""
     return get_object_or_404(
-        ApiKey.objects.select_related("client", "created_by"), pk=key_id, client__account=place.account
+        ApiKey.objects.select_related("client", "created_by"), pk=key_id, client__account=access.account
     )

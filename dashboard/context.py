@@ -10,10 +10,10 @@ from simservice.web import mail
 
 
 def site(request: HttpRequest) -> dict[str, Any]:
-    """Return the deployment's name, the navigation, and `place` on an account's pages (`dashboard/access.py`)."""
+    """Return the deployment's name, the navigation, and `access` on an account's pages (`dashboard/access.py`)."""
     return {
         "brand": settings.SERVICE_BRAND,
         "sends_email": mail.is_enabled(),
         "sections": SECTIONS,
-        "place": getattr(request, "place", None),
+        "access": getattr(request, "access", None),
     }

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from billing import ledger, statement
 from billing.models import Entry
-from dashboard.access import Place, account_page
+from dashboard.access import AccountAccess, account_page
 from dashboard.paging import page_of
 from jobs import queries, usage
 from jobs.models import DailyUsage
@@ -24,11 +24,11 @@ USAGE_COLUMNS = ("day", "client", "build", "jobs", "simulations", "seconds", "cr
 
 
 @account_page()
-def balance(request: HttpRequest, place: Place) -> HttpResponse:
+def balance(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """Show the balances and the credit history."""
-    entries = Entry.objects.filter(account=place.account).select_related("grant")
-    page = page_of(request, entries, account_id=place.account.pk)
-    titles = queries.titles_of(place.account, [one.job_id for one in page.rows if one.job_id])
+    entries = Entry.objects.filter(account=access.account).select_related("grant")
+    page = page_of(request, entries, account_id=access.account.pk)
+    titles = queries.titles_of(access.account, [one.job_id for one in page.rows if one.job_id])
     history = [
         {
             "entry": one,
@@ -38,19 +38,19 @@ def balance(request: HttpRequest, place: Place) -> HttpResponse:
         }
         for one in page.rows
     ]
-    balances = ledger.balances(place.account)
+    balances = ledger.balances(access.account)
     context = {"section": "credits", "balances": balances, "page": page, "entries": history}
     return render(request, "dashboard/credits.html", context)
 
 
 @account_page()
-def used(request: HttpRequest, place: Place) -> HttpResponse:
+def used(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """Show the usage of a month by day, client or build."""
     month = _requested_month(request)
     group = request.GET.get("by", "day")
     if group not in dict(GROUPS):
         raise Http404
-    rows = usage.by_group(place.account, month, group)
+    rows = usage.by_group(access.account, month, group)
     context = {
         "section": "credits",
         "month": month,
@@ -60,7 +60,7 @@ def used(request: HttpRequest, place: Place) -> HttpResponse:
         "groups": GROUPS,
         "used": rows,
         "most": max((one.credits for one in rows), default=0),
-        "total": usage.total(place.account, month),
+        "total": usage.total(access.account, month),
     }
     return render(request, "dashboard/usage.html", context)
 
@@ -85,18 +85,18 @@ def _requested_month(request: HttpRequest) -> date:
 
 
 @account_page()
-def entries_csv(request: HttpRequest, place: Place) -> StreamingHttpResponse:  # noqa: ARG001
+def entries_csv(request: HttpRequest, access: AccountAccess) -> StreamingHttpResponse:  # noqa: ARG001
     """Return all entries of the account, newest first."""
-    rows = (_entry_row(one) for one in statement.each_entry(place.account))
-    return _table(f"{place.account}-credits.csv", ENTRY_COLUMNS, rows)
+    rows = (_entry_row(one) for one in statement.each_entry(access.account))
+    return _table(f"{access.account}-credits.csv", ENTRY_COLUMNS, rows)
 
 
 @account_page()
-def usage_csv(request: HttpRequest, place: Place) -> StreamingHttpResponse:
+def usage_csv(request: HttpRequest, access: AccountAccess) -> StreamingHttpResponse:
     """Return the usage of a month by day, client and build."""
     month = _requested_month(request)
-    rows = (_usage_row(one) for one in usage.each_row(place.account, month))
-    return _table(f"{place.account}-usage-{month:%Y-%m}.csv", USAGE_COLUMNS, rows)
+    rows = (_usage_row(one) for one in usage.each_row(access.account, month))
+    return _table(f"{access.account}-usage-{month:%Y-%m}.csv", USAGE_COLUMNS, rows)
 
 
 def _entry_row(entry: Entry) -> tuple[Any, ...]:

@@ -17,9 +17,9 @@ from clients import form_tokens
 from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.members import Role
 from clients.models import Client
-from dashboard.access import Place, account_page
+from dashboard.access import AccountAccess, account_page
 from dashboard.clients import OLD_FORM, find_client
-from dashboard.forms import sent
+from dashboard.forms import form_data
 from dashboard.paging import page_of
 from jobs import queries
 from webhooks import endpoints
@@ -56,14 +56,14 @@ class PeriodForm(forms.Form):
         return values
 
 
-def log_of(request: HttpRequest, place: Place, client: Client) -> dict[str, Any]:
+def log_of(request: HttpRequest, access: AccountAccess, client: Client) -> dict[str, Any]:
     """Return a page of a client's events, with their last attempts and their jobs' titles. Four queries."""
     only_failed = request.GET.get("show") == "failed"
     events = events_of(client)
     if only_failed:
         events = events.filter(state=Event.State.FAILED)
-    page = page_of(request, events, account_id=place.account.pk)
-    titles = queries.titles_of(place.account, [event.job_id for event in page.rows if event.job_id])
+    page = page_of(request, events, account_id=access.account.pk)
+    titles = queries.titles_of(access.account, [event.job_id for event in page.rows if event.job_id])
     log = [{**row, "title": titles.get(row["event"].job_id)} for row in _with_attempts(page.rows)]
     return {"page": page, "log": log, "only_failed": only_failed}
 
@@ -81,34 +81,34 @@ def _with_attempts(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 @account_page(post=Role.MEMBER)
-def event(request: HttpRequest, place: Place, name: str) -> HttpResponse:
+def event(request: HttpRequest, access: AccountAccess, name: str) -> HttpResponse:
     """Show an event with its attempts, or resend it."""
-    shown = get_object_or_404(Event.objects.select_related("client"), name=name, client__account=place.account)
+    shown = get_object_or_404(Event.objects.select_related("client"), name=name, client__account=access.account)
     if request.method == "POST":
-        _resend(request, place, shown)
-        return redirect("event", place.account.name, shown.name)
-    page = page_of(request, Delivery.objects.filter(event=shown), account_id=place.account.pk)
+        _resend(request, access, shown)
+        return redirect("event", access.account.name, shown.name)
+    page = page_of(request, Delivery.objects.filter(event=shown), account_id=access.account.pk)
     context = {
         "section": "clients",
         "event": shown,
-        "title": queries.titles_of(place.account, [shown.job_id] if shown.job_id else []).get(shown.job_id or 0),
+        "title": queries.titles_of(access.account, [shown.job_id] if shown.job_id else []).get(shown.job_id or 0),
         "client": shown.client,
         "body": bytes(shown.body).decode(),
         "page": page,
         "is_enabled": endpoints.is_enabled(shown.client),
-        "token": form_tokens.issue(place.user.pk, FORM),
+        "token": form_tokens.issue(access.user.pk, FORM),
     }
     return render(request, "dashboard/event.html", context)
 
 
-def _resend(request: HttpRequest, place: Place, event: Event) -> None:
+def _resend(request: HttpRequest, access: AccountAccess, event: Event) -> None:
     """Resend an event, once for each form, and add a message with the result."""
     try:
         with transaction.atomic():
-            form_tokens.use(request.POST.get("form", ""), place.user.pk, FORM)
+            form_tokens.use(request.POST.get("form", ""), access.user.pk, FORM)
             redelivery = redeliver(event)
     except FormAlreadySent:
-        messages.info(request, "This form was already submitted. The event was not resent another time.")
+        messages.info(request, "This form was already submitted. The event was resent only once.")
     except InvalidFormToken:
         messages.error(request, OLD_FORM)
     except EndpointError as error:
@@ -118,12 +118,12 @@ def _resend(request: HttpRequest, place: Place, event: Event) -> None:
 
 
 @account_page(post=Role.MEMBER)
-def send_failed(request: HttpRequest, place: Place, client_id: int) -> HttpResponse:
+def send_failed(request: HttpRequest, access: AccountAccess, client_id: int) -> HttpResponse:
     """Resend all failed events of a period. Submitting the form twice resends nothing more."""
-    client = find_client(place, client_id)
+    client = find_client(access, client_id)
     now = timezone.now()
     period = {"since": now - timedelta(days=1), "until": now + timedelta(minutes=1)}
-    form = PeriodForm(sent(request), initial=period)
+    form = PeriodForm(form_data(request), initial=period)
     if form.is_valid():
         try:
             count = redeliver_failed(client, **form.cleaned_data)
@@ -131,5 +131,5 @@ def send_failed(request: HttpRequest, place: Place, client_id: int) -> HttpRespo
             form.add_error(NON_FIELD_ERRORS, str(error))
         else:
             messages.success(request, "1 event queued." if count == 1 else f"{count:,} events queued.")
-            return redirect("webhook", place.account.name, client.pk)
+            return redirect("webhook", access.account.name, client.pk)
     return render(request, "dashboard/send_failed.html", {"section": "clients", "client": client, "form": form})

@@ -12,7 +12,7 @@ from dashboard import password_reset, sign_up
 from simservice.web import mail
 
 
-def sent(request: HttpRequest) -> QueryDict | None:
+def form_data(request: HttpRequest) -> QueryDict | None:
     """Return the submitted form data, which may be empty, or None if the form was not submitted."""
     return request.POST if request.method == "POST" else None
 

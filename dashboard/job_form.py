@@ -18,11 +18,11 @@ from clients import form_tokens, rate_limits
 from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.members import Role
 from clients.models import Client
-from dashboard.access import Place, account_page
-from dashboard.forms import sent
+from dashboard.access import AccountAccess, account_page
+from dashboard.forms import form_data
 from dashboard.job_list import clients_of
 from jobs import queries, variants
-from jobs.api.submission_request import PRIORITIES, from_json
+from jobs.api.submission_request import from_json
 from jobs.enums import Channel, Priority
 from jobs.errors import JobsError, NotFound, ProfileRejected
 from jobs.models import Build, Job
@@ -44,8 +44,8 @@ from simservice.api.errors import (
 from simservice.api.exception_handler import as_api_error
 
 PURPOSE = "job"
-OLD_FORM = "This form has expired, so nothing was submitted. Submit it again."
-NO_WEBHOOK = "This client has no enabled webhook. Enable one on the client's page, or choose another client."
+OLD_FORM = "This form has expired. Nothing was submitted. Submit it again."
+NO_WEBHOOK = "This client has no enabled webhook. Enable it on the client's page, or choose another client."
 # The path of each field in the API request.
 REQUEST_PATHS = {
     "channel": "build.channel",
@@ -82,9 +82,7 @@ class JobForm(forms.Form):
     """All options of a job."""
 
     form = forms.CharField(widget=forms.HiddenInput, required=False)
-    client = forms.ChoiceField(
-        help_text="The job belongs to this client: its webhook is notified and its usage is charged."
-    )
+    client = forms.ChoiceField(help_text="The job counts toward this client's usage and can notify its webhook.")
     profile = forms.CharField(
         strip=False,
         widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "false", "autocapitalize": "off"}),
@@ -98,7 +96,9 @@ class JobForm(forms.Form):
         required=False,
         help_text="Drops clearly weaker profilesets early, which saves credits.",
     )
-    priority = forms.ChoiceField(choices=[(name, name.capitalize()) for name in PRIORITIES], initial="standard")
+    priority = forms.ChoiceField(
+        choices=[(each.api_name, each.label) for each in Priority], initial=Priority.STANDARD.api_name
+    )
     cap = forms.IntegerField(required=False)
     queue_seconds = forms.IntegerField(label="Queue limit (seconds)", required=False)
     html = forms.BooleanField(label="HTML report", required=False)
@@ -117,13 +117,13 @@ class JobForm(forms.Form):
         label="Game API client secret",
         required=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text="Used for this job only, encrypted until the job ends, and never shown. Enter both or neither.",
+        help_text="Enter both or neither. Encrypted, never shown, and deleted when the job ends.",
     )
 
-    def __init__(self, place: Place, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, access: AccountAccess, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        plan = place.account.plan
-        self.fields["client"].choices = list(clients_of(place.account))  # type: ignore[attr-defined]
+        plan = access.account.plan
+        self.fields["client"].choices = list(clients_of(access.account))  # type: ignore[attr-defined]
         pins = list(_pinnable_builds(settings.GIT_BRANCHES)) if plan.allows_build_pin else []
         self.fields["build"].choices = [("", "None"), *pins]  # type: ignore[attr-defined]
         for name, has_no_choice in (("build", not pins), ("branch", len(settings.GIT_BRANCHES) == 1)):
@@ -133,7 +133,8 @@ class JobForm(forms.Form):
         cap_field = variants.current().cap_field
         self.request_paths = REQUEST_PATHS | {"cap": f"runtime.{cap_field}"}
         cap.label = CAP_LABELS[cap_field]
-        cap.help_text = f"Up to {plan.max_credits_per_job:,} credits, at {plan.credits_per_second} per second."
+        rate = plan.credits_per_second
+        cap.help_text = f"Up to {plan.max_credits_per_job:,} credits. One second of simulation costs {rate}."
         queue_seconds.help_text = f"Up to {plan.max_queue_seconds:,}. The job fails if it has not started by then."
         self.fields["game_id"].widget.attrs["autocomplete"] = "off"
 
@@ -217,16 +218,16 @@ class OneForm:
 
 
 @account_page(post=Role.MEMBER)
-def submit_job(request: HttpRequest, place: Place) -> HttpResponse:
+def submit_job(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """Show the job form, prefilled from an earlier job if requested; submit a job."""
-    form = JobForm(place, sent(request), initial=_initial_from(request, place))
+    form = JobForm(access, form_data(request), initial=_initial_from(request, access))
     rejected: list[dict[str, Any]] = []
     if request.method == "POST" and form.is_valid():
         try:
-            return _submit(request, place, form)
+            return _submit(request, access, form)
         except FormAlreadySent:
             messages.info(request, "This form was already submitted. Its job is in the list.")
-            return redirect("jobs", place.account.name)
+            return redirect("jobs", access.account.name)
         except InvalidFormToken:
             form.add_error(NON_FIELD_ERRORS, OLD_FORM)
         except (ApiError, JobsError) as error:
@@ -236,29 +237,29 @@ def submit_job(request: HttpRequest, place: Place) -> HttpResponse:
         "section": "jobs",
         "form": form,
         "rejected": rejected,
-        "token": form_tokens.issue(place.user.pk, PURPOSE),
+        "token": form_tokens.issue(access.user.pk, PURPOSE),
     }
     return render(request, "dashboard/submit_job.html", context)
 
 
-def _submit(request: HttpRequest, place: Place, form: JobForm) -> HttpResponse:
+def _submit(request: HttpRequest, access: AccountAccess, form: JobForm) -> HttpResponse:
     """Submit the form's job. Raises an ApiError, a JobsError, FormAlreadySent or InvalidFormToken."""
-    rate_limits.spend(request, rate_limits.submission_limit(place.account))
-    rate_limits.spend_bytes(place.account, rate_limits.length_of(request))
+    rate_limits.spend(request, rate_limits.submission_limit(access.account))
+    rate_limits.spend_bytes(access.account, rate_limits.length_of(request))
     asked = from_json(form.body())
-    one_form = OneForm(form=form.cleaned_data["form"], user_id=place.user.pk)
+    one_form = OneForm(form=form.cleaned_data["form"], user_id=access.user.pk)
     # A repeated form raises an error instead of a replay.
-    accepted = cast(Accepted, accept.submit(asked, sender=Sender(_client_of(place, form)), deduplication=one_form))
+    accepted = cast(Accepted, accept.submit(asked, sender=Sender(_client_of(access, form)), deduplication=one_form))
     messages.success(request, "Job submitted.")
     for warning in accepted.warnings[:MAX_WARNINGS]:
         messages.warning(request, f"Line {warning['line']}: {warning['message']}")
-    return redirect("job", place.account.name, accepted.job.pk)
+    return redirect("job", access.account.name, accepted.job.pk)
 
 
-def _client_of(place: Place, form: JobForm) -> Client:
+def _client_of(access: AccountAccess, form: JobForm) -> Client:
     """Return the selected client with its account and plan. One query."""
-    client = Client.objects.get(pk=form.cleaned_data["client"], account=place.account)
-    client.account = place.account
+    client = Client.objects.get(pk=form.cleaned_data["client"], account=access.account)
+    client.account = access.account
     return client
 
 
@@ -282,13 +283,13 @@ def _rejected_lines(form: JobForm) -> list[dict[str, Any]]:
     ]
 
 
-def _initial_from(request: HttpRequest, place: Place) -> dict[str, Any]:
+def _initial_from(request: HttpRequest, access: AccountAccess) -> dict[str, Any]:
     """Return the form's initial values: those of the job in `again`, if any. Raises Http404."""
     again = request.GET.get("again", "")
     if not again:
         return {}
     try:
-        return _values_of(queries.find_job(place.account, again), queries.profile_of(place.account, again))
+        return _values_of(queries.find_job(access.account, again), queries.profile_of(access.account, again))
     except NotFound:
         raise Http404 from None
 
@@ -297,7 +298,6 @@ def _values_of(job: Job, profile: str) -> dict[str, Any]:
     """Return the form values that submit a job again, without its game credentials."""
     in_credits = variants.current().cap_field == "maxCredits"
     cap = job.ceiling_credits if in_credits else job.ceiling_runtime_seconds
-    names = {priority: name for name, priority in PRIORITIES.items()}
     return {
         "client": job.client_id,
         "profile": profile,
@@ -305,7 +305,7 @@ def _values_of(job: Job, profile: str) -> dict[str, Any]:
         "branch": job.git_branch,
         "build": str(job.pinned_build_id or ""),
         "stages": job.multi_stage,
-        "priority": names[Priority(job.priority)],
+        "priority": Priority(job.priority).api_name,
         "cap": None if job.max_credits is None else cap,
         "queue_seconds": job.ceiling_queue_seconds,
         "html": job.html,

@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from billing.models import Account
 from clients.models import Client
-from dashboard.access import Place, account_page
+from dashboard.access import AccountAccess, account_page
 from dashboard.paging import ROWS, Page
 from jobs import retention
 from jobs.enums import ACTIVE, TERMINAL, PublicStatus
@@ -107,14 +107,14 @@ class SearchTimeout(Exception):
 
 
 @account_page()
-def jobs(request: HttpRequest, place: Place) -> HttpResponse:
+def jobs(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """List the account's jobs, newest first."""
-    form = Filters(place.account, request.GET)
+    form = Filters(access.account, request.GET)
     context: dict[str, Any] = {"section": "jobs", "form": form, "since": retention.window_start()}
     if form.is_valid():
         try:
             with _statement_timeout(STATEMENT_TIMEOUT_MS):
-                context["listing"] = _load_listing(request, place.account, form.cleaned_data)
+                context["listing"] = _load_listing(request, access.account, form.cleaned_data)
         except SearchTimeout:
             context["timed_out"] = True
     return render(request, "dashboard/jobs.html", context)

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 
 from clients.members import Role
 from dashboard import results
-from dashboard.access import Place, account_page
+from dashboard.access import AccountAccess, account_page
 from dashboard.files import files_of, missing_files_of
 from dashboard.sharing import queue_position
 from jobs import cancellation, labels, retention
@@ -25,10 +25,10 @@ MAX_LOG_LINES = 12
 
 
 @account_page()
-def job(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
+def job(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
     """Show a job. Return only the content for htmx requests."""
     with snapshot():
-        job = _find_job(place, job_id)
+        job = _find_job(access, job_id)
         files, runs, events = files_of(job), _runs_of(job), _events_of(job)
     context = {
         **_status_context(job),
@@ -49,22 +49,22 @@ def job(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
 
 
 @account_page(post=Role.MEMBER, get=False)
-def cancel(request: HttpRequest, place: Place, job_id: int) -> HttpResponse:
+def cancel(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
     """Cancel a job."""
-    job = _find_job(place, job_id)
+    job = _find_job(access, job_id)
     try:
-        done = cancellation.cancel(job, by=place.actor)
+        done = cancellation.cancel(job, by=access.actor)
     except JobAlreadyEnded:
         messages.error(request, "The job has already ended.")
     else:
         # The message stays while the page refreshes, so it must still be true when the job has ended.
         messages.success(request, "Cancellation requested." if done.requested_at else "Job cancelled.")
-    return redirect("job", place.account.name, job_id)
+    return redirect("job", access.account.name, job_id)
 
 
-def _find_job(place: Place, job_id: int) -> Job:
+def _find_job(access: AccountAccess, job_id: int) -> Job:
     """Return one of the account's jobs with its build and client. Raises Http404. One query."""
-    job = Job.objects.select_related("build", "client").filter(account=place.account, pk=job_id).first()
+    job = Job.objects.select_related("build", "client").filter(account=access.account, pk=job_id).first()
     if job is None:
         raise Http404
     return job

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 from billing import ledger
 from clients import accounts, members
 from dashboard import charts, job_list
-from dashboard.access import Place, account_page
+from dashboard.access import AccountAccess, account_page
 from jobs import labels, usage
 from jobs.builds import registry
 from jobs.enums import Priority
@@ -31,7 +31,7 @@ def choose(request: HttpRequest) -> HttpResponse:
     user = cast(User, request.user)
     if request.method == "POST" and settings.ALLOW_SIGNUP:
         account = accounts.open_own_account(user)
-        messages.success(request, f"Account {account} opened.")
+        messages.success(request, f"Account {account} created.")
         return redirect("overview", account.name)
     first = members.memberships_of(user).first()
     if first is not None:
@@ -40,18 +40,18 @@ def choose(request: HttpRequest) -> HttpResponse:
 
 
 @account_page()
-def overview(request: HttpRequest, place: Place) -> HttpResponse:
+def overview(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """Show credits, recent jobs, usage, the queue and builds."""
-    days = usage.last_days(place.account, count=DAYS)
+    days = usage.last_days(access.account, count=DAYS)
     context = {
         "section": "overview",
-        "balances": ledger.balances(place.account),
-        "unfinished": usage.snapshot(place.account),
-        "recent": job_list.newest(place.account, count=RECENT),
+        "balances": ledger.balances(access.account),
+        "unfinished": usage.snapshot(access.account),
+        "recent": job_list.newest(access.account, count=RECENT),
         "builds": registry.current(),
         "several_branches": len(settings.GIT_BRANCHES) > 1,
         "lanes": _lanes(),
-        "switched_off": endpoints.switched_off(place.account),
+        "switched_off": endpoints.switched_off(access.account),
         "days": days,
         "jobs_by_day": charts.by_day([(day.day, day.jobs) for day in days]),
         "credits_by_day": charts.by_day([(day.day, day.credits) for day in days]),
@@ -67,9 +67,9 @@ def _lanes() -> list[dict[str, Any]]:
     return [
         {
             "name": priority.label,
-            "waiting": snapshot.waiting[priority.name.lower()],
+            "waiting": snapshot.waiting[priority.api_name],
             "start": "unknown"
-            if (seconds := snapshot.place_of_new(priority).seconds) is None
+            if (seconds := snapshot.position_of_new(priority).seconds) is None
             else labels.soon(seconds),
         }
         for priority in Priority

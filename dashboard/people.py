@@ -14,8 +14,8 @@ from clients.errors import InvitationClosed, InvitationRefused, LastOwner
 from clients.members import Role
 from clients.models import Invitation, Membership
 from dashboard import pending_invitation
-from dashboard.access import Place, account_page
-from dashboard.forms import sent
+from dashboard.access import AccountAccess, account_page
+from dashboard.forms import form_data
 from simservice.api.addresses import base_url
 from simservice.web import mail
 
@@ -36,103 +36,105 @@ class RoleForm(forms.Form):
 
 
 @account_page(post=Role.OWNER)
-def people(request: HttpRequest, place: Place) -> HttpResponse:
+def people(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """List members and open invitations or invite someone."""
-    form = InviteForm(sent(request))
+    form = InviteForm(form_data(request))
     if form.is_valid():
         try:
-            created, token = invitations.invite(place.account, by=place.actor, **form.cleaned_data)
+            created, token = invitations.invite(access.account, by=access.actor, **form.cleaned_data)
         except InvitationRefused as error:
             form.add_error("email", str(error))
         else:
-            return _show_invitation(request, place, created, token)
+            return _show_invitation(request, access, created, token)
     context = {
         "section": "people",
-        "members": members.members_of(place.account),
-        "invitations": invitations.of_account(place.account),
+        "members": members.members_of(access.account),
+        "invitations": invitations.of_account(access.account),
         "roles": ROLES,
         "form": form,
-        "may_invite": place.may_manage and bool(members.verified_address(place.user)),
+        "may_invite": access.may_manage and bool(members.verified_address(access.user)),
     }
     return render(request, "dashboard/people.html", context)
 
 
-def _show_invitation(request: HttpRequest, place: Place, created: Invitation, token: str) -> HttpResponse:
+def _show_invitation(request: HttpRequest, access: AccountAccess, created: Invitation, token: str) -> HttpResponse:
     """Email an invitation and show its link once to the inviter."""
     link = base_url(request) + reverse("invitation", args=[token])
-    context = {"section": "people", "place": place, "invitation": created, "link": link}
+    context = {"section": "people", "access": access, "invitation": created, "link": link}
     context["owner"] = invitations.owner_address(created)
-    subject = f"Invitation to {place.account} at {settings.SERVICE_BRAND}"
+    subject = f"Invitation to {access.account} at {settings.SERVICE_BRAND}"
     was_sent = mail.send("mail/invitation.txt", to=created.email, subject=subject, context=context)
     return render(request, "dashboard/invited.html", {**context, "was_sent": was_sent})
 
 
 @account_page(post=Role.OWNER, get=False)
-def revoke_invitation(request: HttpRequest, place: Place, invitation_id: int) -> HttpResponse:
+def revoke_invitation(request: HttpRequest, access: AccountAccess, invitation_id: int) -> HttpResponse:
     """Revoke an invitation."""
-    found = invitations.revoke(place.account, invitation_id, by=place.actor)
+    found = invitations.revoke(access.account, invitation_id, by=access.actor)
     if found is None:
         raise Http404
     messages.success(request, f"Invitation to {found.email} revoked.")
-    return redirect("people", place.account.name)
+    return redirect("people", access.account.name)
 
 
 @account_page(post=Role.OWNER, get=False)
-def change_role(request: HttpRequest, place: Place, member_id: int) -> HttpResponse:
+def change_role(request: HttpRequest, access: AccountAccess, member_id: int) -> HttpResponse:
     """Change the role of a member."""
     form = RoleForm(request.POST)
     if not form.is_valid():
         raise Http404
     role = Role(form.cleaned_data["role"])
     try:
-        found = members.change_role(place.account, member_id, role, by=place.actor)
+        found = members.change_role(access.account, member_id, role, by=access.actor)
     except LastOwner:
         messages.error(request, LAST_OWNER)
-        return redirect("people", place.account.name)
+        return redirect("people", access.account.name)
     if found is None:
         raise Http404
     messages.success(request, f"{audit.name_of(found.user)} is now {WITH_ARTICLE[role]}.")
-    return redirect("people", place.account.name)
+    return redirect("people", access.account.name)
 
 
 @account_page(read=Role.OWNER, post=Role.OWNER)
-def remove(request: HttpRequest, place: Place, member_id: int) -> HttpResponse:
+def remove(request: HttpRequest, access: AccountAccess, member_id: int) -> HttpResponse:
     """Ask for confirmation, then remove a member."""
-    found = get_object_or_404(members.members_of(place.account), pk=member_id)
+    found = get_object_or_404(members.members_of(access.account), pk=member_id)
     done = f"{audit.name_of(found.user)} was removed from this account."
     return _remove_after_confirmation(
-        request, place, found, done=done, then=reverse("people", args=[place.account.name])
+        request, access, found, done=done, then=reverse("people", args=[access.account.name])
     )
 
 
 @account_page(post=Role.VIEWER)
-def leave(request: HttpRequest, place: Place) -> HttpResponse:
+def leave(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """Ask for confirmation, then end the user's own membership."""
-    done = f"You left {place.account}."
-    return _remove_after_confirmation(request, place, place.membership, done=done, then=reverse("dashboard"))
+    done = f"You left the account {access.account}."
+    return _remove_after_confirmation(request, access, access.membership, done=done, then=reverse("dashboard"))
 
 
 def _remove_after_confirmation(
-    request: HttpRequest, place: Place, leaving: Membership, *, done: str, then: str
+    request: HttpRequest, access: AccountAccess, leaving: Membership, *, done: str, then: str
 ) -> HttpResponse:
     """Show the active keys of a member; on POST, remove the member. Raises Http404."""
     if request.method != "POST":
-        active = keys.active_keys_of(leaving.user, place.account)
+        active = keys.active_keys_of(leaving.user, access.account)
         context = {
             "section": "people",
             "leaving": leaving,
             "who": audit.name_of(leaving.user),
-            "is_self": leaving.user == place.user,
+            "is_self": leaving.user == access.user,
             "is_only_owner": members.is_only_owner(leaving),
             "count": active.count(),
             "keys": active[:MAX_SHOWN_KEYS],
         }
         return render(request, "dashboard/remove_member.html", context)
     try:
-        found = members.remove(place.account, leaving.pk, by=place.actor, revoke_keys="revoke_keys" in request.POST)
+        found = members.remove(
+            access.account, leaving.pk, by=access.actor, revoke_keys="revoke_keys" in request.POST
+        )
     except LastOwner:
         messages.error(request, LAST_OWNER)
-        return redirect("people", place.account.name)
+        return redirect("people", access.account.name)
     if found is None:
         raise Http404
     messages.success(request, done)

@@ -59,7 +59,7 @@ def _share_context(job: Job, links: LinkBuilder, *, search: str) -> dict[str, An
 def queue_position(job: Job) -> str:
     """Return the queue position of a waiting job as text. No database query."""
     snapshot = forecast.current()
-    return labels.queue_position(snapshot.place_of(job) if snapshot else None)
+    return labels.queue_position(snapshot.position_of(job) if snapshot else None)
 
 
 def _description(job: Job, result: results.Result | None) -> str:

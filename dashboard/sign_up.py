@@ -50,7 +50,7 @@ def mail_link(*, email: str, base: str, wanted: str, invitation: int | None) -> 
     """
     context: dict[str, Any] = {"base": base, "days": VALID_FOR.days}
     if backends.users_with(email):
-        template, subject = "mail/sign_up_known.txt", f"You already have an account at {settings.SERVICE_BRAND}"
+        template, subject = "mail/sign_up_known.txt", f"You have already signed up at {settings.SERVICE_BRAND}"
     else:
         template, subject = "mail/sign_up.txt", f"Finish signing up at {settings.SERVICE_BRAND}"
         token = signing.dumps(SignUpToken(email, invitation), salt=SALT)
@@ -75,7 +75,7 @@ class FinishView(SignupView):
         if content is None:
             return render(request, "account/sign_up_expired.html", status=404)
         if backends.users_with(content.email):
-            messages.info(request, "You already have an account. Log in to use it.")
+            messages.info(request, "You have already signed up. Log in instead.")
             return redirect("account_login")
         if content.invitation is not None:
             request.session[pending_invitation.SESSION_KEY] = content.invitation

@@ -16,13 +16,13 @@ from jobs.builds import registration, registry
 from jobs.enums import ErrorCode, MoveResult
 from jobs.errors import JobAlreadyEnded
 from jobs.models import Artifact, Build, Job, JobEvent, Run
-from simservice.admin import ManyRows, ReadOnly
+from simservice.admin import LargeTableMixin, ReadOnlyMixin
 from simservice.ids import first_id_of
 
 MAX_SELECTED = 200
 
 
-class RunInline(ReadOnly, admin.TabularInline):
+class RunInline(ReadOnlyMixin, admin.TabularInline):
     model = Run
     extra = 0
     fields = [
@@ -42,12 +42,12 @@ class RunInline(ReadOnly, admin.TabularInline):
         return super().get_queryset(request).select_related("build")
 
 
-class JobEventInline(ReadOnly, admin.TabularInline):
+class JobEventInline(ReadOnlyMixin, admin.TabularInline):
     model = JobEvent
     extra = 0
 
 
-class ArtifactInline(ReadOnly, admin.TabularInline):
+class ArtifactInline(ReadOnlyMixin, admin.TabularInline):
     """Artifacts without their tokens, which would allow downloads."""
 
     model = Artifact
@@ -84,7 +84,7 @@ class SubmittedFilter(admin.SimpleListFilter):
 
 
 @admin.register(Job)
-class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
+class JobAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_display = [
         "id",
         "title",
@@ -139,10 +139,16 @@ class JobAdmin(ReadOnly, ManyRows, admin.ModelAdmin):
         )
 
     @admin.action(
-        description="Release selected jobs (end them as lost, return their credits)", permissions=["operate"]
+        description="Release selected jobs (end them as interrupted, without billing)", permissions=["operate"]
     )
     def release(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self.each(request, queryset, operator_actions.release, done="released", skipped="they had ended or moved")
+        self.each(
+            request,
+            queryset,
+            operator_actions.release,
+            done="released",
+            skipped="they had ended or changed",
+        )
 
     def each(
         self,
@@ -186,7 +192,7 @@ class AvailabilityFilter(admin.SimpleListFilter):
 
 
 @admin.register(Build)
-class BuildAdmin(ReadOnly, admin.ModelAdmin):
+class BuildAdmin(ReadOnlyMixin, admin.ModelAdmin):
     list_display = [
         "__str__",
         "broken_reason",

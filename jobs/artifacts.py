@@ -1,4 +1,4 @@
-"""What a job leaves behind: files in the storage, compressed at rest, and their rows."""
+"""Artifacts of jobs: compressed files in the storage, and their rows."""
 
 import logging
 import tempfile
@@ -22,7 +22,7 @@ from simservice.storages import seekable_gzip
 logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 64 * 1024
-# How long to wait after each failed save but the last: a storage that restarts costs half a minute, not the run.
+# Waits between failed saves: a storage that restarts within half a minute does not fail the run.
 SAVE_WAITS_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0)
 MIME_TYPES = {
     Artifact.Kind.JSON_REPORT: "application/json",
@@ -32,8 +32,6 @@ MIME_TYPES = {
     Artifact.Kind.STDOUT_LOG: "text/plain; charset=utf-8",
     Artifact.Kind.STDERR_LOG: "text/plain; charset=utf-8",
 }
-
-
 FILE_NAMES = {
     Artifact.Kind.JSON_REPORT: "report.json",
     Artifact.Kind.HTML_REPORT: "report.html",
@@ -45,18 +43,18 @@ FILE_NAMES = {
 
 
 class NotStored(Exception):
-    """A file could not be stored, for reasons of ours; the attempt must not end without it."""
+    """A file could not be stored because of the service; the attempt must not end without it."""
 
 
 def store(job: Job, kind: Artifact.Kind, content: BinaryIO, *, stage: int | None = None) -> Artifact:
-    """Put a file into the storage and return its row, not yet saved. The content is streamed.
+    """Stream a file into the storage and return its row, not yet saved.
 
-    The file's name names the attempt, so attempts never write to each other's files, and saving one again replaces
-    it by the same. Raises NotStored, or WorkerStops when the worker cannot wait for the storage.
+    The file's name contains the attempt, so attempts never share a file, and storing one again is harmless.
+    Raises NotStored, or WorkerStops if the worker cannot wait for the storage.
     """
-    with not_stored(kind), tempfile.TemporaryFile() as compressed:
+    with _as_not_stored(kind), tempfile.TemporaryFile() as compressed:
         packed = seekable_gzip.pack(content, compressed)
-        name = save(storage_name(job, kind, stage=stage), compressed)
+        name = _save(storage_name(job, kind, stage=stage), compressed)
     return Artifact(
         id=next_id(),
         job=job,
@@ -73,34 +71,34 @@ def store(job: Job, kind: Artifact.Kind, content: BinaryIO, *, stage: int | None
 
 
 @contextmanager
-def not_stored(kind: Artifact.Kind) -> Iterator[None]:
-    """Raise NotStored for whatever disks and storages fail with."""
+def _as_not_stored(kind: Artifact.Kind) -> Iterator[None]:
+    """Convert errors of disks and storages to NotStored."""
     try:
         yield
     except OSError as error:
         raise NotStored(f"{kind}: {error}") from error
 
 
-def save(name: str, content: IO[bytes]) -> str:
-    """Save a file under its name, trying again for a while. Raises OSError or WorkerStops."""
+def _save(name: str, content: IO[bytes]) -> str:
+    """Save a file under a name, with retries. Raises OSError or WorkerStops."""
     for wait_seconds in SAVE_WAITS_SECONDS:
         try:
-            return save_once(name, content)
+            return _save_once(name, content)
         except OSError as error:
-            logger.warning("%s is not stored yet: %s", name, error)
+            logger.warning("%s was not stored; trying again: %s", name, error)
         shutdown.stop.require_time()
         time.sleep(wait_seconds)
-    return save_once(name, content)
+    return _save_once(name, content)
 
 
-def save_once(name: str, content: IO[bytes]) -> str:
+def _save_once(name: str, content: IO[bytes]) -> str:
     """Save a file from its beginning. Raises OSError."""
     content.seek(0)
     return default_storage.save(name, File(content))
 
 
 def storage_name(job: Job, kind: Artifact.Kind, *, stage: int | None = None) -> str:
-    """Return where an artifact is kept: below the job's folder, beginning with the job's id."""
+    """Return the path of an artifact in the storage: the job's folder, and a name that begins with the job's id."""
     run = f"{job.attempt}" if stage is None else f"{job.attempt}.{stage}"
     return f"{folder_of(job.pk)}/{job.pk}-{run}-{kind}.gz"
 
@@ -108,7 +106,7 @@ def storage_name(job: Job, kind: Artifact.Kind, *, stage: int | None = None) -> 
 def file_name(kind: Artifact.Kind, *, stage: int | None) -> str:
     """Return an artifact's name for callers: `docs/reference/contract.md#artifacts`.
 
-    `stage` is None for the table, and if the job has no stages.
+    `stage` is None for the CSV table, and if the job has no stages.
     """
     return FILE_NAMES[kind] if stage is None else f"stage-{stage}-{FILE_NAMES[kind]}"
 
@@ -125,24 +123,24 @@ def folder_of(job_id: int) -> str:
 
 
 def remove_all(folder: str, job_ids: Collection[int], *, until: float) -> None:
-    """Remove every file of some jobs of one folder. Raises OSError, also when not done `until` then (monotonic).
+    """Remove all files of some jobs of one folder. Raises OSError, or TimeoutError at `until` (monotonic).
 
-    The storage is asked which there are, so that those go too that no row names: of workers killed between saving
+    The storage lists the files, so this includes files without a row, from workers that were killed between saving
     a file and committing its row.
     """
     owners = {str(job_id) for job_id in job_ids}
     listed = default_storage.listdir(folder)[1]
     names = iter([f"{folder}/{name}" for name in listed if name.partition("-")[0] in owners])
-    while batch := list(islice(names, storages.REMOVED_AT_ONCE)):
+    while batch := list(islice(names, storages.MAX_REMOVED_AT_ONCE)):
         if time.monotonic() > until:
-            raise TimeoutError("removing the files takes too long")
+            raise TimeoutError("the removal of files took too long")
         cast(storages.ArtifactStorage, default_storage).delete_many(batch)
 
 
 def discard(artifacts: list[Artifact]) -> None:
-    """Remove the files of those artifacts whose rows were never saved; a file that a row names stays.
+    """Remove the files of artifacts whose rows were not saved.
 
-    The database is asked, because a commit whose answer was lost may have saved them after all.
+    The database is queried because a commit can succeed although its response is lost.
     """
     ids = [artifact.pk for artifact in artifacts]
     saved = set(Artifact.objects.filter(pk__in=ids).values_list("pk", flat=True))
@@ -155,38 +153,38 @@ def discard(artifacts: list[Artifact]) -> None:
 
 
 @dataclass(frozen=True)
-class Opened:
-    """An artifact to be read once: a part of its content, or the whole compressed file if there is no `place`.
+class OpenArtifact:
+    """An open artifact, read once: a part of its content, or the whole compressed file if `place` is None.
 
     `size` is the number of bytes to read.
     """
 
     stored: IO[bytes]
     size: int
-    place: seekable_gzip.Place | None = None
+    file_range: seekable_gzip.FileRange | None = None
 
     def chunks(self) -> Iterator[bytes]:
         """Yield all bytes, then close the file."""
         with self.stored:
-            if self.place is None:
+            if self.file_range is None:
                 yield from iter(lambda: self.stored.read(CHUNK_BYTES), b"")
             else:
-                yield from seekable_gzip.unpack(self.stored, place=self.place, size=self.size)
+                yield from seekable_gzip.unpack(self.stored, file_range=self.file_range, size=self.size)
 
     def close(self) -> None:
         self.stored.close()
 
 
-def open_compressed(artifact: Artifact) -> Opened:
+def open_compressed(artifact: Artifact) -> OpenArtifact:
     """Open an artifact's compressed file.
 
-    Raises FileNotFoundError if the storage no longer has it, another OSError if the storage does not answer.
+    Raises FileNotFoundError if the storage no longer has it, another OSError if the storage is unavailable.
     """
     stored = default_storage.open(artifact.storage_name)
-    return Opened(cast(IO[bytes], stored), stored.size)
+    return OpenArtifact(cast(IO[bytes], stored), stored.size)
 
 
-def open_part(artifact: Artifact, *, start: int, stop: int) -> Opened:
+def open_part(artifact: Artifact, *, start: int, stop: int) -> OpenArtifact:
     """Open an artifact's content from byte `start` up to `stop`. Raises like `open_compressed`.
 
     Decompresses at most one segment before the part, or everything before it in files of earlier versions.
@@ -196,6 +194,6 @@ def open_part(artifact: Artifact, *, start: int, stop: int) -> Opened:
         size = seekable_gzip.header_size(artifact.bytes)
         with storage.open_range(artifact.storage_name, 0, size) as beginning:
             header = beginning.read(size)
-    place = seekable_gzip.place_of(header, start=start, stop=stop)
-    stored = storage.open_range(artifact.storage_name, place.start, place.stop)
-    return Opened(stored, stop - start, place)
+    file_range = seekable_gzip.locate(header, start=start, stop=stop)
+    stored = storage.open_range(artifact.storage_name, file_range.start, file_range.stop)
+    return OpenArtifact(stored, stop - start, file_range)

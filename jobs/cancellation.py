@@ -1,7 +1,7 @@
 """Cancellation of jobs: `docs/reference/contract.md#cancel-a-job`.
 
-A waiting job ends at once. One that a worker holds is marked in the database, where the worker finds the mark with
-its next renewal of the lease, and hinted at in Redis, where it finds the hint within a second or two.
+A waiting job ends at once. For a claimed job, the request is stored in the database, where the worker reads it when
+it renews of its lease. A hint in Redis lets the worker notice within about two seconds.
 """
 
 from dataclasses import dataclass
@@ -12,65 +12,65 @@ from django.db import transaction
 from clients import audit
 from clients.audit import Action, Actor
 from jobs import lifecycle
-from jobs.enums import HELD, WAITING, Status
+from jobs.enums import CLAIMED, WAITING, Status
 from jobs.errors import JobAlreadyEnded
 from jobs.models import Job
-from simservice.redis.client import ask, redis
+from simservice.redis.client import best_effort, redis
 
-# By then the lease has been renewed many times over.
-HINTED_SECONDS = 120
+# Much longer than a lease
+HINT_SECONDS = 120
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cancellation:
-    """What a cancel did: `requested_at` is None when it ended a job that had not started."""
+    """The result of a cancellation. `requested_at` is None if the job was waiting and has ended."""
 
     job_id: int
     requested_at: datetime | None
 
 
 def cancel(job: Job, *, by: Actor) -> Cancellation:
-    """End a waiting job, or have a running one stopped; a repeated call answers as the first did.
+    """End a waiting job, or request the end of a claimed one. A repeated call returns the first result.
 
-    The row is locked while it is decided, so claims, ends and hand-backs come before or after. Raises
-    JobAlreadyEnded when the job has ended in another way.
+    The row is locked, so the job cannot be claimed, requeued or ended at the same time. Raises JobAlreadyEnded if
+    the job ended in another way.
     """
     with transaction.atomic():
-        found = Job.objects.select_for_update().get(pk=job.pk)
-        if found.status in WAITING:
-            lifecycle.finish(found, lifecycle.CANCELLED)
-            record(found, by=by)
-        elif found.status in HELD:
-            if found.cancel_requested_at is None:
-                record(found, by=by)
-            lifecycle.request_cancel(found)
-            found.refresh_from_db(fields=["cancel_requested_at"])
-        elif found.status != Status.CANCELLED:
-            raise JobAlreadyEnded(job_id=found.pk, status=found.public_status)
-    if found.status in HELD:
-        hint(found)
-    return Cancellation(job_id=found.pk, requested_at=found.cancel_requested_at)
+        locked = Job.objects.select_for_update().get(pk=job.pk)
+        if locked.status in WAITING:
+            lifecycle.finish(locked, lifecycle.CANCELLED)
+            _record(locked, by=by)
+        elif locked.status in CLAIMED:
+            if locked.cancel_requested_at is None:
+                _record(locked, by=by)
+            lifecycle.request_cancel(locked)
+            locked.refresh_from_db(fields=["cancel_requested_at"])
+        elif locked.status != Status.CANCELLED:
+            raise JobAlreadyEnded(job_id=locked.pk, status=locked.public_status)
+    if locked.status in CLAIMED:
+        hint(locked)
+    return Cancellation(job_id=locked.pk, requested_at=locked.cancel_requested_at)
 
 
-def record(job: Job, *, by: Actor) -> None:
-    """Write an audit event unless the job is cancelled by the API key that submitted it.
+def _record(job: Job, *, by: Actor) -> None:
+    """Write an audit event, unless the API key that submitted the job cancels it.
 
-    A job does not record which user submitted it on the dashboard, so every cancellation by a user is written.
+    Jobs do not store which user submitted them on the dashboard, so every cancellation by a user is recorded.
     """
     if by.key_id is None or by.key_id != job.api_key_id:
         audit.record(job.account_id, Action.JOB_CANCELLED, by=by, target_id=job.pk, target=job)
 
 
 def hint(job: Job) -> None:
-    """Tell the worker that holds the job to look into the database."""
-    ask(lambda: redis().set(key_of(job), 1, ex=HINTED_SECONDS), otherwise=None)
+    """Set the hint for the worker of the job."""
+    best_effort(lambda: redis().set(_key_of(job), 1, ex=HINT_SECONDS), default=None)
 
 
 def is_hinted(job: Job) -> bool:
-    """Tell whether Redis knows of a cancel; False when it does not answer."""
-    return bool(ask(lambda: redis().exists(key_of(job)), otherwise=0))
+    """Return whether the hint is set; False if Redis does not respond."""
+    return bool(best_effort(lambda: redis().exists(_key_of(job)), default=0))
 
 
-def key_of(job: Job) -> str:
+def _key_of(job: Job) -> str:
     """Return the Redis key of the hint."""
     return f"cancel:{job.pk}"

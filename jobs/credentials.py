@@ -1,6 +1,6 @@
-"""Game credentials that came along with a job: encrypted, in Redis only, and only for as long as they are needed.
+"""Game credentials of jobs: encrypted, in Redis only, and deleted when the job ends.
 
-They never reach the database, a message, a log or a command line: `docs/reference/contract.md#game-credentials`.
+They are never in the database, a message, a log or a command line: `docs/reference/contract.md#game-credentials`.
 """
 
 import json
@@ -14,39 +14,43 @@ from redis.exceptions import RedisError
 
 from jobs.errors import CredentialStoreUnavailable
 from simservice import encryption
-from simservice.encryption import Purpose, Sealed
-from simservice.redis.client import ask, redis
+from simservice.encryption import EncryptedValue, Purpose
+from simservice.redis.client import best_effort, redis
 
 logger = logging.getLogger(__name__)
 
-# Beyond the time that a job may wait and run: for starting it, and for clocks that differ.
+# Added to the time that a job can wait and run: for its start, and for differences between clocks
 SPARE_SECONDS = 600
 PREFIX = "credentials:"
-SCANNED_AT_ONCE = 1000
+SCAN_BATCH = 1000
+# Replaces a value if it is unchanged, and keeps its time to live.
 SWAP = "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')"
 
 
 @dataclass(frozen=True, kw_only=True)
 class GameCredentials:
-    """A client of the game platform's API, for one job only."""
+    """An API client of the game platform, used for one job."""
 
     client_id: str = field(repr=False)
     client_secret: str = field(repr=False)
 
 
 def store(job_id: int, credentials: GameCredentials, *, seconds: int) -> None:
-    """Keep a job's credentials for as long as it may wait and run. Raises CredentialStoreUnavailable."""
+    """Store the credentials of a job for the `seconds` that it can wait and run.
+
+    Raises CredentialStoreUnavailable.
+    """
     content = json.dumps([job_id, credentials.client_id, credentials.client_secret])
-    sealed = encryption.seal(content, purpose=Purpose.GAME_CREDENTIALS)
-    # During an outage at once: a caller who waits for Redis holds one of a few threads.
-    if not ask(lambda: redis().set(key_of(job_id), sealed, ex=seconds + SPARE_SECONDS), otherwise=None):
+    encrypted = encryption.encrypt(content, purpose=Purpose.GAME_CREDENTIALS)
+    # `ask` fails at once during an outage, so that waiting requests do not use up all threads.
+    if not best_effort(lambda: redis().set(key_of(job_id), encrypted, ex=seconds + SPARE_SECONDS), default=None):
         raise CredentialStoreUnavailable
 
 
 def fetch(job_id: int, *, seconds: int) -> GameCredentials | None:
-    """Return a job's credentials, None when they are lost, and keep them for so long once more.
+    """Return the credentials of a job, None if they are lost, and keep them for another `seconds`.
 
-    An attempt may be lost, and the next one needs them again. Raises CredentialStoreUnavailable.
+    If the attempt is lost, the next one needs them. Raises CredentialStoreUnavailable.
     """
     try:
         stored = redis().getex(key_of(job_id), ex=seconds + SPARE_SECONDS)
@@ -54,7 +58,7 @@ def fetch(job_id: int, *, seconds: int) -> GameCredentials | None:
         raise CredentialStoreUnavailable from None
     try:
         owner, client_id, client_secret = json.loads(
-            encryption.unseal(str(stored), purpose=Purpose.GAME_CREDENTIALS)
+            encryption.decrypt(str(stored), purpose=Purpose.GAME_CREDENTIALS)
         )
     except (InvalidToken, ValueError):
         owner = None
@@ -65,31 +69,31 @@ def fetch(job_id: int, *, seconds: int) -> GameCredentials | None:
 
 
 def forget(job_id: int) -> None:
-    """Remove a job's credentials; where Redis does not answer, their time runs out by itself."""
-    ask(lambda: redis().delete(key_of(job_id)), otherwise=0)
+    """Delete the credentials of a job. If Redis does not respond, they expire."""
+    best_effort(lambda: redis().delete(key_of(job_id)), default=0)
 
 
-def kept() -> list[int]:
-    """Return the jobs whose credentials Redis has. Raises RedisError."""
-    keys = redis().scan_iter(match=f"{PREFIX}*", count=SCANNED_AT_ONCE)
+def stored_job_ids() -> list[int]:
+    """Return the ids of the jobs whose credentials are stored. Raises RedisError."""
+    keys = redis().scan_iter(match=f"{PREFIX}*", count=SCAN_BATCH)
     return [int(str(key).removeprefix(PREFIX)) for key in keys]
 
 
-def sealed_credentials() -> Iterator[Sealed]:
-    """Yield the encrypted credentials in Redis. Raises RedisError."""
-    for job_id in kept():
+def encrypted_credentials() -> Iterator[EncryptedValue]:
+    """Yield all stored credentials, still encrypted. Raises RedisError."""
+    for job_id in stored_job_ids():
         text = redis().get(key_of(job_id))
         if text is not None:
-            yield Sealed(
-                name=f"game credentials of job {job_id}", text=str(text), replace=partial(swap, job_id, str(text))
+            yield EncryptedValue(
+                name=f"game credentials of job {job_id}", text=str(text), replace=partial(_swap, job_id, str(text))
             )
 
 
-def swap(job_id: int, old: str, new: str) -> bool:
-    """Replace a job's encrypted credentials and keep their time to live. Return False if they have changed."""
+def _swap(job_id: int, old: str, new: str) -> bool:
+    """Replace encrypted credentials and keep their time to live. Return False if they changed in the meantime."""
     return bool(redis().eval(SWAP, 1, key_of(job_id), old, new))
 
 
 def key_of(job_id: int) -> str:
-    """Return the Redis key of a job's credentials."""
+    """Return the Redis key of the credentials."""
     return f"{PREFIX}{job_id}"

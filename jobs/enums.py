@@ -1,4 +1,4 @@
-"""The closed lists of values that jobs use, each stated once."""
+"""Enumerations of jobs, each defined once."""
 
 from enum import Enum, auto
 
@@ -8,11 +8,11 @@ from django.db import models
 class Status(models.TextChoices):
     """The status of a job. The API shows a `PublicStatus`."""
 
-    # Stored, not yet announced to the workers.
+    # Stored, but not announced to the workers yet.
     PENDING = "pending"
     # Announced and waiting for a worker, for the first time or after a lost attempt.
     QUEUED = "queued"
-    # Claimed by a worker; no simulator process has started yet.
+    # Claimed by a worker, but no simulator process has started yet.
     STARTING = "starting"
     # A simulator process of the current attempt has started.
     RUNNING = "running"
@@ -40,11 +40,11 @@ class PublicStatus(models.TextChoices):
 
 # No worker has the job.
 WAITING = (Status.PENDING, Status.QUEUED)
-# A worker holds the lease.
-HELD = (Status.STARTING, Status.RUNNING)
-ACTIVE = WAITING + HELD
+# A worker has the lease.
+CLAIMED = (Status.STARTING, Status.RUNNING)
+ACTIVE = WAITING + CLAIMED
 TERMINAL = (Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT)
-# The summary is a result, full or partial.
+# The summary is a full or partial result.
 WITH_RESULT = (Status.COMPLETED, Status.CANCELLED, Status.TIMED_OUT)
 
 
@@ -53,9 +53,9 @@ class MoveResult(Enum):
 
     # The job has its new status.
     DONE = auto()
-    # Another attempt or a request moved the job first; the given instance is out of date.
+    # Another attempt or a request moved the job first, so the instance is outdated.
     TAKEN = auto()
-    # The job is as it was read, but the condition of the move does not hold.
+    # The instance is current, but the job does not match the guard.
     GUARD_FAILED = auto()
 
     def __bool__(self) -> bool:
@@ -113,10 +113,33 @@ class Channel(models.TextChoices):
     LATEST = "latest"
 
 
+class MultistageReason(models.TextChoices):
+    """Why a job ran in stages or in a single pass (docs/reference/contract.md#stages)."""
+
+    # It ran in stages.
+    ELIGIBLE = "eligible_profileset_only"
+    # Its owner did not request stages.
+    DISABLED = "disabled_by_option"
+    # The profile has one actor and nothing to compare.
+    NO_VARIANTS = "no_variants_in_input"
+    # No profileset changes anything.
+    NO_CANDIDATES = "no_profileset_candidates"
+    # Too few profilesets make a change for stages to save time.
+    TOO_FEW_CANDIDATES = "below_min_candidates"
+    # The profile has copies of the actor, which stages cannot drop.
+    COPIES_ONLY = "unsupported_copy_set_only"
+    # The profile has both profilesets and copies of the actor.
+    MIXED_WITH_COPIES = "unsupported_mixed_profileset_copy_set"
+    # The profile has several actors.
+    SEVERAL_ACTORS = "unsupported_multi_actor"
+    # An option in the profile prevents comparing the results of stages.
+    STAGE_SENSITIVE = "unsupported_stage_sensitive_directive"
+
+
 class StageLabel(models.TextChoices):
     """The stages of a multistage job."""
 
-    # The first of several, with a large target error; also the only stage of a single pass.
+    # The first of several, with a large target error, or the only stage.
     INITIAL = "initial"
     # Any stage between the first and the last.
     INTERMEDIATE = "intermediate"

@@ -1,4 +1,4 @@
-"""Why a request about jobs is refused. `jobs/api/errors.py` gives each its HTTP status, code and message."""
+"""Errors of requests about jobs. `jobs/api/errors.py` defines the HTTP status, code and message of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from jobs.profiles.policy import Refusal
 
 
 class JobsError(Exception):
-    """A refused request; nothing was stored or changed."""
+    """A rejected request. Nothing was stored or changed."""
 
 
 @dataclass(eq=False, kw_only=True)
 class ProfileRejected(JobsError):
-    """The policy refuses `count` directives of the profile; `refusals` has the first of them."""
+    """The policy rejects `count` directives of the profile; `refusals` has the first ones."""
 
     refusals: Sequence[Refusal]
     count: int
@@ -22,13 +22,13 @@ class ProfileRejected(JobsError):
 
 @dataclass(eq=False, kw_only=True)
 class ProfileTooComplex(JobsError):
-    """The profile exceeds a limit on its size; `excess` names what it has too many of."""
+    """The profile exceeds a limit on its size, which `excess` names."""
 
     excess: str
 
 
 class NothingToSimulate(JobsError):
-    """The profile starts no character."""
+    """The profile does not define a character."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -41,7 +41,7 @@ class VariantLimitExceeded(JobsError):
 
 @dataclass(eq=False, kw_only=True)
 class PinNotAllowed(JobsError):
-    """The account's plan does not allow pinning a build."""
+    """The plan does not allow pinned builds."""
 
     build_id: UUID
 
@@ -57,13 +57,13 @@ class PinUnavailable(JobsError):
 
 @dataclass(eq=False, kw_only=True)
 class LimitsExceeded(JobsError):
-    """The request asks for more than the plan allows; `limits` maps fields of the submission to their limits."""
+    """The request exceeds limits of the plan; `limits` maps fields of the submission to their limits."""
 
     limits: dict[str, int]
 
 
 class WebhookNotEnabled(JobsError):
-    """The request asks for webhook events, and its client has no enabled webhook."""
+    """The request asks for webhook events, but its client has no enabled webhook."""
 
 
 class AccountSuspended(JobsError):
@@ -80,10 +80,9 @@ class ActiveJobLimitReached(JobsError):
 
 @dataclass(eq=False, kw_only=True)
 class CreditsMissing(JobsError):
-    """The account cannot reserve the credits for a job.
+    """The account does not have enough credits for the job.
 
-    All values of the job are without the fee, except `required_credits`. `fee_credits` is None unless the job has
-    high priority.
+    Only `required_credits` includes the fee. `fee_credits` is None unless the job has high priority.
     """
 
     required_credits: int
@@ -106,7 +105,7 @@ class QueueFull(JobsError):
 
 
 class CredentialStoreUnavailable(JobsError):
-    """Redis does not respond, so game credentials can be neither stored nor read."""
+    """Redis does not respond, so game credentials cannot be stored or read."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -118,7 +117,7 @@ class JobAlreadyEnded(JobsError):
 
 
 class NotFound(JobsError):
-    """There is no such job, artifact or build, or it belongs to another account."""
+    """The job, artifact or build does not exist, or belongs to another account."""
 
 
 class ArtifactRemoved(JobsError):

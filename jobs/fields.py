@@ -7,14 +7,14 @@ from django.db import models
 
 
 class OrderedJSONField(models.JSONField):
-    """JSON that keeps the order of keys, in a column of type `text`.
+    """JSON that keeps the order of its keys, in a column of type `text`.
 
-    `jsonb` sorts keys. The driver parses `json`, which processes of the previous version do not expect.
+    `jsonb` sorts the keys. The driver parses `json`, which processes of the previous version do not expect.
     """
 
     def db_type(self, connection: Any) -> str:  # noqa: ARG002
         return "text"
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> str:  # noqa: ARG002, FBT001, FBT002
-        # Not escaped, so that a search in the text of the column finds the values.
+        # Not escaped, so a text search of the column finds the values
         return json.dumps(value, ensure_ascii=False)

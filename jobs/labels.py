@@ -1,10 +1,12 @@
 """Labels for people: statuses, advice, events, stages, stop reasons and artifacts of jobs."""
 
-from jobs.enums import WAITING, ErrorCode, Priority, PublicStatus, Status
+from jobs.enums import WAITING, ErrorCode, MultistageReason, Priority, PublicStatus, StageLabel, Status
 from jobs.models import Artifact, Job, JobEvent, Run
-from jobs.queueing.forecast import Place
+from jobs.queueing.forecast import QueuePosition
 from jobs.runs import verdict
+from jobs.simulator.layers import Layer
 from jobs.simulator.reports import NotReached
+from jobs.simulator.stop_reasons import StopReason
 
 STATUSES = {
     PublicStatus.PENDING: "Waiting",
@@ -42,10 +44,10 @@ ADVICE: dict[str, str] = {
 # More specific advice for `execution_failed`.
 CRASHED = "Submit the job again on another build channel, in case this build has a bug."
 CREDENTIALS_LOST = "Submit the job again and include its game credentials."
-STOPPED_ADVICE = {
-    "output_flood": f"{SMALLER_JOBS} prints less.",
-    "disk_flood": f"{SMALLER_JOBS} writes less.",
-    "memory_limit": f"{SMALLER_JOBS} needs less memory.",
+STOPPED_ADVICE: dict[str, str] = {
+    StopReason.OUTPUT_FLOOD: f"{SMALLER_JOBS} produces less output.",
+    StopReason.DISK_FLOOD: f"{SMALLER_JOBS} writes less to disk.",
+    StopReason.MEMORY_LIMIT: f"{SMALLER_JOBS} needs less memory.",
 }
 EVENTS = {
     Status.PENDING: "Submitted",
@@ -54,36 +56,36 @@ EVENTS = {
     Status.RUNNING: "Simulation started",
 }
 # Why a job ran in a single pass although stages were requested (docs/reference/contract.md#stages).
-SINGLE_PASS = {
-    "no_variants_in_input": "the profile has no profilesets",
-    "no_profileset_candidates": "no profileset makes a change that stages can compare",
-    "below_min_candidates": "the profile has too few profilesets for stages to save time",
-    "unsupported_copy_set_only": "the profile compares copies of the actor, which stages cannot drop",
-    "unsupported_mixed_profileset_copy_set": "the profile mixes profilesets with copies of the actor",
-    "unsupported_multi_actor": "the profile has more than one actor",
-    "unsupported_stage_sensitive_directive": "an option in the profile prevents comparing the results of stages",
+SINGLE_PASS: dict[str, str] = {
+    MultistageReason.NO_VARIANTS: "the profile has no profilesets",
+    MultistageReason.NO_CANDIDATES: "no profileset makes a change that stages can compare",
+    MultistageReason.TOO_FEW_CANDIDATES: "the profile has too few profilesets for stages to save time",
+    MultistageReason.COPIES_ONLY: "the profile compares copies of the actor, which stages cannot drop",
+    MultistageReason.MIXED_WITH_COPIES: "the profile mixes profilesets with copies of the actor",
+    MultistageReason.SEVERAL_ACTORS: "the profile has more than one actor",
+    MultistageReason.STAGE_SENSITIVE: "an option in the profile prevents comparing the results of stages",
 }
-STAGES = {"initial": "Initial", "intermediate": "Intermediate", "final": "Final"}
+STAGES: dict[str, str] = {label: label.label for label in StageLabel}
 # Why a simulator process was stopped.
-STOPS = {
-    "ceiling": "stopped at the job's limit",
-    "overtime": "stopped at the job's limit",
-    "credits": "stopped when credits ran out",
-    "cancelled": "cancelled",
-    "output_flood": "stopped at the output limit",
-    "disk_flood": "stopped at the disk limit",
-    "memory_limit": "stopped at the memory limit",
-    "lost": "lost with its worker",
+STOPS: dict[str, str] = {
+    StopReason.CEILING: "stopped at the job's limit",
+    StopReason.OVERTIME: "stopped at the job's limit",
+    StopReason.CREDITS: "stopped when credits ran out",
+    StopReason.CANCELLED: "cancelled",
+    StopReason.OUTPUT_FLOOD: "stopped at the output limit",
+    StopReason.DISK_FLOOD: "stopped at the disk limit",
+    StopReason.MEMORY_LIMIT: "stopped at the memory limit",
+    StopReason.LOST: "lost with its worker",
 }
-SANDBOX_LAYERS = {
-    "bubblewrap": "private file system (bubblewrap)",
-    "network_namespace": "no network",
-    "landlock": "file access rules (Landlock)",
-    "own_uid": "separate user ID",
-    "user_namespace": "user namespace",
-    "rlimits": "resource limits",
-    "seccomp": "system call filter (seccomp)",
-    "game_api_exit": "network access to the game API only",
+SANDBOX_LAYERS: dict[str, str] = {
+    Layer.BUBBLEWRAP: "private file system (bubblewrap)",
+    Layer.NETWORK_NAMESPACE: "no network",
+    Layer.LANDLOCK: "file access rules (Landlock)",
+    Layer.OWN_UID: "separate user ID",
+    Layer.USER_NAMESPACE: "user namespace",
+    Layer.RLIMITS: "resource limits",
+    Layer.SECCOMP: "system call filter (seccomp)",
+    Layer.GAME_API_EXIT: "network access to the game API only",
     # Recorded by runs of earlier versions.
     "network_open": "network access for the game API",
 }
@@ -120,13 +122,13 @@ def priority_of(job: Job) -> str:
     return Priority(job.priority).label
 
 
-def queue_position(place: Place | None) -> str:
+def queue_position(position: QueuePosition | None) -> str:
     """Return the queue position of a waiting job and its expected start."""
-    if place is None:
+    if position is None:
         return "The job is in the queue."
-    ahead = f"About {place.ahead:,} {'job is' if place.ahead == 1 else 'jobs are'} ahead of this one."
-    position = ahead if place.ahead else "This job is next in the queue."
-    return position if place.seconds is None else f"{position} It should start {soon(place.seconds)}."
+    ahead = f"About {position.ahead:,} {'job is' if position.ahead == 1 else 'jobs are'} ahead of this one."
+    sentence = ahead if position.ahead else "This job is next in the queue."
+    return sentence if position.seconds is None else f"{sentence} It should start {soon(position.seconds)}."
 
 
 def soon(seconds: int) -> str:

@@ -1,7 +1,7 @@
 """State machine of jobs, the only module that changes their status: `docs/reference/state-machine.md`.
 
-Every move is one UPDATE that names the status and the attempt it expects, and writes a JobEvent in the same
-transaction. Whoever comes second updates no row, is told so, and stops quietly.
+Each move is one UPDATE that names the expected status and attempt, and writes a JobEvent in the same transaction.
+If two processes move a job at once, the second updates no row and gets `MoveResult.TAKEN`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,10 @@ from django.db.models.functions import Coalesce, Now
 
 from billing import ledger
 from jobs import credentials, usage, webhook_events
-from jobs.enums import HELD, TERMINAL, ErrorCode, MoveResult, Status
+from jobs.enums import CLAIMED, TERMINAL, ErrorCode, MoveResult, Status
 from jobs.models import CHARACTER_LENGTH, Build, Job, JobEvent, Run
 from jobs.progress import last_percent
+from jobs.simulator.stop_reasons import StopReason
 
 ENDS = frozenset(TERMINAL)
 TRANSITIONS: dict[str, frozenset[Status]] = {
@@ -36,14 +37,14 @@ CANCEL_REQUESTED = Q(cancel_requested_at__isnull=False)
 
 
 class IllegalTransition(Exception):
-    """The program asked for a move that the state machine does not have: a bug, not a race."""
+    """The state machine does not have this move. It is a bug, not a race."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How a job ended. `sim_duration_ms` is None if no simulator process ran.
+    """The end of a job. `sim_duration_ms` is None if no simulator process ran.
 
-    `percent` is the job's progress; None for the last published one.
+    `percent` is the progress of the job, None for the last published value.
     """
 
     status: Status
@@ -57,12 +58,13 @@ class Outcome:
     percent: float | None = None
 
 
-# The end of a job that its owner cancelled while no simulator ran.
+# The job was cancelled while no simulator ran.
 CANCELLED = Outcome(
     status=Status.CANCELLED,
     error_code=ErrorCode.USER_CANCELLED,
     reason="The job was cancelled before it ran. Nothing is billed.",
 )
+# The worker of a job was lost after a request to cancel the job.
 CANCELLED_LOST = Outcome(
     status=Status.CANCELLED,
     error_code=ErrorCode.USER_CANCELLED,
@@ -77,10 +79,10 @@ INTERNAL = Outcome(
 
 
 def move(job: Job, *, to: Status, reason: str = "", guard: Q = ANY, **changes: Any) -> MoveResult:
-    """Move `job` from the status and attempt it was read with, if they are still current and `guard` holds.
+    """Move `job` from the status and attempt of this instance, if the row still has them and matches `guard`.
 
-    If the move is done, the given instance has the new status and attempt; the other changes are in the database
-    only. Raises IllegalTransition if the table above has no such move.
+    If the move is done, the instance has the new status and attempt; `changes` are made in the database only.
+    Raises IllegalTransition if TRANSITIONS does not have the move.
     """
     if to not in TRANSITIONS.get(job.status, ()):
         raise IllegalTransition(f"{job.status} → {to}")
@@ -102,7 +104,7 @@ def move(job: Job, *, to: Status, reason: str = "", guard: Q = ANY, **changes: A
 
 
 def accept(job: Job) -> None:
-    """Insert a new job, and the first event of its history. Call inside the submission's transaction."""
+    """Insert a new job and its first event. Call in the transaction of the submission."""
     job.save(force_insert=True)
     JobEvent.objects.create(job=job, at=Now(), to_status=job.status, attempt=0)
 
@@ -113,7 +115,7 @@ def mark_queued(job: Job) -> MoveResult:
 
 
 def start_attempt(job: Job, *, worker: str) -> MoveResult:
-    """Give a waiting job to `worker`: a new attempt under a new lease."""
+    """Assign a waiting job to `worker`, with a new attempt and a new lease."""
     return move(
         job,
         to=Status.STARTING,
@@ -130,56 +132,62 @@ def lease_end() -> Any:
 
 
 def renew_lease(job: Job) -> bool:
-    """Keep the job for another lease; False when it is no longer this attempt's."""
-    held = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=HELD)
-    return bool(held.update(lease_expires_at=lease_end()))
+    """Renew the lease of the job. Return False if another attempt has the job or it has ended."""
+    row = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=CLAIMED)
+    return bool(row.update(lease_expires_at=lease_end()))
 
 
 def extend_hold(job: Job, credits_more: int) -> bool:
-    """Hold further credits for a job; False when it is no longer this attempt's.
+    """Reserve more credits for a job. Return False if another attempt has the job or it has ended.
 
-    The row is locked, so that an end or a hand-back comes before or after. Raises InsufficientCredits.
+    The row is locked, so the job cannot end or be requeued at the same time. Raises InsufficientCredits.
     """
     with transaction.atomic():
-        if not lock_held(job):
+        if not _lock_row(job):
             return False
         ledger.extend(job.pk, credits_more)
     return True
 
 
 def request_cancel(job: Job) -> bool:
-    """Ask whoever holds the job to end it; the time of the first request stays. False when nobody holds it now."""
-    held = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=HELD)
-    return bool(held.update(cancel_requested_at=Coalesce("cancel_requested_at", Now()), updated_at=Now()))
+    """Request the cancellation of a claimed job; the time of the first request is kept.
+
+    Return False if another attempt has the job or it has ended.
+    """
+    row = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=CLAIMED)
+    return bool(row.update(cancel_requested_at=Coalesce("cancel_requested_at", Now()), updated_at=Now()))
 
 
 def cancel_requested(job: Job) -> bool:
-    """Tell whether the job's cancel was asked for. One query."""
+    """Return whether cancellation was requested. One query."""
     return Job.objects.filter(CANCEL_REQUESTED, pk=job.pk).exists()
 
 
 def start_run(job: Job, *, build: Build, stage: int = 1) -> Run | None:
-    """Record a stage's simulator process, and move the job to running with the first; None when it was lost."""
+    """Record the simulator process of a stage. The first one moves the job to running.
+
+    Return None if another attempt has the job or it has ended.
+    """
     with transaction.atomic():
         first = stage == 1
-        if not (move(job, to=Status.RUNNING, build=build, started_at=Now()) if first else lock_held(job)):
+        if not (move(job, to=Status.RUNNING, build=build, started_at=Now()) if first else _lock_row(job)):
             return None
         return Run.objects.create(job=job, attempt=job.attempt, stage=stage, build=build, started_at=Now())
 
 
-def lock_held(job: Job) -> bool:
-    """Lock the job's row until the transaction ends; False when the job is no longer this attempt's."""
-    held = Job.objects.select_for_update(no_key=True).filter(pk=job.pk, attempt=job.attempt, status__in=HELD)
-    return held.values_list("pk").first() is not None
+def _lock_row(job: Job) -> bool:
+    """Lock the job's row for the transaction. Return False if another attempt has the job or it has ended."""
+    row = Job.objects.select_for_update(no_key=True).filter(pk=job.pk, attempt=job.attempt, status__in=CLAIMED)
+    return row.values_list("pk").first() is not None
 
 
-def hand_back(job: Job, *, reason: str, guard: Q = ANY) -> MoveResult:
-    """Put a lost job back into the queue, at its original place and with a new waiting time.
+def requeue(job: Job, *, reason: str, guard: Q = ANY) -> MoveResult:
+    """Return a job to its original place in the queue, with a new queue deadline.
 
-    A job whose cancel was asked for is ended instead: it must not run again.
+    If cancellation was requested, end the job instead.
     """
     deadline = Now() + timedelta(seconds=job.ceiling_queue_seconds)
-    # Asked here because a Redis that hangs must not prolong a transaction.
+    # Read before the transaction, so that a slow Redis does not prolong it.
     cancelled = replace(CANCELLED_LOST, percent=last_percent(job))
     with transaction.atomic():
         returned = move(
@@ -198,15 +206,15 @@ def hand_back(job: Job, *, reason: str, guard: Q = ANY) -> MoveResult:
 
 
 def end_lost_runs(job: Job) -> None:
-    """Record that the processes of an attempt that was lost are over; how long they ran nobody knows."""
+    """Mark the unfinished runs of the attempt as lost. Their duration is unknown."""
     lost = Run.objects.filter(job_id=job.pk, attempt=job.attempt, ended_at=None)
-    lost.update(ended_at=Now(), stopped_for="lost")
+    lost.update(ended_at=Now(), stopped_for=StopReason.LOST)
 
 
 def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> MoveResult:
-    """End the job, settle its credits, count its use, write its event.
+    """End the job, settle its credits, record its usage and write its webhook event, in one transaction.
 
-    The given instance stays as it was read, so that an end whose transaction failed can be tried again.
+    The instance is not changed, so the call can be repeated if the transaction fails.
     """
     reason = outcome.reason and outcome.reason[:500]
     percent = last_percent(job) if outcome.percent is None else outcome.percent
@@ -222,7 +230,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> MoveResult:
             sim_duration_ms=outcome.sim_duration_ms,
             credits_consumed=outcome.credits_consumed,
             summary=outcome.summary,
-            character=job.character or character_in(outcome.summary),
+            character=job.character or _character_in(outcome.summary),
             missing_artifacts=list(outcome.missing_artifacts),
             percent=percent,
             completed_at=Now(),
@@ -237,7 +245,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> MoveResult:
     return ended
 
 
-def character_in(summary: Mapping[str, Any] | None) -> str:
-    """Return the main actor's name, for profiles whose text names no character; empty if there is none."""
+def _character_in(summary: Mapping[str, Any] | None) -> str:
+    """Return the name of the main actor in a summary, or an empty text."""
     actor = (summary or {}).get("mainActor") or {}
     return str(actor.get("name", ""))[:CHARACTER_LENGTH]

@@ -1,46 +1,46 @@
-"""What operators may do to a job beside cancelling it, by the same doors as everything else that moves jobs."""
+"""Actions on jobs for operators in the admin."""
 
 from django.db import transaction
 
 from clients import audit
 from clients.audit import Action, Actor
 from jobs import lifecycle
-from jobs.enums import ACTIVE, HELD, ErrorCode, MoveResult, Status
+from jobs.enums import ACTIVE, CLAIMED, ErrorCode, MoveResult, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
 
-TAKEN_BACK = "an operator put the job back into the queue"
+REQUEUED = "requeued by an operator"
 RELEASED = Outcome(
     status=Status.FAILED,
     error_code=ErrorCode.EXECUTION_INTERRUPTED,
-    reason="An operator ended the job. Nothing is billed; it is safe to submit it again.",
+    reason="An operator ended the job. Nothing is billed. You can submit it again.",
 )
 
 
 def requeue(job: Job, *, by: Actor) -> MoveResult:
-    """Take a job from its worker and return it to its place in the queue. TAKEN if no worker has it.
+    """Return a claimed job to its place in the queue. TAKEN if no worker has it.
 
-    The worker notices with its next renewal of the lease and stops its simulator. A job whose cancel was asked for
-    is cancelled instead.
+    Its worker notices at the next renewal of the lease and stops the simulator. If cancellation was requested, the
+    job is cancelled instead.
     """
-    found = Job.objects.get(pk=job.pk)
-    if found.status not in HELD:
+    current = Job.objects.get(pk=job.pk)
+    if current.status not in CLAIMED:
         return MoveResult.TAKEN
     with transaction.atomic():
-        result = lifecycle.hand_back(found, reason=TAKEN_BACK)
+        result = lifecycle.requeue(current, reason=REQUEUED)
         if result:
             audit.record(job.account_id, Action.JOB_REQUEUED, by=by, target_id=job.pk, target=job)
     return result
 
 
 def release(job: Job, *, by: Actor) -> MoveResult:
-    """End an unfinished job as lost by the platform, and release its reservation. TAKEN if it has ended."""
-    found = Job.objects.get(pk=job.pk)
-    if found.status not in ACTIVE:
+    """End an unfinished job as interrupted, and release its reserved credits. TAKEN if it has ended."""
+    current = Job.objects.get(pk=job.pk)
+    if current.status not in ACTIVE:
         return MoveResult.TAKEN
     with transaction.atomic():
-        result = lifecycle.finish(found, RELEASED)
+        result = lifecycle.finish(current, RELEASED)
         if result:
-            lifecycle.end_lost_runs(found)
+            lifecycle.end_lost_runs(current)
             audit.record(job.account_id, Action.JOB_RELEASED, by=by, target_id=job.pk, target=job)
     return result

@@ -1,7 +1,6 @@
-"""What a running job shows of itself: its progress and the last lines of its output.
+"""Progress and latest output of running jobs.
 
-Both are hints in Redis, written at most twice a second, gone when Redis is emptied. The last percent of a job that
-ended is in its row.
+Both are in Redis, written at most twice a second, and may be lost. The final progress of a job is in its row.
 """
 
 import json
@@ -13,9 +12,9 @@ from typing import Literal, cast
 
 from jobs.enums import Status
 from jobs.models import Job
-from simservice.redis.client import ask, redis
+from simservice.redis.client import best_effort, redis
 
-PUBLISHED_EVERY_SECONDS = 0.5
+PUBLISH_INTERVAL_SECONDS = 0.5
 KEPT_SECONDS = 600
 LISTED_ENTRIES = 200
 ENTRY_CHARACTERS = 500
@@ -23,7 +22,7 @@ ENTRY_CHARACTERS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class StageProgress:
-    """One stage of an attempt: its number, how many there are, its label, and its own percent."""
+    """The current stage of an attempt: its number, the number of stages, its label and its progress in percent."""
 
     current: int
     total: int
@@ -33,7 +32,7 @@ class StageProgress:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a job is: 0 to 100 percent overall, and the stage it is in."""
+    """The progress of a job, 0 to 100 percent, and its current stage."""
 
     percent: float
     stage: StageProgress | None
@@ -41,27 +40,27 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class LogEntry:
-    """One line that the simulator printed to `stdout` or `stderr`; `ts` is when, in milliseconds since 1970."""
+    """A line that the simulator printed; `ts` is the time in milliseconds since 1970."""
 
     source: Literal["stdout", "stderr"]
     message: str
     ts: int
 
 
-# The stream, the text, and when it was printed, in seconds since 1970.
+# The stream, the text, and the time in seconds since 1970
 Line = tuple[str, str, float]
 
 
-def unchanged(text: str) -> str:
-    """Return a text in which there is nothing to hide."""
+def _unchanged(text: str) -> str:
+    """Return the text; scrubs nothing."""
     return text
 
 
 class LogBuffer:
-    """What was printed since it was last taken: the last lines that are complete, and one open line a stream.
+    """Output that is not published yet: the latest complete lines, and the open line of each stream.
 
-    A line that is redrawn, as a progress bar is, stays one entry. A hostile simulator prints millions of lines, so
-    to take one in is two steps that need no lock: each is one operation on a dict or a deque.
+    A line that is redrawn, such as a progress bar, is one entry. A hostile simulator can print millions of lines,
+    so the methods use only atomic operations on a dict and a deque, and no lock.
     """
 
     def __init__(self) -> None:
@@ -69,46 +68,46 @@ class LogBuffer:
         self.open: dict[str, Line] = {}
 
     def update(self, source: str, text: str) -> None:
-        """Take a stream's open line as it looks now."""
+        """Set the open line of a stream."""
         self.open[source] = (source, text, time.time())
 
     def end_line(self, source: str) -> None:
-        """Say that a stream's open line is redrawn no more."""
+        """Complete the open line of a stream."""
         line = self.open.pop(source, None)
         if line is not None:
             self.complete.append(line)
 
     def take(self) -> tuple[list[Line], list[Line]]:
-        """Return the lines completed since the last time, and those that are open. For one thread only."""
+        """Return the lines completed since the last call, and the open lines. Call from one thread only."""
         complete = [self.complete.popleft() for _ in range(len(self.complete))]
         return complete, list(self.open.values())
 
 
 class Publisher:
-    """Publishes an attempt's progress and output. The attempt is part of the keys: a stale one shows nowhere.
+    """Publishes progress and output of an attempt. The keys contain the attempt, so a stale one is never shown.
 
-    `scrub` takes out of a line what nobody may read.
+    `scrub` removes secrets from a line.
     """
 
-    def __init__(self, job: Job, *, scrub: Callable[[str], str] = unchanged) -> None:
-        self.key, self.log_key = key_of(job), log_key_of(job)
+    def __init__(self, job: Job, *, scrub: Callable[[str], str] = _unchanged) -> None:
+        self.key, self.log_key = _key_of(job), log_key_of(job)
         self.scrub = scrub
         self.log = LogBuffer()
         self.open_published = 0
         self.next_at = 0.0
 
     def publish(self, progress: Progress) -> None:
-        """Store the progress and the output so far, unless that was done less than half a second ago."""
+        """Store the progress and the new output, unless the last call stored them less than half a second ago."""
         now = time.monotonic()
         if now < self.next_at:
             return
-        self.next_at = now + PUBLISHED_EVERY_SECONDS
-        ask(lambda: self._store(progress), otherwise=None)
+        self.next_at = now + PUBLISH_INTERVAL_SECONDS
+        best_effort(lambda: self._store(progress), default=None)
 
     def _store(self, progress: Progress) -> None:
-        """Put the lines behind those stored before, in the place of those that were open then."""
+        """Append the new lines; they replace the lines that were open at the last call."""
         complete, still_open = self.log.take()
-        entries = [self._serialised(line) for line in (*complete, *still_open)]
+        entries = [self._as_json(line) for line in (*complete, *still_open)]
         with redis().pipeline() as pipeline:
             pipeline.set(self.key, json.dumps(asdict(progress)), ex=KEPT_SECONDS)
             if self.open_published:
@@ -120,40 +119,40 @@ class Publisher:
             pipeline.execute()
         self.open_published = len(still_open)
 
-    def _serialised(self, line: Line) -> str:
+    def _as_json(self, line: Line) -> str:
         source, text, printed_at = line
-        message = printable(self.scrub(text)[: 2 * ENTRY_CHARACTERS])[:ENTRY_CHARACTERS]
+        message = _printable(self.scrub(text)[: 2 * ENTRY_CHARACTERS])[:ENTRY_CHARACTERS]
         return json.dumps([source, message, round(printed_at * 1000)])
 
 
-def printable(text: str) -> str:
-    """Return a line without its control characters; tabs become blanks."""
+def _printable(text: str) -> str:
+    """Return a line without control characters; tabs become spaces."""
     text = text.rstrip().replace("\t", " ")
     return text if text.isprintable() else "".join(filter(str.isprintable, text))
 
 
-def key_of(job: Job) -> str:
-    """Return the Redis key of an attempt's progress."""
+def _key_of(job: Job) -> str:
+    """Return the Redis key of the progress of an attempt."""
     return f"progress:{job.pk}:{job.attempt}"
 
 
 def log_key_of(job: Job) -> str:
-    """Return the Redis key of an attempt's output."""
+    """Return the Redis key of the output of an attempt."""
     return f"log:{job.pk}:{job.attempt}"
 
 
 def progress_of(job: Job) -> Progress:
-    """Return a job's progress: 0 before it runs, the value in Redis while it runs, then the last value."""
+    """Return the progress of a job: 0 before it runs, the value in Redis while it runs, then the final value."""
     if job.status == Status.COMPLETED:
         return Progress(percent=100, stage=None)
     if job.is_terminal:
         return Progress(percent=job.percent, stage=None)
-    return published(job) if job.status == Status.RUNNING else Progress(percent=0, stage=None)
+    return _published(job) if job.status == Status.RUNNING else Progress(percent=0, stage=None)
 
 
-def published(job: Job) -> Progress:
-    """Return the progress that a running job last published; 0 if Redis does not have it."""
-    stored = ask(lambda: redis().get(key_of(job)), otherwise=None)
+def _published(job: Job) -> Progress:
+    """Return the last published progress of a running job, 0 if unknown."""
+    stored = best_effort(lambda: redis().get(_key_of(job)), default=None)
     if stored is None:
         return Progress(percent=0, stage=None)
     fields = json.loads(str(stored))
@@ -161,22 +160,24 @@ def published(job: Job) -> Progress:
 
 
 def percents_of(jobs: Sequence[Job]) -> list[float]:
-    """Return the progress of each job from Redis, in percent; 0 if unknown. One request."""
-    keys = [key_of(job) for job in jobs]
-    nothing: list[str | None] = [None] * len(keys)
-    stored = ask(lambda: cast(list[str | None], redis().mget(keys)), otherwise=nothing) if keys else nothing
+    """Return the published progress of each job in percent, 0 if unknown. One request to Redis."""
+    keys = [_key_of(job) for job in jobs]
+    unknown: list[str | None] = [None] * len(keys)
+    stored = best_effort(lambda: cast(list[str | None], redis().mget(keys)), default=unknown) if keys else unknown
     return [float(json.loads(text)["percent"]) if text else 0.0 for text in stored]
 
 
 def last_percent(job: Job) -> float:
-    """Return the last published percent of a job, for processes that end a job without running it."""
-    return published(job).percent if job.status == Status.RUNNING else 0.0
+    """Return the last published progress in percent, for processes that end a job without running it."""
+    return _published(job).percent if job.status == Status.RUNNING else 0.0
 
 
 def log_entries_of(job: Job) -> list[LogEntry] | None:
-    """Return the last lines, 200 at most, that a job's simulator printed; None unless the job is running."""
+    """Return the last 200 lines that the simulator printed, None unless the job is running."""
     if job.status != Status.RUNNING:
         return None
     nothing: list[str] = []
-    stored = ask(lambda: cast(list[str], redis().lrange(log_key_of(job), -LISTED_ENTRIES, -1)), otherwise=nothing)
+    stored = best_effort(
+        lambda: cast(list[str], redis().lrange(log_key_of(job), -LISTED_ENTRIES, -1)), default=nothing
+    )
     return [LogEntry(source=source, message=message, ts=ts) for source, message, ts in map(json.loads, stored)]

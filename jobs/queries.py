@@ -1,4 +1,4 @@
-"""Reading jobs: what the API and the pages ask the database."""
+"""Queries of jobs, artifacts and builds for the API and the dashboard."""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -14,12 +14,12 @@ TITLED = ("created_at", "metadata", "character", "other_characters")
 
 
 def find_job(account: Account, job_id: str, *, with_summary: bool = False) -> Job:
-    """Return one of the account's jobs with its build. One query.
+    """Return a job of the account with its build. One query.
 
-    Raises NotFound alike for an id that is malformed, unknown or another account's.
+    Raises NotFound if the id is malformed, unknown, or that of another account's job.
     """
     number = parse_id(job_id)
-    # A build may list thousands of files, and a job is polled.
+    # A build can list thousands of files, and clients poll jobs.
     query = Job.objects.select_related("build").defer("build__profiles", "build__includable")
     if not with_summary:
         query = query.defer("summary")
@@ -30,9 +30,9 @@ def find_job(account: Account, job_id: str, *, with_summary: bool = False) -> Jo
 
 
 def newest_jobs(account: Account, *, before: int | None, limit: int) -> list[Job]:
-    """Return the account's newest kept jobs, those with ids below `before` if given: what a list shows of them.
+    """Return the account's newest jobs within the retention period, below the id `before` if given.
 
-    One query on an index.
+    They have only the fields that lists show. One query on an index.
     """
     jobs = Job.objects.filter(account=account, id__gte=first_id_of(retention.window_start()))
     if before is not None:
@@ -41,7 +41,7 @@ def newest_jobs(account: Account, *, before: int | None, limit: int) -> list[Job
 
 
 def profile_of(account: Account, job_id: str) -> str:
-    """Return the profile text of one of the account's kept jobs. Raises NotFound. One query."""
+    """Return the profile text of a job of the account, within the retention period. Raises NotFound. One query."""
     number = parse_id(job_id)
     own = JobProfile.objects.filter(job__account=account, job__created_at__gte=retention.window_start())
     text = own.filter(pk=number).values_list("text", flat=True).first() if number is not None else None
@@ -57,23 +57,23 @@ def titles_of(account: Account, job_ids: Iterable[int]) -> dict[int, str]:
 
 
 def find_shared(token: str) -> Job | None:
-    """Return the job of a share link with its build, None when there is none or it is no longer kept."""
+    """Return the job of a share link with its build, None if there is none or its retention has ended."""
     job = Job.objects.select_related("build").filter(share_token=token).first()
     return job if job is not None and retention.is_kept(job) else None
 
 
 def artifacts_of(job: Job) -> list[Artifact]:
-    """Return the artifacts of the attempt that counts, the latest, as they were stored; none once expired."""
+    """Return the artifacts of the latest attempt in the order of storage, none after the retention period."""
     if not retention.is_kept(job):
         return []
     return list(Artifact.objects.filter(job=job, attempt=job.attempt).order_by("id"))
 
 
 def find_artifact(account: Account, artifact_id: str) -> Artifact:
-    """Return an artifact of one of the account's jobs. Raises NotFound, or ArtifactRemoved after retention."""
+    """Return an artifact of the account. Raises NotFound, or ArtifactRemoved after the retention period."""
     number = parse_id(artifact_id)
-    found = Artifact.objects.select_related("job").defer("job__summary").filter(job__account=account)
-    artifact = found.filter(pk=number).first() if number is not None else None
+    artifacts = Artifact.objects.select_related("job").defer("job__summary").filter(job__account=account)
+    artifact = artifacts.filter(pk=number).first() if number is not None else None
     if artifact is None:
         raise NotFound
     if not retention.is_kept(artifact.job):
@@ -82,13 +82,13 @@ def find_artifact(account: Account, artifact_id: str) -> Artifact:
 
 
 def find_download(token: str) -> Artifact | None:
-    """Return the artifact of a download link, None when there is none or it is no longer kept."""
+    """Return the artifact of a download link, None if there is none or its retention has ended."""
     artifact = Artifact.objects.select_related("job").defer("job__summary").filter(token=token).first()
     return artifact if artifact is not None and retention.is_kept(artifact.job) else None
 
 
 def find_build(build_id: str) -> Build:
-    """Return a build by its id, also one that no further job can run on. Raises NotFound."""
+    """Return a build, even if it is withdrawn. Raises NotFound."""
     try:
         number = UUID(build_id)
     except ValueError:

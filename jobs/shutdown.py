@@ -1,4 +1,4 @@
-"""How a worker stops: it claims nothing more, and what still runs after a while it gives back."""
+"""Shutdown of a worker: it claims no more jobs, and later returns the running ones to the queue."""
 
 import time
 
@@ -6,30 +6,30 @@ from django.conf import settings
 
 
 class WorkerStops(Exception):
-    """The attempt is over because its worker stops; the job goes back into the queue."""
+    """The attempt ends because its worker shuts down; the job returns to the queue."""
 
 
 class Stop:
-    """Whether this process was asked to stop, and since when (monotonic seconds)."""
+    """Whether and when (monotonic seconds) this process was asked to stop."""
 
     def __init__(self) -> None:
-        self.asked_at: float | None = None
+        self.requested_at: float | None = None
 
-    def ask(self) -> None:
-        """Note that the worker was asked to stop."""
-        if self.asked_at is None:
-            self.asked_at = time.monotonic()
+    def request(self) -> None:
+        """Record that the worker was asked to stop."""
+        if self.requested_at is None:
+            self.requested_at = time.monotonic()
 
     @property
-    def is_asked(self) -> bool:
-        """Tell whether to claim nothing more."""
-        return self.asked_at is not None
+    def is_requested(self) -> bool:
+        """Return whether the worker must not claim more jobs."""
+        return self.requested_at is not None
 
     def require_time(self) -> None:
-        """Raise WorkerStops when running jobs have had the time that `STOP_SECONDS` allows them."""
-        if self.asked_at is not None and time.monotonic() - self.asked_at >= settings.STOP_SECONDS:
+        """Raise WorkerStops if the `STOP_SECONDS` that running jobs have are over."""
+        if self.requested_at is not None and time.monotonic() - self.requested_at >= settings.STOP_SECONDS:
             raise WorkerStops
 
 
+# Of this process.
 stop = Stop()
-"""The process's own."""

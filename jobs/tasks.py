@@ -1,4 +1,4 @@
-"""Celery's doors into the jobs: one task that works off the queue, one that sweeps."""
+"""Celery tasks of jobs, and the start and stop of workers."""
 
 import logging
 import os
@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 
 @worker_init.connect
 def prepare(sender: Any, **_: Any) -> None:
-    """Refuse to simulate if the sandbox that the deployment requires does not work.
+    """Remove leftovers of killed runs, and stop a simulation worker if the required sandbox does not work.
 
-    Every kind of worker removes leftovers of killed runs, because their own worker may never start again.
-    Celery logs and ignores every exception here except an exit.
+    Workers of every kind remove leftovers, because the worker of a killed run may never start again. Celery logs
+    and ignores all exceptions here except SystemExit.
     """
     directories.sweep_leftovers()
     if not sender.hostname.startswith(worker_heartbeats.SIMULATION):
@@ -45,19 +45,19 @@ def prepare(sender: Any, **_: Any) -> None:
 
 @worker_shutting_down.connect
 def stop_claiming(**_: Any) -> None:
-    """Take no further job once the worker was asked to stop, and give running ones back in time."""
-    shutdown.stop.ask()
+    """Stop claiming jobs when the worker is asked to stop. Running jobs are requeued after a while."""
+    shutdown.stop.request()
 
 
 def slot_name() -> str:
-    """Name the one who claims: host, process and thread."""
+    """Return the name under which this thread claims jobs: host, process and thread."""
     return f"{socket.gethostname()}:{os.getpid()}:{threading.get_native_id()}"
 
 
 @app.task(name="jobs.tasks.simulate")
 def simulate() -> None:
-    """Work off the queue until it is empty, so that a hint held by a busy worker strands nobody."""
-    while not shutdown.stop.is_asked:
+    """Run jobs until none waits, so that no job depends on a hint that a busy worker has prefetched."""
+    while not shutdown.stop.is_requested:
         job = claims.claim(slot_name())
         if job is None:
             return
@@ -66,11 +66,11 @@ def simulate() -> None:
 
 @app.task(name="jobs.tasks.sweep")
 def sweep() -> None:
-    """Do one round of the sweep."""
+    """Run one sweep."""
     try:
         done = sweeping.sweep()
     except DatabaseError:
-        logger.exception("the sweep failed and will be tried again")
+        logger.exception("the sweep failed and will be retried")
         return
     if any(done.values()):
         logger.info("swept: %s", ", ".join(f"{name} {count}" for name, count in done.items() if count))
@@ -78,31 +78,31 @@ def sweep() -> None:
 
 @app.task(name="jobs.tasks.forget_credentials")
 def forget_credentials() -> None:
-    """Forget game credentials that nobody needs any more."""
+    """Delete the game credentials of ended jobs."""
     try:
-        forgotten = sweeping.forget_credentials()
+        deleted = sweeping.forget_credentials()
     except (DatabaseError, RedisError):
-        logger.warning("credentials are looked through later: the database or Redis does not answer")
+        logger.warning("unused credentials not deleted, will be retried: the database or Redis does not respond")
         return
-    if forgotten:
-        logger.info("the credentials of %s jobs forgotten", forgotten)
+    if deleted:
+        logger.info("deleted the credentials of %s ended jobs", deleted)
 
 
 @app.task(name="jobs.tasks.forget_builds")
 def forget_builds() -> None:
-    """Forget builds past their retention."""
-    forgotten = registry.forget_old()
-    if forgotten:
-        logger.info("%s old builds forgotten", forgotten)
+    """Delete builds whose retention has ended."""
+    deleted = registry.remove_old()
+    if deleted:
+        logger.info("deleted %s old builds", deleted)
 
 
 @app.task(name="jobs.tasks.clear_expired")
 def clear_expired() -> None:
-    """Remove what jobs left behind whose retention is over."""
+    """Remove the files and profiles of expired jobs."""
     try:
         cleared = retention.clear_expired()
     except DatabaseError:
-        logger.exception("expired jobs are cleared later")
+        logger.exception("clearing expired jobs failed and will be retried")
         return
     if cleared:
-        logger.info("the files of %s expired jobs removed", cleared)
+        logger.info("removed the files of %s expired jobs", cleared)

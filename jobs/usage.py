@@ -1,4 +1,4 @@
-"""What an account has used: counted by the day as jobs end, so that a month is read from a few rows."""
+"""Usage of accounts, summed by day when jobs end, so a month is read from a few rows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,19 +25,19 @@ COUNT = """
         credits = jobs_dailyusage.credits + excluded.credits
 """
 
-# What tells groups apart, and what they are called by.
+# The fields that identify a group, and those that its label needs
 GROUPS = {
     "day": ("day",),
     "client": ("client_id", "client__name"),
     "build": ("build_id", "build__git_branch", "build__commit"),
 }
-MOST_GROUPS = 100
-ROWS_AT_ONCE = 2000
+MAX_GROUPS = 100
+ROW_BATCH = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Period:
-    """A calendar month (UTC), and what ran in it. Times in seconds."""
+    """The simulations of a calendar month (UTC). Durations are in seconds."""
 
     start: datetime
     end: datetime
@@ -47,7 +47,7 @@ class Period:
 
 @dataclass(frozen=True, kw_only=True)
 class Day:
-    """The jobs that ended on one day (UTC), and the credits they used."""
+    """The number of jobs that ended on one day (UTC), and their credits."""
 
     day: date
     jobs: int
@@ -55,8 +55,8 @@ class Day:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Used:
-    """What the jobs of a day, a client or a build used. Times in simulator milliseconds."""
+class UsageTotals:
+    """The totals of a day, a client or a build. Times are simulator milliseconds."""
 
     label: str
     jobs: int
@@ -70,7 +70,7 @@ class Used:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """An account's unfinished jobs, counted by the status that callers see."""
+    """The number of an account's unfinished jobs by public status."""
 
     active: int
     waiting: int
@@ -78,34 +78,34 @@ class Snapshot:
 
 
 def record(job: Job) -> None:
-    """Count a job that has just ended into its day (UTC). Call in the transaction that ends it. One query."""
+    """Add an ended job to the usage of its day (UTC). Call in the transaction that ends it. One query."""
     with connection.cursor() as cursor:
         cursor.execute(COUNT, [job.pk])
 
 
 def this_month(account: Account) -> Period:
-    """Return what ran in the current month. One query."""
+    """Return the simulations of the current month. One query."""
     today = timezone.now().astimezone(UTC).date()
     first = today.replace(day=1)
     following = next_month(first)
-    used = of_month(account, first).aggregate(runs=Sum("runs", default=0), sim_ms=Sum("sim_ms", default=0))
-    average = used["sim_ms"] / used["runs"] / 1000 if used["runs"] else None
+    sums = _of_month(account, first).aggregate(runs=Sum("runs", default=0), sim_ms=Sum("sim_ms", default=0))
+    average = sums["sim_ms"] / sums["runs"] / 1000 if sums["runs"] else None
     return Period(
-        start=midnight(first), end=midnight(following), sims_run=used["runs"], average_runtime_seconds=average
+        start=midnight(first), end=midnight(following), sims_run=sums["runs"], average_runtime_seconds=average
     )
 
 
 def last_days(account: Account, *, count: int) -> list[Day]:
-    """Return the last `count` days, today last, also those on which nothing ended. One query."""
+    """Return the last `count` days, today last, including days on which no job ended. One query."""
     today = timezone.now().astimezone(UTC).date()
     first = today - timedelta(days=count - 1)
-    counted = DailyUsage.objects.filter(account=account, day__gte=first).values("day")
-    found = {row["day"]: row for row in counted.annotate(ended=Sum("jobs"), used=Sum("credits"))}
+    recent = DailyUsage.objects.filter(account=account, day__gte=first).values("day")
+    rows = {row["day"]: row for row in recent.annotate(ended=Sum("jobs"), used=Sum("credits"))}
     days = (first + timedelta(days=number) for number in range(count))
     nothing = {"ended": 0, "used": 0}
     return [
         Day(day=day, jobs=row["ended"], credits=row["used"])
-        for day, row in ((day, found.get(day, nothing)) for day in days)
+        for day, row in ((day, rows.get(day, nothing)) for day in days)
     ]
 
 
@@ -115,7 +115,7 @@ def midnight(day: date) -> datetime:
 
 
 def snapshot(account: Account) -> Snapshot:
-    """Return how many of the account's jobs wait and run. One query on a partial index."""
+    """Return how many of the account's jobs are waiting and running. One query on a partial index."""
     unfinished = Job.objects.filter(account=account, status__in=ACTIVE)
     counts = unfinished.aggregate(
         active=Count("pk"),
@@ -124,61 +124,61 @@ def snapshot(account: Account) -> Snapshot:
     return Snapshot(**counts, waiting=counts["active"] - counts["running"])
 
 
-def by_group(account: Account, month: date, group: str) -> list[Used]:
-    """Return what a month's ended jobs used by `day`, `client` or `build`: at most 100 of these. One query.
+def by_group(account: Account, month: date, group: str) -> list[UsageTotals]:
+    """Return the usage of a month by `day`, `client` or `build`, at most MAX_GROUPS rows. One query.
 
-    Days come in their order, clients and builds with those first that cost the most.
+    Days are in order; clients and builds are sorted by credits, highest first.
     """
     fields = GROUPS[group]
     summed = (
-        of_month(account, month).values_list(*fields).annotate(Sum("jobs"), Sum("sim_ms"), spent=Sum("credits"))
+        _of_month(account, month).values_list(*fields).annotate(Sum("jobs"), Sum("sim_ms"), spent=Sum("credits"))
     )
     ordered = summed.order_by(*(["day"] if group == "day" else ["-spent", fields[0]]))
     return [
-        Used(label=label_of(group, row[: len(fields)]), jobs=row[-3], sim_ms=row[-2], credits=row[-1])
-        for row in ordered[:MOST_GROUPS]
+        UsageTotals(label=_label_of(group, row[: len(fields)]), jobs=row[-3], sim_ms=row[-2], credits=row[-1])
+        for row in ordered[:MAX_GROUPS]
     ]
 
 
-def total(account: Account, month: date) -> Used:
-    """Return what all of a month's ended jobs used. One query."""
+def total(account: Account, month: date) -> UsageTotals:
+    """Return the totals of a month. One query."""
     summed = {name: Sum(name, default=0) for name in ("jobs", "sim_ms", "credits")}
-    found = of_month(account, month).aggregate(**{f"all_{name}": each for name, each in summed.items()})
-    return Used(label="All", jobs=found["all_jobs"], sim_ms=found["all_sim_ms"], credits=found["all_credits"])
+    sums = _of_month(account, month).aggregate(**{f"all_{name}": each for name, each in summed.items()})
+    return UsageTotals(label="All", jobs=sums["all_jobs"], sim_ms=sums["all_sim_ms"], credits=sums["all_credits"])
 
 
-def label_of(group: str, fields: Sequence[Any]) -> str:
-    """Return what a group is called on a page: the fields are those of GROUPS."""
+def _label_of(group: str, fields: Sequence[Any]) -> str:
+    """Return the label of a group on pages; `fields` are those in GROUPS."""
     if group == "day":
         return f"{fields[0]:%Y-%m-%d}"
     if group == "client":
         return str(fields[1])
-    return f"{fields[1]} {fields[2][:12]}" if fields[0] else "none: ended before a build was chosen"
+    return f"{fields[1]} {fields[2][:12]}" if fields[0] else "None (ended before a build was chosen)"
 
 
 def each_row(account: Account, month: date) -> Iterator[DailyUsage]:
-    """Yield all that is known of a month's use, in the order of days, read a piece at a time."""
-    rows = of_month(account, month).select_related("client", "build")
+    """Yield the rows of a month in the order of days, read in batches."""
+    rows = _of_month(account, month).select_related("client", "build")
     last: tuple[date, int] | None = None
     while True:
         later = Q() if last is None else Q(day__gt=last[0]) | Q(day=last[0], pk__gt=last[1])
-        piece = list(rows.filter(later).order_by("day", "pk")[:ROWS_AT_ONCE])
-        yield from piece
-        if len(piece) < ROWS_AT_ONCE:
+        batch = list(rows.filter(later).order_by("day", "pk")[:ROW_BATCH])
+        yield from batch
+        if len(batch) < ROW_BATCH:
             return
-        last = (piece[-1].day, piece[-1].pk)
+        last = (batch[-1].day, batch[-1].pk)
 
 
-def of_month(account: Account, month: date) -> QuerySet[DailyUsage]:
-    """Return an account's counts of the calendar month that begins with the day `month`."""
+def _of_month(account: Account, month: date) -> QuerySet[DailyUsage]:
+    """Return the rows of the calendar month whose first day is `month`."""
     return DailyUsage.objects.filter(account=account, day__gte=month, day__lt=next_month(month))
 
 
 def previous_month(month: date) -> date:
-    """Return the first day of the month before the one that begins with `month`."""
+    """Return the first day of the month before `month`, which is the first day of a month."""
     return (month - timedelta(days=1)).replace(day=1)
 
 
 def next_month(month: date) -> date:
-    """Return the first day of the month after the one that begins with `month`."""
+    """Return the first day of the month after `month`, which is the first day of a month."""
     return (month + timedelta(days=32)).replace(day=1)

@@ -1,6 +1,6 @@
 """All differences between the API variants R and C: `docs/reference/contract.md#variants`.
 
-Code that must differ asks `current()` for a property; nothing else asks which variant it is.
+Code that depends on the variant reads a property of `current()`. Nothing else checks which variant is deployed.
 """
 
 from dataclasses import dataclass
@@ -13,30 +13,30 @@ from jobs.enums import ErrorCode
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One column of the table in `docs/reference/contract.md#variants`. Times are in seconds."""
+    """A column of the table in `docs/reference/contract.md#variants`. Times are in seconds."""
 
-    # The field of `runtime` that caps a job, and one that is still read in its place.
+    # The field of `runtime` that caps a job, and the deprecated field that is still accepted
     cap_field: str
     deprecated_cap_field: str | None
-    # The cap of a request that names none; None: credits are reserved as the job runs, up to the plan's ceiling.
+    # The cap of a request without one. If None, credits are reserved during the run, up to the plan's limit.
     default_runtime_seconds: int | None
-    # The queue wait of a request that names none; None: the plan's.
+    # The queue limit of a request without one, None for the default of the plan
     default_queue_seconds: int | None
-    # Whether a ceiling in credits is part of what callers are told.
-    tells_credit_ceiling: bool
-    # The job's errorCode when it reaches its cap.
+    # Whether responses contain the ceiling in credits
+    shows_credit_ceiling: bool
+    # The errorCode of a job that reaches its cap
     cap_reached: str
-    # Whether the CSV has a row for each actor, or for the baseline only.
+    # Whether the CSV report has a row for each actor, or only for the baseline
     csv_has_every_actor: bool
-    # Whether the webhook's payload carries the job's errorCode.
+    # Whether webhook events contain the errorCode
     webhook_has_error_code: bool
 
     def default_runtime_for(self, plan: Plan) -> int | None:
-        """Return the cap of a request that names none, within the plan's, or None."""
+        """Return the cap in seconds of a request without one, within the plan's limit, or None."""
         return self.default_runtime_seconds and min(self.default_runtime_seconds, plan.max_runtime_seconds)
 
     def default_queue_for(self, plan: Plan) -> int:
-        """Return the queue wait of a request that names none, within the plan's."""
+        """Return the queue limit in seconds of a request without one, within the plan's limit."""
         return min(self.default_queue_seconds or plan.default_queue_seconds, plan.max_queue_seconds)
 
 
@@ -46,7 +46,7 @@ VARIANTS = {
         deprecated_cap_field=None,
         default_runtime_seconds=300,
         default_queue_seconds=1800,
-        tells_credit_ceiling=False,
+        shows_credit_ceiling=False,
         cap_reached=ErrorCode.EXECUTION_TIMEOUT,
         csv_has_every_actor=False,
         webhook_has_error_code=False,
@@ -56,7 +56,7 @@ VARIANTS = {
         deprecated_cap_field="maxRuntimeSeconds",
         default_runtime_seconds=None,
         default_queue_seconds=None,
-        tells_credit_ceiling=True,
+        shows_credit_ceiling=True,
         cap_reached=ErrorCode.MAX_CREDITS_REACHED,
         csv_has_every_actor=True,
         webhook_has_error_code=True,

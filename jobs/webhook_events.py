@@ -11,30 +11,30 @@ from jobs.models import Job
 from webhooks import endpoints, events
 from webhooks.models import Event
 
-# No job has this id: the first ones were made in this century.
+# No job has this id, because ids begin with a time in this century.
 TEST_JOB_ID = "0" * 18
-TEST_REASON = "This is a test event: there is no such job."
+TEST_REASON = "This is a test event. The job does not exist."
 
 
 def record_end(job: Job, *, status: Status, reason: str | None, error_code: str | None) -> None:
-    """Write the event of a job's end, if the job asked for it. Call in the transaction that ends the job."""
+    """Write the event of a job's end, if the job requested it. Call in the transaction that ends the job."""
     if job.wants_webhook:
-        payload = terminal(str(job.pk), status=status, reason=reason, error_code=error_code)
+        payload = _payload(str(job.pk), status=status, reason=reason, error_code=error_code)
         events.record(job.client_id, job_id=job.pk, payload=payload)
 
 
 def send_test_event(client: Client) -> Event:
-    """Send a client's endpoint an event that looks like that of a completed job.
+    """Send a test event, which looks like that of a completed job, to the client's endpoint.
 
-    Raises endpoints.EndpointError unless the endpoint is enabled.
+    Raises EndpointError unless the endpoint is enabled.
     """
     endpoints.require_enabled(client)
-    payload = terminal(TEST_JOB_ID, status=Status.COMPLETED, reason=TEST_REASON, error_code=None)
+    payload = _payload(TEST_JOB_ID, status=Status.COMPLETED, reason=TEST_REASON, error_code=None)
     with transaction.atomic():
         return events.record(client.pk, job_id=None, payload=payload)
 
 
-def terminal(job_id: str, *, status: Status, reason: str | None, error_code: str | None) -> dict[str, Any]:
-    """Return the payload of `job.terminal`, as the deployment's variant has it."""
+def _payload(job_id: str, *, status: Status, reason: str | None, error_code: str | None) -> dict[str, Any]:
+    """Return the payload of a `job.terminal` event."""
     payload = {"id": job_id, "status": str(status), "statusReason": reason}
     return payload | ({"errorCode": error_code} if variants.current().webhook_has_error_code else {})

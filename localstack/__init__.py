@@ -1,4 +1,4 @@
-"""The stack on one machine: PostgreSQL and Redis from PyPI wheels, and the Procfile's processes.
+"""PostgreSQL, Redis and all processes of the service on one machine, for development and tests.
 
-Nothing here imports Django: `manage.py local` makes the environment that Django's settings read.
+Nothing here imports Django, because `manage.py local` creates the environment that Django's settings read.
 """

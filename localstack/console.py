@@ -1,4 +1,4 @@
-"""How the local stack speaks to its user: answers on stdout, news of what it does on stderr."""
+"""Output of the local stack: results on stdout, progress and errors on stderr."""
 
 import sys
 from contextlib import suppress
@@ -9,24 +9,24 @@ TAIL_BYTES = 16 * 1024
 
 
 class LocalStackError(Exception):
-    """The stack cannot run; the message is the sentence its user reads."""
+    """The stack cannot run. The message is shown to the user."""
 
 
-def say(text: str, *, end: str = "\n") -> None:
-    """Writes an answer on stdout, at once."""
+def print_output(text: str, *, end: str = "\n") -> None:
+    """Write a result to stdout and flush it."""
     sys.stdout.write(text + end)
     sys.stdout.flush()
 
 
-def tell(message: str) -> None:
-    """Writes news on stderr; a terminal that is gone must not keep the stack from stopping."""
+def print_message(message: str) -> None:
+    """Write a message to stderr. A closed terminal is ignored, so that the stack can still stop."""
     with suppress(OSError):
         sys.stderr.write(message + "\n")
         sys.stderr.flush()
 
 
 def tail(log: Path) -> str:
-    """The last lines of a log file, each behind the name of who wrote it; empty when there are none."""
+    """Return the last lines of a log file, each after its program's name; an empty text if there is no file."""
     with suppress(FileNotFoundError):
         text = log.read_bytes()[-TAIL_BYTES:].decode("utf-8", "replace")
         return "\n".join(f"  {log.stem} | {line}" for line in text.splitlines()[-TAIL_LINES:])

@@ -1,4 +1,4 @@
-"""The demonstration: one real job through the HTTP API, shown as its client sees it."""
+"""The demo: submit a job over the HTTP API, show its progress and print its result."""
 
 import os
 import shutil
@@ -10,40 +10,41 @@ from typing import Any
 
 import requests
 
-from localstack.console import say
+from localstack.console import print_output
 from localstack.stack import CHECKOUT, Stack, local_http
 
 PROFILE = CHECKOUT / "minisim" / "profiles" / "frost_mage_gear.simc"
 TERMINAL = {"completed", "failed", "cancelled", "timed_out"}
 POLL_SECONDS = 0.5
 LINE_SECONDS = 2.0
-"""Without a terminal, at most one line of progress in this time."""
+"""Minimum time between two lines of progress if stdout is not a terminal."""
 REQUEST_SECONDS = 30.0
 PATIENCE_SECONDS = 20.0
-BEST_SHOWN = 5
+"""How long to retry while the web server restarts."""
+MAX_PROFILESETS = 5
 
 
 def show(stack: Stack) -> bool:
-    """Submits a job, follows it and shows its result; tells whether it completed."""
+    """Submit a job, show its progress and its result. Return whether it completed."""
     api = Api(url=stack.url, key=stack.api_key, wait=stack.supervisor.watch)
     try:
         job_id = api.submit(PROFILE.read_text())
-        say(f"Submitted {PROFILE.name} as job {job_id}")
+        print_output(f"Submitted {PROFILE.name} as job {job_id}.")
         display = Display()
         for status in api.follow(job_id):
             display.update(_progress_text(status))
         display.finish()
         result = api.get(f"/{job_id}/result")
     except (requests.RequestException, OSError) as error:
-        say(f"The demonstration failed: {error}")
+        print_output(f"The demo failed: {error}")
         return False
-    say("\n".join([*_result_lines(result), "", *_address_lines(stack, api, job_id)]))
+    print_output("\n".join([*_result_lines(result), "", *_address_lines(stack, api, job_id)]))
     return bool(result["status"] == "completed")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Api:
-    """The jobs endpoints as a client calls them; raises requests.RequestException for any failure."""
+    """A client of the jobs endpoints. Raises requests.RequestException if a request fails."""
 
     url: str
     key: str
@@ -59,7 +60,7 @@ class Api:
         return str(self._call("POST", "", json=body)["id"])
 
     def get(self, path: str) -> dict[str, Any]:
-        """Asks again for some seconds when nobody listens: the web server may be starting again."""
+        """Send a GET request. Retry for PATIENCE_SECONDS while the connection is refused."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -70,7 +71,7 @@ class Api:
             self.wait(POLL_SECONDS)
 
     def follow(self, job_id: str) -> Iterator[dict[str, Any]]:
-        """Every status until the terminal one, which comes last."""
+        """Yield the job's status until it is terminal."""
         while True:
             status = self.get(f"/{job_id}/status")
             yield status
@@ -80,17 +81,17 @@ class Api:
 
     def _call(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self.key}"}
-        address = self.jobs + path
-        response = self.http.request(method, address, headers=headers, timeout=REQUEST_SECONDS, **options)
+        url = self.jobs + path
+        response = self.http.request(method, url, headers=headers, timeout=REQUEST_SECONDS, **options)
         if not response.ok:
-            raise requests.HTTPError(f"{method} {address} answered {response.status_code}: {response.text[:500]}")
-        answer: dict[str, Any] = response.json()
-        return answer
+            raise requests.HTTPError(f"{method} {url} returned {response.status_code}: {response.text[:500]}")
+        body: dict[str, Any] = response.json()
+        return body
 
 
 @dataclass
 class Display:
-    """One line that changes in place on a terminal; elsewhere a new line now and then."""
+    """Progress: one line that is updated on a terminal, otherwise a new line every LINE_SECONDS."""
 
     _text: str = ""
     _shown_at: float = field(default=-LINE_SECONDS)
@@ -101,19 +102,19 @@ class Display:
             return
         if self._in_place:
             width = shutil.get_terminal_size().columns - 1
-            say(f"\r{text[:width]:{width}}", end="")
+            print_output(f"\r{text[:width]:{width}}", end="")
         elif time.monotonic() - self._shown_at >= LINE_SECONDS:
             self._shown_at = time.monotonic()
-            say(text)
+            print_output(text)
         self._text = text
 
     def finish(self) -> None:
         if self._in_place:
-            say("")
+            print_output("")
 
 
 def _progress_text(status: dict[str, Any]) -> str:
-    """`running   [#####-----]  51 %  initial`, or what it waits for."""
+    """Return a line like `running   [#####-----]  51 %  initial`."""
     state, progress, queue = status["status"], status.get("progress"), status.get("queue")
     if queue is not None:
         seconds = queue.get("estimatedStartSeconds")
@@ -140,12 +141,12 @@ def _result_lines(result: dict[str, Any]) -> list[str]:
 
 
 def _best_lines(actor: dict[str, Any]) -> list[str]:
-    """The best profilesets, each with its difference to the actor's own gear."""
-    found = (actor.get("profilesets") or {}).get("results", [])[:BEST_SHOWN]
+    """Return a line for each of the best profilesets, with its difference from the actor's own gear."""
+    best = (actor.get("profilesets") or {}).get("results", [])[:MAX_PROFILESETS]
     return [
         f"{'Best sets' if number == 0 else '':10} {each['mean']:,.0f} ± {each['mean_error']:,.0f}"
         f"  {100 * (each['mean'] / actor['mean'] - 1):+.2f} %  {each['name']}"
-        for number, each in enumerate(found)
+        for number, each in enumerate(best)
     ]
 
 

@@ -1,24 +1,23 @@
-"""The data folder of one local stack: its lock, its secrets, its logs and the environment for a shell."""
+"""The data folder of a local stack: its lock, secrets, logs and `stack.env`."""
 
 import fcntl
 import json
-import os
 import secrets
 import shlex
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from localstack.console import LocalStackError
+from localstack.files import replace_file
 
 LOG_BYTES = 5 * 1024 * 1024
-"""A log longer than this is put aside at the next start; one older log is kept."""
+"""A larger log is rotated at the next start. One older log is kept."""
 
 
 class DataFolder:
-    """Everything that a stack keeps; two stacks need two folders."""
+    """All data of one stack. Two stacks cannot share a folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -27,12 +26,12 @@ class DataFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Makes the folder ours until the block ends or the process dies.
+        """Create and lock the folder until the end of the block or of this process.
 
-        Raises LocalStackError when another stack runs on it, or it cannot be written.
+        Raises LocalStackError if another stack uses the folder or it cannot be written.
         """
         try:
-            # Simulators under an identity of their own must pass through to their working directories.
+            # Simulators run as other users, which need to reach their working directories.
             for folder in (self.path, self.files):
                 folder.mkdir(mode=0o711, parents=True, exist_ok=True)
             for folder in (self.files / "artifacts", self.path / "logs"):
@@ -45,7 +44,7 @@ class DataFolder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise LocalStackError(
-                    f"A stack already runs on {self.path}: stop it, or choose another folder with --data."
+                    f"A stack already runs on {self.path}. Stop it, or choose another folder with --data."
                 ) from error
             yield
 
@@ -54,47 +53,37 @@ class DataFolder:
 
         Raises LocalStackError if the file cannot be read.
         """
-        kept = self._kept_secrets()
-        made = {
+        stored = self._read_secrets()
+        created = {
             "secretKey": secrets.token_urlsafe(48),
             "databasePassword": secrets.token_hex(24),
             "redisPassword": secrets.token_hex(24),
         }
-        if made.keys() - kept.keys():
-            kept = made | kept
-            self.keep_secrets(kept)
-        return kept
+        if created.keys() - stored.keys():
+            stored = created | stored
+            self.save_secrets(stored)
+        return stored
 
-    def _kept_secrets(self) -> dict[str, Any]:
+    def _read_secrets(self) -> dict[str, Any]:
         try:
             return dict(json.loads(self._secrets.read_text()))
         except FileNotFoundError:
             return {}
         except ValueError as error:
-            raise LocalStackError(f"{self._secrets} is damaged: remove it to have new secrets made.") from error
+            raise LocalStackError(f"{self._secrets} is damaged. Remove it to create new secrets.") from error
 
-    def keep_secrets(self, kept: Mapping[str, Any]) -> None:
-        """Replaces the kept secrets as a whole."""
-        _write_private(self._secrets, json.dumps(kept, indent=2) + "\n")
+    def save_secrets(self, values: Mapping[str, Any]) -> None:
+        """Replace all stored secrets."""
+        replace_file(self._secrets, json.dumps(values, indent=2) + "\n")
 
-    def keep_environment(self, settings: Mapping[str, str]) -> None:
-        """Writes `stack.env`, which a shell reads to talk to the running stack with manage.py."""
+    def save_environment(self, settings: Mapping[str, str]) -> None:
+        """Write `stack.env`, which a shell can load to run `manage.py` against this stack."""
         lines = [f"export {name}={shlex.quote(value)}\n" for name, value in settings.items()]
-        _write_private(self.path / "stack.env", "".join(lines))
+        replace_file(self.path / "stack.env", "".join(lines))
 
     def log(self, name: str) -> Path:
-        """The log file of one program, started afresh when the last one has grown long."""
+        """Return the log file of a program. Rotate it if it is larger than LOG_BYTES."""
         log = self.path / "logs" / f"{name}.log"
         if log.exists() and log.stat().st_size > LOG_BYTES:
             log.replace(log.with_suffix(".log.1"))
         return log
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Replaces a file at once: readers see the old text or the new, and only its owner sees either."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(handle)
-    Path(temporary).replace(path)

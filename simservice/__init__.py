@@ -1,1 +1,1 @@
-"""The project: settings, URLs, the Celery application and the helpers every app may use."""
+"""Settings, URLs, the Celery application and helpers that every app can use."""

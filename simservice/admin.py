@@ -1,4 +1,4 @@
-"""Admin pages that show facts: to be read, never edited, and quick to list however many there are."""
+"""Mixins for admin pages that are read-only or list large tables."""
 
 from functools import cached_property
 from typing import Any, cast
@@ -7,13 +7,13 @@ from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-MOST_COUNTED = 10_000
-# Digits beyond this are no number of a row.
-MOST_DIGITS = 18
+MAX_COUNT = 10_000
+# Primary keys have at most this many digits.
+MAX_DIGITS = 18
 
 
-class ReadOnly:
-    """An admin page on which nothing is added, changed or deleted."""
+class ReadOnlyMixin:
+    """An admin page where users cannot add, change or delete anything."""
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -26,19 +26,19 @@ class ReadOnly:
 
 
 class BoundedPaginator(Paginator):
-    """Pages of a list that is not counted to its end: whoever looks further narrows the list down."""
+    """A paginator that stops counting at MAX_COUNT. To see further rows, users filter the list."""
 
     @cached_property
     def count(self) -> int:
-        """Return the number of rows, at most MOST_COUNTED."""
+        """Return the number of rows, at most MAX_COUNT."""
         rows = cast(QuerySet[Any], self.object_list)
-        return rows[:MOST_COUNTED].count()
+        return rows[:MAX_COUNT].count()
 
 
-class ManyRows:
-    """An admin list of any length: bounded counts, and a search that finds exact values by their indexes.
+class LargeTableMixin:
+    """An admin list of a large table: it counts at most MAX_COUNT rows and searches exact values by their indexes.
 
-    What consists of digits is looked for in `exact_numbers`, anything else in `exact_texts`.
+    A search term of digits is compared with `exact_numbers`, another term with `exact_texts`.
     """
 
     show_full_result_count = False
@@ -65,13 +65,13 @@ class ManyRows:
         queryset: QuerySet[Any],
         search_term: str,
     ) -> tuple[QuerySet[Any], bool]:
-        """Return the rows that have the searched value, each once."""
+        """Return the rows that contain the search term, and False, because no row occurs twice."""
         term = search_term.strip()
         if not term:
             return queryset, False
-        is_number = term.isascii() and term.isdigit() and len(term) <= MOST_DIGITS
+        is_number = term.isascii() and term.isdigit() and len(term) <= MAX_DIGITS
         names = self.exact_numbers if is_number and self.exact_numbers else self.exact_texts
-        wanted = Q(pk__in=[])
+        condition = Q(pk__in=[])
         for name in names:
-            wanted |= Q(**{name: term})
-        return queryset.filter(wanted), False
+            condition |= Q(**{name: term})
+        return queryset.filter(condition), False

@@ -1,4 +1,4 @@
-"""The service's own Django application: loading it registers the deployment checks."""
+"""The Django app of this package, which registers the deployment checks."""
 
 from django.apps import AppConfig
 

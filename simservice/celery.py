@@ -1,6 +1,6 @@
-"""The Celery application: lanes of hints for the simulation workers, and a queue for keeping the house.
+"""The Celery application and its queues: three lanes of simulation jobs, `webhooks` and `control`.
 
-Every message may be lost or repeated without harm, so none is acknowledged late, retried or kept.
+Messages can be lost or repeated without harm, so they are not acknowledged late, retried or stored.
 """
 
 import os
@@ -16,47 +16,46 @@ LANE_QUEUES = ("sim.high", "sim.standard", "sim.background")
 
 app = Celery("simservice")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-# The anonymous exchange needs no bindings in Redis, so an emptied Redis loses no route.
+# The anonymous exchange stores no bindings in Redis, so routing still works after Redis was emptied.
 app.conf.task_queues = [
     Queue(name, Exchange(""), routing_key=name) for name in (*LANE_QUEUES, "webhooks", "control")
 ]
 app.conf.slots = 1
-# The sandbox layers that are active here; a simulation worker detects them before it takes a job.
+# The active sandbox layers. A simulation worker detects them before it runs a job.
 app.conf.sandbox_layers = []
 app.autodiscover_tasks()
 
 
 @setup_logging.connect
 def keep_django_logging(**_: Any) -> None:
-    """Leave logging as Django's settings made it."""
+    """Keep the logging configuration of Django's settings."""
 
 
 @worker_init.connect
 def limit_worker_statements(**_: Any) -> None:
     """Limit the duration of this worker's database statements."""
-
     from simservice import database
 
     database.limit_statements(database.WORKER_STATEMENT_SECONDS)
 
 
 @celeryd_after_setup.connect
-def remember_slots(instance: Any, **_: Any) -> None:
-    """Note how many tasks this worker does at a time, which its heartbeats do not know."""
+def store_slots(instance: Any, **_: Any) -> None:
+    """Store the number of tasks that this worker runs at a time, for its heartbeats."""
     app.conf.slots = instance.concurrency
 
 
 @heartbeat_sent.connect
-def report_presence(sender: Any, **_: Any) -> None:
-    """Tell Redis that this worker lives, with every heartbeat Celery sends (every two seconds)."""
+def report_heartbeat(sender: Any, **_: Any) -> None:
+    """Record that this worker is alive, with each of Celery's heartbeats (every two seconds)."""
     from simservice.redis import worker_heartbeats
 
     worker_heartbeats.report(sender.eventer.hostname, slots=app.conf.slots, layers=app.conf.sandbox_layers)
 
 
 @worker_ready.connect
-def report_readiness(sender: Any, **_: Any) -> None:
-    """Tell Redis as soon as the worker listens, rather than with its first heartbeat."""
+def report_start(sender: Any, **_: Any) -> None:
+    """Record that this worker is alive as soon as it takes tasks, before its first heartbeat."""
     from simservice.redis import worker_heartbeats
 
     worker_heartbeats.report(sender.hostname, slots=app.conf.slots, layers=app.conf.sandbox_layers)

@@ -1,4 +1,4 @@
-"""Deployment checks of this service for `manage.py check --deploy`."""
+"""Checks of the settings for `manage.py check --deploy`."""
 
 import ipaddress
 from collections.abc import Iterator, Mapping
@@ -18,13 +18,13 @@ def check_deployment(**_: Any) -> list[checks.CheckMessage]:
     """Return a warning for each setting that is suitable only for development."""
     return [
         checks.Warning(message, hint=hint, id=f"simservice.{number}")
-        for number, is_risky, message, hint in (*safety(), *connections())
+        for number, is_risky, message, hint in (*_service_checks(), *_connection_checks())
         if is_risky
     ]
 
 
-def safety() -> Iterator[tuple[str, bool, str, str]]:
-    """Yield the checks of the service itself: number, whether the setting is risky, why, and what to set."""
+def _service_checks() -> Iterator[tuple[str, bool, str, str]]:
+    """Yield the checks of the service itself: number, whether the setting is risky, message and hint."""
     yield (
         "W001",
         settings.SANDBOX != "required",
@@ -45,8 +45,8 @@ def safety() -> Iterator[tuple[str, bool, str, str]]:
     )
 
 
-def connections() -> Iterator[tuple[str, bool, str, str]]:
-    """Yield the checks of mail, Redis and the database, as `safety` does."""
+def _connection_checks() -> Iterator[tuple[str, bool, str, str]]:
+    """Yield the checks of mail, Redis and the database, like `_service_checks`."""
     yield (
         "W004",
         settings.EMAIL_BACKEND == NO_MAIL,
@@ -55,31 +55,31 @@ def connections() -> Iterator[tuple[str, bool, str, str]]:
     )
     yield (
         "W005",
-        not has_password(settings.REDIS_URL),
+        not _has_password(settings.REDIS_URL),
         "REDIS_URL contains no password.",
         "Require a password in Redis and set REDIS_URL=redis://:password@host:6379/0.",
     )
     yield (
         "W006",
-        not is_private(settings.DATABASES["default"]),
+        not _is_protected(settings.DATABASES["default"]),
         "DATABASE_URL names another machine and does not require TLS.",
         "Add ?sslmode=verify-full or ?sslmode=require to DATABASE_URL.",
     )
 
 
-def has_password(url: str) -> bool:
+def _has_password(url: str) -> bool:
     """Return whether a Redis URL contains a password."""
     return bool(ConnectionPool.from_url(url).connection_kwargs.get("password"))
 
 
-def is_private(database: Mapping[str, Any]) -> bool:
+def _is_protected(database: Mapping[str, Any]) -> bool:
     """Return whether a database connection stays on this machine or must use TLS."""
     options = database.get("OPTIONS", {})
     hosts = str(options.get("host") or database.get("HOST") or "").split(",")
-    return options.get("sslmode") in TLS_MODES or all(is_local(host) for host in hosts)
+    return options.get("sslmode") in TLS_MODES or all(_is_local(host) for host in hosts)
 
 
-def is_local(host: str) -> bool:
+def _is_local(host: str) -> bool:
     """Return whether a libpq host is this machine: a socket folder, no host, or a loopback address."""
     if not host or host.startswith(("/", "@")) or host == "localhost":
         return True

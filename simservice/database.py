@@ -1,4 +1,4 @@
-"""PostgreSQL: its outages, consistent reads, and limits on the duration of a statement."""
+"""Helpers for PostgreSQL: consistent reads, time limits of statements, and the errors of an outage."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

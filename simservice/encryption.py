@@ -1,4 +1,4 @@
-"""Encryption of stored secrets: each purpose has keys of its own, derived from the deployment's."""
+"""Encryption of stored secrets. Each purpose has its own keys, derived from the deployment's keys."""
 
 import base64
 import hashlib
@@ -13,11 +13,11 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
 from django.db.models import QuerySet
 
-BATCH = 500
+BATCH_ROWS = 500
 
 
 class Purpose(StrEnum):
-    """What is encrypted. The text is part of the key, so it never changes."""
+    """The kinds of secrets. Keys are derived from these texts, so the texts must never change."""
 
     # Users' TOTP secrets and seeds of recovery codes, in the database
     SECOND_FACTORS = "second factors"
@@ -27,8 +27,8 @@ class Purpose(StrEnum):
     GAME_CREDENTIALS = "game credentials"
 
 
-def keys_for(purpose: Purpose) -> list[str]:
-    """Return the deployment's keys for a purpose: the first encrypts, all of them decrypt."""
+def _keys(purpose: Purpose) -> list[str]:
+    """Return the deployment's keys for a purpose. The first one encrypts, all of them decrypt."""
     own = {
         Purpose.WEBHOOK_SECRETS: settings.WEBHOOK_SECRETS_KEYS,
         Purpose.GAME_CREDENTIALS: [settings.CREDENTIALS_KEY],
@@ -37,30 +37,30 @@ def keys_for(purpose: Purpose) -> list[str]:
     return [key for key in keys if key]
 
 
-def derived(key: str, *, purpose: Purpose) -> Fernet:
-    """Return the encryption key derived from one of the deployment's keys, which can be any text."""
+def _fernet(key: str, *, purpose: Purpose) -> Fernet:
+    """Return a cipher with a key derived from one of the deployment's keys, which can be any text."""
     digest = hmac.new(key.encode(), purpose.encode(), hashlib.sha256).digest()
     return Fernet(base64.urlsafe_b64encode(digest))
 
 
-def cipher(purpose: Purpose) -> MultiFernet:
+def _cipher(purpose: Purpose) -> MultiFernet:
     """Return a cipher that encrypts with the current key and decrypts with any."""
-    return MultiFernet([derived(key, purpose=purpose) for key in keys_for(purpose)])
+    return MultiFernet([_fernet(key, purpose=purpose) for key in _keys(purpose)])
 
 
-def seal(text: str, *, purpose: Purpose) -> str:
+def encrypt(text: str, *, purpose: Purpose) -> str:
     """Encrypt a secret with the current key."""
-    return cipher(purpose).encrypt(text.encode()).decode()
+    return _cipher(purpose).encrypt(text.encode()).decode()
 
 
-def unseal(sealed: str, *, purpose: Purpose) -> str:
+def decrypt(encrypted: str, *, purpose: Purpose) -> str:
     """Decrypt a secret. Raises InvalidToken if none of the deployment's keys decrypts it."""
-    return cipher(purpose).decrypt(sealed.encode()).decode()
+    return _cipher(purpose).decrypt(encrypted.encode()).decode()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sealed:
-    """A stored secret as read. `replace` stores another text in its place unless it has changed since."""
+class EncryptedValue:
+    """A stored secret. `replace` stores a new text unless the stored one has changed since it was read."""
 
     name: str
     text: str = field(repr=False)
@@ -68,7 +68,7 @@ class Sealed:
 
 
 @dataclass
-class Tally:
+class ReencryptionSummary:
     """The result of re-encryption: counts, and the names of values that no key decrypts."""
 
     reencrypted: int = 0
@@ -81,61 +81,61 @@ class Tally:
         return f"{self.reencrypted} re-encrypted, {self.current} already current, {len(self.unreadable)} unreadable"
 
 
-def reencrypt(purpose: Purpose, stored: Callable[[], Iterable[Sealed]]) -> Tally:
-    """Encrypt values of older keys with the current key; leave values that cannot be decrypted.
+def reencrypt(purpose: Purpose, stored: Callable[[], Iterable[EncryptedValue]]) -> ReencryptionSummary:
+    """Encrypt values of older keys with the current key. Values that cannot be decrypted stay unchanged.
 
     Repeats until nothing is left to do, because a process that read a value before it was re-encrypted can write
     the old text back.
     """
-    total = latest = one_pass(purpose, stored())
+    total = latest = _reencrypt_once(purpose, stored())
     while latest.reencrypted or latest.changed:
-        latest = one_pass(purpose, stored())
+        latest = _reencrypt_once(purpose, stored())
         total.reencrypted += latest.reencrypted
     total.unreadable = latest.unreadable
     return total
 
 
-def one_pass(purpose: Purpose, stored: Iterable[Sealed]) -> Tally:
+def _reencrypt_once(purpose: Purpose, stored: Iterable[EncryptedValue]) -> ReencryptionSummary:
     """Read each value once and re-encrypt it if that is necessary."""
-    tally = Tally()
+    summary = ReencryptionSummary()
     for value in stored:
         try:
-            fresh = renewed(value.text, purpose=purpose)
+            new_text = _renew(value.text, purpose=purpose)
         except InvalidToken:
-            tally.unreadable.append(value.name)
+            summary.unreadable.append(value.name)
             continue
-        if fresh == value.text:
-            tally.current += 1
-        elif value.replace(fresh):
-            tally.reencrypted += 1
+        if new_text == value.text:
+            summary.current += 1
+        elif value.replace(new_text):
+            summary.reencrypted += 1
         else:
-            tally.changed += 1
-    return tally
+            summary.changed += 1
+    return summary
 
 
-def renewed(sealed: str, *, purpose: Purpose) -> str:
+def _renew(encrypted: str, *, purpose: Purpose) -> str:
     """Return a secret encrypted with the current key: the same text if it already is. Raises InvalidToken."""
     try:
-        derived(keys_for(purpose)[0], purpose=purpose).decrypt(sealed.encode())
+        _fernet(_keys(purpose)[0], purpose=purpose).decrypt(encrypted.encode())
     except InvalidToken:
-        return cipher(purpose).rotate(sealed.encode()).decode()
-    return sealed
+        return _cipher(purpose).rotate(encrypted.encode()).decode()
+    return encrypted
 
 
-def sealed_column(rows: QuerySet[Any], column: str, *, name: str) -> Iterator[Sealed]:
-    """Yield the secrets in a column of text; `name` and a row's primary key name each."""
-    for pk, text in column_of(rows, column):
-        yield Sealed(name=f"{name} {pk}", text=text, replace=partial(swap, rows, column, pk, text))
+def encrypted_column(rows: QuerySet[Any], column: str, *, name: str) -> Iterator[EncryptedValue]:
+    """Yield the secrets in a text column. Each is named by `name` and the row's primary key."""
+    for pk, text in values_by_pk(rows, column):
+        yield EncryptedValue(name=f"{name} {pk}", text=text, replace=partial(_replace, rows, column, pk, text))
 
 
-def column_of(rows: QuerySet[Any], column: str) -> Iterator[tuple[int, Any]]:
-    """Yield the primary key and a column of each row, reading `BATCH` rows at a time."""
+def values_by_pk(rows: QuerySet[Any], column: str) -> Iterator[tuple[int, Any]]:
+    """Yield the primary key and a column of each row, reading `BATCH_ROWS` rows at a time."""
     last = 0
-    while batch := list(rows.filter(pk__gt=last).order_by("pk").values_list("pk", column)[:BATCH]):
+    while batch := list(rows.filter(pk__gt=last).order_by("pk").values_list("pk", column)[:BATCH_ROWS]):
         yield from batch
         last = batch[-1][0]
 
 
-def swap(rows: QuerySet[Any], column: str, pk: int, old: str, new: str) -> bool:
+def _replace(rows: QuerySet[Any], column: str, pk: int, old: str, new: str) -> bool:
     """Replace the text in a row's column. Return False if it has changed."""
     return bool(rows.filter(pk=pk, **{column: old}).update(**{column: new}))

@@ -1,4 +1,4 @@
-"""Identifiers: time-ordered numbers for rows a caller sees, random tokens for links."""
+"""Identifiers: time-ordered ids of rows, and random tokens for links."""
 
 import secrets
 from datetime import UTC, datetime
@@ -12,10 +12,10 @@ NEXT_ID = """
 
 
 def next_id() -> int:
-    """Return a new 18-digit id, greater than earlier ones: `docs/reference/contract.md#identifiers`.
+    """Return a new 18-digit id, greater than earlier ones (`docs/reference/contract.md#identifiers`). One query.
 
-    Thirteen digits are PostgreSQL's clock in milliseconds and five come from a sequence, so ids made one after
-    the other are ordered whichever machine asked. One query.
+    The first 13 digits are PostgreSQL's clock in milliseconds, the last 5 come from a sequence. Ids are therefore
+    in order across machines.
     """
     with connection.cursor() as cursor:
         cursor.execute(NEXT_ID)
@@ -24,27 +24,27 @@ def next_id() -> int:
 
 
 def first_id_of(moment: datetime) -> int:
-    """Return the lowest id that could have been made at or after a moment."""
+    """Return the lowest possible id of a row created at or after a time."""
     return int(moment.timestamp() * 1000) * 100_000
 
 
 def moment_of(identifier: int) -> datetime:
-    """Return when an id was made."""
+    """Return the time when an id was created."""
     return datetime.fromtimestamp(identifier // 100_000 / 1000, UTC)
 
 
 def parse_id(text: str) -> int | None:
-    """Return the number of an id as a caller wrote it, or None when no id looks like that."""
+    """Parse an id from a request. Return None if it does not have 18 digits."""
     return int(text) if len(text) == 18 and text.isascii() and text.isdigit() else None
 
 
 def new_token() -> str:
-    """Return 128 random bits for a link that needs no credential, as URL-safe characters."""
+    """Return a URL-safe token of 128 random bits, for a link that needs no login."""
     return secrets.token_urlsafe(16)
 
 
 class IdConverter:
-    """A row's number in a path; one that no row can have is no address at all."""
+    """A primary key in a path. A path with another value does not match."""
 
     regex = "[1-9][0-9]{0,17}"
 
@@ -56,7 +56,7 @@ class IdConverter:
 
 
 class TokenConverter:
-    """A link's token in a path; whatever looks otherwise is no address at all."""
+    """A link's token in a path. A path with another value does not match."""
 
     regex = f"[A-Za-z0-9_-]{{{TOKEN_CHARACTERS}}}"
 

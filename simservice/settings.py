@@ -1,4 +1,4 @@
-"""All settings, read from the environment once; `.env.example` lists each with its default."""
+"""All settings. They are read from the environment; `.env.example` lists each one with its default."""
 
 from pathlib import Path
 from typing import Any
@@ -6,27 +6,27 @@ from typing import Any
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from simservice.web.body_limit import MAX_FORM_BYTES
+from simservice.api.body_limit import MAX_FORM_BYTES
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 
 
 def required(name: str, purpose: str) -> str:
-    """Return a setting that has no safe default, or refuse to start with a sentence that says what to set."""
+    """Return a setting that has no default. Raises ImproperlyConfigured if it is not set."""
     value: str = env.str(name, default="")
     if not value:
         raise ImproperlyConfigured(
             f"{name} is not set. It is {purpose}; see .env.example. "
-            "To try the service without setting anything, run `make run`. To run a command against a stack that "
+            "To try the service without any settings, run `make run`. To run a command against a stack that "
             "`manage.py local --data DIR` started, first load its settings: set -a; . DIR/stack.env; set +a "
-            "(with `make run`, DIR is .local)."
+            "(`make run` uses .local as DIR)."
         )
     return value
 
 
 def one_of(name: str, *values: str) -> str:
-    """Return a setting that has few values, the first being the default; refuse to start with any other."""
+    """Return a setting that has one of several values, by default the first. Raises ImproperlyConfigured."""
     value: str = env.str(name, default=values[0])
     if value not in values:
         raise ImproperlyConfigured(f"{name} is {value!r}; it must be one of: {', '.join(values)}.")
@@ -34,7 +34,7 @@ def one_of(name: str, *values: str) -> str:
 
 
 def artifact_storage() -> dict[str, Any]:
-    """Return where artifacts are kept: in a bucket when one is named, else in a folder below `DATA_DIR`."""
+    """Return the storage of artifacts: a bucket if one is set, else a folder in `DATA_DIR`."""
     bucket = env.str("ARTIFACTS_BUCKET", default="")
     options = {
         "endpoint_url": env.str("ARTIFACTS_ENDPOINT_URL", default=""),
@@ -43,9 +43,9 @@ def artifact_storage() -> dict[str, Any]:
         "secret_access_key": env.str("ARTIFACTS_SECRET_ACCESS_KEY", default=""),
     }
     if any(options.values()) and not bucket:
-        raise ImproperlyConfigured("ARTIFACTS_BUCKET is not set, but other settings of a bucket are.")
+        raise ImproperlyConfigured("ARTIFACTS_BUCKET is not set, but other settings of the bucket are.")
     if bool(options["access_key_id"]) != bool(options["secret_access_key"]):
-        raise ImproperlyConfigured("ARTIFACTS_ACCESS_KEY_ID and ARTIFACTS_SECRET_ACCESS_KEY go together.")
+        raise ImproperlyConfigured("Set both ARTIFACTS_ACCESS_KEY_ID and ARTIFACTS_SECRET_ACCESS_KEY, or neither.")
     if bucket:
         return {"BACKEND": "simservice.storages.s3.BucketStorage", "OPTIONS": {"bucket": bucket, **options}}
     folder = str(DATA_DIR / "artifacts")
@@ -54,21 +54,21 @@ def artifact_storage() -> dict[str, Any]:
 
 # The deployment
 DEBUG = env.bool("DEBUG", default=False)
-SECRET_KEY = required("SECRET_KEY", "the key that signs sessions and links: any long random text")
-# Earlier keys, which still verify and decrypt
+SECRET_KEY = required("SECRET_KEY", "the key that signs sessions and links: a long random string")
+# Earlier values of SECRET_KEY, which still verify and decrypt
 SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / ".local"))).resolve()
 
-# Proxies in front of the service that tell the caller's address and scheme (X-Forwarded-For, -Proto): 0 trusts none
+# Number of proxies in front of the service that set X-Forwarded-For and X-Forwarded-Proto; 0 ignores these headers
 TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
 
-# Encrypts game credentials instead of SECRET_KEY (simservice/encryption.py)
+# Encrypts game credentials instead of SECRET_KEY
 CREDENTIALS_KEY = env.str("CREDENTIALS_KEY", default="")
 
-# Webhooks: keys for their secrets instead of SECRET_KEY (simservice/encryption.py), the limits of one client, the
-# addresses of development that no rule is applied to, and a certificate authority to trust beside the usual ones
+# Webhooks: keys that encrypt signing secrets instead of SECRET_KEY, limits of each client, addresses that need not
+# follow the address rules, and certificate authorities to trust in addition to the system's
 WEBHOOK_SECRETS_KEYS = env.list("WEBHOOK_SECRETS_KEYS", default=[])
 WEBHOOK_PER_SECOND = env.int("WEBHOOK_PER_SECOND", default=20)
 WEBHOOK_IN_FLIGHT = env.int("WEBHOOK_IN_FLIGHT", default=4)
@@ -81,15 +81,15 @@ SERVICE_BRAND = env.str("SERVICE_BRAND", default="Service")
 API_VARIANT = one_of("API_VARIANT", "C", "R")
 PUBLIC_BASE_URL = env.str("PUBLIC_BASE_URL", default="").rstrip("/")
 
-# Builds: the branch a channel means when the request names none
+# Branches that a job can choose; the first is the default
 GIT_BRANCHES = env.list("GIT_BRANCHES", default=["midnight"])
 BUILD_RETENTION_DAYS = env.int("BUILD_RETENTION_DAYS", default=90)
 
-# What a profile may ask for at most: beyond it a job runs at the limit, with a warning
+# The maximum iterations and the minimum target error; a profile beyond a limit runs at the limit, with a warning
 MAX_ITERATIONS = env.int("MAX_ITERATIONS", default=250_000)
 MIN_TARGET_ERROR = env.float("MIN_TARGET_ERROR", default=0.01)
 
-# The life of a job
+# Jobs: leases, sweep, attempts, shutdown and retention
 LEASE_SECONDS = env.int("LEASE_SECONDS", default=15)
 HEARTBEAT_SECONDS = env.int("HEARTBEAT_SECONDS", default=5)
 SWEEP_SECONDS = env.int("SWEEP_SECONDS", default=2)
@@ -97,7 +97,7 @@ MAX_ATTEMPTS = env.int("MAX_ATTEMPTS", default=3)
 STOP_SECONDS = env.int("STOP_SECONDS", default=20)
 RETENTION_DAYS = env.int("RETENTION_DAYS", default=30)
 
-# The simulator's process
+# The sandbox, and the limits of one job
 SANDBOX = one_of("SANDBOX", "required", "auto")
 SIM_MEMORY_BYTES = env.int("SIM_MEMORY_BYTES", default=4 << 30)
 SIM_DISK_BYTES = env.int("SIM_DISK_BYTES", default=512 << 20)
@@ -113,22 +113,22 @@ GAME_API_HOSTS = env.list(
     ],
 )
 
-# Staying up: how many jobs may wait (0: any number), the seconds of an announced maintenance (0: none), and who
-# may read /metrics (empty: nobody)
+# How many jobs can wait (0: no limit), the Retry-After of a maintenance (0: none), and the bearer token of /metrics
+# (empty: /metrics returns 404)
 MAX_QUEUE_LENGTH = env.int("MAX_QUEUE_LENGTH", default=100_000)
 MAINTENANCE_SECONDS = env.int("MAINTENANCE_SECONDS", default=0)
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 
-# Share pages, artifacts and manifests need no key: how many requests a minute one address may make for them
+# Requests a minute that one address can make to share pages, artifacts and manifests, which need no key
 PUBLIC_REQUESTS_PER_MINUTE = env.int("PUBLIC_REQUESTS_PER_MINUTE", default=300)
 
-# People: whether strangers may sign up, and the plan that their accounts are on
+# Users: whether anyone can sign up, and the plan of their accounts
 ALLOW_SIGNUP = env.bool("ALLOW_SIGNUP", default=True)
 SIGNUP_PLAN = env.str("SIGNUP_PLAN", default="standard")
 INVITATION_DAYS = 7
 ADMIN_REQUIRES_MFA = env.bool("ADMIN_REQUIRES_MFA", default=True)
 
-# Mail: without EMAIL_URL none is sent, and none is printed either, because logs must not contain links.
+# Without EMAIL_URL, no mail is sent or printed, because logs must not contain links.
 vars().update(env.email_url_config(env.str("EMAIL_URL", default="") or "dummymail://"))
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.str("EMAIL_FROM", default="noreply@localhost")
@@ -161,7 +161,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "simservice.metrics.MetricsMiddleware",
     "simservice.api.middleware.RequestIdMiddleware",
-    "simservice.web.csp.NoStoreMiddleware",
+    "simservice.web.caching.NoStoreMiddleware",
     "simservice.api.middleware.MaintenanceMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "simservice.web.csp.ContentSecurityPolicyMiddleware",
@@ -190,9 +190,9 @@ TEMPLATES = [
     }
 ]
 
-# PostgreSQL is the truth. A process that stops in the middle of a transaction must not keep its locks.
+# The timeouts release the locks of a process that hangs in a transaction.
 DATABASES: dict[str, dict[str, Any]] = {
-    "default": env.db_url_config(required("DATABASE_URL", "where the PostgreSQL database is"))
+    "default": env.db_url_config(required("DATABASE_URL", "the URL of the PostgreSQL database"))
 }
 DATABASES["default"].setdefault("OPTIONS", {}).update(
     application_name="simservice",
@@ -202,19 +202,15 @@ DATABASES["default"].setdefault("OPTIONS", {}).update(
 DATABASES["default"].update(CONN_MAX_AGE=60, CONN_HEALTH_CHECKS=True)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# Redis carries announcements and progress, and may be emptied at any time.
-REDIS_URL = required("REDIS_URL", "where the Redis server is")
+# Redis stores only what may be lost: announcements, progress and counters.
+REDIS_URL = required("REDIS_URL", "the URL of the Redis server")
 
-# Django's own cache only counts attempts to log in; without Redis nothing is counted and nobody locked out.
-CACHES = {"default": {"BACKEND": "simservice.redis.cache.HintCache", "LOCATION": REDIS_URL}}
+# Django's cache counts login attempts. While Redis does not respond, nothing is counted and nobody is locked out.
+CACHES = {"default": {"BACKEND": "simservice.redis.cache.BestEffortCache", "LOCATION": REDIS_URL}}
 
-# Celery delivers hints: a lost or repeated message costs seconds, so nothing is retried, stored or prefetched.
+# A lost or repeated message costs only seconds, so messages are not retried, stored or prefetched.
 CELERY_BROKER_URL = REDIS_URL
-CELERY_BROKER_TRANSPORT_OPTIONS = {
-    "socket_connect_timeout": 2,
-    "socket_timeout": 10,
-    "health_check_interval": 10,
-}
+CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 2, "socket_timeout": 10, "health_check_interval": 10}
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_TASK_IGNORE_RESULT = True
@@ -224,11 +220,7 @@ CELERY_WORKER_DISABLE_PREFETCH = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_DEFAULT_QUEUE = "control"
 CELERY_BEAT_SCHEDULE = {
-    "sweep": {
-        "task": "jobs.tasks.sweep",
-        "schedule": SWEEP_SECONDS,
-        "options": {"expires": SWEEP_SECONDS * 5},
-    },
+    "sweep": {"task": "jobs.tasks.sweep", "schedule": SWEEP_SECONDS, "options": {"expires": SWEEP_SECONDS * 5}},
     "expire-grants": {"task": "billing.tasks.expire_grants", "schedule": 60, "options": {"expires": 300}},
     "grant-allowances": {"task": "billing.tasks.grant_allowances", "schedule": 60, "options": {"expires": 300}},
     "forget-credentials": {"task": "jobs.tasks.forget_credentials", "schedule": 60, "options": {"expires": 300}},
@@ -247,7 +239,7 @@ STORAGES = {
     "default": artifact_storage(),
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
-# WhiteNoise serves the apps' own files as they lie, so there is nothing to collect before a start.
+# WhiteNoise finds the static files itself, so `collectstatic` is not needed.
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = True
@@ -256,7 +248,7 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["clients.authentication.KeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_THROTTLE_CLASSES": ["clients.rate_limits.RateLimits"],
-    # Endpoints that read a body list their parsers.
+    # Endpoints that read a body list their own parsers.
     "DEFAULT_PARSER_CLASSES": [],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "simservice.api.negotiation.JsonOnly",
@@ -272,7 +264,7 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Takes character simulation jobs, runs them and keeps their results.",
     "VERSION": "v1",
     "SERVERS": [{"url": PUBLIC_BASE_URL or "/"}],
-    # Choices stay where they are used, and say nothing beyond themselves.
+    # Keep enums where they are used, without generated descriptions.
     "POSTPROCESSING_HOOKS": [],
     "ENFORCE_NON_BLANK_FIELDS": True,
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
@@ -280,7 +272,7 @@ SPECTACULAR_SETTINGS = {
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_FORM_BYTES
 
-# Login (django-allauth): by email address, or by user name for operators
+# Login (django-allauth): with an email address, or with a username for operators
 AUTHENTICATION_BACKENDS = ["dashboard.backends.LoginBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -300,39 +292,39 @@ ACCOUNT_FORMS = {
     "change_password": "dashboard.forms.ChangePasswordForm",
     "add_email": "dashboard.forms.ChangeEmailForm",
 }
-# Failed logins are counted by login and address together (`UserAdapter`). Nothing is limited by an email address
-# alone, because a stranger could use such a limit up and lock the owner out.
+# Failed logins are counted by login and IP address together (`UserAdapter`). A count by email address alone would
+# let anyone lock its owner out.
 ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/5m/key", "reset_password": "20/m/ip"}
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "optional"
 ACCOUNT_CHANGE_EMAIL = True
-# Changing an address or a second factor takes the password or a code again, at most five minutes ago.
+# To change an email address or a second factor, users enter their password or a code again after five minutes.
 ACCOUNT_REAUTHENTICATION_REQUIRED = MFA_REAUTHENTICATION_REQUIRED = True
 ACCOUNT_CONFIRM_EMAIL_ON_GET = False
 ACCOUNT_LOGOUT_REDIRECT_URL = "home"
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
-# A user is told of a changed password or second factor; an address that nobody uses here is told nothing.
+# Users are notified of a changed password or second factor. No mail is sent to unknown addresses.
 ACCOUNT_EMAIL_NOTIFICATIONS = True
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
 MFA_ADAPTER = "dashboard.adapters.SecondFactorAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_TOTP_ISSUER = SERVICE_BRAND
-# Half a minute either way, for clocks that differ and people who type slowly.
+# Also accept the previous and the next code (30 s each), for inexact clocks and slow typing.
 MFA_TOTP_TOLERANCE = 1
-# Operators have no email address, and need a second factor the most.
+# Operators need a second factor but have no email address.
 MFA_ALLOW_UNVERIFIED_EMAIL = True
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
 X_FRAME_OPTIONS = "DENY"
-# Forms need it: without a referrer a browser sends no origin, and the CSRF check refuses it.
+# Without a referrer, browsers send no origin with forms, and the CSRF check rejects them.
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.bool("SECURE_COOKIES", default=not DEBUG)
 CSRF_COOKIE_HTTPONLY = True
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TRUSTED_PROXIES else None
-# Health and metrics are asked for from within, without HTTPS.
+# Health checks and Prometheus use HTTP inside the network.
 SECURE_SSL_REDIRECT = env.bool("SSL_REDIRECT", default=False)
 SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
 SECURE_HSTS_SECONDS = env.int("HSTS_SECONDS", default=0)
@@ -345,10 +337,10 @@ LOGGING = {
     "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
-    # Celery tells of every message and its end; at a sweep every two seconds that hides everything else.
+    # Celery would log every message, at least one every two seconds.
     "loggers": {
         **{name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")},
-        # Any stranger can send a wrong Host, and would fill the log with traces.
+        # Anyone can send a wrong Host header, and each one would log a traceback.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
     },
 }

@@ -1,4 +1,4 @@
-"""Every address of the service, and what is answered where there is none."""
+"""URLs of the service, and its error handlers."""
 
 import sys
 
@@ -18,13 +18,13 @@ from simservice.api.exception_handler import malformed
 from simservice.api.views import openapi_document
 from simservice.database import DATABASE_UNAVAILABLE
 from simservice.ids import IdConverter, TokenConverter
-from simservice.metrics import metrics
-from simservice.web import health, operators, slashes
-from simservice.web.error_pages import error_answer
+from simservice.web import admin_access, health, trailing_slashes
+from simservice.web.error_pages import render_error
+from simservice.web.prometheus import metrics
 
 register_converter(TokenConverter, "token")
 register_converter(IdConverter, "id")
-operators.guard(admin.site)
+admin_access.require_two_factor(admin.site)
 
 urlpatterns = [
     path("", include("jobs.api.urls")),
@@ -40,21 +40,21 @@ urlpatterns = [
 
 
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer a request that Django refused to look at."""
-    return error_answer(request, RequestTooLarge() if isinstance(exception, RequestDataTooBig) else malformed())
+    """Respond to a request that Django rejects as malformed or too large."""
+    return render_error(request, RequestTooLarge() if isinstance(exception, RequestDataTooBig) else malformed())
 
 
 def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
-    """Answer somebody who may see a page but not do what they tried."""
+    """Respond to a user who lacks a permission."""
     return render(request, "forbidden.html", status=403)
 
 
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
-    """Answer an unknown address; redirect if a page differs from it only by a trailing slash."""
-    return slashes.redirect_of(request) or error_answer(request, NotFound())
+    """Respond to an unknown path. Redirect if it differs from a page's path only by a trailing slash."""
+    return trailing_slashes.redirect_for(request) or render_error(request, NotFound())
 
 
 def handler500(request: HttpRequest) -> HttpResponse:
-    """Answer when a view outside the API failed."""
+    """Respond after a view outside the API raised an error."""
     is_database = isinstance(sys.exception(), DATABASE_UNAVAILABLE)
-    return error_answer(request, DatabaseUnavailable() if is_database else InternalError())
+    return render_error(request, DatabaseUnavailable() if is_database else InternalError())

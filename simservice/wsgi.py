@@ -1,4 +1,4 @@
-"""The WSGI application that gunicorn serves."""
+"""The WSGI application for gunicorn."""
 
 import os
 

@@ -31,7 +31,7 @@ hypothesis_settings.load_profile("any machine")
 def empty_redis() -> None:
     """Empty this process's Redis database."""
     redis().flushdb()
-    outage.over()
+    outage.record_success()
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def _fresh_content_types() -> None:
 
 @pytest.fixture(autouse=True)
 def _admin_by_password(settings: Settings) -> None:
-    """Let staff use the admin without a second factor, which `tests/simservice/test_operators.py` tests."""
+    """Let staff use the admin without a second factor, which `tests/simservice/test_admin_access.py` tests."""
     settings.ADMIN_REQUIRES_MFA = False
 
 

@@ -4,7 +4,7 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from simservice.admin import ManyRows, ReadOnly
+from simservice.admin import LargeTableMixin, ReadOnlyMixin
 from webhooks.endpoints import EndpointError
 from webhooks.models import Delivery, Endpoint, Event
 from webhooks.redelivery import Redelivery, redeliver
@@ -14,7 +14,7 @@ MAX_SELECTED = 100
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(ReadOnly, admin.ModelAdmin):
+class EndpointAdmin(ReadOnlyMixin, admin.ModelAdmin):
     list_display = ["client", "url", "disabled_at", "disabled_for", "failing_since"]
     list_filter = ["disabled_for"]
     list_select_related = ["client__account"]
@@ -22,13 +22,13 @@ class EndpointAdmin(ReadOnly, admin.ModelAdmin):
     exclude = ["secret", "old_secret"]
 
 
-class DeliveryInline(ReadOnly, admin.TabularInline):
+class DeliveryInline(ReadOnlyMixin, admin.TabularInline):
     model = Delivery
     extra = 0
 
 
 @admin.register(Event)
-class EventAdmin(ManyRows, ReadOnly, admin.ModelAdmin):
+class EventAdmin(LargeTableMixin, ReadOnlyMixin, admin.ModelAdmin):
     list_display = ["name", "client", "job_id", "state", "failure", "failures", "created_at", "next_attempt_at"]
     list_filter = ["state", "failure"]
     list_select_related = ["client__account"]
@@ -46,7 +46,7 @@ class EventAdmin(ManyRows, ReadOnly, admin.ModelAdmin):
         """Return whether the user may resend events. Events cannot be edited, so the permission means only that."""
         return request.user.has_perm("webhooks.change_event")
 
-    @admin.action(description="Resend under the same event id", permissions=["operate"])
+    @admin.action(description="Resend selected events (with the same event IDs)", permissions=["operate"])
     def redeliver(self, request: HttpRequest, queryset: QuerySet[Event]) -> None:
         selected = list(queryset.select_related("client")[: MAX_SELECTED + 1])
         if len(selected) > MAX_SELECTED:
@@ -55,7 +55,7 @@ class EventAdmin(ManyRows, ReadOnly, admin.ModelAdmin):
         resent = [event for event in selected if self._redeliver_one(request, event) is Redelivery.SCHEDULED]
         for event in resent:
             self.log_change(request, event, "Resent")
-        self.message_user(request, f"Events to be resent: {len(resent)}.", messages.INFO)
+        self.message_user(request, f"{len(resent)} event{'' if len(resent) == 1 else 's'} queued.", messages.INFO)
 
     def _redeliver_one(self, request: HttpRequest, event: Event) -> Redelivery | None:
         """Resend an event. Return None, with a message to the operator, if its endpoint is not enabled."""
@@ -67,7 +67,7 @@ class EventAdmin(ManyRows, ReadOnly, admin.ModelAdmin):
 
 
 @admin.register(Delivery)
-class DeliveryAdmin(ManyRows, ReadOnly, admin.ModelAdmin):
+class DeliveryAdmin(LargeTableMixin, ReadOnlyMixin, admin.ModelAdmin):
     list_display = ["name", "event", "outcome", "status", "problem", "address", "duration_ms", "started_at"]
     list_filter = ["outcome", "problem"]
     list_select_related = ["event"]

@@ -30,7 +30,7 @@ BURST = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pool:
+class SlotPool:
     """Slots for requests to one kind of endpoint, and how many of them a client or an account can use."""
 
     slots: int
@@ -78,7 +78,7 @@ _InFlight = Mapping[int, tuple[int, int]]
 
 
 @transaction.atomic
-def claim(pool: Pool, *, room: int) -> list[Attempt]:
+def claim(pool: SlotPool, *, room: int) -> list[Attempt]:
     """Claim up to `room` due events for a pool, in turn between clients and within their limits."""
     locked = _lock_endpoints(pool, room=room)
     if not locked:
@@ -88,7 +88,7 @@ def claim(pool: Pool, *, room: int) -> list[Attempt]:
     return start_attempts(list(zip(locked, shares, strict=True)))
 
 
-def _lock_endpoints(pool: Pool, *, room: int) -> list[_LockedEndpoint]:
+def _lock_endpoints(pool: SlotPool, *, room: int) -> list[_LockedEndpoint]:
     """Lock endpoints of a pool that have due events and are below their limits.
 
     Endpoints with nothing in flight come first, then the least recently used. Endpoints that another worker has
@@ -135,7 +135,7 @@ def _per_account(busy: _InFlight) -> Counter[int]:
     return of_accounts
 
 
-def _allowances(locked: Iterable[_LockedEndpoint], pool: Pool, busy: _InFlight) -> list[int]:
+def _allowances(locked: Iterable[_LockedEndpoint], pool: SlotPool, busy: _InFlight) -> list[int]:
     """Return how many events each locked endpoint may send now, by the limits of its client and account."""
     of_accounts = _per_account(busy)
     allowed = []

@@ -17,7 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from django.conf import settings
 
 from webhooks import claims, http_client, retries, signing
-from webhooks.claims import Attempt, Pool
+from webhooks.claims import Attempt, SlotPool
 from webhooks.http_client import Response
 
 logger = logging.getLogger(__name__)
@@ -32,12 +32,14 @@ GATHER_SECONDS = 0.02
 LINGER_SECONDS = 1.5
 
 
-def pools() -> tuple[Pool, Pool]:
+def pools() -> tuple[SlotPool, SlotPool]:
     """Return the steady and the failing pool."""
     in_flight = settings.WEBHOOK_IN_FLIGHT
     return (
-        Pool(slots=STEADY_SLOTS, per_client=in_flight, per_account=max(ACCOUNT_SLOTS, in_flight), failing=False),
-        Pool(slots=FAILING_SLOTS, per_client=1, per_account=FAILING_SLOTS // 2, failing=True),
+        SlotPool(
+            slots=STEADY_SLOTS, per_client=in_flight, per_account=max(ACCOUNT_SLOTS, in_flight), failing=False
+        ),
+        SlotPool(slots=FAILING_SLOTS, per_client=1, per_account=FAILING_SLOTS // 2, failing=True),
     )
 
 
@@ -48,7 +50,7 @@ class Dispatcher:
         self._stop = stop
         self._pools = pools()
         # The requests in flight, each with the pool that its slot belongs to.
-        self._running: dict[Future[Response], tuple[Attempt, Pool]] = {}
+        self._running: dict[Future[Response], tuple[Attempt, SlotPool]] = {}
 
     def run(self) -> None:
         """Deliver until nothing has been due for `LINGER_SECONDS`.

@@ -17,7 +17,7 @@ from clients import audit
 from clients.audit import Action, Actor
 from clients.models import Client
 from simservice import encryption
-from simservice.encryption import Purpose, Sealed
+from simservice.encryption import EncryptedValue, Purpose
 from webhooks import addresses, http_client
 from webhooks.models import Endpoint
 
@@ -88,14 +88,14 @@ def configure(client: Client, url: str, *, by: Actor) -> str:
 def require_own(client: Client) -> None:
     """Raise EndpointError for a default client (`docs/reference/contract.md#clients-and-webhooks`)."""
     if client.is_default:
-        raise EndpointError("The default client cannot have a webhook. Create another client for it.")
+        raise EndpointError("The built-in client cannot have a webhook. Create another client for it.")
 
 
 @transaction.atomic
 def install(client: Client, url: str, *, by: Actor) -> str:
     """Do the part of `configure` that follows its checks and can run in a transaction."""
     secret = new_secret()
-    values = {"url": url, "secret": seal(secret), **_ENABLED}
+    values = {"url": url, "secret": encrypt_secret(secret), **_ENABLED}
     _, is_new = Endpoint.objects.get_or_create(client=client, defaults=values)
     endpoint = _locked(client)
     if endpoint.is_enabled and not is_new:
@@ -140,7 +140,7 @@ def rotate(client: Client, *, by: Actor, overlap: timedelta = NO_OVERLAP) -> str
             if overlap
             else _NO_OLD_SECRET
         )
-        save(endpoint, secret=seal(secret), **old)
+        save(endpoint, secret=encrypt_secret(secret), **old)
         _audit(Action.WEBHOOK_SECRET_ROTATED, client, by=by, hours=overlap // timedelta(hours=1))
     return secret
 
@@ -192,21 +192,21 @@ def new_secret() -> str:
 def secrets_of(endpoint: Endpoint, *, now: datetime) -> Sequence[str]:
     """Return the secrets that sign a delivery; during an overlap, the old one first. Raises InvalidToken."""
     is_rotating = endpoint.old_secret_until is not None and now < endpoint.old_secret_until
-    sealed = [endpoint.old_secret, endpoint.secret] if is_rotating else [endpoint.secret]
-    return [unseal(one) for one in sealed]
+    encrypted = [endpoint.old_secret, endpoint.secret] if is_rotating else [endpoint.secret]
+    return [decrypt_secret(one) for one in encrypted]
 
 
-def seal(secret: str) -> str:
+def encrypt_secret(secret: str) -> str:
     """Encrypt a secret for the database."""
-    return encryption.seal(secret, purpose=Purpose.WEBHOOK_SECRETS)
+    return encryption.encrypt(secret, purpose=Purpose.WEBHOOK_SECRETS)
 
 
-def unseal(sealed: str) -> str:
+def decrypt_secret(encrypted: str) -> str:
     """Decrypt a secret. Raises InvalidToken if the deployment no longer has its key."""
-    return encryption.unseal(sealed, purpose=Purpose.WEBHOOK_SECRETS)
+    return encryption.decrypt(encrypted, purpose=Purpose.WEBHOOK_SECRETS)
 
 
-def sealed_secrets() -> Iterator[Sealed]:
+def encrypted_secrets() -> Iterator[EncryptedValue]:
     """Yield the encrypted secrets of all endpoints, current and old ones."""
     for column, name in (("secret", "webhook secret of client"), ("old_secret", "old webhook secret of client")):
-        yield from encryption.sealed_column(Endpoint.objects.exclude(**{column: ""}), column, name=name)
+        yield from encryption.encrypted_column(Endpoint.objects.exclude(**{column: ""}), column, name=name)

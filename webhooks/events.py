@@ -13,7 +13,7 @@ from kombu.exceptions import OperationalError
 
 from simservice.api.fields import iso
 from simservice.celery import app
-from simservice.redis.client import ask, redis
+from simservice.redis.client import best_effort, redis
 from webhooks.models import Event
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def record(client_id: int, *, job_id: int | None, payload: Mapping[str, Any]) ->
 
 def announce() -> None:
     """Wake a delivery worker. If the message is lost, the sweep announces due events again."""
-    waiting = ask(lambda: int(str(redis().llen(QUEUE))), otherwise=None)
+    waiting = best_effort(lambda: int(str(redis().llen(QUEUE))), default=None)
     if waiting is None or waiting >= MAX_ANNOUNCEMENTS:
         return
     try:

@@ -9,7 +9,7 @@ STATES = {
     Event.State.FAILED: "Failed",
 }
 FAILURES = {
-    Event.Failure.REJECTED: "The receiver rejected the event, so it is not retried.",
+    Event.Failure.REJECTED: "The receiver rejected the event, so it will not be retried.",
     Event.Failure.EXHAUSTED: "All attempts failed.",
     Event.Failure.DISABLED: "The webhook was disabled before the event was delivered.",
 }
@@ -22,11 +22,11 @@ OUTCOMES = {
 }
 PROBLEMS = {
     Delivery.Problem.ADDRESS: "Address not allowed",
-    Delivery.Problem.DNS: "Name not found",
+    Delivery.Problem.DNS: "Host name not found",
     Delivery.Problem.CONNECTION: "Connection failed",
-    Delivery.Problem.TLS: "TLS failed",
+    Delivery.Problem.TLS: "TLS error",
     Delivery.Problem.TIMEOUT: "Timed out",
-    Delivery.Problem.PROTOCOL: "Invalid HTTP",
+    Delivery.Problem.PROTOCOL: "Invalid HTTP response",
     Delivery.Problem.INTERNAL: "Internal error",
 }
 # The badge classes of static/css.

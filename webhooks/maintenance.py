@@ -13,16 +13,17 @@ from webhooks.models import Endpoint, Event
 from webhooks.retries import DISABLED_AFTER
 
 BATCH = 1_000
+FAILED_AT_ONCE = 500
 # When to send a notice again whose first attempt failed.
 MAIL_RETRY_AFTER = timedelta(minutes=10)
 SUBJECT = "A webhook of {account} was disabled"
-TEXT = """The webhook of client “{client}” in your account {account} was disabled, because every delivery to it has
-failed for {days} days:
+TEXT = """The webhook of client “{client}” in your account {account} was disabled because every delivery to
+it failed for {days} days:
 
     {url}
 
-Events that were still waiting are marked as failed. Once the receiver works again, enable the webhook in the
-dashboard. You get a new signing secret. Then you can resend the failed events.
+Waiting events were marked as failed. When the receiver works again, enable the webhook in the
+dashboard, copy the new signing secret to the receiver, and resend the failed events.
 """
 
 
@@ -31,7 +32,7 @@ def fail_undeliverable() -> int:
     with transaction.atomic():
         enabled = Endpoint.objects.filter(disabled_at=None).values("client_id")
         waiting = Event.objects.filter(state=Event.State.WAITING).exclude(client__in=enabled)
-        events = [event.pk for event in waiting.select_for_update(no_key=True, skip_locked=True)[:BATCH]]
+        events = [event.pk for event in waiting.select_for_update(no_key=True, skip_locked=True)[:FAILED_AT_ONCE]]
         return Event.objects.filter(pk__in=events).update(
             state=Event.State.FAILED, failure=Event.Failure.DISABLED, next_attempt_at=None, ended_at=Now()
         )
@@ -42,7 +43,7 @@ def delete_old_events() -> int:
     past = Now() - timedelta(days=settings.RETENTION_DAYS)
     ended = Event.objects.filter(state__in=[Event.State.DELIVERED, Event.State.FAILED], created_at__lt=past)
     with transaction.atomic():
-        # The lock prevents that one of them is resent meanwhile.
+        # Locked, so that none of them is resent meanwhile.
         old = [event.pk for event in ended.order_by("created_at").select_for_update(skip_locked=True)[:BATCH]]
         Event.objects.filter(pk__in=old).delete()
     return len(old)

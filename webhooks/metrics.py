@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from simservice.metrics import gauge
 from webhooks import events
 from webhooks.models import Delivery, Endpoint
 
@@ -30,13 +31,13 @@ def gauges() -> list[GaugeMetricFamily]:
     due = events.due().aggregate(count=Count("id"), age=Now() - Min("next_attempt_at"))
     failing = Endpoint.objects.filter(disabled_at=None, failing_since__isnull=False).count()
     return [
-        _gauge("due", "Events whose next attempt is due.", due["count"]),
-        _gauge(
-            "oldest_due_seconds",
+        gauge("webhooks_due", "Events whose next attempt is due.", due["count"]),
+        gauge(
+            "webhooks_oldest_due_seconds",
             "How long the oldest due event has been due.",
             due["age"].total_seconds() if due["age"] else 0,
         ),
-        _gauge("failing_endpoints", "Enabled endpoints whose last delivery failed.", failing),
+        gauge("webhooks_failing_endpoints", "Enabled endpoints whose last delivery failed.", failing),
         _attempts(),
     ]
 
@@ -51,8 +52,3 @@ def _attempts() -> GaugeMetricFamily:
     for outcome in Delivery.Outcome:
         family.add_metric([outcome], counted.get(outcome, 0))
     return family
-
-
-def _gauge(name: str, description: str, value: float) -> GaugeMetricFamily:
-    """Return a gauge with one value."""
-    return GaugeMetricFamily(f"simservice_webhooks_{name}", description, value=value)

@@ -20,7 +20,7 @@ def whole(number: float) -> str:
 @register.filter
 def change(percent: float) -> str:
     """Return a percentage with its sign."""
-    return f"{percent:+,.2f} %"
+    return f"{percent:+,.2f}%"
 
 
 @register.filter

@@ -117,7 +117,7 @@ class Profile(TypedDict):
 
 
 EXAMPLE_CEILING: Ceiling = {
-    "maxCredits": 3200 if variants.current().tells_credit_ceiling else None,
+    "maxCredits": 3200 if variants.current().shows_credit_ceiling else None,
     "runtimeSeconds": 100,
     "queueSeconds": 1800,
 }
@@ -330,7 +330,7 @@ def _runtime(job: models.Job) -> Runtime:
 def ceiling(job: models.Job) -> Ceiling:
     """Return the limits of a job. Variant R does not report credits (docs/reference/contract.md#variants)."""
     return {
-        "maxCredits": job.ceiling_credits if variants.current().tells_credit_ceiling else None,
+        "maxCredits": job.ceiling_credits if variants.current().shows_credit_ceiling else None,
         "runtimeSeconds": job.ceiling_runtime_seconds,
         "queueSeconds": job.ceiling_queue_seconds,
     }

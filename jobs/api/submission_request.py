@@ -37,7 +37,7 @@ MAX_EVENTS = 10
 # PostgreSQL cannot store NUL.
 STORABLE = r"^[^\u0000]*$"
 REPORT_VERSIONS = {"2": 2, "3": 3}
-PRIORITIES = {priority.name.lower(): priority for priority in Priority}
+PRIORITIES = {priority.api_name: priority for priority in Priority}
 CAPS = frozenset({"maxCredits", "maxRuntimeSeconds"})
 
 

@@ -5,7 +5,7 @@
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from jobs.enums import StageLabel
+from jobs.enums import MultistageReason, StageLabel
 from simservice.api.shapes import Count, Rule
 
 
@@ -13,7 +13,7 @@ class Figures(TypedDict):
     """Statistics of one metric over all iterations. The names are SimulationCraft's."""
 
     mean: float
-    mean_error: Annotated[float, "Margin of error of the mean: 1.96 times `mean_stddev`, half of the 95 % interval"]
+    mean_error: Annotated[float, "Margin of error of the mean: 1.96 times `mean_stddev`, half of the 95% interval"]
     mean_stddev: Annotated[float, "Standard error of the mean"]
     stddev: float
     min: float
@@ -79,24 +79,11 @@ class StageSummary(TypedDict):
     culled: Annotated[Count, "Number of profilesets that were not passed on to the next stage"]
 
 
-StageReason = Literal[
-    "eligible_profileset_only",
-    "disabled_by_option",
-    "no_variants_in_input",
-    "no_profileset_candidates",
-    "below_min_candidates",
-    "unsupported_copy_set_only",
-    "unsupported_mixed_profileset_copy_set",
-    "unsupported_multi_actor",
-    "unsupported_stage_sensitive_directive",
-]
-
-
 class MultiStage(TypedDict):
     """Whether the job ran in stages, and why."""
 
     enabled: bool
-    reason: Annotated[StageReason, "Why the job ran, or did not run, in stages"]
+    reason: Annotated[MultistageReason, "Why the job ran, or did not run, in stages"]
     stages: Annotated[list[StageSummary], "Empty if the job ran in a single pass"]
 
 
@@ -139,7 +126,7 @@ EXAMPLE_STAGED_SUMMARY: Summary = {
     },
     "multiStage": {
         "enabled": True,
-        "reason": "eligible_profileset_only",
+        "reason": MultistageReason.ELIGIBLE,
         "stages": [
             {"stage": 1, "label": StageLabel.INITIAL, "profilesets": 60, "culled": 48},
             {"stage": 2, "label": StageLabel.INTERMEDIATE, "profilesets": 12, "culled": 9},
@@ -150,7 +137,7 @@ EXAMPLE_STAGED_SUMMARY: Summary = {
 EXAMPLE_ACTORS_SUMMARY: Summary = {
     "metric": "dps",
     "mainActor": None,
-    "multiStage": {"enabled": False, "reason": "disabled_by_option", "stages": []},
+    "multiStage": {"enabled": False, "reason": MultistageReason.DISABLED, "stages": []},
     "actors": {
         "count": 2,
         "results": [{"name": "Another", **EXAMPLE_FIGURES}, {"name": "A third", **EXAMPLE_FIGURES}],

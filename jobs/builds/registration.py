@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,12 @@ OnProgress = Callable[[int, int], None]
 
 
 class UnusableBuild(Exception):
-    """An executable that cannot serve as a build; the message says why."""
+    """An executable cannot be used as a build; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where an executable comes from."""
+    """The origin of an executable."""
 
     git_branch: str
     commit: str
@@ -53,8 +54,11 @@ class Origin:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked:
-    """The result for a bundled file: its files (None if it was refused), and why it does not simulate."""
+class CheckedFile:
+    """The result of checking a bundled file.
+
+    `files` are the file and its includes, None if they were refused. `reason` says why it does not simulate.
+    """
 
     path: str
     files: frozenset[str] | None = None
@@ -62,7 +66,7 @@ class Checked:
     reason: str | None = None
 
 
-def unreported(_done: int, _total: int) -> None:
+def _ignore_progress(_done: int, _total: int) -> None:
     """Ignore progress."""
 
 
@@ -72,7 +76,7 @@ def register(
     *,
     readable: Sequence[Path] = (),
     profiles: Path | None = None,
-    on_progress: OnProgress = unreported,
+    on_progress: OnProgress = _ignore_progress,
 ) -> Build:
     """Probe an executable and record it as the build of a commit; registering it again updates the record.
 
@@ -82,7 +86,7 @@ def register(
     """
     build = Build(executable=str(executable.resolve()), readable_paths=readable_paths(executable, readable))
     version = version_of(build)
-    facts: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "simc_version": version.simc_version,
         "wow_version": version.wow_version or "",
         "hotfix_date": version.hotfix_date,
@@ -96,9 +100,11 @@ def register(
         "ci": None,
     }
     if profiles is not None:
-        facts |= check_profiles(build, profiles.resolve(), on_progress=on_progress)
-    recorded, _ = Build.objects.update_or_create(git_branch=origin.git_branch, commit=origin.commit, defaults=facts)
-    # A broken build has just passed the probe; a build that an operator withdrew stays withdrawn.
+        fields |= check_profiles(build, profiles.resolve(), on_progress=on_progress)
+    recorded, _ = Build.objects.update_or_create(
+        git_branch=origin.git_branch, commit=origin.commit, defaults=fields
+    )
+    # A broken build has just passed the probe. A build that an operator withdrew stays withdrawn.
     if registry.restore(Build.objects.filter(registry.BROKEN, pk=recorded.pk)):
         recorded.refresh_from_db()
     return recorded
@@ -113,7 +119,7 @@ def require_as_registered(build: Build) -> None:
 
 def version_of(build: Build) -> BuildVersion:
     """Return the version that a build prints. Raises UnusableBuild."""
-    printed = probe(build)
+    printed = _probe(build)
     version = command.parse_version_line(printed)
     if version is None:
         last = f" Its last line was: {printed.splitlines()[-1]}" if printed else ""
@@ -122,15 +128,15 @@ def version_of(build: Build) -> BuildVersion:
 
 
 def readable_paths(executable: Path, readable: Iterable[Path]) -> list[str]:
-    """Return all that a build may read beside the system's own files."""
+    """Return the paths that a build can read, in addition to the system's files."""
     given = list(readable)
-    # As they are named and as they are: a program may know itself by either.
+    # With and without resolved links: a program can use either.
     paths = {executable.resolve().parent, *(path.absolute() for path in given), *(path.resolve() for path in given)}
     return sorted(map(str, paths))
 
 
-def probe(build: Build) -> str:
-    """Return all that a build prints when asked for its version in the sandbox. Raises UnusableBuild."""
+def _probe(build: Build) -> str:
+    """Run a build in the sandbox to print its version, and return its output. Raises UnusableBuild."""
     printed: list[str] = []
     try:
         require_runnable(Path(build.executable), readable=[Path(path) for path in build.readable_paths])
@@ -152,7 +158,7 @@ def probe(build: Build) -> str:
     return "\n".join(printed)
 
 
-def check_profiles(build: Build, folder: Path, *, on_progress: OnProgress = unreported) -> dict[str, Any]:
+def check_profiles(build: Build, folder: Path, *, on_progress: OnProgress = _ignore_progress) -> dict[str, Any]:
     """Check every bundled file and return the build's fields about them.
 
     Raises UnusableBuild.
@@ -162,37 +168,34 @@ def check_profiles(build: Build, folder: Path, *, on_progress: OnProgress = unre
     except bundle.TooManyFiles as error:
         raise UnusableBuild(str(error)) from error
     whole = Bundle(folder, paths)
-    checked = sorted(in_parallel([partial(check, build, whole, path) for path in paths], on_progress), key=by_path)
-    includable = set[str]().union(*(found.files for found in checked if found.files is not None))
+    tasks = [partial(_check_file, build, whole, path) for path in paths]
+    checked = sorted(_in_parallel(tasks, on_progress), key=attrgetter("path"))
+    includable = set[str]().union(*(file.files for file in checked if file.files is not None))
     return {
-        "profiles": [found.path for found in checked if found.is_profile and found.reason is None],
+        "profiles": [file.path for file in checked if file.is_profile and file.reason is None],
         "includable": sorted(includable),
-        "ci": checks(checked, unusable, includable=includable),
+        "ci": _summary(checked, unusable, includable=includable),
     }
 
 
-def by_path(found: Checked) -> str:
-    return found.path
-
-
-def checks(checked: Iterable[Checked], unusable: dict[str, str], *, includable: set[str]) -> dict[str, Any]:
+def _summary(checked: Iterable[CheckedFile], unusable: dict[str, str], *, includable: set[str]) -> dict[str, Any]:
     """Return the checks of all bundled profiles. Files that start no actor count only if they are refused."""
     failed = [
-        {"name": found.path, "reason": found.reason}
-        for found in checked
-        # A file whose templates are defined elsewhere is refused alone, but can be included.
-        if found.reason is not None and (found.is_profile or found.path not in includable)
+        {"name": file.path, "reason": file.reason}
+        for file in checked
+        # A file that uses templates of other files is refused alone, but can be included.
+        if file.reason is not None and (file.is_profile or file.path not in includable)
     ]
     failed += [{"name": name, "reason": reason} for name, reason in sorted(unusable.items())]
-    passed = sum(found.is_profile and found.reason is None for found in checked)
+    passed = sum(file.is_profile and file.reason is None for file in checked)
     checked_at = timezone.now().strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"total": passed + len(failed), "failures": failed, "checked_at": checked_at}
 
 
-def in_parallel(tasks: Sequence[Callable[[], Checked]], on_progress: OnProgress) -> Iterator[Checked]:
-    """Yield the results of tasks, running one for each core at a time."""
+def _in_parallel(tasks: Sequence[Callable[[], CheckedFile]], on_progress: OnProgress) -> Iterator[CheckedFile]:
+    """Yield the results of tasks, which run in one thread for each core."""
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as executor:
-        pending: set[Future[Checked]] = {executor.submit(task) for task in tasks}
+        pending: set[Future[CheckedFile]] = {executor.submit(task) for task in tasks}
         try:
             while pending:
                 done, pending = wait(pending, timeout=PROGRESS_SECONDS)
@@ -203,28 +206,28 @@ def in_parallel(tasks: Sequence[Callable[[], Checked]], on_progress: OnProgress)
             raise
 
 
-def check(build: Build, whole: Bundle, path: str) -> Checked:
+def _check_file(build: Build, whole: Bundle, path: str) -> CheckedFile:
     """Check one bundled file together with its includes, and run it if it has anything to simulate."""
     try:
         flat = flatten(whole.read(path), bundle=whole, path=path)
     except (BadInclude, bundle.UnusableFile) as error:
-        return Checked(path=path, reason=str(error)[:REASON_CHARACTERS])
+        return CheckedFile(path=path, reason=str(error)[:REASON_CHARACTERS])
     analysis = analyse_submitted(flat.text, rules=Rules(), bounds=input_text.bounds())
-    wrong = input_text.objection(flat, analysis)
-    if wrong:
-        return Checked(path=path, reason=wrong[:REASON_CHARACTERS])
+    refusal = input_text.refusal(flat, analysis)
+    if refusal:
+        return CheckedFile(path=path, reason=refusal[:REASON_CHARACTERS])
     files = flat.files | {path}
-    reason = failure(build, flat) if analysis.has_actor else "It does not start a character."
-    return Checked(path=path, files=files, is_profile=starts_actor(analysis) or reason is None, reason=reason)
+    reason = _failure(build, flat) if analysis.has_actor else "It does not start a character."
+    return CheckedFile(path=path, files=files, is_profile=_starts_actor(analysis) or reason is None, reason=reason)
 
 
-def starts_actor(analysis: Analysis) -> bool:
+def _starts_actor(analysis: Analysis) -> bool:
     """Return whether a file starts an actor; action lists and gear sets only set options of one."""
     return bool(analysis.actors or analysis.copies)
 
 
-def failure(build: Build, flat: FlatProfile) -> str | None:
-    """Run a bundled profile for a few iterations and return why it does not simulate, None if it does."""
+def _failure(build: Build, flat: FlatProfile) -> str | None:
+    """Run a bundled profile for a few iterations and return why it does not simulate, or None."""
     with private_directory() as directory:
         runner.prepare(directory, f"{flat.text}iterations={PROFILE_ITERATIONS}\ntarget_error=0\n")
         arguments = command.arguments(threads=1, json_version=2, html=False)
@@ -238,6 +241,8 @@ def failure(build: Build, flat: FlatProfile) -> str | None:
             return f"The simulator did not start: {error}"[:REASON_CHARACTERS]
         if ended is None:
             return f"The simulator did not end within {PROFILE_SECONDS} s."
-        left = Outputs(Job(), directory, scrubber_of(None), stage=None, has_page=False)
-        judged = verdict.judge(Job(), ended, report=left.report, profilesets=0, complaint=left.complaint())
-        return None if judged.status == Status.COMPLETED else judged.reason
+        outputs = Outputs(Job(), directory, scrubber_of(None), stage=None, has_html=False)
+        outcome = verdict.judge(
+            Job(), ended, report=outputs.report, profilesets=0, error_message=outputs.error_message()
+        )
+        return None if outcome.status == Status.COMPLETED else outcome.reason

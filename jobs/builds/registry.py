@@ -1,4 +1,4 @@
-"""Which simulator builds there are, which one a job runs on, and when old ones are forgotten."""
+"""The simulator builds: the one that a job runs on, broken and withdrawn ones, and removal of old ones."""
 
 import logging
 from collections.abc import Container, Iterable
@@ -19,7 +19,7 @@ from jobs.profiles import bundle
 
 logger = logging.getLogger(__name__)
 
-FORGOTTEN_AT_ONCE = 100
+MAX_REMOVED_AT_ONCE = 100
 BROKEN = ~Q(broken_reason="")
 
 
@@ -39,10 +39,10 @@ def resolve(job: Job) -> Build | None:
 
 def for_channel(channel: Channel, git_branch: str, *, now: datetime) -> Build | None:
     """Return the build that a channel means at `now` (UTC), or None. One query."""
-    return candidates(channel, git_branch, now=now).first()
+    return _candidates(channel, git_branch, now=now).first()
 
 
-def candidates(channel: Channel, git_branch: str, *, now: datetime) -> QuerySet[Build]:
+def _candidates(channel: Channel, git_branch: str, *, now: datetime) -> QuerySet[Build]:
     """Return the builds of a branch, in the order of a channel's preference at `now` (UTC).
 
     `latest` prefers the newest; `nightly` the newest from before today; `weekly` the first since Monday, else the
@@ -54,39 +54,39 @@ def candidates(channel: Channel, git_branch: str, *, now: datetime) -> QuerySet[
     if channel == Channel.LATEST:
         return builds.order_by("-created_at", "pk")
     if channel == Channel.NIGHTLY:
-        return builds.order_by(newest(Q(created_at__lt=today)), "created_at", "pk")
+        return builds.order_by(_newest_first(Q(created_at__lt=today)), "created_at", "pk")
     monday = today - timedelta(days=today.weekday())
-    this_week = oldest(Q(created_at__gte=monday, created_at__lte=now))
-    return builds.order_by(this_week, newest(Q(created_at__lt=monday)), "created_at", "pk")
+    this_week = _oldest_first(Q(created_at__gte=monday, created_at__lte=now))
+    return builds.order_by(this_week, _newest_first(Q(created_at__lt=monday)), "created_at", "pk")
 
 
-def newest(condition: Q) -> Any:
+def _newest_first(condition: Q) -> Any:
     """Order builds that meet a condition first, newest first."""
     return Case(When(condition, then="created_at")).desc(nulls_last=True)
 
 
-def oldest(condition: Q) -> Any:
+def _oldest_first(condition: Q) -> Any:
     """Order builds that meet a condition first, oldest first."""
     return Case(When(condition, then="created_at")).asc(nulls_last=True)
 
 
 def current() -> list[tuple[Channel, Build]]:
-    """Return what each channel means now on each branch, channels without a build left out. Two queries."""
-    found = meant(settings.GIT_BRANCHES)
-    builds = Build.objects.in_bulk(found.values())
-    return [(channel, builds[pk]) for (_, channel), pk in found.items() if pk in builds]
+    """Return the current build of each channel on each branch, if it has one. Two queries."""
+    build_ids = _builds_by_channel(settings.GIT_BRANCHES)
+    builds = Build.objects.in_bulk(build_ids.values())
+    return [(channel, builds[pk]) for (_, channel), pk in build_ids.items() if pk in builds]
 
 
-def meant(branches: Iterable[str]) -> dict[tuple[str, Channel], UUID]:
-    """Return the ids of the builds that the channels of some branches point to now. One query."""
+def _builds_by_channel(branches: Iterable[str]) -> dict[tuple[str, Channel], UUID]:
+    """Return the current build ids of the channels of some branches, by branch and channel. One query."""
     now = timezone.now()
-    places = [(branch, channel) for branch in branches for channel in Channel]
-    asked = [
-        candidates(channel, branch, now=now).annotate(place=Value(place)).values_list("place", "pk")[:1]
-        for place, (branch, channel) in enumerate(places)
+    keys = [(branch, channel) for branch in branches for channel in Channel]
+    queries = [
+        _candidates(channel, branch, now=now).annotate(index=Value(index)).values_list("index", "pk")[:1]
+        for index, (branch, channel) in enumerate(keys)
     ]
-    found = dict(asked[0].union(*asked[1:], all=True)) if asked else {}
-    return {places[place]: found[place] for place in sorted(found)}
+    build_ids = dict(queries[0].union(*queries[1:], all=True)) if queries else {}
+    return {keys[index]: build_ids[index] for index in sorted(build_ids)}
 
 
 class BundledNames(Container[str]):
@@ -99,7 +99,7 @@ class BundledNames(Container[str]):
     def __init__(self, git_branch: str, *, build_id: UUID | None) -> None:
         self.git_branch = git_branch
         self.build_id = build_id
-        self.profiles = Profiles(self)
+        self.profiles = _Profiles(self)
 
     def __contains__(self, name: object) -> bool:
         return any(name in names for names in self.names)
@@ -113,14 +113,14 @@ class BundledNames(Container[str]):
         alone, others = set[str](), set[str]()
         for profiles, includable in builds.values_list("profiles", "includable"):
             # A file name shared by several files is ambiguous, even if only one of them simulates alone.
-            known = {*bundle.names(includable)} | {*profiles}
-            alone |= known & {*bundle.names(profiles)}
-            others |= known
+            names = {*bundle.names(includable)} | {*profiles}
+            alone |= names & {*bundle.names(profiles)}
+            others |= names
         return frozenset(alone), frozenset(others - alone)
 
 
 @dataclass(frozen=True)
-class Profiles(Container[str]):
+class _Profiles(Container[str]):
     """The bundled names of a branch whose files simulate alone."""
 
     bundled: BundledNames
@@ -129,26 +129,26 @@ class Profiles(Container[str]):
         return name in self.bundled.names[0]
 
 
-def forget_old() -> int:
-    """Forget builds past their retention; return how many.
+def remove_old() -> int:
+    """Remove builds past their retention and return how many.
 
     Builds that a channel points to, or that an unfinished job runs on or is pinned to, stay. A build that ended
     jobs refer to is only withdrawn; any other is removed.
     """
-    old = unwanted(before=timezone.now() - timedelta(days=settings.BUILD_RETENTION_DAYS))
-    return sum(forget(build) for build in old[:FORGOTTEN_AT_ONCE])
+    old = _unneeded(before=timezone.now() - timedelta(days=settings.BUILD_RETENTION_DAYS))
+    return sum(_remove(build) for build in old[:MAX_REMOVED_AT_ONCE])
 
 
-def unwanted(*, before: datetime) -> QuerySet[Build]:
+def _unneeded(*, before: datetime) -> QuerySet[Build]:
     """Return the available builds older than `before` that no channel or unfinished job needs. One query."""
     branches = Build.objects.filter(withdrawn_at=None).order_by().values_list("git_branch", flat=True).distinct()
-    wanting = Job.objects.filter(Q(build=OuterRef("pk")) | Q(pinned_build=OuterRef("pk")), status__in=ACTIVE)
-    old = Build.objects.filter(~Exists(wanting), withdrawn_at=None, created_at__lt=before)
-    return old.exclude(pk__in=meant(branches).values())
+    unfinished = Job.objects.filter(Q(build=OuterRef("pk")) | Q(pinned_build=OuterRef("pk")), status__in=ACTIVE)
+    old = Build.objects.filter(~Exists(unfinished), withdrawn_at=None, created_at__lt=before)
+    return old.exclude(pk__in=_builds_by_channel(branches).values())
 
 
-def forget(build: Build) -> bool:
-    """Remove one build, or only withdraw it when jobs name it; False when somebody else was first."""
+def _remove(build: Build) -> bool:
+    """Remove a build, or only withdraw it if jobs refer to it. Return False if neither is necessary any more."""
     with transaction.atomic():
         locked = Build.objects.select_for_update().filter(pk=build.pk, withdrawn_at=None).first()
         if locked is None:
@@ -160,12 +160,15 @@ def forget(build: Build) -> bool:
 
 
 def withdraw(builds: QuerySet[Build]) -> int:
-    """Let no further job run on these builds; jobs that run go on. Return how many were available."""
+    """Withdraw builds and return how many were available. Jobs that already run on them continue."""
     return builds.filter(withdrawn_at=None).update(withdrawn_at=timezone.now())
 
 
 def restore(builds: QuerySet[Build]) -> int:
-    """Make withdrawn builds available again; return how many. Probe a broken one first (`registration.probe`)."""
+    """Make withdrawn builds available again and return how many.
+
+    Check a broken build first, with `registration.require_as_registered`.
+    """
     return builds.exclude(withdrawn_at=None).update(withdrawn_at=None, broken_reason="")
 
 

@@ -1,7 +1,7 @@
-"""One attempt at a job: its build, its credentials, the stages it runs, and its end.
+"""One attempt at a job: its build, its credentials, its stages and its end.
 
-Everything that is written is fenced by the attempt's number, so an attempt that lost its lease can write nothing:
-it is told at the next step, stops its simulator and leaves.
+Every write names the attempt, so an attempt that lost its lease can change nothing. It notices at its next step,
+stops its simulator and gives up (`docs/reference/state-machine.md#attempts-and-leases`).
 """
 
 import logging
@@ -26,15 +26,15 @@ from jobs.shutdown import WorkerStops
 
 logger = logging.getLogger(__name__)
 
-REDIS_TRIES = 10
-REDIS_TRIED_EVERY_SECONDS = 1.0
+REDIS_ATTEMPTS = 10
+REDIS_RETRY_SECONDS = 1.0
 
 BUILD_UNAVAILABLE = Outcome(
     status=Status.FAILED,
     error_code=ErrorCode.BUILD_UNAVAILABLE,
     reason="No build is available for the job's channel and branch.",
 )
-# Neither the input's fault nor a loss that another attempt could make good.
+# The input is not at fault, and another attempt could not recover them.
 CREDENTIALS_LOST = Outcome(
     status=Status.FAILED,
     error_code=ErrorCode.EXECUTION_FAILED,
@@ -44,50 +44,50 @@ CREDENTIALS_LOST = Outcome(
 
 
 def execute(job: Job) -> None:
-    """Work a claimed job to its end, or stop quietly when it is taken away."""
+    """Run a claimed job to its end, or give up if the lease is lost."""
     with Lease(job) as lease:
         try:
-            end(job, lease)
+            _run_to_end(job, lease)
         except LeaseLost:
-            logger.warning("job %s attempt %s was taken away", job.pk, job.attempt)
+            logger.warning("job %s attempt %s lost its lease", job.pk, job.attempt)
         except WorkerStops:
-            give_back(job, lease, reason="the worker was shut down")
+            _requeue(job, lease, reason="the worker was shut down")
         except BuildBroken:
-            give_back(job, lease, reason="the build stopped working during the run")
+            _requeue(job, lease, reason="the build stopped working during the run")
         except (DatabaseError, artifacts.NotStored):
-            # The lease runs out, and the sweep gives the job to another attempt.
-            logger.exception("job %s attempt %s is given up: nothing can be kept", job.pk, job.attempt)
+            # The lease expires, and the sweep returns the job to the queue.
+            logger.exception("job %s attempt %s is given up: its results cannot be stored", job.pk, job.attempt)
 
 
-def give_back(job: Job, lease: Lease, *, reason: str) -> None:
+def _requeue(job: Job, lease: Lease, *, reason: str) -> None:
     """Return the job to the queue at once instead of when its lease expires."""
     with suppress(LeaseLost):
-        lease.insist(lambda: lifecycle.hand_back(copy(job), reason=reason))
-    logger.info("job %s attempt %s is given back: %s", job.pk, job.attempt, reason)
+        lease.retry(lambda: lifecycle.requeue(copy(job), reason=reason))
+    logger.info("job %s attempt %s returned to the queue: %s", job.pk, job.attempt, reason)
 
 
-def end(job: Job, lease: Lease) -> None:
-    """Run the attempt and end the job as it went, or as our own error.
+def _run_to_end(job: Job, lease: Lease) -> None:
+    """Run the attempt and end the job with its outcome, or with an internal error.
 
     Raises LeaseLost, WorkerStops, BuildBroken, NotStored or a database error.
     """
     stored: list[Artifact] = []
     try:
-        outcome = attempt(job, lease, stored)
-        lease.insist(lambda: conclude(job, outcome, stored))
+        outcome = _run_stages(job, lease, stored)
+        lease.retry(lambda: conclude(job, outcome, stored))
     except (LeaseLost, WorkerStops, BuildBroken, DatabaseError, artifacts.NotStored):
         artifacts.discard(stored)
         raise
     except Exception:
-        logger.exception("job %s attempt %s failed on our side", job.pk, job.attempt)
+        logger.exception("job %s attempt %s failed with an internal error", job.pk, job.attempt)
         artifacts.discard(stored)
-        lease.insist(lambda: conclude(job, lifecycle.INTERNAL, []))
+        lease.retry(lambda: conclude(job, lifecycle.INTERNAL, []))
 
 
 def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
-    """End the job together with the rows of its artifacts; without the job, leave nothing behind.
+    """End the job and save its artifacts' rows; if it belongs to another attempt, discard the artifacts.
 
-    Safe to repeat after an end that was committed although the answer was lost.
+    Safe to repeat if the commit succeeded but its response was lost.
     """
     with transaction.atomic():
         result = lifecycle.finish(job, outcome)
@@ -98,14 +98,14 @@ def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
     logger.info("job %s attempt %s: %s: %s", job.pk, job.attempt, outcome.status, result.name.lower())
 
 
-def attempt(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
-    """Run the simulator and return how the job ends; its artifacts are added to `stored`.
+def _run_stages(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
+    """Run the job's stages and return its outcome. Artifacts are added to `stored`.
 
-    A build that cannot be run is marked as broken, and a job that has not started runs on the next build.
+    A build that cannot be run is marked as broken. A job that has not started then runs on the next build.
 
     Raises LeaseLost, WorkerStops, BuildBroken for a job that has started, or a database error.
     """
-    secrets = fetch_credentials(job, lease) if job.has_credentials else None
+    secrets = _fetch_credentials(job, lease) if job.has_credentials else None
     if job.has_credentials and secrets is None:
         return CREDENTIALS_LOST
     while (build := registry.resolve(job)) is not None:
@@ -120,17 +120,17 @@ def attempt(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
     return BUILD_UNAVAILABLE
 
 
-def fetch_credentials(job: Job, lease: Lease) -> GameCredentials | None:
-    """Return the game credentials that came with the job, None when they are lost. Raises LeaseLost.
+def _fetch_credentials(job: Job, lease: Lease) -> GameCredentials | None:
+    """Return the job's game credentials, or None if they are lost. Raises LeaseLost.
 
-    A Redis that does not answer is waited for, since it may still have them.
+    While Redis is unavailable, it may still have them, so the read is retried.
     """
-    for _ in range(REDIS_TRIES):
+    for _ in range(REDIS_ATTEMPTS):
         try:
             seconds = job.ceiling_queue_seconds + job.ceiling_runtime_seconds
             return credentials.fetch(job.pk, seconds=seconds)
         except CredentialStoreUnavailable:
-            logger.warning("job %s waits for Redis to have its credentials", job.pk)
-        if lease.lost.wait(REDIS_TRIED_EVERY_SECONDS):
+            logger.warning("job %s waits for Redis, which has its credentials", job.pk)
+        if lease.lost.wait(REDIS_RETRY_SECONDS):
             raise LeaseLost(job.pk)
     return None

@@ -1,4 +1,4 @@
-"""Budget of a running job: what it can still spend, by `docs/reference/contract.md#reservations`."""
+"""The budget of a running job: the credits reserved for it (`docs/reference/contract.md#reservations`)."""
 
 import logging
 import time
@@ -10,16 +10,16 @@ from jobs.models import SLICE_SECONDS, Job
 
 logger = logging.getLogger(__name__)
 
-# With less than this held ahead of the simulator, the next slice is asked for.
-LEAST_AHEAD_SECONDS = 15
-# After a refusal credits may arrive, or the database answer, while what is held is used up.
-ASKED_AGAIN_AFTER_SECONDS = 5.0
+# The next slice is reserved when less than this is left.
+MIN_AHEAD_SECONDS = 15
+# If a slice was refused or the database failed, the next one may succeed before the reserved time is over.
+RETRY_SECONDS = 5.0
 
 
 class Budget:
-    """What is held for a job's simulator, in credits and without the fee.
+    """The credits held for a job's simulator, without the priority fee.
 
-    `held_credits` grows only after the database has confirmed it, so a deadline made from it is always covered.
+    `held_credits` grows only after the database has confirmed it, so a deadline derived from it is always covered.
     """
 
     def __init__(self, job: Job, *, held_credits: int) -> None:
@@ -35,23 +35,23 @@ class Budget:
 
     @property
     def seconds(self) -> int:
-        """Return how long the simulator may run in all: the seconds paid for, rounded down."""
+        """Return how many whole seconds the simulator may run in total."""
         return min(self.held_credits // self.job.credits_per_second, self.job.ceiling_runtime_seconds)
 
     @property
-    def is_whole(self) -> bool:
-        """Tell whether everything up to the job's ceiling is held."""
+    def is_complete(self) -> bool:
+        """Return whether all credits up to the job's limit are held."""
         return self.held_credits >= self.job.ceiling_credits
 
     def extend_when_due(self, *, ran_seconds: float) -> None:
-        """Hold the next slice when what is held runs short; what the account cannot pay for is left out.
+        """Hold the next slice, or as much as the account can pay for, if little time is left.
 
-        Raises a database error, and nothing has changed then.
+        Raises a database error and then changes nothing.
         """
-        if self.is_whole or self.seconds - ran_seconds >= LEAST_AHEAD_SECONDS or time.monotonic() < self.next_at:
+        if self.is_complete or self.seconds - ran_seconds >= MIN_AHEAD_SECONDS or time.monotonic() < self.next_at:
             return
         wanted = min(SLICE_SECONDS * self.job.credits_per_second, self.job.ceiling_credits - self.held_credits)
-        self.next_at = time.monotonic() + ASKED_AGAIN_AFTER_SECONDS
+        self.next_at = time.monotonic() + RETRY_SECONDS
         try:
             if self._extend(wanted):
                 self.next_at = 0.0
@@ -59,13 +59,13 @@ class Budget:
             self._extend_by_the_rest(shortage.available_credits)
 
     def _extend_by_the_rest(self, available: int) -> None:
-        """Hold as much of the rest as makes whole seconds together with what is already held."""
+        """Hold as many of the available credits as make whole seconds together with those already held."""
         rest = available - (self.held_credits + available) % self.job.credits_per_second
         if rest > 0:
             try:
                 self._extend(rest)
             except InsufficientCredits:
-                logger.info("the last credits for job %s went elsewhere", self.job.pk)
+                logger.info("job %s: the account's last credits were used by another job", self.job.pk)
 
     def _extend(self, credits_more: int) -> bool:
         extended = lifecycle.extend_hold(self.job, credits_more)
@@ -74,6 +74,6 @@ class Budget:
         return extended
 
     def charge(self, wall_ms: int) -> int:
-        """Return the credits for simulator time, at most the hold: `docs/reference/contract.md#billing`."""
+        """Return the credits for simulator time, at most the hold (`docs/reference/contract.md#billing`)."""
         seconds = -(-wall_ms // 1000)
         return min(seconds * self.job.credits_per_second, self.held_credits)

@@ -1,68 +1,57 @@
-"""Holding a claimed job: a thread that renews the lease while the attempt works."""
+"""The lease of a claimed job, renewed by a thread while the attempt works."""
 
 import logging
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection
 
 from jobs import lifecycle
+from jobs.execution.periodic_thread import PeriodicThread
 from jobs.models import Job
 
 logger = logging.getLogger(__name__)
 
-
 T = TypeVar("T")
-RETRIED_EVERY_SECONDS = 0.5
+RETRY_SECONDS = 0.5
 
 
 class LeaseLost(Exception):
-    """The job is no longer this attempt's; whatever it did is void."""
+    """The job no longer belongs to this attempt, whose results are void."""
 
 
-class Lease:
-    """Renews a job's lease every few seconds until the block it guards is left.
+class Lease(PeriodicThread):
+    """Renews a job's lease every `HEARTBEAT_SECONDS` until the `with` block ends.
 
-    `lost` is set when the job was taken away, or when it could not be renewed for as long as a lease lasts;
-    `cancelled` when a renewal finds that the job's cancel was asked for.
+    `lost` is set if another attempt has the job, or if no renewal succeeded for as long as a lease lasts.
+    `cancelled` is set when a renewal finds that the job's cancellation was requested.
     """
 
     def __init__(self, job: Job) -> None:
+        super().__init__(self._renew, seconds=settings.HEARTBEAT_SECONDS, name=f"lease-{job.pk}")
         self.job = job
         self.lost = threading.Event()
         self.cancelled = threading.Event()
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name=f"lease-{job.pk}", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._done.set()
-        self._thread.join()
+        self._expires_at = time.monotonic() + settings.LEASE_SECONDS
 
     def require(self) -> None:
-        """Raise LeaseLost when the job was taken away."""
+        """Raise LeaseLost if the lease is lost."""
         if self.lost.is_set():
             raise LeaseLost(self.job.pk)
 
-    def look_for_cancel(self) -> None:
-        """Set `cancelled` when the database says so. Raises a database error."""
+    def check_cancellation(self) -> None:
+        """Set `cancelled` if the job's cancellation was requested. Raises a database error."""
         if not self.cancelled.is_set() and lifecycle.cancel_requested(self.job):
             self.cancelled.set()
 
-    def insist(self, write: Callable[[], T]) -> T:
-        """Do a write again until the database takes it; it must be safe to repeat. Raises LeaseLost.
+    def retry(self, write: Callable[[], T]) -> T:
+        """Retry a write until the database accepts it; it must be safe to repeat. Raises LeaseLost.
 
-        A database that restarts while a simulator runs costs a moment, not the run.
+        If the database restarts while a simulator runs, the run is only delayed.
         """
         while True:
             close_old_connections()
@@ -71,30 +60,23 @@ class Lease:
             except DatabaseError:
                 logger.warning("job %s waits for the database", self.job.pk)
                 connection.close()
-            if self.lost.wait(RETRIED_EVERY_SECONDS):
+            if self.lost.wait(RETRY_SECONDS):
                 raise LeaseLost(self.job.pk)
 
-    def _keep(self) -> None:
-        expires = time.monotonic() + settings.LEASE_SECONDS
-        try:
-            while not self.lost.is_set() and not self._done.wait(settings.HEARTBEAT_SECONDS):
-                expires = self._renew(expires)
-        finally:
-            connection.close()
-
-    def _renew(self, expires: float) -> float:
-        """Renew once and return when the lease now ends, by the monotonic clock."""
-        asked = time.monotonic()
+    def _renew(self) -> None:
+        """Renew the lease once."""
+        if self.lost.is_set():
+            return
+        asked_at = time.monotonic()
         try:
             if lifecycle.renew_lease(self.job):
-                expires = asked + float(settings.LEASE_SECONDS)
-                self.look_for_cancel()
+                self._expires_at = asked_at + settings.LEASE_SECONDS
+                self.check_cancellation()
             else:
                 self.lost.set()
         except DatabaseError:
-            logger.warning("the lease of job %s was not renewed: the database does not answer", self.job.pk)
-            # A dead connection stays dead; the next renewal makes a new one.
+            logger.warning("the lease of job %s was not renewed: the database is unavailable", self.job.pk)
+            # A dead connection stays dead; the next renewal opens a new one.
             connection.close()
-            if time.monotonic() > expires:
+            if time.monotonic() > self._expires_at:
                 self.lost.set()
-        return expires

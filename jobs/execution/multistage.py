@@ -1,7 +1,7 @@
-"""Multistage execution: which stages a job runs in, and which profilesets survive one.
+"""Multistage execution: the stages of a job, and the rule by which a stage removes profilesets.
 
-Each stage simulates the remaining profilesets more precisely than the stage before. Those that are clearly beaten
-are then left out, so only the few that could be the best are simulated at full precision.
+Each stage simulates the remaining profilesets more precisely than the stage before. It then removes those that are
+clearly beaten, so only the few that could be the best are simulated at full precision.
 """
 
 import math
@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
-from jobs.enums import StageLabel
+from jobs.enums import MultistageReason, StageLabel
 from jobs.execution.replicates import known_error, names_for
 from jobs.profiles.analysis import FINAL_STAGE_OPTIONS, MORE_IS_BETTER, Analysis, Bounds, with_limits
 from jobs.profiles.selection import remaining_lines
@@ -20,17 +20,16 @@ from jobs.simulator.reports import Profileset
 # In percent of the mean: docs/reference/simulator-command-line.md#iterations-and-errors
 COARSE_TARGET_ERRORS = (1.0, 0.2)
 FINAL_TARGET_ERROR = 0.05
-LEAST_CANDIDATES = 4
-# Two stages cull at most, so a job loses its true best with less than twice this probability.
+MIN_CANDIDATES = 4
+# At most two stages cull, so a job loses its true best with less than twice this probability.
 LOSS_PROBABILITY = 0.0005
-# The simulator runs a hundred before it checks the error.
-LEAST_ITERATIONS = 100
-ELIGIBLE = "eligible_profileset_only"
+# The simulator runs this many before it checks the error.
+MIN_ITERATIONS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One stage of `count`, counted from 1; a single pass is the only one and has no target error of its own."""
+    """One of `count` stages, numbered from 1. A single pass is the only stage, without its own target error."""
 
     number: int
     count: int
@@ -50,84 +49,84 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The stages of a job, and the reason: `docs/reference/contract.md#stages`."""
+class StagePlan:
+    """The stages of a job, and the reason for them (`docs/reference/contract.md#stages`)."""
 
-    reason: str
+    reason: MultistageReason
     stages: tuple[Stage, ...] = (Stage(number=1, count=1),)
 
     @property
     def enabled(self) -> bool:
-        return self.reason == ELIGIBLE
+        return self.reason == MultistageReason.ELIGIBLE
 
 
-def plan(analysis: Analysis, *, wanted: bool, bounds: Bounds) -> Plan:
-    """Return how a profile is run: in stages when that is wanted and possible, in a single pass otherwise."""
-    reason = reason_of(analysis) if wanted else "disabled_by_option"
-    if reason != ELIGIBLE:
-        return Plan(reason)
-    errors = target_errors(analysis, bounds)
-    iterations = most_iterations(analysis, bounds)
+def plan(analysis: Analysis, *, wanted: bool, bounds: Bounds) -> StagePlan:
+    """Return the stages of a profile: several if `wanted` and possible, a single pass otherwise."""
+    reason = _reason_of(analysis) if wanted else MultistageReason.DISABLED
+    if reason != MultistageReason.ELIGIBLE:
+        return StagePlan(reason)
+    errors = _target_errors(analysis, bounds)
+    iterations = _max_iterations(analysis, bounds)
     stages = [
         Stage(number=number, count=len(errors), target_error=error, iterations=iterations)
         for number, error in enumerate(errors, start=1)
     ]
-    return Plan(reason, tuple(stages))
+    return StagePlan(reason, tuple(stages))
 
 
-def reason_of(analysis: Analysis) -> str:
+def _reason_of(analysis: Analysis) -> MultistageReason:
     """Return why a profile can be run in stages, or why it cannot."""
     candidates = sum(analysis.profilesets.values())
     checks = (
-        (analysis.variants == 0, "no_variants_in_input"),
-        (analysis.actors > 1, "unsupported_multi_actor"),
-        (bool(analysis.copies and not analysis.profilesets), "unsupported_copy_set_only"),
-        (bool(analysis.copies), "unsupported_mixed_profileset_copy_set"),
-        (candidates == 0, "no_profileset_candidates"),
-        (candidates < LEAST_CANDIDATES, "below_min_candidates"),
+        (analysis.variants == 0, MultistageReason.NO_VARIANTS),
+        (analysis.actors > 1, MultistageReason.SEVERAL_ACTORS),
+        (bool(analysis.copies and not analysis.profilesets), MultistageReason.COPIES_ONLY),
+        (bool(analysis.copies), MultistageReason.MIXED_WITH_COPIES),
+        (candidates == 0, MultistageReason.NO_CANDIDATES),
+        (candidates < MIN_CANDIDATES, MultistageReason.TOO_FEW_CANDIDATES),
         (
             analysis.stage_sensitive or analysis.metric not in MORE_IS_BETTER,
-            "unsupported_stage_sensitive_directive",
+            MultistageReason.STAGE_SENSITIVE,
         ),
     )
-    return next((reason for applies, reason in checks if applies), ELIGIBLE)
+    return next((reason for applies, reason in checks if applies), MultistageReason.ELIGIBLE)
 
 
-def target_errors(analysis: Analysis, bounds: Bounds) -> list[float]:
-    """Return each stage's target error; one that the profile's own already meets ends the funnel with that."""
+def _target_errors(analysis: Analysis, bounds: Bounds) -> list[float]:
+    """Return each stage's target error, ending with the profile's own, or the default, within the limits."""
     written = analysis.numbers["target_error"].get(None)
     own = written and read_number(written.value)
-    # Zero and less switch the target off, and so does what is not a number.
+    # Zero, negative and invalid values disable the target.
     final = max(own if own and own > 0 else FINAL_TARGET_ERROR, bounds.target_error)
     return [*(error for error in COARSE_TARGET_ERRORS if error > final), final]
 
 
-def most_iterations(analysis: Analysis, bounds: Bounds) -> int:
-    """Return the most iterations that each actor of a stage takes: the profile's own number, or the platform's."""
+def _max_iterations(analysis: Analysis, bounds: Bounds) -> int:
+    """Return the limit of iterations of each run: the profile's own number, or the platform's."""
     written = analysis.numbers["iterations"].get(None)
     own = written and read_integer(written.value)
     return min(own, bounds.iterations) if own and own > 0 else bounds.iterations
 
 
 def replicates(stage: Stage, analysis: Analysis, *, culled: AbstractSet[str]) -> dict[str, str]:
-    """Return the profilesets that a stage runs twice, with their replicates' names; none in the last stage."""
+    """Map each profileset that a stage runs twice to its replicate's name. Empty in the last stage."""
     if stage.is_last:
         return {}
     return names_for([name for name in analysis.profilesets if name not in culled])
 
 
 def one_run(stage: Stage, *, replicated: bool) -> Stage:
-    """Return a stage with the precision of each run: two runs of half the fights are as precise as one of all."""
+    """Return a stage with the precision of one run: two with half the fights equal one with all."""
     if stage.target_error is None or not replicated:
         return stage
-    iterations = max(min(stage.iterations, LEAST_ITERATIONS), math.ceil(stage.iterations / 2))
+    iterations = max(min(stage.iterations, MIN_ITERATIONS), math.ceil(stage.iterations / 2))
     return replace(stage, target_error=round(stage.target_error * math.sqrt(2), 4), iterations=iterations)
 
 
 def stage_text(
     stage: Stage, text: str, analysis: Analysis, *, culled: AbstractSet[str], replicates: Mapping[str, str]
 ) -> str:
-    """Return what a stage runs of a profile: all of it within the platform's limits, or without what was culled.
+    """Return the text of a stage: the profile within the platform's limits, without the culled profilesets.
 
     The stage's numbers follow the profile's, because the last one wins
     (`docs/reference/simulator-command-line.md#order-and-values`). A comment comes first: a byte order mark at the
@@ -162,10 +161,10 @@ def beaten(profilesets: Sequence[Profileset], *, widening: float = 1.0) -> set[s
     """
     if len(profilesets) < 2:
         return set()
-    reach = widening * NormalDist().inv_cdf(1 - LOSS_PROBABILITY / (len(profilesets) - 1))
-    best = max((found.statistics for found in profilesets), key=lambda statistics: statistics.mean)
+    limit = widening * NormalDist().inv_cdf(1 - LOSS_PROBABILITY / (len(profilesets) - 1))
+    best = max((entry.statistics for entry in profilesets), key=lambda statistics: statistics.mean)
     return {
-        found.name
-        for found in profilesets
-        if best.mean - found.statistics.mean > reach * math.hypot(known_error(best), known_error(found.statistics))
+        entry.name
+        for entry in profilesets
+        if best.mean - entry.statistics.mean > limit * math.hypot(known_error(best), known_error(entry.statistics))
     }

@@ -1,7 +1,7 @@
-"""Replicates: stages that cull run each profileset twice to measure how much equal sets differ.
+"""Replicates: second runs of profilesets, to measure how much equal profilesets differ.
 
 A reported error covers only the randomness within one run, not an effect of the run's seed on all its fights. Two
-runs of one set with different seeds differ by both.
+runs of one profileset with different seeds differ by both.
 """
 
 import math
@@ -12,12 +12,12 @@ from statistics import fmean
 from jobs.simulator.reports import Profileset, Statistics
 
 SUFFIX = "~replicate"
-# Enough for the measurement; more would take too much of the simulator's memory.
-MOST_REPLICATED = 1000
+# Enough to measure the difference. More would take too much of the simulator's memory.
+MAX_REPLICATED = 1000
 # The simulator checks the error after a hundred fights, less the first one of each thread.
-LEAST_FIGHTS = 80
-# Nobody simulates more; figures that claim so would overflow.
-MOST_FIGHTS = 10**12
+MIN_FIGHTS = 80
+# No simulation has more; larger figures would overflow.
+MAX_FIGHTS = 10**12
 
 
 def names_for(profilesets: Sequence[str]) -> dict[str, str]:
@@ -25,31 +25,31 @@ def names_for(profilesets: Sequence[str]) -> dict[str, str]:
     suffix, taken = SUFFIX, set(profilesets)
     while any(f"{name}{suffix}" in taken for name in profilesets):
         suffix += "~"
-    return {name: f"{name}{suffix}" for name in profilesets[:MOST_REPLICATED]}
+    return {name: f"{name}{suffix}" for name in profilesets[:MAX_REPLICATED]}
 
 
 def pooled(profilesets: Iterable[Profileset], replicates: Mapping[str, str]) -> tuple[Profileset, ...]:
     """Return each profileset once, with the combined figures of its own and its replicate's fights."""
-    found = {entry.name: entry for entry in profilesets}
+    combined = {entry.name: entry for entry in profilesets}
     for name, replicate in replicates.items():
-        second = found.pop(replicate, None)
+        second = combined.pop(replicate, None)
         if second is not None:
-            first = found.get(name)
-            statistics = together(first.statistics, second.statistics) if first else second.statistics
-            found[name] = replace(second, name=name, statistics=statistics)
-    return tuple(found.values())
+            first = combined.get(name)
+            statistics = _combine(first.statistics, second.statistics) if first else second.statistics
+            combined[name] = replace(second, name=name, statistics=statistics)
+    return tuple(combined.values())
 
 
-def together(first: Statistics, second: Statistics) -> Statistics:
-    """Return the statistics of the fights of both; the first unchanged if a number of fights is unknown."""
-    fights = [fights_of(found.stddev, found.mean_stddev) for found in (first, second)]
+def _combine(first: Statistics, second: Statistics) -> Statistics:
+    """Return the statistics of the fights of both, or the first if one's number of fights is unknown."""
+    fights = [fights_of(entry.stddev, entry.mean_stddev) for entry in (first, second)]
     if not all(fights):
         return first
     total = sum(fights)
     mean = (fights[0] * first.mean + fights[1] * second.mean) / total
     squares = sum(
-        count * (found.stddev**2 + (found.mean - mean) ** 2)
-        for count, found in zip(fights, (first, second), strict=True)
+        count * (entry.stddev**2 + (entry.mean - mean) ** 2)
+        for count, entry in zip(fights, (first, second), strict=True)
     )
     stddev = math.sqrt(squares / total)
     return Statistics(
@@ -63,27 +63,27 @@ def together(first: Statistics, second: Statistics) -> Statistics:
 
 def fights_of(stddev: float, error: float) -> float:
     """Return the number of fights n, from error = stddev / √n; 0 if unknown."""
-    return min(stddev / error, math.sqrt(MOST_FIGHTS)) ** 2 if error > 0 else 0.0
+    return min(stddev / error, math.sqrt(MAX_FIGHTS)) ** 2 if error > 0 else 0.0
 
 
 def known_error(statistics: Statistics) -> float:
     """Return the standard error of a mean; infinity if there were too few fights to estimate it."""
     error = statistics.mean_stddev
-    return error if error and statistics.stddev >= error * math.sqrt(LEAST_FIGHTS) else math.inf
+    return error if error and statistics.stddev >= error * math.sqrt(MIN_FIGHTS) else math.inf
 
 
 def widening(profilesets: Iterable[Profileset], replicates: Mapping[str, str]) -> float:
     """Return the factor by which replicates differ more than their reported errors, at least 1.
 
-    If the errors are correct, the squared difference of two equal sets is on average the sum of their squared
-    errors. The mean ratio of n pairs is then 1, with a standard deviation of √(2/n). If it exceeds 1 by more than
-    two standard deviations, the errors are too small, and the ratio is increased by its own uncertainty.
+    If the errors are correct, the squared difference of two equal profilesets is on average the sum of their
+    squared errors. The mean ratio of n pairs is then 1, with a standard deviation of √(2/n). If it exceeds 1 by
+    more than two standard deviations, the errors are too small, and the ratio is increased by its own uncertainty.
     """
-    found = {entry.name: entry.statistics for entry in profilesets}
+    statistics = {entry.name: entry.statistics for entry in profilesets}
     pairs = [
-        (found[name], found[replicate])
+        (statistics[name], statistics[replicate])
         for name, replicate in replicates.items()
-        if {name, replicate} <= found.keys()
+        if {name, replicate} <= statistics.keys()
     ]
     errors = [math.hypot(known_error(first), known_error(second)) for first, second in pairs]
     ratios = [

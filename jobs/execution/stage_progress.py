@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from jobs.execution.multistage import LEAST_ITERATIONS, Stage, beaten, one_run
-from jobs.execution.replicates import MOST_REPLICATED, pooled, widening
-from jobs.execution.stage_statistics import Funnels
+from jobs.execution.multistage import MIN_ITERATIONS, Stage, beaten, one_run
+from jobs.execution.replicates import MAX_REPLICATED, pooled, widening
+from jobs.execution.stage_statistics import StageStatistics
 from jobs.simulator.progress import Phase, ProgressMeter
 from jobs.simulator.reports import Profileset, Statistics
 
@@ -17,63 +17,63 @@ SPREAD_PERCENT = 8.0
 # The length that earlier stages predict for a stage has the weight of observing this share of it.
 PRIOR_PART = 0.02
 # The pace cannot be estimated from fewer runs.
-LEAST_RUNS = 2
-MOST_WHILE_RUNNING = 99.9
+MIN_RUNS = 2
+MAX_WHILE_RUNNING = 99.9
 PROFILESET = "Profileset: "
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observed:
-    """Means over the ended runs of a stage, and the share of profilesets that it keeps."""
+class _Observed:
+    """Means over the finished runs of a stage, and the share of profilesets that it keeps."""
 
     count: int = 0
-    share_left: float = 1.0
+    share_kept: float = 1.0
     spread_percent: float = SPREAD_PERCENT
     fights: float = 0.0
     fighting_seconds: float = 0.0
 
     def setup_fights(self, seconds_a_run: float) -> float:
-        """Return how many fights take as long as preparing a run; 0 if the simulator does not show it."""
+        """Return how many fights take as long as preparing a run; 0 if unknown."""
         if not self.fighting_seconds:
             return 0.0
         return (seconds_a_run / self.fighting_seconds - 1) * self.fights
 
 
-class Course:
+class ProgressEstimate:
     """The progress of a job over all its stages, in percent; it never falls.
 
     The current stage is assumed to continue at its pace. Its output shows how many fights the next precision takes
-    and which profilesets are already beaten. Past jobs supply what is not known yet.
+    and which profilesets are already beaten. Past jobs supply figures that are not known yet.
     """
 
     def __init__(
         self,
         stages: Sequence[Stage],
-        funnels: Funnels | None = None,
+        statistics: StageStatistics | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.stages, self.funnels, self.clock = stages, funnels or Funnels(), clock
+        self.stages, self.statistics, self.clock = stages, statistics or StageStatistics(), clock
         self.percent = 0.0
         self.stage, self.profilesets, self.runs = stages[0], 0, 1
         self.replicates: Mapping[str, str] = {}
-        self.meter, self.observed = ProgressMeter(clock=clock), Observed()
+        self.meter, self.observed = ProgressMeter(clock=clock), _Observed()
         self.started: float | None = None
         self.entered = 0.0
         self.expected_seconds: float | None = None
 
     def enter(self, stage: Stage, *, profilesets: int, replicates: Mapping[str, str]) -> None:
-        """Begin a stage; the profilesets in `replicates` run twice."""
+        """Start a stage with some profilesets; those in `replicates` run twice."""
         self.expected_seconds = self._expected_seconds(stage, profilesets)
         self.stage, self.profilesets, self.replicates = stage, profilesets, replicates
         self.runs = 1 + profilesets + len(replicates)
-        self.meter, self.observed = ProgressMeter(expected_phases=self.runs, clock=self.clock), Observed()
+        self.meter, self.observed = ProgressMeter(expected_phases=self.runs, clock=self.clock), _Observed()
         self.entered = self.clock()
         if self.started is None:
             self.started = self.entered
 
     def _expected_seconds(self, stage: Stage, profilesets: int) -> float | None:
-        """Return the seconds that a stage's runs should take, judging by the stage before; None for the first."""
+        """Return the expected seconds of a stage's runs, from the stage before; None for the first."""
         length = self._stage_seconds(self.meter.percent / 100) if self.started is not None else None
         if length is None:
             return None
@@ -85,99 +85,101 @@ class Course:
         return 0.0 if self.meter.began_at is None else self.meter.began_at - self.entered
 
     def advance(self) -> float:
-        """Return the percent of the job as it stands now."""
-        self.percent = max(self.percent, self._reached())
+        """Update and return the percent of the job."""
+        self.percent = max(self.percent, self._current_percent())
         return self.percent
 
-    def _reached(self) -> float:
+    def _current_percent(self) -> float:
         if len(self.stages) == 1:
             return self.meter.percent
-        left, taken = self._seconds_left(), self.clock() - (self.started or 0.0)
-        if left is None or taken <= 0:
+        remaining, elapsed = self._remaining_seconds(), self.clock() - (self.started or 0.0)
+        if remaining is None or elapsed <= 0:
             return 0.0
-        return min(MOST_WHILE_RUNNING, round(100 * taken / (taken + left), 1))
+        return min(MAX_WHILE_RUNNING, round(100 * elapsed / (elapsed + remaining), 1))
 
-    def _seconds_left(self) -> float | None:
+    def _remaining_seconds(self) -> float | None:
         """Return the seconds that the job still needs, None if unknown."""
         share = self.meter.percent / 100
         length = self._stage_seconds(share)
         if length is None:
             return None
         rest = length * (1 - share)
-        return rest if self.stage.is_last else rest + self._seconds_of_later(length / self.runs)
+        return rest if self.stage.is_last else rest + self._later_seconds(length / self.runs)
 
     def _stage_seconds(self, share: float) -> float | None:
-        """Return the seconds that all runs of the stage take: as expected, then at their pace; None if unknown."""
+        """Return the seconds of all runs of the stage: expected ones first, then at their pace; None if unknown."""
         if self.meter.began_at is None:
             return self.expected_seconds
         # Some fights are already done at the first update.
         watched, seconds = share - self.meter.began_percent / 100, self.clock() - self.meter.began_at
         if self.expected_seconds is not None:
             return (PRIOR_PART * self.expected_seconds + seconds) / (PRIOR_PART + watched)
-        return seconds / watched if watched * self.runs >= LEAST_RUNS else None
+        return seconds / watched if watched * self.runs >= MIN_RUNS else None
 
-    def _seconds_of_later(self, seconds_a_run: float) -> float:
+    def _later_seconds(self, seconds_a_run: float) -> float:
         """Return the seconds that the later stages will take, given the seconds that one run of this one takes."""
-        seconds, left = 0.0, self.profilesets * self._observe().share_left
+        seconds, remaining = 0.0, self.profilesets * self._observe().share_kept
         for later in self.stages[self.stage.number :]:
-            seconds += self.startup + self._seconds_of(later, left, seconds_a_run)
-            left *= self.funnels.share(later.number)
+            seconds += self.startup + self._seconds_of(later, remaining, seconds_a_run)
+            remaining *= self.statistics.share(later.number)
         return seconds
 
-    def _seconds_of(self, later: Stage, left: float, seconds_a_run: float) -> float:
-        """Return the seconds that the runs of a later stage take; it begins with `left` profilesets."""
-        known = self._observe()
-        setup = max(known.setup_fights(seconds_a_run), self.funnels.setup_fights(startup_seconds=self.startup))
-        pace = seconds_a_run / (setup + fights(self.stage, known.spread_percent, profilesets=self.profilesets))
-        runs = 1 + left + (0 if later.is_last else min(left, MOST_REPLICATED))
-        return pace * runs * (setup + fights(later, known.spread_percent, profilesets=left))
+    def _seconds_of(self, later: Stage, remaining: float, seconds_a_run: float) -> float:
+        """Return the seconds that the runs of a later stage take; it begins with `remaining` profilesets."""
+        observed = self._observe()
+        setup = max(
+            observed.setup_fights(seconds_a_run), self.statistics.setup_fights(startup_seconds=self.startup)
+        )
+        pace = seconds_a_run / (setup + _fights(self.stage, observed.spread_percent, profilesets=self.profilesets))
+        runs = 1 + remaining + (0 if later.is_last else min(remaining, MAX_REPLICATED))
+        return pace * runs * (setup + _fights(later, observed.spread_percent, profilesets=remaining))
 
-    def _observe(self) -> Observed:
-        """Return the figures of this stage's ended runs; updated when their number has grown by a twentieth."""
+    def _observe(self) -> _Observed:
+        """Return the figures of this stage's finished runs, updated when their number has grown by 5 %."""
         if self.meter.finished_count > self.observed.count * 1.05 or self.observed.count == 0:
             phases = [phase for phase in self.meter.finished_phases if phase.error_percent]
-            share = self._share_left(phases)
-            self.observed = Observed(
+            share = self._share_kept(phases)
+            self.observed = _Observed(
                 count=self.meter.finished_count,
-                share_left=share,
-                spread_percent=spread_percent(phases),
+                share_kept=share,
+                spread_percent=_spread_percent(phases),
                 fights=fmean(phase.iterations for phase in phases) if phases else 0.0,
                 fighting_seconds=fmean(phase.fighting_seconds for phase in phases) if phases else 0.0,
             )
         return self.observed
 
-    def _share_left(self, phases: Sequence[Phase]) -> float:
+    def _share_kept(self, phases: Sequence[Phase]) -> float:
         """Return the share of this stage's profilesets that the next stage will have.
 
         While the best may still be unseen, too few seem beaten, so past jobs have more weight.
         """
-        found = [profileset for profileset in map(profileset_of, phases) if profileset is not None]
-        seen = pooled(found, self.replicates)
-        expected = self.funnels.share(self.stage.number)
+        profilesets = [profileset for profileset in map(_profileset_of, phases) if profileset is not None]
+        seen = pooled(profilesets, self.replicates)
+        expected = self.statistics.share(self.stage.number)
         if not seen:
             return expected
-        kept = 1 - len(beaten(seen, widening=widening(found, self.replicates))) / len(seen)
+        kept = 1 - len(beaten(seen, widening=widening(profilesets, self.replicates))) / len(seen)
         weight = min(1.0, len(seen) / self.profilesets) ** 2
         return math.pow(expected, 1 - weight) * math.pow(kept, weight)
 
 
-def spread_percent(phases: Sequence[Phase]) -> float:
-    """Return the standard deviation of fights in percent of the mean, from the errors that were printed."""
+def _spread_percent(phases: Sequence[Phase]) -> float:
+    """Return the standard deviation of fights in percent of the mean, from the printed errors."""
     if not phases:
         return SPREAD_PERCENT
     squares = [phase.iterations * (phase.error_percent / 1.96) ** 2 for phase in phases]
     return math.sqrt(sum(squares) / len(squares))
 
 
-def fights(stage: Stage, spread: float, *, profilesets: float) -> float:
-    """Return how many fights one run of a stage takes; the simulator checks the error after every hundred."""
-    run = one_run(stage, replicated=not stage.is_last and profilesets <= MOST_REPLICATED)
+def _fights(stage: Stage, spread: float, *, profilesets: float) -> float:
+    """Return the number of fights of one run. The simulator checks the error after every hundred."""
+    run = one_run(stage, replicated=not stage.is_last and profilesets <= MAX_REPLICATED)
     needed = (1.96 * spread / run.target_error) ** 2 if run.target_error else 0.0
-    return min(run.iterations, max(1, math.ceil(needed / LEAST_ITERATIONS)) * LEAST_ITERATIONS)
+    return min(run.iterations, max(1, math.ceil(needed / MIN_ITERATIONS)) * MIN_ITERATIONS)
 
 
-def profileset_of(phase: Phase) -> Profileset | None:
-    """Return the figures that the simulator printed for a profileset; None if the phase is not one."""
+def _profileset_of(phase: Phase) -> Profileset | None:
+    """Return the figures printed for a profileset, or None if the phase is not a profileset's."""
     if not phase.label.startswith(PROFILESET):
         return None
     error = phase.mean * phase.error_percent / 196

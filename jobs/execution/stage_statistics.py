@@ -1,4 +1,4 @@
-"""Statistics of past jobs in stages: the share of profilesets that each stage kept, and the cost of its runs."""
+"""Statistics of past jobs in stages: the share of profilesets that each stage keeps, and the cost of its runs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from django.db import connection
 from jobs.execution.replicates import fights_of
 
 READ_JOBS = 40
-# With this many jobs, the account's own are used instead of everybody's.
+# With this many jobs of the account itself, those of other accounts are not used.
 ENOUGH_JOBS = 3
 DEFAULT_SHARE = 0.15
 
@@ -34,8 +34,8 @@ class Cost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Funnels:
-    """Past jobs: the median share that each stage keeps, by its number, and the costs of first and last stages."""
+class StageStatistics:
+    """The median share that each stage keeps, by its number, and the costs of first and last stages."""
 
     shares: Mapping[int, float] = field(default_factory=dict)
     costs: Sequence[tuple[Cost, Cost]] = ()
@@ -46,46 +46,49 @@ class Funnels:
 
     def setup_fights(self, *, startup_seconds: float) -> float:
         """Return how many fights take as long as setting up one run; 0 if unknown."""
-        return median(setup_fights(*pair, startup_seconds) for pair in self.costs) if self.costs else 0.0
+        return median(_setup_fights(*pair, startup_seconds) for pair in self.costs) if self.costs else 0.0
 
 
-def setup_fights(first: Cost, last: Cost, startup_seconds: float) -> float:
+def _setup_fights(first: Cost, last: Cost, startup_seconds: float) -> float:
     """Solve seconds = startup + runs * (setup + fights) * pace for the setup, in fights."""
-    begun = max(0.0, first.seconds - startup_seconds) / first.runs
-    ended = max(0.0, last.seconds - startup_seconds) / last.runs
-    pace = (ended - begun) / (last.fights - first.fights)
-    return max(0.0, begun / pace - first.fights) if pace > 0 else 0.0
+    first_run = max(0.0, first.seconds - startup_seconds) / first.runs
+    last_run = max(0.0, last.seconds - startup_seconds) / last.runs
+    pace = (last_run - first_run) / (last.fights - first.fights)
+    return max(0.0, first_run / pace - first.fights) if pace > 0 else 0.0
 
 
-def recent(account_id: int, *, stages: int) -> Funnels:
+def recent(account_id: int, *, stages: int) -> StageStatistics:
     """Return statistics of jobs with this many stages, of the account's own if there are enough. One query."""
     with connection.cursor() as cursor:
         cursor.execute(RECENT, [READ_JOBS])
         rows = [
-            (account, json.loads(found or "[]"), json.loads(sets or "[]"), walls)
-            for account, found, sets, walls in cursor
+            (account, json.loads(stages_json or "[]"), json.loads(sets or "[]"), walls)
+            for account, stages_json, sets, walls in cursor
         ]
-    alike = [row for row in rows if len(row[1]) == len(row[3]) == stages]
-    own = [row for row in alike if row[0] == account_id]
-    return learned([row[1:] for row in (own if len(own) >= ENOUGH_JOBS else alike)])
+    comparable = [row for row in rows if len(row[1]) == len(row[3]) == stages]
+    own = [row for row in comparable if row[0] == account_id]
+    return statistics_of([row[1:] for row in (own if len(own) >= ENOUGH_JOBS else comparable)])
 
 
-def learned(jobs: Sequence[tuple[list[Any], list[Any], list[int]]]) -> Funnels:
-    """Return the medians of the jobs' stages, results and milliseconds; one odd job does not change a median."""
+def statistics_of(jobs: Sequence[tuple[list[Any], list[Any], list[int]]]) -> StageStatistics:
+    """Return the statistics of jobs, given the stages, results and milliseconds of each.
+
+    They are medians, so one unusual job does not change them.
+    """
     kept: dict[int, list[float]] = {}
     for stages, _, _ in jobs:
         for stage in stages:
             if stage["profilesets"]:
                 kept.setdefault(stage["stage"], []).append(1 - stage["culled"] / stage["profilesets"])
     pairs = (costs_of(*job) for job in jobs)
-    return Funnels(
+    return StageStatistics(
         shares={number: median(shares) for number, shares in kept.items()},
         costs=tuple(pair for pair in pairs if pair is not None),
     )
 
 
 def costs_of(stages: list[Any], results: list[Any], walls: list[int]) -> tuple[Cost, Cost] | None:
-    """Return the cost of a job's first and last stage; None if no result shows the fights of one of them."""
+    """Return the cost of a job's first and last stage, or None if the fights of one of them are unknown."""
     last = len(stages)
     fights: dict[int, list[float]] = {number: [] for number in (1, last)}
     for row in results:

@@ -16,10 +16,10 @@ READS = "it reads a file"
 WRITES = "it writes a file"
 NETWORK = "it uses the network or credentials"
 PAGE = "it makes the HTML report load external content"
-THREADS = "only the service sets threads and priority"
+THREADS = "the service sets threads and priority itself"
 FLOODS = "it produces too much output"
 EXHAUSTS = "it can exhaust memory or make the simulation endless"
-NO_SIMULATION = "it makes the simulator do something else than simulate"
+NO_SIMULATION = "it makes the simulator do something other than simulate"
 STRICT = "it could make the service's own options fail"
 
 REFUSED: dict[str, str] = {
@@ -138,7 +138,7 @@ NO_CREDENTIALS = "it requires credentials.bnetClientId and credentials.bnetClien
 TEMPLATED = "a template is allowed in a value, but not where it could form another directive"
 NESTED = "a profileset cannot contain another profileset"
 PIECEMEAL = "an item must be written in one piece, without +="
-OVERRIDES_LIMIT = "a number that contains '=' would override the platform's limits"
+OVERRIDES_LIMIT = "a number that contains '=' would override the service's limits"
 INVALID_NAME = "the simulator would ignore it: a profileset's name must not be empty or contain '.' or '='"
 
 

@@ -1,8 +1,7 @@
-"""Announcements of waiting jobs in the lanes of Celery.
+"""Announcements of waiting jobs to the workers.
 
-PostgreSQL holds the queue. A message in a lane's Celery queue is only a hint that there may be work: it names no
-job, and a worker that receives it claims the best waiting job, so strict order holds whatever the broker
-delivers, repeats or loses.
+The queue is in PostgreSQL. A message in a lane's Celery queue is only a hint that work may be waiting. It names no
+job: the worker that receives it claims the best waiting job, so lost and repeated hints do not change the order.
 """
 
 import logging
@@ -16,24 +15,24 @@ from jobs import lifecycle
 from jobs.enums import WAITING, Priority, Status
 from jobs.models import Job
 from simservice.celery import LANE_QUEUES, app
-from simservice.redis.client import ask, redis
+from simservice.redis.client import best_effort, redis
 
 logger = logging.getLogger(__name__)
 
 LANES = dict(zip(Priority, LANE_QUEUES, strict=True))
 HINTS_PER_LANE = 100
 SWEEP_BATCH = 100
-# A pending job younger than this is still in the hands of the request that submitted it.
+# A younger pending job is still being announced by the request that submitted it.
 ANNOUNCED_WITHIN = timedelta(seconds=2)
 
 
 def announce(job: Job) -> None:
-    """Tell the workers that a pending job waits. A lost announcement is made again by the sweep.
+    """Mark a pending job as queued and send a hint. If Redis does not respond, the sweep announces the job.
 
-    The job is marked before the hint wakes anybody: a claim passes over a row that is being written.
+    The job is marked before the hint is sent, because a claim skips a row that is being written.
     """
     queue = LANES[Priority(job.priority)]
-    hints = ask(lambda: hints_in(queue), otherwise=None)
+    hints = best_effort(lambda: hints_in(queue), default=None)
     if hints is None:
         return
     lifecycle.mark_queued(job)
@@ -41,26 +40,26 @@ def announce(job: Job) -> None:
         if hints < HINTS_PER_LANE:
             send_hint(queue)
     except OperationalError:
-        logger.warning("job %s not announced: the broker does not answer", job.pk)
+        logger.warning("job %s not announced: the broker does not respond", job.pk)
 
 
 def hints_in(queue: str) -> int:
-    """Return how many hints wait in a lane. Raises RedisError."""
+    """Return the number of hints in a lane. Raises RedisError."""
     return int(str(redis().llen(queue)))
 
 
 def send_hint(queue: str) -> None:
-    """Put one hint into a lane. Raises OperationalError."""
+    """Send a hint to a lane. Raises OperationalError."""
     app.send_task("jobs.tasks.simulate", queue=queue)
 
 
 def unannounced() -> QuerySet[Job]:
-    """Return the pending jobs whose announcement was lost."""
+    """Return pending jobs whose announcement was lost."""
     return Job.objects.filter(status=Status.PENDING, created_at__lt=Now() - ANNOUNCED_WITHIN)
 
 
 def announce_pending() -> int:
-    """Announce pending jobs whose announcement was lost; return how many."""
+    """Announce a batch of pending jobs whose announcement was lost. Return how many."""
     jobs = list(unannounced().order_by("id")[:SWEEP_BATCH])
     for job in jobs:
         announce(job)
@@ -68,9 +67,9 @@ def announce_pending() -> int:
 
 
 def replenish_hints() -> int:
-    """Make sure that every lane holds a hint for each waiting job, a hundred at most; return how many were sent.
+    """Send the hints that are missing: one for each waiting job, up to 100 in a lane. Return how many were sent.
 
-    This is what brings the workers back to the queue after Redis was emptied.
+    Without this, workers would ignore the queue after Redis loses its data.
     """
     sent = 0
     for priority, queue in LANES.items():

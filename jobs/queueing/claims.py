@@ -1,4 +1,4 @@
-"""Claims: a worker takes the best waiting job."""
+"""Claims of waiting jobs by workers."""
 
 from django.db import transaction
 from django.db.models.functions import Now
@@ -9,10 +9,10 @@ from jobs.models import Job
 
 
 def claim(worker: str) -> Job | None:
-    """Give the best waiting job to `worker`, or None when nothing waits.
+    """Claim and return the best waiting job, or None.
 
-    The best job has the highest priority and, within it, the earliest submission
-    (`docs/reference/contract.md#priority`). Jobs past their queue deadline are left to the sweep.
+    The best job has the highest priority and, among equals, the earliest submission
+    (`docs/reference/contract.md#priority`). Overdue jobs are skipped; the sweep ends them.
     """
     with transaction.atomic():
         waiting = Job.objects.filter(status__in=WAITING, queue_deadline_at__gt=Now())

@@ -1,6 +1,6 @@
-"""When a waiting job will start: the sweep publishes a snapshot of the queue, and every estimate is made from it.
+"""Estimates of when a waiting job starts, from a snapshot of the queue that each sweep publishes in Redis.
 
-The snapshot is a hint in Redis. An estimate asks the database nothing, and is None while there is no snapshot.
+An estimate needs no database query. It is None while there is no snapshot.
 """
 
 import json
@@ -20,22 +20,23 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
-from jobs.enums import HELD, WAITING, Priority, Status
+from jobs.enums import CLAIMED, WAITING, Priority, Status
 from jobs.errors import QueueFull
 from jobs.models import Job, Run
 from jobs.progress import percents_of
 from simservice.redis import worker_heartbeats
-from simservice.redis.client import ask, redis
+from simservice.redis.client import best_effort, redis
 
-# Change the number with the snapshot's fields: during an upgrade, processes of two versions run.
+# Increase the number when the fields of the snapshot change: during an upgrade, processes of two versions run.
 KEY = "queue:snapshot:2"
 KEPT_SECONDS = 10
 MEASURED_RUNS = 200
 MAX_MARKS = 1000
-# After every id that was given out.
+# Greater than every id in use.
 LAST_ID = 10**18
 
-# Each lane's last job and every so many others, with the jobs and the seconds of work up to and with each.
+# The last job of each lane and a sample of the others, with the number of jobs and the seconds of work up to and
+# including each.
 MARKS = """
     SELECT priority, id, position, work FROM (
         SELECT priority, id, row_number() OVER line AS position, count(*) OVER () AS total,
@@ -49,7 +50,7 @@ MARKS = """
 
 
 class Mark(NamedTuple):
-    """A waiting job whose place is known: how many jobs, and seconds of work, there are up to and with it."""
+    """A waiting job with the number of jobs and the seconds of work up to and including it."""
 
     priority: int
     job_id: int
@@ -58,7 +59,7 @@ class Mark(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What comes before a job: so many jobs, and seconds of work."""
+    """The number of jobs ahead of a job, and their seconds of work."""
 
     jobs: int
     work_seconds: float
@@ -66,27 +67,27 @@ class Ahead(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """In how many seconds a job is expected to start, as seen at `updated_at`."""
+    """Seconds until a job is expected to start, as of `updated_at`."""
 
     seconds: int
     updated_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """How many jobs start before a waiting job, about, and in how many seconds it does, None when unknown."""
+class QueuePosition:
+    """The approximate number of jobs ahead of a waiting job, and the seconds until it starts, None if unknown."""
 
     ahead: int
     seconds: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Snapshot:
+class QueueSnapshot:
     """The queue at one moment (`taken_at`, Unix seconds). Work is in seconds of one slot.
 
-    `marks` are in the queue's order: every waiting job up to a thousand, and a sample of more. `free_in` has the
-    seconds until each of the live `slots` is free, soonest first; unknown ones are left out. `run_seconds` has the
-    mean run of each plan width, in vCPUs; it is empty until a run has been measured.
+    `marks` are in queue order: every job of a queue of up to 1000, a sample of a longer one. `free_in` has the
+    seconds until each of the live `slots` is free, soonest first, without slots that cannot be estimated.
+    `run_seconds` maps vCPUs to the mean duration of an attempt; it is empty until a run was measured.
     """
 
     taken_at: float
@@ -98,40 +99,40 @@ class Snapshot:
     oldest_wait_seconds: float
 
     def estimate(self, job: Job) -> Estimate | None:
-        """Return when a waiting job will start; None when no worker lives or no run was ever measured."""
-        seconds = self.place_of(job).seconds
+        """Return when a waiting job is expected to start, None if unknown."""
+        seconds = self.position_of(job).seconds
         if seconds is None:
             return None
         return Estimate(seconds=seconds, updated_at=datetime.fromtimestamp(self.taken_at, UTC))
 
-    def place_of(self, job: Job) -> Place:
-        """Return a waiting job's place in the queue; a claimed job is about to start."""
+    def position_of(self, job: Job) -> QueuePosition:
+        """Return the position of a waiting job; a claimed job is about to start."""
         if job.status == Status.STARTING:
-            return Place(ahead=0, seconds=0)
+            return QueuePosition(ahead=0, seconds=0)
         ahead = self.ahead_of(job)
-        return Place(ahead=ahead.jobs, seconds=self.seconds_until(ahead))
+        return QueuePosition(ahead=ahead.jobs, seconds=self.seconds_until(ahead))
 
-    def place_of_new(self, priority: Priority) -> Place:
-        """Return where a job of a priority would stand that was submitted now."""
-        return self.place_of(Job(pk=LAST_ID, priority=priority))
+    def position_of_new(self, priority: Priority) -> QueuePosition:
+        """Return the position that a job submitted now would have."""
+        return self.position_of(Job(pk=LAST_ID, priority=priority))
 
     def seconds_until(self, ahead: Ahead) -> int | None:
-        """Return in how many seconds a slot is free for the job behind the jobs ahead; None if unknown.
+        """Return the seconds until a slot is free for the job behind the jobs ahead, None if unknown.
 
-        That is when each job ahead has a slot and one more is free, or when the slots have done all work ahead.
+        A slot is free once every job ahead has a slot and another one is idle, or once all work ahead is done.
         """
         moments = self.free_in[ahead.jobs : ahead.jobs + 1]
         if self.run_seconds:
-            # The minimum over the number of slots that help: each further slot first has to finish its own work.
+            # The minimum over the number of slots that share the work; each first finishes its own job.
             sums = enumerate(accumulate(self.free_in), start=1)
             moments += [(ahead.work_seconds + total) / count for count, total in sums]
         return math.ceil(min(moments)) if moments else None
 
     def ahead_of(self, job: Job) -> Ahead:
-        """Return what starts before a job. Between two marks a job's id tells its place, about."""
-        place = bisect_left(self.marks, (job.priority, job.pk))
-        before = self.marks[place - 1] if place else Mark(-1, 0, 0, 0.0)
-        after = self.marks[place] if place < len(self.marks) else None
+        """Return what starts before a job. Between two marks, the position is interpolated from the job's id."""
+        index = bisect_left(self.marks, (job.priority, job.pk))
+        before = self.marks[index - 1] if index else Mark(-1, 0, 0, 0.0)
+        after = self.marks[index] if index < len(self.marks) else None
         if after is None or after.priority != job.priority:
             # Submitted after the snapshot was taken.
             return Ahead(before.position, before.work_seconds)
@@ -144,7 +145,7 @@ class Snapshot:
 
 
 def estimated_start(job: Job) -> Estimate | None:
-    """Return when a waiting job is expected to start, or None when that is unknown. No database query."""
+    """Return when a waiting job is expected to start, None if unknown. No database query."""
     if job.status == Status.STARTING:
         return Estimate(seconds=0, updated_at=job.updated_at)
     snapshot = current()
@@ -152,57 +153,57 @@ def estimated_start(job: Job) -> Estimate | None:
 
 
 def require_open_queue() -> None:
-    """Raise QueueFull when as many jobs wait as may. What is not known does not stop a submission."""
+    """Raise QueueFull if the queue has reached MAX_QUEUE_LENGTH. Without a snapshot, the queue counts as open."""
     snapshot = current() if settings.MAX_QUEUE_LENGTH else None
     if snapshot and sum(snapshot.waiting.values()) >= settings.MAX_QUEUE_LENGTH:
         raise QueueFull
 
 
-def current() -> Snapshot | None:
-    """Return the last published snapshot, or None when there is none."""
-    stored = ask(lambda: redis().get(KEY), otherwise=None)
-    return None if stored is None else read(str(stored))
+def current() -> QueueSnapshot | None:
+    """Return the last published snapshot, or None."""
+    stored = best_effort(lambda: redis().get(KEY), default=None)
+    return None if stored is None else _parse(str(stored))
 
 
 @lru_cache(maxsize=1)
-def read(text: str) -> Snapshot:
-    """Return the snapshot that a text stands for; all who ask between two sweeps get the same."""
+def _parse(text: str) -> QueueSnapshot:
+    """Parse a published snapshot. The last one is cached, so it is parsed once between two sweeps."""
     fields: dict[str, Any] = json.loads(text)
-    return Snapshot(**fields | {"marks": [Mark(*mark) for mark in fields["marks"]]})
+    return QueueSnapshot(**fields | {"marks": [Mark(*mark) for mark in fields["marks"]]})
 
 
 def publish() -> None:
-    """Take a snapshot and leave it in Redis for a few rounds of the sweep."""
+    """Store a new snapshot in Redis; it expires after a few sweeps. Does nothing if Redis does not respond."""
     slots = live_slots()
     if slots is None:
         return
     text = json.dumps(asdict(take(slots=slots)))
-    kept = max(KEPT_SECONDS, settings.SWEEP_SECONDS * 5)
-    ask(lambda: redis().set(KEY, text, ex=kept), otherwise=None)
+    seconds = max(KEPT_SECONDS, settings.SWEEP_SECONDS * 5)
+    best_effort(lambda: redis().set(KEY, text, ex=seconds), default=None)
 
 
 def live_slots() -> int | None:
-    """Return how many simulations the live workers can run at a time; None if Redis does not answer."""
-    return ask(lambda: worker_heartbeats.slots_of(worker_heartbeats.simulation_workers()), otherwise=None)
+    """Return how many simulations the live workers can run at a time, None if Redis does not respond."""
+    return best_effort(lambda: worker_heartbeats.total_slots(worker_heartbeats.simulation_workers()), default=None)
 
 
-def take(*, slots: int) -> Snapshot:
-    """Return a snapshot of the queue, with this many live slots. Four queries and one request to Redis."""
-    run_seconds = measured_run_seconds()
-    marks = read_marks(run_seconds)
-    return Snapshot(
+def take(*, slots: int) -> QueueSnapshot:
+    """Return a snapshot of the queue with this number of live slots. Four queries and one request to Redis."""
+    run_seconds = _measured_run_seconds()
+    marks = _read_marks(run_seconds)
+    return QueueSnapshot(
         taken_at=time.time(),
-        waiting=lengths(marks),
+        waiting=_lane_lengths(marks),
         marks=marks,
         slots=slots,
-        free_in=free_in(held_jobs(), run_seconds=run_seconds, slots=slots),
+        free_in=_seconds_until_free(_claimed_jobs(), run_seconds=run_seconds, slots=slots),
         run_seconds=run_seconds,
         oldest_wait_seconds=oldest_wait_seconds(),
     )
 
 
-def measured_run_seconds() -> dict[str, float]:
-    """Return the mean simulator seconds of a recent attempt, by the job's vCPUs."""
+def _measured_run_seconds() -> dict[str, float]:
+    """Return the mean simulator seconds of recent attempts by the number of vCPUs."""
     runs = Run.objects.filter(wall_ms__isnull=False).order_by("-id")[:MEASURED_RUNS]
     attempts: dict[tuple[int, int, int], float] = defaultdict(float)
     for vcpus, job_id, attempt, wall_ms in runs.values_list("job__vcpus", "job_id", "attempt", "wall_ms"):
@@ -211,71 +212,71 @@ def measured_run_seconds() -> dict[str, float]:
     return {str(width): fmean(s for key, s in attempts.items() if key[0] == width) for width in sorted(widths)}
 
 
-def expected_seconds(run_seconds: Mapping[str, float], vcpus: int) -> float:
-    """Return how long a job of a width runs: as others of it did, else as all did, 0 when none did."""
-    return run_seconds.get(str(vcpus), overall(run_seconds))
+def _expected_seconds(run_seconds: Mapping[str, float], vcpus: int) -> float:
+    """Return the expected duration of a job: the mean for its vCPUs, else of all; 0 if none was measured."""
+    return run_seconds.get(str(vcpus), _overall_mean(run_seconds))
 
 
-def overall(run_seconds: Mapping[str, float]) -> float:
-    """Return the mean over all widths, 0 when nothing was measured."""
+def _overall_mean(run_seconds: Mapping[str, float]) -> float:
+    """Return the mean over all numbers of vCPUs, 0 if none was measured."""
     return fmean(run_seconds.values()) if run_seconds else 0.0
 
 
-def held_jobs() -> list[Job]:
+def _claimed_jobs() -> list[Job]:
     """Return the jobs that workers have claimed. One query."""
-    held = Job.objects.filter(status__in=HELD)
-    return list(held.only("id", "attempt", "vcpus", "started_at", "ceiling_runtime_seconds"))
+    jobs = Job.objects.filter(status__in=CLAIMED)
+    return list(jobs.only("id", "attempt", "vcpus", "started_at", "ceiling_runtime_seconds"))
 
 
-def free_in(held: Sequence[Job], *, run_seconds: Mapping[str, float], slots: int) -> list[float]:
-    """Return in how many seconds each slot is free, soonest first; slots that cannot be estimated are left out."""
-    idle = [0.0] * (slots - len(held))
-    left = (remaining_seconds(job, run_seconds, percent=percent) for job, percent in with_percents(held))
-    return sorted([*idle, *(seconds for seconds in left if seconds is not None)])[:slots]
+def _seconds_until_free(claimed: Sequence[Job], *, run_seconds: Mapping[str, float], slots: int) -> list[float]:
+    """Return the seconds until each slot is free, soonest first, without slots that cannot be estimated."""
+    idle = [0.0] * (slots - len(claimed))
+    busy = (_remaining_seconds(job, run_seconds, percent=percent) for job, percent in _with_percents(claimed))
+    return sorted([*idle, *(seconds for seconds in busy if seconds is not None)])[:slots]
 
 
-def with_percents(jobs: Sequence[Job]) -> Iterator[tuple[Job, float]]:
+def _with_percents(jobs: Sequence[Job]) -> Iterator[tuple[Job, float]]:
     """Yield jobs with their progress in percent."""
     return zip(jobs, percents_of(jobs), strict=True)
 
 
-def remaining_seconds(job: Job, run_seconds: Mapping[str, float], *, percent: float) -> float | None:
-    """Return how many more seconds a claimed job runs, at most until its ceiling; None if unknown.
+def _remaining_seconds(job: Job, run_seconds: Mapping[str, float], *, percent: float) -> float | None:
+    """Return how many more seconds a claimed job runs, within its ceiling, None if unknown.
 
-    The estimate uses its progress, or else the duration of other jobs.
+    Estimated from its progress, or else from the duration of other jobs.
     """
     now = timezone.now()
     elapsed = (now - (job.started_at or now)).total_seconds()
     if percent:
         total = elapsed * 100 / percent
     elif run_seconds:
-        total = expected_seconds(run_seconds, job.vcpus)
+        total = _expected_seconds(run_seconds, job.vcpus)
     else:
         return None
     return max(min(total, job.ceiling_runtime_seconds) - elapsed, 0.0)
 
 
-def read_marks(run_seconds: Mapping[str, float]) -> list[Mark]:
-    """Return the queue's marks. One scan of the index on waiting jobs."""
+def _read_marks(run_seconds: Mapping[str, float]) -> list[Mark]:
+    """Return the marks of the queue. One scan of the index on waiting jobs."""
     widest = max(map(int, run_seconds), default=0)
-    by_width = [expected_seconds(run_seconds, width) for width in range(1, widest + 1)]
+    by_width = [_expected_seconds(run_seconds, width) for width in range(1, widest + 1)]
     with connection.cursor() as cursor:
-        cursor.execute(MARKS, [by_width, overall(run_seconds), MAX_MARKS])
+        cursor.execute(MARKS, [by_width, _overall_mean(run_seconds), MAX_MARKS])
         return [Mark(*row) for row in cursor.fetchall()]
 
 
-def lengths(marks: list[Mark]) -> dict[str, int]:
+def _lane_lengths(marks: list[Mark]) -> dict[str, int]:
     """Return how many jobs wait in each lane."""
     last = {mark.priority: mark.position for mark in marks}
     counts, before = {}, 0
     for priority in Priority:
-        upto = last.get(priority, before)
-        counts[priority.name.lower()], before = upto - before, upto
+        end = last.get(priority, before)
+        counts[priority.api_name], before = end - before, end
     return counts
 
 
 def oldest_wait_seconds() -> float:
-    """Return how long the job that was submitted first has waited, 0 when none waits. One query."""
+    """Return how long the job submitted first has waited, 0 if none waits. One query."""
     lanes = [Job.objects.filter(status__in=WAITING, priority=priority) for priority in Priority]
     heads = [lane.order_by("id").values_list("created_at", flat=True)[:1] for lane in lanes]
     submitted = list(heads[0].union(*heads[1:], all=True))

@@ -1,6 +1,6 @@
-"""The sweep: what makes good whatever a crash, a lost message or the passing of time left behind.
+"""The sweep: periodic recovery from crashes, lost messages and expired waits.
 
-Each part works in bounded batches through guarded moves, so two sweeps at once do no harm.
+Each part works in bounded batches and with guarded moves, so two sweeps at once are safe.
 """
 
 import logging
@@ -15,7 +15,7 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from jobs import credentials, lifecycle
-from jobs.enums import ACTIVE, HELD, WAITING, ErrorCode, MoveResult, Status
+from jobs.enums import ACTIVE, CLAIMED, WAITING, ErrorCode, MoveResult, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
 from jobs.queueing import announcements, forecast
@@ -27,27 +27,26 @@ SUBMITTED_WITHIN = timedelta(minutes=1)
 
 
 def sweep() -> dict[str, int]:
-    """Do one round and return how many jobs each part touched."""
+    """Run one sweep. Return the number of jobs that each part handled."""
     done = {"recovered": recover_expired_leases(), "timed_out": end_overdue_waits()}
     try:
         done |= {"announced": announcements.announce_pending(), "hinted": announcements.replenish_hints()}
     except (OperationalError, RedisError):
-        logger.warning("nothing announced: the broker does not answer")
+        logger.warning("the sweep announced no jobs: the broker does not respond")
     forecast.publish()
     return done
 
 
 def recover_expired_leases() -> int:
-    """Put jobs whose worker stopped renewing its lease back into the queue, or end them when attempts are spent."""
-    expired = Job.objects.filter(lifecycle.LEASE_EXPIRED, status__in=HELD)
-    return sum(bool(recover(job)) for job in unlocked(expired.order_by("id")))
+    """Requeue jobs with an expired lease, or end them if no attempts are left. Return how many were changed."""
+    expired = Job.objects.filter(lifecycle.LEASE_EXPIRED, status__in=CLAIMED)
+    return sum(bool(recover(job)) for job in _unlocked_batch(expired.order_by("id")))
 
 
-def unlocked(jobs: QuerySet[Job]) -> list[Job]:
-    """Return a batch of jobs whose rows nobody has locked at this moment.
+def _unlocked_batch(jobs: QuerySet[Job]) -> list[Job]:
+    """Return a batch of jobs whose rows are not locked, so that a paused transaction does not block the sweep.
 
-    Whoever stands still within a transaction must not hold up the sweep of all other jobs. For jobs that no claim
-    looks at: it would pass over them meanwhile.
+    Only for jobs that cannot be claimed: a claim skips the rows that this locks for a moment.
     """
     with transaction.atomic():
         return list(jobs.select_for_update(skip_locked=True)[: announcements.SWEEP_BATCH])
@@ -57,7 +56,7 @@ def recover(job: Job) -> MoveResult:
     """Retry a lost job, or end it if no attempts are left: `docs/reference/contract.md#automatic-retries`."""
     if job.attempt < settings.MAX_ATTEMPTS or job.cancel_requested_at:
         reason = f"{job.worker} stopped renewing its lease"
-        return lifecycle.hand_back(job, reason=reason, guard=lifecycle.LEASE_EXPIRED)
+        return lifecycle.requeue(job, reason=reason, guard=lifecycle.LEASE_EXPIRED)
     with transaction.atomic():
         ended = lifecycle.finish(job, interrupted(job), guard=lifecycle.LEASE_EXPIRED)
         if ended:
@@ -66,7 +65,7 @@ def recover(job: Job) -> MoveResult:
 
 
 def interrupted(job: Job) -> Outcome:
-    """Return the end of a job that the platform lost once too often. Nothing is billed."""
+    """Return the outcome of a job whose attempts were all lost. Nothing is billed."""
     return Outcome(
         status=Status.FAILED,
         error_code=ErrorCode.EXECUTION_INTERRUPTED,
@@ -76,27 +75,27 @@ def interrupted(job: Job) -> Outcome:
 
 
 def forget_credentials() -> int:
-    """Forget the game credentials of jobs that ended or were never stored; return how many jobs those were.
+    """Delete the game credentials of jobs that ended or were never stored. Return the number of these jobs.
 
-    Whoever ends a job forgets them at once, unless it dies just then or Redis does not answer. Raises RedisError.
+    The process that ends a job deletes them too, but it may die first, or Redis may not respond. Raises RedisError.
     """
-    # A younger job may still be in the hands of the request that submits it.
+    # The request that submits a younger job may not have stored it yet.
     recent = first_id_of(timezone.now() - SUBMITTED_WITHIN)
-    old = [job_id for job_id in credentials.kept() if job_id < recent]
+    old = {job_id for job_id in credentials.stored_job_ids() if job_id < recent}
     unfinished = set(Job.objects.filter(pk__in=old, status__in=ACTIVE).values_list("id", flat=True))
-    for job_id in set(old) - unfinished:
+    for job_id in old - unfinished:
         credentials.forget(job_id)
-    return len(set(old) - unfinished)
+    return len(old - unfinished)
 
 
 def end_overdue_waits() -> int:
-    """End jobs that waited longer than their queue ceiling."""
+    """End jobs that waited longer than their queue limit. Return how many were ended."""
     overdue = Job.objects.filter(status__in=WAITING, queue_deadline_at__lt=Now()).order_by("queue_deadline_at")
-    return sum(bool(lifecycle.finish(job, overdue_end(job))) for job in unlocked(overdue))
+    return sum(bool(lifecycle.finish(job, _overdue_outcome(job))) for job in _unlocked_batch(overdue))
 
 
-def overdue_end(job: Job) -> Outcome:
-    """Return the end of a job whose wait ran out: a queue timeout, unless an attempt had already been lost."""
+def _overdue_outcome(job: Job) -> Outcome:
+    """Return the outcome of an overdue job: a queue timeout, or an interruption if an attempt was lost before."""
     if job.attempt:
         return interrupted(job)
     return Outcome(

@@ -1,1 +1,1 @@
-"""One simulator process of a job: its input, its directory, its outputs and what its end means."""
+"""One simulator process of a job: its input, its directory, its outputs and its verdict."""

@@ -1,8 +1,8 @@
-"""Create private directories of runs and remove those of dead processes.
+"""Private directories of runs, and removal of those of dead processes.
 
-Each run has a folder below `DATA_DIR/runs` and a lock file beside it. The run's process locks the file before
+Each run has a folder below `DATA_DIR/runs` and a lock file next to it. The run's process locks the file before
 it creates the folder and until the folder is removed; the kernel frees the lock when the process ends. A folder
-whose lock is free is therefore a leftover, whatever host or container it comes from.
+whose lock is free is therefore a leftover, from any host or container.
 """
 
 import fcntl
@@ -30,28 +30,28 @@ LOCK_SUFFIX = ".lock"
 @contextmanager
 def private_directory() -> Iterator[PrivateDirectory]:
     """Create a directory for one run and remove it afterwards; if that fails, the next sweep removes it."""
-    folder, lock = locked_name()
+    folder, lock = _locked_name()
     with lock:
         try:
             folder.mkdir(mode=0o711)
             yield PrivateDirectory.create(folder)
         finally:
-            remove(folder)
+            _remove(folder)
 
 
 def remove_leftovers() -> None:
-    """Remove the directories of runs whose process is gone. Safe to run concurrently and to kill at any point."""
+    """Remove the directories of runs whose process has ended. Safe to run concurrently and to kill at any time."""
     with suppress(FileNotFoundError):
-        for folder in sorted({folder_of(entry) for entry in runs().iterdir()}):
-            remove_if_dead(folder)
+        for folder in sorted({_folder_of(entry) for entry in runs().iterdir()}):
+            _remove_if_dead(folder)
 
 
 def sweep_leftovers() -> None:
     """Start a thread that removes leftovers now and every `SWEEP_SECONDS` while this process lives."""
-    threading.Thread(target=sweep_forever, name="run-directories", daemon=True).start()
+    threading.Thread(target=_sweep_forever, name="run-directories", daemon=True).start()
 
 
-def sweep_forever() -> None:
+def _sweep_forever() -> None:
     while True:
         try:
             remove_leftovers()
@@ -65,13 +65,13 @@ def runs() -> Path:
     return settings.DATA_DIR / "runs"
 
 
-def locked_name() -> tuple[Path, BinaryIO]:
-    """Return an unused folder name, not created yet, and its lock, held by this process."""
+def _locked_name() -> tuple[Path, BinaryIO]:
+    """Return the name of a new folder, not created yet, and its lock, held by this process."""
     runs().mkdir(parents=True, exist_ok=True)
     while True:
         folder = runs() / f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(8)}"
-        lock = take(lock_of(folder))
-        if lock is not None:  # a sweep may have removed it first
+        lock = _try_lock(lock_of(folder))
+        if lock is not None:  # None if a sweep removed it first
             return folder, lock
 
 
@@ -79,14 +79,14 @@ def lock_of(folder: Path) -> Path:
     return folder.with_name(folder.name + LOCK_SUFFIX)
 
 
-def folder_of(entry: Path) -> Path:
+def _folder_of(entry: Path) -> Path:
     """Return the folder that an entry of `runs` belongs to; it may no longer exist."""
     if entry.name.endswith(LOCK_SUFFIX) and entry.is_file() and not entry.is_symlink():
         return entry.with_name(entry.name.removesuffix(LOCK_SUFFIX))
     return entry
 
 
-def take(path: Path) -> BinaryIO | None:
+def _try_lock(path: Path) -> BinaryIO | None:
     """Lock a file, created if missing. Return None if a process holds its lock or has just removed it."""
     # NFS locks only files that are open for writing.
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b")
@@ -100,17 +100,17 @@ def take(path: Path) -> BinaryIO | None:
     return None
 
 
-def remove_if_dead(folder: Path) -> None:
-    """Remove a folder that no process holds."""
-    with suppress(OSError):  # such as another user's folder, which their own workers remove
-        lock = take(lock_of(folder))
+def _remove_if_dead(folder: Path) -> None:
+    """Remove a folder whose lock is free."""
+    with suppress(OSError):  # for example another user's folder, which their own workers remove
+        lock = _try_lock(lock_of(folder))
         if lock is not None:
             with lock:
-                remove(folder)
+                _remove(folder)
 
 
-def remove(folder: Path) -> None:
-    """Remove a folder, then its lock file. The caller holds the lock, and the next sweep tries again what fails."""
+def _remove(folder: Path) -> None:
+    """Remove a folder, then its lock file. The caller holds the lock. The next sweep retries failures."""
     try:
         if folder.is_dir() and not folder.is_symlink():
             remove_tree(folder)
@@ -118,5 +118,5 @@ def remove(folder: Path) -> None:
             folder.unlink(missing_ok=True)
         lock_of(folder).unlink(missing_ok=True)
     except OSError:
-        # A killed worker's simulator may need a moment to die.
+        # The simulator of a killed worker can take a moment to die.
         logger.warning("%s could not be removed; the next sweep tries again", folder, exc_info=True)

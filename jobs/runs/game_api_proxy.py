@@ -1,4 +1,4 @@
-"""The only network exit of a simulator: an HTTP CONNECT proxy that reaches only the game platform's hosts.
+"""The HTTP CONNECT proxy through which a simulator reaches the game API's hosts, and nothing else.
 
 The simulator connects inside its own network namespace; the proxy connects onward in the worker's. Nothing that the
 simulator sends is trusted: a name is checked against a list, resolved here, and connected to only if every address
@@ -19,6 +19,7 @@ from typing import Self
 
 from django.core.exceptions import ImproperlyConfigured
 
+from jobs.runs.connect_requests import Rejected, parse_authority, parse_target, response
 from webhooks import addresses
 from webhooks.addresses import HTTPS_PORT
 from webhooks.http_client import MAX_ADDRESSES, ask_resolver
@@ -31,7 +32,7 @@ MAX_TUNNELS = 8
 MAX_OPEN_CONNECTIONS = 32
 # One connection carries many requests, so even a guild import needs few.
 MAX_CONNECTIONS = 200
-# After this many, including refused ones, the listener closes: a flood must not cost the worker CPU time.
+# After this many, including rejected ones, the listener closes: a flood must not cost the worker CPU time.
 MAX_ACCEPTED = 2_000
 # Each response is one JSON document; this leaves room for a large guild.
 MAX_DOWNLOAD_BYTES = 64 << 20
@@ -56,53 +57,40 @@ SHOWN_HOST_CHARACTERS = 100
 
 HEAD_END = b"\r\n\r\n"
 BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
-REQUEST_LINE = re.compile(r"(?P<method>[!-~]+) (?P<target>[!-~]+) HTTP/1\.[01]")
-HEADER_LINE = re.compile(r"(?P<name>[!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t -~\x80-\xff]*")
-AUTHORITY = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
-# A CONNECT request has no body (RFC 9110, 9.3.6); these headers would announce one.
-BODY_HEADERS = {"content-length", "transfer-encoding"}
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 Resolve = Callable[[str], Future[list[str]]]
 Connect = Callable[[Sequence[str]], Awaitable[socket.socket]]
 
 
-class Rejected(Exception):
-    """The proxy refuses a request; the message is the response's body."""
-
-    def __init__(self, status: HTTPStatus, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 class ByteBudget:
     """The remaining bytes of a run's tunnels in one direction."""
 
     def __init__(self, limit: int) -> None:
-        self.left = limit
+        self.remaining = limit
 
     def spend(self, count: int) -> None:
         """Count bytes that were read. Raises Rejected if the limit is exceeded."""
-        self.left -= max(count, MIN_COUNTED_BYTES)
+        self.remaining -= max(count, MIN_COUNTED_BYTES)
         self.require()
 
     def require(self) -> None:
         """Raise Rejected if the limit was exceeded."""
-        if self.left < 0:
+        if self.remaining < 0:
             raise Rejected(HTTPStatus.TOO_MANY_REQUESTS, "The byte limit of this run was reached.")
 
 
 def require_public_names(hosts: Collection[str]) -> None:
     """Check `GAME_API_HOSTS`. Raises ImproperlyConfigured unless every entry is a public host name."""
     for host in hosts:
-        if not is_public_name(host.lower()):
+        if not _is_public_name(host.lower()):
             raise ImproperlyConfigured(
                 f"GAME_API_HOSTS contains {host!r}, which is not a public host name. List names such as "
                 "us.battle.net, separated by commas, without scheme, port, wildcard or spaces."
             )
 
 
-def is_public_name(host: str) -> bool:
+def _is_public_name(host: str) -> bool:
     """Return whether this is a fully qualified public name in lower case, and not an address."""
     if addresses.NUMBER.match(host.rpartition(".")[2]):
         return False
@@ -118,15 +106,15 @@ def resolve_host(host: str) -> Future[list[str]]:
     return ask_resolver(host, HTTPS_PORT)
 
 
-async def connect_to(found: Sequence[str]) -> socket.socket:
+async def connect_to(ips: Sequence[str]) -> socket.socket:
     """Connect to the first address that accepts; each gets an equal share of the time.
 
     Raises OSError, TimeoutError included.
     """
     last = OSError()
-    for address in found:
+    for address in ips:
         try:
-            async with asyncio.timeout(CONNECT_SECONDS / len(found)):
+            async with asyncio.timeout(CONNECT_SECONDS / len(ips)):
                 return await connect_to_address(address)
         except OSError as error:
             last = error
@@ -186,7 +174,7 @@ class GameApiProxy:
         self.thread.join()
 
     def run(self) -> None:
-        """Serve until `serving` is cancelled."""
+        """Run the event loop until `serving` is cancelled."""
         with closing(self.loop), self.listener, suppress(asyncio.CancelledError):
             self.loop.run_until_complete(self.serving)
 
@@ -233,7 +221,7 @@ class GameApiProxy:
         self.open_connections.release()
 
     async def handle(self, peer: socket.socket, *, number: int) -> None:
-        """Serve one connection, the run's `number`th."""
+        """Handle one connection, the run's `number`th."""
         try:
             host, early = await self.read_request(peer, number=number)
             if self.tunnels.locked():
@@ -282,10 +270,7 @@ class GameApiProxy:
 
     def allowed_host(self, target: str) -> str:
         """Return the host of a CONNECT target. Raises Rejected."""
-        authority = AUTHORITY.fullmatch(target)
-        if authority is None:
-            raise Rejected(HTTPStatus.BAD_REQUEST, "The target is not of the form host:port.")
-        host, port = authority["host"], authority["port"]
+        host, port = parse_authority(target)
         if host.lower() not in self.hosts or port != str(HTTPS_PORT):
             raise Rejected(HTTPStatus.FORBIDDEN, f"{host[:SHOWN_HOST_CHARACTERS]}:{port} is not allowed.")
         return host.lower()
@@ -303,16 +288,16 @@ class GameApiProxy:
 
     async def public_addresses(self, host: str) -> list[str]:
         """Return a host's first addresses if all of them are public. Raises Rejected or OSError."""
-        answer = self.resolve(host)
-        # Polled, because an answer that arrives after the loop is closed must not touch the loop.
-        while not answer.done():
+        lookup = self.resolve(host)
+        # Polled, because a result that arrives after the loop is closed must not touch the loop.
+        while not lookup.done():
             await asyncio.sleep(LOOKUP_POLL_SECONDS)
-        found = answer.result()
+        ips = lookup.result()
         try:
-            addresses.require_public(found)
+            addresses.require_public(ips)
         except addresses.AddressRefused:
             raise Rejected(HTTPStatus.FORBIDDEN, f"{host} has an address that is not public.") from None
-        return found[:MAX_ADDRESSES]
+        return ips[:MAX_ADDRESSES]
 
     async def tunnel(self, peer: socket.socket, upstream: socket.socket, *, early: bytes) -> None:
         """Carry bytes both ways until both ends close, one fails, a limit is reached or the tunnel is idle."""
@@ -358,30 +343,3 @@ class GameApiProxy:
         self.log_lines += 1
         if self.log_lines <= MAX_LOG_LINES:
             logger.warning("job %s: game API proxy: %s", self.job_id, message)
-
-
-def parse_target(head: bytes) -> str:
-    """Return the target of a CONNECT request. Raises Rejected."""
-    request_line, *header_lines = head.decode("latin-1").split("\r\n")
-    request = REQUEST_LINE.fullmatch(request_line)
-    headers = [HEADER_LINE.fullmatch(line) for line in header_lines]
-    if request is None or None in headers:
-        raise Rejected(HTTPStatus.BAD_REQUEST, "The request is malformed.")
-    if request["method"] != "CONNECT":
-        raise Rejected(HTTPStatus.METHOD_NOT_ALLOWED, "Only CONNECT is supported.")
-    if any(header and header["name"].lower() in BODY_HEADERS for header in headers):
-        raise Rejected(HTTPStatus.BAD_REQUEST, "A CONNECT request must not have a body.")
-    return request["target"]
-
-
-def response(rejected: Rejected) -> bytes:
-    """Return the HTTP response for a refused request."""
-    body = f"{rejected}\n".encode("ascii")
-    lines = [
-        f"HTTP/1.1 {rejected.status.value} {rejected.status.phrase}",
-        "Content-Type: text/plain",
-        f"Content-Length: {len(body)}",
-        *(["Allow: CONNECT"] if rejected.status == HTTPStatus.METHOD_NOT_ALLOWED else []),
-        "Connection: close",
-    ]
-    return "\r\n".join([*lines, "", ""]).encode("ascii") + body

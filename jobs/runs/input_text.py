@@ -1,7 +1,7 @@
-"""The text that a job runs on a build: its profile with the included files, checked again.
+"""The input text of a run: the profile with its included files, checked again.
 
-Submission does not know for certain which build will run, and does not read included files. Their directives,
-numbers and variants are therefore checked here, in the text that runs.
+At submission, the build is not final and included files are not read. Their directives, numbers and variants are
+therefore checked here, in the text that runs.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ NOTHING_TO_SIMULATE = (
 
 
 class CannotRun(Exception):
-    """The profile cannot run on its build; `outcome` is the end of the job."""
+    """The profile cannot run on its build; `outcome` is the job's."""
 
     def __init__(self, error_code: str, reason: str) -> None:
         super().__init__(reason)
@@ -38,24 +38,24 @@ def read(job: Job, build: Build) -> tuple[str, Analysis]:
     if not has_includes(text):
         return text, analyse(text, rules=rules, bounds=bounds())
     try:
-        flat = flatten(text, bundle=bundle_of(build))
+        flat = flatten(text, bundle=_bundle_of(build))
     except MissingFile as error:
         reason = f"A file of the build {build} is missing or has changed. {error}"
         raise CannotRun(ErrorCode.BUILD_UNAVAILABLE, reason) from error
     except BadInclude as error:
         raise CannotRun(ErrorCode.INPUT_INVALID, f"The profile cannot run on the build {build}. {error}") from error
     analysis = analyse_submitted(flat.text, rules=rules, bounds=bounds())
-    require_harmless(flat, analysis)
-    require_variants(job, analysis)
+    _require_allowed(flat, analysis)
+    _require_variants(job, analysis)
     return flat.text, analysis
 
 
 def bounds() -> Bounds:
-    """Return the platform's limits on what a profile may ask for."""
+    """Return the platform's limits on the numbers in a profile."""
     return Bounds(iterations=settings.MAX_ITERATIONS, target_error=settings.MIN_TARGET_ERROR)
 
 
-def bundle_of(build: Build) -> Bundle:
+def _bundle_of(build: Build) -> Bundle:
     """Return a build's bundled files; all files in the folder if an earlier version registered the build."""
     folder = Path(build.profiles_path)
     if not build.profiles_path:
@@ -63,17 +63,17 @@ def bundle_of(build: Build) -> Bundle:
     return Bundle(folder, build.includable or bundle.scan(folder)[0])
 
 
-def require_harmless(flat: FlatProfile, analysis: Analysis) -> None:
+def _require_allowed(flat: FlatProfile, analysis: Analysis) -> None:
     """Raise CannotRun if the policy refuses an included file, or if nothing would be simulated."""
-    wrong = objection(flat, analysis)
-    if wrong:
-        raise CannotRun(ErrorCode.INPUT_INVALID, wrong)
+    reason = refusal(flat, analysis)
+    if reason:
+        raise CannotRun(ErrorCode.INPUT_INVALID, reason)
     if not analysis.has_actor:
         raise CannotRun(ErrorCode.INPUT_INVALID, f"{NOTHING_TO_SIMULATE} Its included files start none.")
 
 
-def objection(flat: FlatProfile, analysis: Analysis) -> str | None:
-    """Return why a text with its includes must not run, None if it can."""
+def refusal(flat: FlatProfile, analysis: Analysis) -> str | None:
+    """Return why the policy refuses a profile with its includes, or None."""
     if analysis.excess:
         return f"With its included files, the profile has {analysis.excess}."
     if not analysis.refused:
@@ -87,9 +87,11 @@ def shown(text: str) -> str:
     return text[:SHOWN_CHARACTERS]
 
 
-def require_variants(job: Job, analysis: Analysis) -> None:
+def _require_variants(job: Job, analysis: Analysis) -> None:
     """Raise CannotRun if the included files add more variants than the account's plan allows."""
-    most = job.account.plan.max_variants
-    if analysis.variants > most:
-        found = f"With its included files, the profile has {analysis.variants:,} variants"
-        raise CannotRun(ErrorCode.INPUT_INVALID, f"{found}; the plan allows {most:,}.")
+    limit = job.account.plan.max_variants
+    if analysis.variants > limit:
+        reason = (
+            f"With its included files, the profile has {analysis.variants:,} variants; the plan allows {limit:,}."
+        )
+        raise CannotRun(ErrorCode.INPUT_INVALID, reason)

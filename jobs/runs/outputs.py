@@ -1,4 +1,4 @@
-"""What a run leaves in its directory, cleared of the job's secrets: its report, its last words, its artifacts."""
+"""The outputs of a run, without the job's secrets: its report, its messages and its artifacts."""
 
 import io
 import logging
@@ -24,17 +24,17 @@ LOGS = {Artifact.Kind.STDOUT_LOG: "stdout", Artifact.Kind.STDERR_LOG: "stderr"}
 
 
 class Outputs:
-    """The outputs of one job's run, to be read once the simulator has ended.
+    """The outputs of a run whose simulator has ended.
 
-    `stage` is None for a single pass; a page is kept of the run that `has_page`.
+    `stage` is None for a single pass. `has_html` says whether the run writes the HTML report.
     """
 
     def __init__(
-        self, job: Job, directory: PrivateDirectory, scrubber: Scrubber, *, stage: int | None, has_page: bool
+        self, job: Job, directory: PrivateDirectory, scrubber: Scrubber, *, stage: int | None, has_html: bool
     ) -> None:
         self.job = job
         self.stage = stage
-        self.has_page = has_page
+        self.has_html = has_html
         self.directory = directory
         self.scrubber = scrubber
         # Requested artifacts that could not be stored, as `missing` returns them.
@@ -44,7 +44,7 @@ class Outputs:
     def report(self) -> Report | BrokenReport:
         """Return the JSON report, or why it cannot be read."""
         try:
-            stream = self._product(command.REPORT_NAME)
+            stream = self._output_file(command.REPORT_NAME)
             if stream is None:
                 return BrokenReport("the file is missing")
             with stream:
@@ -54,8 +54,8 @@ class Outputs:
         except BrokenReport as error:
             return error
 
-    def complaint(self) -> str | None:
-        """Return the simulator's message about its failure, None if there is none."""
+    def error_message(self) -> str | None:
+        """Return the simulator's error message, or None."""
         return messages.failure_message(self.lines("stderr"))
 
     def warnings(self) -> list[str]:
@@ -66,37 +66,37 @@ class Outputs:
         return messages.distinct([*messages.warnings(self.lines("stderr")), *printed, *reported])
 
     def version(self) -> str | None:
-        """Return the version that the simulator printed at the beginning, None without one."""
-        found = command.parse_version_line("\n".join(islice(self.lines("stdout"), VERSION_WITHIN_LINES)))
-        return found.simc_version if found else None
+        """Return the version that the simulator printed at the beginning, or None."""
+        version = command.parse_version_line("\n".join(islice(self.lines("stdout"), VERSION_WITHIN_LINES)))
+        return version.simc_version if version else None
 
     def lines(self, stream: str) -> Iterator[str]:
-        """Yield the lines of the simulator's output that were kept."""
+        """Yield the lines of a log."""
         with self.directory.log(stream).open(encoding="utf-8", errors="replace", newline="\n") as log:
             yield from map(self.scrubber.text, log)
 
     def store(self, *, ran: str) -> Iterator[Artifact]:
-        """Store everything worth keeping, one by one, and yield the rows, not yet saved; `ran` is the input.
+        """Store all artifacts and yield their rows, not yet saved. `ran` is the input.
 
         Requested artifacts that cannot be stored are added to `missing`. Raises NotStored or WorkerStops.
         """
-        return self._store(self._kept(ran))
+        return self._store(self._artifacts(ran))
 
     def store_logs(self) -> Iterator[Artifact]:
-        """Store the logs alone, as `store` does."""
+        """Store only the logs and yield their rows, not yet saved."""
         return self._store(self._logs())
 
     def _store(self, openers: Iterable[tuple[Artifact.Kind, Opener]]) -> Iterator[Artifact]:
-        for kind, opened in openers:
-            content = self._opened(kind, opened)
+        for kind, opener in openers:
+            content = self._open(kind, opener)
             if content is not None:
                 with content:
                     yield artifacts.store(self.job, kind, content, stage=self.stage)
 
-    def _opened(self, kind: Artifact.Kind, opened: Opener) -> BinaryIO | None:
-        """Open an artifact's content; add it to `missing` and return None if that is impossible."""
+    def _open(self, kind: Artifact.Kind, opener: Opener) -> BinaryIO | None:
+        """Open an artifact's content. If that is impossible, add the artifact to `missing` and return None."""
         try:
-            content, reason = opened(), "the simulator did not write it"
+            content, reason = opener(), "the simulator did not write it"
         except UnsafeOutput as error:
             content, reason = None, str(error)
         if content is None:
@@ -104,22 +104,22 @@ class Outputs:
             logger.info("job %s: no %s: %s", self.job.pk, kind, reason)
         return content
 
-    def _kept(self, ran: str) -> Iterator[tuple[Artifact.Kind, Opener]]:
-        """Yield the kinds of artifacts, each with what opens its content, or finds that there is none."""
+    def _artifacts(self, ran: str) -> Iterator[tuple[Artifact.Kind, Opener]]:
+        """Yield the kinds of artifacts, each with a function that opens its content."""
         yield Artifact.Kind.INPUT, lambda: io.BytesIO(self.scrubber.text(ran).encode())
-        yield Artifact.Kind.JSON_REPORT, partial(self._product, command.REPORT_NAME)
-        if self.has_page:
-            yield Artifact.Kind.HTML_REPORT, partial(self._product, command.HTML_NAME)
+        yield Artifact.Kind.JSON_REPORT, partial(self._output_file, command.REPORT_NAME)
+        if self.has_html:
+            yield Artifact.Kind.HTML_REPORT, partial(self._output_file, command.HTML_NAME)
         yield from self._logs()
 
     def _logs(self) -> Iterator[tuple[Artifact.Kind, Opener]]:
         for kind, stream in LOGS.items():
             yield kind, partial(self._log, stream)
 
-    def _product(self, name: str) -> BinaryIO | None:
+    def _output_file(self, name: str) -> BinaryIO | None:
         """Open a file that the simulator wrote; return None if there is none. Raises UnsafeOutput."""
-        product = open_output(self.directory.cwd, name, max_bytes=settings.SIM_OUTPUT_BYTES)
-        return product and self.scrubber.stream(product)
+        output = open_output(self.directory.cwd, name, max_bytes=settings.SIM_OUTPUT_BYTES)
+        return output and self.scrubber.stream(output)
 
     def _log(self, stream: str) -> BinaryIO:
         return self.scrubber.stream(self.directory.log(stream).open("rb"))

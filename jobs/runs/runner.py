@@ -1,4 +1,4 @@
-"""Simulator processes under this deployment's sandbox and limits."""
+"""Simulator processes with this deployment's sandbox and limits."""
 
 import shutil
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from jobs.simulator.process import (
 from jobs.simulator.sandbox import Sandbox
 
 LOG_BYTES = 4 << 20
-# A cap may be passed by so much, and by no more when the worker is late or suspended.
+# A job can exceed its cap by this much, even if the worker is late or suspended.
 OVERTIME_SECONDS = 2.0
 PROCESSES_PER_THREAD = 8
 OPEN_FILES = 128
@@ -68,7 +68,7 @@ def probe_sandbox() -> list[str]:
 
 
 def limits(*, threads: int, seconds: int) -> Limits:
-    """Return what one simulator may use that works on `threads` threads for at most `seconds`."""
+    """Return the limits of a simulator with `threads` threads that runs for at most `seconds`."""
     return Limits(
         wall_seconds=seconds + OVERTIME_SECONDS,
         cpu_seconds=threads * seconds + CPU_SPARE_SECONDS,
@@ -93,7 +93,7 @@ def simulator(
     on_line_end: OnLineEnd = ignore_line_end,
     proxy: Proxy | None = None,
 ) -> SimulatorProcess:
-    """Return a build's process, ready to start in a private directory, with `proxy` as its only exit."""
+    """Return a build's process, not started yet. `proxy` is its only way out of the sandbox's network."""
     return SimulatorProcess(
         [build.executable, *arguments],
         directory=directory,
@@ -107,14 +107,15 @@ def simulator(
 
 
 def game_api_proxy(job: Job) -> Proxy:
-    """Return the proxy for a job's exit to the game platform."""
+    """Return the proxy through which a job reaches the game API."""
     return partial(GameApiProxy, hosts=settings.GAME_API_HOSTS, job_id=job.pk)
 
 
 def prepare(directory: PrivateDirectory, text: str, *, credentials: GameCredentials | None = None) -> None:
-    """Put a profile into a run's directory, and game credentials where the simulator looks for them (2a).
+    """Write a profile and the game credentials into a run's directory.
 
-    The profile has no includes: bundled files are already part of it.
+    The simulator reads the credentials from a file
+    (`docs/reference/simulator-command-line.md#options-that-read-files`). The profile already contains its includes.
     """
     (directory.cwd / command.PROFILE_NAME).write_text(text, encoding="utf-8", newline="")
     if credentials is not None:

@@ -1,4 +1,4 @@
-"""Taking a job's secrets out of whatever others may read."""
+"""Removal of a job's secrets from logs, reports and messages."""
 
 import base64
 import html
@@ -12,56 +12,56 @@ from urllib.parse import quote
 from jobs.credentials import GameCredentials
 
 MARK = "[removed]"
-# A shorter one is no secret, and taking every occurrence of a letter out of a report would destroy it.
-LEAST_CHARACTERS = 8
+# A shorter text is not a secret, and removing every occurrence of it would destroy a report.
+MIN_CHARACTERS = 8
 CHUNK_BYTES = 1 << 16
 
 
 class Scrubber:
-    """Replaces some secrets by a mark, in every spelling that logs and reports have for them."""
+    """Replaces secrets by a mark, in each spelling that logs and reports use."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        found = {form for secret in secrets if len(secret) >= LEAST_CHARACTERS for form in spellings(secret)}
-        # The longest first: one secret may begin with another.
-        forms = sorted(found, key=len, reverse=True)
+        unordered = {form for each in secrets if len(each) >= MIN_CHARACTERS for form in _spellings(each)}
+        # The longest first, because one secret can begin with another.
+        forms = sorted(unordered, key=len, reverse=True)
         self.longest = len(forms[0]) if forms else 0
         self.pattern = re.compile("|".join(map(re.escape, forms)))
         self.byte_pattern = re.compile(b"|".join(re.escape(form.encode()) for form in forms))
 
     def text(self, text: str) -> str:
-        """Return a text without the secrets."""
+        """Return a text with the secrets replaced."""
         return self.pattern.sub(MARK, text) if self.longest else text
 
     def stream(self, stream: BinaryIO) -> BinaryIO:
-        """Return a file without the secrets, which takes the place of the one given."""
+        """Return a copy with the secrets replaced, and close the file; without secrets, return the file."""
         if not self.longest:
             return stream
-        clean = tempfile.TemporaryFile()  # noqa: SIM115 - whoever reads it closes it
+        clean = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the reader
         with stream:
             clean.writelines(self._pieces(stream))
         clean.seek(0)
         return cast(BinaryIO, clean)
 
     def _pieces(self, stream: BinaryIO) -> Iterator[bytes]:
-        """Yield the content piece by piece, keeping back what may be the beginning of a secret."""
-        kept = b""
+        """Yield the content in pieces, holding back each end, which can be the start of a secret."""
+        pending = b""
         while data := stream.read(CHUNK_BYTES):
-            kept = self.byte_pattern.sub(MARK.encode(), kept + data)
-            yield kept[: -self.longest]
-            kept = kept[-self.longest :]
-        yield kept
+            pending = self.byte_pattern.sub(MARK.encode(), pending + data)
+            yield pending[: -self.longest]
+            pending = pending[-self.longest :]
+        yield pending
 
 
-def spellings(secret: str) -> set[str]:
-    """Return a secret as it stands in plain text, in JSON, in HTML and in an address."""
+def _spellings(secret: str) -> set[str]:
+    """Return the spellings of a secret in plain text, JSON, HTML and URLs."""
     return {secret, json.dumps(secret)[1:-1], html.escape(secret), quote(secret), quote(secret, safe="")}
 
 
 def scrubber_of(credentials: GameCredentials | None) -> Scrubber:
-    """Return the scrubber for a job's game credentials; without any there is nothing to take out."""
+    """Return the scrubber for a job's game credentials; without credentials it replaces nothing."""
     if credentials is None:
         return Scrubber()
     pair = f"{credentials.client_id}:{credentials.client_secret}"
-    # As they are sent to ask for a token.
+    # As sent in a request for a token.
     basic = base64.b64encode(pair.encode()).decode()
     return Scrubber([credentials.client_id, credentials.client_secret, basic])

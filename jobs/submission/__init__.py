@@ -1,1 +1,1 @@
-"""From a request to an accepted job."""
+"""Submission: from a request to an accepted job."""

@@ -1,4 +1,4 @@
-"""The acceptance of a submission: checks, one transaction that stores the job, and its announcement."""
+"""Acceptance of a submission: its checks, the transaction that stores the job, and the announcement."""
 
 import logging
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Accepted:
-    """A new job, and notes on its request for the caller."""
+    """A new job, with the warnings and the deprecated fields of its request."""
 
     job: Job
     warnings: list[dict[str, Any]]
@@ -55,9 +55,9 @@ class Deduplication(Protocol):
 
 
 def submit(submission: Submission, *, sender: Sender, deduplication: Deduplication) -> Accepted | Replay:
-    """Accept a job and announce it to the workers, unless the request is a repeated one.
+    """Store a job and announce it to the workers, or return the response to an earlier, equal request.
 
-    Raises an error of `jobs.errors`, or one of `deduplication`; nothing is stored then.
+    Raises an error of `jobs.errors` or of `deduplication`; in that case, nothing is stored.
     """
     if replay := deduplication.find_replay():
         return replay
@@ -74,9 +74,9 @@ def submit(submission: Submission, *, sender: Sender, deduplication: Deduplicati
 
 
 def _announce(job: Job) -> None:
-    """Announce a stored job. It is accepted, so a lost database must not make the caller submit it again.
+    """Announce a stored job. If the database does not respond, the sweep announces it.
 
-    The sweep does what is left undone here.
+    The job is accepted at this point, so an error here must not make the caller submit it again.
     """
     try:
         announcements.announce(job)
@@ -86,9 +86,9 @@ def _announce(job: Job) -> None:
 
 @contextmanager
 def _credentials_stored(checked: CheckedSubmission, *, job_id: int) -> Iterator[None]:
-    """Store the credentials of the job that the block stores, and forget them if it raises a JobsError.
+    """Store the job's credentials before the block stores the job. Delete them if the block raises a JobsError.
 
-    Redis takes no part in the transaction, so the credentials come first: no job waits without them.
+    The transaction does not include Redis. Storing the credentials first ensures that no job lacks them.
     """
     ceilings, given = checked.ceilings, checked.submission.credentials
     if given is not None:
@@ -107,10 +107,10 @@ def _forget_credentials(checked: CheckedSubmission, *, job_id: int) -> None:
 
 @transaction.atomic
 def _store(checked: CheckedSubmission, deduplication: Deduplication, *, job_id: int) -> Accepted | Replay:
-    """Store the job and the record of its request, unless an equal request has created one by now."""
-    # Without a key lock, rows that refer to the account, such as a settlement's, can still be written meanwhile.
+    """Store the job and the record of its request, unless an equal request created one in the meantime."""
+    # Without a key lock, other transactions can still write rows that refer to the account, such as settlements.
     account = Account.objects.select_for_update(no_key=True).get(pk=checked.sender.client.account_id)
-    # An equal request at the same moment may have been first.
+    # A simultaneous equal request may have been first.
     if replay := deduplication.find_replay():
         return replay
     accepted = _accept(checked, account=account, job_id=job_id)
@@ -119,7 +119,7 @@ def _store(checked: CheckedSubmission, deduplication: Deduplication, *, job_id: 
 
 
 def _accept(checked: CheckedSubmission, *, account: Account, job_id: int) -> Accepted:
-    """Store the job, its profile and its reservation. Call in a transaction that holds the account's lock.
+    """Store the job, its profile and its reservation. Call under the account's lock.
 
     Raises ActiveJobLimitReached, AccountSuspended or CreditsMissing.
     """
@@ -143,7 +143,7 @@ def _deprecated_fields(submission: Submission) -> list[str]:
 
 
 def require_active_job_limit(account: Account, *, limit: int) -> None:
-    """Raise ActiveJobLimitReached if a locked account has no room for another unfinished job."""
+    """Raise ActiveJobLimitReached if the locked account has `limit` unfinished jobs or more."""
     active = active_jobs(account)
     if active >= limit:
         raise ActiveJobLimitReached(active=active, limit=limit)
@@ -155,7 +155,7 @@ def active_jobs(account: Account) -> int:
 
 
 def _due_fee_credits(checked: CheckedSubmission) -> int:
-    """Return the priority fee that is due now, 0 if none is. At most two queries."""
+    """Return the priority fee of the job, 0 if none is due. At most two queries."""
     if checked.submission.priority != Priority.HIGH:
         return 0
     is_due = priority_fee.buys_earlier_start(live_slots=checked.live_slots or 0)
@@ -163,19 +163,19 @@ def _due_fee_credits(checked: CheckedSubmission) -> int:
 
 
 def _reserve(job: Job, *, account: Account, max_credits: int) -> None:
-    """Reserve the job's fee and its cap; without a cap, the first slice or what the account has of it.
+    """Reserve the job's fee and its cap. Without a cap, reserve the first slice, or less if the account has less.
 
     `max_credits` is the plan's limit for a job. Raises CreditsMissing.
     """
     fee = job.priority_fee_credits
-    most = fee + (job.max_credits or first_slice(job))
-    least = fee + (job.max_credits or first_second(job))
+    wanted = fee + (job.max_credits or first_slice(job))
+    required = fee + (job.max_credits or first_second(job))
     try:
-        ledger.hold(account, most, least=least, job_id=job.pk)
+        ledger.hold(account, wanted, least=required, job_id=job.pk)
     except InsufficientCredits as shortage:
         affordable = min(max(0, shortage.available_credits - fee), max_credits)
         raise CreditsMissing(
-            required_credits=least,
+            required_credits=required,
             ceiling_credits=job.ceiling_credits,
             affordable_credits=affordable,
             ceiling_seconds=job.ceiling_runtime_seconds,
@@ -195,7 +195,7 @@ def first_second(job: Job) -> int:
 
 
 def _new_job(checked: CheckedSubmission, *, job_id: int, fee_credits: int) -> Job:
-    """Return the job of a submission, not yet stored."""
+    """Return the job of a submission, not stored yet."""
     submission, sender, ceilings = checked.submission, checked.sender, checked.ceilings
     return Job(
         id=job_id,
@@ -223,7 +223,7 @@ def _new_job(checked: CheckedSubmission, *, job_id: int, fee_credits: int) -> Jo
         credits_per_second=checked.plan.credits_per_second,
         vcpus=checked.plan.vcpu_per_job,
         status=Status.PENDING,
-        # The database's clock decides, as it does in the claim and in the sweep.
+        # The clock of the database, as in claims and in the sweep
         created_at=Now(),
         updated_at=Now(),
         queue_deadline_at=Now() + timedelta(seconds=ceilings.queue_seconds),

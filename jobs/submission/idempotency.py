@@ -1,4 +1,4 @@
-"""Idempotency keys: a repeated submission gets the first response (docs/reference/contract.md#idempotency-keys)."""
+"""Idempotency keys of submissions: `docs/reference/contract.md#idempotency-keys`."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -11,9 +11,9 @@ from jobs.submission.request import Submission, fingerprint
 
 
 class KeyedRequest:
-    """A submission with its idempotency key; without a key, every submission is new.
+    """A submission with its idempotency key. Without a key, every submission is new.
 
-    `render` returns the response to an accepted submission.
+    `render` returns the response body of an accepted submission.
     """
 
     def __init__(
@@ -30,9 +30,9 @@ class KeyedRequest:
         return fingerprint(self.submission)
 
     def find_replay(self) -> Replay | None:
-        """Return the response that the key's first request received, None for a new key.
+        """Return the response to the first request with this key, or None.
 
-        Raises IdempotencyKeyReused if that request was a different one. One query.
+        Raises IdempotencyKeyReused if that request was different. One query.
         """
         if self.key is None:
             return None

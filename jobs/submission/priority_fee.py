@@ -1,6 +1,6 @@
-"""The fee of priority `high`, due only if it buys an earlier start: `docs/reference/contract.md#priority-fee`."""
+"""The fee of `high` priority, due only if the job starts earlier: `docs/reference/contract.md#priority-fee`."""
 
-from jobs.enums import HELD, WAITING, Priority
+from jobs.enums import CLAIMED, WAITING, Priority
 from jobs.lifecycle import LEASE_EXPIRED
 from jobs.models import Job
 
@@ -12,11 +12,11 @@ def buys_earlier_start(*, live_slots: int) -> bool:
     worker can run any job, whatever its width. Two queries, which read no more rows than there are slots.
 
     Uncommitted submissions are not counted. Counting them could only make the fee due, so simultaneous submissions
-    never pay more than consecutive ones.
+    never cost more than consecutive ones.
     """
-    # Counted first: a job that is claimed between the two queries is in neither, so it cannot make the fee due.
-    free = live_slots - Job.objects.filter(~LEASE_EXPIRED, status__in=HELD).count()
+    # Counted first: a job claimed between the two queries is in neither result, so it cannot make the fee due.
+    free = live_slots - Job.objects.filter(~LEASE_EXPIRED, status__in=CLAIMED).count()
     ahead = Job.objects.filter(status__in=WAITING, priority__lte=Priority.STANDARD)
-    # The `standard` jobs come first; reading F rows is enough to compare.
+    # `standard` jobs come first, so F rows are enough.
     lanes = list(ahead.order_by("-priority", "-id").values_list("priority", flat=True)[: max(free, 1)])
     return Priority.STANDARD in lanes and len(lanes) >= free

@@ -1,4 +1,4 @@
-"""What a caller asks for, whichever form it came in, and what makes two requests the same."""
+"""The normalised request for a job, and its fingerprint."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from jobs.enums import Channel, Priority
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """A request for a job. Times in seconds; None is what the request left open."""
+    """A request for a job, from any source. Times are in seconds; None if the request has no value."""
 
     channel: Channel
     git_branch: str
@@ -33,16 +33,16 @@ class Submission:
 
 
 def fingerprint(submission: Submission) -> str:
-    """Return the SHA-256 of a request without its metadata, its secret included by hash only.
+    """Return the SHA-256 of a request without its metadata. Credentials are included as a hash.
 
-    What was not asked for is left out, so a field that the API gains later leaves old fingerprints as they are.
+    Empty fields are left out, so a new field of the API does not change the fingerprints of earlier requests.
     """
     fields: dict[str, Any] = asdict(submission)
     del fields["metadata"]
     if submission.credentials is not None:
         pair = f"{submission.credentials.client_id}\n{submission.credentials.client_secret}"
         fields["credentials"] = hashlib.sha256(pair.encode()).hexdigest()
-    asked = {
+    given = {
         name: value for name, value in fields.items() if value is not None and value is not False and value != ()
     }
-    return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Checks on a submission that need no lock: the profile, the plan's limits, the pinned build and the webhook."""
+"""Checks of a submission that need no lock: the plan's limits, the profile, the pinned build and the webhook."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -34,7 +34,7 @@ MAX_PIN_AGE_DAYS = 30
 
 @dataclass(frozen=True)
 class Sender:
-    """The client that a job belongs to, and the API key of the request; None for a job from the dashboard."""
+    """The client of a job, and the API key of the request, None for a job from the dashboard."""
 
     client: Client
     key: ApiKey | None = None
@@ -44,7 +44,7 @@ class Sender:
 class Ceilings:
     """The limits of a job: credits, the simulator seconds they buy, and seconds in the queue.
 
-    `capped` is whether the request or the variant set the cap; the whole cap is then reserved at submission.
+    `capped` is true if the request or the variant sets a cap. The whole cap is then reserved at submission.
     """
 
     credits: int
@@ -62,7 +62,7 @@ class CheckedSubmission:
     ceilings: Ceilings
     analysis: Analysis
     pin: Build | None
-    # Slots of all simulation workers; None if unknown or not needed.
+    # The slots of all simulation workers, None if unknown or not needed
     live_slots: int | None
 
     @property
@@ -71,19 +71,19 @@ class CheckedSubmission:
 
 
 def check(submission: Submission, *, sender: Sender) -> CheckedSubmission:
-    """Return the submission with the findings of its checks.
+    """Check a submission in the order of `docs/reference/contract.md#order-of-checks`.
 
-    The order is that of docs/reference/contract.md#order-of-checks. Raises an error of `jobs.errors`.
+    Raises an error of `jobs.errors`.
     """
     plan = sender.client.account.plan
-    ceilings = ceilings_for(submission, plan=plan)
+    ceilings = _ceilings_for(submission, plan=plan)
     analysis = _require_runnable(submission)
     if analysis.variants > plan.max_variants:
         raise VariantLimitExceeded(variants=analysis.variants, limit=plan.max_variants)
     pin = _pinned_build(submission.build_id, git_branch=submission.git_branch, plan=plan)
     if submission.webhook_events and not endpoints.is_enabled(sender.client):
         raise WebhookNotEnabled
-    # Read before the transaction, which a hanging Redis must not prolong.
+    # Read before the transaction, so that a slow Redis does not prolong it.
     live_slots = forecast.live_slots() if submission.priority == Priority.HIGH else None
     return CheckedSubmission(
         submission=submission, sender=sender, ceilings=ceilings, analysis=analysis, pin=pin, live_slots=live_slots
@@ -91,7 +91,7 @@ def check(submission: Submission, *, sender: Sender) -> CheckedSubmission:
 
 
 def analysis_of(submission: Submission) -> Analysis:
-    """Return the analysis of a profile, whether or not it may run."""
+    """Return the analysis of a profile, even if the profile is rejected."""
     bundled = registry.BundledNames(submission.git_branch, build_id=submission.build_id)
     rules = Rules(bundled=bundled, profiles=bundled.profiles, has_credentials=submission.credentials is not None)
     return analyse_submitted(submission.profile_text, rules=rules, bounds=bounds())
@@ -109,10 +109,10 @@ def _require_runnable(submission: Submission) -> Analysis:
     return analysis
 
 
-def ceilings_for(submission: Submission, *, plan: Plan) -> Ceilings:
-    """Return the limits of a job: those of the request, else those of the variant and the plan.
+def _ceilings_for(submission: Submission, *, plan: Plan) -> Ceilings:
+    """Return the limits of a job: those of the request, else the defaults of the variant and the plan.
 
-    Raises LimitsExceeded with every field over the plan's limit.
+    Raises LimitsExceeded with all fields that exceed the plan's limits.
     """
     _require_within_plan(
         ("max_credits", submission.max_credits, plan.max_credits_per_job),
@@ -131,14 +131,15 @@ def ceilings_for(submission: Submission, *, plan: Plan) -> Ceilings:
     )
 
 
-def _require_within_plan(*asked: tuple[str, int | None, int]) -> None:
-    exceeded = {field: limit for field, value, limit in asked if value is not None and value > limit}
+def _require_within_plan(*limits: tuple[str, int | None, int]) -> None:
+    """Raise LimitsExceeded for fields whose value exceeds the limit. `limits` has field, value and limit."""
+    exceeded = {field: limit for field, value, limit in limits if value is not None and value > limit}
     if exceeded:
         raise LimitsExceeded(limits=exceeded)
 
 
 def _pinned_build(build_id: UUID | None, *, git_branch: str, plan: Plan) -> Build | None:
-    """Return the pinned build, None without a pin. Raises PinNotAllowed or PinUnavailable."""
+    """Return the pinned build, or None. Raises PinNotAllowed or PinUnavailable."""
     if build_id is None:
         return None
     if not plan.allows_build_pin:

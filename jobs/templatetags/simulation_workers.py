@@ -1,4 +1,4 @@
-"""The live simulation workers, for the admin's index."""
+"""Template tag that lists the live simulation workers on the admin index."""
 
 from typing import TypedDict
 
@@ -6,13 +6,13 @@ from django import template
 
 from jobs.simulator import layers
 from simservice.redis import worker_heartbeats
-from simservice.redis.client import ask
+from simservice.redis.client import best_effort
 
 register = template.Library()
 
 
 class WorkerRow(TypedDict):
-    """A live worker, the number of jobs it runs at a time, and the protections its sandbox lacks."""
+    """A live worker, the number of jobs it runs at once, and the protections that its sandbox lacks."""
 
     name: str
     slots: int
@@ -21,7 +21,7 @@ class WorkerRow(TypedDict):
 
 @register.simple_tag
 def simulation_workers() -> list[WorkerRow]:
-    """Return the live simulation workers, those with the weakest sandbox first; none while Redis is down."""
-    workers: list[worker_heartbeats.Worker] = ask(worker_heartbeats.simulation_workers, otherwise=[])
+    """Return the live simulation workers, the weakest sandbox first. Empty if Redis does not respond."""
+    workers: list[worker_heartbeats.LiveWorker] = best_effort(worker_heartbeats.simulation_workers, default=[])
     rows = [WorkerRow(name=each.name, slots=each.slots, lacks=layers.missing(each.layers)) for each in workers]
     return sorted(rows, key=lambda row: (-len(row["lacks"]), row["name"]))

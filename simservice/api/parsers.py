@@ -6,6 +6,7 @@ from typing import IO, Any
 
 from rest_framework.parsers import BaseParser
 
+from simservice.api.body_limit import MAX_JSON_BYTES, MAX_TEXT_BYTES
 from simservice.api.errors import (
     InvalidJson,
     ProfileTooLarge,
@@ -13,7 +14,6 @@ from simservice.api.errors import (
     UnsupportedMediaType,
     ValidationFailed,
 )
-from simservice.web.body_limit import MAX_JSON_BYTES, MAX_TEXT_BYTES
 
 MAX_DIGITS = 4000
 # Far more than in real requests. A body of the maximum size can contain millions, which takes too long to parse.

@@ -1,1 +1,1 @@
-"""Redis: the client, the cache and the heartbeats of workers."""
+"""Redis: the client, Django's cache and the heartbeats of workers."""

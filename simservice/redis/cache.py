@@ -1,11 +1,11 @@
-"""Django's cache in Redis, for what may be lost: asked through the same door as every other hint."""
+"""Django's cache in Redis, which behaves like an empty cache while Redis does not respond."""
 
 import json
 from typing import Any
 
 from django.core.cache.backends.redis import RedisCache
 
-from simservice.redis.client import TIMEOUT_SECONDS, ask
+from simservice.redis.client import TIMEOUT_SECONDS, best_effort
 
 
 class JsonSerializer:
@@ -27,27 +27,29 @@ OPTIONS = {
 }
 
 
-class HintCache(RedisCache):
-    """A cache that is empty, and takes everything, while Redis does not answer."""
+class BestEffortCache(RedisCache):
+    """A cache that never raises RedisError: during an outage it is empty and drops what it stores."""
 
     def __init__(self, server: str, params: dict[str, Any]) -> None:
         super().__init__(server, {**params, "OPTIONS": OPTIONS})
 
     def add(self, key: Any, value: Any, timeout: Any = None, version: int | None = None) -> bool:
-        """Store a value unless there is one; True also when nobody can tell, so that a lock never blocks."""
-        return bool(ask(lambda: super(HintCache, self).add(key, value, timeout, version), otherwise=True))
+        """Store a value unless the key exists. Return True during an outage too, so that a lock never blocks."""
+        return bool(
+            best_effort(lambda: super(BestEffortCache, self).add(key, value, timeout, version), default=True)
+        )
 
     def get(self, key: Any, default: Any = None, version: int | None = None) -> Any:
         """Return a value, or `default` if it is missing or not JSON."""
         try:
-            return ask(lambda: super(HintCache, self).get(key, default, version), otherwise=default)
+            return best_effort(lambda: super(BestEffortCache, self).get(key, default, version), default=default)
         except (ValueError, RecursionError):
             return default
 
     def set(self, key: Any, value: Any, timeout: Any = None, version: int | None = None) -> None:
-        """Store a value if that can be done."""
-        ask(lambda: super(HintCache, self).set(key, value, timeout, version), otherwise=None)
+        """Store a value. During an outage, do nothing."""
+        best_effort(lambda: super(BestEffortCache, self).set(key, value, timeout, version), default=None)
 
     def delete(self, key: Any, version: int | None = None) -> bool:
-        """Forget a value; tell whether there was one."""
-        return bool(ask(lambda: super(HintCache, self).delete(key, version), otherwise=False))
+        """Delete a value. Return whether there was one."""
+        return bool(best_effort(lambda: super(BestEffortCache, self).delete(key, version), default=False))

@@ -1,4 +1,4 @@
-"""The connection to Redis, for what may be lost: progress, presence, counters."""
+"""The Redis client. Redis stores only what may be lost, such as progress, heartbeats and counters."""
 
 import logging
 import threading
@@ -17,12 +17,12 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 TIMEOUT_SECONDS = 2.0
-ASKED_AGAIN_AFTER_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 
 
 @cache
 def redis() -> "Redis":
-    """Return the process's client: thread-safe, pooled, with timeouts that keep a request short."""
+    """Return this process's client: thread-safe, with a connection pool and short timeouts."""
     return Redis.from_url(
         settings.REDIS_URL,
         decode_responses=True,
@@ -32,63 +32,63 @@ def redis() -> "Redis":
 
 
 class Outage:
-    """Whether Redis answers this process, and when it is asked again if it does not.
+    """The state of Redis for this process: whether it responds, and when to retry if it does not.
 
-    While it does not, one thread at a time asks; the others do without, so that a Redis that hangs costs a
-    timeout now and then and not one for each request.
+    During an outage, only one thread probes Redis, about once a second. A Redis that hangs therefore costs an
+    occasional timeout, not one for every request.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # By the monotonic clock; None while Redis answers.
-        self._ask_again_at: float | None = None
+        # Monotonic time; None while Redis responds.
+        self._retry_at: float | None = None
 
-    def may_ask(self) -> bool:
-        """Tell whether to ask now; who is told so during an outage asks for everybody."""
-        if self._ask_again_at is None:
+    def may_try(self) -> bool:
+        """Return whether to send a command. During an outage, that is True for the one thread that probes."""
+        if self._retry_at is None:
             return True
         with self._lock:
             now = time.monotonic()
-            if self._ask_again_at is not None and now < self._ask_again_at:
+            if self._retry_at is not None and now < self._retry_at:
                 return False
-            self._ask_again_at = now + TIMEOUT_SECONDS + ASKED_AGAIN_AFTER_SECONDS
+            self._retry_at = now + TIMEOUT_SECONDS + RETRY_SECONDS
             return True
 
-    def failed(self, error: Exception) -> None:
-        """Note a question without an answer; the first of an outage is logged."""
+    def record_failure(self, error: Exception) -> None:
+        """Count a failed command. The first one of an outage is logged."""
         REDIS_FAILURES.inc()
         with self._lock:
-            begins = self._ask_again_at is None
-            self._ask_again_at = time.monotonic() + ASKED_AGAIN_AFTER_SECONDS
-        if begins:
-            logger.warning("Redis does not answer, so hints and rate limits are left out: %s", error)
+            is_first = self._retry_at is None
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+        if is_first:
+            logger.warning("Redis does not respond; rate limits and progress are not available: %s", error)
 
-    def over(self) -> None:
-        """Note an answer; the first after an outage is logged."""
-        if self._ask_again_at is None:
+    def record_success(self) -> None:
+        """End the outage, if there is one, and log it."""
+        if self._retry_at is None:
             return
         with self._lock:
-            ends, self._ask_again_at = self._ask_again_at is not None, None
-        if ends:
-            logger.warning("Redis answers again")
+            has_ended, self._retry_at = self._retry_at is not None, None
+        if has_ended:
+            logger.warning("Redis responds again")
 
 
 outage = Outage()
 
 
-def ask(question: Callable[[], T], *, otherwise: T) -> T:
-    """Return Redis's answer, or `otherwise` when Redis does not answer or did not a moment ago.
+def best_effort(command: Callable[[], T], *, default: T) -> T:
+    """Run a Redis command. Return `default` if Redis does not respond or failed within the last second.
 
-    Raises whatever is not Redis's fault: a wrong argument too.
+    Raises all other errors, DataError for an invalid argument included.
     """
-    if not outage.may_ask():
-        return otherwise
+    if not outage.may_try():
+        return default
     try:
-        answer = question()
+        result = command()
     except DataError:
         raise
     except RedisError as error:
-        outage.failed(error)
-        return otherwise
-    outage.over()
-    return answer
+        outage.record_failure(error)
+        return default
+    outage.record_success()
+    return result

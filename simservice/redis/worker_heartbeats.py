@@ -1,19 +1,20 @@
-"""Which workers are alive: a hint in Redis, refreshed with every Celery heartbeat."""
+"""Heartbeats of workers in Redis, refreshed with every Celery heartbeat (two seconds)."""
 
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from simservice.redis.client import ask, redis
+from simservice.redis.client import best_effort, redis
 
 KEY = "workers"
+# The names of simulation workers begin with this (Procfile).
 SIMULATION = "sim@"
-"""How the names of simulation workers begin (Procfile)."""
 ALIVE_SECONDS = 10
+FORGOTTEN_SECONDS = 60
 
 
-class Worker(NamedTuple):
-    """A live worker, how many tasks it does at a time, and the layers of the sandbox that hold its simulators."""
+class LiveWorker(NamedTuple):
+    """A live worker: its name, how many tasks it runs at a time, and its active sandbox layers."""
 
     name: str
     slots: int
@@ -21,40 +22,40 @@ class Worker(NamedTuple):
 
 
 def report(worker: str, *, slots: int = 1, layers: Iterable[str] = ()) -> None:
-    """Record that `worker` is alive now. Redis being away is not the worker's problem."""
+    """Record a worker's heartbeat. Nothing is recorded while Redis does not respond."""
     member = " ".join([worker, str(slots), *sorted(layers)])
-    ask(lambda: record(member), otherwise=None)
+    best_effort(lambda: _record(member), default=None)
 
 
-def record(member: str) -> None:
-    """Store a sign of life, and forget the dead. Raises RedisError."""
+def _record(member: str) -> None:
+    """Store a heartbeat and remove those older than FORGOTTEN_SECONDS. Raises RedisError."""
     now = time.time()
     with redis().pipeline() as pipe:
         pipe.zadd(KEY, {member: now})
-        pipe.zremrangebyscore(KEY, 0, now - 60)
+        pipe.zremrangebyscore(KEY, 0, now - FORGOTTEN_SECONDS)
         pipe.execute()
 
 
-def simulation_workers() -> list[Worker]:
-    """Return the simulation workers that were heard of in the last ten seconds.
+def simulation_workers() -> list[LiveWorker]:
+    """Return the simulation workers whose last heartbeat is at most ten seconds old.
 
-    Raises RedisError when Redis does not answer.
+    Raises RedisError if Redis does not respond.
     """
     members = (str(member) for member in redis().zrangebyscore(KEY, time.time() - ALIVE_SECONDS, "+inf"))
-    return [as_worker(member) for member in members if member.startswith(SIMULATION)]
+    return [_parse_worker(member) for member in members if member.startswith(SIMULATION)]
 
 
-def as_worker(member: str) -> Worker:
-    """Return the worker that a stored sign of life is of."""
+def _parse_worker(member: str) -> LiveWorker:
+    """Return the worker of a stored heartbeat."""
     name, slots, *layers = member.split(" ")
-    return Worker(name, int(slots), frozenset(layers))
+    return LiveWorker(name, int(slots), frozenset(layers))
 
 
-def slots_of(workers: list[Worker]) -> int:
-    """Return how many simulations the workers run at the same time."""
+def total_slots(workers: list[LiveWorker]) -> int:
+    """Return how many simulations the workers can run at the same time."""
     return sum(worker.slots for worker in workers)
 
 
-def common_layers(workers: list[Worker]) -> list[str]:
-    """Return the sandbox layers that are active on every worker, by name."""
+def common_layers(workers: list[LiveWorker]) -> list[str]:
+    """Return the names of the sandbox layers that are active on every worker, sorted."""
     return sorted(frozenset.intersection(*(worker.layers for worker in workers))) if workers else []

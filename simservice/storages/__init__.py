@@ -1,23 +1,23 @@
-"""Where files are kept: a folder, or a bucket of an S3-compatible service.
+"""Storage of artifacts: a folder, or a bucket of an S3-compatible service.
 
-Both replace a file that has the same name, keep no part of one whose saving failed, and fail with OSError alone.
+Both storages overwrite existing files, store files completely or not at all, and raise only OSError.
 """
 
 from collections.abc import Sequence
 from typing import IO, Protocol
 
-# What one request to a bucket can remove.
-REMOVED_AT_ONCE = 1000
+# The maximum number of objects that one request to a bucket can remove
+MAX_REMOVED_AT_ONCE = 1000
 
 
 class ArtifactStorage(Protocol):
-    """What both kinds can do beyond Django's storages."""
+    """Methods of both storages that Django's storages lack."""
 
     def delete_many(self, names: Sequence[str]) -> None:
-        """Remove up to `REMOVED_AT_ONCE` files, those that are there. Raises OSError when one of them stays."""
+        """Remove up to `MAX_REMOVED_AT_ONCE` files; ignore missing ones. Raises OSError if one is not removed."""
 
     def open_range(self, name: str, start: int, stop: int | None) -> IO[bytes]:
-        """Open a file to be read once from byte `start`; what comes from `stop` on is not needed.
+        """Open a file for reading once, from byte `start` up to `stop` (None: to its end).
 
-        Raises FileNotFoundError when there is no such file, another OSError when the storage does not answer.
+        Raises FileNotFoundError if the file is missing, another OSError if the storage does not respond.
         """

@@ -1,4 +1,4 @@
-"""Files in a folder, safely on the disk once they are saved."""
+"""Storage of files in a folder. A saved file survives a power failure."""
 
 import os
 import shutil
@@ -14,10 +14,9 @@ FILE_MODE = 0o644
 
 
 class LocalStorage(FileSystemStorage):
-    """A folder on this machine, or one that several machines mount.
+    """A folder on this machine, or a shared folder that several machines mount.
 
-    A row that names a file may be committed as soon as the file is saved: it is whole, under its name, and a power
-    failure does not take it away.
+    Once a file is saved, it is complete on the disk, so a row that refers to it can be committed.
     """
 
     def __init__(self, location: str) -> None:
@@ -25,7 +24,7 @@ class LocalStorage(FileSystemStorage):
 
     def _save(self, name: str, content: "File[bytes]") -> str:
         path = Path(self.path(name))
-        changed = changed_folders(path)
+        changed = _changed_folders(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.part")
         try:
@@ -40,17 +39,17 @@ class LocalStorage(FileSystemStorage):
                 part.unlink(missing_ok=True)
             raise
         for folder in changed:
-            sync_folder(folder)
+            _sync_folder(folder)
         return name
 
-    def open_range(self, name: str, start: int, stop: int | None) -> IO[bytes]:  # noqa: ARG002 - a disk sends nothing unasked
-        """Open a file to be read from byte `start`."""
+    def open_range(self, name: str, start: int, stop: int | None) -> IO[bytes]:  # noqa: ARG002 - only buckets need `stop`
+        """Open a file for reading from byte `start`."""
         file = self.open(name)
         file.seek(start)
         return cast(IO[bytes], file)
 
     def listdir(self, path: str) -> tuple[list[str], list[str]]:
-        """Return the folders and the files below a folder; none where there is no such folder."""
+        """Return the folders and files in a folder: none if it does not exist."""
         try:
             folders, files = super().listdir(path)
         except FileNotFoundError:
@@ -58,25 +57,25 @@ class LocalStorage(FileSystemStorage):
         return folders, files
 
     def delete(self, name: str) -> None:
-        """Remove a file, if it is there, and the folders that it leaves empty."""
+        """Remove a file, if it exists, and the parent folders that are empty then."""
         super().delete(name)
         with suppress(OSError):
             for folder in list(Path(self.path(name)).parents)[: name.count("/")]:
                 folder.rmdir()
 
     def delete_many(self, names: Sequence[str]) -> None:
-        """Remove files, those that are there."""
+        """Remove files; missing ones are ignored."""
         for name in names:
             self.delete(name)
 
 
-def changed_folders(path: Path) -> list[Path]:
-    """Return the folders that get a new entry when a file is made: its own, and those of folders to be made."""
+def _changed_folders(path: Path) -> list[Path]:
+    """Return the folders that get a new entry when a file is created: its own, and the parents of new folders."""
     return [path.parent, *(folder.parent for folder in path.parents if not folder.exists())]
 
 
-def sync_folder(folder: Path) -> None:
-    """Put a folder's own entries on the disk."""
+def _sync_folder(folder: Path) -> None:
+    """Write a folder's entries to the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

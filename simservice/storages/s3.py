@@ -1,4 +1,4 @@
-"""Objects in a bucket, streamed in both directions."""
+"""Storage of files in a bucket. Uploads and downloads are streamed."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,17 +13,17 @@ from storages.backends.s3 import S3Storage
 
 CONNECT_SECONDS = 5
 READ_SECONDS = 30
-# A connection that the server closed meanwhile is made again; what lasts longer is the caller's to wait for.
-TRIES = 2
-# As a GET tells it, and a HEAD, whose answer has no body. A missing bucket is another matter.
+# The retry is for connections that the server closed while they were idle.
+MAX_ATTEMPTS = 2
+# Error codes of a GET and of a HEAD. A missing bucket has another code.
 MISSING = ("NoSuchKey", "404")
 PART_BYTES = 8 << 20
 
 
 class BucketStorage(S3Storage):
-    """A bucket of an S3-compatible service. Without keys, boto3's own ways to find some are taken.
+    """A bucket of an S3-compatible service. Without keys, boto3 searches for credentials itself.
 
-    One object's parts are sent one after another, so that an upload holds one or two of them in memory.
+    The parts of an upload are sent one after another, so at most two of them are in memory.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class BucketStorage(S3Storage):
             endpoint_url=endpoint_url or None,
             region_name=region or None,
             file_overwrite=True,
-            # Without a type the object would be marked as encoded, and be unpacked by whoever passes it on.
+            # Without a type, Content-Encoding would be set, and proxies could decompress the object.
             object_parameters={"ContentType": "application/gzip"},
-            client_config=client_config(by_path=bool(endpoint_url)),
+            client_config=_client_config(by_path=bool(endpoint_url)),
             transfer_config=TransferConfig(
                 multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False
             ),
@@ -51,74 +51,76 @@ class BucketStorage(S3Storage):
         )
 
     def _open(self, name: str, mode: str = "rb") -> "File[bytes]":
-        """Open an object to be read once, from its beginning; a copy would fill the memory or the disk."""
+        """Open an object for reading once, from its start, as a stream."""
         if mode != "rb":
-            raise ValueError(f"an object is read as it is, not with mode {mode!r}")
-        answer = self.get_object(name)
-        opened = File(cast(IO[bytes], answer["Body"]), name)
-        opened.size = answer["ContentLength"]
-        return opened
+            raise ValueError(f"an object can only be opened with mode 'rb', not {mode!r}")
+        response = self._get_object(name)
+        file = File(cast(IO[bytes], response["Body"]), name)
+        file.size = response["ContentLength"]
+        return file
 
     def open_range(self, name: str, start: int, stop: int | None) -> IO[bytes]:
-        """Open an object to be read once, from byte `start` up to `stop`."""
-        asked = {"Range": f"bytes={start}-{'' if stop is None else stop - 1}"} if start or stop else {}
-        return cast(IO[bytes], self.get_object(name, **asked)["Body"])
+        """Open an object for reading once, from byte `start` up to `stop`."""
+        options = {"Range": f"bytes={start}-{'' if stop is None else stop - 1}"} if start or stop else {}
+        return cast(IO[bytes], self._get_object(name, **options)["Body"])
 
-    def get_object(self, name: str, **asked: str) -> dict[str, Any]:
-        """Return the bucket's response to a GET, with its body unread."""
-        with storage_errors(name):
-            answer: dict[str, Any] = self.connection.meta.client.get_object(
-                Bucket=self.bucket_name, Key=name, **asked
+    def _get_object(self, name: str, **options: str) -> dict[str, Any]:
+        """Return the bucket's response to a GET request, before its body is read."""
+        with _storage_errors(name):
+            response: dict[str, Any] = self.connection.meta.client.get_object(
+                Bucket=self.bucket_name, Key=name, **options
             )
-        return answer
+        return response
 
     def _save(self, name: str, content: "File[bytes]") -> str:
-        with storage_errors(name):
+        with _storage_errors(name):
             return str(super()._save(name, content))
 
     def delete(self, name: str) -> None:
-        """Remove an object, if it is there."""
-        with storage_errors(name):
+        """Remove an object, if it exists."""
+        with _storage_errors(name):
             super().delete(name)
 
     def delete_many(self, names: Sequence[str]) -> None:
-        """Remove objects, those that are there, with one request. Raises OSError when one of them stays."""
-        unwanted = {"Objects": [{"Key": name} for name in names], "Quiet": True}
-        with storage_errors(names[0]):
-            answer = self.connection.meta.client.delete_objects(Bucket=self.bucket_name, Delete=unwanted)
-        if failed := answer.get("Errors"):
-            raise OSError(f"{failed[0].get('Key')}: {failed[0].get('Code')}; objects that stay: {len(failed)}")
+        """Remove objects with one request; missing ones are ignored. Raises OSError if one is not removed."""
+        objects = {"Objects": [{"Key": name} for name in names], "Quiet": True}
+        with _storage_errors(names[0]):
+            response = self.connection.meta.client.delete_objects(Bucket=self.bucket_name, Delete=objects)
+        if failed := response.get("Errors"):
+            raise OSError(
+                f"{failed[0].get('Key')}: {failed[0].get('Code')}; {len(failed)} objects were not removed"
+            )
 
     def exists(self, name: str) -> bool:
-        """Tell whether there is an object of that name."""
-        with storage_errors(name):
+        """Return whether an object exists."""
+        with _storage_errors(name):
             return bool(super().exists(name))
 
     def listdir(self, name: str) -> tuple[list[str], list[str]]:
-        """Return the folders and the files below a folder."""
-        with storage_errors(name):
+        """Return the folders and files in a folder."""
+        with _storage_errors(name):
             folders, files = super().listdir(name)
         return folders, files
 
 
-def client_config(*, by_path: bool) -> Config:
-    """Return how the service is spoken to.
+def _client_config(*, by_path: bool) -> Config:
+    """Return the configuration of the connection.
 
-    Few services but Amazon's have a host name for each bucket, or take checksums that need not be sent.
+    Most services other than Amazon S3 have no host name for each bucket and reject optional checksums.
     """
     return Config(
         s3={"addressing_style": "path" if by_path else "auto"},
         connect_timeout=CONNECT_SECONDS,
         read_timeout=READ_SECONDS,
-        retries={"mode": "standard", "total_max_attempts": TRIES},
+        retries={"mode": "standard", "total_max_attempts": MAX_ATTEMPTS},
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
 
 
 @contextmanager
-def storage_errors(name: str) -> Iterator[None]:
-    """Raise boto's errors as OSError, and as FileNotFoundError where there is no such object."""
+def _storage_errors(name: str) -> Iterator[None]:
+    """Raise boto3's errors as OSError: FileNotFoundError if the object is missing."""
     try:
         yield
     except ClientError as error:

@@ -15,12 +15,12 @@ from typing import IO
 
 SEGMENT_BYTES = 512 << 10
 READ_BYTES = 64 << 10
-# Deflate, an extra field, no time, no system; then the sizes of the field and of its only subfield.
+# Deflate, extra field, no time, no system; then the sizes of the extra field and of its only subfield.
 HEADER = struct.Struct("<10sH2sH")
 MAGIC, SUBFIELD = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff", b"sg"
 OFFSET, TRAILER = struct.Struct("<Q"), struct.Struct("<II")
-# As many as fit into the field. A part after the last listed segment is read from that segment.
-MOST_LISTED = (0xFFFF - 4) // OFFSET.size
+# As many offsets as fit into the field. Later parts of the content are read from the last listed segment.
+MAX_LISTED = (0xFFFF - 4) // OFFSET.size
 RAW, WITH_HEADER = -zlib.MAX_WBITS, zlib.MAX_WBITS | 16
 
 
@@ -33,10 +33,10 @@ class Packed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where to read a part of the content: in the file from `start` up to `stop` (None: its end).
+class FileRange:
+    """The bytes of the file that contain a part of the content: from `start` up to `stop` (None: to the end).
 
-    Skip the first `skipped` bytes of the content there.
+    The part begins after the first `skipped` bytes of the decompressed content.
     """
 
     start: int
@@ -58,7 +58,7 @@ def pack(content: IO[bytes], target: IO[bytes]) -> Packed:
             digest.update(data)
             body.write(deflate.compress(data))
         body.write(deflate.flush())
-        target.write(header(offsets[:MOST_LISTED]))
+        target.write(header(offsets[:MAX_LISTED]))
         body.seek(0)
         shutil.copyfileobj(body, target, READ_BYTES)
     target.write(TRAILER.pack(checksum, size & 0xFFFFFFFF))
@@ -66,50 +66,50 @@ def pack(content: IO[bytes], target: IO[bytes]) -> Packed:
 
 
 def header(offsets: list[int]) -> bytes:
-    """Return a file's header; the offsets count from its end."""
+    """Return a file's header. Offsets are relative to the header's end."""
     listed = b"".join(map(OFFSET.pack, offsets))
     return HEADER.pack(MAGIC, len(listed) + 4, SUBFIELD, len(listed)) + listed
 
 
 def header_size(content_bytes: int) -> int:
-    """Return how long the header of a content's file is."""
-    return HEADER.size + OFFSET.size * min(max(content_bytes - 1, 0) // SEGMENT_BYTES, MOST_LISTED)
+    """Return the size of the header for a content of this size."""
+    return HEADER.size + OFFSET.size * min(max(content_bytes - 1, 0) // SEGMENT_BYTES, MAX_LISTED)
 
 
-def place_of(found: bytes, *, start: int, stop: int) -> Place:
-    """Return where to read the content from byte `start` up to `stop`, given the file's first `header_size` bytes.
+def locate(beginning: bytes, *, start: int, stop: int) -> FileRange:
+    """Return where the content from byte `start` up to `stop` is, given the file's first `header_size` bytes.
 
-    A file without this list is read from its beginning.
+    A file without a list of segments must be read from its start.
     """
-    offsets = listed_offsets(found)
+    offsets = _listed_offsets(beginning)
     segment, last = min(start // SEGMENT_BYTES, len(offsets)), (stop - 1) // SEGMENT_BYTES
     if segment == 0:
-        return Place(start=0, stop=None, skipped=start, window_bits=WITH_HEADER)
-    return Place(
-        start=len(found) + offsets[segment - 1],
-        stop=len(found) + offsets[last] if last < len(offsets) else None,
+        return FileRange(start=0, stop=None, skipped=start, window_bits=WITH_HEADER)
+    return FileRange(
+        start=len(beginning) + offsets[segment - 1],
+        stop=len(beginning) + offsets[last] if last < len(offsets) else None,
         skipped=start - segment * SEGMENT_BYTES,
         window_bits=RAW,
     )
 
 
-def listed_offsets(found: bytes) -> list[int]:
-    """Return the offsets of the segments after the first, from the header's end; none for other files."""
-    size = len(found) - HEADER.size
-    if size < 0 or HEADER.unpack_from(found) != (MAGIC, size + 4, SUBFIELD, size):
+def _listed_offsets(beginning: bytes) -> list[int]:
+    """Return the offsets of the segments after the first, relative to the header's end; none for other files."""
+    size = len(beginning) - HEADER.size
+    if size < 0 or HEADER.unpack_from(beginning) != (MAGIC, size + 4, SUBFIELD, size):
         return []
-    return [offset for (offset,) in OFFSET.iter_unpack(found[HEADER.size :])]
+    return [offset for (offset,) in OFFSET.iter_unpack(beginning[HEADER.size :])]
 
 
-def unpack(packed: IO[bytes], *, place: Place, size: int) -> Iterator[bytes]:
-    """Yield `size` bytes of the content at a place. Raises EOFError if the file is truncated."""
-    inflate = zlib.decompressobj(place.window_bits)
-    skipped, left = place.skipped, size
+def unpack(packed: IO[bytes], *, file_range: FileRange, size: int) -> Iterator[bytes]:
+    """Yield `size` bytes of the content in a range of the file. Raises EOFError if the file is truncated."""
+    inflate = zlib.decompressobj(file_range.window_bits)
+    skipped, left = file_range.skipped, size
     while left > 0:
         read = inflate.unconsumed_tail or packed.read(READ_BYTES)
         data = inflate.decompress(read, READ_BYTES)
         if not read and not data:
-            raise EOFError("the file is cut off")
+            raise EOFError("the file is truncated")
         part = data[skipped : skipped + left]
         skipped = max(0, skipped - len(data))
         left -= len(part)

@@ -1,7 +1,7 @@
-"""Receive requests completely before a thread handles them.
+"""Connections of the web server, which receive a request completely before a thread handles it.
 
-A connection costs a descriptor and little memory while its request arrives, however slowly that is. gunicorn's own
-parser reads the head of each request and so decides where its body ends.
+A client that sends slowly therefore costs a file descriptor and little memory, but no thread. gunicorn's own parser
+reads the head of each request, which decides where the body ends.
 """
 
 import re
@@ -17,20 +17,20 @@ from gunicorn.http.message import Request
 from gunicorn.http.unreader import IterUnreader
 from gunicorn.workers.gthread import TConn
 
-from simservice.web.body_limit import MAX_BODY_BYTES
+from simservice.api.body_limit import MAX_BODY_BYTES
 
-# Both from the first byte. A new connection that sends nothing is closed after the shorter one.
+# Time limits from the first byte. A new connection that sends nothing is closed after HEAD_SECONDS.
 HEAD_SECONDS = 10.0
 REQUEST_SECONDS = 30.0
 # How long a client can take to close a connection after its last response.
 LINGER_SECONDS = 2.0
 
 HEAD_BYTES = 64 << 10
-# A larger body goes to a temporary file.
+# A larger body is stored in a temporary file.
 IN_MEMORY_BYTES = 64 << 10
-RECEIVED_AT_ONCE = 64 << 10
+RECEIVE_BYTES = 64 << 10
 
-# Limit on a chunked body's framing, because each chunk costs CPU time: 0.2 s at this limit.
+# Limits on the framing of a chunked body, because each chunk costs CPU time: 0.2 s at this limit.
 CHUNK_LINE_BYTES = 8 << 10
 FRAMING_BYTES = 384 << 10
 
@@ -47,35 +47,35 @@ class ShortBody(ParseException):
 
 
 class SizedBody:
-    """A body of known length. Reads at most one byte more than the limit."""
+    """A body with a Content-Length. Reads at most one byte more than the limit."""
 
     def __init__(self, length: int) -> None:
         self.file = SpooledTemporaryFile(max_size=IN_MEMORY_BYTES)  # noqa: SIM115 - closed with its request
         self.size = 0
-        self.wanted = min(length, MAX_BODY_BYTES + 1)
-        # Whether the client has more to send than is read.
-        self.is_cut = length > self.wanted
+        self.expected_size = min(length, MAX_BODY_BYTES + 1)
+        # Whether the client sends more than is read.
+        self.is_truncated = length > self.expected_size
 
-    def take(self, arrived: bytearray) -> bool:
+    def take(self, received: bytearray) -> bool:
         """Move this body's part of the received bytes to the file. Return whether the body is complete."""
-        self.keep(arrived, self.wanted - self.size)
-        return self.size == self.wanted
+        self.store(received, self.expected_size - self.size)
+        return self.size == self.expected_size
 
-    def keep(self, arrived: bytearray, most: int) -> int:
-        """Move up to `most` bytes to the file. Return how many."""
-        part = arrived[:most]
+    def store(self, received: bytearray, limit: int) -> int:
+        """Move up to `limit` bytes to the file. Return how many."""
+        part = received[:limit]
         self.file.write(part)
         self.size += len(part)
-        del arrived[:most]
+        del received[:limit]
         return len(part)
 
     def end(self) -> None:
-        """Refuse a body that is shorter than its length: half a profile is another profile."""
-        raise ShortBody(self.wanted - self.size)
+        """Reject a body that is shorter than its length, because half a profile is another profile."""
+        raise ShortBody(self.expected_size - self.size)
 
 
 class ChunkedBody(SizedBody):
-    """A chunked body, of which only the content is kept. Raises gunicorn's errors for malformed input."""
+    """A chunked body. Only its content is stored. Raises gunicorn's errors for malformed input."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(MAX_BODY_BYTES + 1)
@@ -86,36 +86,36 @@ class ChunkedBody(SizedBody):
         self.is_ending = False
         self.trailers: list[bytes] = []
 
-    def take(self, arrived: bytearray) -> bool:
+    def take(self, received: bytearray) -> bool:
         """Move received content to the file. Return whether the body is complete."""
-        while self.size < self.wanted:
+        while self.size < self.expected_size:
             if self.left:
-                self.left -= self.keep(arrived, min(self.left, self.wanted - self.size))
-            elif (line := self.next_line(arrived)) is None:
+                self.left -= self.store(received, min(self.left, self.expected_size - self.size))
+            elif (line := self.next_line(received)) is None:
                 return False
             elif self.is_last(line):
                 return True
-            if not arrived:
+            if not received:
                 return False
-        self.is_cut = True
+        self.is_truncated = True
         return True
 
-    def next_line(self, arrived: bytearray) -> bytes | None:
-        """Take a line from the received bytes; return None if it is incomplete."""
-        end = arrived.find(LINE_END)
-        if max(end, len(arrived) if end < 0 else 0) > CHUNK_LINE_BYTES:
+    def next_line(self, received: bytearray) -> bytes | None:
+        """Remove a line from the received bytes and return it, or None if it is incomplete."""
+        end = received.find(LINE_END)
+        if max(end, len(received) if end < 0 else 0) > CHUNK_LINE_BYTES:
             raise InvalidChunkSize(b"the line is too long")
         if end < 0:
             return None
-        line = bytes(arrived[:end])
-        del arrived[: end + len(LINE_END)]
+        line = bytes(received[:end])
+        del received[: end + len(LINE_END)]
         self.framing += end + len(LINE_END)
         if self.framing > FRAMING_BYTES:
             raise LimitRequestHeaders("too many chunks")
         return line
 
     def is_last(self, line: bytes) -> bool:
-        """Read a line between contents. Return whether it ends the body."""
+        """Process a line of the framing. Return whether it ends the body."""
         if self.is_ending:
             return self.is_last_trailer(line)
         if self.in_chunk:
@@ -123,16 +123,16 @@ class ChunkedBody(SizedBody):
                 raise ChunkMissingTerminator(line)
             self.in_chunk = False
             return False
-        found = CHUNK_LINE.fullmatch(line)
-        if found is None:
+        match = CHUNK_LINE.fullmatch(line)
+        if match is None:
             raise InvalidChunkSize(line)
-        self.left = int(found[1], 16)
+        self.left = int(match[1], 16)
         self.in_chunk = self.left > 0
         self.is_ending = not self.in_chunk
         return False
 
     def is_last_trailer(self, line: bytes) -> bool:
-        """Read a trailer. Return whether it is the empty line that ends the body."""
+        """Process a trailer. Return whether it is the empty line that ends the body."""
         if line:
             self.trailers.append(line)
         elif self.trailers:
@@ -140,20 +140,20 @@ class ChunkedBody(SizedBody):
         return not line
 
     def end(self) -> None:
-        """Refuse a body without its last chunk."""
+        """Reject a body without a last chunk."""
         raise ChunkMissingTerminator(b"")
 
 
 class Connection(TConn):
-    """A client's connection. gunicorn takes its requests from it as from a parser, when they are complete."""
+    """A client's connection. For gunicorn it is also the parser that yields complete requests."""
 
     def __init__(self, cfg: Any, sock: Any, client: Any, server: Any) -> None:
         super().__init__(cfg, sock, client, server)
         self.parser = self
         self.initialized = self.data_ready = True
-        self.arrived = bytearray()
+        self.received = bytearray()
         self.served = 0
-        self.is_ended = self.awaits_100 = False
+        self.is_ended = self.expects_continue = False
         self.await_request()
 
     def await_request(self) -> None:
@@ -165,23 +165,23 @@ class Connection(TConn):
         self.since = time.monotonic()
 
     def next_is_ready(self) -> bool:
-        """Begin the next request with the bytes after the last one. Return like `receive`."""
+        """Begin the next request with the remaining bytes. Return like `receive`."""
         if self.is_ended:
             return False
         self.await_request()
-        return bool(self.arrived) and self.advance()
+        return bool(self.received) and self.advance()
 
     def fileno(self) -> int:
         return int(self.sock.fileno())
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing of the next request has arrived."""
-        return self.request is None and not self.arrived
+        """Whether no byte of the next request has arrived."""
+        return self.request is None and not self.received
 
     @property
     def spooled(self) -> int:
-        """How many bytes are in the temporary file."""
+        """The number of bytes in the temporary file."""
         return self.body.size if self.body.size > IN_MEMORY_BYTES else 0
 
     def deadline(self, *, is_stopping: bool) -> float:
@@ -193,18 +193,18 @@ class Connection(TConn):
         return self.since + (HEAD_SECONDS if self.request is None else REQUEST_SECONDS)
 
     def receive(self) -> bool:
-        """Read from the socket. Return whether a thread has something to do.
+        """Read from the socket. Return whether a thread must handle a request or an error.
 
         Raises BlockingIOError if there is nothing to read, another OSError if the connection has ended.
         """
-        data = self.sock.recv(RECEIVED_AT_ONCE)
+        data = self.sock.recv(RECEIVE_BYTES)
         if not data and (self.is_ended or self.is_silent):
             raise ConnectionAbortedError
         if self.is_ended:
             return False
         if self.is_silent:
             self.since = time.monotonic()
-        self.arrived += data
+        self.received += data
         return self.advance(is_over=not data)
 
     def advance(self, *, is_over: bool = False) -> bool:
@@ -219,37 +219,37 @@ class Connection(TConn):
         """Return whether a request is complete. Raises gunicorn's errors for malformed requests."""
         if self.request is None and not self.has_head(is_over=is_over):
             return False
-        if self.body.take(self.arrived):
+        if self.body.take(self.received):
             return True
         if is_over:
             self.body.end()
-        self.ask_for_body()
+        self.send_continue()
         return False
 
     def has_head(self, *, is_over: bool) -> bool:
-        """Parse the head if it is complete or can already be refused. Return whether there is one."""
-        # Nothing is searched twice, or a long head that arrives byte by byte would keep the main loop busy.
-        end = self.arrived.find(HEAD_END, max(0, self.searched - len(HEAD_END) + 1))
-        if end < 0 and len(self.arrived) > HEAD_BYTES:
+        """Parse the head if it is complete or already known to be invalid. Return whether there is one."""
+        # Search only new bytes, so that a long head that arrives byte by byte does not block the main loop.
+        end = self.received.find(HEAD_END, max(0, self.searched - len(HEAD_END) + 1))
+        if end < 0 and len(self.received) > HEAD_BYTES:
             raise LimitRequestHeaders("the head is too long")
-        if end < 0 and not is_over and not BARE_LINE_FEED.search(self.arrived, self.searched):
-            self.searched = len(self.arrived)
+        if end < 0 and not is_over and not BARE_LINE_FEED.search(self.received, self.searched):
+            self.searched = len(self.received)
             return False
-        size = end + len(HEAD_END) if end >= 0 else len(self.arrived)
-        head = bytes(self.arrived[:size])
-        del self.arrived[:size]
+        size = end + len(HEAD_END) if end >= 0 else len(self.received)
+        head = bytes(self.received[:size])
+        del self.received[:size]
         self.served += 1
         self.request = Request(self.cfg, IterUnreader([head]), self.client, self.served)
-        self.body = body_of(self.request)
-        # gunicorn itself would answer the expectation only after the body has arrived.
-        self.awaits_100 = self.request._expected_100_continue  # noqa: SLF001
+        self.body = _empty_body(self.request)
+        # gunicorn would send `100 Continue` only after it has received the body.
+        self.expects_continue = self.request._expected_100_continue  # noqa: SLF001
         self.request._expected_100_continue = False  # noqa: SLF001
         return True
 
-    def ask_for_body(self) -> None:
-        """Tell a client that waits for permission to send the body."""
-        if self.awaits_100:
-            self.awaits_100 = False
+    def send_continue(self) -> None:
+        """Send `100 Continue` to a client that waits for it before it sends the body."""
+        if self.expects_continue:
+            self.expects_continue = False
             with suppress(OSError):
                 self.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
@@ -259,15 +259,15 @@ class Connection(TConn):
             raise self.error or StopIteration
         self.body.file.seek(0)
         self.request.body = self.body.file
-        if self.body.is_cut:
+        if self.body.is_truncated:
             self.request.force_close()
         return self.request
 
     def finish_body(self, deadline: float) -> bool:  # noqa: ARG002 - nothing is left to wait for
-        """Return whether the next request begins where this one ended. gunicorn asks unless the connection ends."""
+        """Return True: the body was received completely, so the connection can be reused."""
         return True
 
-    def forget_body(self) -> None:
+    def discard_body(self) -> None:
         """Remove the temporary file."""
         self.body.file.close()
         self.body = SizedBody(0)
@@ -276,11 +276,11 @@ class Connection(TConn):
         """Stop sending and wait for the client to close the connection. Raises OSError if it has ended."""
         self.is_ended = True
         self.since = time.monotonic()
-        self.arrived.clear()
+        self.received.clear()
         self.sock.shutdown(socket.SHUT_WR)
 
 
-def body_of(request: Request) -> SizedBody:
-    """Return the empty body of a request, framed as gunicorn read it in the head."""
+def _empty_body(request: Request) -> SizedBody:
+    """Return an empty body with the framing that the request's head declares."""
     reader = request.body.reader
     return ChunkedBody(request) if isinstance(reader, ChunkedReader) else SizedBody(reader.length)

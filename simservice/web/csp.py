@@ -1,20 +1,20 @@
-"""Response headers: what a page can load, and what caches can store."""
+"""Content security policy: what pages can load."""
 
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-# Pages load nothing but our own files, and contain no script or style.
+# Pages load only this service's own files, and contain no inline scripts or styles.
 POLICY = "; ".join(
     [
         "default-src 'none'",
         "script-src 'self'",
         "style-src 'self'",
-        # The square code of a second factor is in the page that shows it.
+        # The QR code for two-factor authentication is a data URL.
         "img-src 'self' data:",
         "font-src 'self'",
         "connect-src 'self'",
-        # A job's HTML report, which has a stricter policy of its own.
+        # A job's HTML report, which has its own, stricter policy.
         "frame-src 'self'",
         "form-action 'self'",
         "base-uri 'none'",
@@ -24,7 +24,7 @@ POLICY = "; ".join(
 
 
 class ContentSecurityPolicyMiddleware:
-    """Adds the policy to every response that has none of its own."""
+    """Adds the policy to every response that has no policy."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -32,19 +32,4 @@ class ContentSecurityPolicyMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         response.headers.setdefault("Content-Security-Policy", POLICY)
-        return response
-
-
-class NoStoreMiddleware:
-    """Keep every response out of caches unless its view says otherwise.
-
-    A view without its own caching header is therefore safe.
-    """
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        response = self.get_response(request)
-        response.headers.setdefault("Cache-Control", "no-store")
         return response

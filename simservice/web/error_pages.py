@@ -1,16 +1,16 @@
-"""Error responses outside the API's views: the error envelope for programs, an HTML page for users."""
+"""Error responses outside the API's views: JSON for API paths, an HTML page for others."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from simservice.api.errors import ApiError, error_response
 
-FOR_PROGRAMS = ("/v1/", "/artifacts/", "/manifests/")
+API_PREFIXES = ("/v1/", "/artifacts/", "/manifests/")
 
 
-def error_answer(request: HttpRequest, error: ApiError) -> HttpResponse:
-    """Return the response to an error, in the format that fits the request's path."""
-    if is_for_programs(request.path):
+def render_error(request: HttpRequest, error: ApiError) -> HttpResponse:
+    """Return the response to an error: JSON or an HTML page, depending on the request's path."""
+    if is_api_path(request.path):
         return error_response(error, request)
     response = render(request, "error.html", {"error": error}, status=error.status)
     for name, value in error.headers.items():
@@ -18,7 +18,7 @@ def error_answer(request: HttpRequest, error: ApiError) -> HttpResponse:
     return response
 
 
-def is_for_programs(path: str) -> bool:
-    """Return whether programs, not users, request this path."""
+def is_api_path(path: str) -> bool:
+    """Return whether a path belongs to the API, artifacts or manifests, whose clients are programs."""
     path = "/" + path.lstrip("/")
-    return path.startswith(FOR_PROGRAMS) or path == "/v1"
+    return path.startswith(API_PREFIXES) or path == "/v1"

@@ -1,10 +1,10 @@
-"""The web server's worker: gunicorn's threaded worker with two changes.
+"""The worker of the web server: gunicorn's threaded worker with two changes.
 
 A request occupies a thread only after it has been received completely. Until then, its connection waits in the main
 loop like an idle one.
 
-A request with a malformed line, headers or framing never reaches Django, because gunicorn refuses it. The response
-has the error envelope, whatever the address (`docs/reference/contract.md#errors`).
+A request with a malformed line, headers or framing never reaches Django, because gunicorn rejects it. The response
+has the error envelope on every path (`docs/reference/contract.md#errors`).
 """
 
 import errno
@@ -25,13 +25,13 @@ from simservice.api.middleware import new_request_id
 from simservice.web.connections import Connection
 
 # Limit on bodies in temporary files, for all connections together.
-MOST_SPOOLED_BYTES = 256 << 20
-# Descriptors that the process needs for anything but connections and their temporary files.
+MAX_SPOOLED_BYTES = 256 << 20
+# File descriptors that are reserved for other uses than connections and their temporary files.
 OTHER_DESCRIPTORS = 128
 CHECK_SECONDS = 0.25
-# How long a client can take to read one write, for example 64 KiB of a file.
+# How long one write can block because the client does not read, for example 64 KiB of a file.
 SEND_SECONDS = 30.0
-NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+TOO_MANY_FILES = (errno.EMFILE, errno.ENFILE)
 
 HEAD = """\
 HTTP/1.1 {status} {reason}\r
@@ -45,32 +45,32 @@ REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server E
 
 
 class Worker(ThreadWorker):
-    """The worker class that the Procfile names. All but `handle*` runs in the main loop."""
+    """The worker class that the Procfile names. All methods but `handle*` run in the main loop."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Connections without a complete request; the one that has waited longest comes first.
+        # Connections without a complete request, oldest first
         self.waiting: dict[Connection, None] = {}
         self.spooled = 0
         self.checked_at = 0.0
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self.most_connections = min(self.worker_connections, (descriptors - OTHER_DESCRIPTORS) // 2)
+        self.max_connections = min(self.worker_connections, (descriptors - OTHER_DESCRIPTORS) // 2)
 
     def accept(self, listener: Any) -> None:
         """Accept a connection; if there are too many, close the one that has waited longest."""
         try:
             client, address = listener.accept()
         except OSError as error:
-            if error.errno in NO_DESCRIPTORS:
+            if error.errno in TOO_MANY_FILES:
                 self.drop_oldest()
             return
         self.nr_conns += 1
-        if self.nr_conns >= self.most_connections:
+        if self.nr_conns >= self.max_connections:
             self.drop_oldest()
         self.wait_for(Connection(self.cfg, client, address, listener.getsockname()))
 
     def wait_for(self, connection: Connection) -> None:
-        """Let the main loop read a connection."""
+        """Read a connection in the main loop."""
         connection.sock.setblocking(False)  # noqa: FBT003 - the library's own form
         self.waiting[connection] = None
         self.poller.register(connection, selectors.EVENT_READ, self.receive)
@@ -81,9 +81,9 @@ class Worker(ThreadWorker):
         del self.waiting[connection]
 
     def receive(self, connection: Connection) -> None:
-        """Read from a connection, and hand its request to a thread when it is complete."""
+        """Read from a connection. Pass its request to a thread once it is complete."""
         if connection not in self.waiting:
-            # Dropped to make room for another one since the poller reported both.
+            # Closed after the poller reported it, to make room for another one.
             return
         before = connection.spooled
         try:
@@ -94,35 +94,35 @@ class Worker(ThreadWorker):
             self.drop(connection)
             return
         self.spooled += connection.spooled - before
-        if self.spooled > MOST_SPOOLED_BYTES:
+        if self.spooled > MAX_SPOOLED_BYTES:
             self.drop(next(one for one in self.waiting if one.spooled or one is connection))
         if is_ready and connection in self.waiting:
             self.stop_waiting(connection)
             self.enqueue_req(connection)
 
     def drop_oldest(self) -> None:
-        """Close the connection that has waited longest for a complete request, if any does."""
+        """Close the connection that has waited longest for a complete request, if there is one."""
         if self.waiting:
             self.drop(next(iter(self.waiting)))
 
     def drop(self, connection: Connection) -> None:
-        """Close a connection that waits."""
+        """Stop reading a connection and close it."""
         self.stop_waiting(connection)
         self.close(connection)
 
     def close(self, connection: Connection) -> None:
         """Close a connection, with its temporary file."""
-        self.forget_body(connection)
+        self.discard_body(connection)
         connection.close()
         self.nr_conns -= 1
 
-    def forget_body(self, connection: Connection) -> None:
+    def discard_body(self, connection: Connection) -> None:
         """Remove a connection's temporary file."""
         self.spooled -= connection.spooled
-        connection.forget_body()
+        connection.discard_body()
 
     def wait_for_and_dispatch_events(self, timeout: float) -> None:
-        """Wait at most until the next check of the time limits."""
+        """Wait for events, at most until the next check of the time limits."""
         super().wait_for_and_dispatch_events(CHECK_SECONDS if self.waiting else timeout)
 
     def murder_pending(self) -> None:
@@ -137,7 +137,7 @@ class Worker(ThreadWorker):
 
     def finish_request(self, conn: Connection, fs: "Future[bool]") -> None:
         """Wait for the connection's next request, or for its end."""
-        self.forget_body(conn)
+        self.discard_body(conn)
         try:
             if not fs.result():
                 conn.end()
@@ -150,7 +150,7 @@ class Worker(ThreadWorker):
             self.wait_for(conn)
 
     def handle_request(self, req: Any, conn: Connection) -> bool:
-        """Answer a request. Raises ConnectionAbortedError if the client does not read the response."""
+        """Respond to a request. Raises ConnectionResetError if the client does not read the response."""
         conn.sock.settimeout(SEND_SECONDS)
         try:
             return bool(super().handle_request(req, conn))
@@ -158,19 +158,19 @@ class Worker(ThreadWorker):
             raise ConnectionResetError(errno.ECONNRESET, "the client does not read the response") from error
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: Exception) -> None:  # noqa: ARG002
-        """Answer a request that failed outside Django, and log it: a bug with its trace, a refusal in one line."""
+        """Respond to a request that failed outside Django, and log it: with a traceback only if it is a bug."""
         request_id = new_request_id()
-        error = refusal(exc)
+        error = error_for(exc)
         if error.status == InternalError.status:
             self.log.error("request %s failed outside Django", request_id, exc_info=exc)
         else:
-            self.log.info("request %s refused: %s", request_id, exc)
+            self.log.info("request %s rejected: %s", request_id, exc)
         with suppress(OSError):
-            write_nonblock(client, answer(error, request_id))
+            write_nonblock(client, _response(error, request_id))
 
 
-def refusal(exc: Exception) -> ApiError:
-    """Return the error that stands for what gunicorn raised."""
+def error_for(exc: Exception) -> ApiError:
+    """Return the API error for an exception that gunicorn raised."""
     if isinstance(exc, LimitRequestLine | LimitRequestHeaders):
         return RequestTooLarge(message="The request's line, headers or chunks are too long or too many.")
     if isinstance(exc, ParseException):
@@ -178,8 +178,8 @@ def refusal(exc: Exception) -> ApiError:
     return InternalError()
 
 
-def answer(error: ApiError, request_id: str) -> bytes:
-    """Return a whole HTTP response that carries the envelope and ends the connection."""
+def _response(error: ApiError, request_id: str) -> bytes:
+    """Return the bytes of an HTTP response with the error envelope, which closes the connection."""
     body = json.dumps(envelope(error, request_id)).encode()
     head = HEAD.format(status=error.status, reason=REASONS[error.status], length=len(body), request_id=request_id)
     return head.encode() + body

@@ -1,4 +1,4 @@
-"""Whether the process lives, and whether the service can do its work."""
+"""Health endpoints: `/healthz` (liveness) and `/readyz` (readiness)."""
 
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Annotated, Literal, TypedDict
@@ -12,12 +12,12 @@ from simservice.api.methods import read_only
 from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.redis import worker_heartbeats
 
-ANSWERED_WITHIN_SECONDS = 2.5
-PARTS = ("database", "redis", "worker")
+TIMEOUT_SECONDS = 2.5
+DEPENDENCIES = ("database", "redis", "worker")
 LAYERS_EXAMPLE = ["bubblewrap", "landlock", "network_namespace", "own_uid", "rlimits", "seccomp"]
 
-# A part that hangs must not hold the answer; connections give up by themselves after a few seconds.
-askers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="readiness")
+# Connections that hang time out by themselves after a few seconds, but the response does not wait for them.
+_threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="readiness")
 
 
 class Alive(TypedDict):
@@ -65,33 +65,33 @@ READYZ = Operation(
 @documented(HEALTHZ)
 @read_only
 def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
-    """Answer 200 as long as the process answers at all."""
+    """Return 200 while the process is running."""
     return JsonResponse({"status": "ok"})
 
 
 @documented(READYZ)
 @read_only
 def readyz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
-    """Answer 200 when the database, Redis and at least one simulation worker answer, else 503 and what does not."""
-    parts = answers()
-    ready = all(parts[name] for name in PARTS)
-    return JsonResponse({"status": "ok" if ready else "unavailable", **parts}, status=200 if ready else 503)
+    """Return 200 if the database, Redis and at least one simulation worker are available, else 503."""
+    state = _check_all()
+    ready = all(state[name] for name in DEPENDENCIES)
+    return JsonResponse({"status": "ok" if ready else "unavailable", **state}, status=200 if ready else 503)
 
 
-def answers() -> dict[str, bool | list[str]]:
-    """Ask all parts at once; one that takes longer than two and a half seconds does not answer."""
-    parts: dict[str, bool | list[str]] = {**dict.fromkeys(PARTS, False), "sandbox": []}
-    asked = [askers.submit(ask) for ask in (database_answers, redis_and_workers)]
-    done, late = wait(asked, timeout=ANSWERED_WITHIN_SECONDS)
-    for question in late:
-        question.cancel()
-    for question in done:
-        parts |= question.result()
-    return parts
+def _check_all() -> dict[str, bool | list[str]]:
+    """Check all dependencies at once. Those that take longer than TIMEOUT_SECONDS are unavailable."""
+    state: dict[str, bool | list[str]] = {**dict.fromkeys(DEPENDENCIES, False), "sandbox": []}
+    checks = [_threads.submit(check) for check in (_check_database, _check_redis_and_workers)]
+    done, late = wait(checks, timeout=TIMEOUT_SECONDS)
+    for check in late:
+        check.cancel()
+    for check in done:
+        state |= check.result()
+    return state
 
 
-def database_answers() -> dict[str, bool | list[str]]:
-    """Tell whether PostgreSQL answers on a new connection."""
+def _check_database() -> dict[str, bool | list[str]]:
+    """Return whether PostgreSQL responds on a new connection."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
@@ -102,8 +102,8 @@ def database_answers() -> dict[str, bool | list[str]]:
     return {"database": True}
 
 
-def redis_and_workers() -> dict[str, bool | list[str]]:
-    """Return whether Redis answers, whether a simulation worker is live, and the sandbox layers."""
+def _check_redis_and_workers() -> dict[str, bool | list[str]]:
+    """Return whether Redis responds, whether a simulation worker is alive, and the common sandbox layers."""
     try:
         workers = worker_heartbeats.simulation_workers()
     except RedisError:

@@ -1,6 +1,6 @@
 """Mail: requests enqueue it, workers send it.
 
-Mail can be disabled or fail, so no page may depend on it alone.
+Mail can be disabled or fail, so no feature may depend on mail alone.
 """
 
 import hashlib
@@ -31,12 +31,12 @@ logger = logging.getLogger(__name__)
 QUEUE = "control"
 # Tasks that no worker takes within this time are dropped.
 EXPIRES_SECONDS = 600
-# Minimum time between two throttled mails of one template to one address
+# Minimum time between two throttled mails of the same template to the same address
 PAUSE_SECONDS = 60
 
 # A mail server that hangs must not block a worker's threads, which also run the sweep.
 _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="mail")
-_free_places = BoundedSemaphore(1_000)
+_queue_slots = BoundedSemaphore(1_000)
 
 
 def is_enabled() -> bool:
@@ -64,7 +64,7 @@ def _publish(request: HttpRequest, task: str, arguments: dict[str, Any]) -> None
 
 def run_in_background(send: Callable[[], object]) -> None:
     """Run a function that sends mail in a separate thread; drop it if 1,000 others are waiting."""
-    if _free_places.acquire(blocking=False):
+    if _queue_slots.acquire(blocking=False):
         _threads.submit(_run, send)
     else:
         logger.warning("mail dropped: too many mails are waiting for the mail server")
@@ -78,7 +78,7 @@ def _run(send: Callable[[], object]) -> None:
         logger.exception("mail was not sent")
     finally:
         connections.close_all()
-        _free_places.release()
+        _queue_slots.release()
 
 
 def send(template: str, *, to: str, subject: str, context: dict[str, Any], is_throttled: bool = False) -> bool:

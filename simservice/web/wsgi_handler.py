@@ -1,4 +1,4 @@
-"""Django as a WSGI application that no request can break before its views see it."""
+"""Django's WSGI handler, made robust against unusual requests."""
 
 import os
 from typing import IO, Any
@@ -6,13 +6,13 @@ from typing import IO, Any
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.http.response import HttpResponseBase
 
-from simservice.web.body_limit import MAX_BODY_BYTES
+from simservice.api.body_limit import MAX_BODY_BYTES
 
 
 class Request(WSGIRequest):
-    """A request whose query is UTF-8, whatever charset it declares for its body; the parsers judge that one.
+    """A request whose query is UTF-8, whatever charset the request declares for its body.
 
-    Django alone would read the query in that charset too, and fail on one that is unreadable or no charset of text.
+    Django would decode the query with that charset too, and fail if it is unknown. The parsers check it instead.
     """
 
     def _set_content_type_params(self, meta: dict[str, Any]) -> None:
@@ -21,21 +21,21 @@ class Request(WSGIRequest):
 
 
 class Handler(WSGIHandler):
-    """Django, which never reads more of a body than the limit and one byte, whoever sends it and wherever to."""
+    """Reads at most one byte more of a body than the limit."""
 
     request_class = Request
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> HttpResponseBase:
         # Django reads this many bytes, and the rate limit counts them.
         if "HTTP_TRANSFER_ENCODING" in environ:
-            environ["CONTENT_LENGTH"] = str(size_of(environ["wsgi.input"]))
+            environ["CONTENT_LENGTH"] = str(_size(environ["wsgi.input"]))
         elif int(environ.get("CONTENT_LENGTH") or 0) > MAX_BODY_BYTES:
             environ["CONTENT_LENGTH"] = str(MAX_BODY_BYTES + 1)
         return super().__call__(environ, start_response)
 
 
-def size_of(body: IO[bytes]) -> int:
-    """Return the size of a chunked body; the web server has received at most one byte more than the limit."""
+def _size(body: IO[bytes]) -> int:
+    """Return the size of a chunked body, which the web server has received completely."""
     size = body.seek(0, os.SEEK_END)
     body.seek(0)
     return size

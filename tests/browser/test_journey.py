@@ -41,7 +41,7 @@ def test_a_new_user_gets_from_sign_up_to_a_shared_job(
     job = submit_and_watch(visitor)
     see_delivery(visitor, receiver, job=job, earlier=earlier)
     visitor.open(job)
-    share = visitor.page.get_by_role("link", name="Share page").get_attribute("href")
+    share = visitor.page.get_by_role("link", name="Open share page").get_attribute("href")
     assert share
     assert friend.open(share) == 200
     expect(friend.page.locator("h1")).to_have_text("Walker")
@@ -111,7 +111,7 @@ def enable_webhook(visitor: Visitor, receiver: Receiver) -> None:
     visitor.press("Rotate secret")
     assert require_shown_once(visitor, SECRET) != first
     visitor.follow("Webhook")
-    expect(visitor.page.locator(".facts")).to_contain_text("the old secret also signs until")
+    expect(visitor.page.locator(".facts")).to_contain_text("The old secret also signs until")
 
 
 def submit_and_watch(visitor: Visitor) -> str:
@@ -125,7 +125,7 @@ def submit_and_watch(visitor: Visitor) -> str:
     page.get_by_label("Notify the client's webhook").check()
     visitor.press("Submit job")
     visitor.evaluate("document.documentElement.dataset.same = 'yes'")
-    expect(page.locator("#live .percent")).not_to_have_text("0 %")
+    expect(page.locator("#live .percent")).not_to_have_text("0%")
     assert page.locator("html[data-same]").count() == 1, "only a part of the page is updated"
     expect(page.locator("h1")).to_have_text("Walker")
     expect(page.locator("#live .status")).to_have_text("Completed", timeout=4 * PATIENCE_MS)

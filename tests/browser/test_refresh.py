@@ -71,7 +71,7 @@ def test_an_open_page_updates_and_keeps_its_scroll_position(owner: Visitor, stac
     expect(page.locator(".standing .status")).to_have_text("Running", timeout=4 * PATIENCE_MS)
 
     page.locator("#live details.menu summary").click()
-    page.get_by_role("link", name="Share page").focus()
+    page.get_by_role("link", name="Open share page").focus()
     owner.evaluate("window.focused = document.activeElement; window.scrollTo(0, 300)")
     owner.evaluate("window.getSelection().selectAllChildren(document.querySelector('h1'))")
     wait_for_polls(owner, 2)

@@ -98,8 +98,8 @@ def test_changes_add_up_to_the_available_credits(owner: Membership) -> None:
 
 
 def test_an_empty_history_and_month_say_so(owner: Membership) -> None:
-    assert "No credits yet" in text_of(page(owner, "credits"))
-    assert "No jobs ended in this month" in text_of(page(owner, "usage"))
+    assert "No changes yet" in text_of(page(owner, "credits"))
+    assert "No jobs ended in " in text_of(page(owner, "usage"))
 
 
 def test_a_long_history_has_pages(owner: Membership, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
@@ -152,7 +152,7 @@ def test_an_invalid_month_or_group_is_not_found(owner: Membership, query: str) -
 
 
 def test_the_usage_csv_has_a_row_per_client(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(usage, "ROW_BATCH", 2)
     for number in range(5):
         add_usage(owner, client=f"@bot-{number}", credits=number)
     add_usage(make_member())

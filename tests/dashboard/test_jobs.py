@@ -213,7 +213,7 @@ def test_a_completed_job_shows_escaped_results(owner: Membership) -> None:
     content = response.content.decode()
     assert "<img" not in content
     assert "<script>" not in content
-    for words in ("Ranking", "+30.00 %", "{{ 7|add:7 }}", "Talents", "gems 1 2", "64 used", "Baseline"):
+    for words in ("Ranking", "+30.00%", "{{ 7|add:7 }}", "Talents", "gems 1 2", "64 used", "Baseline"):
         assert words in text_of(response), words
 
 
@@ -233,7 +233,7 @@ def test_a_failed_job_says_why_and_what_to_do(owner: Membership) -> None:
 
 def test_the_history_shows_lost_attempts(owner: Membership) -> None:
     job = make_running_job(client=default_client(owner.account))
-    assert lifecycle.hand_back(job, reason="worker-1 was lost")
+    assert lifecycle.requeue(job, reason="worker-1 was lost")
     text = text_of(open_job(owner, job))
     assert "Attempt 1 was lost; the job returned to its position in the queue" in text
     assert "lost with its worker" in text

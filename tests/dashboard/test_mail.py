@@ -34,7 +34,7 @@ def request_reset() -> None:
 
 @pytest.mark.parametrize(
     ("email", "phrase"),
-    [(EMAIL, "already have an account"), ("new@example.org", "choose a password")],
+    [(EMAIL, "have already signed up"), ("new@example.org", "choose a password")],
     ids=["known", "unknown"],
 )
 def test_a_sign_up_is_answered_by_mail(email: str, phrase: str) -> None:
@@ -95,20 +95,20 @@ def test_mail_is_enqueued_after_commit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_waiting_mails_are_limited(caplog: pytest.LogCaptureFixture) -> None:
-    while mail._free_places.acquire(blocking=False):
+    while mail._queue_slots.acquire(blocking=False):
         pass
     mail.run_in_background(lambda: pytest.fail("the mail was sent"))
     for _ in range(1_000):
-        mail._free_places.release()
+        mail._queue_slots.release()
     assert "mail dropped" in caplog.text
 
 
 def test_an_error_is_logged_and_frees_its_place(caplog: pytest.LogCaptureFixture) -> None:
-    mail._free_places.acquire()
+    mail._queue_slots.acquire()
     mail._run(lambda: 1 // 0)
     assert "mail was not sent" in caplog.text
     with pytest.raises(ValueError, match="released too many times"):
-        mail._free_places.release()
+        mail._queue_slots.release()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -34,7 +34,7 @@ def overview(owner: Membership) -> str:
 
 def test_a_new_account_shows_empty_states(owner: Membership) -> None:
     text = overview(owner)
-    for words in ("Available credits 50,000", "No jobs yet", "No builds yet", "currently unknown"):
+    for words in ("Available credits 50,000", "No jobs yet", "No builds yet", "status is unavailable"):
         assert words in text, words
 
 
@@ -59,7 +59,7 @@ def test_the_overview_shows_jobs_usage_queue_and_builds(owner: Membership) -> No
 
 def test_a_suspended_account_shows_a_note(owner: Membership) -> None:
     Account.objects.filter(pk=owner.account_id).update(suspended_at=timezone.now())
-    assert "The account is suspended" in overview(owner)
+    assert "This account is suspended" in overview(owner)
 
 
 def test_days_without_jobs_are_included(owner: Membership) -> None:

@@ -39,7 +39,7 @@ def test_an_invitation_is_emailed_and_shown_once(owner: Membership) -> None:
     assert "already invited" in text_of(invite(owner))
 
 
-@pytest.mark.parametrize(("sends_mail", "way"), [(True, "Verify your address"), (False, "ask its operator")])
+@pytest.mark.parametrize(("sends_mail", "way"), [(True, "Verify your address"), (False, "Ask the operator")])
 def test_an_unverified_owner_is_asked_to_verify(*, sends_mail: bool, way: str, settings: Settings) -> None:
     if not sends_mail:
         settings.EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
@@ -180,14 +180,14 @@ def test_a_member_who_leaves_sees_the_page_without_account(owner: Membership, se
     http = browser_of(make_member(owner.account, role="viewer"))
     gone = http.post(f"/dashboard/{owner.account}/people/leave", follow=True)
     assert "No account yet" in text_of(gone)
-    assert "Open account" not in text_of(gone)
+    assert "Create account" not in text_of(gone)
 
 
 def test_a_user_without_an_account_can_open_one() -> None:
     alone = make_member()
     alone.delete()
     http = browser_of(alone)
-    assert "Open account" in text_of(http.get("/dashboard/"))
+    assert "Create account" in text_of(http.get("/dashboard/"))
     for _ in range(2):
         assert http.post("/dashboard/").status_code == 302
     assert Membership.objects.filter(user=alone.user).count() == 1

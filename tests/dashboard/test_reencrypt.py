@@ -31,7 +31,7 @@ from jobs import credentials
 from jobs.credentials import GameCredentials
 from simservice import encryption
 from simservice.api.pagination import make_cursor, read_cursor
-from simservice.encryption import Purpose, Sealed
+from simservice.encryption import EncryptedValue, Purpose
 from simservice.redis.client import redis
 from tests.concurrency import at_once
 from tests.dashboard.signing_in import code_of, is_logged_in, log_in, make_user
@@ -117,7 +117,7 @@ def stored() -> list[Any]:
     return [
         *Authenticator.objects.order_by("pk").values_list("data", flat=True),
         *Endpoint.objects.order_by("pk").values_list("secret", "old_secret"),
-        *(redis().get(credentials.key_of(job)) for job in credentials.kept()),
+        *(redis().get(credentials.key_of(job)) for job in credentials.stored_job_ids()),
     ]
 
 
@@ -223,7 +223,7 @@ def test_separate_keys_can_be_replaced_by_the_secret_key(secrets: Secrets, setti
 
 
 def test_all_batches_are_reencrypted(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encryption, "BATCH", 2)
+    monkeypatch.setattr(encryption, "BATCH_ROWS", 2)
     for number in range(5):
         totp.TOTP.activate(User.objects.create(username=f"user-{number}"), "secret")
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", ["the old key"]
@@ -234,20 +234,20 @@ def test_all_batches_are_reencrypted(settings: Settings, monkeypatch: pytest.Mon
 def concurrently(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run `act` on its own connection after the first value was read and before it is replaced."""
     waiting = [act]
-    renewed = encryption.renewed
+    renew = encryption._renew
 
-    def interrupted(sealed: str, *, purpose: Purpose) -> str:
+    def interrupted(encrypted: str, *, purpose: Purpose) -> str:
         if waiting:
             at_once(1, waiting.pop())
-        return renewed(sealed, purpose=purpose)
+        return renew(encrypted, purpose=purpose)
 
     with monkeypatch.context() as patch:
-        patch.setattr(encryption, "renewed", interrupted)
+        patch.setattr(encryption, "_renew", interrupted)
         yield
     assert not waiting
 
 
-def only(monkeypatch: pytest.MonkeyPatch, purpose: Purpose, stored: Callable[[], Iterator[Sealed]]) -> None:
+def only(monkeypatch: pytest.MonkeyPatch, purpose: Purpose, stored: Callable[[], Iterator[EncryptedValue]]) -> None:
     """Make the command process only one kind of secret."""
     monkeypatch.setattr(reencrypt, "STORED", {purpose: stored})
 
@@ -258,8 +258,8 @@ def test_an_old_value_written_back_is_encrypted_again(
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", ["the old key"]
     read_before = [Endpoint.objects.values("secret", "old_secret").get()]
 
-    def stored() -> Iterator[Sealed]:
-        yield from endpoints.sealed_secrets()
+    def stored() -> Iterator[EncryptedValue]:
+        yield from endpoints.encrypted_secrets()
         if read_before:
             Endpoint.objects.update(**read_before.pop())
 
@@ -274,9 +274,9 @@ def test_a_second_factor_replaced_during_the_run_is_kept(
     secrets: Secrets, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", ["the old key"]
-    only(monkeypatch, Purpose.SECOND_FACTORS, adapters.sealed_factors)
+    only(monkeypatch, Purpose.SECOND_FACTORS, adapters.encrypted_factors)
     factor = Authenticator.objects.get(type=Authenticator.Type.TOTP)
-    fresh = {"secret": encryption.seal("another", purpose=Purpose.SECOND_FACTORS)}
+    fresh = {"secret": encryption.encrypt("another", purpose=Purpose.SECOND_FACTORS)}
     with concurrently(lambda: Authenticator.objects.filter(pk=factor.pk).update(data=fresh), monkeypatch):
         run()
     factor.refresh_from_db()
@@ -289,7 +289,7 @@ def test_a_recovery_code_used_during_the_run_stays_used(
 ) -> None:
     Authenticator.objects.filter(type=Authenticator.Type.TOTP).delete()
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", ["the old key"]
-    only(monkeypatch, Purpose.SECOND_FACTORS, adapters.sealed_factors)
+    only(monkeypatch, Purpose.SECOND_FACTORS, adapters.encrypted_factors)
     factor = Authenticator.objects.get(type=Authenticator.Type.RECOVERY_CODES)
     with concurrently(lambda: RecoveryCodes(factor).validate_code(secrets.recovery_codes[0]), monkeypatch):
         assert "1 re-encrypted" in run()
@@ -303,7 +303,7 @@ def test_a_webhook_secret_rotated_during_the_run_is_kept(
     secrets: Secrets, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", ["the old key"]
-    only(monkeypatch, Purpose.WEBHOOK_SECRETS, endpoints.sealed_secrets)
+    only(monkeypatch, Purpose.WEBHOOK_SECRETS, endpoints.encrypted_secrets)
     fresh: list[str] = []
     with concurrently(lambda: fresh.append(rotate(secrets.client)), monkeypatch):
         run()
@@ -320,7 +320,7 @@ def test_credentials_changed_during_the_run_stay_changed(
         (lambda: credentials.store(JOB, other, seconds=60), other),
         (lambda: credentials.forget(JOB), None),
     ]
-    only(monkeypatch, Purpose.GAME_CREDENTIALS, credentials.sealed_credentials)
+    only(monkeypatch, Purpose.GAME_CREDENTIALS, credentials.encrypted_credentials)
     for change, expected in changes:
         settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the old key", []
         credentials.store(JOB, PAIR, seconds=60)

@@ -24,7 +24,7 @@ def test_the_page_of_an_unfinished_job_refreshes(is_running: bool) -> None:  # n
     assert f'hx-get="{job_path(job)}" hx-trigger="every 2s" hx-target="#live"' in content
     part = refresh_job(owner, job).content.decode()
     assert "<html" not in part
-    for words in ('id="live"', "<h2>History</h2>", "<h2>Runs</h2>", "hx-get", "Cancel job"):
+    for words in ('id="live"', "<h2>History (UTC)</h2>", "<h2>Runs</h2>", "hx-get", "Cancel job"):
         assert words in part, words
 
 

@@ -1,13 +1,12 @@
 """Results on pages: bars, ranks, differences, the funnel."""
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from dashboard import results
 from jobs import labels
-from jobs.api.summary import StageReason
-from jobs.enums import ErrorCode
+from jobs.enums import ErrorCode, MultistageReason
 from jobs.models import Job
 from tests.dashboard.summaries import figures, ranking_of, result_of, summary
 
@@ -123,6 +122,6 @@ def test_a_job_without_a_summary_has_no_result(job_summary: dict[str, Any] | Non
 
 
 def test_every_reason_and_error_code_has_a_text() -> None:
-    texts = set(labels.SINGLE_PASS) | {"eligible_profileset_only", "disabled_by_option"}
-    assert texts == set(get_args(StageReason))
+    texts = set(labels.SINGLE_PASS) | {MultistageReason.ELIGIBLE, MultistageReason.DISABLED}
+    assert texts == set(MultistageReason)
     assert set(labels.ADVICE) == set(ErrorCode)

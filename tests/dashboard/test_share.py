@@ -58,10 +58,10 @@ def test_a_stopped_job_shows_its_progress() -> None:
     job = make_running_job()
     cancelled = Outcome(status=Status.CANCELLED, error_code="user_cancelled", reason="Cancelled.", percent=43.9)
     assert lifecycle.finish(job, cancelled)
-    assert "Stopped at 43 %." in share_html(job)
+    assert "Stopped at 43%." in share_html(job)
 
 
-@pytest.mark.parametrize(("percent", "message"), [(100.0, "Failed at 100 %."), (0.4, None)])
+@pytest.mark.parametrize(("percent", "message"), [(100.0, "Failed at 100%."), (0.4, None)])
 def test_a_failed_job_shows_its_progress(percent: float, message: str | None) -> None:
     job = make_running_job()
     failed = Outcome(status=Status.FAILED, error_code="execution_failed", reason="It ended.", percent=percent)
@@ -78,13 +78,13 @@ def test_a_timed_out_job_shows_partial_results() -> None:
         status=Status.TIMED_OUT, error_code="max_credits_reached", reason="The cap of 1 credits.", summary=found
     )
     assert lifecycle.finish(job, ended)
-    for words in ("Timed out", "The cap of 1 credits.", "The run was stopped early", "+5.00 %"):
+    for words in ("Timed out", "The cap of 1 credits.", "The run was stopped early", "+5.00%"):
         assert words in share_html(job)
 
 
 def test_a_completed_job_shows_an_escaped_ranking() -> None:
     text = share_html(make_completed_job(summary(*NAMES, name=EVIL)))
-    assert "+30.00 %" in text
+    assert "+30.00%" in text
     assert "<img" not in text
     assert "<script" not in text
 

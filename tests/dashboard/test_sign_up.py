@@ -80,7 +80,7 @@ def test_the_link_creates_a_user_only_once() -> None:
     link = sign_up_link()
     HttpClient().post(link, {"password1": PASSWORD})
     again = HttpClient().post(link, {"password1": NEW_PASSWORD}, follow=True)
-    assert "You already have an account" in text_of(again)
+    assert "You have already signed up" in text_of(again)
     assert User.objects.get().check_password(PASSWORD)
 
 

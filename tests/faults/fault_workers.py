@@ -128,7 +128,7 @@ def configure(spec: WorkerSpec) -> None:
 
     # Slices short enough that fast jobs need a second one.
     vars(accept)["SLICE_SECONDS"] = vars(budget)["SLICE_SECONDS"] = 3
-    budget.LEAST_AHEAD_SECONDS = 2
+    budget.MIN_AHEAD_SECONDS = 2
 
 
 def record_snapshots_in_claims() -> None:

@@ -16,7 +16,7 @@ from django.db.models import Sum
 from billing import ledger
 from billing.models import Entry, Hold, Pocket
 from jobs import hold_audit
-from jobs.enums import HELD, TERMINAL, WAITING, Status
+from jobs.enums import CLAIMED, TERMINAL, WAITING, Status
 from jobs.lifecycle import TRANSITIONS
 from jobs.models import Artifact, DailyUsage, IdempotencyKey, Job, JobEvent, Run
 from tests.faults.fault_run import Observations
@@ -100,7 +100,7 @@ def history_violations(histories: dict[int, History]) -> Iterator[str]:
 def billing_violations() -> Iterator[str]:
     """Every job was settled and counted once, and the ledger is consistent."""
     yield from map(str, ledger.verify())
-    yield from hold_audit.disagreements()
+    yield from hold_audit.discrepancies()
     ended = Job.objects.filter(status__in=TERMINAL)
     if Hold.objects.exclude(resolved_at=None).count() != ended.count():
         yield "the numbers of settlements and ended jobs differ"
@@ -123,7 +123,7 @@ def fencing_violations(histories: dict[int, History]) -> Iterator[str]:
     """No attempt wrote after it lost its job, and results are those of the last attempt."""
     for job in Job.objects.prefetch_related("artifacts", "runs"):
         history = histories.get(job.pk, [])
-        over = {e.attempt: e.at for e in history if e.from_status in HELD and e.to_status not in HELD}
+        over = {e.attempt: e.at for e in history if e.from_status in CLAIMED and e.to_status not in CLAIMED}
         claimed = {e.attempt: e.at for e in history if e.to_status == Status.STARTING}
         yield from (
             f"job {job.pk} ended at attempt {job.attempt} and has a file of attempt {artifact.attempt}"

@@ -119,7 +119,7 @@ SUBMITTER_POINTS: dict[str, Arm] = {
 SWEEPER_POINTS: dict[str, Arm] = {
     "before the recovery": partial(before, sweep, "recover"),
     "recovered, not committed": partial(after, lifecycle, "end_lost_runs"),
-    "recovery committed": partial(after, lifecycle, "hand_back"),
+    "recovery committed": partial(after, lifecycle, "requeue"),
     "before an overdue end": partial(before, lifecycle, "finish"),
     "sweeper settled, not committed": partial(after, ledger, "settle"),
     "sweeper's end committed": partial(after, sweep, "recover"),

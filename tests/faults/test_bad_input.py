@@ -64,7 +64,7 @@ def assert_nothing_left(build: Build) -> None:
     directories.remove_leftovers()
     assert list(directories.runs().glob("*")) == []  # the folder may not exist
     assert list(ledger.verify()) == []
-    assert list(hold_audit.disagreements()) == []
+    assert list(hold_audit.discrepancies()) == []
 
 
 def test_repeated_simulator_crashes_leak_nothing_in_the_worker(stand_in: Build) -> None:

@@ -76,10 +76,10 @@ def leaks(finished: FinishedRun, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     left = sweep.forget_credentials()
     print(  # noqa: T201 - the figures of the proof
         f"{len(finished.secrets)} secrets, {finished.sampler.samples} samples of processes, "
-        f"{left} encrypted pairs left by crashes, {len(credentials.kept())} after the sweep"
+        f"{left} encrypted pairs left by crashes, {len(credentials.stored_job_ids())} after the sweep"
     )
     everywhere = [*places(folder)]
-    kept = [f"the credentials of job {job_id} are kept" for job_id in credentials.kept()]
+    kept = [f"the credentials of job {job_id} are kept" for job_id in credentials.stored_job_ids()]
     return [*sorted(finished.sampler.shown), *showing(finished.secrets, everywhere), *kept]
 
 

@@ -73,7 +73,7 @@ def assert_billed_once(job: Job) -> None:
     balances = ledger.balances(job.account)
     assert (balances.reserved, balances.available) == (0, CREDITS - (job.credits_consumed or 0))
     assert list(ledger.verify()) == []
-    assert list(hold_audit.disagreements()) == []
+    assert list(hold_audit.discrepancies()) == []
     assert Event.objects.get().job_id == job.pk
     used = DailyUsage.objects.get()
     assert (used.jobs, used.credits, used.sim_ms) == (1, job.credits_consumed, job.sim_duration_ms or 0)

@@ -97,4 +97,4 @@ def test_no_job_is_billed_beyond_its_cap_or_for_more_than_it_ran() -> None:
     assert not Job.objects.filter(status__in=ACTIVE).exists()
     assert not Hold.objects.filter(resolved_at=None).exists()
     assert list(ledger.verify()) == []
-    assert list(hold_audit.disagreements()) == []
+    assert list(hold_audit.discrepancies()) == []

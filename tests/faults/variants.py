@@ -13,7 +13,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from jobs import lifecycle
-from jobs.enums import HELD, WAITING, MoveResult, Status
+from jobs.enums import CLAIMED, WAITING, MoveResult, Status
 from jobs.models import Job, JobEvent
 from jobs.queueing import claims, sweep
 
@@ -30,7 +30,7 @@ def without_fencing() -> None:
         return moved
 
     def renew(job: Job) -> bool:
-        held = Job.objects.filter(pk=job.pk, status__in=HELD)
+        held = Job.objects.filter(pk=job.pk, status__in=CLAIMED)
         return bool(held.update(lease_expires_at=lifecycle.lease_end()))
 
     lifecycle.move = unfenced

@@ -240,7 +240,7 @@ def test_filters_select_jobs(operator: HttpClient, query: str) -> None:
 
 
 def test_lists_are_counted_up_to_a_limit(operator: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_admin, "MOST_COUNTED", 2)
+    monkeypatch.setattr(shared_admin, "MAX_COUNT", 2)
     account = make_account()
     for _ in range(3):
         make_key(account)

@@ -154,7 +154,7 @@ def test_a_stopping_worker_does_not_wait_for_the_storage(
 ) -> None:
     settings.STOP_SECONDS = 0
     monkeypatch.setattr(shutdown, "stop", Stop())
-    shutdown.stop.ask()
+    shutdown.stop.request()
     with pytest.raises(WorkerStops):
         store(make_running_job())
 

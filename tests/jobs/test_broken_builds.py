@@ -173,7 +173,7 @@ sim = {"options": {"iterations": 10}, "players": players, "profilesets": {"resul
 open("report.json", "w").write(json.dumps({"version": "1", "report_version": "2.0.0", "sim": sim}))
 """
     broken, older = stand_in(tmp_path, "new", report), stand_in(tmp_path, "old", report, days_old=3)
-    is_gone_after_one = stages.Stages.run_stage
+    is_gone_after_one = stages.Stages._run_stage
     with pytest.MonkeyPatch.context() as patch:
 
         def run_stage(self: stages.Stages, stage: Stage) -> Outcome:
@@ -181,7 +181,7 @@ open("report.json", "w").write(json.dumps({"version": "1", "report_version": "2.
                 is_gone(Path(broken.executable))
             return is_gone_after_one(self, stage)
 
-        patch.setattr(stages.Stages, "run_stage", run_stage)
+        patch.setattr(stages.Stages, "_run_stage", run_stage)
         job = run(text='mage="A"\nlevel=80\n' + "\n".join(sets) + "\n", multi_stage=True)
         assert (job.status, job.attempt, job.retried) == ("queued", 1, True)
         attempt.execute(claim())
@@ -213,7 +213,7 @@ def test_a_build_replaced_meanwhile_is_retried(tmp_path: Path, monkeypatch: pyte
     build = stand_in(tmp_path, "new")
     executable, aside = Path(build.executable), tmp_path / "aside"
     executable.rename(aside)
-    start_once = stages.Stages.start_once
+    start_once = stages.Stages._start_once
 
     def replaced_afterwards(self: stages.Stages, *args: object, **named: object) -> object:
         try:
@@ -222,7 +222,7 @@ def test_a_build_replaced_meanwhile_is_retried(tmp_path: Path, monkeypatch: pyte
             if aside.exists():
                 aside.rename(executable)
 
-    monkeypatch.setattr(stages.Stages, "start_once", replaced_afterwards)
+    monkeypatch.setattr(stages.Stages, "_start_once", replaced_afterwards)
     job = run()
     assert (job.status, job.build) == ("completed", build)
 

@@ -49,8 +49,8 @@ def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of one second, added when less than that is left."""
     for module in (accept, budget):
         monkeypatch.setattr(module, "SLICE_SECONDS", 1)
-    monkeypatch.setattr(budget, "LEAST_AHEAD_SECONDS", 1)
-    monkeypatch.setattr(budget, "ASKED_AGAIN_AFTER_SECONDS", 0.1)
+    monkeypatch.setattr(budget, "MIN_AHEAD_SECONDS", 1)
+    monkeypatch.setattr(budget, "RETRY_SECONDS", 0.1)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_first_reservation_is_one_slice(ceiling: int, most: int, least: int)
 
 def test_the_fee_is_held_but_not_available_for_the_run() -> None:
     found = sliced(held=64, priority_fee_credits=320)
-    assert (found.held_credits, found.seconds, found.is_whole) == (64, 2, False)
+    assert (found.held_credits, found.seconds, found.is_complete) == (64, 2, False)
 
 
 def test_no_slice_is_added_while_enough_is_left() -> None:
@@ -77,9 +77,9 @@ def test_no_slice_is_added_while_enough_is_left() -> None:
 def test_slices_are_added_in_time_up_to_the_ceiling() -> None:
     found = sliced(held=960, left=10_000)
     found.extend_when_due(ran_seconds=15.1)
-    assert (held(found.job), found.held_credits, found.is_whole) == (2880, 2880, False)
+    assert (held(found.job), found.held_credits, found.is_complete) == (2880, 2880, False)
     found.extend_when_due(ran_seconds=80)
-    assert (held(found.job), found.held_credits, found.is_whole) == (3200, 3200, True)
+    assert (held(found.job), found.held_credits, found.is_complete) == (3200, 3200, True)
     found.extend_when_due(ran_seconds=99)
     assert held(found.job) == 3200
 
@@ -116,7 +116,7 @@ def test_credits_that_arrive_in_time_are_used(monkeypatch: pytest.MonkeyPatch) -
 def test_a_lost_attempt_holds_no_more_credits() -> None:
     found = sliced(held=320, left=10_000)
     taken = Job.objects.get(pk=found.job.pk)
-    assert lifecycle.hand_back(taken, reason="taken")
+    assert lifecycle.requeue(taken, reason="taken")
     assert lifecycle.start_attempt(taken, worker="worker-2")
     found.extend_when_due(ran_seconds=5)
     assert held(found.job) == found.held_credits == 320
@@ -168,7 +168,7 @@ def test_a_job_runs_on_a_fraction_of_a_slice(tmp_path: Path) -> None:
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "insufficient_credits", RATE + 8)
     assert job.sim_duration_ms is not None
     assert 1000 <= job.sim_duration_ms < 3500
-    assert (list(ledger.verify()), list(hold_audit.disagreements())) == ([], [])
+    assert (list(ledger.verify()), list(hold_audit.discrepancies())) == ([], [])
 
 
 def test_a_small_reservation_grows_before_it_is_used(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_small_reservation_grows_before_it_is_used(tmp_path: Path) -> None:
 def test_a_small_reservation_survives_a_lost_attempt(tmp_path: Path) -> None:
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
     make_job(client_with(0), held_credits=RATE + 8)
-    assert lifecycle.hand_back(claim(), reason="lost")
+    assert lifecycle.requeue(claim(), reason="lost")
     attempt.execute(claim())
     job = Job.objects.get()
     assert (job.attempt, job.error_code, job.credits_consumed) == (2, "insufficient_credits", RATE + 8)
@@ -244,7 +244,7 @@ def test_a_stubborn_simulator_exceeds_its_cap_by_two_seconds(tmp_path: Path) -> 
 
 
 def test_a_late_watcher_does_not_let_a_job_exceed_its_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher.Watcher, "_next_look", lambda _: 30.0)
+    monkeypatch.setattr(watcher.Watcher, "_seconds_to_next_check", lambda _: 30.0)
     make_stand_in(tmp_path, "time.sleep(60)")
     job = run(ceiling_credits=32, ceiling_runtime_seconds=1)
     assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", "max_credits_reached", 32)

@@ -81,24 +81,24 @@ def old_build() -> Build:
 
 def test_an_old_unused_build_is_removed() -> None:
     build = old_build()
-    assert registry.forget_old() == 1
+    assert registry.remove_old() == 1
     assert not Build.objects.filter(pk=build.pk).exists()
-    assert registry.forget_old() == 0
+    assert registry.remove_old() == 0
 
 
 def test_the_newest_build_of_a_branch_is_never_removed() -> None:
     BuildFactory.create(created_at=timezone.now() - timedelta(days=1000))
-    assert registry.forget_old() == 0
+    assert registry.remove_old() == 0
 
 
 def test_a_build_in_use_is_not_removed() -> None:
     build = old_build()
     pinned = make_job(pinned_build=build)
-    assert registry.forget_old() == 0
+    assert registry.remove_old() == 0
     lifecycle.finish(pinned, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
     running = make_running_job()
     Job.objects.filter(pk=running.pk).update(build=build)
-    assert registry.forget_old() == 0
+    assert registry.remove_old() == 0
 
 
 def test_a_build_named_by_ended_jobs_is_only_withdrawn() -> None:
@@ -106,7 +106,7 @@ def test_a_build_named_by_ended_jobs_is_only_withdrawn() -> None:
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(build=build)
     lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
-    assert registry.forget_old() == 1
+    assert registry.remove_old() == 1
     build.refresh_from_db()
     assert build.withdrawn_at is not None
     assert Job.objects.get(pk=job.pk).build == build

@@ -106,14 +106,14 @@ REFUSED = {
     ),
     "a refused directive in a profileset": (
         {"a.simc": 'profileset."x y"+=b.simc\n', "b.simc": "threads=8\n"},
-        "b.simc, line 1, profileset.x y+=threads=8: threads and priority",
+        "b.simc, line 1, profileset.x y+=threads=8: only the service sets",
     ),
     "a file of the machine": ({"a.simc": "input=/etc/passwd\n"}, "a.simc, line 1, /etc/passwd: the build has no"),
     "a template that becomes a directive": (
         {"a.simc": "$(x)=html\n$(x)=/tmp/x\n$(x)$(x)\n"},
-        "a.simc, line 3, $(x)$(x): a template may",
+        "a.simc, line 3, $(x)$(x): a template is",
     ),
-    "an armory import": ({"a.simc": "armory=eu,x,y\n"}, "a.simc, line 1, armory=eu,x,y: it needs credentials"),
+    "an armory import": ({"a.simc": "armory=eu,x,y\n"}, "a.simc, line 1, armory=eu,x,y: it requires credentials"),
     "too many levels": (
         {f"{name}.simc": f"{name + 1}.simc\n" for name in range(30)} | {"a.simc": "0.simc\n", "30.simc": ""},
         "more than 20 levels deep",

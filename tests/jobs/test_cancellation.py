@@ -212,4 +212,4 @@ def test_a_simulator_that_ignores_the_stop_is_killed(tmp_path: Path) -> None:
 def test_no_thread_outlives_the_attempt(tmp_path: Path) -> None:
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
     job = run_beside(partial(cancel, by=SYSTEM))
-    assert f"attendant-{job.pk}" not in {thread.name for thread in threading.enumerate()}
+    assert f"watcher-{job.pk}" not in {thread.name for thread in threading.enumerate()}

@@ -89,7 +89,7 @@ class TestStore:
         credentials.forget(1)
 
     def test_an_outage_of_redis_is_remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        outage.failed(RedisError())
+        outage.record_failure(RedisError())
         monkeypatch.setattr(credentials, "redis", lambda: pytest.fail("it was asked"))
         with pytest.raises(CredentialStoreUnavailable):
             credentials.store(1, PAIR, seconds=60)
@@ -225,12 +225,12 @@ def test_lost_ones_end_the_job_with_advice(tmp_path: Path) -> None:
     redis().flushdb()
     job = execute(job)
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "execution_failed", 0)
-    assert "submit the job again" in str(job.status_reason)
+    assert "Submit the job again" in str(job.status_reason)
     assert not Run.objects.exists()
 
 
 def test_a_redis_that_comes_back_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempt, "REDIS_TRIED_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(attempt, "REDIS_RETRY_SECONDS", 0.01)
     fetch, failures = credentials.fetch, iter([CredentialStoreUnavailable(), CredentialStoreUnavailable()])
 
     def sometimes(job_id: int, *, seconds: int) -> GameCredentials | None:
@@ -264,7 +264,7 @@ def test_every_end_forgets_them(end: str, tmp_path: Path, settings: Settings) ->
 def test_a_lost_attempt_keeps_them_for_the_next() -> None:
     job = make_running_job(has_credentials=True)
     credentials.store(job.pk, PAIR, seconds=60)
-    lifecycle.hand_back(job, reason="lost")
+    lifecycle.requeue(job, reason="lost")
     assert redis().exists(credentials.key_of(job.pk))
 
 
@@ -280,7 +280,7 @@ def test_credentials_left_by_a_crash_are_deleted(monkeypatch: pytest.MonkeyPatch
     for job_id in (ended.pk, running.pk, never_stored, being_submitted):
         credentials.store(job_id, PAIR, seconds=60)
     tasks.forget_credentials()
-    assert set(credentials.kept()) == {running.pk, being_submitted}
+    assert set(credentials.stored_job_ids()) == {running.pk, being_submitted}
 
 
 def test_credentials_are_never_in_the_database(tmp_path: Path) -> None:

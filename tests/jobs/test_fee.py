@@ -26,7 +26,7 @@ FEE = 320
 def paid(job: Job) -> int | None:
     """Return the credits charged for a job and verify the ledger."""
     assert list(ledger.verify()) == []
-    assert list(hold_audit.disagreements()) == []
+    assert list(hold_audit.discrepancies()) == []
     return Hold.objects.get(pk=job.pk).spent
 
 
@@ -116,7 +116,7 @@ def test_a_job_that_ran_reports_its_fee(tmp_path: Path) -> None:
 
 def test_the_fee_is_not_reported_after_an_internal_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_stand_in(tmp_path, LEAVE_REPORT)
-    monkeypatch.setattr(Stages, "judge", fail)
+    monkeypatch.setattr(Stages, "_outcome_of", fail)
     key, secret = make_key()
     job = run(key.client, priority=Priority.HIGH, priority_fee_credits=FEE)
     assert (job.error_code, paid(job)) == ("internal", 0)

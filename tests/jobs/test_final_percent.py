@@ -60,7 +60,7 @@ def test_a_lost_job_keeps_its_percent(ending: str, api: Api, key: tuple[ApiKey, 
 def test_a_job_back_in_the_queue_has_no_percent(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_running_job(client=key[0].client)
     Publisher(job).publish(Progress(percent=61.5, stage=None))
-    assert lifecycle.hand_back(job, reason="lost")
+    assert lifecycle.requeue(job, reason="lost")
     assert lifecycle.finish(job, lifecycle.CANCELLED)
     assert percent_of(api, job) == 0
 
@@ -73,7 +73,7 @@ def test_a_lost_cancelled_job_reads_redis_outside_transactions(monkeypatch: pyte
     job = make_running_job()
     assert lifecycle.request_cancel(job)
     monkeypatch.setattr(lifecycle, "last_percent", asked)
-    assert lifecycle.hand_back(job, reason="lost")
+    assert lifecycle.requeue(job, reason="lost")
     job.refresh_from_db()
     assert (job.status, job.percent) == ("cancelled", 61.5)
 

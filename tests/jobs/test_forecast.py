@@ -130,7 +130,7 @@ def test_progress_gives_an_estimate_without_past_runs() -> None:
 @pytest.mark.usefixtures("_one_slot", "_clock_stands")
 def test_the_progress_of_a_lost_attempt_is_ignored() -> None:
     lost = run_for(50, percent=10, ceiling_runtime_seconds=1800)
-    assert lifecycle.hand_back(lost, reason="lost")
+    assert lifecycle.requeue(lost, reason="lost")
     assert claims.claim("w")
     assert seconds_until(make_job()) == 10
 

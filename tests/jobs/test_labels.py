@@ -31,7 +31,7 @@ def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
     """Return the advice for a job whose only process ended this way, without a report."""
     job = Job(attempt=1, ceiling_credits=64, ceiling_runtime_seconds=2)
     outcome = verdict.judge(
-        job, end, report=BrokenReport("the file is missing"), profilesets=0, complaint=complaint
+        job, end, report=BrokenReport("the file is missing"), profilesets=0, error_message=complaint
     )
     job.status, job.error_code = outcome.status, outcome.error_code
     run = Run(attempt=1, exit_code=verdict.exit_code(end), stopped_for=end.stopped_for or "")
@@ -45,7 +45,7 @@ def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
         (ended(stopped_for="overtime"), None, "Raise the limit"),
         (ended(stopped_for="credits"), None, "more credits"),
         (ended(stopped_for="cancelled"), None, "Submit the job again to run it"),
-        (ended(stopped_for="output_flood"), None, "prints less"),
+        (ended(stopped_for="output_flood"), None, "produces less output"),
         (ended(stopped_for="disk_flood"), None, "writes less"),
         (ended(stopped_for="memory_limit"), None, "less memory"),
         (ended(None, signal=11), None, "another build channel"),

@@ -69,9 +69,9 @@ def test_a_report_of_124_mb_completes(tmp_path: Path, api: Api, key: tuple[ApiKe
 def stored_hash(artifact: Artifact) -> str:
     """Return the hash of an artifact's stored content."""
     digest = hashlib.sha256()
-    place = seekable_gzip.place_of(b"", start=0, stop=artifact.bytes)
+    file_range = seekable_gzip.locate(b"", start=0, stop=artifact.bytes)
     with default_storage.open(artifact.storage_name) as stored:
-        for piece in seekable_gzip.unpack(stored, place=place, size=artifact.bytes):
+        for piece in seekable_gzip.unpack(stored, file_range=file_range, size=artifact.bytes):
             digest.update(piece)
     return digest.hexdigest()
 
@@ -126,7 +126,7 @@ def test_a_linked_html_report_is_listed_as_missing(
     for stream in ("stdout", "stderr"):
         directory.log(stream).touch()
     make(directory.cwd / "report.html", directory.log("stderr"))
-    outputs = Outputs(make_running_job(), directory, Scrubber(), stage=2, has_page=True)
+    outputs = Outputs(make_running_job(), directory, Scrubber(), stage=2, has_html=True)
     stored = [artifact.kind for artifact in outputs.store(ran="")]
     assert stored == ["input", "stdout_log", "stderr_log"]
     assert {"kind": "html_report", "stage": 2, "reason": reason} in outputs.missing

@@ -37,7 +37,7 @@ def test_a_lease_is_renewed_while_work_continues() -> None:
 def test_a_lost_job_is_noticed() -> None:
     job = make_running_job()
     with Lease(job) as lease:
-        lifecycle.hand_back(Job.objects.get(pk=job.pk), reason="taken")
+        lifecycle.requeue(Job.objects.get(pk=job.pk), reason="taken")
         assert lease.lost.wait(5)
         with pytest.raises(LeaseLost):
             lease.require()
@@ -94,7 +94,7 @@ def test_a_write_is_retried_until_it_succeeds() -> None:
         return "written"
 
     with Lease(make_running_job()) as lease:
-        assert lease.insist(write) == "written"
+        assert lease.retry(write) == "written"
 
 
 def test_a_write_is_abandoned_when_the_lease_expires() -> None:
@@ -104,7 +104,7 @@ def test_a_write_is_abandoned_when_the_lease_expires() -> None:
     with Lease(make_running_job()) as lease:
         lease.lost.set()
         with pytest.raises(LeaseLost):
-            lease.insist(write)
+            lease.retry(write)
 
 
 def test_no_thread_outlives_the_block() -> None:

@@ -67,7 +67,7 @@ def test_a_second_end_changes_nothing() -> None:
 def test_a_replaced_attempt_cannot_write() -> None:
     stale = make_running_job()
     fresh = Job.objects.get(pk=stale.pk)
-    assert lifecycle.hand_back(fresh, reason="lost")
+    assert lifecycle.requeue(fresh, reason="lost")
     assert lifecycle.start_attempt(fresh, worker="worker-2")
     assert not lifecycle.renew_lease(stale)
     assert not lifecycle.finish(stale, DONE)
@@ -79,15 +79,15 @@ def test_a_replaced_attempt_cannot_write() -> None:
 def test_a_failed_move_returns_its_reason() -> None:
     job = make_running_job()
     stale = copy(job)
-    assert lifecycle.hand_back(copy(job), reason="", guard=lifecycle.LEASE_EXPIRED) is MoveResult.GUARD_FAILED
-    assert lifecycle.hand_back(job, reason="") is MoveResult.DONE
-    assert lifecycle.hand_back(stale, reason="", guard=lifecycle.LEASE_EXPIRED) is MoveResult.TAKEN
+    assert lifecycle.requeue(copy(job), reason="", guard=lifecycle.LEASE_EXPIRED) is MoveResult.GUARD_FAILED
+    assert lifecycle.requeue(job, reason="") is MoveResult.DONE
+    assert lifecycle.requeue(stale, reason="", guard=lifecycle.LEASE_EXPIRED) is MoveResult.TAKEN
     assert lifecycle.finish(stale, lifecycle.INTERNAL) is MoveResult.TAKEN
 
 
 def test_a_requeued_job_keeps_its_place_and_loses_its_start() -> None:
     job = make_running_job()
-    lifecycle.hand_back(job, reason="lost")
+    lifecycle.requeue(job, reason="lost")
     job.refresh_from_db()
     assert (job.status, job.started_at, job.worker, job.lease_expires_at) == ("queued", None, "", None)
     assert (job.attempt, job.retried) == (1, True)

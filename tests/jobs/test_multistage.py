@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import trials
-from jobs.execution.multistage import Plan, beaten, plan, replicates, stage_text
+from jobs.enums import MultistageReason
+from jobs.execution.multistage import StagePlan, beaten, plan, replicates, stage_text
 from jobs.execution.replicates import names_for
 from jobs.profiles.analysis import Bounds, analyse
 from jobs.profiles.grammar import tokens
@@ -17,7 +18,7 @@ RULES = Rules(bundled=frozenset({"mage.simc"}))
 FOUR = "".join(f"profileset.s{number}+=level={number}\n" for number in range(4))
 
 
-def planned(text: str, *, wanted: bool = True) -> Plan:
+def planned(text: str, *, wanted: bool = True) -> StagePlan:
     return plan(analyse(text, rules=RULES, bounds=BOUNDS), wanted=wanted, bounds=BOUNDS)
 
 
@@ -51,7 +52,7 @@ def test_the_reason_for_or_against_stages_is_reported(text: str, reason: str) ->
 
 
 def test_stages_run_only_on_request() -> None:
-    assert planned(f"mage=A\n{FOUR}", wanted=False) == Plan("disabled_by_option")
+    assert planned(f"mage=A\n{FOUR}", wanted=False) == StagePlan(MultistageReason.DISABLED)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ def test_no_token_changes_at_the_start_of_a_stage() -> None:
 def test_a_single_pass_runs_the_text_unchanged() -> None:
     text = f"mage=A\n{FOUR}"
     analysis = analyse(text, rules=RULES, bounds=BOUNDS)
-    stage = Plan("disabled_by_option").stages[0]
+    stage = StagePlan(MultistageReason.DISABLED).stages[0]
     assert replicates(stage, analysis, culled=frozenset()) == {}
     assert stage_text(stage, text, analysis, culled=frozenset(), replicates={}) == text
 

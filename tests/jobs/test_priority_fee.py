@@ -101,7 +101,7 @@ def test_without_a_live_worker_no_slot_is_free(api: Api) -> None:
 def test_without_redis_no_slot_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     worker_heartbeats.report("sim@here", slots=9)
     make_job()
-    monkeypatch.setattr(client.outage, "may_ask", lambda: False)
+    monkeypatch.setattr(client.outage, "may_try", lambda: False)
     assert forecast.live_slots() is None
     assert buys_earlier_start(live_slots=forecast.live_slots() or 0)
 

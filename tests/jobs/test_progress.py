@@ -132,7 +132,7 @@ def test_output_is_published_at_most_twice_a_second(job: Job, publisher: Publish
 def test_the_output_of_a_lost_attempt_is_not_shown(job: Job, publisher: Publisher) -> None:
     print_line(publisher, "old")
     publish(publisher)
-    lifecycle.hand_back(job, reason="lost")
+    lifecycle.requeue(job, reason="lost")
     assert log_entries_of(job) is None
     lifecycle.start_attempt(job, worker="w2")
     job.status = "running"

@@ -237,7 +237,7 @@ def test_a_job_past_its_queue_deadline_fails_without_charge() -> None:
 @pytest.mark.django_db
 def test_a_retried_job_that_waits_too_long_is_interrupted() -> None:
     job = make_running_job()
-    lifecycle.hand_back(job, reason="lost")
+    lifecycle.requeue(job, reason="lost")
     Job.objects.filter(pk=job.pk).update(queue_deadline_at=timezone.now() - timedelta(seconds=1))
     sweep.sweep()
     job.refresh_from_db()

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.execution.multistage import ELIGIBLE, Plan
+from jobs.enums import MultistageReason
+from jobs.execution.multistage import StagePlan
 from jobs.execution.results import Results, merged
 from jobs.profiles.analysis import Bounds, analyse
 from jobs.profiles.policy import Rules
@@ -43,12 +44,12 @@ def test_results_of_a_single_stage_are_kept() -> None:
 def test_only_profilesets_of_the_profile_count_as_culled() -> None:
     bounds = Bounds(iterations=9, target_error=1)
     analysis = analyse("mage=A\nprofileset.a+=level=1\n", rules=Rules(), bounds=bounds)
-    results = Results(Plan(ELIGIBLE), analysis)
+    results = Results(StagePlan(MultistageReason.ELIGIBLE), analysis)
     found = [
         Profileset(name=name, statistics=figures(mean, 0.1), stage=1)
         for name, mean in (("of a file", 1), ("a", 99))
     ]
     staged = replace(report(1, 1, ""), profilesets=tuple(found))
-    results.take(Plan(ELIGIBLE).stages[0], staged)
+    results.add_stage(StagePlan(MultistageReason.ELIGIBLE).stages[0], staged)
     results.cull(staged)
-    assert (results.culled, results.left) == (set(), 1)
+    assert (results.culled, results.remaining) == (set(), 1)

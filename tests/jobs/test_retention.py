@@ -171,7 +171,7 @@ def test_a_crash_before_all_files_are_gone_costs_nothing(artifact: Artifact) -> 
     keeper = cast(storages.ArtifactStorage, default_storage)
     delete_many, crashes = keeper.delete_many, iter([False, True])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storages, "REMOVED_AT_ONCE", 1)
+        patch.setattr(storages, "MAX_REMOVED_AT_ONCE", 1)
         patch.setattr(keeper, "delete_many", lambda names: 1 / 0 if next(crashes) else delete_many(names))
         with pytest.raises(ZeroDivisionError):
             retention.clear_expired()
@@ -199,7 +199,7 @@ def test_a_slow_storage_does_not_delay_a_round(artifact: Artifact) -> None:
 
 
 def test_a_round_removes_the_oldest_jobs_in_batches(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "CLEARED_AT_ONCE", 2)
+    monkeypatch.setattr(retention, "CLEAR_BATCH", 2)
     jobs = [make_running_job() for _ in range(3)]
     for days, job in enumerate(jobs, start=31):
         end(job)
@@ -216,7 +216,7 @@ def test_a_round_ends_within_its_time_limit(db: None, monkeypatch: pytest.Monkey
     monkeypatch.setattr(retention, "ROUND_SECONDS", 0.0)
     assert retention.clear_expired() == 0
     monkeypatch.undo()
-    monkeypatch.setattr(retention, "CLEARED_AT_ONCE", 1)
+    monkeypatch.setattr(retention, "CLEAR_BATCH", 1)
     assert (retention.clear_expired(), retention.clear_expired()) == (1, 0)
 
 

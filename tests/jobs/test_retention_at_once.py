@@ -54,4 +54,4 @@ def test_the_celery_task_clears_due_jobs(caplog: pytest.LogCaptureFixture) -> No
     make_expired_job()
     with caplog.at_level("INFO"):
         tasks.clear_expired()
-    assert "the files of 1 expired jobs removed" in caplog.text
+    assert "removed the files of 1 expired jobs" in caplog.text

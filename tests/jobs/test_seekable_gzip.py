@@ -9,12 +9,12 @@ import pytest
 
 from simservice.storages import seekable_gzip
 from simservice.storages.seekable_gzip import (
-    MOST_LISTED,
+    MAX_LISTED,
     READ_BYTES,
     SEGMENT_BYTES,
     header_size,
+    locate,
     pack,
-    place_of,
     unpack,
 )
 
@@ -34,8 +34,10 @@ def packed(content: bytes) -> bytes:
 
 def part(file: bytes, content_bytes: int, start: int, stop: int) -> bytes:
     """Read a range from a storage that sends exactly the requested bytes."""
-    place = place_of(file[: header_size(content_bytes)], start=start, stop=stop)
-    return b"".join(unpack(io.BytesIO(file[place.start : place.stop]), place=place, size=stop - start))
+    file_range = locate(file[: header_size(content_bytes)], start=start, stop=stop)
+    return b"".join(
+        unpack(io.BytesIO(file[file_range.start : file_range.stop]), file_range=file_range, size=stop - start)
+    )
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -63,7 +65,7 @@ def test_files_of_earlier_versions_are_read_from_the_start() -> None:
 
 
 def test_a_position_beyond_the_index_is_read_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seekable_gzip, "MOST_LISTED", 1)
+    monkeypatch.setattr(seekable_gzip, "MAX_LISTED", 1)
     content = made(4 * SEGMENT_BYTES)
     file = packed(content)
     assert part(file, len(content), len(content) - 9, len(content)) == content[-9:]
@@ -71,7 +73,7 @@ def test_a_position_beyond_the_index_is_read_from_its_end(monkeypatch: pytest.Mo
 
 
 def test_the_largest_index_fits_into_the_header() -> None:
-    assert len(seekable_gzip.header([1] * MOST_LISTED)) == header_size(MOST_LISTED * SEGMENT_BYTES + 1)
+    assert len(seekable_gzip.header([1] * MAX_LISTED)) == header_size(MAX_LISTED * SEGMENT_BYTES + 1)
 
 
 def test_a_truncated_file_is_detected() -> None:
@@ -82,5 +84,5 @@ def test_a_truncated_file_is_detected() -> None:
 
 def test_well_compressed_content_is_read_in_small_parts() -> None:
     content = bytes(4 * SEGMENT_BYTES)
-    parts = unpack(io.BytesIO(packed(content)), place=place_of(b"", start=0, stop=1), size=len(content))
+    parts = unpack(io.BytesIO(packed(content)), file_range=locate(b"", start=0, stop=1), size=len(content))
     assert max(map(len, parts)) <= READ_BYTES

@@ -59,7 +59,7 @@ def test_a_job_lost_for_the_last_time_costs_nothing() -> None:
 
 def test_a_requeued_job_keeps_its_hold() -> None:
     job = make_running_job()
-    lifecycle.hand_back(job, reason="lost")
+    lifecycle.requeue(job, reason="lost")
     assert held(job) == (3200, None)
 
 

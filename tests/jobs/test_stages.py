@@ -252,7 +252,7 @@ def test_a_lost_job_starts_no_further_stage(tmp_path: Path, monkeypatch: pytest.
 
     def taken_before_the_second(job: Job, *, build: Build, stage: int) -> Run | None:
         if stage == 2:
-            lifecycle.hand_back(Job.objects.get(pk=job.pk), reason="taken")
+            lifecycle.requeue(Job.objects.get(pk=job.pk), reason="taken")
         return start_run(job, build=build, stage=stage)
 
     monkeypatch.setattr(lifecycle, "start_run", taken_before_the_second)

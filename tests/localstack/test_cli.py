@@ -52,8 +52,8 @@ def test_invalid_arguments_are_rejected(argv: list[str]) -> None:
 def local() -> Iterator[Local]:
     """Return a function that starts `manage.py local` with a marker, to find its processes."""
     started: list[subprocess.Popen[str]] = []
-    given = {"DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DATA_DIR"}
-    environment = {name: value for name, value in os.environ.items() if name not in given}
+    unset = {"DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DATA_DIR"}
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
 
     def start(*arguments: str, marker: str = "") -> subprocess.Popen[str]:
         command = [sys.executable, str(CHECKOUT / "manage.py"), "local", *arguments]

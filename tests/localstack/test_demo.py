@@ -120,7 +120,7 @@ def test_an_error_of_the_service_is_shown_as_a_sentence(
 ) -> None:
     del service.answers["/v1/sim/jobs/7/result"]
     assert show() is False
-    assert "answered 500" in capsys.readouterr().out
+    assert "returned 500" in capsys.readouterr().out
 
 
 def test_a_missing_service_is_reported_in_a_sentence(
@@ -129,7 +129,7 @@ def test_a_missing_service_is_reported_in_a_sentence(
     service.server_close()
     service.shutdown()
     assert show() is False
-    assert "The demonstration failed" in capsys.readouterr().out
+    assert "The demo failed" in capsys.readouterr().out
 
 
 def test_another_resource_name_is_used(

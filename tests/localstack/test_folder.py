@@ -46,17 +46,17 @@ def test_secrets_are_created_once_and_kept(folder: DataFolder) -> None:
     with folder.locked():
         first = folder.secrets()
         assert folder.secrets() == first
-        folder.keep_secrets(first | {"demo": {"user": "demo"}})
+        folder.save_secrets(first | {"demo": {"user": "demo"}})
         assert folder.secrets() == first | {"demo": {"user": "demo"}}
 
 
 def test_a_secret_unknown_to_older_versions_is_added(folder: DataFolder) -> None:
     with folder.locked():
         old = {"secretKey": "old", "redisPassword": "old"}
-        folder.keep_secrets(old)
-        made = folder.secrets()
-        assert made == old | {"databasePassword": made["databasePassword"]}
-        assert folder.secrets() == made
+        folder.save_secrets(old)
+        stored = folder.secrets()
+        assert stored == old | {"databasePassword": stored["databasePassword"]}
+        assert folder.secrets() == stored
 
 
 def test_two_folders_have_different_secrets(folder: DataFolder, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_two_folders_have_different_secrets(folder: DataFolder, tmp_path: Path) 
 def test_only_the_owner_can_read_secrets_and_environment(folder: DataFolder) -> None:
     with folder.locked():
         folder.secrets()
-        folder.keep_environment({"SECRET_KEY": "x"})
+        folder.save_environment({"SECRET_KEY": "x"})
     kept = [folder.path / "secrets.json", folder.path / "stack.env"]
     assert [file.stat().st_mode & 0o777 for file in kept] == [0o600, 0o600]
 
@@ -83,7 +83,7 @@ def test_damaged_secrets_are_reported_in_a_sentence(folder: DataFolder) -> None:
 def test_a_shell_can_read_the_environment_file(folder: DataFolder) -> None:
     value = "a b'c\"$d"
     with folder.locked():
-        folder.keep_environment({"STRANGE": value})
+        folder.save_environment({"STRANGE": value})
     script = f'. "{folder.path}/stack.env"; printf %s "$STRANGE"'
     assert subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True).stdout == value
 

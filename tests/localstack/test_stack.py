@@ -20,6 +20,6 @@ def test_the_admin_needs_no_second_factor_and_a_message_says_so(
     if chosen:
         monkeypatch.setenv("ADMIN_REQUIRES_MFA", chosen)
     settings = stack._settings(DataFolder(tmp_path), port=1, secret_key="any")
-    stack._tell_what_is_waived(settings)
+    stack._report_relaxed_settings(settings)
     assert settings["ADMIN_REQUIRES_MFA"] == (chosen or "false")
     assert capsys.readouterr().err.count("ADMIN_REQUIRES_MFA=false") == lines

@@ -49,16 +49,16 @@ def test_a_killed_program_is_restarted(
     processes_in(sleeper.folder)[0].kill()
     supervisor.watch(1.6)
     assert eventually(lambda: starts(sleeper) == 2)
-    assert "program ended (status -9)" in capsys.readouterr().err
+    assert "program ended with status -9" in capsys.readouterr().err
 
 
 def test_a_crashing_program_is_restarted_with_growing_delays(
     supervisor: Supervisor, program: MakeProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "SHORTEST_DELAY_SECONDS", 0.0625)
-    monkeypatch.setattr(module, "LONGEST_DELAY_SECONDS", 0.25)
+    monkeypatch.setattr(module, "MIN_DELAY_SECONDS", 0.0625)
+    monkeypatch.setattr(module, "MAX_DELAY_SECONDS", 0.25)
     delays: list[float] = []
-    monkeypatch.setattr(module, "tell", lambda _: delays.append(supervisor._children[0].delay))
+    monkeypatch.setattr(module, "print_message", lambda _: delays.append(supervisor._children[0].delay))
     supervisor.start(replace(program(""), command=["false"]))
     supervisor.watch(2)
     assert delays[:4] == [0.0625, 0.125, 0.25, 0.25]

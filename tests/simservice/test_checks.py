@@ -39,12 +39,12 @@ def warnings(*, deploy: bool = True) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(("name", "value", "number", "told"), WARNED, ids=[f"{one[0]}={one[1]}" for one in WARNED])
+@pytest.mark.parametrize(("name", "value", "number", "hint"), WARNED, ids=[f"{one[0]}={one[1]}" for one in WARNED])
 def test_a_risky_setting_causes_a_warning(
-    name: str, value: object, number: str, told: str, settings: Settings
+    name: str, value: object, number: str, hint: str, settings: Settings
 ) -> None:
     setattr(settings, name, value)
-    assert told in warnings()[number]
+    assert hint in warnings()[number]
 
 
 @pytest.mark.parametrize(("name", "value", "number"), ACCEPTED, ids=[f"{one[0]}={one[1]}" for one in ACCEPTED])

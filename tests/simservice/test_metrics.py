@@ -9,7 +9,7 @@ from simservice.metrics import REGISTRY
 from tests.conftest import Api
 
 
-def ask(token: str | None) -> Any:
+def get_metrics(token: str | None) -> Any:
     """Request the metrics, with or without a bearer token."""
     return HttpClient().get("/metrics", headers={"authorization": f"Bearer {token}"} if token is not None else {})
 
@@ -22,7 +22,7 @@ def test_metrics_return_404_without_the_token(
     settings: Any, configured: str, sent: str | None, status: int
 ) -> None:
     settings.METRICS_TOKEN = configured
-    answer = ask(sent)
+    answer = get_metrics(sent)
     assert answer.status_code == status
     assert b"simservice_" not in answer.content
 
@@ -30,7 +30,7 @@ def test_metrics_return_404_without_the_token(
 @pytest.mark.django_db
 def test_prometheus_can_parse_the_metrics(settings: Any) -> None:
     settings.METRICS_TOKEN = "secret"
-    answer = ask("secret")
+    answer = get_metrics("secret")
     assert (answer.status_code, answer["Content-Type"].split(";")[0]) == (200, "text/plain")
     assert b"# TYPE simservice_request_seconds histogram" in answer.content
 

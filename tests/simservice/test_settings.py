@@ -33,17 +33,17 @@ def test_a_missing_setting_is_reported_at_the_start(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("variables", "message"),
     [
         ({"ARTIFACTS_ENDPOINT_URL": "http://s3"}, "ARTIFACTS_BUCKET is not set"),
-        ({"ARTIFACTS_BUCKET": "b", "ARTIFACTS_ACCESS_KEY_ID": "a"}, "go together"),
+        ({"ARTIFACTS_BUCKET": "b", "ARTIFACTS_ACCESS_KEY_ID": "a"}, "or neither"),
     ],
     ids=["no bucket", "half a key"],
 )
-def test_an_incomplete_bucket_is_reported_at_the_start(given: dict[str, str], told: str) -> None:
-    done = start(os.environ | given)
+def test_an_incomplete_bucket_is_reported_at_the_start(variables: dict[str, str], message: str) -> None:
+    done = start(os.environ | variables)
     assert done.returncode != 0
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 EXAMPLE = (settings.BASE_DIR / ".env.example").read_text()
@@ -121,9 +121,9 @@ def test_listed_defaults_are_correct() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("given", [{}, {"EMAIL_URL": ""}], ids=["missing", "empty"])
-def test_mail_is_not_printed_without_a_mail_server(given: dict[str, str]) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "EMAIL_URL"} | given
+@pytest.mark.parametrize("variables", [{}, {"EMAIL_URL": ""}], ids=["missing", "empty"])
+def test_mail_is_not_printed_without_a_mail_server(variables: dict[str, str]) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "EMAIL_URL"} | variables
     command = [sys.executable, "manage.py", "sendtestemail", "jane@example.org"]
     done = subprocess.run(
         command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, check=True

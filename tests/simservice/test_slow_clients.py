@@ -22,7 +22,7 @@ from jobs import artifacts, lifecycle
 from jobs.enums import Status
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact
-from simservice.web.body_limit import MAX_BODY_BYTES
+from simservice.api.body_limit import MAX_BODY_BYTES
 from simservice.web.connections import LINGER_SECONDS, Connection
 from tests.factories import make_running_job
 from tests.simservice.strict_worker import CONNECTIONS, HEAD_SECONDS, REQUEST_SECONDS, SEND_SECONDS, SPOOLED_BYTES

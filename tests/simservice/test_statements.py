@@ -42,8 +42,8 @@ def test_statement_timeouts_depend_on_the_process(process: str, limit: str) -> N
     program = f"import django; django.setup()\n{process}\n{SHOW}"
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "simservice.settings"}
     command = [sys.executable, "-W", "ignore", "-c", program]
-    told = subprocess.check_output(command, cwd=settings.BASE_DIR, env=environment, text=True)
-    assert told.splitlines()[-1] == limit
+    output = subprocess.check_output(command, cwd=settings.BASE_DIR, env=environment, text=True)
+    assert output.splitlines()[-1] == limit
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def locked(web: WebServer, bearer: bytes) -> Iterator[psycopg.Connection]:
         yield other
 
 
-def ask(web: WebServer, bearer: bytes, path: bytes) -> Answer:
+def get_page(web: WebServer, bearer: bytes, path: bytes) -> Answer:
     return web.send(request(path, bearer))
 
 
@@ -63,7 +63,7 @@ def test_a_query_that_times_out_returns_503(web: WebServer, bearer: bytes, locke
     begun = time.monotonic()
     with ThreadPoolExecutor(THREADS) as callers:
         paths = [SHARE, ARTIFACT, *[BUILDS] * (THREADS - 2)]
-        page, *others = callers.map(lambda path: ask(web, bearer, path), paths)
+        page, *others = callers.map(lambda path: get_page(web, bearer, path), paths)
     assert WEB_STATEMENT_SECONDS - 1 < time.monotonic() - begun < 2 * WEB_STATEMENT_SECONDS
     assert (page.status, page.headers["Retry-After"]) == (503, "10")
     assert page.headers["Content-Type"].startswith("text/html")
@@ -74,5 +74,5 @@ def test_a_query_that_times_out_returns_503(web: WebServer, bearer: bytes, locke
     locked.rollback()
     with ThreadPoolExecutor(THREADS) as callers:
         assert {
-            answer.status for answer in callers.map(lambda _: ask(web, bearer, BUILDS), range(2 * THREADS))
+            answer.status for answer in callers.map(lambda _: get_page(web, bearer, BUILDS), range(2 * THREADS))
         } == {200}

@@ -20,7 +20,7 @@ def test_a_saved_file_is_on_the_disk_with_its_folders(
     disk: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr(local, "sync_folder", synced.append)
+    monkeypatch.setattr(local, "_sync_folder", synced.append)
     disk.save("a/b/one", ContentFile(b"1"))
     assert {str(folder.relative_to(tmp_path)) for folder in synced} == {"files/a/b", "files/a", "files", "."}
     synced.clear()
@@ -67,6 +67,6 @@ def test_an_object_has_no_content_encoding() -> None:
 def test_explicit_keys_are_not_mixed_with_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ambient")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "ambient")
-    given = BucketStorage(bucket="b", access_key_id="a", secret_access_key="s")
-    assert (given.access_key, given.security_token) == ("a", None)
+    storage = BucketStorage(bucket="b", access_key_id="a", secret_access_key="s")
+    assert (storage.access_key, storage.security_token) == ("a", None)
     assert BucketStorage(bucket="b").access_key == "ambient"

@@ -6,8 +6,8 @@ import time
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from simservice.web.body_limit import MAX_BODY_BYTES
-from simservice.web.gunicorn_worker import refusal
+from simservice.api.body_limit import MAX_BODY_BYTES
+from simservice.web.gunicorn_worker import error_for
 from tests.factories import make_account, make_key
 from tests.simservice.malformed_requests import CHUNKED, JOBS, JSON, MEDIA_TYPES, NOT_HTTP, TOO_LARGE
 from tests.web_server import REQUEST_ID, Answer, WebServer, read_answer, request
@@ -40,7 +40,7 @@ def test_a_request_head_over_the_limits_returns_413(web: WebServer, sent: bytes)
 
 
 def test_a_bug_of_the_server_is_an_internal_error() -> None:
-    assert refusal(ValueError("of ours")).code == "internal_error"
+    assert error_for(ValueError("of ours")).code == "internal_error"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ def after_claim(happening: Happening) -> None:
     """Run a fault after a claim of at least one event was committed."""
     claim = claims.claim
 
-    def reached(pool: claims.Pool, *, room: int) -> list[claims.Attempt]:
+    def reached(pool: claims.SlotPool, *, room: int) -> list[claims.Attempt]:
         attempts = claim(pool, room=room)
         if attempts:
             happening()

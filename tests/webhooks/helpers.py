@@ -35,7 +35,7 @@ def make_client_with_events(count: int, *, account: Account | None = None) -> Cl
     """Create a client with an enabled endpoint and due events."""
     account = account or make_account()
     client = make_client(account, name=f"bot-{account.clients.count()}")
-    Endpoint.objects.create(client=client, url="https://example.com/", secret=endpoints.seal("whsec_x"))
+    Endpoint.objects.create(client=client, url="https://example.com/", secret=endpoints.encrypt_secret("whsec_x"))
     write_events(client, count)
     return client
 

@@ -17,7 +17,7 @@ from tests.concurrency import at_once
 from tests.factories import make_account, make_client
 from tests.webhooks.helpers import FAILING, STEADY, make_client_with_events, write_events
 from webhooks import claims, endpoints, events, maintenance, retries, tasks
-from webhooks.claims import Attempt, Pool, claim, distribute
+from webhooks.claims import Attempt, SlotPool, claim, distribute
 from webhooks.dispatcher import pools
 from webhooks.http_client import Response
 from webhooks.models import Delivery, Endpoint, Event
@@ -176,7 +176,7 @@ def test_concurrent_claims_respect_the_limits() -> None:
 def test_concurrent_claims_and_sweeps_lose_no_event(settings: Settings) -> None:
     settings.WEBHOOK_PER_SECOND = 100_000
     clients = [make_client_with_events(25) for _ in range(4)]
-    pool = Pool(slots=9, per_client=4, per_account=9, failing=False)
+    pool = SlotPool(slots=9, per_client=4, per_account=9, failing=False)
 
     def work() -> None:
         while Event.objects.exclude(state="delivered").exists():

@@ -41,7 +41,7 @@ def test_a_secret_is_stored_encrypted(configured: tuple[Client, str]) -> None:
 
 def test_a_default_client_cannot_have_a_webhook(receiver: Receiver) -> None:
     client = default_client(make_account())
-    with pytest.raises(EndpointError, match="default client"):
+    with pytest.raises(EndpointError, match="built-in client"):
         endpoints.configure(client, receiver.url(), by=SYSTEM)
     assert not Endpoint.objects.exists()
 

@@ -68,7 +68,7 @@ def test_a_job_cancelled_while_waiting_records_an_event(client: Client) -> None:
 
 def test_a_lost_attempt_records_no_event(client: Client) -> None:
     job = make_running_job(client=client, wants_webhook=True)
-    assert lifecycle.hand_back(job, reason="lost")
+    assert lifecycle.requeue(job, reason="lost")
     assert not Event.objects.exists()
     assert lifecycle.start_attempt(job, worker="w")
     assert lifecycle.finish(job, CANCELLED)
@@ -99,7 +99,7 @@ def test_a_test_event_has_a_completed_jobs_body(configured: tuple[Client, str]) 
     assert body()["payload"] == {
         "id": "0" * 18,
         "status": "completed",
-        "statusReason": "This is a test event: there is no such job.",
+        "statusReason": "This is a test event. The job does not exist.",
         "errorCode": None,
     }
     assert (event.job_id, Event.objects.get()) == (None, event)

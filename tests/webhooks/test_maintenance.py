@@ -1,10 +1,10 @@
-"""Retention of webhook events."""
+"""Retention of webhook events, and events that cannot be delivered."""
 
 import pytest
 
 from tests.webhooks.helpers import make_event_in
 from webhooks import maintenance, tasks
-from webhooks.models import Delivery, Event
+from webhooks.models import Delivery, Endpoint, Event
 
 pytestmark = pytest.mark.django_db
 
@@ -29,3 +29,12 @@ def test_old_events_are_deleted_in_batches(monkeypatch: pytest.MonkeyPatch) -> N
         make_event_in("delivered", days_ago=31)
     tasks.maintain()
     assert not Event.objects.exists()
+
+
+def test_undeliverable_events_fail_500_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert maintenance.FAILED_AT_ONCE == 500
+    for _ in range(3):
+        make_event_in("waiting", days_ago=1)
+    Endpoint.objects.all().delete()
+    monkeypatch.setattr(maintenance, "FAILED_AT_ONCE", 2)
+    assert [maintenance.fail_undeliverable() for _ in range(3)] == [2, 1, 0]

@@ -6,16 +6,16 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from redis.exceptions import RedisError
 
-from dashboard.adapters import sealed_factors
-from jobs.credentials import sealed_credentials
+from dashboard.adapters import encrypted_factors
+from jobs.credentials import encrypted_credentials
 from simservice import encryption
-from simservice.encryption import Purpose, Sealed
-from webhooks.endpoints import sealed_secrets
+from simservice.encryption import EncryptedValue, Purpose
+from webhooks.endpoints import encrypted_secrets
 
-STORED: dict[Purpose, Callable[[], Iterable[Sealed]]] = {
-    Purpose.SECOND_FACTORS: sealed_factors,
-    Purpose.WEBHOOK_SECRETS: sealed_secrets,
-    Purpose.GAME_CREDENTIALS: sealed_credentials,
+STORED: dict[Purpose, Callable[[], Iterable[EncryptedValue]]] = {
+    Purpose.SECOND_FACTORS: encrypted_factors,
+    Purpose.WEBHOOK_SECRETS: encrypted_secrets,
+    Purpose.GAME_CREDENTIALS: encrypted_credentials,
 }
 UNREADABLE = """No configured key decrypts these values, so they are unchanged:
   {names}
@@ -35,10 +35,10 @@ class Command(BaseCommand):
         unreadable = []
         for purpose, stored in STORED.items():
             try:
-                tally = encryption.reencrypt(purpose, stored)
+                summary = encryption.reencrypt(purpose, stored)
             except RedisError as error:
                 raise CommandError(REDIS_UNAVAILABLE) from error
-            self.stdout.write(f"{purpose}: {tally}")
-            unreadable += tally.unreadable
+            self.stdout.write(f"{purpose}: {summary}")
+            unreadable += summary.unreadable
         if unreadable:
             raise CommandError(UNREADABLE.format(names="\n  ".join(unreadable)))

@@ -26,9 +26,9 @@ class Command(BaseCommand):
         parser.add_argument("executable", type=Path)
         parser.add_argument("--branch", required=True, help="the git branch it was built from")
         parser.add_argument("--commit", required=True, help="the commit it was built from")
-        parser.add_argument("--profiles", type=Path, help="the folder of its bundled files, which are checked")
+        parser.add_argument("--profiles", type=Path, help="the folder with its bundled files, which are checked")
         parser.add_argument("--repo", default="", help="the repository it was built from, shown to callers")
-        parser.add_argument("--created-at", type=aware_time, help="when it was built, ISO 8601 (default: now)")
+        parser.add_argument("--created-at", type=_aware_time, help="when it was built, ISO 8601 (default: now)")
 
     def handle(self, *args: Any, executable: Path, profiles: Path | None, **options: Any) -> None:
         if profiles is not None and not profiles.is_dir():
@@ -46,34 +46,34 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         self.stdout.write(f"{build.pk} {build.simc_version} ({build}), {len(build.profiles)} bundled profiles")
         self.show_checks(build)
-        self.tell(f"Registered in the database {connection.settings_dict['NAME']}. {OTHER_STACK}")
+        self.report(f"Registered in the database {connection.settings_dict['NAME']}. {OTHER_STACK}")
 
     def warn_of_branch(self, branch: str) -> None:
         """Warn if jobs cannot request the branch."""
         if branch not in settings.GIT_BRANCHES:
             listed = ", ".join(settings.GIT_BRANCHES)
-            self.tell(f"Warning: no job can run on this build until GIT_BRANCHES ({listed}) includes {branch}.")
+            self.report(f"Warning: no job can run on this build until GIT_BRANCHES ({listed}) includes {branch}.")
 
     def show_progress(self, done: int, total: int) -> None:
-        self.tell(f"{done:,} of {total:,} bundled files checked")
+        self.report(f"{done:,} of {total:,} bundled files checked")
 
     def show_checks(self, build: Build) -> None:
-        """Show how many bundled files can be included, and why the others are not in the manifest."""
+        """Print how many bundled files can be included, and why others are left out."""
         if build.ci is None:
             return
         for failed in build.ci["failures"]:
             use = "can only be included" if failed["name"] in build.includable else "left out"
-            self.tell(f"{use}: {failed['name']}: {failed['reason']}")
+            self.report(f"{use}: {failed['name']}: {failed['reason']}")
         alone = len(build.profiles)
-        self.tell(f"{len(build.includable):,} bundled files can be included; {alone:,} of them simulate alone.")
+        self.report(f"{len(build.includable):,} bundled files can be included; {alone:,} of them simulate alone.")
 
-    def tell(self, line: str) -> None:
-        """Print a line at once, even if the output is not a terminal."""
+    def report(self, line: str) -> None:
+        """Print a line to standard error at once, even if it is not a terminal."""
         self.stderr.write(line, str)
         self.stderr.flush()
 
 
-def aware_time(text: str) -> datetime:
-    """Parse an ISO 8601 time, in UTC unless it says otherwise. Raises ValueError."""
+def _aware_time(text: str) -> datetime:
+    """Parse an ISO 8601 time; UTC is the default. Raises ValueError."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

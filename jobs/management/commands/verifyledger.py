@@ -1,4 +1,4 @@
-"""`verifyledger`: prove the book of credits, and that it agrees with the jobs."""
+"""`verifyledger`: check the ledger of credits, and that it matches the jobs."""
 
 from typing import Any
 
@@ -10,13 +10,15 @@ from jobs import hold_audit
 
 class Command(BaseCommand):
     help = (
-        "Rebuilds all balances from the book's entries and lists whatever differs; exit status 1 if anything does."
+        "Compares all stored balances with the entries of the ledger, and jobs with their holds. "
+        "Lists each discrepancy; the exit status is 1 if there are any."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        found = [*map(str, ledger.verify()), *hold_audit.disagreements()]
-        for line in found:
+        discrepancies = [*map(str, ledger.verify()), *hold_audit.discrepancies()]
+        for line in discrepancies:
             self.stdout.write(line)
-        if found:
-            raise CommandError(f"The book has {len(found)} discrepancies.")
-        self.stdout.write("The book is right.")
+        if discrepancies:
+            count = len(discrepancies)
+            raise CommandError(f"{count} {'discrepancy' if count == 1 else 'discrepancies'} found.")
+        self.stdout.write("No discrepancies found.")

@@ -1,4 +1,4 @@
-"""`openapi [--check]`: write docs/openapi.json, or tell whether it is what the code says."""
+"""`openapi [--check]`: write docs/openapi.json, or check that it is up to date."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -9,20 +9,20 @@ from drf_spectacular.drainage import GENERATOR_STATS
 
 from simservice.api.openapi import document_text
 
-PLACE = settings.BASE_DIR / "docs" / "openapi.json"
+DOCUMENT = settings.BASE_DIR / "docs" / "openapi.json"
 
 
 class Command(BaseCommand):
     help = "Writes docs/openapi.json from the code."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--check", action="store_true", help="write nothing; fail when the file differs")
+        parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is out of date")
 
     def handle(self, *args: Any, check: bool, **options: Any) -> None:
         text = document_text()
         if GENERATOR_STATS:
-            raise CommandError("The document could be made only with the complaints above.")
+            raise CommandError("The document was not written because of the warnings above.")
         if not check:
-            PLACE.write_text(text, encoding="utf-8")
-        elif not PLACE.exists() or PLACE.read_text(encoding="utf-8") != text:
-            raise CommandError("docs/openapi.json is not what the code says; run `make openapi`.")
+            DOCUMENT.write_text(text, encoding="utf-8")
+        elif not DOCUMENT.exists() or DOCUMENT.read_text(encoding="utf-8") != text:
+            raise CommandError("docs/openapi.json is out of date. Run `make openapi`.")

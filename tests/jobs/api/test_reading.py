@@ -71,7 +71,7 @@ def test_the_status_shows_progress_of_a_running_job(api: Api, running: Job) -> N
 
 def test_the_progress_of_a_lost_attempt_is_not_shown(api: Api, running: Job) -> None:
     Publisher(running).publish(Progress(percent=90, stage=None))
-    lifecycle.hand_back(running, reason="lost")
+    lifecycle.requeue(running, reason="lost")
     lifecycle.start_attempt(running, worker="w2")
     lifecycle.start_run(running, build=BuildFactory.create())
     assert api.get(f"jobs/{running.pk}/status").json()["progress"]["percent"] == 0

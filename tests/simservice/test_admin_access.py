@@ -25,7 +25,7 @@ def operator() -> User:
     return User.objects.create_superuser("operator", password=PASSWORD)
 
 
-def give_factor(user: User) -> str:
+def set_up_factor(user: User) -> str:
     """Set up an authenticator app for a user and return its secret."""
     secret: str = totp.generate_totp_secret()
     totp.TOTP.activate(user, secret)
@@ -34,7 +34,7 @@ def give_factor(user: User) -> str:
 
 def log_in_with_factor(user: User) -> HttpClient:
     """Return a browser in which a user is logged in with password and code."""
-    secret, browser = give_factor(user), HttpClient()
+    secret, browser = set_up_factor(user), HttpClient()
     log_in(browser, user.username)
     answer = browser.post("/accounts/2fa/authenticate/", {"code": code_of(secret)})
     assert answer.headers["Location"] == "/dashboard/"
@@ -73,7 +73,7 @@ def test_staff_with_a_factor_can_use_the_admin(operator: User) -> None:
 def test_a_session_older_than_the_factor_must_enter_a_code(operator: User) -> None:
     browser = HttpClient()
     log_in(browser, "operator")
-    secret = give_factor(operator)
+    secret = set_up_factor(operator)
     asked = browser.get("/admin/login/?next=/admin/jobs/job/").headers["Location"]
     assert asked == "/accounts/2fa/reauthenticate/?next=%2Fadmin%2Fjobs%2Fjob%2F"
     assert "Enter a code to continue" in text_of(browser.get(asked))
@@ -88,7 +88,7 @@ def test_removing_the_factor_closes_the_admin(operator: User) -> None:
 
 
 def test_the_next_page_is_always_on_this_site(operator: User) -> None:
-    give_factor(operator)
+    set_up_factor(operator)
     browser = HttpClient()
     browser.force_login(operator)
     asked = browser.get("/admin/login/?next=https://example.org/").headers["Location"]

@@ -57,7 +57,7 @@ def test_defaults_apply_without_past_jobs() -> None:
 def test_jobs_with_other_numbers_of_stages_are_ignored() -> None:
     mine = client()
     end_funnel(mine, kept=2)
-    assert stage_statistics.recent(mine.account_id, stages=3) == stage_statistics.Funnels()
+    assert stage_statistics.recent(mine.account_id, stages=3) == stage_statistics.StageStatistics()
 
 
 def test_three_jobs_of_the_account_are_enough() -> None:
@@ -81,7 +81,7 @@ def test_one_outlier_does_not_change_the_expectation() -> None:
 def test_jobs_without_a_summary_of_stages_are_skipped() -> None:
     job = make_running_job(multi_stage=True)
     assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}))
-    assert stage_statistics.recent(job.account_id, stages=2) == stage_statistics.Funnels()
+    assert stage_statistics.recent(job.account_id, stages=2) == stage_statistics.StageStatistics()
 
 
 def test_stored_errors_near_zero_are_handled() -> None:

@@ -9,8 +9,8 @@ from django.urls import path as url
 from pytest_django import Settings
 
 from dashboard.sharing import share
-from simservice.web.error_pages import is_for_programs
-from simservice.web.slashes import redirect_of
+from simservice.web.error_pages import is_api_path
+from simservice.web.trailing_slashes import redirect_for
 from tests.routes import RESOURCE, ROUTES, WITH_KEY, address
 
 METHODS = ("get", "head", "post", "put", "delete")
@@ -24,7 +24,7 @@ def named(path: str) -> bool:
 
 
 ADDRESSES = sorted({address(route, account="demo") for route in ROUTES if route})
-PAGES = [path for path in ADDRESSES if not is_for_programs(path) and named(path)]
+PAGES = [path for path in ADDRESSES if not is_api_path(path) and named(path)]
 
 
 def other(path: str) -> str:
@@ -77,14 +77,14 @@ def test_an_unknown_address_is_not_redirected(path: str) -> None:
 def test_two_pages_do_not_redirect_to_each_other(settings: Settings) -> None:
     settings.ROOT_URLCONF = (url("a", share, name="a"), url("a/", share, name="b"))
     for path in ("/a", "/a/"):
-        assert redirect_of(RequestFactory().get(path)) is None
+        assert redirect_for(RequestFactory().get(path)) is None
 
 
 def test_redirects_never_lead_to_another_host() -> None:
     for path in ("//docs/", "//evil.example/docs/", "/\\evil.example/docs/"):
         request = RequestFactory().get("/")
         request.path_info = path
-        assert redirect_of(request) is None
+        assert redirect_for(request) is None
 
 
 @pytest.mark.django_db

@@ -7,9 +7,9 @@ from functools import cache
 import pytest
 
 from jobs.execution.multistage import Stage
-from jobs.execution.stage_progress import Course
-from jobs.execution.stage_statistics import Funnels, learned
-from tests.jobs.simulated_funnel import Engine, SimulatedJob
+from jobs.execution.stage_progress import ProgressEstimate
+from jobs.execution.stage_statistics import StageStatistics, statistics_of
+from tests.jobs.simulated_stages import Engine, SimulatedJob
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +49,7 @@ def simulated(shape: str, engine: str, *, past: int = 0, seed: int = 1) -> Simul
     """Run a job after this many jobs of the same shape."""
     before = [simulated(shape, engine, seed=seed + 1 + number) for number in range(past)]
     means, own = SHAPES[shape]
-    return SimulatedJob(means, own, ENGINES[engine], learned([job.past for job in before]), seed=seed)
+    return SimulatedJob(means, own, ENGINES[engine], statistics_of([job.past for job in before]), seed=seed)
 
 
 def off_by(deviations: Sequence[float]) -> float:
@@ -80,11 +80,11 @@ def test_the_percent_never_falls_or_ends_early(shape: str) -> None:
 def test_one_outlier_changes_little() -> None:
     usual = [simulated("62 of 64 culled, two stages", "quick", seed=seed).past for seed in (2, 3)]
     odd = simulated("all equal, two stages", "quick").past
-    assert learned([*usual, odd]).share(1) == learned(usual).share(1)
+    assert statistics_of([*usual, odd]).share(1) == statistics_of(usual).share(1)
 
 
 def test_a_single_pass_shows_the_progress_of_its_process() -> None:
-    course = Course([Stage(number=1, count=1)], Funnels())
+    course = ProgressEstimate([Stage(number=1, count=1)], StageStatistics())
     course.enter(course.stages[0], profilesets=7, replicates={})
     course.meter.feed("Generating Baseline: 1/8 [=====>....] 50/100 99.0 1sec")
     assert course.advance() == course.meter.percent > 0

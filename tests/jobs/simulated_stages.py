@@ -8,8 +8,8 @@ from typing import Any
 
 from jobs.execution.multistage import Stage, beaten, one_run, plan, replicates
 from jobs.execution.replicates import pooled, widening
-from jobs.execution.stage_progress import Course
-from jobs.execution.stage_statistics import Funnels
+from jobs.execution.stage_progress import ProgressEstimate
+from jobs.execution.stage_statistics import StageStatistics
 from jobs.profiles.analysis import Bounds, analyse
 from jobs.profiles.policy import Rules
 from jobs.simulator.reports import Profileset, Statistics
@@ -31,16 +31,18 @@ class Engine:
 
 
 class SimulatedJob:
-    """A finished job: `deviations` from the true percent, and `past` for `funnels.learned`."""
+    """A finished job: `deviations` from the true percent, and `past` for `statistics_of`."""
 
-    def __init__(self, means: Sequence[float], own: str, engine: Engine, funnels: Funnels, *, seed: int) -> None:
+    def __init__(
+        self, means: Sequence[float], own: str, engine: Engine, funnels: StageStatistics, *, seed: int
+    ) -> None:
         self.means = {f"s{number}": mean for number, mean in enumerate(means)}
         text = "mage=A\n" + "".join(f"profileset.{name}+=level=1\n" for name in self.means) + own
         self.analysis = analyse(text, rules=Rules(), bounds=BOUNDS)
         self.engine, self.draw = engine, random.Random(seed)  # noqa: S311 - repeatable, not secret
         self.now = 0.0
         self.stages = plan(self.analysis, wanted=True, bounds=BOUNDS).stages
-        self.course = Course(self.stages, funnels, clock=lambda: self.now)
+        self.course = ProgressEstimate(self.stages, funnels, clock=lambda: self.now)
         self.seen: list[tuple[float, float]] = [(0.0, 0.0)]
         self.past: tuple[list[Any], list[Any], list[int]] = ([], [], [])
         self._run()

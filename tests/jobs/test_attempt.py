@@ -143,7 +143,7 @@ def test_a_lost_attempt_writes_nothing_and_stops_its_simulator(tmp_path: Path, s
 
     def taken_away_once_running(job: Job, **named: Any) -> Run | None:
         run = start_run(job, **named)
-        lifecycle.hand_back(Job.objects.get(pk=job.pk), reason="taken")
+        lifecycle.requeue(Job.objects.get(pk=job.pk), reason="taken")
         return run
 
     with pytest.MonkeyPatch.context() as patch:
@@ -159,7 +159,7 @@ def test_a_worker_that_resumes_does_not_record_a_lost_run(minisim: Build) -> Non
     record_end = stages.record_end
 
     def woken_up(run: Run, ended: Ended) -> None:
-        lifecycle.hand_back(Job.objects.get(pk=run.job_id), reason="taken")
+        lifecycle.requeue(Job.objects.get(pk=run.job_id), reason="taken")
         record_end(run, ended)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -176,7 +176,7 @@ def test_files_of_a_lost_attempt_are_removed(minisim: Build) -> None:
     conclude = attempt.conclude
 
     def too_late(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
-        lifecycle.hand_back(Job.objects.get(pk=job.pk), reason="taken")
+        lifecycle.requeue(Job.objects.get(pk=job.pk), reason="taken")
         conclude(job, outcome, stored)
         assert stored
         assert not any(default_storage.exists(artifact.storage_name) for artifact in stored)

@@ -1,4 +1,4 @@
-"""Limits of a request's size, for the parsers and for the web server, which reads them before Django is set up.
+"""Limits on the size of a request's body. Importable before Django is set up.
 
 A profile has at most 2 MB of UTF-8.
 """
@@ -8,5 +8,5 @@ MAX_JSON_BYTES = 13 << 20
 MAX_TEXT_BYTES = (2 << 20) + (64 << 10)
 MAX_FORM_BYTES = 3 << 20
 
-# The web server receives at most the largest of them.
+# The web server reads at most one byte more than the largest limit.
 MAX_BODY_BYTES = MAX_JSON_BYTES

@@ -4,7 +4,7 @@ import pytest
 from redis.exceptions import RedisError
 
 from simservice.redis import worker_heartbeats
-from simservice.redis.worker_heartbeats import Worker
+from simservice.redis.worker_heartbeats import LiveWorker
 
 pytestmark = pytest.mark.usefixtures("empty_redis")
 
@@ -14,13 +14,13 @@ def test_workers_report_their_slots() -> None:
     worker_heartbeats.report("sim@there-2", slots=2)
     worker_heartbeats.report("webhooks@here-3", slots=8)
     workers = worker_heartbeats.simulation_workers()
-    assert sorted(workers) == [Worker("sim@here-1", 4), Worker("sim@there-2", 2)]
-    assert worker_heartbeats.slots_of(workers) == 6
+    assert sorted(workers) == [LiveWorker("sim@here-1", 4), LiveWorker("sim@there-2", 2)]
+    assert worker_heartbeats.total_slots(workers) == 6
 
 
 def test_workers_report_their_sandbox_layers() -> None:
     worker_heartbeats.report("sim@here", layers=["seccomp", "landlock"])
-    assert worker_heartbeats.simulation_workers() == [Worker("sim@here", 1, frozenset({"landlock", "seccomp"}))]
+    assert worker_heartbeats.simulation_workers() == [LiveWorker("sim@here", 1, frozenset({"landlock", "seccomp"}))]
     assert worker_heartbeats.common_layers([]) == []
 
 
@@ -28,5 +28,5 @@ def test_a_worker_runs_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(member: str) -> None:
         raise RedisError
 
-    monkeypatch.setattr(worker_heartbeats, "record", fail)
+    monkeypatch.setattr(worker_heartbeats, "_record", fail)
     worker_heartbeats.report("sim@here")
