@@ -22,7 +22,7 @@ from dashboard.access import AccountAccess, account_page
 from dashboard.forms import form_data
 from dashboard.job_list import clients_of
 from jobs import queries, variants
-from jobs.api.submission_request import from_json
+from jobs.api.submission_request import from_json, set_at_path
 from jobs.enums import Channel, Priority
 from jobs.errors import JobsError, NotFound, ProfileRejected
 from jobs.models import Build, Job
@@ -148,7 +148,7 @@ class JobForm(forms.Form):
             value = values.get(name)
             # Zero is not empty: the API rejects it.
             if value or (value == 0 and value is not False):
-                _put(body, path, value)
+                set_at_path(body, path, value)
         return body
 
     def add_api_error(self, error: ApiError) -> None:
@@ -166,14 +166,6 @@ class JobForm(forms.Form):
             name for name, own in self.request_paths.items() if path.startswith(own) or own.startswith(f"{path}.")
         )
         return next((name for name in matching if name in self.fields), NON_FIELD_ERRORS)
-
-
-def _put(body: dict[str, Any], path: str, value: Any) -> None:
-    """Set the value at a dotted path of nested objects."""
-    *parents, last = path.split(".")
-    for parent in parents:
-        body = body.setdefault(parent, {})
-    body[last] = value
 
 
 def _metadata_entries(text: str) -> Iterator[tuple[str, str]]:

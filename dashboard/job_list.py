@@ -10,28 +10,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django import forms
 from django.db import OperationalError, connection, transaction
 from django.db.models import F, Q, QuerySet, TextField
 from django.db.models.functions import Cast
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
 from billing.models import Account
 from clients.models import Client
 from dashboard.access import AccountAccess, account_page
-from dashboard.paging import ROWS, Page
+from dashboard.paging import ROWS, Page, id_in_cursor, make_page
 from jobs import retention
 from jobs.enums import ACTIVE, TERMINAL, PublicStatus
 from jobs.labels import STATUSES
 from jobs.models import Build, Job
 from jobs.usage import midnight
-from simservice.api.errors import InvalidCursor
-from simservice.api.pagination import make_cursor, read_cursor
 from simservice.ids import first_id_of, moment_of
 
 ANY = ("", "Any")
@@ -137,27 +134,13 @@ def _statement_timeout(milliseconds: int) -> Iterator[None]:
 def _load_listing(request: HttpRequest, account: Account, filters: dict[str, Any]) -> Listing:
     """Return the requested page of the list. Raises Http404 for an invalid cursor."""
     rows = filtered(account, filters)
-    after = request.GET.get("after", "")
-    if after:
-        rows = rows.filter(pk__lt=_read_cursor(after, account_id=account.pk))
+    after = id_in_cursor(request, account_id=account.pk)
+    if after is not None:
+        rows = rows.filter(pk__lt=after)
     ids, searched_to = _search(rows, filters["text"]) if filters["text"] else (_newest_ids(rows, ROWS + 1), None)
     last_id = ids[ROWS - 1] if len(ids) > ROWS else searched_to
-    kept = {name: value for name, value in request.GET.items() if name != "after" and value}
-    following = last_id and urlencode({**kept, "after": make_cursor(account_id=account.pk, last_id=last_id)})
-    page = Page(
-        rows=_load_jobs(ids[:ROWS]),
-        first=f"?{urlencode(kept)}" if after else "",
-        following=f"?{following}" if following else "",
-    )
+    page = make_page(request, _load_jobs(ids[:ROWS]), account_id=account.pk, last_id=last_id)
     return Listing(page=page, searched_back_to=moment_of(searched_to) if searched_to else None)
-
-
-def _read_cursor(after: str, *, account_id: int) -> int:
-    """Return the job id in a cursor. Raises Http404."""
-    try:
-        return read_cursor(after, account_id=account_id)
-    except InvalidCursor:
-        raise Http404 from None
 
 
 def filtered(account: Account, filters: dict[str, Any]) -> QuerySet[Job]:

@@ -25,21 +25,29 @@ class Page(Generic[Row]):
 
 
 def page_of(request: HttpRequest, rows: QuerySet[Row], *, account_id: int) -> Page[Row]:
-    """Return the requested page of `rows`, newest first. One query.
-
-    The links keep the other query parameters. Raises Http404 if the cursor in `after` is invalid.
-    """
-    cursor = request.GET.get("after", "")
-    if cursor:
-        try:
-            rows = rows.filter(pk__lt=read_cursor(cursor, account_id=account_id))
-        except InvalidCursor:
-            raise Http404 from None
+    """Return the requested page of `rows`, newest first. One query. Raises Http404 for an invalid cursor."""
+    after = id_in_cursor(request, account_id=account_id)
+    if after is not None:
+        rows = rows.filter(pk__lt=after)
     fetched = list(rows.order_by("-pk")[: ROWS + 1])
-    kept = {name: value for name, value in request.GET.items() if name != "after"}
+    last_id = fetched[ROWS - 1].pk if len(fetched) > ROWS else None
+    return make_page(request, fetched[:ROWS], account_id=account_id, last_id=last_id)
+
+
+def id_in_cursor(request: HttpRequest, *, account_id: int) -> int | None:
+    """Return the id after which the requested page starts, None for the first page. Raises Http404."""
+    cursor = request.GET.get("after", "")
+    try:
+        return read_cursor(cursor, account_id=account_id) if cursor else None
+    except InvalidCursor:
+        raise Http404 from None
+
+
+def make_page(request: HttpRequest, rows: Sequence[Row], *, account_id: int, last_id: int | None) -> Page[Row]:
+    """Return a page whose links keep the other query parameters; the next page starts after `last_id`."""
+    kept = {name: value for name, value in request.GET.items() if name != "after" and value}
     following = ""
-    if len(fetched) > ROWS:
-        following = urlencode({**kept, "after": make_cursor(account_id=account_id, last_id=fetched[ROWS - 1].pk)})
-    return Page(
-        rows=fetched[:ROWS], first=f"?{urlencode(kept)}" if cursor else "", following=following and f"?{following}"
-    )
+    if last_id is not None:
+        following = "?" + urlencode({**kept, "after": make_cursor(account_id=account_id, last_id=last_id)})
+    first = f"?{urlencode(kept)}" if request.GET.get("after") else ""
+    return Page(rows=rows, first=first, following=following)

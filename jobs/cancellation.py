@@ -1,7 +1,7 @@
 """Cancellation of jobs: `docs/reference/contract.md#cancel-a-job`.
 
 A waiting job ends at once. For a claimed job, the request is stored in the database, where the worker reads it when
-it renews of its lease. A hint in Redis lets the worker notice within about two seconds.
+it renews its lease. A hint in Redis lets the worker notice within about two seconds.
 """
 
 from dataclasses import dataclass

@@ -18,14 +18,14 @@ RELEASED = Outcome(
 
 
 def requeue(job: Job, *, by: Actor) -> MoveResult:
-    """Return a claimed job to its place in the queue. TAKEN if no worker has it.
+    """Return a claimed job to its place in the queue. GUARD_FAILED if no worker has it.
 
     Its worker notices at the next renewal of the lease and stops the simulator. If cancellation was requested, the
     job is cancelled instead.
     """
     current = Job.objects.get(pk=job.pk)
     if current.status not in CLAIMED:
-        return MoveResult.TAKEN
+        return MoveResult.GUARD_FAILED
     with transaction.atomic():
         result = lifecycle.requeue(current, reason=REQUEUED)
         if result:
@@ -34,10 +34,10 @@ def requeue(job: Job, *, by: Actor) -> MoveResult:
 
 
 def release(job: Job, *, by: Actor) -> MoveResult:
-    """End an unfinished job as interrupted, and release its reserved credits. TAKEN if it has ended."""
+    """End an unfinished job as interrupted, and release its reserved credits. GUARD_FAILED if it has ended."""
     current = Job.objects.get(pk=job.pk)
     if current.status not in ACTIVE:
-        return MoveResult.TAKEN
+        return MoveResult.GUARD_FAILED
     with transaction.atomic():
         result = lifecycle.finish(current, RELEASED)
         if result:

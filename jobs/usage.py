@@ -36,7 +36,7 @@ ROW_BATCH = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Period:
+class UsagePeriod:
     """The simulations of a calendar month (UTC). Durations are in seconds."""
 
     start: datetime
@@ -69,7 +69,7 @@ class UsageTotals:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Snapshot:
+class ActiveJobs:
     """The number of an account's unfinished jobs by public status."""
 
     active: int
@@ -83,14 +83,14 @@ def record(job: Job) -> None:
         cursor.execute(COUNT, [job.pk])
 
 
-def this_month(account: Account) -> Period:
+def this_month(account: Account) -> UsagePeriod:
     """Return the simulations of the current month. One query."""
     today = timezone.now().astimezone(UTC).date()
     first = today.replace(day=1)
     following = next_month(first)
     sums = _of_month(account, first).aggregate(runs=Sum("runs", default=0), sim_ms=Sum("sim_ms", default=0))
     average = sums["sim_ms"] / sums["runs"] / 1000 if sums["runs"] else None
-    return Period(
+    return UsagePeriod(
         start=midnight(first), end=midnight(following), sims_run=sums["runs"], average_runtime_seconds=average
     )
 
@@ -114,14 +114,14 @@ def midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
-def snapshot(account: Account) -> Snapshot:
+def snapshot(account: Account) -> ActiveJobs:
     """Return how many of the account's jobs are waiting and running. One query on a partial index."""
     unfinished = Job.objects.filter(account=account, status__in=ACTIVE)
     counts = unfinished.aggregate(
         active=Count("pk"),
         running=Count("pk", filter=Q(status=Status.RUNNING)),
     )
-    return Snapshot(**counts, waiting=counts["active"] - counts["running"])
+    return ActiveJobs(**counts, waiting=counts["active"] - counts["running"])
 
 
 def by_group(account: Account, month: date, group: str) -> list[UsageTotals]:

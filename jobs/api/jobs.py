@@ -1,7 +1,7 @@
 """Jobs: `GET /v1/{resource}/jobs`, `GET …/jobs/{id}` and `GET …/jobs/{id}/profile`."""
 
 from collections.abc import Sequence
-from typing import Annotated, TypedDict
+from typing import Annotated, TypedDict, cast
 
 from django.conf import settings
 from rest_framework.request import Request
@@ -308,7 +308,7 @@ def job_object(job: models.Job, links: LinkBuilder) -> Job:
 
 def error_code(job: models.Job) -> ErrorCode | None:
     """Return the error code of a job, None unless it ended without completing."""
-    return ErrorCode(job.error_code) if job.error_code else None
+    return cast(ErrorCode | None, job.error_code)
 
 
 def _runtime(job: models.Job) -> Runtime:

@@ -16,6 +16,7 @@ from jobs.api.submission_request import (
     SubmissionFields,
     normalized,
     reject_large_profile,
+    set_at_path,
 )
 from jobs.errors import LimitsExceeded
 from jobs.submission.request import Submission
@@ -127,21 +128,13 @@ def from_text(text: str, query: QueryDict, headers: Mapping[str, str]) -> Submis
     reject_large_profile(body)
     for name, value in single_values(query, known=PARAMETERS).items():
         path, convert, _ = PARAMETERS[name]
-        _put(body, path, convert(value))
+        set_at_path(body, path, convert(value))
     for name, path in HEADERS.items():
         if name in headers:
-            _put(body, path, headers[name])
+            set_at_path(body, path, headers[name])
     with _plain_text_names():
         fields = validated(SubmissionFields(data=body))
     return normalized(fields)
-
-
-def _put(body: dict[str, Any], path: str, value: Any) -> None:
-    """Set the value at a dotted path, creating the objects on the way."""
-    *parents, last = path.split(".")
-    for parent in parents:
-        body = body.setdefault(parent, {})
-    body[last] = value
 
 
 def named_as_sent(request: Request) -> AbstractContextManager[None]:

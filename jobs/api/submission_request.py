@@ -211,6 +211,14 @@ def reject_large_profile(body: Any) -> None:
         raise ProfileTooLarge
 
 
+def set_at_path(body: dict[str, Any], path: str, value: Any) -> None:
+    """Set the value at a dotted path, creating the objects on the way."""
+    *parents, last = path.split(".")
+    for parent in parents:
+        body = body.setdefault(parent, {})
+    body[last] = value
+
+
 def normalized(fields: Mapping[str, Any]) -> Submission:
     """Return the submission in validated fields, the same for JSON and plain text."""
     build, runtime, artifacts = fields["build"], fields.get("runtime", {}), fields.get("artifacts", {})

@@ -122,7 +122,9 @@ class UsageView(JobsEndpoint):
         return Response(usage_object(period, snapshot, plan=caller.plan, reads=reads))
 
 
-def usage_object(period: usage.Period, snapshot: usage.Snapshot, *, plan: Plan, reads: Window | None) -> Usage:
+def usage_object(
+    period: usage.UsagePeriod, snapshot: usage.ActiveJobs, *, plan: Plan, reads: Window | None
+) -> Usage:
     """Return the body of `GET usage`; `reads` is None without Redis (docs/reference/contract.md#usage)."""
     limits = _plan_limits(plan)
     return {

@@ -84,8 +84,8 @@ EXAMPLES: list[ApiError] = [
     ),
     errors.MaxActiveJobsExceeded({"reason": "active_jobs", "maxActiveJobs": 200, "activeJobs": 200}),
     errors.RateLimitExceeded({"scope": "developer", "limit": "submissions"}),
-    errors.QueueUnavailable({"reason": "queue", "queueHealth": "unavailable"}),
-    errors.SecretStoreUnavailable({"reason": "secret_store"}),
+    errors.QueueUnavailable({"reason": "queue_full", "queueHealth": "full"}),
+    errors.SecretStoreUnavailable({"reason": "redis_unavailable"}),
     errors.ApiMaintenance({"retryAfterSeconds": 600}),
 ]
 

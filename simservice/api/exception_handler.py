@@ -35,12 +35,12 @@ FRAMEWORK_ERRORS: dict[type[Exception], type[ApiError]] = {
     exceptions.ParseError: InvalidJson,
     Http404: NotFound,
 }
-# What Django raises itself for requests that it does not want to read, or cannot read to their end.
+# What Django raises for malformed or truncated requests.
 MALFORMED = (BadRequest, SuspiciousOperation, UnreadablePostError)
 
 
 def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
-    """Turn whatever a view raised into the envelope; what nobody foresaw is logged and answered as a 500."""
+    """Return the error envelope for an exception of a view. Unknown exceptions are logged and become a 500."""
     request: Request = context["request"]
     set_rollback()
     error = as_api_error(exc)
