@@ -143,7 +143,7 @@ def see_delivery(visitor: Visitor, receiver: Receiver, *, job: str, earlier: int
     `before` is the number of requests from other tests.
     """
     visitor.follow("walker-bot")
-    visitor.follow("Webhook and deliveries")
+    visitor.follow("View webhook and events")
     visitor.press("Send test event")
     assert visitor.heading() == "Test event"
     visitor.eventually("200 after")
