@@ -96,15 +96,15 @@ def server() -> Iterator[Server]:
     supervisor = Supervisor()
     with tempfile.TemporaryDirectory(prefix="simservice-bench-") as name:
         try:
-            environment = start_stores(supervisor, Path(name))
+            environment = _start_stores(supervisor, Path(name))
             run("manage.py", "migrate", "--verbosity", "0", environment=environment)
             filled = json.loads(run("-m", "bench.million_jobs", environment=environment))
-            yield Server(start_web(supervisor, Path(name), environment=environment), filled)
+            yield Server(_start_web(supervisor, Path(name), environment=environment), filled)
         finally:
             supervisor.stop()
 
 
-def start_stores(supervisor: Supervisor, folder: Path) -> dict[str, str]:
+def _start_stores(supervisor: Supervisor, folder: Path) -> dict[str, str]:
     """Start PostgreSQL and Redis; return the environment for programs that use them."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     return {
@@ -130,7 +130,7 @@ def run(*arguments: str, environment: Mapping[str, str]) -> str:
     return done.stdout
 
 
-def start_web(supervisor: Supervisor, folder: Path, *, environment: Mapping[str, str]) -> int:
+def _start_web(supervisor: Supervisor, folder: Path, *, environment: Mapping[str, str]) -> int:
     """Start the web server, wait until it responds, and return its port."""
     port = free_port()
     line = parse_procfile((CHECKOUT / "Procfile").read_text()).processes["web"]

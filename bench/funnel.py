@@ -53,14 +53,14 @@ def simulate(text: str) -> tuple[Report, float]:
         folder = Path(name)
         (folder / command.PROFILE_NAME).write_text(text)
         arguments = command.arguments(threads=1, json_version=2, html=False)
-        before = children_seconds()
+        before = _children_seconds()
         subprocess.run([str(EXECUTABLE), *arguments], cwd=folder, stdout=subprocess.DEVNULL, check=True)
-        taken = children_seconds() - before
+        taken = _children_seconds() - before
         with (folder / command.REPORT_NAME).open("rb") as report:
             return read_report(report, max_bytes=MOST_REPORT_BYTES), taken
 
 
-def children_seconds() -> float:
+def _children_seconds() -> float:
     """Return the CPU seconds of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

@@ -27,7 +27,7 @@ def profile() -> str:
     return "\n".join(["frost_mage.simc", "iterations=120", *lines, ""])
 
 
-def peak_while_running(stack: Stack, job_id: str) -> float:
+def _peak_while_running(stack: Stack, job_id: str) -> float:
     """Wait for a job to end; return the worker's peak resident memory in megabytes."""
     worker: psutil.Process = stack.worker()
     most = 0
@@ -37,7 +37,7 @@ def peak_while_running(stack: Stack, job_id: str) -> float:
     return most / 1e6
 
 
-def read_milliseconds(stack: Stack, job_id: str) -> list[float]:
+def _read_milliseconds(stack: Stack, job_id: str) -> list[float]:
     """Read the result repeatedly; return the duration of each response."""
     taken = []
     for _ in range(READS):
@@ -50,11 +50,11 @@ def read_milliseconds(stack: Stack, job_id: str) -> list[float]:
 def figures(stack: Stack, *, multi_stage: bool) -> str:
     """Run one job and return its figures."""
     job_id = stack.submit(profile(), runtime={"multiStage": multi_stage}, artifacts={"csv": True, "html": True})
-    peak = peak_while_running(stack, job_id)
+    peak = _peak_while_running(stack, job_id)
     result = stack.call("GET", f"jobs/{job_id}/result")
     assert result["status"] == "completed", result["statusReason"]
     assert result["result"]["summary"]["mainActor"]["profilesets"]["count"] == PROFILESETS
-    cuts = statistics.quantiles(read_milliseconds(stack, job_id), n=100)
+    cuts = statistics.quantiles(_read_milliseconds(stack, job_id), n=100)
     seconds = result["runtime"]["simDurationMs"] / 1000
     return f"{seconds:.0f} s, worker {peak:.0f} MB, result p50 {cuts[49]:.0f} p99 {cuts[98]:.0f} ms"
 

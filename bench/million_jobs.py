@@ -112,7 +112,7 @@ def log_in(account: Account) -> str:
     return browser.cookies["sessionid"].value
 
 
-def count_days(account: Account) -> None:
+def _count_days(account: Account) -> None:
     """Add a month of daily usage to an account."""
     today, client = timezone.now().date(), default_client(account)
     days = [today - timedelta(days=number) for number in range(30)]
@@ -120,7 +120,7 @@ def count_days(account: Account) -> None:
     DailyUsage.objects.bulk_create(DailyUsage(day=day, **counted) for day in days)
 
 
-def give_results(jobs: list[Job]) -> Build:
+def _give_results(jobs: list[Job]) -> Build:
     """Add a build, three runs and the maximum number of profilesets to some jobs; return the build."""
     build = Build.objects.create(
         executable="/bin/false", git_branch="midnight", commit="0" * 40, simc_version="1", created_at=timezone.now()
@@ -141,7 +141,7 @@ def give_results(jobs: list[Job]) -> Build:
     return build
 
 
-def some_ids(account: Account, *, waiting: bool) -> list[str]:
+def _some_ids(account: Account, *, waiting: bool) -> list[str]:
     """Return ids of jobs across the account's history."""
     jobs = Job.objects.filter(account=account, completed_at__isnull=waiting).order_by("share_token")
     return [str(number) for number in jobs.values_list("pk", flat=True)[:1000]]
@@ -156,16 +156,16 @@ def main() -> None:
         fill(Job, JOB_VALUES)
         fill(JobProfile, PROFILE_VALUES)
     with_results = list(Job.objects.filter(account=account, status="completed").order_by("share_token")[:300])
-    build = give_results(with_results)
-    count_days(account)
+    build = _give_results(with_results)
+    _count_days(account)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
     deep = Job.objects.filter(account=account).order_by("-id").values_list("pk", flat=True)[LARGEST * 9 // 10]
     answer = {
         "apiKey": create_key(default_client(account), by=SYSTEM)[1],
         "cursor": make_cursor(account_id=account.pk, last_id=deep),
-        "ended": some_ids(account, waiting=False),
-        "waiting": some_ids(account, waiting=True),
+        "ended": _some_ids(account, waiting=False),
+        "waiting": _some_ids(account, waiting=True),
         "account": account.name,
         "client": default_client(account).pk,
         "build": str(build.pk),

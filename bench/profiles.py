@@ -36,7 +36,7 @@ def large_profile() -> str:
     return 'mage="Ada"\n' + "\n".join(lines)
 
 
-def analysis_seconds(text: str) -> float:
+def _analysis_seconds(text: str) -> float:
     """Return the wall-clock seconds of one analysis."""
     started = time.perf_counter()
     found = analyse(text, rules=Rules(), bounds=Bounds(iterations=250_000, target_error=0.01))
@@ -44,12 +44,12 @@ def analysis_seconds(text: str) -> float:
     return time.perf_counter() - started
 
 
-def body_seconds(body: Body) -> float:
+def _body_seconds(body: Body) -> float:
     """Return the CPU seconds to parse and check a body, the best of three."""
-    return min(handling_seconds(body) for _ in range(3))
+    return min(_handling_seconds(body) for _ in range(3))
 
 
-def handling_seconds(body: Body) -> float:
+def _handling_seconds(body: Body) -> float:
     """Return the CPU seconds to handle a body once."""
     from django.http import QueryDict
 
@@ -72,17 +72,17 @@ def handling_seconds(body: Body) -> float:
     return time.process_time() - begun
 
 
-def worst_bodies() -> list[tuple[float, str]]:
+def _worst_bodies() -> list[tuple[float, str]]:
     """Return the CPU seconds of hostile bodies with their names, the worst first."""
-    return sorted(((body_seconds(body), body.name) for body in hostile.bodies()), reverse=True)
+    return sorted(((_body_seconds(body), body.name) for body in hostile.bodies()), reverse=True)
 
 
 def main() -> None:
     text = large_profile()
     megabytes = len(text.encode()) / 1e6
-    seconds = min(analysis_seconds(text) for _ in range(ROUNDS))
+    seconds = min(_analysis_seconds(text) for _ in range(ROUNDS))
     tracemalloc.start()
-    analysis_seconds(text)
+    _analysis_seconds(text)
     peak = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
     rows = {
@@ -90,7 +90,7 @@ def main() -> None:
         "memory of that analysis": f"{peak:.0f} MB",
     }
     sys.stdout.writelines(f"{name:<34}{figure:>20}\n" for name, figure in rows.items())
-    worst = worst_bodies()
+    worst = _worst_bodies()
     shown = worst if "--all" in sys.argv else worst[:SHOWN_BODIES]
     print(f"CPU seconds of {len(worst)} hostile bodies (aim: at most {AIM_SECONDS} each)")
     sys.stdout.writelines(f"  {name:<46}{seconds:>6.3f}\n" for seconds, name in shown)

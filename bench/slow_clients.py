@@ -21,7 +21,7 @@ TIMEOUT_SECONDS = 2.0
 HEAD = b"POST /v1/sim/jobs HTTP/1.1\r\nHost: localhost\r\nX-Endless: " + b"y" * 4000
 
 
-def send_slowly(address: tuple[str, int], stop: threading.Event) -> None:
+def _send_slowly(address: tuple[str, int], stop: threading.Event) -> None:
     """Send one byte per second; reconnect when the server closes the connection."""
     while not stop.is_set():
         with suppress(OSError), socket.create_connection(address, timeout=5) as connection:
@@ -35,7 +35,7 @@ def send_slowly(address: tuple[str, int], stop: threading.Event) -> None:
 def slow_clients(address: tuple[str, int]) -> Iterator[None]:
     """Run the slow clients during the block."""
     stop = threading.Event()
-    threads = [threading.Thread(target=send_slowly, args=(address, stop)) for _ in range(CLIENTS)]
+    threads = [threading.Thread(target=_send_slowly, args=(address, stop)) for _ in range(CLIENTS)]
     for thread in threads:
         thread.start()
     time.sleep(3)

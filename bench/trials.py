@@ -39,13 +39,13 @@ def profile(candidates: int) -> Analysis:
     return analyse(f"mage=A\n{sets}", rules=Rules(), bounds=BOUNDS)
 
 
-def true_means(draw: random.Random, *, candidates: int) -> dict[str, float]:
+def _true_means(draw: random.Random, *, candidates: int) -> dict[str, float]:
     """Draw the candidates' means: the best, its closest rival, and the others behind that."""
     behind = [0.0, CLOSEST, SPREAD, *(draw.uniform(CLOSEST, SPREAD) for _ in range(candidates - 3))]
     return {f"s{number}": BEST_MEAN * (1 - percent / 100) for number, percent in enumerate(behind)}
 
 
-def iterations_for(target_error: float) -> int:
+def _iterations_for(target_error: float) -> int:
     """Return the number of iterations that reach a target error, in percent of the mean."""
     return max(LEAST_ITERATIONS, round((1.96 * FIGHT_PERCENT / target_error) ** 2))
 
@@ -54,7 +54,7 @@ def simulated(name: str, mean: float, stage: Stage, draw: random.Random, *, offs
     """Draw the result of one run; its seed shifts the mean by about `offset` reported errors."""
     assert stage.target_error is not None
     stddev = mean * FIGHT_PERCENT / 100
-    error = stddev / iterations_for(stage.target_error) ** 0.5
+    error = stddev / _iterations_for(stage.target_error) ** 0.5
     statistics = Statistics(
         mean=draw.gauss(draw.gauss(mean, error), offset * error),
         mean_stddev=error,
@@ -76,7 +76,7 @@ def run(*, trials: int, seed: int, candidates: int = CANDIDATES, offset: float =
     last = funnel[-1].target_error or 0.0
     lost = iterations = 0
     for _ in range(trials):
-        means, culled = true_means(draw, candidates=candidates), set[str]()
+        means, culled = _true_means(draw, candidates=candidates), set[str]()
         for stage in funnel:
             twice = replicates(stage, analysis, culled=culled)
             one = one_run(stage, replicated=bool(twice))
@@ -85,9 +85,9 @@ def run(*, trials: int, seed: int, candidates: int = CANDIDATES, offset: float =
             raw += [
                 simulated(twice[name], means[name], one, draw, offset=offset) for name in names if name in twice
             ]
-            iterations += (1 + len(raw)) * iterations_for(one.target_error or 0.0)
+            iterations += (1 + len(raw)) * _iterations_for(one.target_error or 0.0)
             if not stage.is_last:
                 culled |= beaten(pooled(raw, twice), widening=widening(raw, twice))
         lost += "s0" in culled
-    single = trials * (1 + candidates) * iterations_for(last)
+    single = trials * (1 + candidates) * _iterations_for(last)
     return Outcome(trials=trials, lost=lost, iterations=iterations, single_pass_iterations=single)

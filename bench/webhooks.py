@@ -65,16 +65,16 @@ def rate() -> tuple[float, float]:
     worker = threading.Thread(target=Dispatcher(stop).run)
     worker.start()
     time.sleep(WARM_UP_SECONDS)
-    before, worked, started = delivered(), worked_seconds(), time.perf_counter()
+    before, worked, started = delivered(), _worked_seconds(), time.perf_counter()
     time.sleep(SECONDS)
     done, taken = delivered() - before, time.perf_counter() - started
-    cost = (worked_seconds() - worked) / done * 1000
+    cost = (_worked_seconds() - worked) / done * 1000
     stop.set()
     worker.join()
     return done / taken, cost
 
 
-def worked_seconds() -> float:
+def _worked_seconds() -> float:
     """Return the CPU time of this process, which delivers, and of the servers below it."""
     return time.process_time() + processor_seconds()
 

@@ -33,7 +33,7 @@ def one_of(name: str, *values: str) -> str:
     return value
 
 
-def artifact_storage() -> dict[str, Any]:
+def _artifact_storage() -> dict[str, Any]:
     """Return the storage of artifacts: a bucket if one is set, else a folder in `DATA_DIR`."""
     bucket = env.str("ARTIFACTS_BUCKET", default="")
     options = {
@@ -236,7 +236,7 @@ CELERY_BEAT_SCHEDULE = {
 }
 
 STORAGES = {
-    "default": artifact_storage(),
+    "default": _artifact_storage(),
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 # WhiteNoise finds the static files itself, so `collectstatic` is not needed.

@@ -168,7 +168,7 @@ class BuildListView(JobsEndpoint):
 
     @documented(LIST_BUILDS)
     def get(self, request: Request) -> Response:  # noqa: ARG002
-        return Response(build_list(registry.current()))
+        return Response(_build_list(registry.current()))
 
 
 class BuildView(JobsEndpoint):
@@ -176,16 +176,16 @@ class BuildView(JobsEndpoint):
 
     @documented(GET_BUILD)
     def get(self, request: Request, build_id: str) -> Response:  # noqa: ARG002
-        return Response(build_object(queries.find_build(build_id)))
+        return Response(_build_object(queries.find_build(build_id)))
 
 
-def build_list(current: Sequence[tuple[Channel, models.Build]]) -> BuildList:
+def _build_list(current: Sequence[tuple[Channel, models.Build]]) -> BuildList:
     """Return the body of `GET builds` (docs/reference/contract.md#list-builds)."""
-    builds: list[ChannelBuild] = [{"channel": channel, **build_object(build)} for channel, build in current]
+    builds: list[ChannelBuild] = [{"channel": channel, **_build_object(build)} for channel, build in current]
     return {"generatedAt": iso(timezone.now()), "builds": builds}
 
 
-def build_object(build: models.Build) -> Build:
+def _build_object(build: models.Build) -> Build:
     """Return the JSON of a build."""
     return {
         "gitBranch": build.git_branch,

@@ -69,10 +69,10 @@ class CancelJobView(JobsEndpoint):
     def post(self, request: Request, job_id: str) -> Response:
         job = queries.find_job(self.caller().account, job_id)
         outcome = cancellation.cancel(job, by=audit.api_key(self.caller().key, request))
-        return Response(cancellation_object(job, outcome))
+        return Response(_cancellation_object(job, outcome))
 
 
-def cancellation_object(job: models.Job, outcome: cancellation.Cancellation) -> Cancellation:
+def _cancellation_object(job: models.Job, outcome: cancellation.Cancellation) -> Cancellation:
     """Return the body of `POST jobs/{id}/cancel` (docs/reference/contract.md#cancel-a-job)."""
     job_id, metadata = str(job.pk), job.metadata
     if outcome.requested_at is None:

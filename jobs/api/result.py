@@ -88,10 +88,10 @@ class JobResultView(JobsEndpoint):
             raise ResultNotReady({"status": job.public_status})
         if job.started_at is None:
             raise ResultUnavailable({"status": job.public_status})
-        return Response(result_object(job, queries.artifacts_of(job), self.links()))
+        return Response(_result_object(job, queries.artifacts_of(job), self.links()))
 
 
-def result_object(job: models.Job, stored: Sequence[models.Artifact], links: LinkBuilder) -> JobResult:
+def _result_object(job: models.Job, stored: Sequence[models.Artifact], links: LinkBuilder) -> JobResult:
     """Return the body of `GET jobs/{id}/result` (docs/reference/contract.md#job-result)."""
     listed: list[ResultArtifact] = [
         {"id": str(artifact.pk), **artifact_object(artifact, links)} for artifact in stored

@@ -134,10 +134,10 @@ class JobStatusView(JobsEndpoint):
             raise ValidationFailed([{"path": "include", "message": "Must be: logEntries."}])
         job = queries.find_job(self.caller().account, job_id)
         entries = progress.log_entries_of(job) if "include" in self.query else None
-        return Response(status_object(job, progress.progress_of(job), entries))
+        return Response(_status_object(job, progress.progress_of(job), entries))
 
 
-def status_object(
+def _status_object(
     job: models.Job, current: progress.Progress, log_entries: Sequence[progress.LogEntry] | None
 ) -> JobStatus:
     """Return the body of `GET jobs/{id}/status` (docs/reference/contract.md#job-status)."""

@@ -119,10 +119,10 @@ class UsageView(JobsEndpoint):
         caller = self.caller()
         period, snapshot = usage.this_month(caller.account), usage.snapshot(caller.account)
         reads = rate_limits.reads(caller)
-        return Response(usage_object(period, snapshot, plan=caller.plan, reads=reads))
+        return Response(_usage_object(period, snapshot, plan=caller.plan, reads=reads))
 
 
-def usage_object(
+def _usage_object(
     period: usage.UsagePeriod, snapshot: usage.ActiveJobs, *, plan: Plan, reads: Window | None
 ) -> Usage:
     """Return the body of `GET usage`; `reads` is None without Redis (docs/reference/contract.md#usage)."""

@@ -49,7 +49,7 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
     if isinstance(exc, DATABASE_UNAVAILABLE):
         logger.error("request %s found no database: %s", request.META["REQUEST_ID"], exc)
     if error.documented:
-        error.meta = {**(error.meta or {}), "docsUrl": docs_url(request, error)}
+        error.meta = {**(error.meta or {}), "docsUrl": _docs_url(request, error)}
     headers = dict(error.headers)
     if isinstance(exc, exceptions.MethodNotAllowed):
         headers["Allow"] = ", ".join(context["view"].allowed_methods)
@@ -73,6 +73,6 @@ def malformed() -> ValidationFailed:
     return ValidationFailed([{"path": "", "message": "The request is malformed."}])
 
 
-def docs_url(request: Request, error: ApiError) -> str:
+def _docs_url(request: Request, error: ApiError) -> str:
     """Return the address of an error's explanation."""
     return f"{base_url(request)}/docs#{error.code}"
