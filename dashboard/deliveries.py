@@ -117,6 +117,13 @@ def _resend(request: HttpRequest, access: AccountAccess, event: Event) -> None:
         messages.success(request, REDELIVERY_MESSAGES[redelivery])
 
 
+def _queued(count: int) -> str:
+    """Return the message about the number of events that were queued."""
+    if not count:
+        return "No failed events in this period."
+    return "1 event queued." if count == 1 else f"{count:,} events queued."
+
+
 @account_page(post=Role.MEMBER)
 def send_failed(request: HttpRequest, access: AccountAccess, client_id: int) -> HttpResponse:
     """Resend all failed events of a period. Submitting the form twice resends nothing more."""
@@ -130,6 +137,6 @@ def send_failed(request: HttpRequest, access: AccountAccess, client_id: int) -> 
         except EndpointError as error:
             form.add_error(NON_FIELD_ERRORS, str(error))
         else:
-            messages.success(request, "1 event queued." if count == 1 else f"{count:,} events queued.")
+            messages.success(request, _queued(count))
             return redirect("webhook", access.account.name, client.pk)
     return render(request, "dashboard/send_failed.html", {"section": "clients", "client": client, "form": form})
