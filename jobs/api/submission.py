@@ -58,7 +58,7 @@ class Warning(TypedDict):  # noqa: A001 - the name in the OpenAPI document
     """A number in the profile that exceeded a limit of the service and was replaced."""
 
     kind: Literal["iterations_clamped", "target_error_floored"]
-    line: Annotated[Count, "Line of the profile, starting at 1"]
+    line: Annotated[Count, "Line of the profile, counted from 1"]
     requested: int | float | str
     applied: int | float
     message: str

@@ -95,7 +95,8 @@ def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
             Artifact.objects.bulk_create(stored)
     if not result:
         artifacts.discard(stored)
-    logger.info("job %s attempt %s: %s: %s", job.pk, job.attempt, outcome.status, result.name.lower())
+    recorded = outcome.status if result else f"its end was not recorded ({result.name.lower()})"
+    logger.info("job %s attempt %s: %s", job.pk, job.attempt, recorded)
 
 
 def _run_stages(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:

@@ -106,7 +106,7 @@ REFUSED = {
     ),
     "a refused directive in a profileset": (
         {"a.simc": 'profileset."x y"+=b.simc\n', "b.simc": "threads=8\n"},
-        "b.simc, line 1, profileset.x y+=threads=8: only the service sets",
+        "b.simc, line 1, profileset.x y+=threads=8: the service sets",
     ),
     "a file of the machine": ({"a.simc": "input=/etc/passwd\n"}, "a.simc, line 1, /etc/passwd: the build has no"),
     "a template that becomes a directive": (
