@@ -42,7 +42,9 @@ class CreditsActionForm(ActionForm):
     """The same fields next to the list of actions. Other actions ignore them."""
 
     credits = forms.CharField(required=False, help_text="Enter a negative number to remove credits.")
-    reason = forms.ChoiceField(required=False, choices=[("", "For grants only"), *GrantReason.choices])
+    reason = forms.ChoiceField(
+        required=False, choices=[("", "---------"), *GrantReason.choices], help_text="Required for grants."
+    )
     note = forms.CharField(required=False, help_text="Shown to members of the account.")
 
 
@@ -66,7 +68,7 @@ class CreditsActions(admin.ModelAdmin):
     def grant_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
         self._book(request, queryset, accounts.grant_credits, GrantForm(request.POST))
 
-    @admin.action(description="Correct credits of selected accounts", permissions=["book"])
+    @admin.action(description="Adjust credits of selected accounts", permissions=["book"])
     def correct_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
         self._book(request, queryset, accounts.correct_credits, CorrectionForm(request.POST))
 

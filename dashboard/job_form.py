@@ -189,7 +189,9 @@ def _message_of(error: ApiError) -> str:
         return NO_WEBHOOK
     if isinstance(error, InsufficientCredits):
         needed, affordable = meta["requiredCredits"], meta["maxAffordableCredits"]
-        return f"{error.message} The job needs {needed:,} credits. You can afford a limit of {affordable:,}."
+        return (
+            f"{error.message} The job needs {needed:,} credits. Lower the credit limit to {affordable:,} or less."
+        )
     return str(meta.get("message", error.message))
 
 

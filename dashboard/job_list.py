@@ -32,7 +32,11 @@ from jobs.usage import midnight
 from simservice.ids import first_id_of, moment_of
 
 ANY = ("", "Any")
-STATES = (ANY, ("active", "Active"), *((status.value, STATUSES[PublicStatus(status)]) for status in TERMINAL))
+STATES = (
+    ANY,
+    ("active", "Waiting or running"),
+    *((status.value, STATUSES[PublicStatus(status)]) for status in TERMINAL),
+)
 NO_FILTERS = {"status": "", "client": "", "build": "", "since": None, "until": None, "text": ""}
 MAX_ACTIVE = 10_000
 MAX_CHOICES = 500

@@ -48,14 +48,14 @@ class EnableForm(UrlForm):
 
 
 class RotateForm(forms.Form):
-    """How long the old secret also signs deliveries."""
+    """How long deliveries are also signed with the old secret."""
 
     hours = forms.TypedChoiceField(
         label="Overlap",
         choices=OVERLAPS,
         coerce=int,
         initial=0,
-        help_text="How long the old secret also signs deliveries. Choose “None” if it was exposed.",
+        help_text="How long deliveries are also signed with the old secret. Choose “None” if it was exposed.",
     )
     form = forms.CharField(widget=forms.HiddenInput, required=False)
 

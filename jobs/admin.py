@@ -214,7 +214,7 @@ class BuildAdmin(ReadOnlyMixin, admin.ModelAdmin):
     def withdraw(self, request: HttpRequest, queryset: QuerySet[Build]) -> None:
         self.each(request, queryset, registry.withdraw, done="withdrawn")
 
-    @admin.action(description="Restore selected builds (broken builds are probed first)", permissions=["operate"])
+    @admin.action(description="Restore selected builds (broken builds are tested first)", permissions=["operate"])
     def restore(self, request: HttpRequest, queryset: QuerySet[Build]) -> None:
         for build in queryset.filter(registry.BROKEN):
             try:

@@ -126,8 +126,8 @@ def queue_position(position: QueuePosition | None) -> str:
     """Return the queue position of a waiting job and its expected start."""
     if position is None:
         return "The job is in the queue."
-    ahead = f"About {position.ahead:,} {'job is' if position.ahead == 1 else 'jobs are'} ahead of this one."
-    sentence = ahead if position.ahead else "This job is next in the queue."
+    ahead = "1 job is" if position.ahead == 1 else f"About {position.ahead:,} jobs are"
+    sentence = f"{ahead} ahead of this one." if position.ahead else "This job is next in the queue."
     return sentence if position.seconds is None else f"{sentence} It should start {soon(position.seconds)}."
 
 

@@ -41,7 +41,7 @@ from simservice.api.shapes import Count, Id, Rule, Time, Uuid
 class Ceiling(TypedDict):
     """Limits of a job."""
 
-    maxCredits: Annotated[Credits | None, "Null if the deployment limits the running time instead"]
+    maxCredits: Annotated[Credits | None, "Null if the service limits the running time instead"]
     runtimeSeconds: Seconds | None
     queueSeconds: Annotated[Seconds | None, "A job that waits longer fails with `queue_timeout`"]
 
@@ -73,7 +73,9 @@ class Job(TypedDict):
     errorCode: Annotated[ErrorCode | None, "Why the job did not complete, as a code"]
     statusReason: Annotated[str | None, "Why the job did not complete, as a sentence"]
     simcExitCode: ExitCode
-    retentionDays: Annotated[Count, "Days that links, files and the profile are available after the submission"]
+    retentionDays: Annotated[
+        Count, "Number of days after submission that links, files and the profile remain available"
+    ]
     metadata: Metadata
     runtime: Runtime
     retried: Annotated[bool, "Whether the job was started again after a lost attempt"]

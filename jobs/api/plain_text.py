@@ -83,7 +83,7 @@ def query_parameters() -> list[Parameter]:
             name=name,
             location="query",
             shape=field,
-            description=f"Plain text only: `{PARAMETERS[name][0]}`.",
+            description=f"Plain text only. Same as `{PARAMETERS[name][0]}` in JSON.",
             example=PARAMETERS[name][2],
             style=_style_of(name),
         )
@@ -100,7 +100,7 @@ def credential_headers() -> list[Parameter]:
             name=name,
             location="header",
             shape=credential,
-            description=f"Plain text only: `{path}`.",
+            description=f"Plain text only. Same as `{path}` in JSON.",
             example="0123456789abcdef",
         )
         for name, path in HEADERS.items()

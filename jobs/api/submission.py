@@ -96,7 +96,7 @@ EXAMPLE_SUBMITTED: Submitted = {
             "line": 4,
             "requested": 1000000,
             "applied": 250000,
-            "message": "iterations=1000000 is beyond the platform's limit; the job runs at 250000.",
+            "message": "iterations=1000000 is outside the service's limits. The job uses 250000 instead.",
         }
     ],
 }
@@ -116,7 +116,7 @@ SUBMIT_JOB = Operation(
             # HTTP strips the spaces around a header's value.
             shape=Annotated[str, Rule(pattern="^[!-~]([ -~]{0,253}[!-~])?$", maxLength=255)],
             description="A unique value for this request. If you repeat the request with the same key, you get the "
-            "original response and no second job. Keys are separate for each API key.",
+            "original response and no second job. Idempotency keys are scoped to the API key.",
             example="order-4711",
         ),
         *plain_text.query_parameters(),

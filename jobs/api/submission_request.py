@@ -69,7 +69,7 @@ class MetadataField(serializers.Field[dict[str, str], Any, Any, Any]):
 def _metadata_problem(key: str, value: Any) -> str | None:
     """Return the error in one entry of the metadata, or None."""
     if not 1 <= len(key) <= MAX_METADATA_KEY:
-        return f"Keys must have 1 to {MAX_METADATA_KEY} characters."
+        return f"Names must have 1 to {MAX_METADATA_KEY} characters."
     if not isinstance(value, str):
         return "Must be a string."
     if len(value) > MAX_METADATA_VALUE:
@@ -130,7 +130,7 @@ class RuntimeFields(StrictSerializer):
 
 
 class CredentialsFields(StrictSerializer):
-    """Credentials for the game's API. Used for this job only and not stored in the database."""
+    """Credentials for the game's API. Used for this job only. Encrypted, and deleted when the job ends."""
 
     bnetClientId = _credential_field()
     bnetClientSecret = _credential_field()

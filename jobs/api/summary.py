@@ -38,7 +38,7 @@ class ProfilesetFigures(Figures):
 class Profilesets(TypedDict):
     """Results of the profilesets, best first."""
 
-    count: Annotated[Count, "Number of profilesets. `results` may contain fewer"]
+    count: Annotated[Count, "Number of profilesets; `results` may contain fewer"]
     results: Annotated[list[ProfilesetFigures], Rule(maxItems=200)]
 
 
@@ -66,7 +66,7 @@ class MainActor(Figures):
 class Actors(TypedDict):
     """Results of several actors."""
 
-    count: Annotated[Count, "Number of actors. `results` may contain fewer"]
+    count: Annotated[Count, "Number of actors; `results` may contain fewer"]
     results: Annotated[list[ActorFigures], Rule(maxItems=200)]
 
 
@@ -104,7 +104,9 @@ class Summary(TypedDict):
     iterations: NotRequired[Annotated[Count, "Number of iterations. Present if the job ran in a single pass"]]
     partial: NotRequired[Annotated[Literal[True], "Present if the run was stopped early"]]
     warnings: NotRequired[Annotated[list[str], Rule(maxItems=20), "The simulator's warnings, without duplicates"]]
-    not_reached: NotRequired[Annotated[NotReached, "Present if the run was stopped before all were simulated"]]
+    not_reached: NotRequired[
+        Annotated[NotReached, "Present if the run was stopped before all actors and profilesets were simulated"]
+    ]
 
 
 EXAMPLE_FIGURES: Figures = {

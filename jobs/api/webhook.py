@@ -18,7 +18,7 @@ class TerminalPayload(TypedDict):
     status: Literal["completed", "failed", "cancelled", "timed_out"]
     statusReason: Annotated[str | None, "Why the job did not complete, as a sentence"]
     errorCode: NotRequired[
-        Annotated[ErrorCode | None, "Why the job did not complete, as a code. Not present in variant R"]
+        Annotated[ErrorCode | None, "Why the job did not complete, as a code. Some deployments omit it"]
     ]
 
 

@@ -73,7 +73,8 @@ class Clamp:
         """Return a sentence for people."""
         whose = "" if self.profileset is None else " for one profileset"
         return (
-            f"{self.name}={self.requested} is beyond the platform's limit; the job runs{whose} at {self.applied}."
+            f"{self.name}={self.requested} is outside the service's limits. "
+            f"The job uses {self.applied} instead{whose}."
         )
 
     @property

@@ -19,7 +19,7 @@ from jobs.profiles.policy import Rules
 
 SHOWN_CHARACTERS = 200
 NOTHING_TO_SIMULATE = (
-    'There is nothing to simulate: the profile starts no character. It needs a line such as mage="Name".'
+    'There is nothing to simulate: the profile does not define a character. Add a line such as mage="Name".'
 )
 
 
@@ -69,7 +69,9 @@ def _require_allowed(flat: FlatProfile, analysis: Analysis) -> None:
     if reason:
         raise CannotRun(ErrorCode.INPUT_INVALID, reason)
     if not analysis.has_actor:
-        raise CannotRun(ErrorCode.INPUT_INVALID, f"{NOTHING_TO_SIMULATE} Its included files start none.")
+        raise CannotRun(
+            ErrorCode.INPUT_INVALID, f"{NOTHING_TO_SIMULATE} Its included files do not define one either."
+        )
 
 
 def refusal(flat: FlatProfile, analysis: Analysis) -> str | None:

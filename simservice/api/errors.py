@@ -100,7 +100,7 @@ class InactiveEntitlement(ApiError):
 
 class NotFound(ApiError):
     status, code = 404, "not_found"
-    message = "Not found."
+    message = "The resource does not exist or belongs to another account."
 
 
 class MethodNotAllowed(ApiError):
@@ -196,7 +196,7 @@ class RateLimitExceeded(ApiError):
     """The caller exceeded a limit; `meta.limit` is `submissions`, `bytes`, `reads` or `public`."""
 
     status, code = 429, "rate_limit_exceeded"
-    message = "Too many requests or bytes. Try again after the seconds in Retry-After."
+    message = "Too many requests or too much data. Wait the number of seconds in Retry-After, then try again."
 
 
 class InternalError(ApiError):
@@ -213,18 +213,18 @@ class Unavailable(ApiError):
 
 class QueueUnavailable(Unavailable):
     code = "queue_unavailable"
-    message = "The queue does not accept jobs at the moment. Try again later."
+    message = "The queue is not accepting jobs at the moment. Try again later."
 
 
 class DatabaseUnavailable(QueueUnavailable):
-    message = "The database does not respond. Try again later."
+    message = "The database is not responding. Try again later."
 
     def __init__(self) -> None:
         super().__init__({"reason": "database_unavailable", "queueHealth": "unavailable"})
 
 
 class StorageUnavailable(QueueUnavailable):
-    message = "The storage does not respond. Try again later."
+    message = "The storage is not responding. Try again later."
 
     def __init__(self) -> None:
         super().__init__({"reason": "storage_unavailable", "queueHealth": "ok"})

@@ -11,7 +11,7 @@ JOB_ID = "176352841234500042"
 HOST = "https://sim.example.com"
 NOTHING_BLOCKED: dict[str, Any] = {"blocked": [], "blockedCount": 0, "blockedTruncated": False}
 TOO_MANY_VARIANTS = "The profile has 12000 variants; the plan allows 10000."
-REJECTED = "Line 7, save=/tmp/x: files cannot be written."
+REJECTED = "Line 7, save=/tmp/x: it makes the simulator do something other than simulate."
 PIN = {
     "buildId": "0b8f6a52-6f3b-4a7e-9d55-2f3f6c1b7a10",
     "maxPinAgeDays": 30,

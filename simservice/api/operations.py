@@ -112,7 +112,7 @@ RATE_LIMIT = [
     for name, description in (
         (
             "Limit",
-            "Maximum number of requests per minute: submissions of the account, or other requests of the key.",
+            "Maximum requests per minute. Submissions count per account, other requests per API key.",
         ),
         ("Remaining", "Number of requests that are left now."),
         ("Reset", "Unix time, in seconds, from which at least one more request is allowed."),

@@ -111,7 +111,7 @@ def enable_webhook(visitor: Visitor, receiver: Receiver) -> None:
     visitor.press("Rotate secret")
     assert require_shown_once(visitor, SECRET) != first
     visitor.follow("Webhook")
-    expect(visitor.page.locator(".facts")).to_contain_text("The old secret also signs until")
+    expect(visitor.page.locator(".facts")).to_contain_text("Deliveries are also signed with the old secret until")
 
 
 def submit_and_watch(visitor: Visitor) -> str:

@@ -77,7 +77,7 @@ def test_warnings_are_shown(member: Membership, settings: Settings) -> None:
     settings.MAX_ITERATIONS = 10
     text = text_of(browser_of(member).post(form_path(member), form_data(member), follow=True))
     assert "Job submitted." in text
-    assert "Line 5: iterations=50 is beyond" in text
+    assert "Line 5: iterations=50 is outside" in text
 
 
 REJECTED = {
@@ -142,7 +142,7 @@ def test_a_shortage_of_credits_shows_the_affordable_limit() -> None:
     message = errors_of(submit(poor, cap="640"))["__all__"]
     assert "does not have enough credits" in message
     assert "needs 640 credits" in message
-    assert "a limit of 100." in message
+    assert "to 100 or less." in message
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_shortage_of_credits_shows_the_affordable_limit() -> None:
     [
         ({"max_active_jobs": 1}, "limit of unfinished jobs"),
         ({"submissions_per_minute": 1}, "Too many requests"),
-        ({"submission_bytes_per_minute": 1}, "Too many requests or bytes"),
+        ({"submission_bytes_per_minute": 1}, "Too many requests or too much data"),
     ],
     ids=["active", "rate", "bytes"],
 )

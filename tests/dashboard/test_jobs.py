@@ -190,7 +190,7 @@ def test_a_waiting_job_shows_its_queue_position(owner: Membership) -> None:
     make_job()
     job = make_job(default_client(owner.account))
     forecast.publish()
-    assert "About 1 job is ahead of this one" in text_of(open_job(owner, job))
+    assert "1 job is ahead of this one" in text_of(open_job(owner, job))
 
 
 def test_a_running_job_shows_progress_and_output(owner: Membership) -> None:

@@ -111,7 +111,7 @@ def test_rotating_with_an_overlap_keeps_the_old_secret(client: Client, http: Htt
     endpoint, now = Endpoint.objects.get(), timezone.now()
     assert endpoints.secrets_of(endpoint, now=now) == [old, new]
     assert endpoints.secrets_of(endpoint, now=now + timedelta(hours=25)) == [new]
-    assert "The old secret also signs until" in text_of(http.get(path_of(client)))
+    assert "Deliveries are also signed with the old secret until" in text_of(http.get(path_of(client)))
 
 
 def test_rotating_defaults_to_no_overlap(client: Client, http: HttpClient) -> None:

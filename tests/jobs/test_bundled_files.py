@@ -113,7 +113,10 @@ REFUSED = {
         {"a.simc": "$(x)=html\n$(x)=/tmp/x\n$(x)$(x)\n"},
         "a.simc, line 3, $(x)$(x): a template is",
     ),
-    "an armory import": ({"a.simc": "armory=eu,x,y\n"}, "a.simc, line 1, armory=eu,x,y: it requires credentials"),
+    "an armory import": (
+        {"a.simc": "armory=eu,x,y\n"},
+        "a.simc, line 1, armory=eu,x,y: it requires game credentials",
+    ),
     "too many levels": (
         {f"{name}.simc": f"{name + 1}.simc\n" for name in range(30)} | {"a.simc": "0.simc\n", "30.simc": ""},
         "more than 20 levels deep",

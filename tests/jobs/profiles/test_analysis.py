@@ -217,7 +217,7 @@ def test_a_warning_has_a_line_a_number_and_a_message() -> None:
         "line": 1,
         "requested": 900_000,
         "applied": 250_000,
-        "message": "iterations=900000 is beyond the platform's limit; the job runs at 250000.",
+        "message": "iterations=900000 is outside the service's limits. The job uses 250000 instead.",
     }
     assert (second["kind"], second["line"], second["requested"]) == ("target_error_floored", 2, "nan")
     assert "for one profileset" in second["message"]
