@@ -134,7 +134,7 @@ LIMITED = frozenset({"iterations", "target_error"})
 CACHED_NAMES = 1_000
 
 NOT_BUNDLED = "only files that come with the build can be included"
-NO_CREDENTIALS = "it requires game credentials"
+NO_CREDENTIALS = "it requires game credentials (credentials.bnetClientId and credentials.bnetClientSecret)"
 TEMPLATED = "a template is allowed in a value, but not where it could form another directive"
 NESTED = "a profileset cannot contain another profileset"
 PIECEMEAL = "an item must be written in one piece, without +="
