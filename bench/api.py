@@ -62,10 +62,10 @@ class Server:
         for call in calls:
             begun = time.perf_counter()
             connection.request(call.method, call.path, body=call.body, headers=headers)
-            answer = connection.getresponse()
-            body = answer.read()
+            response = connection.getresponse()
+            body = response.read()
             taken.append(time.perf_counter() - begun)
-            assert answer.status == 200, body
+            assert response.status == 200, body
         connection.close()
         return taken
 
@@ -141,11 +141,11 @@ def _start_web(supervisor: Supervisor, folder: Path, *, environment: Mapping[str
         log=folder / "web.log",
         environment={**environment, "PORT": str(port), "WEB_CONCURRENCY": str(WEB_PROCESSES)},
     )
-    supervisor.start_server(program, lambda: answers(port), not_yet=ConnectionError)
+    supervisor.start_server(program, lambda: check_health(port), not_yet=ConnectionError)
     return port
 
 
-def answers(port: int) -> None:
+def check_health(port: int) -> None:
     """Raise ConnectionError unless the web server responds."""
     connection = HTTPConnection("127.0.0.1", port, timeout=10)
     connection.request("GET", "/healthz")

@@ -167,10 +167,10 @@ def world() -> World:
 def call(method: str, path: str, secret: str | None = None) -> Any:
     """Call an address with or without a key."""
     headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
-    answer: Any = HttpClient().generic(method, path, "{}", content_type="application/json", headers=headers)
-    if answer.streaming:
-        assert b"".join(answer.streaming_content) == b"{}"
-    return answer
+    response: Any = HttpClient().generic(method, path, "{}", content_type="application/json", headers=headers)
+    if response.streaming:
+        assert b"".join(response.streaming_content) == b"{}"
+    return response
 
 
 def address(route: str, **values: Any) -> str:

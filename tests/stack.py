@@ -37,11 +37,11 @@ class Stack:
     def call(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
         """Call the API and return the body of the response. Raises HTTPError for an error."""
         headers = {"Authorization": f"Bearer {self.ready['apiKey']}"}
-        answer = requests.request(
+        response = requests.request(
             method, f"{self.ready['url']}/v1/sim/{path}", headers=headers, timeout=10, **kwargs
         )
-        answer.raise_for_status()
-        body: dict[str, Any] = answer.json()
+        response.raise_for_status()
+        body: dict[str, Any] = response.json()
         return body
 
     def submit(self, text: str = QUICK, **fields: Any) -> str:

@@ -32,13 +32,13 @@ def methods_of(route: str) -> list[str]:
 CALLS = [(method, route) for route in ENDPOINTS for method in methods_of(route)]
 
 
-def refused(answer: Any) -> list[str]:
+def refused(response: Any) -> list[str]:
     """Return the parameters that a response rejects."""
-    assert answer.status_code == 400
-    if not answer.content:
+    assert response.status_code == 400
+    if not response.content:
         return ["surprise"]  # a response to HEAD has no body
-    assert answer.json()["code"] == "validation_failed"
-    return [issue["path"] for issue in answer.json()["meta"]["issues"]]
+    assert response.json()["code"] == "validation_failed"
+    return [issue["path"] for issue in response.json()["meta"]["issues"]]
 
 
 @pytest.mark.parametrize(("method", "route"), CALLS)
@@ -52,8 +52,8 @@ def test_both_forms_of_submission_reject_unknown_parameters(media_type: str, wor
     body = PROFILE if media_type == "text/plain" else {"build": {"channel": "latest"}, "profile": {"text": PROFILE}}
     headers = {"Authorization": f"Bearer {world.owner}"}
     query = "surprise=1" if media_type == "application/json" else "channel=latest&surprise=1"
-    answer = HttpClient().post(f"/v1/sim/jobs?{query}", body, content_type=media_type, headers=headers)
-    assert refused(answer) == ["surprise"]
+    response = HttpClient().post(f"/v1/sim/jobs?{query}", body, content_type=media_type, headers=headers)
+    assert refused(response) == ["surprise"]
     assert Job.objects.count() == 1
 
 

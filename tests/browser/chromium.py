@@ -76,8 +76,8 @@ class Visitor:
 
     def open(self, path: str) -> int:
         """Open a path or a full address; return its status."""
-        answer = self.page.goto(path if path.startswith("http") else self.site + path)
-        return answer.status if answer else 0
+        response = self.page.goto(path if path.startswith("http") else self.site + path)
+        return response.status if response else 0
 
     def press(self, name: str) -> None:
         """Press a button and wait for the next page."""

@@ -42,9 +42,9 @@ def polls(visitor: Visitor) -> int:
 def wait_for_polls(visitor: Visitor, count: int) -> None:
     """Wait until the page has refreshed itself `times` more."""
     for _ in range(count):
-        with visitor.page.expect_response(lambda answer: "hx-request" in answer.request.headers) as answered:
+        with visitor.page.expect_response(lambda response: "hx-request" in response.request.headers) as polled:
             pass
-        answered.value.finished()
+        polled.value.finished()
     visitor.page.wait_for_timeout(100)
 
 

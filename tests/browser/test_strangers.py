@@ -38,7 +38,7 @@ attempt("form", () => {
   document.body.append(form); form.submit(); return "sent";
 });
 fetch("/dashboard/", {credentials: "include"})
-  .then(answer => answer.text()).then(text => text.length, error => error.name)
+  .then(response => response.text()).then(text => text.length, error => error.name)
   .then(told => { outcome.fetched = String(told); })
   .then(() => { document.getElementById("outcome").textContent = JSON.stringify(outcome); });
 </script>"""

@@ -81,8 +81,8 @@ def test_a_key_is_not_stored_in_sessions_cookies_or_caches(owner: Membership) ->
 def test_an_invalid_lifetime_is_rejected(owner: Membership, days: str) -> None:
     http = browser_of(owner)
     path = f"/dashboard/{owner.account}/clients/{default_client(owner.account).pk}"
-    answer = http.post(path, {"days": days, "form": form_tokens.issue(owner.user.pk, "key")})
-    assert 'aria-invalid="true"' in answer.content.decode()
+    response = http.post(path, {"days": days, "form": form_tokens.issue(owner.user.pk, "key")})
+    assert 'aria-invalid="true"' in response.content.decode()
     assert not ApiKey.objects.exists()
 
 

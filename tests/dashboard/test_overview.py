@@ -26,10 +26,10 @@ def owner() -> Membership:
 
 def overview(owner: Membership) -> str:
     """Return the text of the page."""
-    answer = browser_of(owner).get(f"/dashboard/{owner.account}/")
-    assert answer.status_code == 200
-    assert "<img" not in answer.content.decode()
-    return text_of(answer)
+    response = browser_of(owner).get(f"/dashboard/{owner.account}/")
+    assert response.status_code == 200
+    assert "<img" not in response.content.decode()
+    return text_of(response)
 
 
 def test_a_new_account_shows_empty_states(owner: Membership) -> None:

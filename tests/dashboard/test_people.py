@@ -78,8 +78,8 @@ def test_the_link_is_shown_if_the_email_fails(owner: Membership, backend: str, s
     ids=["address", "role", "nothing"],
 )
 def test_an_invalid_invitation_shows_errors_in_the_form(owner: Membership, fields: dict[str, str]) -> None:
-    answer = browser_of(owner).post(f"/dashboard/{owner.account}/people", fields)
-    assert 'role="alert"' in answer.content.decode()
+    response = browser_of(owner).post(f"/dashboard/{owner.account}/people", fields)
+    assert 'role="alert"' in response.content.decode()
     assert not Invitation.objects.exists()
 
 
@@ -112,8 +112,8 @@ def test_a_new_user_can_accept_while_sign_up_is_closed(owner: Membership, settin
 
 def test_accepting_requires_a_login(owner: Membership) -> None:
     _, token = make_invitation(owner.account)
-    answer = HttpClient().post(f"/invitations/{token}")
-    assert answer.headers["Location"].startswith("/accounts/login/?next=/invitations/")
+    response = HttpClient().post(f"/invitations/{token}")
+    assert response.headers["Location"].startswith("/accounts/login/?next=/invitations/")
 
 
 def test_a_revoked_invitation_is_not_found(owner: Membership) -> None:

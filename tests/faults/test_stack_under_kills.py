@@ -129,9 +129,9 @@ def prepare(stack: Stack, folder: Path) -> str:
 def cancel_a_hundred_times(stack: Stack, key: str, job: int) -> None:
     """Cancel a job a hundred times at once; all responses are the same."""
     with ThreadPoolExecutor(20) as pool:
-        answers = list(pool.map(lambda _: post(stack, key, f"jobs/{job}/cancel"), range(100)))
-    bodies = {answer.text for answer in answers if answer.json().get("status") == "cancel_requested"}
-    assert {answer.status_code for answer in answers} == {200}
+        responses = list(pool.map(lambda _: post(stack, key, f"jobs/{job}/cancel"), range(100)))
+    bodies = {response.text for response in responses if response.json().get("status") == "cancel_requested"}
+    assert {response.status_code for response in responses} == {200}
     assert len(bodies) == 1, bodies
 
 

@@ -26,9 +26,9 @@ MEGABYTE = 1 << 20
 
 def resolved(*addresses: str) -> Future[list[str]]:
     """Return the completed result of a resolver."""
-    answer: Future[list[str]] = Future()
-    answer.set_result(list(addresses))
-    return answer
+    result: Future[list[str]] = Future()
+    result.set_result(list(addresses))
+    return result
 
 
 class FakeGameApi:
@@ -164,9 +164,9 @@ def read_to_end(connection: socket.socket) -> bytes:
     return bytes(data)
 
 
-def status(answer: bytes) -> int:
+def status(response: bytes) -> int:
     """Return the status of a complete HTTP response that closes the connection."""
-    head, _, body = answer.partition(b"\r\n\r\n")
+    head, _, body = response.partition(b"\r\n\r\n")
     assert f"\r\nContent-Length: {len(body)}\r\n".encode() in head
     assert head.endswith(b"\r\nConnection: close")
     return int(head.split(b" ")[1])
@@ -185,12 +185,12 @@ def proxying(game_api: FakeGameApi, **options: Any) -> Iterator[ProxyClient]:
 SetLimits = Callable[..., None]
 
 
-def answer_for_host(monkeypatch: pytest.MonkeyPatch, answer: Callable[[], list[Any]]) -> None:
+def replace_system_resolver(monkeypatch: pytest.MonkeyPatch, resolver: Callable[[], list[Any]]) -> None:
     """Replace the system resolver's result for the allowed host only."""
     real = socket.getaddrinfo
 
     def look_up(host: Any, *args: Any, **options: Any) -> list[Any]:
-        return answer() if host == HOST else real(host, *args, **options)
+        return resolver() if host == HOST else real(host, *args, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
 

@@ -63,8 +63,8 @@ def operator() -> HttpClient:
 def act(http: HttpClient, action: str, *rows: Any) -> list[str]:
     """Run an admin action on rows and return its message."""
     place = f"/admin/{rows[0]._meta.app_label}/{rows[0]._meta.model_name}/"
-    answer = http.post(place, {"action": action, "_selected_action": [row.pk for row in rows]})
-    return [str(message) for message in get_messages(answer.wsgi_request)]
+    response = http.post(place, {"action": action, "_selected_action": [row.pk for row in rows]})
+    return [str(message) for message in get_messages(response.wsgi_request)]
 
 
 def recorded(rows: Iterable[Any]) -> list[str]:

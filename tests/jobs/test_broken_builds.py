@@ -28,7 +28,7 @@ from tests.jobs.simulators import LEAVE_REPORT, claim, make_stand_in, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ANSWERS = 'if "display_build=2" in sys.argv: sys.exit(print("SimulationCraft 1120-01"))'
+PRINTS_ITS_VERSION = 'if "display_build=2" in sys.argv: sys.exit(print("SimulationCraft 1120-01"))'
 
 
 @pytest.fixture(autouse=True)
@@ -191,7 +191,7 @@ open("report.json", "w").write(json.dumps({"version": "1", "report_version": "2.
 
 
 def test_a_simulator_exiting_with_127_does_not_break_its_build(tmp_path: Path) -> None:
-    build = stand_in(tmp_path, "new", f"{ANSWERS}\nsys.exit(127)")
+    build = stand_in(tmp_path, "new", f"{PRINTS_ITS_VERSION}\nsys.exit(127)")
     job = run()
     assert (job.status, job.error_code) == ("failed", "execution_failed")
     assert registry.resolve(job) == build
@@ -283,7 +283,7 @@ def test_operators_see_why_a_build_is_broken(tmp_path: Path, operator: HttpClien
 
 
 def test_restoring_a_broken_build_probes_it_first(tmp_path: Path, operator: HttpClient) -> None:
-    build = stand_in(tmp_path, "new", ANSWERS)
+    build = stand_in(tmp_path, "new", PRINTS_ITS_VERSION)
     aside = tmp_path / "aside"
     Path(build.executable).rename(aside)
     registry.mark_broken(build, "worker-1: gone")
@@ -295,14 +295,14 @@ def test_restoring_a_broken_build_probes_it_first(tmp_path: Path, operator: Http
 
 
 def test_a_build_of_another_version_is_not_restored(tmp_path: Path, operator: HttpClient) -> None:
-    build = stand_in(tmp_path, "new", ANSWERS.replace("1120-01", "1210-01"))
+    build = stand_in(tmp_path, "new", PRINTS_ITS_VERSION.replace("1120-01", "1210-01"))
     registry.mark_broken(build, "worker-1: gone")
     assert "registered as 1120-01 and is now 1210-01" in restore(operator, build)
     assert build.withdrawn_at is not None
 
 
 def test_registering_a_broken_build_again_restores_it(tmp_path: Path) -> None:
-    build = stand_in(tmp_path, "new", ANSWERS)
+    build = stand_in(tmp_path, "new", PRINTS_ITS_VERSION)
     registry.mark_broken(build, "worker-1: gone")
     origin = registration.Origin(git_branch="midnight", commit=build.commit, created_at=timezone.now())
     readable = [Path(path) for path in build.readable_paths]

@@ -201,17 +201,17 @@ def test_held_credits_outlive_the_expiry_of_their_grant(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_short_slices")
 def test_a_hanging_database_does_not_extend_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, answered = threading.Event(), threading.Event()
+    called, released = threading.Event(), threading.Event()
 
     def hangs(job_id: int, amount: int) -> None:
-        asked.set()
-        answered.wait(3)
+        called.set()
+        released.wait(3)
         raise OperationalError
 
     monkeypatch.setattr(ledger, "extend", hangs)
     make_stand_in(tmp_path, RUN_UNTIL_ASKED)
     job = run(client_with(10_000), held_credits=RATE)
-    assert asked.is_set()
+    assert called.is_set()
     assert job.error_code == "insufficient_credits"
     assert job.sim_duration_ms is not None
     assert job.sim_duration_ms < 2500

@@ -53,19 +53,19 @@ def test_a_waiting_job_is_cancelled_at_once(status: Status) -> None:
 def test_a_claimed_job_is_marked_and_keeps_its_status(status: Status) -> None:
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(status=status)
-    answer = cancel(job, by=SYSTEM)
+    result = cancel(job, by=SYSTEM)
     marked = fresh(job)
     assert marked.status == status
-    assert answer.requested_at == marked.cancel_requested_at is not None
+    assert result.requested_at == marked.cancel_requested_at is not None
     assert cancellation.is_hinted(job)
 
 
 def test_repeated_cancels_return_the_first_response() -> None:
     waiting, running = make_job(), make_running_job()
-    answers = [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)]
-    assert [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)] == answers
+    cancellations = [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)]
+    assert [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)] == cancellations
     lifecycle.finish(fresh(running), lifecycle.CANCELLED)
-    assert [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)] == answers
+    assert [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)] == cancellations
 
 
 def test_an_ended_job_cannot_be_cancelled() -> None:
@@ -89,10 +89,10 @@ def test_cancel_works_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_hundred_concurrent_cancels_count_once() -> None:
     jobs = [make_job(), make_running_job()]
-    answers: list[Cancellation] = []
+    cancellations: list[Cancellation] = []
     for job in jobs:
-        at_once(25, lambda job=job: answers.append(cancel(job, by=SYSTEM)))  # type: ignore[misc]
-    assert len(set(answers)) == 2
+        at_once(25, lambda job=job: cancellations.append(cancel(job, by=SYSTEM)))  # type: ignore[misc]
+    assert len(set(cancellations)) == 2
     assert JobEvent.objects.filter(job=jobs[0], to_status=Status.CANCELLED).count() == 1
 
 

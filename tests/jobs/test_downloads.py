@@ -37,16 +37,16 @@ def artifact(db: None) -> Artifact:
 
 def fetch(artifact: Artifact, **headers: str) -> tuple[Any, bytes]:
     """Download an artifact without credentials."""
-    answer: Any = HttpClient().get(f"/artifacts/{artifact.token}", headers=headers)
-    return answer, b"".join(answer.streaming_content) if answer.streaming else answer.content
+    response: Any = HttpClient().get(f"/artifacts/{artifact.token}", headers=headers)
+    return response, b"".join(response.streaming_content) if response.streaming else response.content
 
 
 def test_an_html_report_is_sandboxed_from_our_origin(artifact: Artifact) -> None:
-    answer, body = fetch(artifact)
+    response, body = fetch(artifact)
     assert body == HTML
-    assert answer.headers["Content-Security-Policy"] == "sandbox allow-scripts"
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert response.headers["Content-Security-Policy"] == "sandbox allow-scripts"
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert response.headers["Referrer-Policy"] == "no-referrer"
 
 
 NAMES = {
@@ -69,16 +69,16 @@ def test_a_download_has_the_file_name_of_its_artifact(
     for kind, name in NAMES.items():
         stored = artifacts.store(job, kind, io.BytesIO(b"xy"), stage=stage)
         stored.save(force_insert=True)
-        answer, _ = fetch(stored, **headers)
+        response, _ = fetch(stored, **headers)
         shown = "inline" if kind == Artifact.Kind.HTML_REPORT else "attachment"
-        assert answer.headers["Content-Disposition"] == f'{shown}; filename="{before}{name}"'
-        assert answer.headers["Content-Type"] == stored.mime_type
+        assert response.headers["Content-Disposition"] == f'{shown}; filename="{before}{name}"'
+        assert response.headers["Content-Type"] == stored.mime_type
 
 
 def test_an_html_report_is_shown_inline(artifact: Artifact) -> None:
-    answer, _ = fetch(artifact)
-    assert answer.headers["Content-Disposition"] == 'inline; filename="report.html"'
-    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    response, _ = fetch(artifact)
+    assert response.headers["Content-Disposition"] == 'inline; filename="report.html"'
+    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
 
 
 def test_an_error_has_no_file_name(artifact: Artifact) -> None:
@@ -87,9 +87,9 @@ def test_an_error_has_no_file_name(artifact: Artifact) -> None:
 
 
 def test_the_compressed_file_is_sent_unchanged(artifact: Artifact) -> None:
-    answer, body = fetch(artifact, accept_encoding="gzip, br")
-    assert answer.headers["Content-Encoding"] == "gzip"
-    assert "Accept-Encoding" in answer.headers["Vary"]
+    response, body = fetch(artifact, accept_encoding="gzip, br")
+    assert response.headers["Content-Encoding"] == "gzip"
+    assert "Accept-Encoding" in response.headers["Vary"]
     assert gzip.decompress(body) == HTML
 
 
@@ -110,14 +110,14 @@ def test_the_compressed_file_is_sent_unchanged(artifact: Artifact) -> None:
 def test_range_requests_return_parts_of_an_artifact(
     artifact: Artifact, asked: str, status: int, expected: bytes
 ) -> None:
-    answer, body = fetch(artifact, range=asked)
-    assert (answer.status_code, body) == (status, expected)
+    response, body = fetch(artifact, range=asked)
+    assert (response.status_code, body) == (status, expected)
 
 
 def test_an_unchanged_artifact_returns_304(artifact: Artifact) -> None:
     tag = fetch(artifact)[0].headers["ETag"]
-    answer, body = fetch(artifact, if_none_match=tag)
-    assert (answer.status_code, body) == (304, b"")
+    response, body = fetch(artifact, if_none_match=tag)
+    assert (response.status_code, body) == (304, b"")
 
 
 def test_each_representation_has_its_own_etag(artifact: Artifact) -> None:
@@ -132,9 +132,9 @@ def test_each_representation_has_its_own_etag(artifact: Artifact) -> None:
 
 @pytest.mark.parametrize("accepted", ["gzip;q=0", "gzip; q=0.0", "br", "xgzip", "identity"])
 def test_a_compressed_file_is_sent_only_if_accepted(artifact: Artifact, accepted: str) -> None:
-    answer, body = fetch(artifact, accept_encoding=accepted)
+    response, body = fetch(artifact, accept_encoding=accepted)
     assert body == HTML
-    assert "Content-Encoding" not in answer.headers
+    assert "Content-Encoding" not in response.headers
 
 
 def test_a_range_of_changed_content_returns_the_whole_file(artifact: Artifact) -> None:
@@ -143,8 +143,12 @@ def test_a_range_of_changed_content_returns_the_whole_file(artifact: Artifact) -
 
 
 def test_a_head_request_reads_nothing(artifact: Artifact) -> None:
-    answer: Any = HttpClient().head(f"/artifacts/{artifact.token}")
-    assert (answer.status_code, answer.streaming, answer.headers["Content-Length"]) == (200, False, str(len(HTML)))
+    response: Any = HttpClient().head(f"/artifacts/{artifact.token}")
+    assert (response.status_code, response.streaming, response.headers["Content-Length"]) == (
+        200,
+        False,
+        str(len(HTML)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,15 +170,15 @@ def test_a_head_request_has_the_headers_of_get(artifact: Artifact, headers: dict
 
 def test_a_missing_file_returns_404(artifact: Artifact) -> None:
     default_storage.delete(artifact.storage_name)
-    answer, _ = fetch(artifact)
-    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-    assert answer.headers["Cache-Control"] == "no-store"
+    response, _ = fetch(artifact)
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")
+    assert response.headers["Cache-Control"] == "no-store"
 
 
 def test_a_download_survives_the_removal_of_its_file(artifact: Artifact) -> None:
-    answer: Any = HttpClient().get(f"/artifacts/{artifact.token}")
+    response: Any = HttpClient().get(f"/artifacts/{artifact.token}")
     default_storage.delete(artifact.storage_name)
-    assert b"".join(answer.streaming_content) == HTML
+    assert b"".join(response.streaming_content) == HTML
 
 
 def test_a_range_near_the_end_reads_little(artifact: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +229,7 @@ def test_files_are_streamed_in_both_directions(artifact: Artifact) -> None:
         stored = artifacts.store(artifact.job, Artifact.Kind.JSON_REPORT, content)
     stored.save(force_insert=True)
     with peak() as downloading:
-        answer: Any = HttpClient().get(f"/artifacts/{stored.token}")
-        assert sum(map(len, answer.streaming_content)) == stored.bytes
+        response: Any = HttpClient().get(f"/artifacts/{stored.token}")
+        assert sum(map(len, response.streaming_content)) == stored.bytes
     assert uploading[0] < 12 << 20
     assert downloading[0] < 4 << 20

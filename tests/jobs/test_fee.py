@@ -92,8 +92,10 @@ NEVER_RAN = [
 
 def reported(api: Api, job: Job) -> list[int]:
     """Return the fee in the job's responses."""
-    answers = [api.get(f"jobs/{job.pk}"), api.get(f"jobs/{job.pk}/result")]
-    return [answer.json()["runtime"]["priorityFeeCredits"] for answer in answers if answer.status_code == 200]
+    responses = [api.get(f"jobs/{job.pk}"), api.get(f"jobs/{job.pk}/result")]
+    return [
+        response.json()["runtime"]["priorityFeeCredits"] for response in responses if response.status_code == 200
+    ]
 
 
 @pytest.mark.parametrize("end", NEVER_RAN, ids=lambda end: end.__name__)

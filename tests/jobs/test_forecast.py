@@ -252,8 +252,8 @@ def test_without_past_runs_only_free_slots_give_an_estimate() -> None:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot")
 def test_the_sweep_publishes_the_estimate_for_the_status(api: Api) -> None:
-    answer = api.post("jobs", {"build": {"channel": "latest"}, "profile": {"text": PROFILE}})
-    path = f"jobs/{answer.json()['id']}/status"
+    response = api.post("jobs", {"build": {"channel": "latest"}, "profile": {"text": PROFILE}})
+    path = f"jobs/{response.json()['id']}/status"
     assert api.get(path).json()["queue"]["estimatedStartSeconds"] is None
     sweep.sweep()
     told = api.get(path).json()["queue"]
@@ -328,8 +328,12 @@ def test_a_submission_to_a_full_queue_returns_503(settings: Any, api: Api) -> No
     settings.MAX_QUEUE_LENGTH = 1
     make_job()
     forecast.publish()
-    answer = api.post("jobs", {"build": {"channel": "latest"}, "profile": {"text": PROFILE}})
-    assert (answer.status_code, answer.json()["code"], answer["Retry-After"]) == (503, "queue_unavailable", "10")
+    response = api.post("jobs", {"build": {"channel": "latest"}, "profile": {"text": PROFILE}})
+    assert (response.status_code, response.json()["code"], response["Retry-After"]) == (
+        503,
+        "queue_unavailable",
+        "10",
+    )
     assert Job.objects.count() == 1
 
 

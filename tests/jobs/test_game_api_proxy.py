@@ -26,11 +26,11 @@ from tests.jobs.game_api import (
     FakeGameApi,
     ProxyClient,
     SetLimits,
-    answer_for_host,
     descriptors,
     proxying,
     read,
     read_to_end,
+    replace_system_resolver,
     resolved,
     serving,
     take_all,
@@ -118,9 +118,9 @@ class TestTunnel:
 class TestReaching:
     def test_a_name_without_addresses_is_a_bad_gateway(self, game_api: FakeGameApi) -> None:
         def fail(_: str) -> Future[list[str]]:
-            answer: Future[list[str]] = Future()
-            answer.set_exception(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
-            return answer
+            result: Future[list[str]] = Future()
+            result.set_exception(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
+            return result
 
         with proxying(game_api, resolve=fail) as proxy:
             assert proxy.connect_to("us.battle.net:443") == 502
@@ -145,7 +145,7 @@ class TestReaching:
 
     def test_the_system_resolver_is_used(self, game_api: FakeGameApi, monkeypatch: pytest.MonkeyPatch) -> None:
         entry = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.9", 443))
-        answer_for_host(monkeypatch, lambda: [entry])
+        replace_system_resolver(monkeypatch, lambda: [entry])
         with proxying(game_api, resolve=game_api_proxy.resolve_host) as proxy:
             assert proxy.connect_to("us.battle.net:443") == 403
 
@@ -225,12 +225,12 @@ class TestExit:
             assert time.monotonic() - started < 1
 
     def test_a_lookup_may_end_after_the_exit(self, game_api: FakeGameApi, monkeypatch: pytest.MonkeyPatch) -> None:
-        answered, threads = threading.Event(), threading.active_count()
-        answer_for_host(monkeypatch, lambda: [][: answered.wait(9)])
+        released, threads = threading.Event(), threading.active_count()
+        replace_system_resolver(monkeypatch, lambda: [][: released.wait(9)])
         with proxying(game_api, resolve=game_api_proxy.resolve_host) as proxy, proxy.connect() as connection:
             connection.sendall(CONNECT)
             time.sleep(0.1)
-        answered.set()
+        released.set()
         assert eventually(lambda: threading.active_count() == threads)
 
     def test_exit_frees_the_port(self, game_api: FakeGameApi) -> None:

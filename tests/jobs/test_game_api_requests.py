@@ -120,9 +120,9 @@ class TestTarget:
 class TestRequest:
     @pytest.mark.parametrize("method", ["GET", "POST", "connect", "OPTIONS", "PROPFIND"])
     def test_only_connect_is_supported(self, method: str, proxy: ProxyClient) -> None:
-        answer = proxy.ask(f"{method} http://us.battle.net/ HTTP/1.1\r\nContent-Length: 0\r\n\r\n".encode())
-        assert status(answer) == 405
-        assert b"\r\nAllow: CONNECT\r\n" in answer
+        response = proxy.ask(f"{method} http://us.battle.net/ HTTP/1.1\r\nContent-Length: 0\r\n\r\n".encode())
+        assert status(response) == 405
+        assert b"\r\nAllow: CONNECT\r\n" in response
 
     @pytest.mark.parametrize(
         "request_head",
@@ -167,8 +167,8 @@ class TestRequest:
         assert game_api.asked == [HOST]
 
     def test_a_second_request_gets_no_response(self, proxy: ProxyClient, game_api: FakeGameApi) -> None:
-        answer = proxy.ask(b"GET / HTTP/1.1\r\n\r\n" + CONNECT)
-        assert (answer.count(b"HTTP/1.1"), game_api.asked) == (1, [])
+        response = proxy.ask(b"GET / HTTP/1.1\r\n\r\n" + CONNECT)
+        assert (response.count(b"HTTP/1.1"), game_api.asked) == (1, [])
 
     @pytest.mark.parametrize("ending", [b"\r\n\r\n", b""], ids=["complete", "endless"])
     def test_a_huge_head_is_rejected(self, ending: bytes, proxy: ProxyClient) -> None:

@@ -69,9 +69,9 @@ def costs(api: Api, body: Body) -> Iterator[float]:
     path = "jobs?channel=latest" if body.form == "text/plain" else "jobs"
     for _ in range(ROUNDS):
         begun = time.process_time()
-        answer = api.post(path, body.content, content_type=body.form)
+        response = api.post(path, body.content, content_type=body.form)
         taken = time.process_time() - begun
-        assert answer.status_code in (200, 400, 413, 422), body.name
+        assert response.status_code in (200, 400, 413, 422), body.name
         yield taken
 
 
@@ -124,9 +124,9 @@ def plain(profile: str) -> str:
 @pytest.mark.parametrize(("size", "status"), [(hostile.PROFILE_BYTES, 200), (hostile.PROFILE_BYTES + 1, 413)])
 @pytest.mark.parametrize("write", [escaped, plain])
 def test_escapes_do_not_count_against_a_profile(unlimited: Api, size: int, status: int, write: Any) -> None:
-    answer = unlimited.post("jobs", write("mage=A#".ljust(size, "x")))
-    assert answer.status_code == status
-    assert status == 200 or answer.json()["code"] == "profile_too_large"
+    response = unlimited.post("jobs", write("mage=A#".ljust(size, "x")))
+    assert response.status_code == status
+    assert status == 200 or response.json()["code"] == "profile_too_large"
 
 
 @pytest.mark.parametrize("character", ["a", "é", "\U0001f600"])
@@ -158,8 +158,8 @@ def test_each_media_type_has_its_own_limit(unlimited: Api, media_type: str, size
 @pytest.mark.parametrize("content", [b'"', b"\\", b'""', b'\\"', b"[", b"{}", b'"a":'])
 def test_a_repeated_small_part_is_rejected_at_once(unlimited: Api, content: bytes) -> None:
     begun = time.process_time()
-    answer = unlimited.post("jobs", content * (hostile.JSON_BYTES // len(content)))
-    assert answer.json()["code"] == "invalid_json"
+    response = unlimited.post("jobs", content * (hostile.JSON_BYTES // len(content)))
+    assert response.json()["code"] == "invalid_json"
     assert time.process_time() - begun < SECONDS
 
 
@@ -173,11 +173,11 @@ def test_a_repeated_small_part_is_rejected_at_once(unlimited: Api, content: byte
     ],
 )
 def test_an_oversized_profile_is_rejected_with_a_reason(api: Api, name: str, told: str) -> None:
-    answer = api.post_text("channel=latest", hostile.PROFILES[name]())
-    assert (answer.status_code, answer.json()["code"]) == (422, "input_sanitized_rejected")
-    assert told in answer.json()["error"]
-    meta = answer.json()["meta"]
-    assert (meta["reason"], meta["message"]) == ("input_sanitized_rejected", answer.json()["error"])
+    response = api.post_text("channel=latest", hostile.PROFILES[name]())
+    assert (response.status_code, response.json()["code"]) == (422, "input_sanitized_rejected")
+    assert told in response.json()["error"]
+    meta = response.json()["meta"]
+    assert (meta["reason"], meta["message"]) == ("input_sanitized_rejected", response.json()["error"])
     assert (meta["blocked"], meta["blockedCount"], meta["blockedTruncated"]) == ([], 0, False)
 
 

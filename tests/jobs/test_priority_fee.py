@@ -46,9 +46,9 @@ def wait_in(lane: Priority, count: int) -> None:
 
 def fee(api: Api, priority: str = "high") -> int:
     """Submit a job and return the fee in the response."""
-    answer = api.post("jobs", BODY | {"priority": priority, "runtime": {"maxRuntimeSeconds": 1}})
-    assert answer.status_code == 200
-    charged: int = answer.json()["runtime"]["priorityFeeCredits"]
+    response = api.post("jobs", BODY | {"priority": priority, "runtime": {"maxRuntimeSeconds": 1}})
+    assert response.status_code == 200
+    charged: int = response.json()["runtime"]["priorityFeeCredits"]
     return charged
 
 

@@ -78,8 +78,8 @@ def test_links_are_gone_after_retention(artifact: Artifact) -> None:
 def test_an_owner_sees_that_an_artifact_has_expired(api: Api, artifact: Artifact) -> None:
     assert api.get(f"artifacts/{artifact.pk}/url").status_code == 200
     age(artifact.job, days=30.1)
-    answer = api.get(f"artifacts/{artifact.pk}/url")
-    assert (answer.status_code, answer.json()["code"]) == (410, "artifact_expired")
+    response = api.get(f"artifacts/{artifact.pk}/url")
+    assert (response.status_code, response.json()["code"]) == (410, "artifact_expired")
 
 
 def test_a_job_can_still_be_read_after_its_retention(api: Api, artifact: Artifact) -> None:

@@ -36,8 +36,8 @@ def log_in_with_factor(user: User) -> HttpClient:
     """Return a browser in which a user is logged in with password and code."""
     secret, browser = set_up_factor(user), HttpClient()
     log_in(browser, user.username)
-    answer = browser.post("/accounts/2fa/authenticate/", {"code": code_of(secret)})
-    assert answer.headers["Location"] == "/dashboard/"
+    response = browser.post("/accounts/2fa/authenticate/", {"code": code_of(secret)})
+    assert response.headers["Location"] == "/dashboard/"
     return browser
 
 
@@ -60,8 +60,8 @@ def test_every_admin_page_requires_two_factors(path: str, operator: User) -> Non
 def test_staff_without_a_factor_are_redirected_to_set_it_up(method: str, operator: User) -> None:
     browser = HttpClient()
     browser.force_login(operator)
-    answer: Any = getattr(browser, method)("/admin/login/?next=/admin/jobs/job/")
-    assert answer.headers["Location"] == "/accounts/2fa/totp/activate/"
+    response: Any = getattr(browser, method)("/admin/login/?next=/admin/jobs/job/")
+    assert response.headers["Location"] == "/accounts/2fa/totp/activate/"
     page = browser.get("/accounts/2fa/totp/activate/", follow=True)
     assert "The admin requires two-factor authentication. Set it up" in text_of(page)
 

@@ -59,9 +59,9 @@ def test_the_policy_allows_no_script_in_a_page(forbidden: str) -> None:
 
 
 def test_a_report_keeps_its_own_policy(world: World) -> None:
-    answer = HttpClient().get(f"/artifacts/{world.artifact.token}")
-    assert b"".join(answer.streaming_content) == b"{}"  # type: ignore[attr-defined]
-    assert {name: answer.headers[name] for name in SAFE_HEADERS} == SAFE_HEADERS
+    response = HttpClient().get(f"/artifacts/{world.artifact.token}")
+    assert b"".join(response.streaming_content) == b"{}"  # type: ignore[attr-defined]
+    assert {name: response.headers[name] for name in SAFE_HEADERS} == SAFE_HEADERS
 
 
 def test_pages_contain_no_inline_scripts_or_styles() -> None:

@@ -26,7 +26,7 @@ from simservice.api.body_limit import MAX_BODY_BYTES
 from simservice.web.connections import LINGER_SECONDS, Connection
 from tests.factories import make_running_job
 from tests.simservice.strict_worker import CONNECTIONS, HEAD_SECONDS, REQUEST_SECONDS, SEND_SECONDS, SPOOLED_BYTES
-from tests.web_server import Answer, WebServer, read_answer, request, web_server
+from tests.web_server import Response, WebServer, read_response, request, web_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.xdist_group("web"), pytest.mark.timeout(180)]
 
@@ -67,7 +67,7 @@ def posted(bearer: bytes, *headers: bytes, body: bytes = b"") -> bytes:
     return request(JOBS, bearer, JSON, *headers, method=b"POST", body=body)
 
 
-def seconds(send: Callable[[], Answer]) -> float:
+def seconds(send: Callable[[], Response]) -> float:
     begun = time.monotonic()
     assert send().status in (200, 400)
     return time.monotonic() - begun
@@ -173,7 +173,7 @@ def test_slow_requests_are_answered(web: WebServer, bearer: bytes) -> None:
         with web.connection() as client:
             for number in range(len(sent)):
                 client.sendall(sent[number : number + 1])
-            assert read_answer(client).code() == "validation_failed"
+            assert read_response(client).code() == "validation_failed"
 
 
 def test_pipelined_requests_are_answered_in_order(web: WebServer, bearer: bytes) -> None:
@@ -208,12 +208,12 @@ def test_a_closed_connection_accepts_no_request() -> None:
 def test_a_long_chunk_line_is_rejected(web: WebServer, bearer: bytes) -> None:
     body = b"1;" + b"x" * 9000 + b"\r\n \r\n0\r\n\r\n"
     with connected(web, 1, posted(bearer, CHUNKED, body=body)) as (client,):
-        assert "not valid HTTP/1.1" in str(read_answer(client).json())
+        assert "not valid HTTP/1.1" in str(read_response(client).json())
 
 
 def test_endless_headers_are_rejected(web: WebServer) -> None:
     with connected(web, 1, request(b"/healthz")[:-2], b"X: y\r\n" * 20_000) as (client,):
-        assert read_answer(client).code() == "request_too_large"
+        assert read_response(client).code() == "request_too_large"
 
 
 def test_a_byte_of_a_long_head_costs_little() -> None:
@@ -234,7 +234,7 @@ def test_a_byte_of_a_long_head_costs_little() -> None:
 
 def test_a_body_of_tiny_chunks_is_rejected(web: WebServer, bearer: bytes) -> None:
     with connected(web, 1, posted(bearer, CHUNKED), b"1\r\n \r\n" * 100_000) as (client,):
-        assert read_answer(client).code() == "request_too_large"
+        assert read_response(client).code() == "request_too_large"
 
 
 def test_clients_that_do_not_close_delay_nobody(web: WebServer) -> None:
@@ -270,14 +270,14 @@ def test_a_closed_idle_connection_may_have_sent_data(strict: WebServer) -> None:
     worker = worker_of(strict)
     with connected(strict, CONNECTIONS - 1) as clients:
         clients[-1].sendall(request(b"/healthz"))
-        assert read_answer(clients[-1]).status == 200
+        assert read_response(clients[-1]).status == 200
         os.kill(worker, signal.SIGSTOP)
         try:
             with connected(strict, 1):
                 for client in clients:
                     client.sendall(request(b"/healthz"))
                 os.kill(worker, signal.SIGCONT)
-                assert read_answer(clients[-1]).status == 200
+                assert read_response(clients[-1]).status == 200
         finally:
             os.kill(worker, signal.SIGCONT)
 
@@ -290,7 +290,7 @@ def test_unfinished_bodies_have_a_total_limit(strict: WebServer, bearer: bytes) 
         assert closed_after(clients[0], begun=time.monotonic()) < REQUEST_SECONDS
         assert all(is_open(client) for client in clients[1:])
         clients[-1].sendall(b" ")
-        assert read_answer(clients[-1]).code() == "invalid_json"
+        assert read_response(clients[-1]).code() == "invalid_json"
 
 
 def test_a_request_in_flight_is_answered_before_shutdown(web: WebServer, bearer: bytes, tmp_path: Path) -> None:
@@ -299,5 +299,5 @@ def test_a_request_in_flight_is_answered_before_shutdown(web: WebServer, bearer:
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
         client.sendall(BODY)
-        answer = read_answer(client)
-        assert (answer.code(), answer.headers["Connection"]) == ("validation_failed", "close")
+        response = read_response(client)
+        assert (response.code(), response.headers["Connection"]) == ("validation_failed", "close")

@@ -40,9 +40,9 @@ def submit(api: Api, priority: str = "standard", **runtime: int) -> Any:
 
 
 def test_missing_credits_report_the_affordable_limit(api: Api, account: Account) -> None:
-    answer = submit(api, maxRuntimeSeconds=60)
-    assert (answer.status_code, answer.json()["code"]) == (402, "insufficient_credits_liability")
-    meta = answer.json()["meta"]
+    response = submit(api, maxRuntimeSeconds=60)
+    assert (response.status_code, response.json()["code"]) == (402, "insufficient_credits_liability")
+    meta = response.json()["meta"]
     assert meta.pop("docsUrl").endswith("/docs#insufficient_credits_liability")
     assert meta == {
         "reason": "insufficient_credits",
@@ -52,7 +52,7 @@ def test_missing_credits_report_the_affordable_limit(api: Api, account: Account)
         "maxAffordableRuntimeSeconds": 31,
         "requiredCredits": 1920,
     }
-    assert "priorityFeeCredits" not in answer.json()
+    assert "priorityFeeCredits" not in response.json()
     assert not Job.objects.exists()
     assert ledger.available(account) == 1000
 
@@ -79,9 +79,9 @@ def test_without_a_limit_a_slice_or_all_credits_are_reserved(
 @pytest.mark.parametrize("has", [1, 31])
 def test_without_a_limit_one_second_must_be_affordable(api: Api, account: Account, has: int) -> None:
     leave(account, has)
-    answer = submit(api)
-    assert (answer.status_code, answer.json()["code"]) == (402, "insufficient_credits_liability")
-    meta = answer.json()["meta"]
+    response = submit(api)
+    assert (response.status_code, response.json()["code"]) == (402, "insufficient_credits_liability")
+    meta = response.json()["meta"]
     del meta["docsUrl"]
     assert meta == {
         "reason": "insufficient_credits",
@@ -167,8 +167,8 @@ def test_a_fee_above_all_credits_leaves_nothing_affordable(api: Api, account: Ac
 def test_a_suspended_account_can_only_read(api: Api, account: Account) -> None:
     job_id = submit(api, maxRuntimeSeconds=1).json()["id"]
     Account.objects.filter(pk=account.pk).update(suspended_at=timezone.now())
-    answer = submit(api, maxRuntimeSeconds=1)
-    assert (answer.status_code, answer.json()["code"]) == (402, "inactive_entitlement")
+    response = submit(api, maxRuntimeSeconds=1)
+    assert (response.status_code, response.json()["code"]) == (402, "inactive_entitlement")
     assert api.get(f"jobs/{job_id}").status_code == 200
     assert Job.objects.count() == 1
 

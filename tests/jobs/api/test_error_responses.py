@@ -38,10 +38,10 @@ def test_the_error_of_a_rejected_profile(scene: Scene, variant: str, text: str) 
 )
 @pytest.mark.django_db
 def test_unknown_paths_return_404(path: str) -> None:
-    answer = HttpClient(headers={"accept": "application/json"}).get(path)
-    if answer.headers["Content-Type"] == "application/json":
-        check(json_body(answer), error(404, "not_found"))
-    assert answer.status_code == 404
+    response = HttpClient(headers={"accept": "application/json"}).get(path)
+    if response.headers["Content-Type"] == "application/json":
+        check(json_body(response), error(404, "not_found"))
+    assert response.status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/v1/openapi.json"])

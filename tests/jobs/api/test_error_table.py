@@ -40,14 +40,14 @@ def test_every_error_has_a_case() -> None:
 
 @pytest.mark.parametrize("code", sorted(error.code for error in family()))
 def test_each_error_has_its_status_code_and_meta(scene: Scene, code: str) -> None:
-    answer = CASES[code](scene)
+    response = CASES[code](scene)
     (error,) = [error for error in family() if error.code == code]
-    body = answer.json()
-    assert (answer.status_code, body["code"]) == (error.status, code)
+    body = response.json()
+    assert (response.status_code, body["code"]) == (error.status, code)
     assert set(body) == {"error", "code", "meta", "requestId"}
     assert body["error"]
     assert set(body["meta"] or ()) == META.get(code, set())
-    assert answer.status_code != 422 or body["meta"]["reason"] == code
-    assert body["requestId"] == answer.headers["X-Request-Id"]
-    assert ("WWW-Authenticate" in answer.headers) == (error.status == 401)
-    assert ("Retry-After" in answer.headers) == (error.status in (429, 503))
+    assert response.status_code != 422 or body["meta"]["reason"] == code
+    assert body["requestId"] == response.headers["X-Request-Id"]
+    assert ("WWW-Authenticate" in response.headers) == (error.status == 401)
+    assert ("Retry-After" in response.headers) == (error.status in (429, 503))

@@ -62,9 +62,9 @@ def test_a_replay_returns_the_first_response(api: Api, variant: str) -> None:
     headers = {"idempotency-key": "k"}
     first = checked(api.post("jobs", BODY, headers=headers), variant)
     assert lifecycle.start_attempt(Job.objects.get(), worker="worker-1")
-    answer = api.post("jobs", BODY, headers=headers)
-    assert answer.headers["X-Idempotent-Replay"] == "true"
-    assert checked(answer, variant) == first
+    response = api.post("jobs", BODY, headers=headers)
+    assert response.headers["X-Idempotent-Replay"] == "true"
+    assert checked(response, variant) == first
 
 
 @pytest.mark.parametrize("state", STATES)

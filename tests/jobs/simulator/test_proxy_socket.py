@@ -23,14 +23,14 @@ from tests.jobs.simulator.bench import (
 
 
 class FakeProxy:
-    """A fake proxy: answers one connection and stores the request."""
+    """A fake proxy that responds to one connection and stores the request."""
 
     def __init__(self, received: list[bytes], listener: socket.socket) -> None:
         self.listener = listener
         self.received = received
-        self.thread = threading.Thread(target=self.answer)
+        self.thread = threading.Thread(target=self.respond)
 
-    def answer(self) -> None:
+    def respond(self) -> None:
         self.listener.settimeout(10)
         with self.listener, self.listener.accept()[0] as connection:
             self.received.append(connection.recv(100))

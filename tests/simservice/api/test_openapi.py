@@ -108,8 +108,8 @@ def test_examples_of_documented_errors_link_to_the_docs(error: Any) -> None:
 
 def test_links_name_existing_operations_and_parameters() -> None:
     parameters = {one["operationId"]: {p["name"] for p in one.get("parameters", [])} for one in operations()}
-    answers = [answer for one in operations() for answer in one["responses"].values()]
-    links = [link for answer in answers for link in answer.get("links", {}).values()]
+    responses = [response for one in operations() for response in one["responses"].values()]
+    links = [link for response in responses for link in response.get("links", {}).values()]
     assert links
     assert all(link["parameters"].keys() <= parameters[link["operationId"]] for link in links)
 
@@ -120,10 +120,10 @@ def test_only_public_operations_need_no_key() -> None:
 
 
 def test_the_document_is_public() -> None:
-    answer = Client().get("/v1/openapi.json")
-    assert (answer.status_code, answer["Content-Type"]) == (200, "application/json")
-    assert answer.json() == json.loads(json.dumps(document()))
-    assert "public" in answer["Cache-Control"]
+    response = Client().get("/v1/openapi.json")
+    assert (response.status_code, response["Content-Type"]) == (200, "application/json")
+    assert response.json() == json.loads(json.dumps(document()))
+    assert "public" in response["Cache-Control"]
 
 
 def check(**chosen: str) -> subprocess.CompletedProcess[str]:
