@@ -13,7 +13,7 @@ from tests.browser.chromium import Visitor
 
 VERSION = "4.14.1"
 SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
-KEPT = Path(__file__).resolve().parents[2] / ".venv" / f"axe-core-{VERSION}.min.js"
+DOWNLOADED = Path(__file__).resolve().parents[2] / ".venv" / f"axe-core-{VERSION}.min.js"
 SECONDS = 120
 
 
@@ -23,9 +23,9 @@ class Missing(Exception):
 
 def source() -> str:
     """Return axe-core's script. Raises Missing."""
-    if not KEPT.exists():
-        KEPT.write_bytes(fetch())
-    return KEPT.read_text()
+    if not DOWNLOADED.exists():
+        DOWNLOADED.write_bytes(fetch())
+    return DOWNLOADED.read_text()
 
 
 def fetch() -> bytes:
@@ -65,8 +65,8 @@ def violations_of_looks(visitor: Visitor) -> list[str]:
 def run(visitor: Visitor, options: dict[str, Any]) -> list[str]:
     """Run axe-core on a page without its frames, which contain users' content."""
     visitor.evaluate(f"window.axe || ({{}}, (() => {{ {source()} }})()), 0")
-    found = json.loads(visitor.evaluate(RUN % json.dumps({**options, **QUICK})))
-    return [f"{one['id']}: {one['help']}: {one['nodes']}" for one in found]
+    results = json.loads(visitor.evaluate(RUN % json.dumps({**options, **QUICK})))
+    return [f"{one['id']}: {one['help']}: {one['nodes']}" for one in results]
 
 
 QUICK = {"iframes": False, "preload": False, "resultTypes": ["violations"]}

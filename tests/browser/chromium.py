@@ -114,10 +114,10 @@ class Visitor:
         """Open all collapsed sections, so that they are checked too."""
         self.evaluate("for (const one of document.querySelectorAll('details.more')) one.open = true")
 
-    def eventually(self, words: str) -> None:
+    def eventually(self, expected: str) -> None:
         """Reload the page until it contains a text."""
         deadline = time.monotonic() + PATIENCE_MS / 1000
-        while words not in (text := self.page.locator("main").inner_text()):
+        while expected not in (text := self.page.locator("main").inner_text()):
             assert time.monotonic() < deadline, text
             time.sleep(0.2)
             self.page.reload()
@@ -125,10 +125,12 @@ class Visitor:
     def evaluate(self, script: str) -> Any:
         """Run a script outside the page's Content Security Policy."""
         session = self.context.new_cdp_session(self.page)
-        told = session.send("Runtime.evaluate", {"expression": script, "awaitPromise": True, "returnByValue": True})
+        reply = session.send(
+            "Runtime.evaluate", {"expression": script, "awaitPromise": True, "returnByValue": True}
+        )
         session.detach()
-        assert "exceptionDetails" not in told, told["exceptionDetails"]
-        return told["result"].get("value")
+        assert "exceptionDetails" not in reply, reply["exceptionDetails"]
+        return reply["result"].get("value")
 
 
 @contextmanager

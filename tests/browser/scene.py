@@ -228,9 +228,9 @@ def make_deliveries(visitor: Visitor, receiver: Receiver, client: str) -> str:
     return event
 
 
-def send_test(visitor: Visitor, client: str, told: str) -> str:
+def send_test(visitor: Visitor, client: str, expected: str) -> str:
     """Send a test event and wait for its delivery; return its page."""
     visitor.open(f"{client}/webhook")
     visitor.press("Send test event")
-    visitor.eventually(told)
+    visitor.eventually(expected)
     return visitor.page.url.removeprefix(visitor.site)

@@ -131,8 +131,8 @@ def submit_and_watch(visitor: Visitor) -> str:
     expect(page.locator("#live .status")).to_have_text("Completed", timeout=4 * PATIENCE_MS)
     expect(page.locator(".timeline")).to_contain_text("Completed")
     expect(page.locator(".ranking tbody tr")).to_have_count(13)
-    asked = [one for one in visitor.requests if "hx-request" in one.headers]
-    assert len(asked) >= 2
+    polls = [one for one in visitor.requests if "hx-request" in one.headers]
+    assert len(polls) >= 2
     assert page.locator("[hx-get]").count() == 0, "the page of an ended job does not poll"
     return page.url
 

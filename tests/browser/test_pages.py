@@ -12,7 +12,7 @@ from tests.stack import Stack
 from tests.webhooks.receivers import Receiver
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(600)]
-MOST_STOPS = 200
+MAX_STOPS = 200
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +25,10 @@ def owner(browser: Browser, stack: Stack) -> Iterator[Visitor]:
 
 @pytest.fixture(scope="module")
 def scene(owner: Visitor, stack: Stack, receiver: Receiver) -> Iterator[Scene]:
-    made = prepare(stack, owner, receiver)
-    yield made
+    prepared = prepare(stack, owner, receiver)
+    yield prepared
     for name in ("waiting", "running"):
-        stack.call("POST", f"jobs/{made.jobs[name]}/cancel")
+        stack.call("POST", f"jobs/{prepared.jobs[name]}/cancel")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def checks() -> None:
 def faults(visitor: Visitor, view: View) -> list[str]:
     """Return the findings for a page, first wide and light, then narrow and dark."""
     view.reach(visitor)
-    found = []
+    problems = []
     looks: list[tuple[int, Scheme, Callable[[Visitor], list[str]]]] = [
         (LARGE, "light", axe.violations),
         (SMALL, "dark", axe.violations_of_looks),
@@ -53,11 +53,11 @@ def faults(visitor: Visitor, view: View) -> list[str]:
         visitor.page.emulate_media(color_scheme=scheme)
         visitor.unfold()
         if view.is_ours:
-            found += [f"{view.name}, {scheme}, {width}: {fault}" for fault in check(visitor)]
-            found += [f"{view.name}, {width}: scrolls sideways"] * visitor.is_too_wide()
-    found += [f"{view.name}: {complaint}" for complaint in visitor.complaints]
+            problems += [f"{view.name}, {scheme}, {width}: {fault}" for fault in check(visitor)]
+            problems += [f"{view.name}, {width}: scrolls sideways"] * visitor.is_too_wide()
+    problems += [f"{view.name}: {complaint}" for complaint in visitor.complaints]
     visitor.complaints.clear()
-    return found
+    return problems
 
 
 def test_every_page_of_an_owner_is_accessible_and_error_free(owner: Visitor, scene: Scene, checks: None) -> None:
@@ -86,16 +86,16 @@ def test_everything_can_be_reached_with_the_keyboard(owner: Visitor, scene: Scen
 def walk(visitor: Visitor) -> tuple[list[int], list[str]]:
     """Press Tab through a page; return the positions of focused elements, and those without a visible focus."""
     reached: list[int] = []
-    unseen = []
-    for _ in range(MOST_STOPS):
+    invisible = []
+    for _ in range(MAX_STOPS):
         visitor.page.keyboard.press("Tab")
-        place, is_seen, told = visitor.evaluate(FOCUSED)
-        if place < 0:
+        position, is_visible, name = visitor.evaluate(FOCUSED)
+        if position < 0:
             break
-        if place not in reached:
-            reached.append(place)
-            unseen += [] if is_seen else [told]
-    return reached, unseen
+        if position not in reached:
+            reached.append(position)
+            invisible += [] if is_visible else [name]
+    return reached, invisible
 
 
 # The positions of all interactive elements in document order.

@@ -48,11 +48,11 @@ def wait_for_polls(visitor: Visitor, count: int) -> None:
     visitor.page.wait_for_timeout(100)
 
 
-def contradictions(seen: list[Any]) -> list[Any]:
+def contradictions(contents: list[Any]) -> list[Any]:
     """Return the recorded contents in which status, history and runs disagree."""
     return [
         (status, history, nothing_ran)
-        for status, history, nothing_ran in seen
+        for status, history, nothing_ran in contents
         if (status != "Waiting" and status != "Getting ready" and nothing_ran)
         or (status == "Running" and ("Simulation started" not in history or "Cancelled" in history))
         or (status == "Cancelled") != ("Cancelled" in history)
@@ -87,18 +87,18 @@ def test_an_open_page_updates_and_keeps_its_scroll_position(owner: Visitor, stac
     stack.call("POST", f"jobs/{job}/cancel")
     expect(page.locator(".standing .status")).to_have_text("Cancelled", timeout=PATIENCE_MS)
     expect(page.locator("#live details.menu")).to_have_count(0)
-    asked = polls(owner)
+    polls_before = polls(owner)
     page.wait_for_timeout(5000)
-    assert polls(owner) == asked, "the page of an ended job does not poll"
-    seen = owner.evaluate("window.seen")
-    assert len({status for status, _, _ in seen}) >= 3
-    assert contradictions(seen) == []
+    assert polls(owner) == polls_before, "the page of an ended job does not poll"
+    contents = owner.evaluate("window.seen")
+    assert len({status for status, _, _ in contents}) >= 3
+    assert contradictions(contents) == []
 
 
 def test_a_failed_refresh_is_retried(owner: Visitor, stack: Stack) -> None:
     page = owner.page
     job = stack.submit(LONG)
-    stack.wait(job, lambda found: found["status"] == "running", seconds=120)
+    stack.wait(job, lambda body: body["status"] == "running", seconds=120)
     owner.open(f"{ACCOUNT}/jobs/{job}")
     owner.context.set_offline(True)
     page.wait_for_timeout(5000)

@@ -68,7 +68,7 @@ def test_hostile_names_are_shown_as_text(visitor: Visitor, stack: Stack, job: st
     expect(visitor.page.locator("[name=profile]")).to_have_value(PROFILE)
 
 
-def told_by(frame: Frame) -> dict[str, str]:
+def outcome_of(frame: Frame) -> dict[str, str]:
     """Return the results that a hostile report shows."""
     expect(frame.locator("#outcome")).to_contain_text("fetched")
     outcome: dict[str, str] = json.loads(frame.locator("#outcome").inner_text())
@@ -94,7 +94,7 @@ def test_a_framed_hostile_report_has_no_access(visitor: Visitor, stack: Stack, j
         visitor.page.locator("details.more:has(iframe) summary").click()
         frame = visitor.page.locator("iframe").element_handle().content_frame()
         assert frame
-        assert told_by(frame) == {**HARMLESS, "parent": "SecurityError", "top": "SecurityError"}
+        assert outcome_of(frame) == {**HARMLESS, "parent": "SecurityError", "top": "SecurityError"}
         assert visitor.page.url == address
         assert len(visitor.context.pages) == 1
     still_logged_in(visitor)
@@ -105,7 +105,7 @@ def test_a_hostile_report_opened_directly_is_sandboxed(visitor: Visitor, stack: 
     artifacts = stack.call("GET", f"jobs/{job}/result")["result"]["artifacts"]
     (report,) = [one["url"] for one in artifacts if one["kind"] == "html_report"]
     visitor.open(report)
-    assert told_by(visitor.page.main_frame) == {**HARMLESS, "parent": "none", "top": "none"}
+    assert outcome_of(visitor.page.main_frame) == {**HARMLESS, "parent": "none", "top": "none"}
     still_logged_in(visitor)
 
 

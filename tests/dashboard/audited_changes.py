@@ -87,8 +87,8 @@ class OperatorBrowser:
         assert self.http.post(f"/admin/{path}/", sent).status_code == 302
 
     def change(self, path: str, **fields: Any) -> None:
-        none = {f"memberships-{form}_FORMS": "0" for form in ("TOTAL", "INITIAL")}
-        assert self.http.post(f"/admin/{path}/", {**none, **fields}).status_code == 302
+        empty_forms = {f"memberships-{form}_FORMS": "0" for form in ("TOTAL", "INITIAL")}
+        assert self.http.post(f"/admin/{path}/", {**empty_forms, **fields}).status_code == 302
 
     def change_account(self, **fields: Any) -> None:
         current = {"name": self.account.name, "plan": self.account.plan.pk}

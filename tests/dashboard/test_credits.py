@@ -64,8 +64,8 @@ def test_the_credit_history_describes_entries(owner: Membership) -> None:
     ledger.hold(owner.account, 120, job_id=123)
     ledger.settle(123, spent=110)
     text = text_of(page(owner, "credits"))
-    for words in ("Available 40", "Reserved for jobs 0", "Credits added: Invoice 7", "Spent on job", "+50"):
-        assert words in text
+    for expected in ("Available 40", "Reserved for jobs 0", "Credits added: Invoice 7", "Spent on job", "+50"):
+        assert expected in text
     assert "&lt;b&gt;Welcome" in text
 
 
@@ -74,12 +74,12 @@ def test_a_grant_is_named_by_its_note_or_its_reason(owner: Membership) -> None:
     ledger.grant(owner.account, 50, reason=GrantReason.GRANT_BETA, note="For the outage")
     ledger.hold(owner.account, 120, job_id=124)
     response = page(owner, "credits")
-    for words in (
+    for text in (
         "Credits granted: Welcome credits",
         "from grant “For the outage”",
         "For the outage 30 50",
     ):
-        assert words in text_of(response)
+        assert text in text_of(response)
     assert "Beta" not in text_of(response)
     assert {row[-2] for row in rows_of(page(owner, "credits.csv"))} == {
         "grant",

@@ -34,8 +34,8 @@ def overview(owner: Membership) -> str:
 
 def test_a_new_account_shows_empty_states(owner: Membership) -> None:
     text = overview(owner)
-    for words in ("Available credits 50,000", "No jobs yet", "No builds yet", "status is unavailable"):
-        assert words in text, words
+    for expected in ("Available credits 50,000", "No jobs yet", "No builds yet", "status is unavailable"):
+        assert expected in text, expected
 
 
 def test_the_overview_shows_jobs_usage_queue_and_builds(owner: Membership) -> None:
@@ -45,7 +45,7 @@ def test_the_overview_shows_jobs_usage_queue_and_builds(owner: Membership) -> No
     make_job(client)
     forecast.publish()
     text = overview(owner)
-    for words in (
+    for expected in (
         "Reserved for jobs 6,400",
         "Jobs waiting 1",
         "Jobs running 1",
@@ -54,7 +54,7 @@ def test_the_overview_shows_jobs_usage_queue_and_builds(owner: Membership) -> No
         "Latest 1120-01",
         "Background 0",
     ):
-        assert words in text, words
+        assert expected in text, expected
 
 
 def test_a_suspended_account_shows_a_note(owner: Membership) -> None:

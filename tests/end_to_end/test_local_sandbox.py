@@ -61,5 +61,5 @@ def test_missing_layers_are_named_in_one_line(local_where: Start) -> None:
     assert process.stderr is not None
     assert process.stdout.readline().startswith("READY "), process.stderr.read()
     process.terminate()
-    told = [line for line in process.communicate()[1].splitlines() if "sandbox of simulators" in line]
-    assert told == ["The sandbox of simulators lacks: file system view (SANDBOX=auto, see docs/security.md)"]
+    messages = [line for line in process.communicate()[1].splitlines() if "sandbox of simulators" in line]
+    assert messages == ["The sandbox of simulators lacks: file system view (SANDBOX=auto, see docs/security.md)"]

@@ -50,8 +50,8 @@ def test_an_emptied_redis_loses_nothing(stack: Stack) -> None:
     stack.worker().kill()
     waiting = [stack.submit() for _ in range(10)]
     stack.redis().flushall()
-    ends = [stack.wait_for_end(job_id)["status"] for job_id in waiting]
-    assert ends == ["completed"] * 10
+    statuses = [stack.wait_for_end(job_id)["status"] for job_id in waiting]
+    assert statuses == ["completed"] * 10
 
 
 def test_jobs_start_by_priority_and_then_by_submission(stack: Stack) -> None:

@@ -151,9 +151,9 @@ def late(run: Run, over_at: datetime | None) -> bool:
 
 def hold_violations(job: Job, claimed: dict[int, datetime], over: dict[int, datetime]) -> Iterator[str]:
     """Credits are held at submission or by a running attempt."""
-    held = Entry.objects.filter(job_id=job.pk, target=Pocket.HELD).order_by("id").values_list("at", flat=True)
-    first = held[0] if held else None
-    for at in held:
+    hold_times = Entry.objects.filter(job_id=job.pk, target=Pocket.HELD).order_by("id").values_list("at", flat=True)
+    first = hold_times[0] if hold_times else None
+    for at in hold_times:
         if at != first and not any(since <= at <= over.get(attempt, at) for attempt, since in claimed.items()):
             yield f"credits were held for job {job.pk} at {at}, when no attempt was running"
 
@@ -204,7 +204,7 @@ def order_violations(observed: Observations) -> Iterator[str]:
     all_claims = claims()
     for claim in all_claims:
         skipped = [other.job for other in all_claims if other.rank < claim.rank and other.was_waiting_at(claim)]
-        locked = sum(since - SLACK_SECONDS < claim.at < until + SLACK_SECONDS for since, until in observed.locked)
+        locked = sum(start - SLACK_SECONDS < claim.at < end + SLACK_SECONDS for start, end in observed.locked)
         if len(skipped) > locked:
             yield f"job {claim.job} was claimed before {skipped}; {locked} rows may have been locked"
 
@@ -239,6 +239,6 @@ def orphans() -> list[str]:
 def simulators_left(executable: Path) -> list[psutil.Process]:
     """Return the simulators still running; wait first for those whose worker was just killed."""
     deadline = time.monotonic() + EXIT_SECONDS
-    while (left := running(executable)) and time.monotonic() < deadline:
+    while (processes := running(executable)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    return left
+    return processes
