@@ -81,12 +81,12 @@ class Stack:
 
 def below(process: psutil.Process, text: str) -> list[psutil.Process]:
     """Return the live descendants of a process whose command line contains a text."""
-    found = []
+    descendants = []
     for child in process.children(recursive=True):
         with contextlib.suppress(psutil.Error):
             if text in " ".join(child.cmdline()):
-                found.append(child)
-    return found
+                descendants.append(child)
+    return descendants
 
 
 @contextlib.contextmanager

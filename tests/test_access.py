@@ -137,10 +137,10 @@ def test_a_malformed_id_is_not_found(method: str, route: str, world: World) -> N
 
 @pytest.mark.parametrize(("method", "route"), LISTS)
 def test_a_list_shows_only_the_callers_objects(method: str, route: str, world: World) -> None:
-    seen = call(method, world.path(RESOURCE + route), world.stranger)
-    assert seen.status_code == 200
-    assert [mark for mark in world.marks() if mark in seen.content.decode()] == []
-    assert seen.headers.get("X-Active-Jobs", "0") == "0"
+    response = call(method, world.path(RESOURCE + route), world.stranger)
+    assert response.status_code == 200
+    assert [mark for mark in world.marks() if mark in response.content.decode()] == []
+    assert response.headers.get("X-Active-Jobs", "0") == "0"
 
 
 @pytest.mark.parametrize("route", WITHOUT_KEY)

@@ -32,10 +32,10 @@ INTERNAL = re.compile(r"\bstarting\b|getting ready", re.IGNORECASE)
 def job() -> Job:
     """A job in the status `starting`."""
     BuildFactory.create()
-    found = make_job(metadata={"a": "b"}, wants_webhook=True)
-    assert lifecycle.start_attempt(found, worker="worker-1")
+    created = make_job(metadata={"a": "b"}, wants_webhook=True)
+    assert lifecycle.start_attempt(created, worker="worker-1")
     forecast.publish()
-    return Job.objects.get(pk=found.pk)
+    return Job.objects.get(pk=created.pk)
 
 
 def address(route: str, job: Job) -> str:

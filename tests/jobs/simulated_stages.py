@@ -56,15 +56,17 @@ class SimulatedJob:
     def _run(self) -> None:
         culled: set[str] = set()
         for stage in self.stages:
-            begun, left = self.now, [name for name in self.means if name not in culled]
+            started, remaining = self.now, [name for name in self.means if name not in culled]
             twice = replicates(stage, self.analysis, culled=culled)
-            self.course.enter(stage, profilesets=len(left), replicates=twice)
-            run = one_run(stage, replicated=len(twice) == len(left))
-            raw = list(self._simulate(run, [each for name in left for each in (name, twice.get(name)) if each]))
-            found = pooled(raw, twice)
-            out = set() if stage.is_last else beaten(found, widening=widening(raw, twice))
+            self.course.enter(stage, profilesets=len(remaining), replicates=twice)
+            run = one_run(stage, replicated=len(twice) == len(remaining))
+            raw = list(
+                self._simulate(run, [each for name in remaining for each in (name, twice.get(name)) if each])
+            )
+            profilesets = pooled(raw, twice)
+            out = set() if stage.is_last else beaten(profilesets, widening=widening(raw, twice))
             culled |= out
-            self._record(stage, found, out, milliseconds=round(1000 * (self.now - begun)))
+            self._record(stage, profilesets, out, milliseconds=round(1000 * (self.now - started)))
 
     def _simulate(self, run: Stage, names: Sequence[str]) -> Iterator[Profileset]:
         fights = self._fights(run)
@@ -85,12 +87,12 @@ class SimulatedJob:
         needed = (1.96 * SPREAD_PERCENT / run.target_error) ** 2
         return min(run.iterations, max(1, math.ceil(needed / 100)) * 100)
 
-    def _line(self, name: str, place: str, figures: Statistics, done: int, fights: int) -> str:
+    def _line(self, name: str, position: str, figures: Statistics, done: int, fights: int) -> str:
         label = f"Profileset: {name}" if name else "Baseline:"
         error = 196 * figures.stddev / math.sqrt(done) / figures.mean
         end = f"{fights * self.engine.fight:.3f}" if done == fights else "1sec"
         bar = f"[=====>] {done}/{fights} 99.0 Mean={figures.mean:.0f} Error={error:.3f}%"
-        return f"Generating {label} {place} {bar} {end}"
+        return f"Generating {label} {position} {bar} {end}"
 
     def _pass(self, seconds: float) -> None:
         end = self.now + seconds
@@ -99,12 +101,16 @@ class SimulatedJob:
             self.seen.append((look, self.course.advance()))
         self.now = end
 
-    def _record(self, stage: Stage, found: Sequence[Profileset], out: set[str], *, milliseconds: int) -> None:
+    def _record(self, stage: Stage, profilesets: Sequence[Profileset], out: set[str], *, milliseconds: int) -> None:
         stages, results, walls = self.past
-        stages.append({"stage": stage.number, "profilesets": len(found), "culled": len(out)})
+        stages.append({"stage": stage.number, "profilesets": len(profilesets), "culled": len(out)})
         results += [
-            {"stage": stage.number, "stddev": kept.statistics.stddev, "mean_stddev": kept.statistics.mean_stddev}
-            for kept in found
-            if stage.is_last or kept.name in out
+            {
+                "stage": stage.number,
+                "stddev": profileset.statistics.stddev,
+                "mean_stddev": profileset.statistics.mean_stddev,
+            }
+            for profileset in profilesets
+            if stage.is_last or profileset.name in out
         ]
         walls.append(milliseconds)

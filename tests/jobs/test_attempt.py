@@ -141,13 +141,13 @@ def test_a_lost_attempt_writes_nothing_and_stops_its_simulator(tmp_path: Path, s
     assert job is not None
     start_run = lifecycle.start_run
 
-    def taken_away_once_running(job: Job, **named: Any) -> Run | None:
+    def requeue_once_running(job: Job, **named: Any) -> Run | None:
         run = start_run(job, **named)
         lifecycle.requeue(Job.objects.get(pk=job.pk), reason="taken")
         return run
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lifecycle, "start_run", taken_away_once_running)
+        patch.setattr(lifecycle, "start_run", requeue_once_running)
         attempt.execute(job)
     assert Job.objects.get(pk=job.pk).status == "queued"
     assert not Artifact.objects.exists()
@@ -231,19 +231,19 @@ def test_a_lease_lost_after_a_silent_commit_deletes_nothing(
 
 def test_a_failed_upload_leaves_no_file(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     store = artifacts.store
-    kept: list[Artifact] = []
+    stored: list[Artifact] = []
 
     def fails_at_the_third(job: Job, kind: Artifact.Kind, content: BinaryIO, **named: Any) -> Artifact:
-        if len(kept) == 2:
+        if len(stored) == 2:
             raise artifacts.NotStored
-        kept.append(store(job, kind, content, **named))
-        return kept[-1]
+        stored.append(store(job, kind, content, **named))
+        return stored[-1]
 
     monkeypatch.setattr(artifacts, "store", fails_at_the_third)
     job = run()
     assert (job.status, job.error_code) == ("running", None)
-    assert len(kept) == 2
-    assert not any(default_storage.exists(artifact.storage_name) for artifact in kept)
+    assert len(stored) == 2
+    assert not any(default_storage.exists(artifact.storage_name) for artifact in stored)
 
 
 def test_an_internal_error_ends_the_job_without_charge(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,8 +48,8 @@ def test_a_channel_resolves_to_the_expected_build(
 ) -> None:
     for day, hour in days:
         built(day, hour)
-    found = registry.for_channel(Channel(channel), "midnight", now=NOW)
-    assert (found and (found.created_at.day, found.created_at.hour)) == expected
+    build = registry.for_channel(Channel(channel), "midnight", now=NOW)
+    assert (build and (build.created_at.day, build.created_at.hour)) == expected
 
 
 def test_other_branches_and_withdrawn_builds_do_not_count() -> None:

@@ -43,9 +43,13 @@ def lose_lease(job: Job) -> None:
 def test_a_waiting_job_is_cancelled_at_once(status: Status) -> None:
     job = make_job(status=status)
     assert cancel(job, by=SYSTEM) == Cancellation(job_id=job.pk, requested_at=None)
-    ended = fresh(job)
-    assert (ended.status, ended.error_code, ended.credits_consumed) == ("cancelled", "user_cancelled", 0)
-    assert "Nothing is billed" in str(ended.status_reason)
+    cancelled = fresh(job)
+    assert (cancelled.status, cancelled.error_code, cancelled.credits_consumed) == (
+        "cancelled",
+        "user_cancelled",
+        0,
+    )
+    assert "Nothing is billed" in str(cancelled.status_reason)
     assert claims.claim("w") is None
 
 
@@ -78,10 +82,10 @@ def test_an_ended_job_cannot_be_cancelled() -> None:
 
 
 def test_cancel_works_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
-    def away() -> None:
+    def fail() -> None:
         raise RedisError
 
-    monkeypatch.setattr(cancellation, "redis", away)
+    monkeypatch.setattr(cancellation, "redis", fail)
     job = make_running_job()
     assert cancel(job, by=SYSTEM).requested_at
     assert not cancellation.is_hinted(job)
@@ -120,10 +124,10 @@ def test_a_cancel_racing_with_an_end_leaves_one_end(other: Callable[[Job], None]
             lose_lease(job)
         actions = [lambda job=job: other(job), lambda job=job: quietly_cancel(job)]
         at_once(2, lambda actions=actions: actions.pop()())  # type: ignore[misc]
-        ended = fresh(job)
-        assert ended.is_terminal or ended.cancel_requested_at
-        assert not (ended.status == "queued" and ended.cancel_requested_at)
-        assert JobEvent.objects.filter(job=job, to_status__in=TERMINAL).count() == int(ended.is_terminal)
+        current = fresh(job)
+        assert current.is_terminal or current.cancel_requested_at
+        assert not (current.status == "queued" and current.cancel_requested_at)
+        assert JobEvent.objects.filter(job=job, to_status__in=TERMINAL).count() == int(current.is_terminal)
         Job.objects.filter(pk=job.pk).delete()
 
 
@@ -135,15 +139,19 @@ def quietly_cancel(job: Job) -> None:
         assert fresh(job).status == "completed"
 
 
-@pytest.mark.parametrize("most", [2, 1], ids=["attempts left", "attempts spent"])
-def test_a_cancelled_job_of_a_lost_worker_is_not_retried(most: int, settings: Settings) -> None:
-    settings.MAX_ATTEMPTS = most
+@pytest.mark.parametrize("max_attempts", [2, 1], ids=["attempts left", "attempts spent"])
+def test_a_cancelled_job_of_a_lost_worker_is_not_retried(max_attempts: int, settings: Settings) -> None:
+    settings.MAX_ATTEMPTS = max_attempts
     job = make_running_job()
     cancel(job, by=SYSTEM)
     lose_lease(job)
     assert sweep.recover_expired_leases() == 1
-    ended = fresh(job)
-    assert (ended.status, ended.error_code, ended.credits_consumed) == ("cancelled", "user_cancelled", 0)
+    cancelled = fresh(job)
+    assert (cancelled.status, cancelled.error_code, cancelled.credits_consumed) == (
+        "cancelled",
+        "user_cancelled",
+        0,
+    )
 
 
 def test_a_cancel_request_after_the_last_check_is_honored() -> None:
@@ -161,8 +169,12 @@ def test_a_job_cancelled_before_its_start_runs_nothing(tmp_path: Path) -> None:
     job = claim()
     cancel(job, by=SYSTEM)
     attempt.execute(job)
-    ended = fresh(job)
-    assert (ended.status, ended.error_code, ended.credits_consumed) == ("cancelled", "user_cancelled", 0)
+    cancelled = fresh(job)
+    assert (cancelled.status, cancelled.error_code, cancelled.credits_consumed) == (
+        "cancelled",
+        "user_cancelled",
+        0,
+    )
     assert not Run.objects.exists()
 
 

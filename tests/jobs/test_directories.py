@@ -70,7 +70,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def held_by(process: subprocess.Popen[str]) -> Path:
+def directory_of(process: subprocess.Popen[str]) -> Path:
     """Return the directory of a fake worker once it exists."""
     directory = Path(line_of(process))
     assert directory.is_dir()
@@ -81,10 +81,10 @@ def leave_behind(number: int) -> None:
     """Leave what killed workers leave: folders with files, and unlocked lock files."""
     runs().mkdir(parents=True, exist_ok=True)
     for each in range(number):
-        made = runs().parent / "made"
-        (made / "run-x" / "work" / "run").mkdir(parents=True)
-        (made / "run-x" / "work" / "run" / "apikey.txt").write_text("id:secret")
-        made.rename(runs() / f"gone.{each}")  # at once: a sweep may be under way
+        prepared = runs().parent / "made"
+        (prepared / "run-x" / "work" / "run").mkdir(parents=True)
+        (prepared / "run-x" / "work" / "run" / "apikey.txt").write_text("id:secret")
+        prepared.rename(runs() / f"gone.{each}")  # at once: a sweep may be under way
         (runs() / f"gone.{each}.lock").touch()
 
 
@@ -97,7 +97,7 @@ def test_a_run_removes_its_directory() -> None:
 @HOSTS
 def test_leftovers_of_a_killed_worker_are_removed(start: Start, host: str) -> None:
     worker = start(HOLD, host=host)
-    directory = held_by(worker)
+    directory = directory_of(worker)
     assert directory.parent.name.startswith(f"{host}.{worker.pid}.")
     worker.kill()
     worker.wait()
@@ -108,14 +108,14 @@ def test_leftovers_of_a_killed_worker_are_removed(start: Start, host: str) -> No
 
 @HOSTS
 def test_the_directory_of_a_live_run_is_never_removed(start: Start, host: str) -> None:
-    directory = held_by(start(HOLD, host=host))
+    directory = directory_of(start(HOLD, host=host))
     remove_leftovers()
     assert len(list(directory.rglob("apikey.txt"))) == 1
 
 
 def test_a_paused_worker_keeps_its_directory(start: Start) -> None:
     worker = start(HOLD)
-    directory = held_by(worker)
+    directory = directory_of(worker)
     worker.send_signal(signal.SIGSTOP)
     remove_leftovers()
     assert directory.is_dir()
@@ -212,7 +212,7 @@ remove_leftovers()
 
 def test_concurrent_sweeps_remove_only_dead_runs(start: Start) -> None:
     leave_behind(50)
-    directory = held_by(start(HOLD))
+    directory = directory_of(start(HOLD))
     sweepers = [start(RACE) for _ in range(3)]
     assert [line_of(each) for each in sweepers] == ["ready"] * 3
     for each in sweepers:

@@ -94,7 +94,7 @@ def test_the_compressed_file_is_sent_unchanged(artifact: Artifact) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "expected"),
+    ("requested", "status", "expected"),
     [
         ("bytes=0-9", 206, HTML[:10]),
         ("bytes=10-", 206, HTML[10:]),
@@ -108,9 +108,9 @@ def test_the_compressed_file_is_sent_unchanged(artifact: Artifact) -> None:
     ],
 )
 def test_range_requests_return_parts_of_an_artifact(
-    artifact: Artifact, asked: str, status: int, expected: bytes
+    artifact: Artifact, requested: str, status: int, expected: bytes
 ) -> None:
-    response, body = fetch(artifact, range=asked)
+    response, body = fetch(artifact, range=requested)
     assert (response.status_code, body) == (status, expected)
 
 
@@ -158,14 +158,14 @@ def test_a_head_request_reads_nothing(artifact: Artifact) -> None:
 )
 def test_a_head_request_has_the_headers_of_get(artifact: Artifact, headers: dict[str, str]) -> None:
     path = f"/artifacts/{artifact.token}"
-    got: Any = HttpClient().get(path, headers=headers)
+    get_response: Any = HttpClient().get(path, headers=headers)
     head = HttpClient().head(path, headers=headers)
-    assert len(b"".join(got.streaming_content)) == int(got.headers["Content-Length"])
+    assert len(b"".join(get_response.streaming_content)) == int(get_response.headers["Content-Length"])
     counted = {"X-Request-Id", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
     assert {(name, value) for name, value in head.items() if name not in counted} == {
-        (name, value) for name, value in got.items() if name not in counted
+        (name, value) for name, value in get_response.items() if name not in counted
     }
-    assert (head.status_code, head.content) == (got.status_code, b"")
+    assert (head.status_code, head.content) == (get_response.status_code, b"")
 
 
 def test_a_missing_file_returns_404(artifact: Artifact) -> None:
@@ -186,29 +186,29 @@ def test_a_range_near_the_end_reads_little(artifact: Artifact, monkeypatch: pyte
     content = secrets.token_bytes(8 * SEGMENT_BYTES)
     stored = artifacts.store(artifact.job, Artifact.Kind.JSON_REPORT, io.BytesIO(content))
     stored.save(force_insert=True)
-    asked = ranges_asked(monkeypatch)
+    ranges = record_ranges(monkeypatch)
     assert fetch(stored, range="bytes=-100")[1] == content[-100:]
-    assert asked == [
+    assert ranges == [
         (0, seekable_gzip.header_size(stored.bytes)),
         (pytest.approx(7 * SEGMENT_BYTES, rel=0.01), None),
     ]
     start = 3 * SEGMENT_BYTES + 5
     assert fetch(stored, range=f"bytes={start}-{start + 9}")[1] == content[start : start + 10]
-    assert asked[-1] == pytest.approx((3 * SEGMENT_BYTES, 4 * SEGMENT_BYTES), rel=0.01)
+    assert ranges[-1] == pytest.approx((3 * SEGMENT_BYTES, 4 * SEGMENT_BYTES), rel=0.01)
 
 
-def ranges_asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
+def record_ranges(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
     """Return a list that records the ranges read from the storage."""
-    asked: list[tuple[int, int | None]] = []
+    ranges: list[tuple[int, int | None]] = []
     storage: Any = type(default_storage._wrapped)  # type: ignore[attr-defined]
     open_range = storage.open_range
 
-    def noted(self: Any, name: str, start: int, stop: int | None) -> Any:
-        asked.append((start, stop))
+    def recording(self: Any, name: str, start: int, stop: int | None) -> Any:
+        ranges.append((start, stop))
         return open_range(self, name, start, stop)
 
-    monkeypatch.setattr(storage, "open_range", noted)
-    return asked
+    monkeypatch.setattr(storage, "open_range", recording)
+    return ranges
 
 
 @contextmanager

@@ -66,13 +66,13 @@ def test_a_job_back_in_the_queue_has_no_percent(api: Api, key: tuple[ApiKey, str
 
 
 def test_a_lost_cancelled_job_reads_redis_outside_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
-    def asked(_: Job) -> float:
+    def read_percent(_: Job) -> float:
         assert not connection.in_atomic_block
         return 61.5
 
     job = make_running_job()
     assert lifecycle.request_cancel(job)
-    monkeypatch.setattr(lifecycle, "last_percent", asked)
+    monkeypatch.setattr(lifecycle, "last_percent", read_percent)
     assert lifecycle.requeue(job, reason="lost")
     job.refresh_from_db()
     assert (job.status, job.percent) == ("cancelled", 61.5)

@@ -73,14 +73,14 @@ class TestLimits:
 
     def test_uploads_are_limited(self, set_limits: SetLimits) -> None:
         set_limits(MAX_UPLOAD_BYTES=MEGABYTE)
-        taken = 0
+        received = 0
         at_end = threading.Event()
 
         def count(connection: socket.socket) -> None:
-            nonlocal taken
+            nonlocal received
             with suppress(ConnectionError):
                 while data := connection.recv(65536):
-                    taken += len(data)
+                    received += len(data)
             at_end.set()
 
         with serving(count) as game_api, proxying(game_api) as proxy:
@@ -89,16 +89,16 @@ class TestLimits:
                 read_to_end(tunnel)
             assert proxy.connect_to("us.battle.net:443") == 429
             assert at_end.wait(20)
-        assert MEGABYTE // 2 < taken <= MEGABYTE
+        assert MEGABYTE // 2 < received <= MEGABYTE
 
     def test_byte_limits_apply_to_all_tunnels_together(self, set_limits: SetLimits) -> None:
         set_limits(MAX_DOWNLOAD_BYTES=MEGABYTE)
 
-        def start_when_told(connection: socket.socket) -> None:
+        def send_after_a_byte(connection: socket.socket) -> None:
             connection.recv(1)
             send_for_ever(connection)
 
-        with serving(start_when_told) as game_api, proxying(game_api) as proxy, ExitStack() as opened:
+        with serving(send_after_a_byte) as game_api, proxying(game_api) as proxy, ExitStack() as opened:
             tunnels = [opened.enter_context(proxy.tunnel()) for _ in range(4)]
             for tunnel in tunnels:
                 tunnel.sendall(b".")

@@ -176,9 +176,9 @@ class TestRequest:
 
     def test_a_head_just_over_the_limit_is_rejected(self, proxy: ProxyClient) -> None:
         base = CONNECT[:-2] + b"X: "
-        most = base + b"x" * ((8 << 10) - len(base))
-        proxy.tunnel(most + b"\r\n\r\n").close()
-        assert status(proxy.ask(most + b"x\r\n\r\n")) == 431
+        longest_head = base + b"x" * ((8 << 10) - len(base))
+        proxy.tunnel(longest_head + b"\r\n\r\n").close()
+        assert status(proxy.ask(longest_head + b"x\r\n\r\n")) == 431
 
     def test_a_slow_head_is_rejected(self, proxy: ProxyClient, set_limits: SetLimits) -> None:
         set_limits(HEAD_SECONDS=0.4)

@@ -39,9 +39,9 @@ def unlimited(secret: str) -> Api:
 @pytest.fixture
 def handler() -> Iterator[Handler]:
     """The WSGI application, on the test's database connection."""
-    made = Handler()
+    application = Handler()
     request_started.disconnect(close_old_connections)
-    yield made
+    yield application
     request_started.connect(close_old_connections)
 
 
@@ -58,21 +58,21 @@ def peak(handler: Handler, secret: str, body: bytes) -> int:
         environ["wsgi.input"] = file
         tracemalloc.start()
         b"".join(handler(environ, lambda status, _: statuses.append(status)))
-        most = tracemalloc.get_traced_memory()[1]
+        peak_bytes = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert statuses[0][:3] in ("200", "400", "413", "422")
-    return most
+    return peak_bytes
 
 
 def costs(api: Api, body: Body) -> Iterator[float]:
     """Submit a body repeatedly; yield the CPU seconds of each response, which must be a client error."""
     path = "jobs?channel=latest" if body.form == "text/plain" else "jobs"
     for _ in range(ROUNDS):
-        begun = time.process_time()
+        started = time.process_time()
         response = api.post(path, body.content, content_type=body.form)
-        taken = time.process_time() - begun
+        cpu_seconds = time.process_time() - started
         assert response.status_code in (200, 400, 413, 422), body.name
-        yield taken
+        yield cpu_seconds
 
 
 def is_cheap(api: Api, body: Body) -> bool:
@@ -164,7 +164,7 @@ def test_a_repeated_small_part_is_rejected_at_once(unlimited: Api, content: byte
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reason"),
     [
         ("one-letter words", "more than 60,000 options"),
         ("one-letter lines", "more than 120,000 lines"),
@@ -172,10 +172,10 @@ def test_a_repeated_small_part_is_rejected_at_once(unlimited: Api, content: byte
         ("100,000 templates", "more than 20,000 dollar signs"),
     ],
 )
-def test_an_oversized_profile_is_rejected_with_a_reason(api: Api, name: str, told: str) -> None:
+def test_an_oversized_profile_is_rejected_with_a_reason(api: Api, name: str, reason: str) -> None:
     response = api.post_text("channel=latest", hostile.PROFILES[name]())
     assert (response.status_code, response.json()["code"]) == (422, "input_sanitized_rejected")
-    assert told in response.json()["error"]
+    assert reason in response.json()["error"]
     meta = response.json()["meta"]
     assert (meta["reason"], meta["message"]) == ("input_sanitized_rejected", response.json()["error"])
     assert (meta["blocked"], meta["blockedCount"], meta["blockedTruncated"]) == ([], 0, False)

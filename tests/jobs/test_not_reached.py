@@ -42,9 +42,9 @@ SETS = 'mage="A"\n' + "".join(f'profileset."set {number}"+=talents={number}\n' f
 CEILING = {"ceiling_credits": 64, "ceiling_runtime_seconds": 2}
 
 
-def stopped(tmp_path: Path, left: str, **fields: Any) -> Job:
+def stopped(tmp_path: Path, remaining: str, **fields: Any) -> Job:
     """Return a job that was stopped at its cap and wrote a report."""
-    make_stand_in(tmp_path, f"{STAND_IN}\nrun({left})")
+    make_stand_in(tmp_path, f"{STAND_IN}\nrun({remaining})")
     return run(**{**CEILING, "csv": True, **fields})
 
 

@@ -154,11 +154,11 @@ def test_a_long_queue_is_read_only_up_to_the_slots(slots: int) -> None:
         cursor.execute("ANALYZE jobs_job")
     with CaptureQueriesContext(connection) as captured:
         assert buys_earlier_start(live_slots=slots)
-    held, waiting = (query["sql"] for query in captured)
+    claimed, waiting = (query["sql"] for query in captured)
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (ANALYZE, FORMAT TEXT) {waiting}")
         plan = "\n".join(line for (line,) in cursor.fetchall())
-        cursor.execute(f"EXPLAIN {held}")
+        cursor.execute(f"EXPLAIN {claimed}")
         assert "job_held" in str(cursor.fetchall())
     assert "Backward using job_waiting" in plan
     assert re.search(rf"rows={slots}(\.00)? loops", plan), plan

@@ -52,8 +52,8 @@ def test_a_stopping_worker_waits_for_jobs_to_end(tmp_path: Path) -> None:
 def test_a_worker_runs_all_waiting_jobs() -> None:
     jobs = [make_job() for _ in range(3)]
     tasks.simulate()
-    ends = Job.objects.filter(pk__in=[job.pk for job in jobs]).values_list("error_code", flat=True)
-    assert list(ends) == ["build_unavailable"] * 3
+    error_codes = Job.objects.filter(pk__in=[job.pk for job in jobs]).values_list("error_code", flat=True)
+    assert list(error_codes) == ["build_unavailable"] * 3
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ ACTOR = {
 }
 
 
-def ended(status: str, *, actor: dict[str, Any] | None) -> dict[str, Any]:
+def result_with(status: str, *, actor: dict[str, Any] | None) -> dict[str, Any]:
     return {"status": status, "statusReason": None, "result": {"summary": {"mainActor": actor}}}
 
 
@@ -56,7 +56,7 @@ def service() -> Iterator[Service]:
         service.responses = {
             "/v1/sim/jobs": [{"id": "7"}],
             "/v1/sim/jobs/7/status": [{"status": "queued", "queue": {}}, RUNNING, {"status": "completed"}],
-            "/v1/sim/jobs/7/result": [ended("completed", actor=ACTOR)],
+            "/v1/sim/jobs/7/result": [result_with("completed", actor=ACTOR)],
             "/v1/sim/jobs/7": [{"links": {"share": "http://share/x"}}],
         }
         service.requests = []
@@ -110,7 +110,9 @@ def test_every_request_carries_the_key(show: Callable[[], bool], service: Servic
 def test_a_failed_job_ends_with_an_error(
     show: Callable[[], bool], service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    service.responses["/v1/sim/jobs/7/result"] = [ended("failed", actor=None) | {"statusReason": "no such item"}]
+    service.responses["/v1/sim/jobs/7/result"] = [
+        result_with("failed", actor=None) | {"statusReason": "no such item"}
+    ]
     assert show() is False
     assert "no such item" in capsys.readouterr().out
 

@@ -74,10 +74,10 @@ def test_a_session_older_than_the_factor_must_enter_a_code(operator: User) -> No
     browser = HttpClient()
     log_in(browser, "operator")
     secret = set_up_factor(operator)
-    asked = browser.get("/admin/login/?next=/admin/jobs/job/").headers["Location"]
-    assert asked == "/accounts/2fa/reauthenticate/?next=%2Fadmin%2Fjobs%2Fjob%2F"
-    assert "Enter a code to continue" in text_of(browser.get(asked))
-    assert browser.post(asked, {"code": code_of(secret)}).headers["Location"] == "/admin/jobs/job/"
+    location = browser.get("/admin/login/?next=/admin/jobs/job/").headers["Location"]
+    assert location == "/accounts/2fa/reauthenticate/?next=%2Fadmin%2Fjobs%2Fjob%2F"
+    assert "Enter a code to continue" in text_of(browser.get(location))
+    assert browser.post(location, {"code": code_of(secret)}).headers["Location"] == "/admin/jobs/job/"
     assert browser.get("/admin/jobs/job/").status_code == 200
 
 
@@ -91,8 +91,8 @@ def test_the_next_page_is_always_on_this_site(operator: User) -> None:
     set_up_factor(operator)
     browser = HttpClient()
     browser.force_login(operator)
-    asked = browser.get("/admin/login/?next=https://example.org/").headers["Location"]
-    assert asked == "/accounts/2fa/reauthenticate/?next=%2Fadmin%2F"
+    location = browser.get("/admin/login/?next=https://example.org/").headers["Location"]
+    assert location == "/accounts/2fa/reauthenticate/?next=%2Fadmin%2F"
 
 
 def test_users_who_are_not_staff_are_denied(settings: Settings) -> None:

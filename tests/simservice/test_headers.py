@@ -98,5 +98,5 @@ def test_cookies_are_limited_to_this_site() -> None:
     http.post("/accounts/login/", {"login": "jane", "password": "long enough, and rare"})
     http.get("/accounts/logout/")
     for name in ("csrftoken", "sessionid"):
-        found = http.cookies[name]
-        assert (found["samesite"], bool(found["httponly"]), bool(found["secure"])) == ("Lax", True, True)
+        cookie = http.cookies[name]
+        assert (cookie["samesite"], bool(cookie["httponly"]), bool(cookie["secure"])) == ("Lax", True, True)

@@ -97,8 +97,8 @@ def settings_of(**environment: str) -> dict[str, str]:
         text=True,
         check=True,
     )
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    values: dict[str, str] = json.loads(done.stdout)
+    return values
 
 
 def test_every_listed_setting_is_read_once() -> None:
@@ -132,5 +132,5 @@ def test_mail_is_not_printed_without_a_mail_server(variables: dict[str, str]) ->
 
 
 def test_mail_comes_from_the_one_sender_setting() -> None:
-    found = settings_of(EMAIL_FROM="us@example.org", DEFAULT_FROM_EMAIL="them@example.org")
-    assert {found["DEFAULT_FROM_EMAIL"], found["SERVER_EMAIL"]} == {"'us@example.org'"}
+    values = settings_of(EMAIL_FROM="us@example.org", DEFAULT_FROM_EMAIL="them@example.org")
+    assert {values["DEFAULT_FROM_EMAIL"], values["SERVER_EMAIL"]} == {"'us@example.org'"}

@@ -141,10 +141,10 @@ def test_a_hundred_slow_clients_delay_nobody(web: WebServer, bearer: bytes) -> N
         for at_once, rest in PARTS.values():
             clients = stack.enter_context(connected(web, SLOW_CLIENTS // len(PARTS), at_once))
             stack.enter_context(dripping(clients, rest))
-        taken = [seconds(lambda: web.send(request(b"/healthz"))) for _ in range(20)]
-        taken += [seconds(lambda: web.send(posted(bearer, LENGTH, body=BODY))) for _ in range(10)]
+        durations = [seconds(lambda: web.send(request(b"/healthz"))) for _ in range(20)]
+        durations += [seconds(lambda: web.send(posted(bearer, LENGTH, body=BODY))) for _ in range(10)]
     # A few hundredths on an idle machine.
-    assert sorted(taken)[int(len(taken) * 0.95)] < 1.0
+    assert sorted(durations)[int(len(durations) * 0.95)] < 1.0
 
 
 @pytest.mark.parametrize("part", ["line", "headers"])
@@ -194,11 +194,11 @@ def test_bytes_after_a_rejected_body_are_not_a_request(web: WebServer, bearer: b
 
 
 def test_a_closed_connection_accepts_no_request() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        connection = Connection(Config(), ours, ("127.0.0.1", 1), ("127.0.0.1", 2))
+    server_end, client_end = socket.socketpair()
+    with server_end, client_end:
+        connection = Connection(Config(), server_end, ("127.0.0.1", 1), ("127.0.0.1", 2))
         connection.end()
-        theirs.sendall(request(b"/healthz"))
+        client_end.sendall(request(b"/healthz"))
         assert not connection.receive()
         assert not connection.next_is_ready()
         assert connection.deadline(is_stopping=False) == connection.since + LINGER_SECONDS
@@ -218,14 +218,14 @@ def test_endless_headers_are_rejected(web: WebServer) -> None:
 
 def test_a_byte_of_a_long_head_costs_little() -> None:
     """Clients that send a head byte by byte must not keep the main loop busy."""
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        connection = Connection(Config(), ours, ("127.0.0.1", 1), ("127.0.0.1", 2))
-        theirs.sendall(b"GET /healthz HTTP/1.1\r\n" + b"X: y\r\n" * 10_000)
+    server_end, client_end = socket.socketpair()
+    with server_end, client_end:
+        connection = Connection(Config(), server_end, ("127.0.0.1", 1), ("127.0.0.1", 2))
+        client_end.sendall(b"GET /healthz HTTP/1.1\r\n" + b"X: y\r\n" * 10_000)
         connection.receive()
         begun = time.process_time()
         for _ in range(2_000):
-            theirs.sendall(b"x")
+            client_end.sendall(b"x")
             assert not connection.receive()
         # A search from the start at each byte takes more than two seconds.
         assert time.process_time() - begun < 0.5

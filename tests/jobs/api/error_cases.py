@@ -111,7 +111,7 @@ def reused(scene: Scene) -> Any:
 
 
 @case("job_not_cancellable")
-def ended(scene: Scene) -> Any:
+def job_ended(scene: Scene) -> Any:
     job = make_job(scene.key.client)
     assert lifecycle.finish(job, Outcome(status=Status.FAILED, error_code="queue_timeout"))
     return scene.api.post(f"jobs/{job.pk}/cancel")

@@ -49,7 +49,7 @@ def test_the_document_lists_the_codes_of_each_status() -> None:
                 assert set(schema["properties"]["code"]["enum"]) <= CODES[int(status)]
 
 
-WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
+INVALID_CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "an unknown key": lambda job: job.update(further=1),
     "a missing key": lambda job: job.pop("retried"),
     "an internal status": lambda job: job.update(status="starting"),
@@ -61,12 +61,12 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
-def test_contract_and_document_reject_a_wrong_job(wrong: str) -> None:
+@pytest.mark.parametrize("change", INVALID_CHANGES)
+def test_contract_and_document_reject_an_invalid_job(change: str) -> None:
     schema = {"$ref": "#/components/schemas/Job"}
     job = document()["paths"]["/v1/sim/jobs/{job_id}"]["get"]["responses"]["200"]["content"]["application/json"]
     changed = json.loads(json.dumps(job["example"]))
-    WRONG[wrong](changed)
+    INVALID_CHANGES[change](changed)
     with pytest.raises(ValidationError):
         check_document(changed, schema)
     with pytest.raises(ValidationError):

@@ -70,9 +70,9 @@ def test_a_malformed_key_takes_no_query(key: str) -> None:
 
 @pytest.mark.parametrize("tail", ["", "/status", "/result"])
 def test_another_accounts_job_is_not_found(api: Api, tail: str) -> None:
-    foreign = make_job()
+    other_job = make_job()
     responses = [
-        api.get(f"jobs/{job_id}{tail}") for job_id in (foreign.pk, "9" * 18, "x", "1" * 400, "-1", "\u0661" * 18)
+        api.get(f"jobs/{job_id}{tail}") for job_id in (other_job.pk, "9" * 18, "x", "1" * 400, "-1", "\u0661" * 18)
     ]
     assert {response.status_code for response in responses} == {404}
     assert {response.json()["code"] for response in responses} == {"not_found"}

@@ -136,8 +136,8 @@ def test_the_url_of_an_artifact(api: Api, running: Job) -> None:
     artifact = end(running)
     url = api.get(f"artifacts/{artifact.pk}/url").json()["url"]
     assert url == f"http://testserver/artifacts/{artifact.token}"
-    foreign = end(make_running_job())
-    assert api.get(f"artifacts/{foreign.pk}/url").json()["code"] == "not_found"
+    other_job = end(make_running_job())
+    assert api.get(f"artifacts/{other_job.pk}/url").json()["code"] == "not_found"
 
 
 @pytest.mark.django_db

@@ -114,7 +114,7 @@ def test_an_invalid_field_is_rejected_with_its_path(api: Api, path: str, value: 
     assert response.status_code == 400
     assert response.json()["code"] == "validation_failed"
     paths = [issue["path"] for issue in response.json()["meta"]["issues"]]
-    assert any(found and (found.startswith(path) or path.startswith(found)) for found in paths)
+    assert any(reported and (reported.startswith(path) or path.startswith(reported)) for reported in paths)
     assert not Job.objects.exists()
 
 
@@ -264,11 +264,11 @@ def test_concurrent_submissions_do_not_exceed_the_limit(transactional_db: None) 
 
     def submit_once() -> None:
         try:
-            found = ApiKey.objects.select_related("client__account__plan").get(pk=key.pk)
+            fresh_key = ApiKey.objects.select_related("client__account__plan").get(pk=key.pk)
             submit(
                 submission,
-                sender=Sender(found.client, found),
-                deduplication=KeyedRequest(found, None, submission, render=str),
+                sender=Sender(fresh_key.client, fresh_key),
+                deduplication=KeyedRequest(fresh_key, None, submission, render=str),
             )
             outcomes.append(True)
         except ActiveJobLimitReached:

@@ -63,12 +63,12 @@ def test_reduced_numbers_cause_warnings(api: Api) -> None:
     text = PROFILE + 'iterations=300000\nprofileset."A B"+=target_error=0.001\n'
     response = submit(api, text)
     assert response.status_code == 200
-    found = {warning["kind"]: warning for warning in response.json()["warnings"]}
-    assert set(found) == {"iterations_clamped", "target_error_floored"}
-    clamped = found["iterations_clamped"]
+    warnings = {warning["kind"]: warning for warning in response.json()["warnings"]}
+    assert set(warnings) == {"iterations_clamped", "target_error_floored"}
+    clamped = warnings["iterations_clamped"]
     assert set(clamped) == {"kind", "line", "requested", "applied", "message"}
     assert (clamped["line"], clamped["requested"], clamped["applied"]) == (6, 300_000, 250_000)
-    assert found["target_error_floored"]["line"] == 7
+    assert warnings["target_error_floored"]["line"] == 7
 
 
 def test_a_valid_profile_has_no_warnings(api: Api) -> None:

@@ -138,6 +138,6 @@ def test_no_other_name_matches_a_file(name: str) -> None:
 
 
 def test_all_names_that_submission_accepts_match_a_file() -> None:
-    found = set(bundle.names(PATHS))
-    assert found == {*PATHS, "mage.simc", "one.simc"}
-    assert all(Bundle(Path("/b"), PATHS).find(name) for name in found)
+    names = set(bundle.names(PATHS))
+    assert names == {*PATHS, "mage.simc", "one.simc"}
+    assert all(Bundle(Path("/b"), PATHS).find(name) for name in names)

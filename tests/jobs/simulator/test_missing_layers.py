@@ -56,9 +56,9 @@ def in_container(open_place: Path) -> Callable[..., str]:
 
 
 def test_required_needs_landlock_and_namespaces(in_container: Callable[..., str]) -> None:
-    said = in_container("required", "landlock", "unshare", "clone")
-    assert "the sandbox lacks: file system view" in said
-    assert "network namespace" in said
+    output = in_container("required", "landlock", "unshare", "clone")
+    assert "the sandbox lacks: file system view" in output
+    assert "network namespace" in output
 
 
 @needs_root
@@ -83,9 +83,9 @@ def test_game_credentials_need_a_network_namespace(in_container: Callable[..., s
 @needs_root
 def test_a_closed_build_needs_mounts(in_container: Callable[..., str], closed_build: Path) -> None:
     home = closed_build.parents[1]
-    said = in_container("auto", "mount", "clone", readable=closed_build)
-    assert f"other users cannot enter {home}" in said
-    assert f"chmod o+x {home}" in said
+    output = in_container("auto", "mount", "clone", readable=closed_build)
+    assert f"other users cannot enter {home}" in output
+    assert f"chmod o+x {home}" in output
 
 
 @pytest.mark.skipif(len(list(sandboxes())) < 2, reason="bubblewrap is absent or cannot work here")

@@ -112,8 +112,8 @@ def test_only_a_listening_ipv4_socket_is_accepted(make: Callable[[], list[int]])
 def test_other_descriptors_are_closed(bench: Bench) -> None:
     process = bench.process("status", 0)
     process.received = [os.open("/dev/null", os.O_RDONLY) for _ in range(2)]
-    left = process.received[:]
+    remaining = process.received[:]
     process.close()
-    for descriptor in left:
+    for descriptor in remaining:
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(descriptor)

@@ -228,10 +228,10 @@ class TestReading:
         first.update(zip(("mean", "mean_stddev", "stddev"), figures[:3], strict=True))
         second.update(zip(("mean", "mean_stddev", "stddev"), figures[3:], strict=True))
         with suppress(BrokenReport):
-            found = read(document).profilesets
+            profilesets = read(document).profilesets
             names = {first["name"]: second["name"]}
-            assert widening(found, names) >= 1
-            assert all(math.isfinite(one.statistics.mean) for one in pooled(found, names))
+            assert widening(profilesets, names) >= 1
+            assert all(math.isfinite(one.statistics.mean) for one in pooled(profilesets, names))
 
     @pytest.mark.parametrize(
         ("key", "value"),

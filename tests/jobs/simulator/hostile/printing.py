@@ -3,7 +3,7 @@
 import sys
 
 
-def say(*words: object) -> None:
+def print_line(*words: object) -> None:
     sys.stdout.write(" ".join(map(str, words)) + "\n")
     sys.stdout.flush()
 
@@ -12,8 +12,8 @@ def attempt(what: str, action: object) -> None:
     """Print whether a forbidden thing worked."""
     assert callable(action)
     try:
-        found = action()
+        result = action()
     except OSError as error:
-        say(what, "refused", error.errno)
+        print_line(what, "refused", error.errno)
     else:
-        say(what, "WORKED", found)
+        print_line(what, "WORKED", result)
