@@ -58,27 +58,27 @@ class Server:
             "Content-Type": "application/json",
             "Cookie": f"sessionid={self.filled['session']}",
         }
-        taken = []
+        durations = []
         for call in calls:
-            begun = time.perf_counter()
+            started = time.perf_counter()
             connection.request(call.method, call.path, body=call.body, headers=headers)
             response = connection.getresponse()
             body = response.read()
-            taken.append(time.perf_counter() - begun)
+            durations.append(time.perf_counter() - started)
             assert response.status == 200, body
         connection.close()
-        return taken
+        return durations
 
     def measure(self, calls: list[Call]) -> str:
         """Distribute calls over the clients; return latencies, throughput and the servers' CPU time per call."""
         self.seconds(calls[:WARM_UP])
-        begun, worked = time.perf_counter(), processor_seconds()
+        started, cpu_before = time.perf_counter(), processor_seconds()
         with ThreadPoolExecutor(CALLERS) as callers:
             parts = callers.map(self.seconds, [calls[start::CALLERS] for start in range(CALLERS)])
-            taken = [one * 1000 for part in parts for one in part]
-        rate = len(taken) / (time.perf_counter() - begun)
-        cost = (processor_seconds() - worked) / len(taken) * 1000
-        cuts = statistics.quantiles(taken, n=100)
+            durations = [one * 1000 for part in parts for one in part]
+        rate = len(durations) / (time.perf_counter() - started)
+        cost = (processor_seconds() - cpu_before) / len(durations) * 1000
+        cuts = statistics.quantiles(durations, n=100)
         return (
             f"p50 {cuts[49]:.0f}  p95 {cuts[94]:.0f}  p99 {cuts[98]:.0f} ms  {rate:.0f} / s  {cost:.1f} CPU ms each"
         )

@@ -44,10 +44,10 @@ def measure(running: Server, paths: list[str]) -> str:
     """Request pages in sequence; return their durations."""
     calls = [Call("GET", path) for path in islice(cycle(paths), WARM_UP + REQUESTS)]
     running.seconds(calls[:WARM_UP])
-    worked = processor_seconds()
-    taken = [seconds * 1000 for seconds in running.seconds(calls[WARM_UP:])]
-    cost = (processor_seconds() - worked) / REQUESTS * 1000
-    cuts = statistics.quantiles(taken, n=20)
+    cpu_before = processor_seconds()
+    durations = [seconds * 1000 for seconds in running.seconds(calls[WARM_UP:])]
+    cost = (processor_seconds() - cpu_before) / REQUESTS * 1000
+    cuts = statistics.quantiles(durations, n=20)
     return f"p50 {cuts[9]:.0f}  p95 {cuts[18]:.0f} ms  {cost:.1f} CPU ms each"
 
 

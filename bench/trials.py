@@ -15,7 +15,7 @@ SPREAD, CLOSEST = 8.0, 0.05
 BEST_MEAN = 100_000.0
 # Standard deviation of single fights, in percent of the mean.
 FIGHT_PERCENT = 8.0
-LEAST_ITERATIONS = 100
+MIN_ITERATIONS = 100
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
 
 
@@ -47,7 +47,7 @@ def _true_means(draw: random.Random, *, candidates: int) -> dict[str, float]:
 
 def _iterations_for(target_error: float) -> int:
     """Return the number of iterations that reach a target error, in percent of the mean."""
-    return max(LEAST_ITERATIONS, round((1.96 * FIGHT_PERCENT / target_error) ** 2))
+    return max(MIN_ITERATIONS, round((1.96 * FIGHT_PERCENT / target_error) ** 2))
 
 
 def simulated(name: str, mean: float, stage: Stage, draw: random.Random, *, offset: float) -> Profileset:

@@ -89,13 +89,13 @@ def echo(connection: socket.socket) -> None:
         connection.sendall(data)
 
 
-def send_for_ever(connection: socket.socket) -> None:
+def send_forever(connection: socket.socket) -> None:
     with suppress(OSError):
         while True:
             connection.sendall(bytes(65536))
 
 
-def take_all(connection: socket.socket) -> None:
+def discard_all(connection: socket.socket) -> None:
     while connection.recv(65536):
         pass
 

@@ -20,7 +20,7 @@ from jobs.models import Job
 from jobs.submission import accept
 from tests.billing.books import expire_now
 from tests.factories import make_account, make_job
-from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, claim, make_stand_in, run
+from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, claim, make_stand_in, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -150,7 +150,7 @@ def test_a_job_without_a_cap_runs_while_there_are_credits(tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("_short_slices")
 def test_a_job_out_of_credits_stops_and_is_billed_its_hold(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
     client = client_with(RATE + 5)
     job = run(client, held_credits=RATE, priority_fee_credits=7)
     assert (job.status, job.error_code) == ("failed", "insufficient_credits")
@@ -162,7 +162,7 @@ def test_a_job_out_of_credits_stops_and_is_billed_its_hold(tmp_path: Path) -> No
 
 
 def test_a_job_runs_on_a_fraction_of_a_slice(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
     client = client_with(0)
     job = run(client, held_credits=RATE + 8)
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "insufficient_credits", RATE + 8)
@@ -178,7 +178,7 @@ def test_a_small_reservation_grows_before_it_is_used(tmp_path: Path) -> None:
 
 
 def test_a_small_reservation_survives_a_lost_attempt(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
     make_job(client_with(0), held_credits=RATE + 8)
     assert lifecycle.requeue(claim(), reason="lost")
     attempt.execute(claim())
@@ -209,7 +209,7 @@ def test_a_hanging_database_does_not_extend_a_run(tmp_path: Path, monkeypatch: p
         raise OperationalError
 
     monkeypatch.setattr(ledger, "extend", hangs)
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
     job = run(client_with(10_000), held_credits=RATE)
     assert called.is_set()
     assert job.error_code == "insufficient_credits"
@@ -227,7 +227,7 @@ def test_the_reason_names_the_cap_of_the_variant(
     tmp_path: Path, settings: Settings, variant: str, code: str, reason: str
 ) -> None:
     settings.API_VARIANT = variant
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
     job = run(ceiling_credits=40, ceiling_runtime_seconds=1, priority_fee_credits=3)
     assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", code, 43)
     assert reason in str(job.status_reason)

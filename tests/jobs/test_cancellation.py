@@ -22,7 +22,7 @@ from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.queueing import claims, sweep
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
-from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, claim, make_stand_in, run_beside
+from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, claim, make_stand_in, run_with_action
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -179,8 +179,8 @@ def test_a_job_cancelled_before_its_start_runs_nothing(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_running_job_keeps_and_bills_partial_results(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
-    job = run_beside(partial(cancel, by=SYSTEM))
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
+    job = run_with_action(partial(cancel, by=SYSTEM))
     assert (job.status, job.error_code) == ("cancelled", "user_cancelled")
     assert job.summary is not None
     assert job.summary["partial"] is True
@@ -197,14 +197,14 @@ def test_lease_renewal_finds_the_cancel_when_redis_is_empty(tmp_path: Path, sett
     def unhinted(job: Job) -> None:
         lifecycle.request_cancel(job)
 
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
-    assert run_beside(unhinted).status == "cancelled"
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
+    assert run_with_action(unhinted).status == "cancelled"
 
 
 def test_the_redis_hint_cancels_before_the_next_renewal(tmp_path: Path, settings: Settings) -> None:
     settings.HEARTBEAT_SECONDS, settings.LEASE_SECONDS = 60, 90
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
-    job = run_beside(partial(cancel, by=SYSTEM))
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
+    job = run_with_action(partial(cancel, by=SYSTEM))
     assert job.status == "cancelled"
     assert job.sim_duration_ms is not None
     assert job.sim_duration_ms < 10_000
@@ -212,16 +212,16 @@ def test_the_redis_hint_cancels_before_the_next_renewal(tmp_path: Path, settings
 
 def test_a_hint_without_a_cancel_request_stops_nothing(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"time.sleep(2.5)\n{LEAVE_REPORT}")
-    assert run_beside(cancellation.hint).status == "completed"
+    assert run_with_action(cancellation.hint).status == "completed"
 
 
 def test_a_simulator_that_ignores_the_stop_is_killed(tmp_path: Path) -> None:
     make_stand_in(tmp_path, "signal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)")
-    job = run_beside(partial(cancel, by=SYSTEM))
+    job = run_with_action(partial(cancel, by=SYSTEM))
     assert (job.status, job.simulator_exit_code, job.summary) == ("cancelled", "SIGKILL", None)
 
 
 def test_no_thread_outlives_the_attempt(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
-    job = run_beside(partial(cancel, by=SYSTEM))
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
+    job = run_with_action(partial(cancel, by=SYSTEM))
     assert f"watcher-{job.pk}" not in {thread.name for thread in threading.enumerate()}

@@ -25,7 +25,7 @@ from jobs.simulator.command import PROXY_PORT
 from simservice.ids import first_id_of, next_id
 from simservice.redis.client import outage, redis
 from tests.factories import make_job, make_running_job
-from tests.jobs.simulators import LEAVE_REPORT, REPORT, claim, content, make_stand_in, run_beside, wait_until
+from tests.jobs.simulators import LEAVE_REPORT, REPORT, claim, content, make_stand_in, run_with_action, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -216,7 +216,7 @@ def test_the_followed_output_does_not_show_them(tmp_path: Path) -> None:
 
     make_stand_in(tmp_path, f"print({PAIR.client_secret!r}, flush=True); time.sleep(3)\n{LEAVE_REPORT}")
     credentials.store(77, PAIR, seconds=60)
-    run_beside(follow, id=77, has_credentials=True)
+    run_with_action(follow, id=77, has_credentials=True)
     assert messages == [MARK]
 
 

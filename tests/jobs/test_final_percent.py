@@ -15,7 +15,7 @@ from jobs.queueing import sweep
 from simservice.redis.client import redis
 from tests.conftest import Api
 from tests.factories import make_job, make_running_job
-from tests.jobs.simulators import RUN_UNTIL_ASKED, make_stand_in, run, run_beside
+from tests.jobs.simulators import RUN_UNTIL_INTERRUPTED, make_stand_in, run, run_with_action
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -31,13 +31,13 @@ def percent_of(api: Api, job: Job) -> float:
 
 
 def test_a_cancelled_job_keeps_its_percent(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
-    make_stand_in(tmp_path, GONE_SO_FAR + RUN_UNTIL_ASKED)
-    job = run_beside(lifecycle.request_cancel, client=key[0].client)
+    make_stand_in(tmp_path, GONE_SO_FAR + RUN_UNTIL_INTERRUPTED)
+    job = run_with_action(lifecycle.request_cancel, client=key[0].client)
     assert (job.status, percent_of(api, job)) == ("cancelled", 43)
 
 
 def test_a_job_stopped_at_its_cap_keeps_its_percent(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
-    make_stand_in(tmp_path, GONE_SO_FAR + RUN_UNTIL_ASKED)
+    make_stand_in(tmp_path, GONE_SO_FAR + RUN_UNTIL_INTERRUPTED)
     job = run(key[0].client, ceiling_credits=32, ceiling_runtime_seconds=1)
     assert (job.status, percent_of(api, job)) == ("timed_out", 43)
 

@@ -22,7 +22,7 @@ from simservice.redis.client import redis
 from tests.conftest import Api
 from tests.factories import PROFILE, make_job, make_running_job
 from tests.jobs.queue_states import COPIES, _frozen_clock, _one_slot, end, measure, run_for, seconds_until
-from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, run_beside
+from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, run_with_action
 
 __all__ = ["_frozen_clock", "_one_slot"]
 
@@ -92,7 +92,7 @@ def test_the_end_of_a_steady_simulator_is_estimated(tmp_path: Path) -> None:
             foreseen.append(timezone.now() + timedelta(seconds=seconds_until(waiting) or 0))
             time.sleep(0.5)
 
-    run_beside(look)
+    run_with_action(look)
     ended_at = Run.objects.get().ended_at
     assert ended_at is not None
     assert [round((at - ended_at).total_seconds(), 1) for at in foreseen] == pytest.approx([0.5] * 6, abs=2.5)

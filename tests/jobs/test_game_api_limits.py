@@ -14,7 +14,7 @@ from tests.jobs.game_api import (
     descriptors,
     proxying,
     read_to_end,
-    send_for_ever,
+    send_forever,
     serving,
     status,
 )
@@ -66,7 +66,7 @@ class TestLimits:
 
     def test_downloads_are_limited(self, set_limits: SetLimits) -> None:
         set_limits(MAX_DOWNLOAD_BYTES=MEGABYTE)
-        with serving(send_for_ever) as game_api, proxying(game_api) as proxy:
+        with serving(send_forever) as game_api, proxying(game_api) as proxy:
             with proxy.tunnel() as tunnel:
                 assert MEGABYTE // 2 < len(read_to_end(tunnel)) <= MEGABYTE
             assert proxy.connect_to("us.battle.net:443") == 429
@@ -85,7 +85,7 @@ class TestLimits:
 
         with serving(count) as game_api, proxying(game_api) as proxy:
             with proxy.tunnel() as tunnel, suppress(ConnectionError):
-                send_for_ever(tunnel)
+                send_forever(tunnel)
                 read_to_end(tunnel)
             assert proxy.connect_to("us.battle.net:443") == 429
             assert at_end.wait(20)
@@ -96,7 +96,7 @@ class TestLimits:
 
         def send_after_a_byte(connection: socket.socket) -> None:
             connection.recv(1)
-            send_for_ever(connection)
+            send_forever(connection)
 
         with serving(send_after_a_byte) as game_api, proxying(game_api) as proxy, ExitStack() as opened:
             tunnels = [opened.enter_context(proxy.tunnel()) for _ in range(4)]

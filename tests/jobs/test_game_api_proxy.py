@@ -27,13 +27,13 @@ from tests.jobs.game_api import (
     ProxyClient,
     SetLimits,
     descriptors,
+    discard_all,
     proxying,
     read,
     read_to_end,
     replace_system_resolver,
     resolved,
     serving,
-    take_all,
 )
 from tests.localstack.conftest import eventually
 from tests.webhooks.receivers import make_authority, receiving
@@ -200,7 +200,7 @@ class TestReaching:
 
 class TestExit:
     def test_exit_closes_every_connection_and_thread(self) -> None:
-        with serving(take_all) as game_api:
+        with serving(discard_all) as game_api:
             before, threads = descriptors(), threading.active_count()
             with proxying(game_api) as proxy, ExitStack() as opened:
                 tunnels = [opened.enter_context(proxy.tunnel()) for _ in range(8)]

@@ -14,7 +14,15 @@ from jobs.models import Artifact, Job
 from jobs.runs import verdict
 from jobs.simulator import command
 from tests.factories import make_job
-from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, claim, content, make_stand_in, run, run_beside
+from tests.jobs.simulators import (
+    LEAVE_REPORT,
+    RUN_UNTIL_INTERRUPTED,
+    claim,
+    content,
+    make_stand_in,
+    run,
+    run_with_action,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -61,8 +69,8 @@ def test_an_internal_error_keeps_only_the_logs(
 
 
 def test_a_cancelled_job_keeps_both_logs(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, PRINT_TWO_LINES + RUN_UNTIL_ASKED)
-    job = run_beside(partial(cancellation.cancel, by=SYSTEM))
+    make_stand_in(tmp_path, PRINT_TWO_LINES + RUN_UNTIL_INTERRUPTED)
+    job = run_with_action(partial(cancellation.cancel, by=SYSTEM))
     assert job.status == "cancelled"
     assert content(job, STDOUT).startswith(b"half way\n")
     assert content(job, STDERR) == b"a warning\n"

@@ -10,7 +10,7 @@ from jobs.models import Job
 from jobs.progress import LogEntry, Progress, Publisher, log_entries_of
 from simservice.redis.client import redis
 from tests.factories import make_running_job
-from tests.jobs.simulators import make_stand_in, run_beside, wait_until
+from tests.jobs.simulators import make_stand_in, run_with_action, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -169,7 +169,7 @@ def test_a_running_jobs_output_can_be_followed(tmp_path: Path) -> None:
         wait_until(lambda: len(entries_of(job)) > 2)
         entries.extend(entries_of(job))
 
-    run_beside(follow)
+    run_with_action(follow)
     lines = [(entry.source, entry.message) for entry in entries]
     assert len(lines) == 3
     assert {("stdout", "one"), ("stderr", "two")} < set(lines)

@@ -11,7 +11,7 @@ from jobs.models import Job
 from jobs.progress import log_entries_of
 from tests.conftest import Api
 from tests.dashboard.browsing import pages_of
-from tests.jobs.simulators import LEAVE_REPORT, REPORT, make_stand_in, run, run_beside, wait_until
+from tests.jobs.simulators import LEAVE_REPORT, REPORT, make_stand_in, run, run_with_action, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -135,5 +135,5 @@ def test_a_run_goes_on_when_its_executable_is_replaced(tmp_path: Path) -> None:
         wait_until(lambda: bool(log_entries_of(job)))
         fresh.rename(executable)
 
-    assert warned(run_beside(replace)) == ["Warning: old"]
+    assert warned(run_with_action(replace)) == ["Warning: old"]
     assert warned(run()) == ["Warning: new"]

@@ -20,7 +20,7 @@ from jobs.progress import progress_of
 from jobs.runs.outputs import Outputs
 from tests.conftest import Api
 from tests.dashboard.browsing import pages_of
-from tests.jobs.simulators import contents, make_shifted_minisim, make_stand_in, run, run_beside
+from tests.jobs.simulators import contents, make_shifted_minisim, make_stand_in, run, run_with_action
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -202,7 +202,7 @@ def test_a_cancel_in_a_later_stage_bills_what_ran(tmp_path: Path) -> None:
             pass
         lifecycle.request_cancel(job)
 
-    job = run_beside(cancel, text=PROFILE, multi_stage=True)
+    job = run_with_action(cancel, text=PROFILE, multi_stage=True)
     assert (job.status, job.error_code) == ("cancelled", "user_cancelled")
     assert (job.credits_consumed or 0) >= 32
     assert len(results_of(job)) == 8

@@ -13,7 +13,7 @@ from jobs import shutdown, tasks
 from jobs.models import Artifact, Job, Run
 from jobs.shutdown import Stop
 from tests.factories import make_job
-from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, make_stand_in, run_beside
+from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, make_stand_in, run_with_action
 
 
 @pytest.fixture(autouse=True)
@@ -33,8 +33,8 @@ def test_a_stopping_worker_claims_nothing() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_stopping_worker_requeues_running_jobs(tmp_path: Path, settings: Settings) -> None:
     settings.STOP_SECONDS = 0.2
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
-    job = run_beside(lambda _: tasks.stop_claiming())
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
+    job = run_with_action(lambda _: tasks.stop_claiming())
     assert (job.status, job.retried, job.worker, job.credits_consumed) == ("queued", True, "", None)
     run = Run.objects.get(job=job)
     assert (run.stopped_for, run.wall_ms) == ("lost", None)
@@ -44,7 +44,7 @@ def test_a_stopping_worker_requeues_running_jobs(tmp_path: Path, settings: Setti
 @pytest.mark.django_db(transaction=True)
 def test_a_stopping_worker_waits_for_jobs_to_end(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"print('running', flush=True)\ntime.sleep(1)\n{LEAVE_REPORT}")
-    job = run_beside(lambda _: tasks.stop_claiming())
+    job = run_with_action(lambda _: tasks.stop_claiming())
     assert job.status == "completed"
 
 
