@@ -10,7 +10,7 @@ from django.test import Client as HttpClient
 
 from billing import ledger
 from billing.models import Account, Entry, GrantReason
-from tests.billing.books import state
+from tests.billing.ledger_state import state
 from tests.factories import make_account
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,7 @@ from django.utils import timezone
 from billing import ledger
 from billing.models import GrantReason
 from clients.models import ApiKey
-from tests.billing.books import expire_now
+from tests.billing.ledger_state import expire_now
 from tests.conftest import Api
 from tests.factories import make_account
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from billing import ledger
 from billing.errors import HoldError, InsufficientCredits, InvalidCreditChange
 from billing.models import Account, Entry, Grant, GrantReason, Hold
-from tests.billing.books import expire_now, state
+from tests.billing.ledger_state import expire_now, state
 from tests.factories import make_account
 
 pytestmark = pytest.mark.django_db

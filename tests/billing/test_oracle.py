@@ -13,7 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test as run_machine
 from billing import ledger
 from billing.errors import HoldError, InsufficientCredits
 from billing.models import Account, GrantReason, Plan
-from tests.billing.books import LONG, expire_now
+from tests.billing.ledger_state import LONG, expire_now
 from tests.billing.oracle import Customer, sweep
 from tests.concurrency import at_once
 from tests.factories import make_account

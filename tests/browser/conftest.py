@@ -47,7 +47,7 @@ def browser(program: str) -> Iterator[Browser]:
 
 @pytest.fixture
 def visitor(browser: Browser, stack: Stack) -> Iterator[Visitor]:
-    """A stranger, who must have no complaints at the end."""
+    """A visitor who is not logged in; pages must not cause errors."""
     with visiting(browser, stack.ready["url"]) as someone:
         yield someone
     assert someone.complaints == []

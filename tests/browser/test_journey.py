@@ -98,7 +98,7 @@ def require_shown_once(visitor: Visitor, form: re.Pattern[str]) -> str:
 
 
 def enable_webhook(visitor: Visitor, receiver: Receiver) -> None:
-    """A rejected address has a reason; each secret is shown once."""
+    """Enable a webhook; assert that a rejected address has a reason and each secret is shown once."""
     visitor.follow("Set up webhook")
     visitor.fill(url="https://127.0.0.1/hook")
     visitor.press("Enable webhook")
@@ -138,7 +138,7 @@ def submit_and_watch(visitor: Visitor) -> str:
 
 
 def see_delivery(visitor: Visitor, receiver: Receiver, *, job: str, earlier: int) -> None:
-    """The receiver has the job's event and a test event, and the pages list their attempts.
+    """Assert that the receiver got the job's event and a test event, and that pages list their attempts.
 
     `before` is the number of requests from other tests.
     """

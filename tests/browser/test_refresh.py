@@ -40,7 +40,7 @@ def polls(visitor: Visitor) -> int:
 
 
 def wait_for_polls(visitor: Visitor, count: int) -> None:
-    """Wait until the page has refreshed itself `times` more."""
+    """Wait until the page has refreshed itself `count` more times."""
     for _ in range(count):
         with visitor.page.expect_response(lambda response: "hx-request" in response.request.headers) as polled:
             pass

@@ -203,7 +203,7 @@ def test_the_usage_of_reads(key: tuple[ApiKey, str], api: Api) -> None:
 
 @pytest.fixture
 def hanging_redis(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Put a server in Redis's place that accepts connections and never responds."""
+    """Replace Redis by a server that accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = urlsplit(settings.REDIS_URL)._replace(netloc=f"127.0.0.1:{server.getsockname()[1]}").geturl()
         monkeypatch.setattr(settings, "REDIS_URL", url)
@@ -221,11 +221,11 @@ def forget_connections() -> None:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("hanging_redis")
 def test_requests_are_allowed_while_redis_hangs(key: tuple[ApiKey, str]) -> None:
-    api, begun = Api(key[1]), time.monotonic()
+    api, started = Api(key[1]), time.monotonic()
     responses = [api.get("builds") for _ in range(50)]
     assert {response.status_code for response in responses} == {200}
     assert not any(name in response for name in HEADERS for response in responses)
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - started < 4
     assert rate_limits.reads(Caller(key[0])) is None
 
 

@@ -1,4 +1,4 @@
-"""Pages of people cost few queries, and as many however much there is."""
+"""Number of queries of pages, which does not grow with the data."""
 
 import pytest
 from django.db import connection

@@ -66,7 +66,7 @@ def violations(observed: Observations) -> list[str]:
 
 
 def submission_violations(observed: Observations) -> Iterator[str]:
-    """Every submission created one job, which has ended."""
+    """Yield the submissions without exactly one job, and the jobs that have not ended."""
     yield from observed.contradictions
     yield from (f"{death} died by itself" for death in observed.unexpected_deaths)
     stored = dict(IdempotencyKey.objects.values_list("key", "job_id"))
@@ -80,7 +80,7 @@ def submission_violations(observed: Observations) -> Iterator[str]:
 
 
 def history_violations(histories: dict[int, History]) -> Iterator[str]:
-    """Every history follows the state machine and its only terminal status is the last."""
+    """Yield the histories with a forbidden transition, or a terminal status that is not the last."""
     for job in Job.objects.all():
         history = histories.get(job.pk, [])
         if sum(event.to_status in TERMINAL for event in history) != int(job.is_terminal):
@@ -98,7 +98,7 @@ def history_violations(histories: dict[int, History]) -> Iterator[str]:
 
 
 def billing_violations() -> Iterator[str]:
-    """Every job was settled and counted once, and the ledger is consistent."""
+    """Yield the jobs not settled and counted exactly once, and inconsistencies of the ledger."""
     yield from map(str, ledger.verify())
     yield from hold_audit.discrepancies()
     ended = Job.objects.filter(status__in=TERMINAL)
@@ -120,7 +120,7 @@ def spent_by_job() -> Iterator[tuple[int, int]]:
 
 
 def fencing_violations(histories: dict[int, History]) -> Iterator[str]:
-    """No attempt wrote after it lost its job, and results are those of the last attempt."""
+    """Yield writes of attempts that had lost their job, and results of other attempts than the last."""
     for job in Job.objects.prefetch_related("artifacts", "runs"):
         history = histories.get(job.pk, [])
         over = {e.attempt: e.at for e in history if e.from_status in CLAIMED and e.to_status not in CLAIMED}
@@ -150,7 +150,7 @@ def late(run: Run, over_at: datetime | None) -> bool:
 
 
 def hold_violations(job: Job, claimed: dict[int, datetime], over: dict[int, datetime]) -> Iterator[str]:
-    """Credits are held at submission or by a running attempt."""
+    """Yield credits held neither at submission nor by a running attempt."""
     hold_times = Entry.objects.filter(job_id=job.pk, target=Pocket.HELD).order_by("id").values_list("at", flat=True)
     first = hold_times[0] if hold_times else None
     for at in hold_times:
@@ -196,7 +196,7 @@ def checked_pairs() -> int:
 
 
 def order_violations(observed: Observations) -> Iterator[str]:
-    """No claim skips a better job that was waiting.
+    """Yield claims that skipped a better waiting job.
 
     Compares transaction numbers instead of clocks. Claims skip locked rows, so each process that was paused within
     a transaction at that time excuses one skipped job.
@@ -210,7 +210,7 @@ def order_violations(observed: Observations) -> Iterator[str]:
 
 
 def file_violations() -> Iterator[str]:
-    """Every artifact has its file, and files without an artifact belong to lost attempts."""
+    """Yield artifacts without a file, and files without an artifact except those of lost attempts."""
     for artifact in Artifact.objects.all():
         if not default_storage.exists(artifact.storage_name):
             yield f"the file of {artifact} is missing"

@@ -17,7 +17,7 @@ from jobs import hold_audit
 from jobs.models import Artifact, Build, Job, Run
 from jobs.queueing import sweep
 from jobs.runs import directories
-from tests.billing.books import LONG
+from tests.billing.ledger_state import LONG
 from tests.factories import PROFILE, BuildFactory, make_account, make_job
 from tests.faults.fault_run import make_fast_stand_in
 from tests.faults.invariants import orphans, simulators_left

@@ -20,7 +20,7 @@ from jobs import artifacts, credentials
 from jobs.models import Artifact, Job
 from jobs.queueing import sweep
 from simservice.redis.client import redis
-from tests.billing.books import LONG
+from tests.billing.ledger_state import LONG
 from tests.factories import BuildFactory, make_account, make_job, make_key
 from tests.faults.fault_run import FaultPlan, FaultRun, Observations, make_fast_stand_in
 from tests.faults.invariants import checked_pairs, orphans, simulators_left, violations

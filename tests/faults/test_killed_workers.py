@@ -13,7 +13,7 @@ from jobs import hold_audit, tasks
 from jobs.enums import TERMINAL, WAITING
 from jobs.models import DailyUsage, Job, JobEvent, Run
 from jobs.queueing import sweep
-from tests.billing.books import LONG
+from tests.billing.ledger_state import LONG
 from tests.factories import make_account, make_client, make_job
 from tests.faults.points import POINTS
 from tests.faults.processes import QUICK, running, start_worker

@@ -15,7 +15,7 @@ from jobs import hold_audit
 from jobs.enums import ACTIVE
 from jobs.models import Job, Run
 from jobs.queueing import sweep
-from tests.billing.books import LONG as THOROUGH
+from tests.billing.ledger_state import LONG as THOROUGH
 from tests.factories import make_account, make_job
 from tests.faults.processes import start_worker
 from tests.stack import LONG, QUICK

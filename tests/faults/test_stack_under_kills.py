@@ -14,7 +14,7 @@ import psycopg
 import pytest
 import requests
 
-from tests.billing.books import LONG
+from tests.billing.ledger_state import LONG
 from tests.factories import PROFILE
 from tests.faults.fault_run import make_fast_stand_in
 from tests.faults.requests import credentials_of

@@ -51,7 +51,7 @@ def _one_slot(db: None) -> None:
 
 @pytest.fixture
 def _frozen_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop the forecast's clock."""
+    """Freeze the forecast's clock."""
     now = timezone.now()
     monkeypatch.setattr(timezone, "now", lambda: now)
 

@@ -18,7 +18,7 @@ from jobs.execution import attempt, budget, watcher
 from jobs.execution.budget import Budget
 from jobs.models import Job
 from jobs.submission import accept
-from tests.billing.books import expire_now
+from tests.billing.ledger_state import expire_now
 from tests.factories import make_account, make_job
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, claim, make_stand_in, run
 
@@ -28,7 +28,7 @@ RATE = 32
 
 
 def client_with(credits_left: int) -> Client:
-    """Make a client whose account has `credits` besides those that a job holds."""
+    """Make a client whose account has this many available credits."""
     return default_client(make_account(credits=credits_left))
 
 
@@ -46,7 +46,7 @@ def held_credits(job: Job) -> int:
 
 @pytest.fixture
 def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slices of one second, added when less than that is left."""
+    """Extend budgets by one second whenever less than one is left."""
     for module in (accept, budget):
         monkeypatch.setattr(module, "SLICE_SECONDS", 1)
     monkeypatch.setattr(budget, "MIN_AHEAD_SECONDS", 1)
@@ -235,12 +235,12 @@ def test_the_reason_names_the_cap_of_the_variant(
 
 def test_a_stubborn_simulator_exceeds_its_cap_by_two_seconds(tmp_path: Path) -> None:
     make_stand_in(tmp_path, "signal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)")
-    began = time.monotonic()
+    started = time.monotonic()
     job = run(ceiling_credits=32, ceiling_runtime_seconds=1)
     assert job.simulator_exit_code == "SIGKILL"
     assert job.sim_duration_ms is not None
     assert job.sim_duration_ms <= 3000
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - started < 20
 
 
 def test_a_late_watcher_does_not_let_a_job_exceed_its_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

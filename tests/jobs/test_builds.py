@@ -72,7 +72,7 @@ def test_a_pin_wins_over_the_channel_unless_its_build_is_gone() -> None:
 
 
 def old_build() -> Build:
-    """Return a build past its retention; newer builds of its branch serve all channels."""
+    """Return a build past its retention; all channels of its branch have newer builds."""
     BuildFactory.create()
     BuildFactory.create(created_at=timezone.now() - timedelta(days=10))
     build: Build = BuildFactory.create(created_at=timezone.now() - timedelta(days=100))

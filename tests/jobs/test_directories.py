@@ -78,7 +78,7 @@ def directory_of(process: subprocess.Popen[str]) -> Path:
 
 
 def leave_behind(number: int) -> None:
-    """Leave what killed workers leave: folders with files, and unlocked lock files."""
+    """Create the leftovers of killed workers: folders with files, and unlocked lock files."""
     runs().mkdir(parents=True, exist_ok=True)
     for each in range(number):
         prepared = runs().parent / "made"

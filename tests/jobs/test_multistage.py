@@ -94,9 +94,9 @@ def staged(text: str, *, number: int, culled: frozenset[str] = frozenset()) -> s
 
 def test_a_stage_runs_the_profile_with_its_profilesets() -> None:
     text = f"mage=A\ncalculate_scale_factors=1\nseed=7\niterations=900000\n{FOUR}"
-    begun = staged(text, number=1)
-    assert "calculate_scale_factors" not in begun
-    assert "seed" not in begun
+    first_stage = staged(text, number=1)
+    assert "calculate_scale_factors" not in first_stage
+    assert "seed" not in first_stage
     assert staged(text, number=3, culled=frozenset({"s0", "s3"})).splitlines() == [
         "# Stage 3 of 3",
         "mage=A",

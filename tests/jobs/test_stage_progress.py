@@ -28,7 +28,7 @@ def spread_out(count: int, percent: float) -> list[float]:
 
 
 def clear_winners() -> list[float]:
-    """Two equal winners of 64, the others 12 % and more behind."""
+    """Return 64 means: two equal winners, the others at least 12 % behind."""
     means = [100_000.0, 100_000.0, *(0.88 * mean for mean in spread_out(62, 3))]
     random.Random(3).shuffle(means)  # noqa: S311 - repeatable, not secret
     return means

@@ -63,9 +63,9 @@ def test_a_worker_runs_all_waiting_jobs() -> None:
     [("required", "landlock,unshare,clone", "file system view, network namespace"), ("auto", "seccomp", "seccomp")],
 )
 def test_a_worker_does_not_start_without_its_sandbox(
-    open_place: Path, mode: str, denied: str, missing: str
+    open_directory: Path, mode: str, denied: str, missing: str
 ) -> None:
-    environment = os.environ | {"SANDBOX": mode, "DATA_DIR": str(open_place)}
+    environment = os.environ | {"SANDBOX": mode, "DATA_DIR": str(open_directory)}
     container = [sys.executable, "-m", "tests.jobs.simulator.container", denied]
     celery = [sys.executable, "-m", "celery", "--app", "simservice", "worker", "--hostname", "sim@test"]
     done = subprocess.run(

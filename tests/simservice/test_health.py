@@ -58,9 +58,9 @@ def silent_port() -> Iterator[int]:
 
 def timed_ready() -> dict[str, object]:
     """Request the readiness page; it must respond quickly."""
-    begun = time.monotonic()
+    started = time.monotonic()
     status, parts = ready()
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - started < 4
     assert status == 503
     return parts
 

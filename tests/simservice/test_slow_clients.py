@@ -68,9 +68,9 @@ def posted(bearer: bytes, *headers: bytes, body: bytes = b"") -> bytes:
 
 
 def seconds(send: Callable[[], Response]) -> float:
-    begun = time.monotonic()
+    started = time.monotonic()
     assert send().status in (200, 400)
-    return time.monotonic() - begun
+    return time.monotonic() - started
 
 
 @contextmanager
@@ -106,8 +106,8 @@ def dripping(clients: list[socket.socket], rest: bytes) -> Iterator[None]:
         thread.join()
 
 
-def closed_after(client: socket.socket, rest: bytes = b"", *, begun: float) -> float:
-    """Send four bytes per second until the server closes the connection; return the seconds since `begun`."""
+def closed_after(client: socket.socket, rest: bytes = b"", *, started: float) -> float:
+    """Send four bytes per second until the server closes the connection; return the seconds since `started`."""
     client_bytes = iter(rest * 1000)
     client.settimeout(0.25)
     while True:
@@ -115,11 +115,11 @@ def closed_after(client: socket.socket, rest: bytes = b"", *, begun: float) -> f
             if rest:
                 client.sendall(bytes([next(client_bytes)]))
             if client.recv(1000) == b"":
-                return time.monotonic() - begun
+                return time.monotonic() - started
         except TimeoutError:
-            assert time.monotonic() - begun < 20
+            assert time.monotonic() - started < 20
         except OSError:
-            return time.monotonic() - begun
+            return time.monotonic() - started
 
 
 def is_open(client: socket.socket) -> bool:
@@ -149,22 +149,22 @@ def test_a_hundred_slow_clients_delay_nobody(web: WebServer, bearer: bytes) -> N
 
 @pytest.mark.parametrize("part", ["line", "headers"])
 def test_a_slow_head_is_aborted(strict: WebServer, part: str) -> None:
-    begun = time.monotonic()
+    started = time.monotonic()
     with connected(strict, 1, PARTS[part][0] or b"G") as (client,):
-        assert HEAD_SECONDS <= closed_after(client, b"x", begun=begun) < HEAD_SECONDS + LATE_SECONDS
+        assert HEAD_SECONDS <= closed_after(client, b"x", started=started) < HEAD_SECONDS + LATE_SECONDS
 
 
 @pytest.mark.parametrize("part", ["body", "chunks", "asked-for"])
 def test_a_slow_body_is_aborted(strict: WebServer, part: str) -> None:
-    begun = time.monotonic()
+    started = time.monotonic()
     with connected(strict, 1, PARTS[part][0]) as (client,):
-        assert REQUEST_SECONDS <= closed_after(client, b" ", begun=begun) < REQUEST_SECONDS + LATE_SECONDS
+        assert REQUEST_SECONDS <= closed_after(client, b" ", started=started) < REQUEST_SECONDS + LATE_SECONDS
 
 
 def test_a_silent_connection_is_closed(strict: WebServer) -> None:
-    begun = time.monotonic()
+    started = time.monotonic()
     with connected(strict, 1) as (client,):
-        assert HEAD_SECONDS <= closed_after(client, begun=begun) < HEAD_SECONDS + LATE_SECONDS
+        assert HEAD_SECONDS <= closed_after(client, started=started) < HEAD_SECONDS + LATE_SECONDS
 
 
 def test_slow_requests_are_answered(web: WebServer, bearer: bytes) -> None:
@@ -223,12 +223,12 @@ def test_a_byte_of_a_long_head_costs_little() -> None:
         connection = Connection(Config(), server_end, ("127.0.0.1", 1), ("127.0.0.1", 2))
         client_end.sendall(b"GET /healthz HTTP/1.1\r\n" + b"X: y\r\n" * 10_000)
         connection.receive()
-        begun = time.process_time()
+        started = time.process_time()
         for _ in range(2_000):
             client_end.sendall(b"x")
             assert not connection.receive()
         # A search from the start at each byte takes more than two seconds.
-        assert time.process_time() - begun < 0.5
+        assert time.process_time() - started < 0.5
         connection.body.file.close()
 
 
@@ -287,7 +287,7 @@ def test_unfinished_bodies_have_a_total_limit(strict: WebServer, bearer: bytes) 
     size = SPOOLED_BYTES // 3
     sent = posted(bearer, b"Content-Length: %d" % (size + 1), body=b" " * size)
     with connected(strict, 4, sent) as clients:
-        assert closed_after(clients[0], begun=time.monotonic()) < REQUEST_SECONDS
+        assert closed_after(clients[0], started=time.monotonic()) < REQUEST_SECONDS
         assert all(is_open(client) for client in clients[1:])
         clients[-1].sendall(b" ")
         assert read_response(clients[-1]).code() == "invalid_json"

@@ -145,7 +145,7 @@ def drip_headers(request: BaseHTTPRequestHandler) -> None:
             time.sleep(0.02)
 
 
-def announce_for_ever(request: BaseHTTPRequestHandler) -> None:
+def announce_forever(request: BaseHTTPRequestHandler) -> None:
     with suppress(OSError):
         while True:
             request.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
@@ -189,7 +189,7 @@ RESPONDERS: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
     "/silence": be_silent,
     "/drip": drip,
     "/drip-headers": drip_headers,
-    "/continue": announce_for_ever,
+    "/continue": announce_forever,
     "/huge": be_huge,
     "/reset": reset,
     "/hang-up": hang_up,

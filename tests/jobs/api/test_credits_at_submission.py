@@ -11,7 +11,7 @@ from clients.models import ApiKey
 from jobs.enums import Priority
 from jobs.models import Job
 from simservice.redis import worker_heartbeats
-from tests.billing.books import expire_now
+from tests.billing.ledger_state import expire_now
 from tests.concurrency import at_once
 from tests.conftest import Api
 from tests.factories import make_job

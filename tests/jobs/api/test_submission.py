@@ -148,10 +148,10 @@ def test_an_integer_can_end_in_point_zero(api: Api, sent: str) -> None:
 )
 def test_non_integers_are_rejected_quickly(api: Api, sent: str, code: str) -> None:
     body = json.dumps(body_with("runtime.maxQueueSeconds", "SENT")).replace('"SENT"', sent)
-    begun = time.process_time()
+    started = time.process_time()
     response = api.post("jobs", body)
     assert (response.status_code, response.json()["code"]) == (400, code)
-    assert time.process_time() - begun < 1
+    assert time.process_time() - started < 1
 
 
 def test_an_empty_webhook_requests_no_events(api: Api) -> None:

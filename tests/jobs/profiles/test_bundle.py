@@ -68,8 +68,8 @@ def test_a_file_that_grows_is_read_up_to_the_limit(tmp_path: Path, monkeypatch: 
     assert unread(tmp_path, "a.simc") == "it has more than 10 bytes"
 
 
-def test_a_file_that_cannot_be_read_is_named(open_place: Path) -> None:
-    closed = write(open_place, {"closed.simc": "", "folder/a.simc": ""})
+def test_a_file_that_cannot_be_read_is_named(open_directory: Path) -> None:
+    closed = write(open_directory, {"closed.simc": "", "folder/a.simc": ""})
     (closed / "closed.simc").chmod(0)
     (closed / "folder").chmod(0)
     try:

@@ -43,12 +43,14 @@ except SimulatorNotStarted as error:
 
 
 @pytest.fixture
-def in_container(open_place: Path) -> Callable[..., str]:
+def in_container(open_directory: Path) -> Callable[..., str]:
     """Return a function that runs a simulator where some system calls are denied, and returns its output."""
 
-    def run(mode: str, *denied: str, proxy: str = "none", readable: Path = open_place, script: str = "true") -> str:
+    def run(
+        mode: str, *denied: str, proxy: str = "none", readable: Path = open_directory, script: str = "true"
+    ) -> str:
         container = ["-m", "tests.jobs.simulator.container", ",".join(denied)]
-        arguments = [str(PrivateDirectory.create(open_place).root), mode, proxy, str(readable), script]
+        arguments = [str(PrivateDirectory.create(open_directory).root), mode, proxy, str(readable), script]
         command = [sys.executable, *container, sys.executable, "-c", DRIVER, *arguments]
         return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
 

@@ -232,13 +232,13 @@ def test_a_root_worker_runs_simulators_as_another_user(bench: Bench) -> None:
     assert bench.directory.cwd.stat().st_uid == 0
 
 
-def test_a_build_that_everyone_can_read_runs(open_place: Path, bench: Bench) -> None:
-    bench.build = open_place / "builds" / "one"
+def test_a_build_that_everyone_can_read_runs(open_directory: Path, bench: Bench) -> None:
+    bench.build = open_directory / "builds" / "one"
     bench.build.mkdir(parents=True)
     bench.executable = bench.build / "simulator"
     bench.executable.write_text("#!/bin/sh\necho ran > report; cat report")
     bench.executable.chmod(0o755)
-    with PrivateDirectory.create(open_place) as directory:
+    with PrivateDirectory.create(open_directory) as directory:
         ran = bench.process()
         ran.directory, ran.readable = directory, [bench.build]
         with ran:

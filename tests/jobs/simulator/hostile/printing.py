@@ -9,7 +9,7 @@ def print_line(*words: object) -> None:
 
 
 def attempt(what: str, action: object) -> None:
-    """Print whether a forbidden thing worked."""
+    """Print whether a forbidden action worked."""
     assert callable(action)
     try:
         result = action()
