@@ -75,7 +75,7 @@ class Server:
         started, cpu_before = time.perf_counter(), processor_seconds()
         with ThreadPoolExecutor(CALLERS) as callers:
             parts = callers.map(self.seconds, [calls[start::CALLERS] for start in range(CALLERS)])
-            durations = [one * 1000 for part in parts for one in part]
+            durations = [seconds * 1000 for part in parts for seconds in part]
         rate = len(durations) / (time.perf_counter() - started)
         cost = (processor_seconds() - cpu_before) / len(durations) * 1000
         cuts = statistics.quantiles(durations, n=100)
@@ -156,20 +156,20 @@ def check_health(port: int) -> None:
 def benchmarks(filled: Mapping[str, Any]) -> dict[str, list[Call]]:
     """Return the calls of each row of the table."""
     root = f"/v1/{os.environ.get('API_RESOURCE', 'sim')}"
-    waiting, ended = filled["waiting"], filled["ended"]
+    waiting_ids, ended_ids = filled["waiting"], filled["ended"]
     body = {"build": {"channel": "latest"}, "profile": {"text": 'mage="Ada"\nlevel=80\niterations=100\n'}}
     submission = Call("POST", f"{root}/jobs", json.dumps(body).encode())
 
     def get(path: Callable[[str], str], ids: list[str]) -> list[Call]:
-        return [Call("GET", root + path(one)) for one in islice(cycle(ids), REQUESTS)]
+        return [Call("GET", root + path(job_id)) for job_id in islice(cycle(ids), REQUESTS)]
 
     return {
         "GET jobs, first page of 25": get(lambda _: "/jobs", [""]),
         "GET jobs, a deep page of 25": get(lambda _: f"/jobs?cursor={filled['cursor']}", [""]),
         "GET jobs, a deep page of 100": get(lambda _: f"/jobs?limit=100&cursor={filled['cursor']}", [""]),
-        "GET jobs/{id}": get(lambda one: f"/jobs/{one}", ended),
-        "GET jobs/{id}/status, ended": get(lambda one: f"/jobs/{one}/status", ended),
-        "GET jobs/{id}/status, waiting": get(lambda one: f"/jobs/{one}/status", waiting),
+        "GET jobs/{id}": get(lambda job_id: f"/jobs/{job_id}", ended_ids),
+        "GET jobs/{id}/status, ended": get(lambda job_id: f"/jobs/{job_id}/status", ended_ids),
+        "GET jobs/{id}/status, waiting": get(lambda job_id: f"/jobs/{job_id}/status", waiting_ids),
         "GET usage": get(lambda _: "/usage", [""]),
         "POST jobs": [submission] * REQUESTS,
     }

@@ -80,8 +80,8 @@ def run(text: str, *, multi_stage: bool) -> Run:
     seconds = 0.0
     for stage in chosen.stages:
         twice = replicates(stage, analysis, culled=culled)
-        report, taken = simulate(stage_text(stage, text, analysis, culled=culled, replicates=twice))
-        seconds += taken
+        report, cpu_seconds = simulate(stage_text(stage, text, analysis, culled=culled, replicates=twice))
+        seconds += cpu_seconds
         if not stage.is_last:
             culled |= beaten(pooled(report.profilesets, twice), widening=widening(report.profilesets, twice))
     return Run(best(list(report.profilesets)), seconds)

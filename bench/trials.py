@@ -79,13 +79,15 @@ def run(*, trials: int, seed: int, candidates: int = CANDIDATES, offset: float =
         means, culled = _true_means(draw, candidates=candidates), set[str]()
         for stage in funnel:
             twice = replicates(stage, analysis, culled=culled)
-            one = one_run(stage, replicated=bool(twice))
+            single_run = one_run(stage, replicated=bool(twice))
             names = [name for name in means if name not in culled]
-            raw = [simulated(name, means[name], one, draw, offset=offset) for name in names]
+            raw = [simulated(name, means[name], single_run, draw, offset=offset) for name in names]
             raw += [
-                simulated(twice[name], means[name], one, draw, offset=offset) for name in names if name in twice
+                simulated(twice[name], means[name], single_run, draw, offset=offset)
+                for name in names
+                if name in twice
             ]
-            iterations += (1 + len(raw)) * _iterations_for(one.target_error or 0.0)
+            iterations += (1 + len(raw)) * _iterations_for(single_run.target_error or 0.0)
             if not stage.is_last:
                 culled |= beaten(pooled(raw, twice), widening=widening(raw, twice))
         lost += "s0" in culled

@@ -159,8 +159,8 @@ def world() -> World:
     job = make_running_job(client=key.client, metadata={"note": "a secret"})
     artifact = artifacts.store(job, Artifact.Kind.JSON_REPORT, io.BytesIO(b"{}"))
     artifact.save(force_insert=True)
-    ended = Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"metric": "dps", "mainActor": None})
-    assert lifecycle.finish(job, ended)
+    outcome = Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"metric": "dps", "mainActor": None})
+    assert lifecycle.finish(job, outcome)
     return World(Job.objects.get(pk=job.pk), artifact, owner, stranger)
 
 

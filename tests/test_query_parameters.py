@@ -57,7 +57,7 @@ def test_both_forms_of_submission_reject_unknown_parameters(media_type: str, wor
     assert Job.objects.count() == 1
 
 
-@pytest.mark.parametrize(("method", "route"), [one for one in CALLS if one[0] == "GET"])
+@pytest.mark.parametrize(("method", "route"), [pair for pair in CALLS if pair[0] == "GET"])
 def test_a_repeated_parameter_is_rejected(method: str, route: str, world: World) -> None:
     view: Any = ROUTES[route]
     operation = operation_of(getattr(getattr(view, "view_class", None), "get", view))

@@ -65,8 +65,8 @@ def violations_of_looks(visitor: Visitor) -> list[str]:
 def run(visitor: Visitor, options: dict[str, Any]) -> list[str]:
     """Run axe-core on a page without its frames, which contain users' content."""
     visitor.evaluate(f"window.axe || ({{}}, (() => {{ {source()} }})()), 0")
-    results = json.loads(visitor.evaluate(RUN % json.dumps({**options, **QUICK})))
-    return [f"{one['id']}: {one['help']}: {one['nodes']}" for one in results]
+    violations_found = json.loads(visitor.evaluate(RUN % json.dumps({**options, **QUICK})))
+    return [f"{violation['id']}: {violation['help']}: {violation['nodes']}" for violation in violations_found]
 
 
 QUICK = {"iframes": False, "preload": False, "resultTypes": ["violations"]}

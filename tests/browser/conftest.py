@@ -1,4 +1,4 @@
-"""Fixtures of browser tests: one stack, its scene, and visitors."""
+"""Fixtures of browser tests: one stack, its data, and visitors."""
 
 from collections.abc import Iterator
 

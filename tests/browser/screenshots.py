@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 
 from tests.browser import chromium
 from tests.browser.chromium import LARGE, SMALL, Scheme, Visitor, running, visiting
-from tests.browser.scene import ENTRANCE, View, at, prepare
+from tests.browser.site_data import ENTRANCE, View, at, prepare
 from tests.stack import ROOT, Stack, running_stack
 from tests.webhooks.receivers import Receiver, make_authority, receiving
 

@@ -103,7 +103,7 @@ def test_a_framed_hostile_report_has_no_access(visitor: Visitor, stack: Stack, j
 def test_a_hostile_report_opened_directly_is_sandboxed(visitor: Visitor, stack: Stack, job: str) -> None:
     visitor.log_in(stack.ready["user"], stack.ready["password"])
     artifacts = stack.call("GET", f"jobs/{job}/result")["result"]["artifacts"]
-    (report,) = [one["url"] for one in artifacts if one["kind"] == "html_report"]
+    (report,) = [artifact["url"] for artifact in artifacts if artifact["kind"] == "html_report"]
     visitor.open(report)
     assert outcome_of(visitor.page.main_frame) == {**HARMLESS, "parent": "none", "top": "none"}
     still_logged_in(visitor)
@@ -111,7 +111,7 @@ def test_a_hostile_report_opened_directly_is_sandboxed(visitor: Visitor, stack: 
 
 def still_logged_in(visitor: Visitor) -> None:
     """Assert that the visitor is still logged in; discard the browser's messages about the report."""
-    assert [one for one in visitor.complaints if not one.startswith("console: ")] == []
+    assert [complaint for complaint in visitor.complaints if not complaint.startswith("console: ")] == []
     visitor.complaints.clear()
     assert not [request for request in visitor.requests if request.url.endswith("/logout/")]
     visitor.open("/dashboard/")

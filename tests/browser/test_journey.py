@@ -131,7 +131,7 @@ def submit_and_watch(visitor: Visitor) -> str:
     expect(page.locator("#live .status")).to_have_text("Completed", timeout=4 * PATIENCE_MS)
     expect(page.locator(".timeline")).to_contain_text("Completed")
     expect(page.locator(".ranking tbody tr")).to_have_count(13)
-    polls = [one for one in visitor.requests if "hx-request" in one.headers]
+    polls = [request for request in visitor.requests if "hx-request" in request.headers]
     assert len(polls) >= 2
     assert page.locator("[hx-get]").count() == 0, "the page of an ended job does not poll"
     return page.url
@@ -152,6 +152,6 @@ def see_delivery(visitor: Visitor, receiver: Receiver, *, job: str, earlier: int
     expect(visitor.page.locator(".events tbody tr")).to_have_count(2)
     visitor.follow("Walker")
     received = receiver.received[earlier:]
-    bodies = [json.loads(one.body)["payload"]["id"] for one in received]
+    bodies = [json.loads(delivery.body)["payload"]["id"] for delivery in received]
     assert sorted(bodies) == ["0" * 18, job.rpartition("/")[2]]
-    assert all(one.headers["X-Service-Signature"].count("v1=") == 2 for one in received)
+    assert all(delivery.headers["X-Service-Signature"].count("v1=") == 2 for delivery in received)

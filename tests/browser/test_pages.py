@@ -7,7 +7,7 @@ from playwright.sync_api import Browser
 
 from tests.browser import axe
 from tests.browser.chromium import LARGE, SMALL, Scheme, Visitor, visiting
-from tests.browser.scene import ENTRANCE, Scene, View, at, prepare
+from tests.browser.site_data import ENTRANCE, SiteData, View, at, prepare
 from tests.stack import Stack
 from tests.webhooks.receivers import Receiver
 
@@ -24,7 +24,7 @@ def owner(browser: Browser, stack: Stack) -> Iterator[Visitor]:
 
 
 @pytest.fixture(scope="module")
-def scene(owner: Visitor, stack: Stack, receiver: Receiver) -> Iterator[Scene]:
+def site_data(owner: Visitor, stack: Stack, receiver: Receiver) -> Iterator[SiteData]:
     prepared = prepare(stack, owner, receiver)
     yield prepared
     for name in ("waiting", "running"):
@@ -60,8 +60,10 @@ def faults(visitor: Visitor, view: View) -> list[str]:
     return problems
 
 
-def test_every_page_of_an_owner_is_accessible_and_error_free(owner: Visitor, scene: Scene, checks: None) -> None:
-    assert [fault for view in scene.views() for fault in faults(owner, view)] == []
+def test_every_page_of_an_owner_is_accessible_and_error_free(
+    owner: Visitor, site_data: SiteData, checks: None
+) -> None:
+    assert [fault for view in site_data.views() for fault in faults(owner, view)] == []
 
 
 def test_public_pages_are_accessible_and_error_free(visitor: Visitor, checks: None) -> None:
@@ -72,8 +74,8 @@ def test_public_pages_are_accessible_and_error_free(visitor: Visitor, checks: No
 WALKED = ("overview", "job-new", "job-stages", "webhook-guild-bot", "people", "share-stages")
 
 
-def test_everything_can_be_reached_with_the_keyboard(owner: Visitor, scene: Scene) -> None:
-    for view in scene.views():
+def test_everything_can_be_reached_with_the_keyboard(owner: Visitor, site_data: SiteData) -> None:
+    for view in site_data.views():
         if view.name in WALKED:
             view.reach(owner)
             expected = owner.evaluate(FOCUSABLE)

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.chromium import PATIENCE_MS, SMALL, Visitor, visiting
-from tests.browser.scene import ACCOUNT
+from tests.browser.site_data import ACCOUNT
 from tests.stack import LONG, Stack
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(300)]
@@ -36,7 +36,7 @@ def owner(browser: Browser, stack: Stack) -> Iterator[Visitor]:
 
 def polls(visitor: Visitor) -> int:
     """Return how often the page has refreshed itself."""
-    return len([one for one in visitor.requests if "hx-request" in one.headers])
+    return len([request for request in visitor.requests if "hx-request" in request.headers])
 
 
 def wait_for_polls(visitor: Visitor, count: int) -> None:

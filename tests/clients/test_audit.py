@@ -87,10 +87,10 @@ def test_a_failed_change_writes_no_event(owner: Membership) -> None:
         accounts.create_client(owner.account, "default", by=actor_of(owner))
     with pytest.raises(InsufficientCredits):
         accounts.correct_credits(make_account(credits=0), -1, note="x", by=COMMAND_LINE)
-    ended = make_running_job()
-    lifecycle.finish(ended, lifecycle.CANCELLED_LOST)
-    assert not operator_actions.release(ended, by=COMMAND_LINE)
-    assert not operator_actions.requeue(ended, by=COMMAND_LINE)
+    ended_job = make_running_job()
+    lifecycle.finish(ended_job, lifecycle.CANCELLED_LOST)
+    assert not operator_actions.release(ended_job, by=COMMAND_LINE)
+    assert not operator_actions.requeue(ended_job, by=COMMAND_LINE)
     assert written() == []
 
 

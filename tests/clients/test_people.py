@@ -72,7 +72,7 @@ def test_owners_are_listed_first() -> None:
     account = make_account()
     for role in ("viewer", "owner", "member"):
         make_member(account, role=role)
-    assert [one.role for one in members.members_of(account)] == ["owner", "member", "viewer"]
+    assert [member.role for member in members.members_of(account)] == ["owner", "member", "viewer"]
 
 
 def test_an_invitation_can_be_accepted_once() -> None:

@@ -93,7 +93,7 @@ def test_changes_add_up_to_the_available_credits(owner: Membership) -> None:
     ledger.hold(owner.account, 60, job_id=123)
     ledger.settle(123, spent=20)
     ledger.correct(owner.account, -5, reason="Wrong")
-    changes = [statement.change(one) for one in statement.each_entry(owner.account)]
+    changes = [statement.change(entry) for entry in statement.each_entry(owner.account)]
     assert sum(changes) == ledger.available(owner.account) == 75
 
 

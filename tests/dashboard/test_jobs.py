@@ -160,7 +160,7 @@ def crowd(owner: Membership) -> Job:
     for job, copies in ((usual, 300), (other_job, 700), (rare, 20)):
         fields = {field.attname: getattr(job, field.attname) for field in Job._meta.concrete_fields}
         rows = (fields | {"id": job.pk + 1000 + n, "share_token": new_token()} for n in range(copies))
-        Job.objects.bulk_create(Job(**one) for one in rows)
+        Job.objects.bulk_create(Job(**row) for row in rows)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE jobs_job")
     return rare
@@ -242,8 +242,8 @@ def test_the_history_shows_lost_attempts(owner: Membership) -> None:
 
 def test_runs_show_times_memory_and_sandbox(owner: Membership) -> None:
     job = make_completed_job(client=default_client(owner.account))
-    ended = {"ended_at": timezone.now(), "wall_ms": 1234, "cpu_ms": 900, "peak_memory_bytes": 3 << 20}
-    Run.objects.filter(job=job).update(exit_code="0", sandbox_layers=["bubblewrap", "new_layer"], **ended)
+    run_fields = {"ended_at": timezone.now(), "wall_ms": 1234, "cpu_ms": 900, "peak_memory_bytes": 3 << 20}
+    Run.objects.filter(job=job).update(exit_code="0", sandbox_layers=["bubblewrap", "new_layer"], **run_fields)
     text = text_of(open_job(owner, job))
     for expected in ("1.2 s", "0.9 s", "3.0\xa0MB", "exit status 0", "private file system (bubblewrap), new layer"):
         assert expected.replace("\xa0", " ") in text.replace("\xa0", " "), expected

@@ -74,10 +74,10 @@ def test_a_failed_job_shows_its_progress(percent: float, message: str | None) ->
 def test_a_timed_out_job_shows_partial_results() -> None:
     job = make_running_job()
     results = summary("a") | {"partial": True}
-    ended = Outcome(
+    outcome = Outcome(
         status=Status.TIMED_OUT, error_code="max_credits_reached", reason="The cap of 1 credits.", summary=results
     )
-    assert lifecycle.finish(job, ended)
+    assert lifecycle.finish(job, outcome)
     for text in ("Timed out", "The cap of 1 credits.", "The run was stopped early", "+5.00%"):
         assert text in share_html(job)
 

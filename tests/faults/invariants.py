@@ -101,17 +101,17 @@ def billing_violations() -> Iterator[str]:
     """Yield the jobs not settled and counted exactly once, and inconsistencies of the ledger."""
     yield from map(str, ledger.verify())
     yield from hold_audit.discrepancies()
-    ended = Job.objects.filter(status__in=TERMINAL)
-    if Hold.objects.exclude(resolved_at=None).count() != ended.count():
+    ended_jobs = Job.objects.filter(status__in=TERMINAL)
+    if Hold.objects.exclude(resolved_at=None).count() != ended_jobs.count():
         yield "the numbers of settlements and ended jobs differ"
     paid = Counter(dict(spent_by_job()))
-    for job in ended:
+    for job in ended_jobs:
         if paid[job.pk] != job.credits_consumed:
             yield f"job {job.pk} cost {job.credits_consumed} and {paid[job.pk]} were spent on it"
     used = DailyUsage.objects.aggregate(jobs=Sum("jobs"), credits=Sum("credits"), sim_ms=Sum("sim_ms"))
-    real = ended.aggregate(credits=Sum("credits_consumed"), sim_ms=Sum("sim_duration_ms"))
-    if used != {"jobs": ended.count(), "credits": real["credits"], "sim_ms": real["sim_ms"]}:
-        yield f"usage is {used}, but {ended.count()} jobs used {real}"
+    real = ended_jobs.aggregate(credits=Sum("credits_consumed"), sim_ms=Sum("sim_duration_ms"))
+    if used != {"jobs": ended_jobs.count(), "credits": real["credits"], "sim_ms": real["sim_ms"]}:
+        yield f"usage is {used}, but {ended_jobs.count()} jobs used {real}"
 
 
 def spent_by_job() -> Iterator[tuple[int, int]]:

@@ -37,11 +37,11 @@ class FakeGameApi:
     def __init__(self, port: int) -> None:
         self.port = port
         self.addresses: tuple[str, ...] = (PUBLIC,)
-        self.asked: list[str] = []
+        self.lookups: list[str] = []
         self.connected: list[list[str]] = []
 
     def resolve(self, host: str) -> Future[list[str]]:
-        self.asked.append(host)
+        self.lookups.append(host)
         return resolved(*self.addresses)
 
     async def connect(self, addresses: Sequence[str]) -> socket.socket:
@@ -126,7 +126,7 @@ class ProxyClient:
             connection.sendall(CONNECT)
             return read(connection, len(ESTABLISHED)) == ESTABLISHED
 
-    def ask(self, request: bytes) -> bytes:
+    def send(self, request: bytes) -> bytes:
         """Send a request and return the response up to the end of the connection."""
         with self.connect() as connection:
             with suppress(ConnectionError):
@@ -144,7 +144,7 @@ class ProxyClient:
 
     def connect_to(self, target: str) -> int:
         """Send a CONNECT request and return the response's status."""
-        return status(self.ask(f"CONNECT {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode("latin-1")))
+        return status(self.send(f"CONNECT {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode("latin-1")))
 
 
 def read(connection: socket.socket, count: int) -> bytes:
@@ -176,9 +176,9 @@ def status(response: bytes) -> int:
 def proxying(game_api: FakeGameApi, **options: Any) -> Iterator[ProxyClient]:
     """Run a proxy within the block."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-    given: dict[str, Any] = {"resolve": game_api.resolve, "connect": game_api.connect} | options
+    arguments: dict[str, Any] = {"resolve": game_api.resolve, "connect": game_api.connect} | options
     port = listener.getsockname()[1]
-    with GameApiProxy(listener, hosts=settings.GAME_API_HOSTS, job_id=7, **given):
+    with GameApiProxy(listener, hosts=settings.GAME_API_HOSTS, job_id=7, **arguments):
         yield ProxyClient(port)
 
 

@@ -43,14 +43,14 @@ class SimulatedJob:
         self.now = 0.0
         self.stages = plan(self.analysis, wanted=True, bounds=BOUNDS).stages
         self.course = ProgressEstimate(self.stages, funnels, clock=lambda: self.now)
-        self.seen: list[tuple[float, float]] = [(0.0, 0.0)]
+        self.observed: list[tuple[float, float]] = [(0.0, 0.0)]
         self.past: tuple[list[Any], list[Any], list[int]] = ([], [], [])
         self._run()
 
     @property
     def deviations(self) -> list[float]:
         """Return the error of the percent, in points, at 10, 25, 50, 75 and 90 % of the time."""
-        shown = [[p for at, p in self.seen if at <= self.now * part / 100][-1] for part in LOOKED_AT_PERCENT]
+        shown = [[p for at, p in self.observed if at <= self.now * part / 100][-1] for part in LOOKED_AT_PERCENT]
         return [round(percent - part, 1) for percent, part in zip(shown, LOOKED_AT_PERCENT, strict=True)]
 
     def _run(self) -> None:
@@ -96,9 +96,9 @@ class SimulatedJob:
 
     def _pass(self, seconds: float) -> None:
         end = self.now + seconds
-        while (look := self.seen[-1][0] + LOOKED_EVERY_SECONDS) <= end:
+        while (look := self.observed[-1][0] + LOOKED_EVERY_SECONDS) <= end:
             self.now = look
-            self.seen.append((look, self.course.advance()))
+            self.observed.append((look, self.course.advance()))
         self.now = end
 
     def _record(self, stage: Stage, profilesets: Sequence[Profileset], out: set[str], *, milliseconds: int) -> None:

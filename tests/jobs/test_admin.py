@@ -167,12 +167,12 @@ def test_staff_groups_have_their_permissions() -> None:
     for _ in range(2):
         call_command("makegroups", stdout=io.StringIO())
     support, operators = Group.objects.get(name="support"), Group.objects.get(name="operators")
-    assert {one.codename.split("_")[0] for one in support.permissions.all()} == {"view"}
-    acting = {one.codename for one in operators.permissions.all()} - {
-        one.codename for one in support.permissions.all()
+    assert {permission.codename.split("_")[0] for permission in support.permissions.all()} == {"view"}
+    acting = {permission.codename for permission in operators.permissions.all()} - {
+        permission.codename for permission in support.permissions.all()
     }
     assert {"change_job", "add_entry", "change_account"} <= acting
-    assert not {one for one in acting if one.startswith("delete_")} - {"delete_membership"}
+    assert not {permission for permission in acting if permission.startswith("delete_")} - {"delete_membership"}
     assert not operators.permissions.filter(content_type__app_label="auth").exists()
 
 

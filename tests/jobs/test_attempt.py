@@ -158,9 +158,9 @@ def test_a_lost_attempt_writes_nothing_and_stops_its_simulator(tmp_path: Path, s
 def test_a_worker_that_resumes_does_not_record_a_lost_run(minisim: Build) -> None:
     record_end = stages.record_end
 
-    def woken_up(run: Run, ended: Ended) -> None:
+    def woken_up(run: Run, end: Ended) -> None:
         lifecycle.requeue(Job.objects.get(pk=run.job_id), reason="taken")
-        record_end(run, ended)
+        record_end(run, end)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "record_end", woken_up)

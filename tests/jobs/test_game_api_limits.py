@@ -42,7 +42,7 @@ class TestLimits:
     def test_a_flood_closes_the_listener(self, game_api: FakeGameApi, set_limits: SetLimits) -> None:
         set_limits(MAX_ACCEPTED=20)
         with proxying(game_api) as proxy:
-            assert [status(proxy.ask(b"\n")) for _ in range(20)] == [400] * 20
+            assert [status(proxy.send(b"\n")) for _ in range(20)] == [400] * 20
             assert eventually(proxy.is_refused)
 
     def test_a_ninth_tunnel_is_rejected_until_one_closes(self, proxy: ProxyClient) -> None:

@@ -47,7 +47,7 @@ class TestTunnel:
             writer.start()
             assert read(tunnel, len(sent)) == sent
             writer.join()
-        assert (game_api.asked, game_api.connected) == ([HOST], [[PUBLIC]])
+        assert (game_api.lookups, game_api.connected) == ([HOST], [[PUBLIC]])
 
     def test_tls_reaches_the_server_unchanged(self, game_api: FakeGameApi, tmp_path: Path) -> None:
         authority = make_authority(tmp_path)
@@ -193,7 +193,7 @@ class TestReaching:
     ) -> None:
         broken = iter([None])
         with proxying(game_api, resolve=lambda _: next(broken, resolved(PUBLIC))) as proxy:
-            assert proxy.ask(CONNECT) == b""
+            assert proxy.send(CONNECT) == b""
             proxy.tunnel().close()
         assert "job 7: game API proxy failed" in caplog.text
 
@@ -270,5 +270,5 @@ class TestLog:
         head = CONNECT[:-2] + b"Proxy-Authorization: Basic c2VjcmV0\r\n\r\n"
         with proxy.tunnel(head + b"c2VjcmV0") as tunnel:
             assert read(tunnel, 8) == b"c2VjcmV0"
-        assert proxy.ask(CONNECT[:-2] + b"c2VjcmV0\r\n\r\n")
+        assert proxy.send(CONNECT[:-2] + b"c2VjcmV0\r\n\r\n")
         assert "c2VjcmV0" not in caplog.text

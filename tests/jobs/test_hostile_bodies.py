@@ -113,7 +113,7 @@ def test_the_largest_json_bodies_take_little_memory(make: hostile.Make, handler:
 
 def escaped(profile: str) -> str:
     """Return a submission that escapes each character of its profile."""
-    return hostile.HEAD + "".join(f"\\u{ord(one):04x}" for one in profile) + hostile.TAIL
+    return hostile.HEAD + "".join(f"\\u{ord(character):04x}" for character in profile) + hostile.TAIL
 
 
 def plain(profile: str) -> str:

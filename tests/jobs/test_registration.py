@@ -281,8 +281,8 @@ def test_a_job_can_include_a_bundled_profile(with_profiles: Build, text: str) ->
     job = claims.claim("w")
     assert job is not None
     attempt.execute(job)
-    ended = Job.objects.get(pk=job.pk)
-    assert (ended.status, ended.status_reason) == ("completed", None)
+    finished = Job.objects.get(pk=job.pk)
+    assert (finished.status, finished.status_reason) == ("completed", None)
 
 
 def test_a_job_runs_within_the_platform_limits(with_profiles: Build, settings: Settings) -> None:
@@ -291,10 +291,10 @@ def test_a_job_runs_within_the_platform_limits(with_profiles: Build, settings: S
     job = claims.claim("w")
     assert job is not None
     attempt.execute(job)
-    ended = Job.objects.get(pk=job.pk)
-    assert ended.summary is not None
-    assert ended.summary["iterations"] <= 31
-    assert ended.summary["mainActor"]["profilesets"]["count"] == 1
+    finished = Job.objects.get(pk=job.pk)
+    assert finished.summary is not None
+    assert finished.summary["iterations"] <= 31
+    assert finished.summary["mainActor"]["profilesets"]["count"] == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user runs simulators as itself")

@@ -72,7 +72,7 @@ def test_the_first_job_is_within_twenty_points(shape: str, engine: str) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_percent_never_falls_or_ends_early(shape: str) -> None:
-    shown = [percent for _, percent in simulated(shape, "quick").seen]
+    shown = [percent for _, percent in simulated(shape, "quick").observed]
     assert shown == sorted(shown)
     assert shown[-1] < 100
 

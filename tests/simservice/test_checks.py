@@ -33,9 +33,9 @@ def warnings(*, deploy: bool = True) -> dict[str, str]:
     """Return the hint of each of this service's warnings, by number."""
     messages = run_checks(tags=["security"], include_deployment_checks=deploy)
     return {
-        one.id.removeprefix("simservice."): str(one.hint)
-        for one in messages
-        if one.id and one.id.startswith("simservice.")
+        message.id.removeprefix("simservice."): str(message.hint)
+        for message in messages
+        if message.id and message.id.startswith("simservice.")
     }
 
 

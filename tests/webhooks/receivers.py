@@ -101,7 +101,7 @@ class Receiver:
         return f"https://{self.address}{path}"
 
     def events(self) -> list[str]:
-        return [one.event for one in self.received]
+        return [request.event for request in self.received]
 
 
 def respond(request: BaseHTTPRequestHandler, status: int, body: bytes = b"", **headers: str) -> None:

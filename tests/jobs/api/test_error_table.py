@@ -3,7 +3,7 @@
 import pytest
 
 from simservice.api.examples import family
-from tests.jobs.api.error_cases import CASES, Scene
+from tests.jobs.api.error_cases import CASES, CaseContext
 
 META = {
     "validation_failed": {"issues"},
@@ -39,8 +39,8 @@ def test_every_error_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(error.code for error in family()))
-def test_each_error_has_its_status_code_and_meta(scene: Scene, code: str) -> None:
-    response = CASES[code](scene)
+def test_each_error_has_its_status_code_and_meta(case_context: CaseContext, code: str) -> None:
+    response = CASES[code](case_context)
     (error,) = [error for error in family() if error.code == code]
     body = response.json()
     assert (response.status_code, body["code"]) == (error.status, code)

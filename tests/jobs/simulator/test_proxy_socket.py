@@ -58,12 +58,12 @@ def test_with_game_credentials_there_is_one_exit(bench: Bench) -> None:
     received: list[bytes] = []
     bench.proxy = functools.partial(FakeProxy, received)
     with machine_servers() as (tcp, udp):
-        ended = bench.run("exits", PROXY_PORT, tcp.getsockname()[1])
+        result = bench.run("exits", PROXY_PORT, tcp.getsockname()[1])
         with pytest.raises(TimeoutError):
             tcp.accept()
         with pytest.raises(TimeoutError):
             udp.recv(100)
-    assert "game_api_exit" in ended.layers
+    assert "game_api_exit" in result.layers
     assert received == [b"CONNECT somewhere"]
     assert bench.printed()[0] == "exit here"
     assert landlock.version() < landlock.TCP_SINCE or bench.printed()[-1].startswith("listen refused")

@@ -231,7 +231,7 @@ class TestReading:
             profilesets = read(document).profilesets
             names = {first["name"]: second["name"]}
             assert widening(profilesets, names) >= 1
-            assert all(math.isfinite(one.statistics.mean) for one in pooled(profilesets, names))
+            assert all(math.isfinite(entry.statistics.mean) for entry in pooled(profilesets, names))
 
     @pytest.mark.parametrize(
         ("key", "value"),

@@ -1,4 +1,4 @@
-"""A scene with data for every page: jobs in every status, clients, webhook deliveries, a month of usage."""
+"""Data for every page: jobs in every status, clients, webhook deliveries, a month of usage."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def at(name: str, path: str, *, is_ours: bool = True) -> View:
 
 
 @dataclass(frozen=True)
-class Scene:
+class SiteData:
     """The created data: jobs by their content, and addresses of clients."""
 
     stack: Stack
@@ -171,8 +171,8 @@ PAGES = {
 ADMIN = {"admin": "/admin/", "admin-jobs": "/admin/jobs/job/", "admin-events": "/admin/webhooks/event/"}
 
 
-def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> Scene:
-    """Create the scene as a visitor who is logged in as owner of the demo account."""
+def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> SiteData:
+    """Create the data as a visitor who is logged in as owner of the demo account."""
     jobs = {
         "stages": stack.submit(
             STAGES, runtime={"multiStage": True}, artifacts={"html": True, "csv": True}, **NOTES
@@ -196,7 +196,7 @@ def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> Scene:
     jobs["running"] = stack.submit(LONG)
     stack.wait(jobs["running"], lambda job: job["status"] == "running", seconds=120)
     jobs["waiting"] = stack.submit()
-    return Scene(stack, jobs, clients, key, event)
+    return SiteData(stack, jobs, clients, key, event)
 
 
 NOTES = {"metadata": {"character": "Frosty", "raid": "Liberation of Undermine"}}
