@@ -62,10 +62,10 @@ def text_of(unit: str) -> Make:
     return lambda: filled(unit, size=JSON_BYTES, head=HEAD, tail=TAIL)
 
 
-def member(place: str, unit: str, *, tail: str = '"}}', size: int = JSON_BYTES) -> Make:
+def member(prefix: str, unit: str, *, tail: str = '"}}', size: int = JSON_BYTES) -> Make:
     """Return a function that makes a submission with a large value in addition to its profile."""
-    own = "" if '"profile"' in place else '"profile":{"text":"mage=A"},'
-    head = '{"build":{"channel":"latest"},' + own + place
+    own = "" if '"profile"' in prefix else '"profile":{"text":"mage=A"},'
+    head = '{"build":{"channel":"latest"},' + own + prefix
     return lambda: filled(unit, size=size, head=head, tail=tail)
 
 

@@ -41,8 +41,8 @@ def profile(candidates: int) -> Analysis:
 
 def _true_means(draw: random.Random, *, candidates: int) -> dict[str, float]:
     """Draw the candidates' means: the best, its closest rival, and the others behind that."""
-    behind = [0.0, CLOSEST, SPREAD, *(draw.uniform(CLOSEST, SPREAD) for _ in range(candidates - 3))]
-    return {f"s{number}": BEST_MEAN * (1 - percent / 100) for number, percent in enumerate(behind)}
+    distances = [0.0, CLOSEST, SPREAD, *(draw.uniform(CLOSEST, SPREAD) for _ in range(candidates - 3))]
+    return {f"s{number}": BEST_MEAN * (1 - percent / 100) for number, percent in enumerate(distances)}
 
 
 def _iterations_for(target_error: float) -> int:

@@ -99,11 +99,11 @@ def measure(port: int) -> dict[str, str]:
     fill(url, hanging=0)
     healthy, cost = rate()
     fill(url, hanging=CLIENTS // 5)
-    some_hang, cost_then = rate()
+    with_hanging, cost_with_hanging = rate()
     return {
         "signed deliveries": f"{healthy:.0f} / s, {cost:.1f} CPU ms each",
-        "with one receiver in five hanging": f"{some_hang:.0f} / s ({some_hang / healthy - 1:+.0%}), "
-        f"{cost_then:.1f} CPU ms each",
+        "with one receiver in five hanging": f"{with_hanging:.0f} / s ({with_hanging / healthy - 1:+.0%}), "
+        f"{cost_with_hanging:.1f} CPU ms each",
     }
 
 

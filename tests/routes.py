@@ -2,7 +2,7 @@
 
 Routes are found by walking the configuration, so tests cover a new one as soon as it exists. Routes under the API's
 resource need a key, and those with an id show an object of one account. Routes below `dashboard/` need a member of
-the account. All others are listed in OPEN, ENTRANCE or PERSONAL.
+the account. All others are listed in OPEN, LOGIN_ROUTES or PERSONAL.
 """
 
 import io
@@ -51,7 +51,7 @@ OPEN = {
     "metrics": 404,  # unless a deployment opens it
 }
 # Login pages, with the status for a stranger and for a logged-in user.
-ENTRANCE = {
+LOGIN_ROUTES = {
     "accounts/login/": (200, 302),
     "accounts/signup/": (200, 302),
     "accounts/signup/<str:token>/": (404, 404),
@@ -187,8 +187,8 @@ def browsers() -> dict[str, HttpClient]:
     people = {role: make_member(account, role=role) for role in ("owner", "member", "viewer")}
     people["outsider"] = make_member()
     browsers = {role: HttpClient() for role in people} | {"stranger": HttpClient()}
-    for role, place in people.items():
-        browsers[role].force_login(place.user)
+    for role, member in people.items():
+        browsers[role].force_login(member.user)
     for browser in browsers.values():
         browser.defaults["ACCOUNT"] = account.name
     return browsers

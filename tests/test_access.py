@@ -15,8 +15,8 @@ from tests.routes import (
     ABOUT_OWN_OBJECTS,
     ADMIN,
     CALLS,
-    ENTRANCE,
     LISTS,
+    LOGIN_ROUTES,
     METHODS,
     OBJECTS,
     OPEN,
@@ -57,10 +57,10 @@ def without_id(response: Any) -> tuple[int, dict[str, Any]]:
 
 
 def test_every_route_is_listed() -> None:
-    listed = {*OPEN, *ENTRANCE, *PERSONAL, *PAGES, *ADMIN, *(RESOURCE + route for route in WITH_KEY)}
+    listed = {*OPEN, *LOGIN_ROUTES, *PERSONAL, *PAGES, *ADMIN, *(RESOURCE + route for route in WITH_KEY)}
     unexpected = [route for route in ROUTES if route not in listed]
     assert not unexpected, f"Add {unexpected} to OPEN in tests/routes.py with the status for callers without a key."
-    assert not [route for route in (*ENTRANCE, *PERSONAL) if route not in ROUTES]
+    assert not [route for route in (*LOGIN_ROUTES, *PERSONAL) if route not in ROUTES]
 
 
 MALFORMED = {
@@ -170,10 +170,10 @@ def test_the_admin_redirects_strangers_to_the_login(route: str, world: World) ->
     )
 
 
-@pytest.mark.parametrize("route", ENTRANCE)
+@pytest.mark.parametrize("route", LOGIN_ROUTES)
 def test_login_pages_are_open_to_everybody(route: str, browsers: dict[str, HttpClient]) -> None:
     statuses = tuple(browsers[who].get(address(route)).status_code for who in ("stranger", "owner"))
-    assert statuses == ENTRANCE[route]
+    assert statuses == LOGIN_ROUTES[route]
 
 
 @pytest.mark.parametrize("route", PERSONAL)

@@ -9,7 +9,7 @@ from tests.factories import unknown_key
 from tests.routes import (
     ADMIN,
     CALLS,
-    ENTRANCE,
+    LOGIN_ROUTES,
     METHODS,
     OPEN,
     PAGES,
@@ -47,7 +47,7 @@ def test_maintenance_responses_are_not_cached(settings: Settings) -> None:
     assert "no-store" in call("GET", f"/{RESOURCE}jobs").headers["Cache-Control"]
 
 
-@pytest.mark.parametrize("route", sorted({*PAGES, *PERSONAL, *ENTRANCE}))
+@pytest.mark.parametrize("route", sorted({*PAGES, *PERSONAL, *LOGIN_ROUTES}))
 def test_pages_behind_a_login_are_not_cached(route: str, browsers: dict[str, HttpClient]) -> None:
     path = address(route, account=browsers["owner"].defaults["ACCOUNT"])
     for who, browser in browsers.items():

@@ -57,9 +57,9 @@ def violations(visitor: Visitor) -> list[str]:
     return run(visitor, {})
 
 
-def violations_of_looks(visitor: Visitor) -> list[str]:
+def visual_violations(visitor: Visitor) -> list[str]:
     """Return findings of the rules that depend on colors and widths, for a second pass."""
-    return run(visitor, {"runOnly": {"type": "rule", "values": LOOKS}})
+    return run(visitor, {"runOnly": {"type": "rule", "values": VISUAL_RULES}})
 
 
 def run(visitor: Visitor, options: dict[str, Any]) -> list[str]:
@@ -70,7 +70,7 @@ def run(visitor: Visitor, options: dict[str, Any]) -> list[str]:
 
 
 QUICK = {"iframes": False, "preload": False, "resultTypes": ["violations"]}
-LOOKS = ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size"]
+VISUAL_RULES = ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size"]
 RUN = """
     axe.run(%s).then(found => JSON.stringify(found.violations.map(
         one => ({id: one.id, help: one.help, nodes: one.nodes.slice(0, 3).map(node => node.html.slice(0, 200))}))))

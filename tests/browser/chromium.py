@@ -20,7 +20,7 @@ from playwright.sync_api import (
 
 Scheme = Literal["light", "dark"]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-HOW = "Install it (Debian and Ubuntu: apt-get install chromium) and run `make stack` again."
+INSTALL_HINT = "Install it (Debian and Ubuntu: apt-get install chromium) and run `make stack` again."
 PATIENCE_MS = 30_000
 expect.set_options(timeout=PATIENCE_MS)
 SMALL, LARGE = 360, 1200
@@ -54,12 +54,12 @@ class Visitor:
 
     def watch(self) -> None:
         """Record script errors, console messages, dialogs, and requests to other hosts."""
-        self.context.on("console", self.hear)
+        self.context.on("console", self.record_message)
         self.context.on("weberror", lambda error: self.complaints.append(f"script: {error.error}"))
         self.context.on("dialog", self.refuse)
-        self.context.on("request", self.look)
+        self.context.on("request", self.record_request)
 
-    def hear(self, message: ConsoleMessage) -> None:
+    def record_message(self, message: ConsoleMessage) -> None:
         # The browser logs every error response, which is not an error of the page.
         is_status = message.text.startswith("Failed to load resource: the server responded")
         if message.type in ("error", "warning") and not is_status:
@@ -69,7 +69,7 @@ class Visitor:
         self.complaints.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
-    def look(self, request: Request) -> None:
+    def record_request(self, request: Request) -> None:
         self.requests.append(request)
         if not request.url.startswith((self.site, "data:", "about:")):
             self.complaints.append(f"request: {request.url}")

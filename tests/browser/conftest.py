@@ -16,7 +16,7 @@ def program() -> str:
     """The browser; without one, tests are skipped."""
     path = chromium.find()
     if path is None:
-        pytest.skip(f"There is no Chromium. {chromium.HOW}")
+        pytest.skip(f"There is no Chromium. {chromium.INSTALL_HINT}")
     return path
 
 

@@ -143,7 +143,7 @@ PUBLIC = {
     "sign-up-expired": "/accounts/signup/expired/",
 }
 # For visitors who are not logged in.
-ENTRANCE = {"login": "/accounts/login/", "sign-up": "/accounts/signup/"}
+LOGIN_PAGES = {"login": "/accounts/login/", "sign-up": "/accounts/signup/"}
 OWN = {
     "profile": "/accounts/profile/",
     "sessions": "/accounts/sessions/",

@@ -97,7 +97,7 @@ def test_a_framed_hostile_report_has_no_access(visitor: Visitor, stack: Stack, j
         assert outcome_of(frame) == {**HARMLESS, "parent": "SecurityError", "top": "SecurityError"}
         assert visitor.page.url == address
         assert len(visitor.context.pages) == 1
-    still_logged_in(visitor)
+    assert_still_logged_in(visitor)
 
 
 def test_a_hostile_report_opened_directly_is_sandboxed(visitor: Visitor, stack: Stack, job: str) -> None:
@@ -106,10 +106,10 @@ def test_a_hostile_report_opened_directly_is_sandboxed(visitor: Visitor, stack: 
     (report,) = [artifact["url"] for artifact in artifacts if artifact["kind"] == "html_report"]
     visitor.open(report)
     assert outcome_of(visitor.page.main_frame) == {**HARMLESS, "parent": "none", "top": "none"}
-    still_logged_in(visitor)
+    assert_still_logged_in(visitor)
 
 
-def still_logged_in(visitor: Visitor) -> None:
+def assert_still_logged_in(visitor: Visitor) -> None:
     """Assert that the visitor is still logged in; discard the browser's messages about the report."""
     assert [complaint for complaint in visitor.complaints if not complaint.startswith("console: ")] == []
     visitor.complaints.clear()

@@ -39,7 +39,7 @@ def test_a_new_user_gets_from_sign_up_to_a_shared_job(
     make_client_and_key(visitor)
     enable_webhook(visitor, receiver)
     job = submit_and_watch(visitor)
-    see_delivery(visitor, receiver, job=job, earlier=earlier)
+    check_delivery(visitor, receiver, job=job, earlier=earlier)
     visitor.open(job)
     share = visitor.page.get_by_role("link", name="Open share page").get_attribute("href")
     assert share
@@ -137,7 +137,7 @@ def submit_and_watch(visitor: Visitor) -> str:
     return page.url
 
 
-def see_delivery(visitor: Visitor, receiver: Receiver, *, job: str, earlier: int) -> None:
+def check_delivery(visitor: Visitor, receiver: Receiver, *, job: str, earlier: int) -> None:
     """Assert that the receiver got the job's event and a test event, and that pages list their attempts.
 
     `before` is the number of requests from other tests.

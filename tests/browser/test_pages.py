@@ -7,7 +7,7 @@ from playwright.sync_api import Browser
 
 from tests.browser import axe
 from tests.browser.chromium import LARGE, SMALL, Scheme, Visitor, visiting
-from tests.browser.site_data import ENTRANCE, SiteData, View, at, prepare
+from tests.browser.site_data import LOGIN_PAGES, SiteData, View, at, prepare
 from tests.stack import Stack
 from tests.webhooks.receivers import Receiver
 
@@ -46,7 +46,7 @@ def faults(visitor: Visitor, view: View) -> list[str]:
     problems = []
     looks: list[tuple[int, Scheme, Callable[[Visitor], list[str]]]] = [
         (LARGE, "light", axe.violations),
-        (SMALL, "dark", axe.violations_of_looks),
+        (SMALL, "dark", axe.visual_violations),
     ]
     for width, scheme, check in looks:
         visitor.resize(width)
@@ -67,16 +67,16 @@ def test_every_page_of_an_owner_is_accessible_and_error_free(
 
 
 def test_public_pages_are_accessible_and_error_free(visitor: Visitor, checks: None) -> None:
-    views = [at(name, path) for name, path in ENTRANCE.items()]
+    views = [at(name, path) for name, path in LOGIN_PAGES.items()]
     assert [fault for view in views for fault in faults(visitor, view)] == []
 
 
-WALKED = ("overview", "job-new", "job-stages", "webhook-guild-bot", "people", "share-stages")
+KEYBOARD_PAGES = ("overview", "job-new", "job-stages", "webhook-guild-bot", "people", "share-stages")
 
 
 def test_everything_can_be_reached_with_the_keyboard(owner: Visitor, site_data: SiteData) -> None:
     for view in site_data.views():
-        if view.name in WALKED:
+        if view.name in KEYBOARD_PAGES:
             view.reach(owner)
             expected = owner.evaluate(FOCUSABLE)
             reached, unseen = walk(owner)

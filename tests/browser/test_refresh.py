@@ -75,14 +75,14 @@ def test_an_open_page_updates_and_keeps_its_scroll_position(owner: Visitor, stac
     owner.evaluate("window.focused = document.activeElement; window.scrollTo(0, 300)")
     owner.evaluate("window.getSelection().selectAllChildren(document.querySelector('h1'))")
     wait_for_polls(owner, 2)
-    place = owner.evaluate("window.scrollY")
+    scroll_position = owner.evaluate("window.scrollY")
     wait_for_polls(owner, 2)
     is_focused, is_open, scrolled, selected = owner.evaluate(
         "[document.activeElement === window.focused, document.querySelector('#live details.menu').open,"
         " window.scrollY, String(window.getSelection())]"
     )
     assert (is_focused, is_open, selected.strip()) == (True, True, "Long")
-    assert (place, scrolled) == (300, 300)
+    assert (scroll_position, scrolled) == (300, 300)
 
     stack.call("POST", f"jobs/{job}/cancel")
     expect(page.locator(".standing .status")).to_have_text("Cancelled", timeout=PATIENCE_MS)

@@ -152,7 +152,7 @@ def test_the_list_needs_few_queries(
 
 
 @pytest.fixture
-def crowd(owner: Membership) -> Job:
+def many_jobs(owner: Membership) -> Job:
     """Create a thousand jobs in two accounts; return one with a rare client, build and status."""
     usual = make_completed_job(client=default_client(owner.account))
     other_job = make_completed_job()
@@ -166,12 +166,12 @@ def crowd(owner: Membership) -> Job:
     return rare
 
 
-def test_each_filter_uses_its_index(owner: Membership, crowd: Job) -> None:
+def test_each_filter_uses_its_index(owner: Membership, many_jobs: Job) -> None:
     for query, index in (
         ({"status": "active"}, "job_active"),
         ({"status": "failed"}, "job_by_status"),
-        ({"client": str(crowd.client_id)}, "job_by_client"),
-        ({"build": str(crowd.build_id)}, "job_by_build"),
+        ({"client": str(many_jobs.client_id)}, "job_by_client"),
+        ({"build": str(many_jobs.build_id)}, "job_by_build"),
     ):
         rows = job_list.filtered(owner.account, job_list.NO_FILTERS | query)
         plan = rows.order_by("-pk").values("pk")[:26].explain()
@@ -250,9 +250,9 @@ def test_runs_show_times_memory_and_sandbox(owner: Membership) -> None:
 
 
 def test_every_transition_has_a_label() -> None:
-    transitions = [(was, to) for was, targets in lifecycle.TRANSITIONS.items() for to in targets]
-    for was, to in [("", Status.PENDING), *transitions]:
-        assert labels.event(JobEvent(from_status=was, to_status=to, attempt=2))
+    transitions = [(source, to) for source, targets in lifecycle.TRANSITIONS.items() for to in targets]
+    for source, to in [("", Status.PENDING), *transitions]:
+        assert labels.event(JobEvent(from_status=source, to_status=to, attempt=2))
 
 
 STATES: dict[str, Callable[[Client], Job]] = {

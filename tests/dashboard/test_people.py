@@ -178,9 +178,9 @@ def test_the_leave_page_warns_the_only_owner(owner: Membership) -> None:
 def test_a_member_who_leaves_sees_the_page_without_account(owner: Membership, settings: Settings) -> None:
     settings.ALLOW_SIGNUP = False
     http = browser_of(make_member(owner.account, role="viewer"))
-    gone = http.post(f"/dashboard/{owner.account}/people/leave", follow=True)
-    assert "No account yet" in text_of(gone)
-    assert "Create account" not in text_of(gone)
+    response = http.post(f"/dashboard/{owner.account}/people/leave", follow=True)
+    assert "No account yet" in text_of(response)
+    assert "Create account" not in text_of(response)
 
 
 def test_a_user_without_an_account_can_open_one() -> None:

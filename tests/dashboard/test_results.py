@@ -35,9 +35,9 @@ def test_bars_start_at_the_baseline_and_contain_whiskers() -> None:
 
 
 def test_a_loss_is_a_bar_to_the_left() -> None:
-    worse = summary()
-    worse["mainActor"]["profilesets"] = {"count": 1, "results": [figures("worse", 90.0)]}
-    (baseline, loss) = ranking_of(worse).rows
+    results = summary()
+    results["mainActor"]["profilesets"] = {"count": 1, "results": [figures("worse", 90.0)]}
+    (baseline, loss) = ranking_of(results).rows
     assert loss.difference == pytest.approx(-10.0)
     assert float(loss.bar.start[:-1]) + float(loss.bar.width[:-1]) == pytest.approx(
         float(baseline.bar.start[:-1]), abs=0.02

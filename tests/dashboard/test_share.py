@@ -153,9 +153,9 @@ def test_a_link_expires_with_the_retention_period(settings: Settings) -> None:
     job = make_completed_job()
     old = timezone.now() - timedelta(days=settings.RETENTION_DAYS, seconds=1)
     Job.objects.filter(pk=job.pk).update(created_at=old)
-    gone = HttpClient().get(f"/share/{job.share_token}")
-    assert gone.status_code == 404
-    assert "Frosty" not in text_of(gone)
+    response = HttpClient().get(f"/share/{job.share_token}")
+    assert response.status_code == 404
+    assert "Frosty" not in text_of(response)
 
 
 @pytest.mark.parametrize("make", [make_job, make_completed_job], ids=["waits", "ended"])

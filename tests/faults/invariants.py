@@ -22,7 +22,7 @@ from jobs.models import Artifact, DailyUsage, IdempotencyKey, Job, JobEvent, Run
 from tests.faults.fault_run import Observations
 from tests.faults.fault_workers import SNAPSHOT_MARK
 from tests.faults.processes import running
-from tests.faults.requests import HASTY_QUEUE_SECONDS
+from tests.faults.requests import SHORT_QUEUE_SECONDS
 
 # Between the fault that pauses a process and the release of its locks.
 SLACK_SECONDS = 1.0
@@ -181,7 +181,7 @@ class Claim:
 def claims() -> list[Claim]:
     """Return all claims in order, except those of jobs with a short queue deadline."""
     with connection.cursor() as cursor:
-        cursor.execute(CLAIMS, [SNAPSHOT_MARK, list(WAITING), HASTY_QUEUE_SECONDS])
+        cursor.execute(CLAIMS, [SNAPSHOT_MARK, list(WAITING), SHORT_QUEUE_SECONDS])
         rows = cursor.fetchall()
     return [
         Claim(job=job, rank=(priority, job), at=at, number=number, saw=int(saw), waited=waited)

@@ -15,8 +15,8 @@ from jobs.profiles.policy import Rules
 from jobs.simulator.reports import Profileset, Statistics
 
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
-LOOKED_AT_PERCENT = (10, 25, 50, 75, 90)
-LOOKED_EVERY_SECONDS = 0.5
+SAMPLED_PERCENTS = (10, 25, 50, 75, 90)
+SAMPLE_SECONDS = 0.5
 BASELINE_MEAN = 90_000.0
 SPREAD_PERCENT = 6.0
 
@@ -50,8 +50,8 @@ class SimulatedJob:
     @property
     def deviations(self) -> list[float]:
         """Return the error of the percent, in points, at 10, 25, 50, 75 and 90 % of the time."""
-        shown = [[p for at, p in self.observed if at <= self.now * part / 100][-1] for part in LOOKED_AT_PERCENT]
-        return [round(percent - part, 1) for percent, part in zip(shown, LOOKED_AT_PERCENT, strict=True)]
+        shown = [[p for at, p in self.observed if at <= self.now * part / 100][-1] for part in SAMPLED_PERCENTS]
+        return [round(percent - part, 1) for percent, part in zip(shown, SAMPLED_PERCENTS, strict=True)]
 
     def _run(self) -> None:
         culled: set[str] = set()
@@ -64,9 +64,9 @@ class SimulatedJob:
                 self._simulate(run, [each for name in remaining for each in (name, twice.get(name)) if each])
             )
             profilesets = pooled(raw, twice)
-            out = set() if stage.is_last else beaten(profilesets, widening=widening(raw, twice))
-            culled |= out
-            self._record(stage, profilesets, out, milliseconds=round(1000 * (self.now - started)))
+            newly_culled = set() if stage.is_last else beaten(profilesets, widening=widening(raw, twice))
+            culled |= newly_culled
+            self._record(stage, profilesets, newly_culled, milliseconds=round(1000 * (self.now - started)))
 
     def _simulate(self, run: Stage, names: Sequence[str]) -> Iterator[Profileset]:
         fights = self._fights(run)
@@ -96,14 +96,16 @@ class SimulatedJob:
 
     def _pass(self, seconds: float) -> None:
         end = self.now + seconds
-        while (look := self.observed[-1][0] + LOOKED_EVERY_SECONDS) <= end:
-            self.now = look
-            self.observed.append((look, self.course.advance()))
+        while (sampled_at := self.observed[-1][0] + SAMPLE_SECONDS) <= end:
+            self.now = sampled_at
+            self.observed.append((sampled_at, self.course.advance()))
         self.now = end
 
-    def _record(self, stage: Stage, profilesets: Sequence[Profileset], out: set[str], *, milliseconds: int) -> None:
+    def _record(
+        self, stage: Stage, profilesets: Sequence[Profileset], newly_culled: set[str], *, milliseconds: int
+    ) -> None:
         stages, results, walls = self.past
-        stages.append({"stage": stage.number, "profilesets": len(profilesets), "culled": len(out)})
+        stages.append({"stage": stage.number, "profilesets": len(profilesets), "culled": len(newly_culled)})
         results += [
             {
                 "stage": stage.number,
@@ -111,6 +113,6 @@ class SimulatedJob:
                 "mean_stddev": profileset.statistics.mean_stddev,
             }
             for profileset in profilesets
-            if stage.is_last or profileset.name in out
+            if stage.is_last or profileset.name in newly_culled
         ]
         walls.append(milliseconds)

@@ -80,12 +80,12 @@ def make_ended_job() -> Job:
 
 
 def test_cancel_ends_waiting_jobs_and_stops_running_ones(operator: HttpClient) -> None:
-    waiting, running, over = make_job(), make_running_job(), make_ended_job()
-    messages = act(operator, "cancel", waiting, running, over)
-    assert messages == ["2 jobs cancelled.", f"Skipped because they had already ended: {over.pk}."]
+    waiting, running, ended = make_job(), make_running_job(), make_ended_job()
+    messages = act(operator, "cancel", waiting, running, ended)
+    assert messages == ["2 jobs cancelled.", f"Skipped because they had already ended: {ended.pk}."]
     assert Job.objects.get(pk=waiting.pk).status == "cancelled"
     assert Job.objects.get(pk=running.pk).cancel_requested_at is not None
-    assert recorded([waiting, running, over]) == ["Cancelled", "Cancelled"]
+    assert recorded([waiting, running, ended]) == ["Cancelled", "Cancelled"]
 
 
 def test_requeue_takes_a_job_from_its_worker(operator: HttpClient) -> None:
@@ -99,9 +99,9 @@ def test_requeue_takes_a_job_from_its_worker(operator: HttpClient) -> None:
 
 
 def test_release_ends_a_job_and_returns_its_credits(operator: HttpClient) -> None:
-    running, waiting, over = make_running_job(), make_job(), make_ended_job()
+    running, waiting, ended = make_running_job(), make_job(), make_ended_job()
     before = ledger.balances(running.account)
-    assert act(operator, "release", running, waiting, over)[0] == "2 jobs released."
+    assert act(operator, "release", running, waiting, ended)[0] == "2 jobs released."
     released = Job.objects.get(pk=running.pk)
     assert (released.status, released.error_code, released.credits_consumed) == (
         "failed",

@@ -198,16 +198,16 @@ def test_a_database_failure_leaves_the_job_to_the_sweep(minisim: Build, monkeypa
 
 
 def test_a_silent_commit_keeps_its_artifacts(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    conclude, unheard = attempt.conclude, iter([OperationalError()])
+    conclude, errors = attempt.conclude, iter([OperationalError()])
 
-    def committed_unheard(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
+    def commit_then_fail(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
         status = job.status
         conclude(job, outcome, stored)
-        for error in unheard:
+        for error in errors:
             job.status = status
             raise error
 
-    monkeypatch.setattr(attempt, "conclude", committed_unheard)
+    monkeypatch.setattr(attempt, "conclude", commit_then_fail)
     job = run()
     assert job.status == "completed"
     assert content(job, Artifact.Kind.JSON_REPORT)
@@ -218,12 +218,12 @@ def test_a_lease_lost_after_a_silent_commit_deletes_nothing(
 ) -> None:
     conclude = attempt.conclude
 
-    def committed_unheard(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
+    def commit_then_fail(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
         conclude(job, outcome, stored)
         # For the lease, an ended job is the same as a lost one.
         raise LeaseLost
 
-    monkeypatch.setattr(attempt, "conclude", committed_unheard)
+    monkeypatch.setattr(attempt, "conclude", commit_then_fail)
     job = run()
     assert job.status == "completed"
     assert content(job, Artifact.Kind.JSON_REPORT)

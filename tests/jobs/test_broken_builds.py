@@ -211,16 +211,16 @@ def test_a_failed_sandbox_does_not_break_a_build(tmp_path: Path, monkeypatch: py
 
 def test_a_build_replaced_meanwhile_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build = stand_in(tmp_path, "new")
-    executable, aside = Path(build.executable), tmp_path / "aside"
-    executable.rename(aside)
+    executable, moved_path = Path(build.executable), tmp_path / "aside"
+    executable.rename(moved_path)
     start_once = stages.Stages._start_once
 
     def replaced_afterwards(self: stages.Stages, *args: object, **named: object) -> object:
         try:
             return start_once(self, *args, **named)  # type: ignore[arg-type]
         finally:
-            if aside.exists():
-                aside.rename(executable)
+            if moved_path.exists():
+                moved_path.rename(executable)
 
     monkeypatch.setattr(stages.Stages, "_start_once", replaced_afterwards)
     job = run()
@@ -284,12 +284,12 @@ def test_operators_see_why_a_build_is_broken(tmp_path: Path, operator: HttpClien
 
 def test_restoring_a_broken_build_probes_it_first(tmp_path: Path, operator: HttpClient) -> None:
     build = stand_in(tmp_path, "new", PRINTS_ITS_VERSION)
-    aside = tmp_path / "aside"
-    Path(build.executable).rename(aside)
+    moved_path = tmp_path / "aside"
+    Path(build.executable).rename(moved_path)
     registry.mark_broken(build, "worker-1: gone")
     assert "No such file" in restore(operator, build)
     assert build.broken_reason == "worker-1: gone"
-    aside.rename(build.executable)
+    moved_path.rename(build.executable)
     assert "1 build restored" in restore(operator, build)
     assert (build.withdrawn_at, build.broken_reason) == (None, "")
 

@@ -157,9 +157,9 @@ def test_a_cancelled_job_of_a_lost_worker_is_not_retried(max_attempts: int, sett
 def test_a_cancel_request_after_the_last_check_is_honored() -> None:
     job = make_running_job()
     lose_lease(job)
-    looked = fresh(job)
+    stale = fresh(job)
     cancel(job, by=SYSTEM)
-    assert sweep.recover(looked)
+    assert sweep.recover(stale)
     assert fresh(job).status == "cancelled"
 
 

@@ -113,11 +113,11 @@ class TestScrubber:
     def test_every_encoding_of_a_secret_is_removed(self, text: str) -> None:
         assert scrubber_of(PAIR).text(f"a {text} b") == f"a {MARK} b"
 
-    @pytest.mark.parametrize("place", [0, 65_536 - 45, 65_536 - 10, 65_536 - 1, 131_072 - 5, 150_000])
-    def test_secrets_are_removed_anywhere_in_a_file(self, place: int) -> None:
-        raw = b"x" * place + PAIR.client_secret.encode() + b"y" * 100
+    @pytest.mark.parametrize("position", [0, 65_536 - 45, 65_536 - 10, 65_536 - 1, 131_072 - 5, 150_000])
+    def test_secrets_are_removed_anywhere_in_a_file(self, position: int) -> None:
+        raw = b"x" * position + PAIR.client_secret.encode() + b"y" * 100
         with scrubber_of(PAIR).stream(io.BytesIO(raw)) as clean:
-            assert clean.read() == b"x" * place + MARK.encode() + b"y" * 100
+            assert clean.read() == b"x" * position + MARK.encode() + b"y" * 100
 
     def test_a_secret_that_begins_with_another_is_removed_whole(self) -> None:
         assert Scrubber(["0123456789", "0123456789abc"]).text("0123456789abc") == MARK

@@ -77,7 +77,7 @@ def directory_of(process: subprocess.Popen[str]) -> Path:
     return directory
 
 
-def leave_behind(number: int) -> None:
+def create_leftovers(number: int) -> None:
     """Create the leftovers of killed workers: folders with files, and unlocked lock files."""
     runs().mkdir(parents=True, exist_ok=True)
     for each in range(number):
@@ -162,7 +162,7 @@ def test_a_planted_link_to_a_file_is_removed_and_not_followed(tmp_path: Path, na
 
 
 def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
-    leave_behind(3)
+    create_leftovers(3)
     (runs() / "planted").mkdir()
     (runs() / "planted.lock").symlink_to(tmp_path / "absent")
     remove_leftovers()
@@ -211,7 +211,7 @@ remove_leftovers()
 
 
 def test_concurrent_sweeps_remove_only_dead_runs(start: Start) -> None:
-    leave_behind(50)
+    create_leftovers(50)
     directory = directory_of(start(HOLD))
     sweepers = [start(RACE) for _ in range(3)]
     assert [line_of(each) for each in sweepers] == ["ready"] * 3
@@ -253,7 +253,7 @@ remove_leftovers()
 
 @pytest.mark.parametrize("point", [("unlink", 0), ("unlink", 1), ("rmdir", 0), ("rmdir", 1), ("rmdir", 3)])
 def test_a_sweep_that_was_killed_is_finished_by_the_next(start: Start, point: tuple[str, int]) -> None:
-    leave_behind(1)
+    create_leftovers(1)
     name, after = point
     assert start(KILLED_AT.format(name=name, after=after)).wait() == -signal.SIGKILL
     assert list(runs().iterdir()) != []
@@ -307,7 +307,7 @@ sys.stdin.read()
 
 def test_a_failed_sweep_is_retried(start: Start) -> None:
     start(FAIL_ONCE)
-    leave_behind(1)
+    create_leftovers(1)
     assert eventually(lambda: list(runs().iterdir()) == [])
 
 
@@ -318,5 +318,5 @@ def test_the_sweep_is_repeated_while_a_worker_lives(start: Start) -> None:
     )
     assert line_of(sweeper) == "ready"
     for _ in range(2):
-        leave_behind(1)
+        create_leftovers(1)
         assert eventually(lambda: list(runs().iterdir()) == [])

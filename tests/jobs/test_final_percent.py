@@ -19,7 +19,7 @@ from tests.jobs.simulators import RUN_UNTIL_INTERRUPTED, make_stand_in, run, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-GONE_SO_FAR = "print('Generating Baseline: 1/1 [====>....] 430/1000 99.0 1sec', flush=True)\n"
+PRINT_PROGRESS = "print('Generating Baseline: 1/1 [====>....] 430/1000 99.0 1sec', flush=True)\n"
 
 
 def percent_of(api: Api, job: Job) -> float:
@@ -31,19 +31,19 @@ def percent_of(api: Api, job: Job) -> float:
 
 
 def test_a_cancelled_job_keeps_its_percent(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
-    make_stand_in(tmp_path, GONE_SO_FAR + RUN_UNTIL_INTERRUPTED)
+    make_stand_in(tmp_path, PRINT_PROGRESS + RUN_UNTIL_INTERRUPTED)
     job = run_with_action(lifecycle.request_cancel, client=key[0].client)
     assert (job.status, percent_of(api, job)) == ("cancelled", 43)
 
 
 def test_a_job_stopped_at_its_cap_keeps_its_percent(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
-    make_stand_in(tmp_path, GONE_SO_FAR + RUN_UNTIL_INTERRUPTED)
+    make_stand_in(tmp_path, PRINT_PROGRESS + RUN_UNTIL_INTERRUPTED)
     job = run(key[0].client, ceiling_credits=32, ceiling_runtime_seconds=1)
     assert (job.status, percent_of(api, job)) == ("timed_out", 43)
 
 
 def test_a_failed_job_keeps_its_percent(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
-    make_stand_in(tmp_path, f"{GONE_SO_FAR}sys.exit(1)")
+    make_stand_in(tmp_path, f"{PRINT_PROGRESS}sys.exit(1)")
     job = run(key[0].client)
     assert (job.status, percent_of(api, job)) == ("failed", 43)
 

@@ -83,19 +83,19 @@ for done in range(80):
 def test_the_end_of_a_steady_simulator_is_estimated(tmp_path: Path) -> None:
     worker_heartbeats.report("sim@here", slots=1)
     make_stand_in(tmp_path, STEADY + LEAVE_REPORT)
-    foreseen: list[datetime] = []
+    estimates: list[datetime] = []
 
-    def look(_: Job) -> None:
+    def sample(_: Job) -> None:
         waiting = make_job()
         time.sleep(4)
-        while len(foreseen) < 6:
-            foreseen.append(timezone.now() + timedelta(seconds=seconds_until(waiting) or 0))
+        while len(estimates) < 6:
+            estimates.append(timezone.now() + timedelta(seconds=seconds_until(waiting) or 0))
             time.sleep(0.5)
 
-    run_with_action(look)
+    run_with_action(sample)
     ended_at = Run.objects.get().ended_at
     assert ended_at is not None
-    assert [round((at - ended_at).total_seconds(), 1) for at in foreseen] == pytest.approx([0.5] * 6, abs=2.5)
+    assert [round((at - ended_at).total_seconds(), 1) for at in estimates] == pytest.approx([0.5] * 6, abs=2.5)
 
 
 @pytest.mark.django_db
@@ -290,8 +290,8 @@ def test_places_in_a_long_queue_are_derived_from_few_marks(length: int) -> None:
     snapshot = forecast.take(slots=1)
     assert len(snapshot.marks) <= forecast.MAX_MARKS + len(Priority)
     in_order = list(Job.objects.filter(status=Status.PENDING).order_by("priority", "id"))
-    off = [abs(snapshot.ahead_of(job).jobs - place) for place, job in enumerate(in_order)]
-    assert max(off) <= length // forecast.MAX_MARKS
+    deviations = [abs(snapshot.ahead_of(job).jobs - position) for position, job in enumerate(in_order)]
+    assert max(deviations) <= length // forecast.MAX_MARKS
     seconds = snapshot.seconds_until(snapshot.ahead_of(in_order[-1]))
     assert seconds == length * 10
 

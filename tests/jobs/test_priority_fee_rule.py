@@ -39,7 +39,7 @@ EDGES = {
 }  # fmt: skip
 
 
-def wait_in(lane: Priority, count: int) -> None:
+def add_waiting_jobs(lane: Priority, count: int) -> None:
     for _ in range(count):
         make_job(priority=lane)
 
@@ -55,17 +55,17 @@ def fee(api: Api, priority: str = "high") -> int:
 @pytest.mark.parametrize(("free", "high", "standard", "due"), TABLE)
 def test_the_rule_holds_for_every_case(free: int, high: int, standard: int, due: bool) -> None:  # noqa: FBT001
     assert EDGES.get((free, high, standard), due) == due
-    wait_in(Priority.HIGH, high)
-    wait_in(Priority.STANDARD, standard)
-    wait_in(Priority.BACKGROUND, 1)
+    add_waiting_jobs(Priority.HIGH, high)
+    add_waiting_jobs(Priority.STANDARD, standard)
+    add_waiting_jobs(Priority.BACKGROUND, 1)
     make_running_job()
     assert buys_earlier_start(live_slots=free + 1) == due
 
 
 @pytest.mark.parametrize(("free", "high", "standard"), EDGES)
 def test_a_submission_is_charged_by_the_rule(api: Api, free: int, high: int, standard: int) -> None:
-    wait_in(Priority.HIGH, high)
-    wait_in(Priority.STANDARD, standard)
+    add_waiting_jobs(Priority.HIGH, high)
+    add_waiting_jobs(Priority.STANDARD, standard)
     worker_heartbeats.report("sim@here", slots=free)
     assert fee(api) == EDGES[free, high, standard] * FEE
 
@@ -109,7 +109,7 @@ def test_without_redis_no_slot_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_slots_of_several_workers_add_up(api: Api) -> None:
     worker_heartbeats.report("sim@here", slots=1)
     worker_heartbeats.report("sim@there", slots=2)
-    wait_in(Priority.STANDARD, 2)
+    add_waiting_jobs(Priority.STANDARD, 2)
     assert fee(api) == 0
     assert fee(api) == FEE
 

@@ -53,9 +53,9 @@ def test_every_gzip_reader_can_read_the_file(size: int) -> None:
 def test_any_range_matches_the_content(size: int) -> None:
     content, file = random_text(size), packed(random_text(size))
     edges = [edge for n in range(4) for edge in (n * SEGMENT_BYTES - 1, n * SEGMENT_BYTES, n * SEGMENT_BYTES + 1)]
-    places = sorted({min(max(edge, 0), size) for edge in [*edges, size]})
-    for start in places:
-        for stop in places[places.index(start) :]:
+    positions = sorted({min(max(edge, 0), size) for edge in [*edges, size]})
+    for start in positions:
+        for stop in positions[positions.index(start) :]:
             assert part(file, size, start, stop) == content[start:stop]
 
 

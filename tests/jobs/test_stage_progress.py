@@ -79,8 +79,8 @@ def test_the_percent_never_falls_or_ends_early(shape: str) -> None:
 
 def test_one_outlier_changes_little() -> None:
     usual = [simulated("62 of 64 culled, two stages", "quick", seed=seed).past for seed in (2, 3)]
-    odd = simulated("all equal, two stages", "quick").past
-    assert statistics_of([*usual, odd]).share(1) == statistics_of(usual).share(1)
+    outlier = simulated("all equal, two stages", "quick").past
+    assert statistics_of([*usual, outlier]).share(1) == statistics_of(usual).share(1)
 
 
 def test_a_single_pass_shows_the_progress_of_its_process() -> None:

@@ -172,11 +172,11 @@ def hang_up(request: BaseHTTPRequestHandler) -> None:
     request.connection.shutdown(socket.SHUT_RDWR)
 
 
-def talk_nonsense(request: BaseHTTPRequestHandler) -> None:
+def send_garbage(request: BaseHTTPRequestHandler) -> None:
     request.wfile.write(b"SSH-2.0-OpenSSH_9.9\r\n\r\n")
 
 
-def break_off(request: BaseHTTPRequestHandler) -> None:
+def cut_body(request: BaseHTTPRequestHandler) -> None:
     """Send a shorter body than announced."""
     request.send_response(200)
     request.send_header("Content-Length", "1000")
@@ -193,8 +193,8 @@ RESPONDERS: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
     "/huge": be_huge,
     "/reset": reset,
     "/hang-up": hang_up,
-    "/nonsense": talk_nonsense,
-    "/half": break_off,
+    "/nonsense": send_garbage,
+    "/half": cut_body,
     "/429": lambda request: respond(request, 429, b"slow down", retry_after="20"),
 }
 

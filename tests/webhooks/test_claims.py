@@ -39,8 +39,8 @@ def test_free_slots_are_distributed_evenly(allowed: list[int], room: int) -> Non
     assert sum(shares) == min(room, sum(allowed))
     assert all(share <= free for share, free in zip(shares, allowed, strict=True))
     # Unless limited, no share is smaller than another by more than one.
-    wanting = [share for share, free in zip(shares, allowed, strict=True) if share < free]
-    assert not wanting or max(shares) - min(wanting) <= 1
+    unsatisfied = [share for share, free in zip(shares, allowed, strict=True) if share < free]
+    assert not unsatisfied or max(shares) - min(unsatisfied) <= 1
 
 
 def test_a_client_has_at_most_four_requests_in_flight() -> None:

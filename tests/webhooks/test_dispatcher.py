@@ -79,14 +79,14 @@ def test_a_client_receives_four_requests_at_a_time(receiver: Receiver, settings:
 
 
 def test_nothing_is_locked_during_a_request(receiver: Receiver) -> None:
-    def look(request: BaseHTTPRequestHandler) -> None:
+    def check_unlocked(request: BaseHTTPRequestHandler) -> None:
         with transaction.atomic():
             for model in (Endpoint, Event, Delivery):
                 model.objects.select_for_update(nowait=True).get()
         connection.close()
         respond(request, 200)
 
-    receiver.responders = {"/look": look}
+    receiver.responders = {"/look": check_unlocked}
     make_client_sending_to(receiver, "/look", count=1)
     tasks.deliver()
     assert Event.objects.get().state == "delivered"

@@ -22,9 +22,9 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
 @pytest.fixture
 def open_directory() -> Iterator[Path]:
     """Return a directory that every user can reach, unlike pytest's own."""
-    with tempfile.TemporaryDirectory() as place:
-        Path(place).chmod(0o755)
-        yield Path(place)
+    with tempfile.TemporaryDirectory() as path:
+        Path(path).chmod(0o755)
+        yield Path(path)
 
 
 @pytest.fixture

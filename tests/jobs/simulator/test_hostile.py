@@ -38,8 +38,8 @@ def test_rights_cannot_be_gained(bench: Bench) -> None:
 @needs_landlock
 def test_only_its_own_directory_is_writable(bench: Bench, tmp_path: Path) -> None:
     shared = [Path(tempfile.gettempdir()), Path("/dev", "shm"), Path("/")]
-    places = [bench.build, tmp_path, PROJECT, Path(".."), *shared]
-    targets = [place / f"written-by-{tmp_path.name}" for place in places]
+    directories = [bench.build, tmp_path, PROJECT, Path(".."), *shared]
+    targets = [directory / f"written-by-{tmp_path.name}" for directory in directories]
     bench.run("writes", *targets, bench.directory.log("stdout"))
     assert len(bench.printed()) == len(targets) + 1
     assert all("refused" in line for line in bench.printed())

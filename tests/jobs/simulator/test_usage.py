@@ -55,9 +55,9 @@ def folder_in_memory(bench: Bench) -> Iterator[Bench]:
     shared = Path("/dev", "shm")
     if not os.access(shared, os.W_OK):
         pytest.skip("this machine offers no tmpfs")
-    with tempfile.TemporaryDirectory(dir=shared) as place:
-        Path(place).chmod(0o755)
-        with PrivateDirectory.create(Path(place)) as bench.directory:
+    with tempfile.TemporaryDirectory(dir=shared) as path:
+        Path(path).chmod(0o755)
+        with PrivateDirectory.create(Path(path)) as bench.directory:
             yield bench
 
 
