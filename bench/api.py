@@ -58,27 +58,27 @@ class Server:
             "Content-Type": "application/json",
             "Cookie": f"sessionid={self.filled['session']}",
         }
-        taken = []
+        durations = []
         for call in calls:
-            begun = time.perf_counter()
+            started = time.perf_counter()
             connection.request(call.method, call.path, body=call.body, headers=headers)
-            answer = connection.getresponse()
-            body = answer.read()
-            taken.append(time.perf_counter() - begun)
-            assert answer.status == 200, body
+            response = connection.getresponse()
+            body = response.read()
+            durations.append(time.perf_counter() - started)
+            assert response.status == 200, body
         connection.close()
-        return taken
+        return durations
 
     def measure(self, calls: list[Call]) -> str:
         """Distribute calls over the clients; return latencies, throughput and the servers' CPU time per call."""
         self.seconds(calls[:WARM_UP])
-        begun, worked = time.perf_counter(), processor_seconds()
+        started, cpu_before = time.perf_counter(), processor_seconds()
         with ThreadPoolExecutor(CALLERS) as callers:
             parts = callers.map(self.seconds, [calls[start::CALLERS] for start in range(CALLERS)])
-            taken = [one * 1000 for part in parts for one in part]
-        rate = len(taken) / (time.perf_counter() - begun)
-        cost = (processor_seconds() - worked) / len(taken) * 1000
-        cuts = statistics.quantiles(taken, n=100)
+            durations = [seconds * 1000 for part in parts for seconds in part]
+        rate = len(durations) / (time.perf_counter() - started)
+        cost = (processor_seconds() - cpu_before) / len(durations) * 1000
+        cuts = statistics.quantiles(durations, n=100)
         return (
             f"p50 {cuts[49]:.0f}  p95 {cuts[94]:.0f}  p99 {cuts[98]:.0f} ms  {rate:.0f} / s  {cost:.1f} CPU ms each"
         )
@@ -141,11 +141,11 @@ def _start_web(supervisor: Supervisor, folder: Path, *, environment: Mapping[str
         log=folder / "web.log",
         environment={**environment, "PORT": str(port), "WEB_CONCURRENCY": str(WEB_PROCESSES)},
     )
-    supervisor.start_server(program, lambda: answers(port), not_yet=ConnectionError)
+    supervisor.start_server(program, lambda: check_health(port), not_yet=ConnectionError)
     return port
 
 
-def answers(port: int) -> None:
+def check_health(port: int) -> None:
     """Raise ConnectionError unless the web server responds."""
     connection = HTTPConnection("127.0.0.1", port, timeout=10)
     connection.request("GET", "/healthz")
@@ -156,20 +156,20 @@ def answers(port: int) -> None:
 def benchmarks(filled: Mapping[str, Any]) -> dict[str, list[Call]]:
     """Return the calls of each row of the table."""
     root = f"/v1/{os.environ.get('API_RESOURCE', 'sim')}"
-    waiting, ended = filled["waiting"], filled["ended"]
+    waiting_ids, ended_ids = filled["waiting"], filled["ended"]
     body = {"build": {"channel": "latest"}, "profile": {"text": 'mage="Ada"\nlevel=80\niterations=100\n'}}
     submission = Call("POST", f"{root}/jobs", json.dumps(body).encode())
 
     def get(path: Callable[[str], str], ids: list[str]) -> list[Call]:
-        return [Call("GET", root + path(one)) for one in islice(cycle(ids), REQUESTS)]
+        return [Call("GET", root + path(job_id)) for job_id in islice(cycle(ids), REQUESTS)]
 
     return {
         "GET jobs, first page of 25": get(lambda _: "/jobs", [""]),
         "GET jobs, a deep page of 25": get(lambda _: f"/jobs?cursor={filled['cursor']}", [""]),
         "GET jobs, a deep page of 100": get(lambda _: f"/jobs?limit=100&cursor={filled['cursor']}", [""]),
-        "GET jobs/{id}": get(lambda one: f"/jobs/{one}", ended),
-        "GET jobs/{id}/status, ended": get(lambda one: f"/jobs/{one}/status", ended),
-        "GET jobs/{id}/status, waiting": get(lambda one: f"/jobs/{one}/status", waiting),
+        "GET jobs/{id}": get(lambda job_id: f"/jobs/{job_id}", ended_ids),
+        "GET jobs/{id}/status, ended": get(lambda job_id: f"/jobs/{job_id}/status", ended_ids),
+        "GET jobs/{id}/status, waiting": get(lambda job_id: f"/jobs/{job_id}/status", waiting_ids),
         "GET usage": get(lambda _: "/usage", [""]),
         "POST jobs": [submission] * REQUESTS,
     }

@@ -24,7 +24,7 @@ OFFSETS, OFFSET_TRIALS = (1, 2, 7), 1_000
 PROFILES = ("frost_mage", "fury_warrior", "unholy_death_knight")
 PROFILESETS = 60
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
-MOST_REPORT_BYTES = 1 << 20
+MAX_REPORT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ def simulate(text: str) -> tuple[Report, float]:
         arguments = command.arguments(threads=1, json_version=2, html=False)
         before = _children_seconds()
         subprocess.run([str(EXECUTABLE), *arguments], cwd=folder, stdout=subprocess.DEVNULL, check=True)
-        taken = _children_seconds() - before
+        seconds = _children_seconds() - before
         with (folder / command.REPORT_NAME).open("rb") as report:
-            return read_report(report, max_bytes=MOST_REPORT_BYTES), taken
+            return read_report(report, max_bytes=MAX_REPORT_BYTES), seconds
 
 
 def _children_seconds() -> float:
@@ -66,22 +66,22 @@ def _children_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def best(found: list[Profileset]) -> str:
+def best(profilesets: list[Profileset]) -> str:
     """Return the name of the profileset with the highest mean."""
-    return max(found, key=lambda entry: entry.statistics.mean).name
+    return max(profilesets, key=lambda entry: entry.statistics.mean).name
 
 
-def run(text: str, *, wanted: bool) -> Run:
+def run(text: str, *, multi_stage: bool) -> Run:
     """Run a profile like a job, optionally in stages."""
     analysis = analyse(text, rules=Rules(bundled={f"{name}.simc" for name in PROFILES}), bounds=BOUNDS)
-    chosen: StagePlan = plan(analysis, wanted=wanted, bounds=BOUNDS)
-    assert chosen.enabled == wanted, chosen.reason
+    chosen: StagePlan = plan(analysis, wanted=multi_stage, bounds=BOUNDS)
+    assert chosen.enabled == multi_stage, chosen.reason
     culled: set[str] = set()
     seconds = 0.0
     for stage in chosen.stages:
         twice = replicates(stage, analysis, culled=culled)
-        report, taken = simulate(stage_text(stage, text, analysis, culled=culled, replicates=twice))
-        seconds += taken
+        report, cpu_seconds = simulate(stage_text(stage, text, analysis, culled=culled, replicates=twice))
+        seconds += cpu_seconds
         if not stage.is_last:
             culled |= beaten(pooled(report.profilesets, twice), widening=widening(report.profilesets, twice))
     return Run(best(list(report.profilesets)), seconds)
@@ -99,7 +99,7 @@ def main() -> None:
         rows[f"lost, seeds shift {offset} errors"] = f"{drawn.lost} of {OFFSET_TRIALS:,}, {share}"
     for number, base in enumerate(PROFILES):
         text = profile(base, seed=number)
-        staged, single = run(text, wanted=True), run(text, wanted=False)
+        staged, single = run(text, multi_stage=True), run(text, multi_stage=False)
         same = "the same winner" if staged.winner == single.winner else "ANOTHER WINNER"
         rows[f"{base}, {PROFILESETS} sets"] = f"{staged.seconds:.1f} of {single.seconds:.1f} CPU s, {same}"
     sys.stdout.writelines(f"{name:<34}{figure:>20}\n" for name, figure in rows.items())

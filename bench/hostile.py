@@ -40,10 +40,10 @@ def filled(unit: str, *, size: int, head: str = "", tail: str = "") -> str:
     return head + unit * (room // len(unit.encode("utf-8", "surrogateescape"))) + tail
 
 
-def numbered(pattern: str, *, size: int, head: str = "", tail: str = "", most: int | None = None) -> str:
+def numbered(pattern: str, *, size: int, head: str = "", tail: str = "", max_parts: int | None = None) -> str:
     """Return a head and the pattern with 0, 1, 2 … for its `{}` until `size` bytes or `most` are reached."""
     parts, length = [head], len(head) + len(tail)
-    for number in islice(count(), most):
+    for number in islice(count(), max_parts):
         part = pattern.replace("{}", str(number))
         length += len(part.encode())
         if length > size:
@@ -62,10 +62,10 @@ def text_of(unit: str) -> Make:
     return lambda: filled(unit, size=JSON_BYTES, head=HEAD, tail=TAIL)
 
 
-def member(place: str, unit: str, *, tail: str = '"}}', size: int = JSON_BYTES) -> Make:
+def member(prefix: str, unit: str, *, tail: str = '"}}', size: int = JSON_BYTES) -> Make:
     """Return a function that makes a submission with a large value in addition to its profile."""
-    own = "" if '"profile"' in place else '"profile":{"text":"mage=A"},'
-    head = '{"build":{"channel":"latest"},' + own + place
+    own = "" if '"profile"' in prefix else '"profile":{"text":"mage=A"},'
+    head = '{"build":{"channel":"latest"},' + own + prefix
     return lambda: filled(unit, size=size, head=head, tail=tail)
 
 
@@ -74,9 +74,9 @@ def profile(unit: str) -> Make:
     return lambda: filled(unit, size=PROFILE_BYTES, head=ACTOR)
 
 
-def full(pattern: str, *, most: int = MAX_OPTIONS - 2) -> Make:
+def full(pattern: str, *, max_parts: int = MAX_OPTIONS - 2) -> Make:
     """Return a function that makes a profile of numbered parts, as many as the limits allow."""
-    return lambda: numbered(pattern, size=PROFILE_BYTES, head=ACTOR, most=most)
+    return lambda: numbered(pattern, size=PROFILE_BYTES, head=ACTOR, max_parts=max_parts)
 
 
 # Expensive for a JSON parser.
@@ -184,7 +184,7 @@ PROFILES: dict[str, Make] = {
         "x=$(b)$(b)$(e)\n",
         size=PROFILE_BYTES,
         head=f"$(b)={'b' * 999_999}\n$(e)=\n",
-        most=MAX_TEMPLATES // 3 - 1,
+        max_parts=MAX_TEMPLATES // 3 - 1,
     ),
     "profilesets": lambda: numbered("profileset.{}+=a=b\n", size=PROFILE_BYTES, head=ACTOR),
     "profilesets without a name": profile("profileset.=a\n"),
@@ -220,26 +220,26 @@ PROFILES: dict[str, Make] = {
     "armories, in full": full("armory=a,b,{}\n"),
     "copies, in full": full("copy=c{}\n"),
     "actors, in full": full("warlock=w{}\n"),
-    "quoted options, in full": full('"n"a"m"e=v{}\n', most=MAX_QUOTES // 4),
+    "quoted options, in full": full('"n"a"m"e=v{}\n', max_parts=MAX_QUOTES // 4),
     "numbers, in full": full("iterations=9{}99\n"),
     "profilesets, in full": full("profileset.{}=level={}\n"),
-    "quoted profilesets, in full": full('profileset."{} "=a=b\n', most=MAX_QUOTES // 2),
+    "quoted profilesets, in full": full('profileset."{} "=a=b\n', max_parts=MAX_QUOTES // 2),
     "clamped profilesets, in full": full("profileset.{}=target_error=.001\n"),
     "refused profilesets, in full": full("profileset.{}=html=x\n"),
     "items of profilesets, in full": full("profileset.{}=head=b\n"),
     "nested profilesets, in full": full("profileset.a=profileset.{}\n"),
     "appending profilesets, in full": full("profileset.{}+=b{}+=c\n"),
     "options of profilesets, in full": full("profileset.a+=trinket1={}\n"),
-    "definitions, in full": full("$(v{})=value\n", most=MAX_TEMPLATES),
-    "templates, in full": full("talents=$(a)\n", most=MAX_TEMPLATES),
-    "missing templates, in full": full("x=$(a{})\n", most=MAX_TEMPLATES),
+    "definitions, in full": full("$(v{})=value\n", max_parts=MAX_TEMPLATES),
+    "templates, in full": full("talents=$(a)\n", max_parts=MAX_TEMPLATES),
+    "missing templates, in full": full("x=$(a{})\n", max_parts=MAX_TEMPLATES),
     "templates in profilesets, in full": lambda: numbered(
-        "profileset.{}+=head=$(a)\n", size=PROFILE_BYTES, head=f"{ACTOR}$(a)=1\n", most=MAX_TEMPLATES - 2
+        "profileset.{}+=head=$(a)\n", size=PROFILE_BYTES, head=f"{ACTOR}$(a)=1\n", max_parts=MAX_TEMPLATES - 2
     ),
     "ten templates each, in full": lambda: numbered(
         f"talents={'$(a)' * 10}\n",
         size=PROFILE_BYTES,
         head=f"{ACTOR}$(a)={'x' * 100}\n",
-        most=MAX_TEMPLATES // 10 - 1,
+        max_parts=MAX_TEMPLATES // 10 - 1,
     ),
 }

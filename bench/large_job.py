@@ -15,7 +15,7 @@ from tests.stack import TERMINAL, Stack, running_stack
 
 PROFILESETS = 5_000
 READS = 200
-ASKED_EVERY_SECONDS = 0.2
+POLL_SECONDS = 0.2
 
 
 def profile() -> str:
@@ -30,21 +30,21 @@ def profile() -> str:
 def _peak_while_running(stack: Stack, job_id: str) -> float:
     """Wait for a job to end; return the worker's peak resident memory in megabytes."""
     worker: psutil.Process = stack.worker()
-    most = 0
+    max_bytes = 0
     while stack.job(job_id)["status"] not in TERMINAL:
-        most = max(most, worker.memory_info().rss)
-        time.sleep(ASKED_EVERY_SECONDS)
-    return most / 1e6
+        max_bytes = max(max_bytes, worker.memory_info().rss)
+        time.sleep(POLL_SECONDS)
+    return max_bytes / 1e6
 
 
 def _read_milliseconds(stack: Stack, job_id: str) -> list[float]:
     """Read the result repeatedly; return the duration of each response."""
-    taken = []
+    durations = []
     for _ in range(READS):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         stack.call("GET", f"jobs/{job_id}/result")
-        taken.append((time.perf_counter() - begun) * 1000)
-    return taken
+        durations.append((time.perf_counter() - started) * 1000)
+    return durations
 
 
 def figures(stack: Stack, *, multi_stage: bool) -> str:

@@ -27,7 +27,7 @@ def pairs(*, threads: int, accounts: int) -> tuple[float, float]:
     from billing.models import Account
 
     payers = list(Account.objects.order_by("pk")[:accounts])
-    taken: list[float] = []
+    durations: list[float] = []
     end = time.perf_counter() + SECONDS
 
     def work() -> None:
@@ -37,7 +37,7 @@ def pairs(*, threads: int, accounts: int) -> tuple[float, float]:
             job_id = next(JOBS)
             ledger.hold(payers[job_id % accounts], 3200, job_id=job_id)
             ledger.settle(job_id, spent=64)
-            taken.append(time.perf_counter() - started)
+            durations.append(time.perf_counter() - started)
         connection.close()
 
     workers = [threading.Thread(target=work) for _ in range(threads)]
@@ -45,7 +45,7 @@ def pairs(*, threads: int, accounts: int) -> tuple[float, float]:
         worker.start()
     for worker in workers:
         worker.join()
-    return len(taken) / SECONDS, statistics.quantiles(taken, n=100)[98] * 1000
+    return len(durations) / SECONDS, statistics.quantiles(durations, n=100)[98] * 1000
 
 
 JOBS = count(1)

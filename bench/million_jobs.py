@@ -161,7 +161,7 @@ def main() -> None:
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
     deep = Job.objects.filter(account=account).order_by("-id").values_list("pk", flat=True)[LARGEST * 9 // 10]
-    answer = {
+    summary = {
         "apiKey": create_key(default_client(account), by=SYSTEM)[1],
         "cursor": make_cursor(account_id=account.pk, last_id=deep),
         "ended": _some_ids(account, waiting=False),
@@ -173,7 +173,7 @@ def main() -> None:
         "withResults": [str(job.pk) for job in with_results],
         "shared": [job.share_token for job in with_results],
     }
-    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.write(json.dumps(summary) + "\n")
 
 
 if __name__ == "__main__":

@@ -29,14 +29,14 @@ def pages(running: Server) -> dict[str, list[str]]:
         "jobs, text in every job": [f"{jobs}?text=bench"],
         "jobs, text in no job": [f"{jobs}?text=nowhere"],
         "jobs, no match for two filters": [f"{jobs}?build={filled['build']}&status=failed"],
-        "job, 200 profilesets": [f"{jobs}/{one}" for one in filled["withResults"]],
-        "job, waiting": [f"{jobs}/{one}" for one in filled["waiting"]],
-        "job, the part that is refreshed": [f"{jobs}/{one}/live" for one in filled["waiting"]],
+        "job, 200 profilesets": [f"{jobs}/{key}" for key in filled["withResults"]],
+        "job, waiting": [f"{jobs}/{key}" for key in filled["waiting"]],
+        "job, the part that is refreshed": [f"{jobs}/{key}/live" for key in filled["waiting"]],
         "submit a job": [f"{jobs}/new"],
-        "submit again": [f"{jobs}/new?again={one}" for one in filled["withResults"]],
+        "submit again": [f"{jobs}/new?again={key}" for key in filled["withResults"]],
         "clients": [f"{root}/clients"],
         "credits": [f"{root}/credits"],
-        "share page, 200 profilesets": [f"/share/{one}" for one in filled["shared"]],
+        "share page, 200 profilesets": [f"/share/{key}" for key in filled["shared"]],
     }
 
 
@@ -44,10 +44,10 @@ def measure(running: Server, paths: list[str]) -> str:
     """Request pages in sequence; return their durations."""
     calls = [Call("GET", path) for path in islice(cycle(paths), WARM_UP + REQUESTS)]
     running.seconds(calls[:WARM_UP])
-    worked = processor_seconds()
-    taken = [seconds * 1000 for seconds in running.seconds(calls[WARM_UP:])]
-    cost = (processor_seconds() - worked) / REQUESTS * 1000
-    cuts = statistics.quantiles(taken, n=20)
+    cpu_before = processor_seconds()
+    durations = [seconds * 1000 for seconds in running.seconds(calls[WARM_UP:])]
+    cost = (processor_seconds() - cpu_before) / REQUESTS * 1000
+    cuts = statistics.quantiles(durations, n=20)
     return f"p50 {cuts[9]:.0f}  p95 {cuts[18]:.0f} ms  {cost:.1f} CPU ms each"
 
 

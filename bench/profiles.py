@@ -39,8 +39,8 @@ def large_profile() -> str:
 def _analysis_seconds(text: str) -> float:
     """Return the wall-clock seconds of one analysis."""
     started = time.perf_counter()
-    found = analyse(text, rules=Rules(), bounds=Bounds(iterations=250_000, target_error=0.01))
-    assert found.variants == PROFILESETS
+    analysis = analyse(text, rules=Rules(), bounds=Bounds(iterations=250_000, target_error=0.01))
+    assert analysis.variants == PROFILESETS
     return time.perf_counter() - started
 
 
@@ -59,17 +59,19 @@ def _handling_seconds(body: Body) -> float:
     from simservice.api.errors import ApiError
     from simservice.api.parsers import PlainTextParser, parse_json
 
-    begun = time.process_time()
+    started = time.process_time()
     try:
         if body.form == "text/plain":
-            asked = from_text(PlainTextParser().read(body.content), QueryDict("channel=latest"), {})
+            submission = from_text(PlainTextParser().read(body.content), QueryDict("channel=latest"), {})
         else:
-            asked = from_json(parse_json(body.content))
-        rules = Rules(has_credentials=asked.credentials is not None)
-        analyse_submitted(asked.profile_text, rules=rules, bounds=Bounds(iterations=250_000, target_error=0.01))
+            submission = from_json(parse_json(body.content))
+        rules = Rules(has_credentials=submission.credentials is not None)
+        analyse_submitted(
+            submission.profile_text, rules=rules, bounds=Bounds(iterations=250_000, target_error=0.01)
+        )
     except ApiError:
         pass
-    return time.process_time() - begun
+    return time.process_time() - started
 
 
 def _worst_bodies() -> list[tuple[float, str]]:

@@ -7,17 +7,17 @@ import asyncio
 import ssl
 import sys
 
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
-async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Read one request and respond."""
     head = await reader.readuntil(b"\r\n\r\n")
     if head.startswith(b"POST /hang"):
         # Until the sender closes the connection.
         await reader.read()
     else:
-        writer.write(ANSWER)
+        writer.write(RESPONSE)
         await writer.drain()
     writer.close()
 
@@ -25,7 +25,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 async def main(certificate: str) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate)
-    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls, backlog=512)
+    server = await asyncio.start_server(respond, "127.0.0.1", 0, ssl=tls, backlog=512)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     await server.serve_forever()

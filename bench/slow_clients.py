@@ -47,29 +47,29 @@ def slow_clients(address: tuple[str, int]) -> Iterator[None]:
             thread.join()
 
 
-def ask(stack: Stack, method: str, path: str) -> float | None:
+def request_milliseconds(stack: Stack, method: str, path: str) -> float | None:
     """Return the duration of one request on a new connection in milliseconds, or None if it failed."""
     body = json.dumps({"build": {"channel": "latest"}, "profile": {"text": QUICK}}) if method == "POST" else None
     headers = {"Authorization": f"Bearer {stack.ready['apiKey']}", "Content-Type": "application/json"}
     connection = HTTPConnection(urlsplit(stack.ready["url"]).netloc, timeout=TIMEOUT_SECONDS)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     try:
         connection.request(method, path, body=body, headers=headers)
-        answer = connection.getresponse()
-        answer.read()
+        response = connection.getresponse()
+        response.read()
     except (OSError, HTTPException):
         return None
     finally:
         connection.close()
-    return 1000 * (time.perf_counter() - begun) if answer.status == 200 else None
+    return 1000 * (time.perf_counter() - started) if response.status == 200 else None
 
 
 def report(stack: Stack, method: str, path: str) -> None:
     """Make requests in sequence and print their durations and failures."""
-    taken = [ask(stack, method, path) for _ in range(REQUESTS)]
-    answered = sorted(each for each in taken if each is not None)
-    failures = len(taken) - len(answered)
-    p50, p95 = statistics.median(answered), answered[int(len(answered) * 0.95) - 1]
+    results = [request_milliseconds(stack, method, path) for _ in range(REQUESTS)]
+    durations = sorted(each for each in results if each is not None)
+    failures = len(results) - len(durations)
+    p50, p95 = statistics.median(durations), durations[int(len(durations) * 0.95) - 1]
     figures = f"{failures} failures  p50 {p50:6.1f} ms  p95 {p95:6.1f} ms"
     print(f"{method:4} {path:14} {figures}  (aim: 0 failures, p95 under {AIM_MS:.0f} ms)")
 

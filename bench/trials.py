@@ -15,7 +15,7 @@ SPREAD, CLOSEST = 8.0, 0.05
 BEST_MEAN = 100_000.0
 # Standard deviation of single fights, in percent of the mean.
 FIGHT_PERCENT = 8.0
-LEAST_ITERATIONS = 100
+MIN_ITERATIONS = 100
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
 
 
@@ -41,13 +41,13 @@ def profile(candidates: int) -> Analysis:
 
 def _true_means(draw: random.Random, *, candidates: int) -> dict[str, float]:
     """Draw the candidates' means: the best, its closest rival, and the others behind that."""
-    behind = [0.0, CLOSEST, SPREAD, *(draw.uniform(CLOSEST, SPREAD) for _ in range(candidates - 3))]
-    return {f"s{number}": BEST_MEAN * (1 - percent / 100) for number, percent in enumerate(behind)}
+    distances = [0.0, CLOSEST, SPREAD, *(draw.uniform(CLOSEST, SPREAD) for _ in range(candidates - 3))]
+    return {f"s{number}": BEST_MEAN * (1 - percent / 100) for number, percent in enumerate(distances)}
 
 
 def _iterations_for(target_error: float) -> int:
     """Return the number of iterations that reach a target error, in percent of the mean."""
-    return max(LEAST_ITERATIONS, round((1.96 * FIGHT_PERCENT / target_error) ** 2))
+    return max(MIN_ITERATIONS, round((1.96 * FIGHT_PERCENT / target_error) ** 2))
 
 
 def simulated(name: str, mean: float, stage: Stage, draw: random.Random, *, offset: float) -> Profileset:
@@ -79,13 +79,15 @@ def run(*, trials: int, seed: int, candidates: int = CANDIDATES, offset: float =
         means, culled = _true_means(draw, candidates=candidates), set[str]()
         for stage in funnel:
             twice = replicates(stage, analysis, culled=culled)
-            one = one_run(stage, replicated=bool(twice))
+            single_run = one_run(stage, replicated=bool(twice))
             names = [name for name in means if name not in culled]
-            raw = [simulated(name, means[name], one, draw, offset=offset) for name in names]
+            raw = [simulated(name, means[name], single_run, draw, offset=offset) for name in names]
             raw += [
-                simulated(twice[name], means[name], one, draw, offset=offset) for name in names if name in twice
+                simulated(twice[name], means[name], single_run, draw, offset=offset)
+                for name in names
+                if name in twice
             ]
-            iterations += (1 + len(raw)) * _iterations_for(one.target_error or 0.0)
+            iterations += (1 + len(raw)) * _iterations_for(single_run.target_error or 0.0)
             if not stage.is_last:
                 culled |= beaten(pooled(raw, twice), widening=widening(raw, twice))
         lost += "s0" in culled

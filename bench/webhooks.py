@@ -67,11 +67,11 @@ def rate() -> tuple[float, float]:
     time.sleep(WARM_UP_SECONDS)
     before, worked, started = delivered(), _worked_seconds(), time.perf_counter()
     time.sleep(SECONDS)
-    done, taken = delivered() - before, time.perf_counter() - started
+    done, elapsed = delivered() - before, time.perf_counter() - started
     cost = (_worked_seconds() - worked) / done * 1000
     stop.set()
     worker.join()
-    return done / taken, cost
+    return done / elapsed, cost
 
 
 def _worked_seconds() -> float:
@@ -97,13 +97,13 @@ def measure(port: int) -> dict[str, str]:
     open_accounts()
     url = f"https://localhost:{port}"
     fill(url, hanging=0)
-    all_well, cost = rate()
+    healthy, cost = rate()
     fill(url, hanging=CLIENTS // 5)
-    some_hang, cost_then = rate()
+    with_hanging, cost_with_hanging = rate()
     return {
-        "signed deliveries": f"{all_well:.0f} / s, {cost:.1f} CPU ms each",
-        "with one receiver in five hanging": f"{some_hang:.0f} / s ({some_hang / all_well - 1:+.0%}), "
-        f"{cost_then:.1f} CPU ms each",
+        "signed deliveries": f"{healthy:.0f} / s, {cost:.1f} CPU ms each",
+        "with one receiver in five hanging": f"{with_hanging:.0f} / s ({with_hanging / healthy - 1:+.0%}), "
+        f"{cost_with_hanging:.1f} CPU ms each",
     }
 
 

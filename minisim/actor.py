@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from minisim.values import to_float, to_int, words
+from minisim.values import names_in, to_float, to_int
 
-PLAYER_TYPES = words(
+PLAYER_TYPES = names_in(
     """
     deathknight demonhunter druid evoker hunter mage monk paladin priest rogue shaman warlock warrior
     player_simplified mara rime gunde tariq ardeos helena elarion sylvie vigour aeona xavian
@@ -48,7 +48,7 @@ SLOTS = {
 }
 """Names of gear options and their slots."""
 
-_SCALARS = words(
+_SCALARS = names_in(
     """
     augmentation bugs class_talents class_talents+ covenant default_pet disable_hotfixes flask food hero_talents
     hero_talents+ id level origin position potion professions race ready_trigger region renown role server skill
@@ -69,7 +69,7 @@ _ACCEPTED_PREFIXES = (
         "bfa.",
     ),
 )
-_NOT_ACTIONS = words(
+_NOT_ACTIONS = names_in(
     """
     auto_attack augmentation call_action_list cancel_action cancel_buff flask food invoke_external_buff
     pool_resource potion retarget_auto_attack run_action_list snapshot_stats use_item use_items variable

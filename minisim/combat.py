@@ -110,9 +110,9 @@ class Fighter:
         return np.asarray(strength * (times < lengths[:, np.newaxis]))
 
 
-def batch_rows(longest_seconds: float) -> int:
+def batch_rows(max_seconds: float) -> int:
     """Return how many fights of a length fit in one batch, at least one."""
-    return max(1, int(MAX_EVENTS_PER_BATCH * CAST_SECONDS / 2 / longest_seconds))
+    return max(1, int(MAX_EVENTS_PER_BATCH * CAST_SECONDS / 2 / max_seconds))
 
 
 def _rotation(actions: int) -> NDArray[np.intp]:

@@ -86,9 +86,11 @@ def _abilities(result: ActorResult) -> str:
     totals = result.abilities
     shares = zip(totals.names, totals.damage / totals.damage.sum(), strict=True)
     ranked = sorted(shares, key=lambda pair: -pair[1])
-    longest = float(ranked[0][1])
+    largest_share = float(ranked[0][1])
     return _bars(
-        "Ability", "Share of damage", [(name, float(share), longest, f"{share:.1%}") for name, share in ranked]
+        "Ability",
+        "Share of damage",
+        [(name, float(share), largest_share, f"{share:.1%}") for name, share in ranked],
     )
 
 

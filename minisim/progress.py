@@ -40,17 +40,17 @@ class Progress:
     def update(self, progress: PhaseProgress, *, finished: bool = False) -> None:
         """Print the progress of the current phase; the last update of a phase ends its line."""
         elapsed = max(time.perf_counter() - self._phase_started, 1e-6)
-        left = 0.0 if finished else elapsed * (progress.total / progress.done - 1)
+        remaining = 0.0 if finished else elapsed * (progress.total / progress.done - 1)
         if self._tabular:
-            self._write(self._row(progress, elapsed, left, finished=finished) + "\n")
+            self._write(self._row(progress, elapsed, remaining, finished=finished) + "\n")
             return
-        status = self._status(progress, elapsed, left, finished=finished)
+        status = self._status(progress, elapsed, remaining, finished=finished)
         padded = status.ljust(self._width)
         self._width = len(status)
         head = " ".join(filter(None, (f"Generating {self._base}:", self._label)))
         self._write(f"{head} {self._number}/{self._phases} {padded}" + ("\n" if finished else "\r"))
 
-    def _status(self, progress: PhaseProgress, elapsed: float, left: float, *, finished: bool) -> str:
+    def _status(self, progress: PhaseProgress, elapsed: float, remaining: float, *, finished: bool) -> str:
         parts = [
             _bar(1.0 if finished else progress.done / progress.total),
             f"{progress.done}/{progress.total}",
@@ -58,25 +58,25 @@ class Progress:
         ]
         if progress.estimate:
             parts.append("Mean={:.0f} Error={:.3f}%".format(*progress.estimate))
-        parts.append(_elapsed(elapsed) if finished else _remaining(left))
+        parts.append(_elapsed(elapsed) if finished else _remaining(remaining))
         if self._phases > 1 and self._number > 1:
-            parts.append(f"({_duration(self._left_in_all(left))})")
+            parts.append(f"({_duration(self._total_remaining(remaining))})")
         return " ".join(filter(None, parts))
 
-    def _row(self, progress: PhaseProgress, elapsed: float, left: float, *, finished: bool) -> str:
+    def _row(self, progress: PhaseProgress, elapsed: float, remaining: float, *, finished: bool) -> str:
         cells = [self._base, *filter(None, [self._label]), self._number, self._phases]
         cells += [progress.done, progress.total, f"{progress.done / elapsed:.3f}"]
         cells += [f"{number:.3f}" for number in progress.estimate or ()]
-        cells.append(f"{elapsed if finished else left:.3f}")
+        cells.append(f"{elapsed if finished else remaining:.3f}")
         if self._phases > 1 and not finished:
-            cells.append(_duration(self._left_in_all(left)))
+            cells.append(_duration(self._total_remaining(remaining)))
         return "\t".join(map(str, cells))
 
-    def _left_in_all(self, left: float) -> float:
+    def _total_remaining(self, remaining: float) -> float:
         """Return the remaining seconds of all phases, based on the average duration of finished phases."""
         finished = self._number - 1
         average = (self._phase_started - self._run_started) / finished if finished else 0.0
-        return left + average * (self._phases - self._number)
+        return remaining + average * (self._phases - self._number)
 
     def _write(self, text: str) -> None:
         sys.stdout.write(text)

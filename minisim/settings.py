@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
-from minisim.values import SimulatorError, to_bool, to_float, to_int, to_uint64, words
+from minisim.values import SimulatorError, names_in, to_bool, to_float, to_int, to_uint64
 
-LONGEST_FIGHT_SECONDS = 86_400
+MAX_FIGHT_SECONDS = 86_400
 REPORT_V2 = "2.0.0"
 REPORT_V3 = "3.0.0-alpha1"
 DEFAULT_ITERATIONS = 1_000_000
@@ -45,7 +45,7 @@ METRICS = {
     "time": "Fight Length",
     "raid_dps": "Raid Damage per Second",
 }
-IGNORED = words(
+IGNORED = names_in(
     """
     average_gauss average_range channel_lag cleanup_threads debug debug_each default_aura_delay default_region
     default_server default_skill default_world_lag enemy_death_pct gcd_lag healing hosted_html item_db_source log
@@ -160,25 +160,25 @@ def _metrics(text: str) -> str:
 
 def _json_target(name: str, value: str) -> JsonTarget:
     path, *extras = value.split(",")
-    given = dict(extra.split("=", 1) for extra in extras if extra.count("=") == 1)
+    parameters = dict(extra.split("=", 1) for extra in extras if extra.count("=") == 1)
     default = REPORT_V2 if name == "json2" else REPORT_V3
-    version = _report_version(given["version"]) if "version" in given else default
-    return JsonTarget(path, version, pretty_print=to_int(given.get("pretty_print", "")) != 0)
+    version = _report_version(parameters["version"]) if "version" in parameters else default
+    return JsonTarget(path, version, pretty_print=to_int(parameters.get("pretty_print", "")) != 0)
 
 
-def _report_version(wanted: str) -> str:
+def _report_version(requested: str) -> str:
     """Return the version for a name. Only the exact name selects version 3; some ranges select 2.0.0."""
-    if wanted == REPORT_V3:
+    if requested == REPORT_V3:
         return REPORT_V3
-    if wanted.lstrip("^~") in {"2", "2.0", "2.0.0", "2.x", "2.0.x", "*"}:
+    if requested.lstrip("^~") in {"2", "2.0", "2.0.0", "2.x", "2.0.x", "*"}:
         return REPORT_V2
-    raise SimulatorError(f"Cannot find JSON report version satisfying '{wanted}'")
+    raise SimulatorError(f"Cannot find JSON report version satisfying '{requested}'")
 
 
 _CONVERTERS: dict[str, Callable[[str], object]] = {
     "iterations": to_int,
     "target_error": _within(0, 100),
-    "max_time": _within(1, LONGEST_FIGHT_SECONDS),
+    "max_time": _within(1, MAX_FIGHT_SECONDS),
     "vary_combat_length": _within(0, 1),
     "fixed_time": to_bool,
     "seed": to_uint64,

@@ -133,8 +133,8 @@ def _ilevel(fields: dict[str, str], level: int) -> int:
 def _rating_kinds(fields: dict[str, str], name: str) -> tuple[str, str]:
     """Return the two ratings of an item: the given ones, or else two that depend only on the item."""
     named = [fields.get(key, "") for key in ("main_secondary", "fixed_secondary", "crafted_stats")]
-    words = [word for text in named for word in text.split("/")]
-    kinds = [_CRAFTED_STATS.get(word) or _RATING_NAMES.get(word) for word in words]
+    terms = [term for text in named for term in text.split("/")]
+    kinds = [_CRAFTED_STATS.get(term) or _RATING_NAMES.get(term) for term in terms]
     first = int(_fraction(fields.get("id") or name) * len(RATINGS))
     fallback = [RATINGS[first], RATINGS[(first + 1) % len(RATINGS)]]
     major, minor, *_ = [kind for kind in kinds if kind] + fallback

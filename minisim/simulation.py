@@ -25,8 +25,8 @@ from minisim.values import SimulatorError
 UPDATES_PER_PHASE = 100
 MIN_BATCH, MAX_BATCH = 25, 250
 """Fights per batch: fewer waste time between NumPy's calls, more delay progress and interrupts."""
-SHORTEST_FIGHT_SECONDS = 1.0
-MOST_PROJECTED = 1e6
+MIN_FIGHT_SECONDS = 1.0
+MAX_PROJECTED_RATIO = 1e6
 """The largest ratio of error to target error in the projection of iterations."""
 
 
@@ -132,8 +132,8 @@ class Phase:
     def _batches(self) -> Iterator[NDArray[np.float64]]:
         """Yield the lengths of fights, batch by batch, up to the last iteration."""
         settings = self._settings
-        longest = settings.max_time * (1 + settings.vary_combat_length)
-        rows = min(batch_rows(longest), MAX_BATCH, max(MIN_BATCH, self._interval()))
+        max_seconds = settings.max_time * (1 + settings.vary_combat_length)
+        rows = min(batch_rows(max_seconds), MAX_BATCH, max(MIN_BATCH, self._interval()))
         for first in range(0, settings.iterations, rows):
             yield self._lengths(np.arange(first, min(first + rows, settings.iterations)))
 
@@ -145,7 +145,7 @@ class Phase:
         else:
             spread = np.where(iterations % 2, 1, -1) * iterations / settings.iterations
         lengths = settings.max_time * (1 + settings.vary_combat_length * spread)
-        return np.maximum(lengths, SHORTEST_FIGHT_SECONDS)
+        return np.maximum(lengths, MIN_FIGHT_SECONDS)
 
     def _fight(self, lengths: NDArray[np.float64]) -> None:
         result = self._result
@@ -166,7 +166,7 @@ class Phase:
             return PhaseProgress(done, settings.iterations)
         error = self._result.error_percent()
         is_reached = is_analysis_due and done > 1 and error <= settings.target_error
-        projected = int(done * min(error / settings.target_error, MOST_PROJECTED) ** 2)
+        projected = int(done * min(error / settings.target_error, MAX_PROJECTED_RATIO) ** 2)
         total = done if is_reached else min(max(projected, done + 1), settings.iterations)
         return PhaseProgress(done, total, (self._result.raid_dps.mean, error))
 

@@ -8,14 +8,14 @@ import re
 
 _INT = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)")
 _FLOAT = re.compile(r"[ \t\n\v\f\r]*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)")
-_LONGEST_NUMBER = 40
+_MAX_NUMBER_LENGTH = 40
 
 
 class SimulatorError(Exception):
     """An error that ends the run with exit status 1; its message is printed after `Error: `."""
 
 
-def words(text: str) -> frozenset[str]:
+def names_in(text: str) -> frozenset[str]:
     """Return the words of a text as a set; shorter than a literal set of strings."""
     return frozenset(text.split())
 
@@ -28,7 +28,7 @@ def to_int(text: str, bits: int = 32) -> int:
     if not text:
         return 0
     match = _INT.match(text)
-    if not match or len(match[1]) > _LONGEST_NUMBER or abs(int(match[1])) >= 2 ** (bits - 1):
+    if not match or len(match[1]) > _MAX_NUMBER_LENGTH or abs(int(match[1])) >= 2 ** (bits - 1):
         raise SimulatorError(f"Could not parse '{text}' as an integer")
     return int(match[1])
 

@@ -1,1 +1,1 @@
-"""Tests, one folder per app, beside the ones that cross them."""
+"""Tests: one folder per app, and tests of several apps."""

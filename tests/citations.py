@@ -67,37 +67,37 @@ def files(folder: Path) -> Iterator[Path]:
 
 def dangling_mentions(root: Path, path: Path, text: str) -> Iterator[Problem]:
     """Yield each `docs/….md` in a text that does not exist."""
-    for found in _MENTION.finditer(text):
-        if not exists(root, found.group()):
-            yield problem(root, path, text, found.start(), f"{found.group()} does not exist")
+    for match in _MENTION.finditer(text):
+        if not exists(root, match.group()):
+            yield problem(root, path, text, match.start(), f"{match.group()} does not exist")
 
 
 def dangling_links(root: Path, path: Path, text: str) -> Iterator[Problem]:
     """Yield each relative link of a Markdown file that leads nowhere."""
     plain = _CODE.sub(blank, _FENCED.sub(blank, text))
-    for found in _LINK.finditer(plain):
-        target = found.group(1) or found.group(2)
+    for match in _LINK.finditer(plain):
+        target = match.group(1) or match.group(2)
         if re.match(r"[a-z]+:|/", target):
             continue
         base = path if target.startswith("#") else path.parent
         if not exists(base, target):
-            yield problem(root, path, text, found.start(), f"{target} does not exist")
+            yield problem(root, path, text, match.start(), f"{target} does not exist")
 
 
 def missing_files(root: Path, path: Path, text: str) -> Iterator[Problem]:
     """Yield each file that a Markdown file names and that does not exist."""
-    for found in _NAMED_FILE.finditer(text):
-        name = found.group(1)
+    for match in _NAMED_FILE.finditer(text):
+        name = match.group(1)
         if not ((root / name).exists() or (root / "tests" / name).exists()):
-            yield problem(root, path, text, found.start(), f"{name} does not exist")
+            yield problem(root, path, text, match.start(), f"{name} does not exist")
 
 
 def cited_elsewhere(root: Path, path: Path, text: str) -> Iterator[Problem]:
     """Yield each comment and string of a Python file that cites a document from outside of the repository."""
-    for start, words in prose(text):
-        for found in _OTHER_DOCUMENT.finditer(words):
-            line = start + words.count("\n", 0, found.start())
-            message = f"“{found.group()}…” is not in the repository; link to docs/reference"
+    for start, excerpt in prose(text):
+        for match in _OTHER_DOCUMENT.finditer(excerpt):
+            line = start + excerpt.count("\n", 0, match.start())
+            message = f"“{match.group()}…” is not in the repository; link to docs/reference"
             yield Problem(path.relative_to(root), line, message)
 
 
@@ -121,18 +121,20 @@ def exists(base: Path, target: str) -> bool:
 @cache
 def anchors(path: Path) -> frozenset[str]:
     """Return the anchors of a Markdown file's headings, as GitHub creates them."""
-    found: list[str] = []
+    names: list[str] = []
     for heading in _HEADING.findall(_FENCED.sub("", path.read_text(encoding="utf-8"))):
-        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
-        anchor = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
-        earlier = sum(re.fullmatch(rf"{re.escape(anchor)}(-\d+)?", one) is not None for one in found)
-        found.append(f"{anchor}-{earlier}" if earlier else anchor)
-    return frozenset(found)
+        title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        earlier = sum(
+            re.fullmatch(rf"{re.escape(anchor)}(-\d+)?", earlier_name) is not None for earlier_name in names
+        )
+        names.append(f"{anchor}-{earlier}" if earlier else anchor)
+    return frozenset(names)
 
 
-def blank(found: re.Match[str]) -> str:
+def blank(match: re.Match[str]) -> str:
     """Return spaces in place of a match; positions and line ends stay."""
-    return re.sub(r"[^\n]", " ", found.group())
+    return re.sub(r"[^\n]", " ", match.group())
 
 
 def problem(root: Path, path: Path, text: str, position: int, message: str) -> Problem:
@@ -142,10 +144,10 @@ def problem(root: Path, path: Path, text: str, position: int, message: str) -> P
 
 def main() -> int:
     """Print all problems; return 1 if there are any."""
-    found = list(problems(ROOT))
-    for one in found:
-        print(one)  # noqa: T201
-    return 1 if found else 0
+    failures = list(problems(ROOT))
+    for each in failures:
+        print(each)  # noqa: T201
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

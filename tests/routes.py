@@ -2,7 +2,7 @@
 
 Routes are found by walking the configuration, so tests cover a new one as soon as it exists. Routes under the API's
 resource need a key, and those with an id show an object of one account. Routes below `dashboard/` need a member of
-the account. All others are listed in OPEN, ENTRANCE or PERSONAL.
+the account. All others are listed in OPEN, LOGIN_ROUTES or PERSONAL.
 """
 
 import io
@@ -51,7 +51,7 @@ OPEN = {
     "metrics": 404,  # unless a deployment opens it
 }
 # Login pages, with the status for a stranger and for a logged-in user.
-ENTRANCE = {
+LOGIN_ROUTES = {
     "accounts/login/": (200, 302),
     "accounts/signup/": (200, 302),
     "accounts/signup/<str:token>/": (404, 404),
@@ -159,18 +159,18 @@ def world() -> World:
     job = make_running_job(client=key.client, metadata={"note": "a secret"})
     artifact = artifacts.store(job, Artifact.Kind.JSON_REPORT, io.BytesIO(b"{}"))
     artifact.save(force_insert=True)
-    ended = Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"metric": "dps", "mainActor": None})
-    assert lifecycle.finish(job, ended)
+    outcome = Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"metric": "dps", "mainActor": None})
+    assert lifecycle.finish(job, outcome)
     return World(Job.objects.get(pk=job.pk), artifact, owner, stranger)
 
 
 def call(method: str, path: str, secret: str | None = None) -> Any:
     """Call an address with or without a key."""
     headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
-    answer: Any = HttpClient().generic(method, path, "{}", content_type="application/json", headers=headers)
-    if answer.streaming:
-        assert b"".join(answer.streaming_content) == b"{}"
-    return answer
+    response: Any = HttpClient().generic(method, path, "{}", content_type="application/json", headers=headers)
+    if response.streaming:
+        assert b"".join(response.streaming_content) == b"{}"
+    return response
 
 
 def address(route: str, **values: Any) -> str:
@@ -187,8 +187,8 @@ def browsers() -> dict[str, HttpClient]:
     people = {role: make_member(account, role=role) for role in ("owner", "member", "viewer")}
     people["outsider"] = make_member()
     browsers = {role: HttpClient() for role in people} | {"stranger": HttpClient()}
-    for role, place in people.items():
-        browsers[role].force_login(place.user)
+    for role, member in people.items():
+        browsers[role].force_login(member.user)
     for browser in browsers.values():
         browser.defaults["ACCOUNT"] = account.name
     return browsers

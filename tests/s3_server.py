@@ -33,11 +33,11 @@ class S3Server:
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen([*command, str(self.folder)], stdout=log, stderr=log)
         deadline = time.monotonic() + START_SECONDS
-        while not self.answers():
+        while not self.is_ready():
             assert time.monotonic() < deadline, (self.folder / "log").read_text()
             time.sleep(0.02)
 
-    def answers(self) -> bool:
+    def is_ready(self) -> bool:
         with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
             return True
         return False

@@ -37,11 +37,11 @@ class Stack:
     def call(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
         """Call the API and return the body of the response. Raises HTTPError for an error."""
         headers = {"Authorization": f"Bearer {self.ready['apiKey']}"}
-        answer = requests.request(
+        response = requests.request(
             method, f"{self.ready['url']}/v1/sim/{path}", headers=headers, timeout=10, **kwargs
         )
-        answer.raise_for_status()
-        body: dict[str, Any] = answer.json()
+        response.raise_for_status()
+        body: dict[str, Any] = response.json()
         return body
 
     def submit(self, text: str = QUICK, **fields: Any) -> str:
@@ -81,12 +81,12 @@ class Stack:
 
 def below(process: psutil.Process, text: str) -> list[psutil.Process]:
     """Return the live descendants of a process whose command line contains a text."""
-    found = []
+    descendants = []
     for child in process.children(recursive=True):
         with contextlib.suppress(psutil.Error):
             if text in " ".join(child.cmdline()):
-                found.append(child)
-    return found
+                descendants.append(child)
+    return descendants
 
 
 @contextlib.contextmanager

@@ -15,8 +15,8 @@ from tests.routes import (
     ABOUT_OWN_OBJECTS,
     ADMIN,
     CALLS,
-    ENTRANCE,
     LISTS,
+    LOGIN_ROUTES,
     METHODS,
     OBJECTS,
     OPEN,
@@ -51,16 +51,16 @@ OWN: dict[tuple[str, str], tuple[int, str]] = {
 pytestmark = pytest.mark.django_db
 
 
-def without_id(answer: Any) -> tuple[int, dict[str, Any]]:
+def without_id(response: Any) -> tuple[int, dict[str, Any]]:
     """Return an error's status and its body without the request id."""
-    return answer.status_code, {**answer.json(), "requestId": ""}
+    return response.status_code, {**response.json(), "requestId": ""}
 
 
 def test_every_route_is_listed() -> None:
-    listed = {*OPEN, *ENTRANCE, *PERSONAL, *PAGES, *ADMIN, *(RESOURCE + route for route in WITH_KEY)}
+    listed = {*OPEN, *LOGIN_ROUTES, *PERSONAL, *PAGES, *ADMIN, *(RESOURCE + route for route in WITH_KEY)}
     unexpected = [route for route in ROUTES if route not in listed]
     assert not unexpected, f"Add {unexpected} to OPEN in tests/routes.py with the status for callers without a key."
-    assert not [route for route in (*ENTRANCE, *PERSONAL) if route not in ROUTES]
+    assert not [route for route in (*LOGIN_ROUTES, *PERSONAL) if route not in ROUTES]
 
 
 MALFORMED = {
@@ -81,9 +81,9 @@ def test_a_malformed_key_is_rejected_without_a_query(
 ) -> None:
     path = "/" + RESOURCE + PARAMETER.sub("123456789012345678", route)
     with django_assert_num_queries(0):
-        answer = call(method, path, secret)
-    assert (answer.status_code, answer.json()["code"]) == (401, "invalid_token")
-    assert answer.headers["WWW-Authenticate"] == "Bearer"
+        response = call(method, path, secret)
+    assert (response.status_code, response.json()["code"]) == (401, "invalid_token")
+    assert response.headers["WWW-Authenticate"] == "Bearer"
 
 
 @pytest.mark.parametrize(
@@ -106,17 +106,17 @@ def test_every_call_needs_an_active_key(
         times = {name: timezone.now() + timedelta(seconds=seconds) for name, seconds in change.items()}
         ApiKey.objects.filter(client=world.job.client).update(**times)
     path = world.path(RESOURCE + route)
-    answer = call(method, path, secret)
-    assert (answer.status_code, answer.json()["code"]) == (401, code)
-    assert answer.headers["WWW-Authenticate"] == "Bearer"
-    assert set(answer.json()) == {"error", "code", "meta", "requestId"}
+    response = call(method, path, secret)
+    assert (response.status_code, response.json()["code"]) == (401, code)
+    assert response.headers["WWW-Authenticate"] == "Bearer"
+    assert set(response.json()) == {"error", "code", "meta", "requestId"}
 
 
 @pytest.mark.parametrize(("method", "route"), CALLS)
 def test_the_owner_can_make_every_call(method: str, route: str, world: World) -> None:
-    answer = call(method, world.path(RESOURCE + route), world.owner)
-    code = answer.json()["code"] if answer.status_code >= 400 else ""
-    assert (answer.status_code, code) == OWN.get((method, route), (200, ""))
+    response = call(method, world.path(RESOURCE + route), world.owner)
+    code = response.json()["code"] if response.status_code >= 400 else ""
+    assert (response.status_code, code) == OWN.get((method, route), (200, ""))
 
 
 @pytest.mark.parametrize(("method", "route"), ABOUT_OWN_OBJECTS)
@@ -131,16 +131,16 @@ def test_another_accounts_object_looks_like_a_missing_one(method: str, route: st
 @pytest.mark.parametrize(("method", "route"), ABOUT_AN_OBJECT)
 def test_a_malformed_id_is_not_found(method: str, route: str, world: World) -> None:
     for identifier in ("x", "-1", "1" * 400, "%00", "%0a", "1.5", "\u0661" * 18, "9" * 19):
-        answer = call(method, "/" + RESOURCE + PARAMETER.sub(identifier, route), world.owner)
-        assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), identifier
+        response = call(method, "/" + RESOURCE + PARAMETER.sub(identifier, route), world.owner)
+        assert (response.status_code, response.json()["code"]) == (404, "not_found"), identifier
 
 
 @pytest.mark.parametrize(("method", "route"), LISTS)
 def test_a_list_shows_only_the_callers_objects(method: str, route: str, world: World) -> None:
-    seen = call(method, world.path(RESOURCE + route), world.stranger)
-    assert seen.status_code == 200
-    assert [mark for mark in world.marks() if mark in seen.content.decode()] == []
-    assert seen.headers.get("X-Active-Jobs", "0") == "0"
+    response = call(method, world.path(RESOURCE + route), world.stranger)
+    assert response.status_code == 200
+    assert [mark for mark in world.marks() if mark in response.content.decode()] == []
+    assert response.headers.get("X-Active-Jobs", "0") == "0"
 
 
 @pytest.mark.parametrize("route", WITHOUT_KEY)
@@ -152,32 +152,35 @@ def test_open_routes_ignore_keys(route: str, world: World) -> None:
 
 @pytest.mark.parametrize("route", [*(RESOURCE + route for route in WITH_KEY), *WITHOUT_KEY])
 def test_other_methods_return_405(route: str, world: World) -> None:
-    answered = READS if route in OPEN else (*methods_of(route.removeprefix(RESOURCE)),)
-    for method in set(METHODS) - set(answered):
-        answer = call(method, world.path(route), world.owner)
-        assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed"), method
-        assert set(answer.headers["Allow"].split(", ")) - {"HEAD"} == set(answered) - {"HEAD"}
+    allowed = READS if route in OPEN else (*methods_of(route.removeprefix(RESOURCE)),)
+    for method in set(METHODS) - set(allowed):
+        response = call(method, world.path(route), world.owner)
+        assert (response.status_code, response.json()["code"]) == (405, "method_not_allowed"), method
+        assert set(response.headers["Allow"].split(", ")) - {"HEAD"} == set(allowed) - {"HEAD"}
 
 
 @pytest.mark.parametrize("route", ADMIN)
 def test_the_admin_redirects_strangers_to_the_login(route: str, world: World) -> None:
     path = world.path(route.replace("^", "").replace("(?P<url>.*)$", "nowhere"))
-    answer = call("GET", path, world.owner)
+    response = call("GET", path, world.owner)
     ways = {"admin/login/": "/accounts/login/", "admin/logout/": "/admin/"}
-    assert (answer.status_code, answer.headers["Location"].split("?")[0]) == (302, ways.get(route, "/admin/login/"))
+    assert (response.status_code, response.headers["Location"].split("?")[0]) == (
+        302,
+        ways.get(route, "/admin/login/"),
+    )
 
 
-@pytest.mark.parametrize("route", ENTRANCE)
+@pytest.mark.parametrize("route", LOGIN_ROUTES)
 def test_login_pages_are_open_to_everybody(route: str, browsers: dict[str, HttpClient]) -> None:
     statuses = tuple(browsers[who].get(address(route)).status_code for who in ("stranger", "owner"))
-    assert statuses == ENTRANCE[route]
+    assert statuses == LOGIN_ROUTES[route]
 
 
 @pytest.mark.parametrize("route", PERSONAL)
 def test_personal_pages_redirect_strangers_to_the_login(route: str, browsers: dict[str, HttpClient]) -> None:
     for method in ("get", "post"):
-        answer = getattr(browsers["stranger"], method)(address(route))
-        assert (answer.status_code, answer.headers["Location"].split("?")[0]) == (302, "/accounts/login/")
+        response = getattr(browsers["stranger"], method)(address(route))
+        assert (response.status_code, response.headers["Location"].split("?")[0]) == (302, "/accounts/login/")
 
 
 @pytest.mark.parametrize("route", PAGES)

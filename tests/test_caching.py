@@ -9,7 +9,7 @@ from tests.factories import unknown_key
 from tests.routes import (
     ADMIN,
     CALLS,
-    ENTRANCE,
+    LOGIN_ROUTES,
     METHODS,
     OPEN,
     PAGES,
@@ -32,8 +32,8 @@ CACHED = {"artifacts/<token:token>": "private, max-age=3600", "v1/openapi.json":
 def test_responses_to_keys_are_not_cached(method: str, route: str, world: World) -> None:
     path = world.path(RESOURCE + route)
     for secret in (world.owner, world.stranger, unknown_key(), "sk_x", None):
-        answer = call(method, path, secret)
-        assert "no-store" in answer.headers["Cache-Control"], (secret, answer.status_code)
+        response = call(method, path, secret)
+        assert "no-store" in response.headers["Cache-Control"], (secret, response.status_code)
 
 
 @pytest.mark.parametrize("path", ["/v1/sim/nowhere", "/v1/sim/jobs/x", "/v1/", "/nowhere", "/dashboard/nowhere/"])
@@ -47,20 +47,20 @@ def test_maintenance_responses_are_not_cached(settings: Settings) -> None:
     assert "no-store" in call("GET", f"/{RESOURCE}jobs").headers["Cache-Control"]
 
 
-@pytest.mark.parametrize("route", sorted({*PAGES, *PERSONAL, *ENTRANCE}))
+@pytest.mark.parametrize("route", sorted({*PAGES, *PERSONAL, *LOGIN_ROUTES}))
 def test_pages_behind_a_login_are_not_cached(route: str, browsers: dict[str, HttpClient]) -> None:
     path = address(route, account=browsers["owner"].defaults["ACCOUNT"])
     for who, browser in browsers.items():
-        for answer in (browser.get(path), browser.post(path)):
-            assert "no-store" in answer.headers["Cache-Control"], (who, answer.status_code)
+        for response in (browser.get(path), browser.post(path)):
+            assert "no-store" in response.headers["Cache-Control"], (who, response.status_code)
 
 
 @pytest.mark.parametrize("route", sorted(ADMIN))
 def test_admin_pages_are_not_cached(route: str) -> None:
     browser = HttpClient()
     browser.force_login(User.objects.create_superuser("operator"))
-    answer = browser.get(address(route.replace("(?P<url>.*)", "nowhere")))
-    assert "no-store" in answer.headers["Cache-Control"]
+    response = browser.get(address(route.replace("(?P<url>.*)", "nowhere")))
+    assert "no-store" in response.headers["Cache-Control"]
 
 
 @pytest.mark.parametrize("route", sorted(OPEN))

@@ -32,10 +32,10 @@ INTERNAL = re.compile(r"\bstarting\b|getting ready", re.IGNORECASE)
 def job() -> Job:
     """A job in the status `starting`."""
     BuildFactory.create()
-    found = make_job(metadata={"a": "b"}, wants_webhook=True)
-    assert lifecycle.start_attempt(found, worker="worker-1")
+    created = make_job(metadata={"a": "b"}, wants_webhook=True)
+    assert lifecycle.start_attempt(created, worker="worker-1")
     forecast.publish()
-    return Job.objects.get(pk=found.pk)
+    return Job.objects.get(pk=created.pk)
 
 
 def address(route: str, job: Job) -> str:
@@ -59,12 +59,12 @@ def statuses(value: Any) -> Iterator[Any]:
         yield value["status"]
 
 
-def assert_public(answer: Any) -> None:
+def assert_public(response: Any) -> None:
     """Assert that a response contains only public statuses."""
-    assert answer.status_code < 500, answer.content
-    text = (b"".join(answer.streaming_content) if answer.streaming else answer.content).decode()
+    assert response.status_code < 500, response.content
+    text = (b"".join(response.streaming_content) if response.streaming else response.content).decode()
     assert not INTERNAL.search(text)
-    body = json.loads(text) if answer.headers.get("Content-Type") == "application/json" else {}
+    body = json.loads(text) if response.headers.get("Content-Type") == "application/json" else {}
     # The OpenAPI document has other fields of that name.
     if "openapi" not in body:
         assert set(statuses(body)) <= {*PublicStatus.values, "ok", "cancel_requested"}

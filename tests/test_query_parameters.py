@@ -32,13 +32,13 @@ def methods_of(route: str) -> list[str]:
 CALLS = [(method, route) for route in ENDPOINTS for method in methods_of(route)]
 
 
-def refused(answer: Any) -> list[str]:
+def refused(response: Any) -> list[str]:
     """Return the parameters that a response rejects."""
-    assert answer.status_code == 400
-    if not answer.content:
+    assert response.status_code == 400
+    if not response.content:
         return ["surprise"]  # a response to HEAD has no body
-    assert answer.json()["code"] == "validation_failed"
-    return [issue["path"] for issue in answer.json()["meta"]["issues"]]
+    assert response.json()["code"] == "validation_failed"
+    return [issue["path"] for issue in response.json()["meta"]["issues"]]
 
 
 @pytest.mark.parametrize(("method", "route"), CALLS)
@@ -52,12 +52,12 @@ def test_both_forms_of_submission_reject_unknown_parameters(media_type: str, wor
     body = PROFILE if media_type == "text/plain" else {"build": {"channel": "latest"}, "profile": {"text": PROFILE}}
     headers = {"Authorization": f"Bearer {world.owner}"}
     query = "surprise=1" if media_type == "application/json" else "channel=latest&surprise=1"
-    answer = HttpClient().post(f"/v1/sim/jobs?{query}", body, content_type=media_type, headers=headers)
-    assert refused(answer) == ["surprise"]
+    response = HttpClient().post(f"/v1/sim/jobs?{query}", body, content_type=media_type, headers=headers)
+    assert refused(response) == ["surprise"]
     assert Job.objects.count() == 1
 
 
-@pytest.mark.parametrize(("method", "route"), [one for one in CALLS if one[0] == "GET"])
+@pytest.mark.parametrize(("method", "route"), [pair for pair in CALLS if pair[0] == "GET"])
 def test_a_repeated_parameter_is_rejected(method: str, route: str, world: World) -> None:
     view: Any = ROUTES[route]
     operation = operation_of(getattr(getattr(view, "view_class", None), "get", view))

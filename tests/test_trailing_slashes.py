@@ -45,27 +45,27 @@ def test_a_page_redirects_to_its_canonical_address(path: str) -> None:
     if path.startswith("/admin/"):
         http.force_login(User.objects.create_superuser("operator"))
     for method in METHODS:
-        answer = getattr(http, method)(f"{other(path)}?q=%C3%A9&next=/x")
+        response = getattr(http, method)(f"{other(path)}?q=%C3%A9&next=/x")
         # 308: the client sends the same method and body again.
-        assert (answer.status_code, answer.headers["Location"]) == (308, f"{path}?q=%C3%A9&next=/x"), method
-        assert answer.headers["Cache-Control"] == "no-store"
+        assert (response.status_code, response.headers["Location"]) == (308, f"{path}?q=%C3%A9&next=/x"), method
+        assert response.headers["Cache-Control"] == "no-store"
 
 
 @pytest.mark.django_db
 def test_a_redirected_form_keeps_its_body() -> None:
     User.objects.create_user("walker", password="a long way to go")
     fields = {"login": "walker", "password": "a long way to go"}
-    answer = HttpClient().post("/accounts/login", fields, follow=True)
-    assert answer.redirect_chain[0] == ("/accounts/login/", 308)
-    assert answer.wsgi_request.user.is_authenticated
+    response = HttpClient().post("/accounts/login", fields, follow=True)
+    assert response.redirect_chain[0] == ("/accounts/login/", 308)
+    assert response.wsgi_request.user.is_authenticated
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("route", [*(RESOURCE + route for route in WITH_KEY), "v1/openapi.json"])
 def test_api_addresses_are_exact(route: str) -> None:
     for method in ("get", "post"):
-        answer = getattr(HttpClient(), method)(f"{address(route)}/")
-        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        response = getattr(HttpClient(), method)(f"{address(route)}/")
+        assert (response.status_code, response.json()["code"]) == (404, "not_found")
 
 
 @pytest.mark.django_db

@@ -26,7 +26,7 @@ REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """A response of the web server."""
 
     status: int
@@ -59,21 +59,21 @@ class WebServer:
         with socket.create_connection(("127.0.0.1", self.port), timeout=20) as connection:
             yield connection
 
-    def send(self, *parts: bytes, and_close: bool = False) -> Answer:
+    def send(self, *parts: bytes, and_close: bool = False) -> Response:
         """Send bytes on a new connection and return the first response."""
         with self.connection() as connection:
             for part in parts:
                 connection.sendall(part)
             if and_close:
                 connection.shutdown(socket.SHUT_WR)
-            return read_answer(connection)
+            return read_response(connection)
 
 
-def read_answer(connection: socket.socket) -> Answer:
+def read_response(connection: socket.socket) -> Response:
     """Return the next final response on a connection."""
     response = HTTPResponse(connection)
     response.begin()
-    return Answer(response.status, dict(response.headers.items()), response.read())
+    return Response(response.status, dict(response.headers.items()), response.read())
 
 
 def request(target: bytes, *headers: bytes, method: bytes = b"GET", body: bytes = b"") -> bytes:

@@ -100,7 +100,7 @@ class Customer:
         """Return the number of available credits."""
         return sum(self.credits[origin, FREE] for origin in self.spendable())
 
-    def held(self, job: int) -> int:
+    def held_credits(self, job: int) -> int:
         """Return the credits held for a job; 0 after its hold was resolved."""
         return sum(self.credits[origin, str(job)] for origin in self.origins)
 
@@ -110,7 +110,7 @@ class Customer:
 
     # Operations
 
-    def attempt(self, action: Callable[[], None], *, asked: int) -> bool:
+    def attempt(self, action: Callable[[], None], *, needed: int) -> bool:
         """Run an action that takes free credits; it must succeed exactly if they suffice. Return whether it did."""
         self.done += 1
         free = self.free()
@@ -119,7 +119,7 @@ class Customer:
             reported = None
         except InsufficientCredits as shortage:
             reported = shortage.available_credits
-        assert reported == (None if asked <= free else free)
+        assert reported == (None if needed <= free else free)
         return reported is None
 
     def purchase(self, amount: int) -> None:
@@ -132,25 +132,25 @@ class Customer:
         """Receive a grant that expires after some days, or never. Many grants can expire at the same time."""
         self.done += 1
         expires_at = self.first_day + days * DAY if days else None
-        made = ledger.grant(
+        grant = ledger.grant(
             self.account, amount, reason=GrantReason.GRANT_PROMO, note="given", expires_at=expires_at
         )
-        self.add_grant(made)
+        self.add_grant(grant)
 
     def grant_allowance(self) -> None:
         """Receive this month's allowance, once."""
         self.done += 1
-        made = ledger.grant_allowance(self.account)
-        assert (made.original if made else 0) == self.allowance
+        grant = ledger.grant_allowance(self.account)
+        assert (grant.original if grant else 0) == self.allowance
         self.allowance = 0
-        if made:
-            self.add_grant(made)
+        if grant:
+            self.add_grant(grant)
 
-    def add_grant(self, made: Grant) -> None:
+    def add_grant(self, grant: Grant) -> None:
         """Add a grant to the oracle."""
-        origin = Origin(made.pk, made.expires_at)
+        origin = Origin(grant.pk, grant.expires_at)
         self.origins.append(origin)
-        self.add(origin, made.original)
+        self.add(origin, grant.original)
 
     def let_a_day_pass(self) -> None:
         """Let a day pass by moving all expiry times."""
@@ -168,41 +168,41 @@ class Customer:
             self.done += 1
             ledger.correct(self.account, amount, reason="an error")
             self.add(self.purchased, amount)
-        elif self.attempt(lambda: ledger.correct(self.account, amount, reason="an error"), asked=-amount):
+        elif self.attempt(lambda: ledger.correct(self.account, amount, reason="an error"), needed=-amount):
             self.move_each(-amount, reversed(self.spendable()), FREE, OUTSIDE)
 
     def hold(self, amount: int, *, least: int | None = None) -> int:
         """Hold credits for a new job as `ledger.hold` does, and return the job."""
         job = next(JOBS)
-        asked = amount if least is None else max(least, min(amount, self.free()))
-        if self.attempt(lambda: ledger.hold(self.account, amount, least=least, job_id=job), asked=asked):
-            self.move_each(asked, self.spendable(), FREE, str(job))
+        needed = amount if least is None else max(least, min(amount, self.free()))
+        if self.attempt(lambda: ledger.hold(self.account, amount, least=least, job_id=job), needed=needed):
+            self.move_each(needed, self.spendable(), FREE, str(job))
             self.jobs.append(job)
         return job
 
     def extend(self, job: int, amount: int) -> None:
         """Extend the hold of a job."""
         try:
-            if self.attempt(lambda: ledger.extend(job, amount), asked=amount):
-                assert self.held(job)
+            if self.attempt(lambda: ledger.extend(job, amount), needed=amount):
+                assert self.held_credits(job)
                 self.move_each(amount, self.spendable(), FREE, str(job))
         except HoldError:
-            assert not self.held(job)
+            assert not self.held_credits(job)
 
     def settle(self, job: int, spent: int) -> None:
         """Settle a job; this fails if its hold was resolved or is too small."""
         self.done += 1
-        held = self.held(job)
+        reserved = self.held_credits(job)
         try:
             ledger.settle(job, spent=spent) if spent else ledger.release(job)
         except HoldError:
-            assert not held or spent > held
+            assert not reserved or spent > reserved
             return
-        assert held >= max(spent, 1)
+        assert reserved >= max(spent, 1)
         self.move_each(spent, self.in_order(), str(job), SPENT)
         for origin in self.origins:
-            left = self.credits[origin, str(job)]
-            self.move(left, origin, str(job), EXPIRED if origin.expired else FREE)
+            remaining = self.credits[origin, str(job)]
+            self.move(remaining, origin, str(job), EXPIRED if origin.expired else FREE)
 
     def request_invalid_amount(self, amount: int) -> None:
         """Request a hold of an invalid amount."""
@@ -235,7 +235,7 @@ class Customer:
     def compare_stored(self) -> None:
         """Compare the oracle with the stored balances."""
         stored = Balance.objects.filter(account=self.account).values_list("purchased", "reserved").first()
-        reserved = sum(self.held(job) for job in self.jobs)
+        reserved = sum(self.held_credits(job) for job in self.jobs)
         assert (stored or (0, 0)) == (self.credits[self.purchased, FREE], reserved)
         remaining = dict(Grant.objects.filter(account=self.account).values_list("pk", "remaining"))
         assert remaining == {s.grant_id: self.credits[s, FREE] for s in self.origins if s.grant_id}

@@ -10,7 +10,7 @@ from django.test import Client as HttpClient
 
 from billing import ledger
 from billing.models import Account, Entry, GrantReason
-from tests.billing.books import state
+from tests.billing.ledger_state import state
 from tests.factories import make_account
 
 pytestmark = pytest.mark.django_db
@@ -27,9 +27,9 @@ def operator() -> HttpClient:
 def act(operator: HttpClient, action: str, *accounts: Account, **fields: Any) -> list[str]:
     """Run an admin action on accounts and return its messages."""
     selected = [account.pk for account in accounts]
-    answer = operator.post(ACCOUNTS, {"action": action, "_selected_action": selected, **fields})
-    assert answer.status_code == 302
-    return [str(message) for message in get_messages(answer.wsgi_request)]
+    response = operator.post(ACCOUNTS, {"action": action, "_selected_action": selected, **fields})
+    assert response.status_code == 302
+    return [str(message) for message in get_messages(response.wsgi_request)]
 
 
 def test_an_operator_grants_credits_with_a_note(operator: HttpClient) -> None:

@@ -11,7 +11,7 @@ from billing import ledger, tasks
 from billing.clock import month_of
 from billing.models import Account, Grant, GrantReason
 from simservice.celery import app
-from tests.billing.books import expire_now, state
+from tests.billing.ledger_state import expire_now, state
 from tests.factories import make_account
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,7 @@ from django.utils import timezone
 from billing import ledger
 from billing.models import GrantReason
 from clients.models import ApiKey
-from tests.billing.books import expire_now
+from tests.billing.ledger_state import expire_now
 from tests.conftest import Api
 from tests.factories import make_account
 
@@ -22,9 +22,9 @@ def test_the_balances_of_the_account_are_returned(api: Api, key: tuple[ApiKey, s
     expiring = ledger.grant(account, 30, reason=GrantReason.GRANT_PROMO, note="Promotion", expires_at=FAR)
     purchased = ledger.balances(account).purchased
     ledger.hold(account, 5, job_id=1)
-    answer = api.get("credits")
-    assert answer.status_code == 200
-    assert answer.json()["grants"][0] == {
+    response = api.get("credits")
+    assert response.status_code == 200
+    assert response.json()["grants"][0] == {
         "id": str(expiring.pk),
         "reason": "grant_promo",
         "note": "Promotion",
@@ -32,10 +32,10 @@ def test_the_balances_of_the_account_are_returned(api: Api, key: tuple[ApiKey, s
         "original": 30,
         "expiresAt": "2999-12-31T23:00:00.005Z",
     }
-    assert [grant["expiresAt"] for grant in answer.json()["grants"]] == ["2999-12-31T23:00:00.005Z", None]
-    assert [grant["note"] for grant in answer.json()["grants"]] == ["Promotion", None]
-    assert all(len(grant["id"]) == 18 for grant in answer.json()["grants"])
-    assert (answer.json()["purchased"], answer.json()["reserved"]) == (purchased, 5)
+    assert [grant["expiresAt"] for grant in response.json()["grants"]] == ["2999-12-31T23:00:00.005Z", None]
+    assert [grant["note"] for grant in response.json()["grants"]] == ["Promotion", None]
+    assert all(len(grant["id"]) == 18 for grant in response.json()["grants"])
+    assert (response.json()["purchased"], response.json()["reserved"]) == (purchased, 5)
 
 
 def test_expired_grants_and_other_accounts_are_left_out(api: Api, key: tuple[ApiKey, str]) -> None:

@@ -88,8 +88,8 @@ def only_discrepancy() -> str:
 
 def test_an_ended_job_with_an_open_hold_is_found() -> None:
     job = make_job()
-    ended = {"error_code": "internal", "credits_consumed": 0, "completed_at": timezone.now()}
-    Job.objects.filter(pk=job.pk).update(status=Status.FAILED, **ended)
+    end_fields = {"error_code": "internal", "credits_consumed": 0, "completed_at": timezone.now()}
+    Job.objects.filter(pk=job.pk).update(status=Status.FAILED, **end_fields)
     assert only_discrepancy() == f"job {job.pk} has ended, but its hold is open"
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from billing import ledger
 from billing.errors import HoldError, InsufficientCredits, InvalidCreditChange
 from billing.models import Account, Entry, Grant, GrantReason, Hold
-from tests.billing.books import expire_now, state
+from tests.billing.ledger_state import expire_now, state
 from tests.factories import make_account
 
 pytestmark = pytest.mark.django_db
@@ -229,8 +229,8 @@ def test_purchases_and_corrections_require_a_reason(account: Account, reason: st
 
 @pytest.mark.parametrize(("note", "title"), [("Sorry", "Sorry"), (" ", "Beta"), ("", "Beta")])
 def test_the_title_of_a_grant_is_its_note_or_its_reason(account: Account, note: str, title: str) -> None:
-    made = ledger.grant(account, 5, reason=GrantReason.GRANT_BETA, note=note)
-    assert (made.title, Entry.objects.get().reason) == (title, title)
+    grant = ledger.grant(account, 5, reason=GrantReason.GRANT_BETA, note=note)
+    assert (grant.title, Entry.objects.get().reason) == (title, title)
 
 
 def test_a_note_that_is_too_long_is_rejected(account: Account) -> None:

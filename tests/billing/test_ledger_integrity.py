@@ -98,11 +98,13 @@ def entry(account: Account, **fields: Any) -> None:
 
 @pytest.mark.parametrize(("source", "target"), FORBIDDEN_MOVES)
 def test_the_database_rejects_other_moves(account: Account, source: str, target: str) -> None:
-    held = "held" in (source, target)
+    involves_hold = "held" in (source, target)
     with pytest.raises(IntegrityError):
-        entry(account, source=source, target=target, job_id=2 if held else None)
+        entry(account, source=source, target=target, job_id=2 if involves_hold else None)
     with pytest.raises(IntegrityError, match=r"entry_move_known|entry_of_purchased"):
-        entry(account, source=source, target=target, job_id=2 if held else None, grant=account.grants.get())
+        entry(
+            account, source=source, target=target, job_id=2 if involves_hold else None, grant=account.grants.get()
+        )
 
 
 @pytest.mark.parametrize(

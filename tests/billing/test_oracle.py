@@ -13,7 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test as run_machine
 from billing import ledger
 from billing.errors import HoldError, InsufficientCredits
 from billing.models import Account, GrantReason, Plan
-from tests.billing.books import LONG, expire_now
+from tests.billing.ledger_state import LONG, expire_now
 from tests.billing.oracle import Customer, sweep
 from tests.concurrency import at_once
 from tests.factories import make_account
@@ -116,7 +116,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def settle(self, who: int, which: int, share: int) -> None:
         jobs = self.act_as(who).jobs
         job = jobs[-1 - which % len(jobs)]
-        self.acting.settle(job, share_of(share, self.acting.held(job)))
+        self.acting.settle(job, share_of(share, self.acting.held_credits(job)))
 
     @rule(who=customers, amount=st.sampled_from([0, -1, 10**12 + 1, 10**30]))
     def request_invalid_amount(self, who: int, amount: int) -> None:
@@ -133,7 +133,7 @@ class LedgerMachine(RuleBasedStateMachine):
         job = customer.hold(min(held, customer.free()))
         customer.let_a_day_pass()
         customer.compare()
-        customer.settle(job, share_of(share, customer.held(job)))
+        customer.settle(job, share_of(share, customer.held_credits(job)))
         customer.check_balances()
 
     @rule(who=customers, amount=few, more=few, share=shares)
@@ -145,7 +145,7 @@ class LedgerMachine(RuleBasedStateMachine):
         customer.grant(more // 2 + 1, 2)
         customer.extend(job, more)
         customer.compare()
-        customer.settle(job, share_of(share, customer.held(job)))
+        customer.settle(job, share_of(share, customer.held_credits(job)))
         customer.settle(job, 0)
 
     @rule(who=customers, amounts=st.tuples(few, few), nights=st.integers(0, 1), share=shares)
@@ -159,7 +159,7 @@ class LedgerMachine(RuleBasedStateMachine):
         customer.extend(job, amounts[1])
         for _ in range(nights):
             customer.let_a_day_pass()
-        customer.settle(job, share_of(share, customer.held(job)))
+        customer.settle(job, share_of(share, customer.held_credits(job)))
 
     @rule(who=customers, amount=few, held=few)
     def the_rest_of_a_grant_expires(self, who: int, amount: int, held: int) -> None:
@@ -177,7 +177,7 @@ class LedgerMachine(RuleBasedStateMachine):
             customer.purchase(amount)
             jobs.append(customer.hold(customer.free()))
         for customer, job in zip(reversed(self.customers), reversed(jobs), strict=True):
-            customer.settle(job, share_of(share, customer.held(job)))
+            customer.settle(job, share_of(share, customer.held_credits(job)))
             customer.compare()
 
 
@@ -222,7 +222,7 @@ def act_on_own_account(customer: Customer, chance: random.Random) -> None:
     customer.extend(job, chance.randint(1, 12))
     if chance.random() < 0.3:
         customer.let_a_day_pass()
-    customer.settle(job, chance.randint(0, customer.held(job) + 1))
+    customer.settle(job, chance.randint(0, customer.held_credits(job) + 1))
     customer.check_balances()
 
 

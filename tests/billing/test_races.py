@@ -5,7 +5,7 @@ import pytest
 from billing import ledger
 from billing.errors import HoldError, InsufficientCredits
 from billing.models import Entry, Grant, GrantReason, Hold
-from tests.billing.books import LONG, expire_now, state
+from tests.billing.ledger_state import LONG, expire_now, state
 from tests.concurrency import at_once
 from tests.factories import make_account
 

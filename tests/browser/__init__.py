@@ -1,1 +1,1 @@
-"""The pages in a real browser: Chromium without a window, the whole stack behind it, nothing else."""
+"""Tests of the pages in headless Chromium, against the whole stack."""

@@ -13,7 +13,7 @@ from tests.browser.chromium import Visitor
 
 VERSION = "4.14.1"
 SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
-KEPT = Path(__file__).resolve().parents[2] / ".venv" / f"axe-core-{VERSION}.min.js"
+DOWNLOADED = Path(__file__).resolve().parents[2] / ".venv" / f"axe-core-{VERSION}.min.js"
 SECONDS = 120
 
 
@@ -23,9 +23,9 @@ class Missing(Exception):
 
 def source() -> str:
     """Return axe-core's script. Raises Missing."""
-    if not KEPT.exists():
-        KEPT.write_bytes(fetch())
-    return KEPT.read_text()
+    if not DOWNLOADED.exists():
+        DOWNLOADED.write_bytes(fetch())
+    return DOWNLOADED.read_text()
 
 
 def fetch() -> bytes:
@@ -57,20 +57,20 @@ def violations(visitor: Visitor) -> list[str]:
     return run(visitor, {})
 
 
-def violations_of_looks(visitor: Visitor) -> list[str]:
+def visual_violations(visitor: Visitor) -> list[str]:
     """Return findings of the rules that depend on colors and widths, for a second pass."""
-    return run(visitor, {"runOnly": {"type": "rule", "values": LOOKS}})
+    return run(visitor, {"runOnly": {"type": "rule", "values": VISUAL_RULES}})
 
 
 def run(visitor: Visitor, options: dict[str, Any]) -> list[str]:
     """Run axe-core on a page without its frames, which contain users' content."""
     visitor.evaluate(f"window.axe || ({{}}, (() => {{ {source()} }})()), 0")
-    found = json.loads(visitor.evaluate(RUN % json.dumps({**options, **QUICK})))
-    return [f"{one['id']}: {one['help']}: {one['nodes']}" for one in found]
+    violations_found = json.loads(visitor.evaluate(RUN % json.dumps({**options, **QUICK})))
+    return [f"{violation['id']}: {violation['help']}: {violation['nodes']}" for violation in violations_found]
 
 
 QUICK = {"iframes": False, "preload": False, "resultTypes": ["violations"]}
-LOOKS = ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size"]
+VISUAL_RULES = ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size"]
 RUN = """
     axe.run(%s).then(found => JSON.stringify(found.violations.map(
         one => ({id: one.id, help: one.help, nodes: one.nodes.slice(0, 3).map(node => node.html.slice(0, 200))}))))

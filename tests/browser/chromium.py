@@ -20,7 +20,7 @@ from playwright.sync_api import (
 
 Scheme = Literal["light", "dark"]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-HOW = "Install it (Debian and Ubuntu: apt-get install chromium) and run `make stack` again."
+INSTALL_HINT = "Install it (Debian and Ubuntu: apt-get install chromium) and run `make stack` again."
 PATIENCE_MS = 30_000
 expect.set_options(timeout=PATIENCE_MS)
 SMALL, LARGE = 360, 1200
@@ -54,12 +54,12 @@ class Visitor:
 
     def watch(self) -> None:
         """Record script errors, console messages, dialogs, and requests to other hosts."""
-        self.context.on("console", self.hear)
+        self.context.on("console", self.record_message)
         self.context.on("weberror", lambda error: self.complaints.append(f"script: {error.error}"))
         self.context.on("dialog", self.refuse)
-        self.context.on("request", self.look)
+        self.context.on("request", self.record_request)
 
-    def hear(self, message: ConsoleMessage) -> None:
+    def record_message(self, message: ConsoleMessage) -> None:
         # The browser logs every error response, which is not an error of the page.
         is_status = message.text.startswith("Failed to load resource: the server responded")
         if message.type in ("error", "warning") and not is_status:
@@ -69,15 +69,15 @@ class Visitor:
         self.complaints.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
-    def look(self, request: Request) -> None:
+    def record_request(self, request: Request) -> None:
         self.requests.append(request)
         if not request.url.startswith((self.site, "data:", "about:")):
             self.complaints.append(f"request: {request.url}")
 
     def open(self, path: str) -> int:
         """Open a path or a full address; return its status."""
-        answer = self.page.goto(path if path.startswith("http") else self.site + path)
-        return answer.status if answer else 0
+        response = self.page.goto(path if path.startswith("http") else self.site + path)
+        return response.status if response else 0
 
     def press(self, name: str) -> None:
         """Press a button and wait for the next page."""
@@ -114,10 +114,10 @@ class Visitor:
         """Open all collapsed sections, so that they are checked too."""
         self.evaluate("for (const one of document.querySelectorAll('details.more')) one.open = true")
 
-    def eventually(self, words: str) -> None:
+    def eventually(self, expected: str) -> None:
         """Reload the page until it contains a text."""
         deadline = time.monotonic() + PATIENCE_MS / 1000
-        while words not in (text := self.page.locator("main").inner_text()):
+        while expected not in (text := self.page.locator("main").inner_text()):
             assert time.monotonic() < deadline, text
             time.sleep(0.2)
             self.page.reload()
@@ -125,10 +125,12 @@ class Visitor:
     def evaluate(self, script: str) -> Any:
         """Run a script outside the page's Content Security Policy."""
         session = self.context.new_cdp_session(self.page)
-        told = session.send("Runtime.evaluate", {"expression": script, "awaitPromise": True, "returnByValue": True})
+        reply = session.send(
+            "Runtime.evaluate", {"expression": script, "awaitPromise": True, "returnByValue": True}
+        )
         session.detach()
-        assert "exceptionDetails" not in told, told["exceptionDetails"]
-        return told["result"].get("value")
+        assert "exceptionDetails" not in reply, reply["exceptionDetails"]
+        return reply["result"].get("value")
 
 
 @contextmanager

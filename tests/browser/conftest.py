@@ -1,4 +1,4 @@
-"""Fixtures of browser tests: one stack, its scene, and visitors."""
+"""Fixtures of browser tests: one stack, its data, and visitors."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ def program() -> str:
     """The browser; without one, tests are skipped."""
     path = chromium.find()
     if path is None:
-        pytest.skip(f"There is no Chromium. {chromium.HOW}")
+        pytest.skip(f"There is no Chromium. {chromium.INSTALL_HINT}")
     return path
 
 
@@ -47,7 +47,7 @@ def browser(program: str) -> Iterator[Browser]:
 
 @pytest.fixture
 def visitor(browser: Browser, stack: Stack) -> Iterator[Visitor]:
-    """A stranger, who must have no complaints at the end."""
+    """A visitor who is not logged in; pages must not cause errors."""
     with visiting(browser, stack.ready["url"]) as someone:
         yield someone
     assert someone.complaints == []

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 
 from tests.browser import chromium
 from tests.browser.chromium import LARGE, SMALL, Scheme, Visitor, running, visiting
-from tests.browser.scene import ENTRANCE, View, at, prepare
+from tests.browser.site_data import LOGIN_PAGES, View, at, prepare
 from tests.stack import ROOT, Stack, running_stack
 from tests.webhooks.receivers import Receiver, make_authority, receiving
 
@@ -27,7 +27,7 @@ def main(names: list[str]) -> None:
     """Write screenshots of the named pages, by default of all pages."""
     program = chromium.find()
     if program is None:
-        sys.exit(f"Chromium was not found. {chromium.HOW}")
+        sys.exit(f"Chromium was not found. {chromium.INSTALL_HINT}")
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, receiving(make_authority(Path(folder))) as receiver:
         settings = {
@@ -43,7 +43,7 @@ def _take_all(browser: Browser, stack: Stack, receiver: Receiver, names: list[st
     """Take the screenshots, first as a visitor, then as the demo account's owner."""
     site = stack.ready["url"]
     with visiting(browser, site) as visitor:
-        for name, path in ENTRANCE.items():
+        for name, path in LOGIN_PAGES.items():
             _take(visitor, at(name, path), names)
     with visiting(browser, site) as owner:
         owner.log_in(stack.ready["user"], stack.ready["password"])

@@ -39,7 +39,7 @@ def test_a_new_user_gets_from_sign_up_to_a_shared_job(
     make_client_and_key(visitor)
     enable_webhook(visitor, receiver)
     job = submit_and_watch(visitor)
-    see_delivery(visitor, receiver, job=job, earlier=earlier)
+    check_delivery(visitor, receiver, job=job, earlier=earlier)
     visitor.open(job)
     share = visitor.page.get_by_role("link", name="Open share page").get_attribute("href")
     assert share
@@ -98,7 +98,7 @@ def require_shown_once(visitor: Visitor, form: re.Pattern[str]) -> str:
 
 
 def enable_webhook(visitor: Visitor, receiver: Receiver) -> None:
-    """A rejected address has a reason; each secret is shown once."""
+    """Enable a webhook; assert that a rejected address has a reason and each secret is shown once."""
     visitor.follow("Set up webhook")
     visitor.fill(url="https://127.0.0.1/hook")
     visitor.press("Enable webhook")
@@ -131,14 +131,14 @@ def submit_and_watch(visitor: Visitor) -> str:
     expect(page.locator("#live .status")).to_have_text("Completed", timeout=4 * PATIENCE_MS)
     expect(page.locator(".timeline")).to_contain_text("Completed")
     expect(page.locator(".ranking tbody tr")).to_have_count(13)
-    asked = [one for one in visitor.requests if "hx-request" in one.headers]
-    assert len(asked) >= 2
+    polls = [request for request in visitor.requests if "hx-request" in request.headers]
+    assert len(polls) >= 2
     assert page.locator("[hx-get]").count() == 0, "the page of an ended job does not poll"
     return page.url
 
 
-def see_delivery(visitor: Visitor, receiver: Receiver, *, job: str, earlier: int) -> None:
-    """The receiver has the job's event and a test event, and the pages list their attempts.
+def check_delivery(visitor: Visitor, receiver: Receiver, *, job: str, earlier: int) -> None:
+    """Assert that the receiver got the job's event and a test event, and that pages list their attempts.
 
     `before` is the number of requests from other tests.
     """
@@ -152,6 +152,6 @@ def see_delivery(visitor: Visitor, receiver: Receiver, *, job: str, earlier: int
     expect(visitor.page.locator(".events tbody tr")).to_have_count(2)
     visitor.follow("Walker")
     received = receiver.received[earlier:]
-    bodies = [json.loads(one.body)["payload"]["id"] for one in received]
+    bodies = [json.loads(delivery.body)["payload"]["id"] for delivery in received]
     assert sorted(bodies) == ["0" * 18, job.rpartition("/")[2]]
-    assert all(one.headers["X-Service-Signature"].count("v1=") == 2 for one in received)
+    assert all(delivery.headers["X-Service-Signature"].count("v1=") == 2 for delivery in received)

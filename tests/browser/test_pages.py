@@ -7,12 +7,12 @@ from playwright.sync_api import Browser
 
 from tests.browser import axe
 from tests.browser.chromium import LARGE, SMALL, Scheme, Visitor, visiting
-from tests.browser.scene import ENTRANCE, Scene, View, at, prepare
+from tests.browser.site_data import LOGIN_PAGES, SiteData, View, at, prepare
 from tests.stack import Stack
 from tests.webhooks.receivers import Receiver
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(600)]
-MOST_STOPS = 200
+MAX_STOPS = 200
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +24,11 @@ def owner(browser: Browser, stack: Stack) -> Iterator[Visitor]:
 
 
 @pytest.fixture(scope="module")
-def scene(owner: Visitor, stack: Stack, receiver: Receiver) -> Iterator[Scene]:
-    made = prepare(stack, owner, receiver)
-    yield made
+def site_data(owner: Visitor, stack: Stack, receiver: Receiver) -> Iterator[SiteData]:
+    prepared = prepare(stack, owner, receiver)
+    yield prepared
     for name in ("waiting", "running"):
-        stack.call("POST", f"jobs/{made.jobs[name]}/cancel")
+        stack.call("POST", f"jobs/{prepared.jobs[name]}/cancel")
 
 
 @pytest.fixture(scope="module")
@@ -43,38 +43,40 @@ def checks() -> None:
 def faults(visitor: Visitor, view: View) -> list[str]:
     """Return the findings for a page, first wide and light, then narrow and dark."""
     view.reach(visitor)
-    found = []
+    problems = []
     looks: list[tuple[int, Scheme, Callable[[Visitor], list[str]]]] = [
         (LARGE, "light", axe.violations),
-        (SMALL, "dark", axe.violations_of_looks),
+        (SMALL, "dark", axe.visual_violations),
     ]
     for width, scheme, check in looks:
         visitor.resize(width)
         visitor.page.emulate_media(color_scheme=scheme)
         visitor.unfold()
         if view.is_ours:
-            found += [f"{view.name}, {scheme}, {width}: {fault}" for fault in check(visitor)]
-            found += [f"{view.name}, {width}: scrolls sideways"] * visitor.is_too_wide()
-    found += [f"{view.name}: {complaint}" for complaint in visitor.complaints]
+            problems += [f"{view.name}, {scheme}, {width}: {fault}" for fault in check(visitor)]
+            problems += [f"{view.name}, {width}: scrolls sideways"] * visitor.is_too_wide()
+    problems += [f"{view.name}: {complaint}" for complaint in visitor.complaints]
     visitor.complaints.clear()
-    return found
+    return problems
 
 
-def test_every_page_of_an_owner_is_accessible_and_error_free(owner: Visitor, scene: Scene, checks: None) -> None:
-    assert [fault for view in scene.views() for fault in faults(owner, view)] == []
+def test_every_page_of_an_owner_is_accessible_and_error_free(
+    owner: Visitor, site_data: SiteData, checks: None
+) -> None:
+    assert [fault for view in site_data.views() for fault in faults(owner, view)] == []
 
 
 def test_public_pages_are_accessible_and_error_free(visitor: Visitor, checks: None) -> None:
-    views = [at(name, path) for name, path in ENTRANCE.items()]
+    views = [at(name, path) for name, path in LOGIN_PAGES.items()]
     assert [fault for view in views for fault in faults(visitor, view)] == []
 
 
-WALKED = ("overview", "job-new", "job-stages", "webhook-guild-bot", "people", "share-stages")
+KEYBOARD_PAGES = ("overview", "job-new", "job-stages", "webhook-guild-bot", "people", "share-stages")
 
 
-def test_everything_can_be_reached_with_the_keyboard(owner: Visitor, scene: Scene) -> None:
-    for view in scene.views():
-        if view.name in WALKED:
+def test_everything_can_be_reached_with_the_keyboard(owner: Visitor, site_data: SiteData) -> None:
+    for view in site_data.views():
+        if view.name in KEYBOARD_PAGES:
             view.reach(owner)
             expected = owner.evaluate(FOCUSABLE)
             reached, unseen = walk(owner)
@@ -86,16 +88,16 @@ def test_everything_can_be_reached_with_the_keyboard(owner: Visitor, scene: Scen
 def walk(visitor: Visitor) -> tuple[list[int], list[str]]:
     """Press Tab through a page; return the positions of focused elements, and those without a visible focus."""
     reached: list[int] = []
-    unseen = []
-    for _ in range(MOST_STOPS):
+    invisible = []
+    for _ in range(MAX_STOPS):
         visitor.page.keyboard.press("Tab")
-        place, is_seen, told = visitor.evaluate(FOCUSED)
-        if place < 0:
+        position, is_visible, name = visitor.evaluate(FOCUSED)
+        if position < 0:
             break
-        if place not in reached:
-            reached.append(place)
-            unseen += [] if is_seen else [told]
-    return reached, unseen
+        if position not in reached:
+            reached.append(position)
+            invisible += [] if is_visible else [name]
+    return reached, invisible
 
 
 # The positions of all interactive elements in document order.

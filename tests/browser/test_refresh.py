@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.chromium import PATIENCE_MS, SMALL, Visitor, visiting
-from tests.browser.scene import ACCOUNT
+from tests.browser.site_data import ACCOUNT
 from tests.stack import LONG, Stack
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(300)]
@@ -36,23 +36,23 @@ def owner(browser: Browser, stack: Stack) -> Iterator[Visitor]:
 
 def polls(visitor: Visitor) -> int:
     """Return how often the page has refreshed itself."""
-    return len([one for one in visitor.requests if "hx-request" in one.headers])
+    return len([request for request in visitor.requests if "hx-request" in request.headers])
 
 
 def wait_for_polls(visitor: Visitor, count: int) -> None:
-    """Wait until the page has refreshed itself `times` more."""
+    """Wait until the page has refreshed itself `count` more times."""
     for _ in range(count):
-        with visitor.page.expect_response(lambda answer: "hx-request" in answer.request.headers) as answered:
+        with visitor.page.expect_response(lambda response: "hx-request" in response.request.headers) as polled:
             pass
-        answered.value.finished()
+        polled.value.finished()
     visitor.page.wait_for_timeout(100)
 
 
-def contradictions(seen: list[Any]) -> list[Any]:
+def contradictions(contents: list[Any]) -> list[Any]:
     """Return the recorded contents in which status, history and runs disagree."""
     return [
         (status, history, nothing_ran)
-        for status, history, nothing_ran in seen
+        for status, history, nothing_ran in contents
         if (status != "Waiting" and status != "Getting ready" and nothing_ran)
         or (status == "Running" and ("Simulation started" not in history or "Cancelled" in history))
         or (status == "Cancelled") != ("Cancelled" in history)
@@ -75,30 +75,30 @@ def test_an_open_page_updates_and_keeps_its_scroll_position(owner: Visitor, stac
     owner.evaluate("window.focused = document.activeElement; window.scrollTo(0, 300)")
     owner.evaluate("window.getSelection().selectAllChildren(document.querySelector('h1'))")
     wait_for_polls(owner, 2)
-    place = owner.evaluate("window.scrollY")
+    scroll_position = owner.evaluate("window.scrollY")
     wait_for_polls(owner, 2)
     is_focused, is_open, scrolled, selected = owner.evaluate(
         "[document.activeElement === window.focused, document.querySelector('#live details.menu').open,"
         " window.scrollY, String(window.getSelection())]"
     )
     assert (is_focused, is_open, selected.strip()) == (True, True, "Long")
-    assert (place, scrolled) == (300, 300)
+    assert (scroll_position, scrolled) == (300, 300)
 
     stack.call("POST", f"jobs/{job}/cancel")
     expect(page.locator(".standing .status")).to_have_text("Cancelled", timeout=PATIENCE_MS)
     expect(page.locator("#live details.menu")).to_have_count(0)
-    asked = polls(owner)
+    polls_before = polls(owner)
     page.wait_for_timeout(5000)
-    assert polls(owner) == asked, "the page of an ended job does not poll"
-    seen = owner.evaluate("window.seen")
-    assert len({status for status, _, _ in seen}) >= 3
-    assert contradictions(seen) == []
+    assert polls(owner) == polls_before, "the page of an ended job does not poll"
+    contents = owner.evaluate("window.seen")
+    assert len({status for status, _, _ in contents}) >= 3
+    assert contradictions(contents) == []
 
 
 def test_a_failed_refresh_is_retried(owner: Visitor, stack: Stack) -> None:
     page = owner.page
     job = stack.submit(LONG)
-    stack.wait(job, lambda found: found["status"] == "running", seconds=120)
+    stack.wait(job, lambda body: body["status"] == "running", seconds=120)
     owner.open(f"{ACCOUNT}/jobs/{job}")
     owner.context.set_offline(True)
     page.wait_for_timeout(5000)

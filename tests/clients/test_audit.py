@@ -87,10 +87,10 @@ def test_a_failed_change_writes_no_event(owner: Membership) -> None:
         accounts.create_client(owner.account, "default", by=actor_of(owner))
     with pytest.raises(InsufficientCredits):
         accounts.correct_credits(make_account(credits=0), -1, note="x", by=COMMAND_LINE)
-    ended = make_running_job()
-    lifecycle.finish(ended, lifecycle.CANCELLED_LOST)
-    assert not operator_actions.release(ended, by=COMMAND_LINE)
-    assert not operator_actions.requeue(ended, by=COMMAND_LINE)
+    ended_job = make_running_job()
+    lifecycle.finish(ended_job, lifecycle.CANCELLED_LOST)
+    assert not operator_actions.release(ended_job, by=COMMAND_LINE)
+    assert not operator_actions.requeue(ended_job, by=COMMAND_LINE)
     assert written() == []
 
 
@@ -165,10 +165,10 @@ def test_a_change_is_rolled_back_if_its_event_fails(change: str, monkeypatch: py
 
 def test_repeated_changes_write_no_event(owner: Membership) -> None:
     key, _ = make_key(owner.account)
-    made, _ = invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
+    invitation, _ = invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
     for _ in range(2):
         keys.revoke(key, by=SYSTEM)
-        invitations.revoke(owner.account, made.pk, by=SYSTEM)
+        invitations.revoke(owner.account, invitation.pk, by=SYSTEM)
         members.change_role(owner.account, owner.pk, Role.OWNER, by=SYSTEM)
         accounts.save_changes(owner.account, by=SYSTEM)
     assert written() == ["key.created", "invitation.created", "key.revoked", "invitation.revoked"]
@@ -205,8 +205,8 @@ def test_only_cancellations_by_others_are_recorded(owner: Membership) -> None:
     for _ in range(2):
         cancellation.cancel(second, by=audit.api_key(other, request))
     cancellation.cancel(third, by=actor_of(owner))
-    found = AuditEvent.objects.filter(action=Action.JOB_CANCELLED).order_by("pk")
-    assert [(event.target_id, event.actor) for event in found] == [
+    events = AuditEvent.objects.filter(action=Action.JOB_CANCELLED).order_by("pk")
+    assert [(event.target_id, event.actor) for event in events] == [
         (second.pk, f"API key {other}"),
         (third.pk, owner.user.email),
     ]
@@ -232,8 +232,8 @@ def test_operators_are_recorded_by_name(owner: Membership) -> None:
     requeued, released = make_running_job(), make_running_job()
     assert operator_actions.requeue(requeued, by=by)
     assert operator_actions.release(released, by=by)
-    seen = AuditEvent.objects.order_by("pk").values_list("action", "actor", "address", "target")
-    assert list(seen) == [
+    events = AuditEvent.objects.order_by("pk").values_list("action", "actor", "address", "target")
+    assert list(events) == [
         ("job.requeued", "Operator alice", "2001:db8::1", str(requeued.pk)),
         ("job.released", "Operator alice", "2001:db8::1", str(released.pk)),
     ]
@@ -243,12 +243,12 @@ class TestKeysOfRemovedMembers:
     def test_can_be_revoked(self, owner: Membership) -> None:
         guest, elsewhere = make_member(owner.account, role="member"), make_member()
         Membership.objects.create(user=guest.user, account=elsewhere.account, role="owner")
-        theirs, _ = make_key(owner.account, by=actor_of(guest))
+        guest_key, _ = make_key(owner.account, by=actor_of(guest))
         expired, _ = make_key(owner.account, by=actor_of(guest), expires_at=timezone.now() - timedelta(days=1))
         others, _ = make_key(owner.account, by=actor_of(owner))
-        away, _ = make_key(elsewhere.account, by=actor_of(guest))
+        key_elsewhere, _ = make_key(elsewhere.account, by=actor_of(guest))
         members.remove(owner.account, guest.pk, by=actor_of(owner), revoke_keys=True)
-        states = [ApiKey.objects.get(pk=key.pk).state for key in (theirs, expired, others, away)]
+        states = [ApiKey.objects.get(pk=key.pk).state for key in (guest_key, expired, others, key_elsewhere)]
         assert states == ["revoked", "expired", "active", "active"]
         assert written()[-2:] == ["member.removed", "key.revoked"]
 

@@ -72,47 +72,47 @@ def test_owners_are_listed_first() -> None:
     account = make_account()
     for role in ("viewer", "owner", "member"):
         make_member(account, role=role)
-    assert [one.role for one in members.members_of(account)] == ["owner", "member", "viewer"]
+    assert [member.role for member in members.members_of(account)] == ["owner", "member", "viewer"]
 
 
 def test_an_invitation_can_be_accepted_once() -> None:
-    made, token = make_invitation()
-    assert token not in str(vars(made))
+    invitation, token = make_invitation()
+    assert token not in str(vars(invitation))
     first, second = make_member().user, make_member().user
-    found = invitations.find(token)
-    assert found is not None
-    assert invitations.accept(found, first, by=SYSTEM).role == "member"
+    open_invitation = invitations.find(token)
+    assert open_invitation is not None
+    assert invitations.accept(open_invitation, first, by=SYSTEM).role == "member"
     assert invitations.find(token) is None
     with pytest.raises(InvitationClosed):
-        invitations.accept(found, second, by=SYSTEM)
+        invitations.accept(open_invitation, second, by=SYSTEM)
 
 
 @pytest.mark.parametrize("change", ["revoked", "expired"])
 def test_a_revoked_or_expired_invitation_is_rejected(change: str) -> None:
-    made, token = make_invitation()
+    invitation, token = make_invitation()
     if change == "revoked":
-        invitations.revoke(made.account, made.pk, by=SYSTEM)
+        invitations.revoke(invitation.account, invitation.pk, by=SYSTEM)
     else:
-        Invitation.objects.filter(pk=made.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
+        Invitation.objects.filter(pk=invitation.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
     assert invitations.find(token) is None
     with pytest.raises(InvitationClosed):
-        invitations.accept(made, make_member().user, by=SYSTEM)
+        invitations.accept(invitation, make_member().user, by=SYSTEM)
 
 
 def test_a_member_who_accepts_keeps_their_role() -> None:
     owner = make_member()
-    made, _ = make_invitation(owner.account, role=Role.VIEWER)
-    assert invitations.accept(made, owner.user, by=SYSTEM).role == "owner"
+    invitation, _ = make_invitation(owner.account, role=Role.VIEWER)
+    assert invitations.accept(invitation, owner.user, by=SYSTEM).role == "owner"
     assert not AuditEvent.objects.filter(action=Action.MEMBER_JOINED).exists()
 
 
 def test_an_address_has_one_open_invitation() -> None:
-    made, _ = make_invitation(email="jane@example.org")
+    invitation, _ = make_invitation(email="jane@example.org")
     with pytest.raises(InvitationRefused, match="already invited"):
-        make_invitation(made.account, email="Jane@example.org")
-    Invitation.objects.filter(pk=made.pk).update(expires_at=timezone.now())
-    make_invitation(made.account, email="jane@example.org")
-    assert Invitation.objects.filter(account=made.account, closed_at=None).count() == 1
+        make_invitation(invitation.account, email="Jane@example.org")
+    Invitation.objects.filter(pk=invitation.pk).update(expires_at=timezone.now())
+    make_invitation(invitation.account, email="jane@example.org")
+    assert Invitation.objects.filter(account=invitation.account, closed_at=None).count() == 1
 
 
 def test_members_cannot_be_invited_again() -> None:
@@ -134,10 +134,10 @@ def test_inviting_requires_a_verified_address(*, has_address: bool) -> None:
 def test_an_invitation_names_its_inviter_before_other_owners() -> None:
     older = make_member()
     owner = make_member(older.account)
-    made, _ = invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
-    assert invitations.owner_address(made) == owner.user.email
+    invitation, _ = invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
+    assert invitations.owner_address(invitation) == owner.user.email
     members.change_role(owner.account, owner.pk, Role.VIEWER, by=SYSTEM)
-    assert invitations.owner_address(made) == older.user.email
+    assert invitations.owner_address(invitation) == older.user.email
     owner.user.delete()
     assert invitations.owner_address(Invitation.objects.get()) == older.user.email
 
@@ -145,19 +145,19 @@ def test_an_invitation_names_its_inviter_before_other_owners() -> None:
 @pytest.mark.parametrize("change", ["unverified", "inactive"])
 def test_an_invitation_names_no_unverified_or_inactive_owner(change: str) -> None:
     owner = make_member()
-    made, _ = invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
+    invitation, _ = invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
     if change == "unverified":
         EmailAddress.objects.update(verified=False)
     else:
         User.objects.update(is_active=False)
-    assert invitations.owner_address(made) == ""
+    assert invitations.owner_address(invitation) == ""
 
 
 def test_the_number_of_people_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(invitations, "MAX_PEOPLE", 2)
-    made, _ = make_invitation()
+    invitation, _ = make_invitation()
     with pytest.raises(InvitationRefused, match="at most 2"):
-        invitations.invite(made.account, email="a@example.org", role=Role.MEMBER, by=actor_of(make_member()))
+        invitations.invite(invitation.account, email="a@example.org", role=Role.MEMBER, by=actor_of(make_member()))
 
 
 def test_the_number_of_invitations_per_day_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,20 +165,20 @@ def test_the_number_of_invitations_per_day_is_limited(monkeypatch: pytest.Monkey
     owner = make_member()
     for number in range(3):
         address = f"{number}@example.org"
-        made, _ = invitations.invite(owner.account, email=address, role=Role.MEMBER, by=actor_of(owner))
-        invitations.revoke(owner.account, made.pk, by=SYSTEM)
+        invitation, _ = invitations.invite(owner.account, email=address, role=Role.MEMBER, by=actor_of(owner))
+        invitations.revoke(owner.account, invitation.pk, by=SYSTEM)
     with pytest.raises(InvitationRefused, match="a day"):
         invitations.invite(owner.account, email="a@example.org", role=Role.MEMBER, by=actor_of(owner))
 
 
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_acceptances_add_one_member() -> None:
-    made, _ = make_invitation()
+    invitation, _ = make_invitation()
     guests = [make_member().user for _ in range(4)]
 
     def accept() -> None:
         with suppress(InvitationClosed):
-            invitations.accept(made, guests.pop(), by=SYSTEM)
+            invitations.accept(invitation, guests.pop(), by=SYSTEM)
 
     at_once(4, accept)
-    assert roles(made.account) == ["member", "owner"]
+    assert roles(invitation.account) == ["member", "owner"]

@@ -40,37 +40,43 @@ def rejections(kind: str) -> float:
 def test_a_read_over_the_limit_is_rejected_with_retry_after() -> None:
     api, before = caller(reads_per_minute=3), rejections("reads")
     assert [api.get("jobs/1").status_code for _ in range(4)] == [404, 404, 404, 429]
-    answer = api.get("jobs/1")
-    assert (answer.json()["code"], answer.json()["meta"]) == (
+    response = api.get("jobs/1")
+    assert (response.json()["code"], response.json()["meta"]) == (
         "rate_limit_exceeded",
         {"scope": "developer", "limit": "reads"},
     )
-    assert 1 <= int(answer["Retry-After"]) <= 60
+    assert 1 <= int(response["Retry-After"]) <= 60
     assert rejections("reads") - before == 2
 
 
 @pytest.mark.django_db
 def test_every_authenticated_response_has_limit_headers() -> None:
     api, now = caller(reads_per_minute=2, submissions_per_minute=1), int(time.time())
-    answers = [api.get("builds"), api.get("jobs/1"), api.get("builds"), api.post("jobs", {}), api.post("jobs", {})]
-    assert [answer.status_code for answer in answers] == [200, 404, 429, 400, 429]
-    assert [tuple(answer[name] for name in HEADERS[:2]) for answer in answers] == [
+    responses = [
+        api.get("builds"),
+        api.get("jobs/1"),
+        api.get("builds"),
+        api.post("jobs", {}),
+        api.post("jobs", {}),
+    ]
+    assert [response.status_code for response in responses] == [200, 404, 429, 400, 429]
+    assert [tuple(response[name] for name in HEADERS[:2]) for response in responses] == [
         ("2", "1"),
         ("2", "0"),
         ("2", "0"),
         ("1", "0"),
         ("1", "0"),
     ]
-    assert all(now < int(answer["X-RateLimit-Reset"]) <= now + 62 for answer in answers)
+    assert all(now < int(response["X-RateLimit-Reset"]) <= now + 62 for response in responses)
 
 
 @pytest.mark.django_db
 def test_a_request_succeeds_after_retry_after(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RateLimitItem, "get_expiry", lambda _: 1)
     api = caller(reads_per_minute=2)
-    answers = [api.get("builds") for _ in range(3)]
-    assert answers[-1].status_code == 429
-    time.sleep(int(answers[-1]["Retry-After"]))
+    responses = [api.get("builds") for _ in range(3)]
+    assert responses[-1].status_code == 429
+    time.sleep(int(responses[-1]["Retry-After"]))
     assert api.get("builds").status_code == 200
 
 
@@ -86,10 +92,10 @@ def test_reads_are_counted_by_key_and_submissions_by_account() -> None:
 def test_bytes_of_submissions_are_limited() -> None:
     api, before = caller(submission_bytes_per_minute=1_000), rejections("bytes")
     assert [api.post("jobs", "x" * 600).status_code for _ in range(2)] == [400, 429]
-    answer = api.post("jobs", "x" * 600)
-    assert answer.json()["meta"] == {"scope": "developer", "limit": "bytes"}
-    assert 1 <= int(answer["Retry-After"]) <= 120
-    assert answer["X-RateLimit-Limit"] == "1200"
+    response = api.post("jobs", "x" * 600)
+    assert response.json()["meta"] == {"scope": "developer", "limit": "bytes"}
+    assert 1 <= int(response["Retry-After"]) <= 120
+    assert response["X-RateLimit-Limit"] == "1200"
     assert rejections("bytes") - before == 2
     assert api.post("jobs", "x" * 300).status_code == 400
 
@@ -130,17 +136,17 @@ def test_a_chunked_body_that_is_too_large_is_counted(monkeypatch: pytest.MonkeyP
 def test_replays_count_their_bytes() -> None:
     size = len(json.dumps(BODY))
     api = caller(submission_bytes_per_minute=2 * size)
-    answers = [api.post("jobs", BODY, headers={"idempotency-key": "a"}) for _ in range(3)]
-    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    responses = [api.post("jobs", BODY, headers={"idempotency-key": "a"}) for _ in range(3)]
+    assert [response.status_code for response in responses] == [200, 200, 429]
 
 
 @pytest.mark.django_db
 def test_a_submission_succeeds_after_retry_after(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RateLimitItem, "get_expiry", lambda _: 1)
     api = caller(submission_bytes_per_minute=1_000)
-    answers = [api.post("jobs", "x" * 900) for _ in range(2)]
-    assert answers[-1].status_code == 429
-    time.sleep(int(answers[-1]["Retry-After"]))
+    responses = [api.post("jobs", "x" * 900) for _ in range(2)]
+    assert responses[-1].status_code == 429
+    time.sleep(int(responses[-1]["Retry-After"]))
     assert api.post("jobs", "x" * 900).status_code == 400
 
 
@@ -181,9 +187,9 @@ def test_a_rejected_submission_is_not_parsed() -> None:
 
 @pytest.mark.django_db
 def test_a_request_without_a_key_has_no_limit_headers() -> None:
-    answer = HttpClient().get("/v1/sim/builds")
-    assert answer.status_code == 401
-    assert not any(name in answer for name in HEADERS)
+    response = HttpClient().get("/v1/sim/builds")
+    assert response.status_code == 401
+    assert not any(name in response for name in HEADERS)
 
 
 @pytest.mark.django_db
@@ -197,7 +203,7 @@ def test_the_usage_of_reads(key: tuple[ApiKey, str], api: Api) -> None:
 
 @pytest.fixture
 def hanging_redis(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Put a server in Redis's place that accepts connections and never answers."""
+    """Replace Redis by a server that accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = urlsplit(settings.REDIS_URL)._replace(netloc=f"127.0.0.1:{server.getsockname()[1]}").geturl()
         monkeypatch.setattr(settings, "REDIS_URL", url)
@@ -215,11 +221,11 @@ def forget_connections() -> None:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("hanging_redis")
 def test_requests_are_allowed_while_redis_hangs(key: tuple[ApiKey, str]) -> None:
-    api, begun = Api(key[1]), time.monotonic()
-    answers = [api.get("builds") for _ in range(50)]
-    assert {answer.status_code for answer in answers} == {200}
-    assert not any(name in answer for name in HEADERS for answer in answers)
-    assert time.monotonic() - begun < 4
+    api, started = Api(key[1]), time.monotonic()
+    responses = [api.get("builds") for _ in range(50)]
+    assert {response.status_code for response in responses} == {200}
+    assert not any(name in response for name in HEADERS for response in responses)
+    assert time.monotonic() - started < 4
     assert rate_limits.reads(Caller(key[0])) is None
 
 

@@ -35,9 +35,9 @@ class MemberBrowser:
 
     def post(self, path: str, **fields: Any) -> None:
         fields = {"form": form_tokens.issue(self.owner.user.pk, "webhook"), **fields}
-        answer = self.http.post(f"/dashboard/{self.owner.account}/{path}", fields, REMOTE_ADDR=ADDRESS)
-        assert answer.status_code in (200, 302), answer.content
-        assert "aria-invalid" not in answer.content.decode()
+        response = self.http.post(f"/dashboard/{self.owner.account}/{path}", fields, REMOTE_ADDR=ADDRESS)
+        assert response.status_code in (200, 302), response.content
+        assert "aria-invalid" not in response.content.decode()
 
     @property
     def key(self) -> int:
@@ -87,8 +87,8 @@ class OperatorBrowser:
         assert self.http.post(f"/admin/{path}/", sent).status_code == 302
 
     def change(self, path: str, **fields: Any) -> None:
-        none = {f"memberships-{form}_FORMS": "0" for form in ("TOTAL", "INITIAL")}
-        assert self.http.post(f"/admin/{path}/", {**none, **fields}).status_code == 302
+        empty_forms = {f"memberships-{form}_FORMS": "0" for form in ("TOTAL", "INITIAL")}
+        assert self.http.post(f"/admin/{path}/", {**empty_forms, **fields}).status_code == 302
 
     def change_account(self, **fields: Any) -> None:
         current = {"name": self.account.name, "plan": self.account.plan.pk}

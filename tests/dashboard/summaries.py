@@ -29,7 +29,7 @@ def summary(
     """Return the summary of an actor with profilesets of these names, each better than the previous one."""
     actor = figures("Frosty", mean)
     if names:
-        results = [{**figures(name, mean + 5 * place), "stage": 1} for place, name in enumerate(names, start=1)]
+        results = [{**figures(name, mean + 5 * rank), "stage": 1} for rank, name in enumerate(names, start=1)]
         actor["profilesets"] = {"count": len(results), "results": results[::-1]}
     return {"metric": "dps", "mainActor": actor | fields, "multiStage": stages or SINGLE}
 

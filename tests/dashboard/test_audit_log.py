@@ -57,8 +57,10 @@ def log_of(owner: Membership, **query: str) -> Any:
 
 def rows(page: Any) -> list[list[str]]:
     """Return the user, the change and the address of each row."""
-    found = re.findall(r"<tr>(.*?)</tr>", page.content.decode(), re.DOTALL)[1:]
-    return [[re.sub(r"<[^>]*>", "", cell).strip() for cell in re.findall(r"<td.*?</td>", row)][1:] for row in found]
+    table_rows = re.findall(r"<tr>(.*?)</tr>", page.content.decode(), re.DOTALL)[1:]
+    return [
+        [re.sub(r"<[^>]*>", "", cell).strip() for cell in re.findall(r"<td.*?</td>", row)][1:] for row in table_rows
+    ]
 
 
 @pytest.mark.parametrize("action", CHANGES_BY_MEMBERS, ids=str)
@@ -85,12 +87,12 @@ def test_joining_and_leaving_are_recorded(owner: Membership) -> None:
 
 def test_a_cancellation_with_another_key_is_recorded(owner: Membership) -> None:
     (own, secret), (other, _) = make_key(owner.account), make_key(owner.account)
-    mine, theirs = (make_job(key.client, api_key=key) for key in (own, other))
+    own_job, other_job = (make_job(key.client, api_key=key) for key in (own, other))
     http = HttpClient(headers={"authorization": f"Bearer {secret}"})
-    for job in (mine, theirs):
+    for job in (own_job, other_job):
         assert http.post(f"/v1/sim/jobs/{job.pk}/cancel", REMOTE_ADDR=ADDRESS).status_code == 200
     (row,) = rows(log_of(owner, about="jobs"))
-    assert row == [f"API key {own}", f"Cancelled job {theirs.pk}", ADDRESS]
+    assert row == [f"API key {own}", f"Cancelled job {other_job.pk}", ADDRESS]
 
 
 @pytest.mark.parametrize("act", CHANGES_BY_OPERATORS)
@@ -169,13 +171,13 @@ def test_an_invalid_filter_is_not_found(query: dict[str, str], owner: Membership
 def test_a_long_log_has_pages(owner: Membership) -> None:
     for number in range(60):
         audit.record(owner.account.pk, Action.CLIENT_CREATED, by=actor_of(owner), target=f"bot-{number}")
-    address, seen = f"/dashboard/{owner.account}/audit?about=webhooks", []
+    address, actions = f"/dashboard/{owner.account}/audit?about=webhooks", []
     while address:
         page = browser_of(owner).get(address)
-        seen += [row[1] for row in rows(page)]
+        actions += [row[1] for row in rows(page)]
         following = re.findall(r'href="([^"]*)" rel="next"', page.content.decode())
         address = f"/dashboard/{owner.account}/audit" + following[0].replace("&amp;", "&") if following else ""
-    assert seen == [f"Created client bot-{number}" for number in reversed(range(60))]
+    assert actions == [f"Created client bot-{number}" for number in reversed(range(60))]
 
 
 def test_an_empty_log_says_so(owner: Membership) -> None:

@@ -28,9 +28,9 @@ def owner() -> Membership:
 
 def test_a_client_name_can_be_used_once(owner: Membership) -> None:
     http, path = browser_of(owner), f"/dashboard/{owner.account}/clients"
-    made = http.post(path, {"name": "bot"})
+    response = http.post(path, {"name": "bot"})
     client = Client.objects.get(account=owner.account, name="bot")
-    assert made.headers["Location"] == f"{path}/{client.pk}"
+    assert response.headers["Location"] == f"{path}/{client.pk}"
     assert "already" in text_of(http.post(path, {"name": "bot"}))
     assert "already" in text_of(http.post(path, {"name": "default"}))
     for name in ("", "a b", "<b>", "x" * 65):
@@ -42,8 +42,8 @@ def test_a_new_key_is_shown_once(owner: Membership) -> None:
     http, client = browser_of(owner), default_client(owner.account)
     path = f"/dashboard/{owner.account}/clients/{client.pk}"
     form = hidden(http.get(path), "form")
-    made = http.post(path, {"name": "laptop", "days": "30", "form": form})
-    (secret,) = set(SECRET.findall(made.content.decode()))
+    response = http.post(path, {"name": "laptop", "days": "30", "form": form})
+    (secret,) = set(SECRET.findall(response.content.decode()))
     key = keys.find_key(secret)
     assert key is not None
     assert key.expires_at is not None
@@ -52,7 +52,7 @@ def test_a_new_key_is_shown_once(owner: Membership) -> None:
     assert key.created_by == owner.user
     assert f"Created by {owner.user.email}" in text_of(http.get(f"/dashboard/{owner.account}/keys/{key.pk}"))
     assert owner.user.email in text_of(http.get(path)).partition("Expires")[2]
-    assert "no-store" in made.headers["Cache-Control"]
+    assert "no-store" in response.headers["Cache-Control"]
     again = http.post(path, {"name": "laptop", "days": "30", "form": form})
     assert (again.status_code, SECRET.findall(again.content.decode())) == (409, [])
     assert ApiKey.objects.count() == 1
@@ -70,19 +70,19 @@ def test_a_removed_member_cannot_create_a_key(owner: Membership, monkeypatch: py
 def test_a_key_is_not_stored_in_sessions_cookies_or_caches(owner: Membership) -> None:
     http, client = browser_of(owner), default_client(owner.account)
     path = f"/dashboard/{owner.account}/clients/{client.pk}"
-    made = http.post(path, {"days": "0", "form": form_tokens.issue(owner.user.pk, "key")})
-    (secret,) = set(SECRET.findall(made.content.decode()))
-    kept = [str(session.get_decoded()) for session in Session.objects.all()]
-    kept += [str(http.cookies), *map(str, cache._cache.get_client().scan_iter())]  # type: ignore[attr-defined]
-    assert not [text for text in kept if secret[3:20] in text]
+    response = http.post(path, {"days": "0", "form": form_tokens.issue(owner.user.pk, "key")})
+    (secret,) = set(SECRET.findall(response.content.decode()))
+    stored = [str(session.get_decoded()) for session in Session.objects.all()]
+    stored += [str(http.cookies), *map(str, cache._cache.get_client().scan_iter())]  # type: ignore[attr-defined]
+    assert not [text for text in stored if secret[3:20] in text]
 
 
 @pytest.mark.parametrize("days", ["", "1", "-1", "x"])
 def test_an_invalid_lifetime_is_rejected(owner: Membership, days: str) -> None:
     http = browser_of(owner)
     path = f"/dashboard/{owner.account}/clients/{default_client(owner.account).pk}"
-    answer = http.post(path, {"days": days, "form": form_tokens.issue(owner.user.pk, "key")})
-    assert 'aria-invalid="true"' in answer.content.decode()
+    response = http.post(path, {"days": days, "form": form_tokens.issue(owner.user.pk, "key")})
+    assert 'aria-invalid="true"' in response.content.decode()
     assert not ApiKey.objects.exists()
 
 
@@ -118,19 +118,19 @@ def test_many_keys_are_listed_on_several_pages(
 ) -> None:
     client = make_client(owner.account)
     ApiKey.objects.bulk_create(ApiKey(client=client, sha256=f"{i:064}", last4=f"{i:04}") for i in range(60))
-    http, address, seen = browser_of(owner), f"/dashboard/{owner.account}/clients/{client.pk}", []
+    http, address, listed = browser_of(owner), f"/dashboard/{owner.account}/clients/{client.pk}", []
     while address:
         with django_assert_max_num_queries(7):
             page = http.get(address).content.decode()
-        seen += re.findall(r"sk_…(\d{4})", page)
+        listed += re.findall(r"sk_…(\d{4})", page)
         following = re.findall(r'href="([^"]*)" rel="next"', page)
         address = f"/dashboard/{owner.account}/clients/{client.pk}" + following[0] if following else ""
-    assert seen == [f"{i:04}" for i in reversed(range(60))]
+    assert listed == [f"{i:04}" for i in reversed(range(60))]
 
 
 def test_an_invalid_page_cursor_is_not_found(owner: Membership) -> None:
-    stranger = make_account()
-    cursor = make_cursor(account_id=stranger.pk, last_id=5)
+    other_account = make_account()
+    cursor = make_cursor(account_id=other_account.pk, last_id=5)
     http = browser_of(owner)
     for after in ("x", cursor):
         assert http.get(f"/dashboard/{owner.account}/clients", {"after": after}).status_code == 404

@@ -27,14 +27,14 @@ def owner() -> Membership:
 
 def page(owner: Membership, path: str) -> Any:
     """Return a page of the account as its owner."""
-    answer = browser_of(owner).get(f"/dashboard/{owner.account}/{path}")
-    assert answer.status_code == 200
-    return answer
+    response = browser_of(owner).get(f"/dashboard/{owner.account}/{path}")
+    assert response.status_code == 200
+    return response
 
 
-def rows_of(answer: Any) -> list[list[str]]:
+def rows_of(response: Any) -> list[list[str]]:
     """Return the rows of a CSV response."""
-    text = b"".join(answer.streaming_content).decode()
+    text = b"".join(response.streaming_content).decode()
     return list(csv.reader(text.splitlines()))
 
 
@@ -64,8 +64,8 @@ def test_the_credit_history_describes_entries(owner: Membership) -> None:
     ledger.hold(owner.account, 120, job_id=123)
     ledger.settle(123, spent=110)
     text = text_of(page(owner, "credits"))
-    for words in ("Available 40", "Reserved for jobs 0", "Credits added: Invoice 7", "Spent on job", "+50"):
-        assert words in text
+    for expected in ("Available 40", "Reserved for jobs 0", "Credits added: Invoice 7", "Spent on job", "+50"):
+        assert expected in text
     assert "&lt;b&gt;Welcome" in text
 
 
@@ -73,14 +73,14 @@ def test_a_grant_is_named_by_its_note_or_its_reason(owner: Membership) -> None:
     ledger.grant(owner.account, 100, reason=GrantReason.ONBOARDING)
     ledger.grant(owner.account, 50, reason=GrantReason.GRANT_BETA, note="For the outage")
     ledger.hold(owner.account, 120, job_id=124)
-    answer = page(owner, "credits")
-    for words in (
+    response = page(owner, "credits")
+    for text in (
         "Credits granted: Welcome credits",
         "from grant “For the outage”",
         "For the outage 30 50",
     ):
-        assert words in text_of(answer)
-    assert "Beta" not in text_of(answer)
+        assert text in text_of(response)
+    assert "Beta" not in text_of(response)
     assert {row[-2] for row in rows_of(page(owner, "credits.csv"))} == {
         "grant",
         "Welcome credits",
@@ -93,7 +93,7 @@ def test_changes_add_up_to_the_available_credits(owner: Membership) -> None:
     ledger.hold(owner.account, 60, job_id=123)
     ledger.settle(123, spent=20)
     ledger.correct(owner.account, -5, reason="Wrong")
-    changes = [statement.change(one) for one in statement.each_entry(owner.account)]
+    changes = [statement.change(entry) for entry in statement.each_entry(owner.account)]
     assert sum(changes) == ledger.available(owner.account) == 75
 
 
@@ -118,9 +118,9 @@ def test_the_csv_contains_all_entries(owner: Membership, monkeypatch: pytest.Mon
     for number in range(5):
         ledger.grant(owner.account, 1 + number, reason=GrantReason.GRANT_PROMO, note="=HYPERLINK(1)")
     ledger.purchase(make_account(), 9, reason="Another's")
-    answer = page(owner, "credits.csv")
-    header, *rows = rows_of(answer)
-    assert answer.headers["Content-Disposition"] == f'attachment; filename="{owner.account}-credits.csv"'
+    response = page(owner, "credits.csv")
+    header, *rows = rows_of(response)
+    assert response.headers["Content-Disposition"] == f'attachment; filename="{owner.account}-credits.csv"'
     assert [dict(zip(header, row, strict=True))["change"] for row in rows] == ["5", "4", "3", "2", "1"]
     assert {row[-2] for row in rows} == {"'=HYPERLINK(1)"}
 
@@ -132,9 +132,9 @@ def test_usage_is_summed(owner: Membership, by: str, django_assert_max_num_queri
     add_usage(owner, day=usage.previous_month(MONTH), credits=99_999)
     http = browser_of(owner)
     with django_assert_max_num_queries(6):
-        answer = http.get(f"/dashboard/{owner.account}/usage", {"by": by})
-    text = answer.content.decode()
-    assert "All 4 3.0 s 1,010" in text_of(answer)
+        response = http.get(f"/dashboard/{owner.account}/usage", {"by": by})
+    text = response.content.decode()
+    assert "All 4 3.0 s 1,010" in text_of(response)
     assert "99,999" not in text
     assert ("&lt;i&gt;" in text) == (by == "client")
 

@@ -51,8 +51,8 @@ def test_the_form_creates_the_same_job_as_the_api(member: Membership) -> None:
         queue_seconds="60",
         metadata="raid: Liberation: heroic\r\n\r\nalone",
     )
-    made = Job.objects.get()
-    asked = from_json(
+    job = Job.objects.get()
+    submission = from_json(
         {
             "build": {"channel": "latest"},
             "profile": {"text": PROFILE},
@@ -63,14 +63,16 @@ def test_the_form_creates_the_same_job_as_the_api(member: Membership) -> None:
         }
     )
     key, _ = make_key(client_account := member.account)
-    accept.submit(asked, sender=Sender(key.client, key), deduplication=KeyedRequest(key, None, asked, render=str))
-    other = Job.objects.exclude(pk=made.pk).get()
+    accept.submit(
+        submission, sender=Sender(key.client, key), deduplication=KeyedRequest(key, None, submission, render=str)
+    )
+    other = Job.objects.exclude(pk=job.pk).get()
     own = {"id", "client", "api_key", "created_at", "updated_at", "queue_deadline_at", "share_token"}
     alike = [field.attname for field in Job._meta.concrete_fields if field.name not in own]
-    differing = [name for name in alike if getattr(made, name) != getattr(other, name)]
+    differing = [name for name in alike if getattr(job, name) != getattr(other, name)]
     # The second job waits behind the first, which alone decides the fee.
     assert set(differing) <= {"priority_fee_credits"}
-    assert (made.client, client_account) == (bot, made.account)
+    assert (job.client, client_account) == (bot, job.account)
 
 
 def test_warnings_are_shown(member: Membership, settings: Settings) -> None:
@@ -114,8 +116,8 @@ def test_a_rejected_form_keeps_its_values_except_the_secret(member: Membership) 
     response = submit(member, cap="0", game_id="abc", game_secret="hush-hush", metadata="<b>: 1")
     content = response.content.decode()
     assert "hush-hush" not in content
-    for kept in ("Frosty", 'value="abc"', "&lt;b&gt;: 1"):
-        assert kept in content
+    for value in ("Frosty", 'value="abc"', "&lt;b&gt;: 1"):
+        assert value in content
 
 
 def test_rejected_lines_are_shown_in_context(member: Membership) -> None:
@@ -242,8 +244,8 @@ def test_submit_again_fills_in_the_form(member: Membership) -> None:
 
 @pytest.mark.parametrize("again", ["x", "1", "9" * 18])
 def test_submit_again_requires_a_job_of_the_account(member: Membership, again: str) -> None:
-    stranger = make_job(Client.objects.get(account=make_account()))
-    for number in (again, stranger.pk):
+    other_job = make_job(Client.objects.get(account=make_account()))
+    for number in (again, other_job.pk):
         assert browser_of(member).get(form_path(member), {"again": number}).status_code == 404
 
 

@@ -90,8 +90,8 @@ def test_extreme_dates_are_accepted(owner: Membership, query: str) -> None:
 
 
 def test_another_accounts_client_is_not_a_choice(owner: Membership) -> None:
-    stranger = make_client(make_member().account)
-    assert 'class="error"' in open_list(owner, f"client={stranger.pk}").content.decode()
+    other_client = make_client(make_member().account)
+    assert 'class="error"' in open_list(owner, f"client={other_client.pk}").content.decode()
 
 
 def test_the_list_is_paged_by_cursor(owner: Membership) -> None:
@@ -119,14 +119,14 @@ def test_expired_jobs_are_not_listed(owner: Membership, settings: Settings) -> N
 def test_a_long_search_continues_on_the_next_page(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_list, "SEARCHED_JOBS", 2)
     client = default_client(owner.account)
-    wanted = make_job(client, metadata={"note": "wanted"})
+    matching = make_job(client, metadata={"note": "wanted"})
     for _ in range(2):
         make_job(client)
     response = open_list(owner, "text=wanted")
     assert "Searched back to" in text_of(response)
     listing = response.context["listing"]
     assert (listing.page.rows, bool(listing.page.following)) == ([], True)
-    assert listed_ids(owner, listing.page.following[1:]) == [wanted.pk]
+    assert listed_ids(owner, listing.page.following[1:]) == [matching.pk]
 
 
 def test_a_slow_search_is_stopped(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,28 +152,28 @@ def test_the_list_needs_few_queries(
 
 
 @pytest.fixture
-def crowd(owner: Membership) -> Job:
+def many_jobs(owner: Membership) -> Job:
     """Create a thousand jobs in two accounts; return one with a rare client, build and status."""
     usual = make_completed_job(client=default_client(owner.account))
-    foreign = make_completed_job()
+    other_job = make_completed_job()
     rare = make_failed_job(client=make_client(owner.account))
-    for job, copies in ((usual, 300), (foreign, 700), (rare, 20)):
+    for job, copies in ((usual, 300), (other_job, 700), (rare, 20)):
         fields = {field.attname: getattr(job, field.attname) for field in Job._meta.concrete_fields}
-        made = (fields | {"id": job.pk + 1000 + n, "share_token": new_token()} for n in range(copies))
-        Job.objects.bulk_create(Job(**one) for one in made)
+        rows = (fields | {"id": job.pk + 1000 + n, "share_token": new_token()} for n in range(copies))
+        Job.objects.bulk_create(Job(**row) for row in rows)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE jobs_job")
     return rare
 
 
-def test_each_filter_uses_its_index(owner: Membership, crowd: Job) -> None:
-    for asked, index in (
+def test_each_filter_uses_its_index(owner: Membership, many_jobs: Job) -> None:
+    for query, index in (
         ({"status": "active"}, "job_active"),
         ({"status": "failed"}, "job_by_status"),
-        ({"client": str(crowd.client_id)}, "job_by_client"),
-        ({"build": str(crowd.build_id)}, "job_by_build"),
+        ({"client": str(many_jobs.client_id)}, "job_by_client"),
+        ({"build": str(many_jobs.build_id)}, "job_by_build"),
     ):
-        rows = job_list.filtered(owner.account, job_list.NO_FILTERS | asked)
+        rows = job_list.filtered(owner.account, job_list.NO_FILTERS | query)
         plan = rows.order_by("-pk").values("pk")[:26].explain()
         assert f" {index}" in plan, plan
         assert "Seq Scan" not in plan
@@ -182,8 +182,8 @@ def test_each_filter_uses_its_index(owner: Membership, crowd: Job) -> None:
 def test_a_waiting_job_can_be_cancelled(owner: Membership) -> None:
     job = make_job(default_client(owner.account))
     text = text_of(open_job(owner, job))
-    for words in ("Waiting", "The job is in the queue", "Submitted", "has not run yet", "Cancel job"):
-        assert words in text, words
+    for expected in ("Waiting", "The job is in the queue", "Submitted", "has not run yet", "Cancel job"):
+        assert expected in text, expected
 
 
 def test_a_waiting_job_shows_its_queue_position(owner: Membership) -> None:
@@ -207,14 +207,14 @@ def test_a_running_job_shows_progress_and_output(owner: Membership) -> None:
 
 
 def test_a_completed_job_shows_escaped_results(owner: Membership) -> None:
-    found = summary(*NAMES, talents="ABC", gear=[{"slot": "head", "name": EVIL, "ilevel": 658, "gemIds": [1, 2]}])
-    job = make_completed_job(found, client=default_client(owner.account), metadata={EVIL: EVIL})
+    result = summary(*NAMES, talents="ABC", gear=[{"slot": "head", "name": EVIL, "ilevel": 658, "gemIds": [1, 2]}])
+    job = make_completed_job(result, client=default_client(owner.account), metadata={EVIL: EVIL})
     response = open_job(owner, job)
     content = response.content.decode()
     assert "<img" not in content
     assert "<script>" not in content
-    for words in ("Ranking", "+30.00%", "{{ 7|add:7 }}", "Talents", "gems 1 2", "64 used", "Baseline"):
-        assert words in text_of(response), words
+    for text in ("Ranking", "+30.00%", "{{ 7|add:7 }}", "Talents", "gems 1 2", "64 used", "Baseline"):
+        assert text in text_of(response), text
 
 
 def test_metadata_keys_can_have_any_name(owner: Membership) -> None:
@@ -227,8 +227,8 @@ def test_metadata_keys_can_have_any_name(owner: Membership) -> None:
 def test_a_failed_job_says_why_and_what_to_do(owner: Membership) -> None:
     job = make_failed_job(f"Unknown {EVIL}", client=default_client(owner.account))
     text = open_job(owner, job).content.decode()
-    for words in ("Failed", "Unknown &lt;img", "Correct the error shown above", "has no results"):
-        assert words in text, words
+    for expected in ("Failed", "Unknown &lt;img", "Correct the error shown above", "has no results"):
+        assert expected in text, expected
 
 
 def test_the_history_shows_lost_attempts(owner: Membership) -> None:
@@ -242,17 +242,17 @@ def test_the_history_shows_lost_attempts(owner: Membership) -> None:
 
 def test_runs_show_times_memory_and_sandbox(owner: Membership) -> None:
     job = make_completed_job(client=default_client(owner.account))
-    ended = {"ended_at": timezone.now(), "wall_ms": 1234, "cpu_ms": 900, "peak_memory_bytes": 3 << 20}
-    Run.objects.filter(job=job).update(exit_code="0", sandbox_layers=["bubblewrap", "new_layer"], **ended)
+    run_fields = {"ended_at": timezone.now(), "wall_ms": 1234, "cpu_ms": 900, "peak_memory_bytes": 3 << 20}
+    Run.objects.filter(job=job).update(exit_code="0", sandbox_layers=["bubblewrap", "new_layer"], **run_fields)
     text = text_of(open_job(owner, job))
-    for words in ("1.2 s", "0.9 s", "3.0\xa0MB", "exit status 0", "private file system (bubblewrap), new layer"):
-        assert words.replace("\xa0", " ") in text.replace("\xa0", " "), words
+    for expected in ("1.2 s", "0.9 s", "3.0\xa0MB", "exit status 0", "private file system (bubblewrap), new layer"):
+        assert expected.replace("\xa0", " ") in text.replace("\xa0", " "), expected
 
 
 def test_every_transition_has_a_label() -> None:
-    transitions = [(was, to) for was, ends in lifecycle.TRANSITIONS.items() for to in ends]
-    for was, to in [("", Status.PENDING), *transitions]:
-        assert labels.event(JobEvent(from_status=was, to_status=to, attempt=2))
+    transitions = [(source, to) for source, targets in lifecycle.TRANSITIONS.items() for to in targets]
+    for source, to in [("", Status.PENDING), *transitions]:
+        assert labels.event(JobEvent(from_status=source, to_status=to, attempt=2))
 
 
 STATES: dict[str, Callable[[Client], Job]] = {

@@ -26,16 +26,16 @@ def owner() -> Membership:
 
 def overview(owner: Membership) -> str:
     """Return the text of the page."""
-    answer = browser_of(owner).get(f"/dashboard/{owner.account}/")
-    assert answer.status_code == 200
-    assert "<img" not in answer.content.decode()
-    return text_of(answer)
+    response = browser_of(owner).get(f"/dashboard/{owner.account}/")
+    assert response.status_code == 200
+    assert "<img" not in response.content.decode()
+    return text_of(response)
 
 
 def test_a_new_account_shows_empty_states(owner: Membership) -> None:
     text = overview(owner)
-    for words in ("Available credits 50,000", "No jobs yet", "No builds yet", "status is unavailable"):
-        assert words in text, words
+    for expected in ("Available credits 50,000", "No jobs yet", "No builds yet", "status is unavailable"):
+        assert expected in text, expected
 
 
 def test_the_overview_shows_jobs_usage_queue_and_builds(owner: Membership) -> None:
@@ -45,7 +45,7 @@ def test_the_overview_shows_jobs_usage_queue_and_builds(owner: Membership) -> No
     make_job(client)
     forecast.publish()
     text = overview(owner)
-    for words in (
+    for expected in (
         "Reserved for jobs 6,400",
         "Jobs waiting 1",
         "Jobs running 1",
@@ -54,7 +54,7 @@ def test_the_overview_shows_jobs_usage_queue_and_builds(owner: Membership) -> No
         "Latest 1120-01",
         "Background 0",
     ):
-        assert words in text, words
+        assert expected in text, expected
 
 
 def test_a_suspended_account_shows_a_note(owner: Membership) -> None:

@@ -30,10 +30,10 @@ def invite(owner: Membership, email: str = "jane@example.org", role: str = "memb
 
 
 def test_an_invitation_is_emailed_and_shown_once(owner: Membership) -> None:
-    made = invite(owner)
-    (link,) = set(LINK.findall(made.content.decode()))
+    response = invite(owner)
+    (link,) = set(LINK.findall(response.content.decode()))
     assert link in str(mail.outbox[0].body)
-    assert (mail.outbox[0].to, "no-store" in made.headers["Cache-Control"]) == (["jane@example.org"], True)
+    assert (mail.outbox[0].to, "no-store" in response.headers["Cache-Control"]) == (["jane@example.org"], True)
     listed = browser_of(owner).get(f"/dashboard/{owner.account}/people")
     assert ("jane@example.org" in text_of(listed), LINK.findall(listed.content.decode())) == (True, [])
     assert "already invited" in text_of(invite(owner))
@@ -52,8 +52,8 @@ def test_an_unverified_owner_is_asked_to_verify(*, sends_mail: bool, way: str, s
 
 
 def test_an_invitation_names_the_account_and_a_verified_owner(owner: Membership) -> None:
-    made = invite(owner)
-    (link,) = set(LINK.findall(made.content.decode()))
+    response = invite(owner)
+    (link,) = set(LINK.findall(response.content.decode()))
     for shown in (str(mail.outbox[0].body), text_of(HttpClient().get(link))):
         assert str(owner.account) in shown
         assert f"owner is {owner.user.email}" in shown
@@ -67,9 +67,9 @@ def test_an_invitation_names_the_account_and_a_verified_owner(owner: Membership)
 def test_the_link_is_shown_if_the_email_fails(owner: Membership, backend: str, settings: Settings) -> None:
     settings.EMAIL_BACKEND = f"django.core.mail.backends.{backend}.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
-    made = invite(owner)
-    assert "could not be sent. Share this link yourself" in text_of(made)
-    assert LINK.search(made.content.decode())
+    response = invite(owner)
+    assert "could not be sent. Share this link yourself" in text_of(response)
+    assert LINK.search(response.content.decode())
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_the_link_is_shown_if_the_email_fails(owner: Membership, backend: str, s
     ids=["address", "role", "nothing"],
 )
 def test_an_invalid_invitation_shows_errors_in_the_form(owner: Membership, fields: dict[str, str]) -> None:
-    answer = browser_of(owner).post(f"/dashboard/{owner.account}/people", fields)
-    assert 'role="alert"' in answer.content.decode()
+    response = browser_of(owner).post(f"/dashboard/{owner.account}/people", fields)
+    assert 'role="alert"' in response.content.decode()
     assert not Invitation.objects.exists()
 
 
@@ -104,21 +104,21 @@ def test_a_new_user_can_accept_while_sign_up_is_closed(owner: Membership, settin
     assert http.post("/accounts/signup/", fields).headers["Location"] == "/accounts/confirm-email/"
     assert write_mails() == 1
     elsewhere = HttpClient()
-    made = elsewhere.post(link_in(mail.outbox[0]), {"password1": "long enough, and rare"})
-    assert made.headers["Location"] == f"/invitations/{token}"
+    response = elsewhere.post(link_in(mail.outbox[0]), {"password1": "long enough, and rare"})
+    assert response.headers["Location"] == f"/invitations/{token}"
     assert elsewhere.post(f"/invitations/{token}").headers["Location"] == f"/dashboard/{owner.account}/"
     assert Membership.objects.filter(user__email="jane@example.org").count() == 1
 
 
 def test_accepting_requires_a_login(owner: Membership) -> None:
     _, token = make_invitation(owner.account)
-    answer = HttpClient().post(f"/invitations/{token}")
-    assert answer.headers["Location"].startswith("/accounts/login/?next=/invitations/")
+    response = HttpClient().post(f"/invitations/{token}")
+    assert response.headers["Location"].startswith("/accounts/login/?next=/invitations/")
 
 
 def test_a_revoked_invitation_is_not_found(owner: Membership) -> None:
-    made, token = make_invitation(owner.account)
-    browser_of(owner).post(f"/dashboard/{owner.account}/invitations/{made.pk}/revoke")
+    invitation, token = make_invitation(owner.account)
+    browser_of(owner).post(f"/dashboard/{owner.account}/invitations/{invitation.pk}/revoke")
     assert HttpClient().get(f"/invitations/{token}").status_code == 404
 
 
@@ -134,21 +134,21 @@ def test_an_owner_changes_roles_and_removes_members(owner: Membership) -> None:
     assert browser_of(other).get(f"/dashboard/{owner.account}/").status_code == 404
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_removing_a_member_can_revoke_their_keys(wanted: bool, owner: Membership) -> None:  # noqa: FBT001
+@pytest.mark.parametrize("revoke_keys", [True, False])
+def test_removing_a_member_can_revoke_their_keys(revoke_keys: bool, owner: Membership) -> None:  # noqa: FBT001
     other = make_member(owner.account, role="member")
-    theirs, _ = make_key(owner.account, by=actor_of(other), name="night job")
+    other_key, _ = make_key(owner.account, by=actor_of(other), name="night job")
     own, _ = make_key(owner.account, by=actor_of(owner))
     http, path = browser_of(owner), f"/dashboard/{owner.account}/people/{other.pk}/remove"
-    asked = http.get(path)
-    assert f"{other.user.email} created 1 key that still works" in text_of(asked)
-    assert re.search(r'name="revoke_keys" checked', asked.content.decode())
-    assert ("night job" in text_of(asked), str(own) in text_of(asked)) == (True, False)
+    confirmation = http.get(path)
+    assert f"{other.user.email} created 1 key that still works" in text_of(confirmation)
+    assert re.search(r'name="revoke_keys" checked', confirmation.content.decode())
+    assert ("night job" in text_of(confirmation), str(own) in text_of(confirmation)) == (True, False)
     assert Membership.objects.filter(pk=other.pk).exists()
-    http.post(path, {"revoke_keys": "on"} if wanted else {})
-    theirs.refresh_from_db()
+    http.post(path, {"revoke_keys": "on"} if revoke_keys else {})
+    other_key.refresh_from_db()
     own.refresh_from_db()
-    assert (theirs.state, own.state) == ("revoked" if wanted else "active", "active")
+    assert (other_key.state, own.state) == ("revoked" if revoke_keys else "active", "active")
 
 
 def test_leaving_can_revoke_own_keys(owner: Membership) -> None:
@@ -178,9 +178,9 @@ def test_the_leave_page_warns_the_only_owner(owner: Membership) -> None:
 def test_a_member_who_leaves_sees_the_page_without_account(owner: Membership, settings: Settings) -> None:
     settings.ALLOW_SIGNUP = False
     http = browser_of(make_member(owner.account, role="viewer"))
-    gone = http.post(f"/dashboard/{owner.account}/people/leave", follow=True)
-    assert "No account yet" in text_of(gone)
-    assert "Create account" not in text_of(gone)
+    response = http.post(f"/dashboard/{owner.account}/people/leave", follow=True)
+    assert "No account yet" in text_of(response)
+    assert "Create account" not in text_of(response)
 
 
 def test_a_user_without_an_account_can_open_one() -> None:

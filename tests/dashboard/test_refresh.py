@@ -24,8 +24,8 @@ def test_the_page_of_an_unfinished_job_refreshes(is_running: bool) -> None:  # n
     assert f'hx-get="{job_path(job)}" hx-trigger="every 2s" hx-target="#live"' in content
     part = refresh_job(owner, job).content.decode()
     assert "<html" not in part
-    for words in ('id="live"', "<h2>History (UTC)</h2>", "<h2>Runs</h2>", "hx-get", "Cancel job"):
-        assert words in part, words
+    for text in ('id="live"', "<h2>History (UTC)</h2>", "<h2>Runs</h2>", "hx-get", "Cancel job"):
+        assert text in part, text
 
 
 @pytest.mark.django_db
@@ -44,8 +44,8 @@ def test_the_refresh_stops_when_the_job_ends() -> None:
     job = make_completed_job(client=default_client(owner.account))
     part = refresh_job(owner, job).content.decode()
     assert "hx-get" not in part
-    for words in ("Completed", 'id="results"', "64 used"):
-        assert words in part, words
+    for text in ("Completed", 'id="results"', "64 used"):
+        assert text in part, text
 
 
 @pytest.mark.django_db

@@ -27,17 +27,17 @@ def test_a_ranking_contains_its_baseline() -> None:
 
 
 def test_bars_start_at_the_baseline_and_contain_whiskers() -> None:
-    found = ranking_of(summary("a", "b"))
-    best = found.rows[0]
+    ranking = ranking_of(summary("a", "b"))
+    best = ranking.rows[0]
     # From 99 (the baseline's whisker) to 111 (the best one's).
-    assert found.zero == best.bar.start == "8.33%"
+    assert ranking.zero == best.bar.start == "8.33%"
     assert (best.bar.width, best.bar.low, best.bar.high) == ("83.33%", "83.33%", "100.00%")
 
 
 def test_a_loss_is_a_bar_to_the_left() -> None:
-    worse = summary()
-    worse["mainActor"]["profilesets"] = {"count": 1, "results": [figures("worse", 90.0)]}
-    (baseline, loss) = ranking_of(worse).rows
+    results = summary()
+    results["mainActor"]["profilesets"] = {"count": 1, "results": [figures("worse", 90.0)]}
+    (baseline, loss) = ranking_of(results).rows
     assert loss.difference == pytest.approx(-10.0)
     assert float(loss.bar.start[:-1]) + float(loss.bar.width[:-1]) == pytest.approx(
         float(baseline.bar.start[:-1]), abs=0.02
@@ -59,21 +59,21 @@ def test_extreme_numbers_stay_inside_the_picture(mean: float) -> None:
 
 
 def test_zero_entries_have_no_width_and_no_difference() -> None:
-    found = summary(mean=0.0)
-    found["mainActor"] |= {"mean_error": 0.0, "profilesets": {"count": 1, "results": [figures("a", 0.0, 0.0)]}}
-    assert {(row.bar.start, row.difference) for row in ranking_of(found).rows} == {("0.00%", None)}
+    results = summary(mean=0.0)
+    results["mainActor"] |= {"mean_error": 0.0, "profilesets": {"count": 1, "results": [figures("a", 0.0, 0.0)]}}
+    assert {(row.bar.start, row.difference) for row in ranking_of(results).rows} == {("0.00%", None)}
 
 
 def test_a_search_keeps_ranks_and_the_baseline() -> None:
-    found = ranking_of(summary("Ring", "Trinket", "ringing"), search=" RING ")
-    assert [(row.rank, row.name) for row in found.rows] == [(1, "ringing"), (3, "Ring"), (None, "Frosty")]
-    assert (found.listed, found.count) == (2, 3)
+    ranking = ranking_of(summary("Ring", "Trinket", "ringing"), search=" RING ")
+    assert [(row.rank, row.name) for row in ranking.rows] == [(1, "ringing"), (3, "Ring"), (None, "Frosty")]
+    assert (ranking.listed, ranking.count) == (2, 3)
 
 
 def test_a_ranking_counts_unlisted_entries() -> None:
-    found = summary("a")
-    found["mainActor"]["profilesets"]["count"] = 5_000
-    assert (ranking_of(found).listed, ranking_of(found).count) == (1, 5_000)
+    results = summary("a")
+    results["mainActor"]["profilesets"]["count"] = 5_000
+    assert (ranking_of(results).listed, ranking_of(results).count) == (1, 5_000)
 
 
 def test_actors_are_compared_with_the_first() -> None:
@@ -112,8 +112,8 @@ def test_a_single_pass_is_explained_if_stages_were_requested(requested: bool, re
 
 def test_gear_and_talents_are_shown() -> None:
     gear = [{"slot": "head", "name": "Hood"}]
-    found = result_of(summary(gear=gear, talents="ABC"))
-    assert (found.gear, found.talents) == (gear, "ABC")
+    result = result_of(summary(gear=gear, talents="ABC"))
+    assert (result.gear, result.talents) == (gear, "ABC")
 
 
 @pytest.mark.parametrize("job_summary", [None, {}], ids=["none", "empty"])

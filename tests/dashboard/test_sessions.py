@@ -41,13 +41,13 @@ def test_an_unknown_session_id_ends_nothing(session: str) -> None:
 
 
 def test_sessions_of_another_user_are_not_ended() -> None:
-    mine, theirs = HttpClient(), HttpClient()
-    sign_up(mine, "jane@example.org")
-    sign_up(theirs, "john@example.org")
+    own_browser, other_browser = HttpClient(), HttpClient()
+    sign_up(own_browser, "jane@example.org")
+    sign_up(other_browser, "john@example.org")
     for session in (*UserSession.objects.values_list("pk", flat=True), "others"):
-        mine.post("/accounts/sessions/", {"session": str(session)})
-    assert is_logged_in(mine)
-    assert is_logged_in(theirs)
+        own_browser.post("/accounts/sessions/", {"session": str(session)})
+    assert is_logged_in(own_browser)
+    assert is_logged_in(other_browser)
 
 
 def test_expired_sessions_are_deleted() -> None:

@@ -73,13 +73,13 @@ def test_a_failed_job_shows_its_progress(percent: float, message: str | None) ->
 
 def test_a_timed_out_job_shows_partial_results() -> None:
     job = make_running_job()
-    found = summary("a") | {"partial": True}
-    ended = Outcome(
-        status=Status.TIMED_OUT, error_code="max_credits_reached", reason="The cap of 1 credits.", summary=found
+    results = summary("a") | {"partial": True}
+    outcome = Outcome(
+        status=Status.TIMED_OUT, error_code="max_credits_reached", reason="The cap of 1 credits.", summary=results
     )
-    assert lifecycle.finish(job, ended)
-    for words in ("Timed out", "The cap of 1 credits.", "The run was stopped early", "+5.00%"):
-        assert words in share_html(job)
+    assert lifecycle.finish(job, outcome)
+    for text in ("Timed out", "The cap of 1 credits.", "The run was stopped early", "+5.00%"):
+        assert text in share_html(job)
 
 
 def test_a_completed_job_shows_an_escaped_ranking() -> None:
@@ -105,8 +105,8 @@ def test_the_page_reveals_nothing_about_the_account() -> None:
 def test_the_page_shows_gear_and_talents() -> None:
     gear = [{"slot": "head", "name": EVIL, "ilevel": 658}]
     text = share_html(make_completed_job(summary(gear=gear, talents="ABC")))
-    for words in ("Gear", "&lt;img src=x", "658", "ABC"):
-        assert words in text, words
+    for expected in ("Gear", "&lt;img src=x", "658", "ABC"):
+        assert expected in text, expected
 
 
 def test_a_preview_marks_partial_figures() -> None:
@@ -117,11 +117,11 @@ def test_a_preview_marks_partial_figures() -> None:
 def test_the_page_has_safe_headers_and_a_preview(settings: Settings) -> None:
     settings.PUBLIC_BASE_URL = "https://sims.example.org"
     job = make_completed_job(summary(name=EVIL, mean=1234567.0))
-    found = open_share_page(job)
-    assert found.headers["X-Robots-Tag"] == "noindex"
-    assert found.headers["Referrer-Policy"] == "no-referrer"
-    assert "frame-ancestors 'none'" in found.headers["Content-Security-Policy"]
-    content = found.content.decode()
+    response = open_share_page(job)
+    assert response.headers["X-Robots-Tag"] == "noindex"
+    assert response.headers["Referrer-Policy"] == "no-referrer"
+    assert "frame-ancestors 'none'" in response.headers["Content-Security-Policy"]
+    content = response.content.decode()
     assert f'property="og:url" content="https://sims.example.org/share/{job.share_token}"' in content
     assert 'property="og:description" content="Completed: 1,234,567 DPS"' in content
     assert 'property="og:title" content="&lt;img src=x onerror=alert(1)&gt;"' in content
@@ -153,9 +153,9 @@ def test_a_link_expires_with_the_retention_period(settings: Settings) -> None:
     job = make_completed_job()
     old = timezone.now() - timedelta(days=settings.RETENTION_DAYS, seconds=1)
     Job.objects.filter(pk=job.pk).update(created_at=old)
-    gone = HttpClient().get(f"/share/{job.share_token}")
-    assert gone.status_code == 404
-    assert "Frosty" not in text_of(gone)
+    response = HttpClient().get(f"/share/{job.share_token}")
+    assert response.status_code == 404
+    assert "Frosty" not in text_of(response)
 
 
 @pytest.mark.parametrize("make", [make_job, make_completed_job], ids=["waits", "ended"])
@@ -172,9 +172,9 @@ def test_a_baseline_of_zero_is_accepted() -> None:
 
 @pytest.mark.parametrize("token", ["unknown", "%00", "x" * 22, "x" * 5000])
 def test_an_unknown_link_shows_a_not_found_page(token: str) -> None:
-    found = HttpClient().get(f"/share/{token}")
-    assert found.status_code == 404
-    assert "text/html" in found.headers["Content-Type"]
+    response = HttpClient().get(f"/share/{token}")
+    assert response.status_code == 404
+    assert "text/html" in response.headers["Content-Type"]
 
 
 def test_the_share_page_is_read_only() -> None:

@@ -79,13 +79,13 @@ def test_a_result_names_a_job_without_a_character() -> None:
 @pytest.mark.django_db
 def test_the_migration_names_jobs_by_their_results() -> None:
     actors = {"count": 3, "results": []}
-    several, none = make_completed_job(summary() | {"actors": actors}), make_job()
+    several, without_result = make_completed_job(summary() | {"actors": actors}), make_job()
     Job.objects.update(character="")
     with connection.cursor() as cursor:
         cursor.execute(importlib.import_module("jobs.migrations.0010_name_earlier_jobs").NAME_JOBS)
     several.refresh_from_db()
-    none.refresh_from_db()
-    assert (several.title, none.character) == ("Frosty and 2 more", "")
+    without_result.refresh_from_db()
+    assert (several.title, without_result.character) == ("Frosty and 2 more", "")
 
 
 @pytest.mark.django_db

@@ -252,8 +252,8 @@ def test_the_overview_warns_of_disabled_webhooks(client: Client, http: HttpClien
     for path in (overview, clients):
         assert "A webhook was disabled" in text_of(http.get(path))
     assert "Every delivery failed for five days" in text_of(http.get(path_of(client)))
-    stranger = make_member()
-    assert "was disabled" not in text_of(browser_of(stranger).get(f"/dashboard/{stranger.account}/"))
+    other_member = make_member()
+    assert "was disabled" not in text_of(browser_of(other_member).get(f"/dashboard/{other_member.account}/"))
 
 
 def test_viewers_see_no_forms(client: Client) -> None:
@@ -272,14 +272,14 @@ def test_event_lists_have_pages_and_take_few_queries(
 ) -> None:
     endpoints.configure(client, URL, by=SYSTEM)
     names = [make_failed_event(client).name[:12] for _ in range(60)]
-    address, seen = path_of(client), []
+    address, listed = path_of(client), []
     while address:
         with django_assert_max_num_queries(9):
             page = http.get(address).content.decode()
-        seen += re.findall(r"<code>(evt_\w{8})…", page)
+        listed += re.findall(r"<code>(evt_\w{8})…", page)
         following = re.findall(r'href="([^"]*)" rel="next"', page)
         address = path_of(client) + following[0] if following else ""
-    assert seen == names[::-1]
+    assert listed == names[::-1]
 
 
 def test_an_event_with_many_attempts_takes_few_queries(
@@ -299,6 +299,6 @@ def test_an_event_with_many_attempts_takes_few_queries(
 
 def test_an_event_of_another_account_is_not_found(client: Client) -> None:
     event = make_failed_event(client)
-    stranger = make_member(make_account())
-    for account in (client.account, stranger.account):
-        assert browser_of(stranger).get(f"/dashboard/{account}/events/{event.name}").status_code == 404
+    other_member = make_member(make_account())
+    for account in (client.account, other_member.account):
+        assert browser_of(other_member).get(f"/dashboard/{account}/events/{event.name}").status_code == 404

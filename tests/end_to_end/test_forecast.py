@@ -18,15 +18,15 @@ SECONDS = 'mage="Seconds"\nlevel=80\niterations=250000\nmax_time=300\n'
 HALF_A_MINUTE = SECONDS + "".join(f"profileset.{number}+=head=,id={number},ilevel=600\n" for number in range(4))
 
 
-def estimates(stack: Stack, job_id: str) -> list[int]:
+def poll_estimates(stack: Stack, job_id: str) -> list[int]:
     """Poll a waiting job until it starts; return its estimates without repetitions."""
-    told: list[int] = []
+    estimates: list[int] = []
     while queue := stack.call("GET", f"jobs/{job_id}/status")["queue"]:
         seconds = queue["estimatedStartSeconds"]
-        if seconds is not None and told[-1:] != [seconds]:
-            told.append(seconds)
+        if seconds is not None and estimates[-1:] != [seconds]:
+            estimates.append(seconds)
         time.sleep(0.2)
-    return told
+    return estimates
 
 
 def test_the_estimate_falls_while_the_queue_drains(stack: Stack) -> None:
@@ -35,24 +35,24 @@ def test_the_estimate_falls_while_the_queue_drains(stack: Stack) -> None:
         database.execute("UPDATE jobs_run SET wall_ms = NULL")
     stack.wait_for_end(stack.submit(SECONDS, runtime={"maxCredits": 32 * 2}))
     ids = [stack.submit(SECONDS, runtime={"maxCredits": 32 * 2}) for _ in range(5)]
-    told = estimates(stack, ids[-1])
+    estimates = poll_estimates(stack, ids[-1])
     # The first estimates may be from a snapshot without the other jobs.
-    told = told[told.index(max(told)) :]
-    assert len(told) >= 3
+    estimates = estimates[estimates.index(max(estimates)) :]
+    assert len(estimates) >= 3
     # Each finished run shifts the expectation for the others a little.
-    falls = [sooner - later for sooner, later in pairwise(told)]
+    falls = [sooner - later for sooner, later in pairwise(estimates)]
     assert sum(fall > 0 for fall in falls) > sum(fall < 0 for fall in falls)
-    assert told[-1] < told[0] / 2
+    assert estimates[-1] < estimates[0] / 2
 
 
-def told_starts(stack: Stack, job_id: str) -> list[tuple[float, int]]:
+def timed_estimates(stack: Stack, job_id: str) -> list[tuple[float, int]]:
     """Poll a waiting job until it starts; return each estimate with its monotonic time, the start last."""
-    told: list[tuple[float, int]] = []
+    estimates_by_time: list[tuple[float, int]] = []
     while queue := stack.call("GET", f"jobs/{job_id}/status")["queue"]:
         if queue["estimatedStartSeconds"] is not None:
-            told.append((time.monotonic(), queue["estimatedStartSeconds"]))
+            estimates_by_time.append((time.monotonic(), queue["estimatedStartSeconds"]))
         time.sleep(0.5)
-    return [*told, (time.monotonic(), 0)]
+    return [*estimates_by_time, (time.monotonic(), 0)]
 
 
 def test_a_long_job_ahead_counts_with_its_remaining_time(stack: Stack) -> None:
@@ -62,9 +62,9 @@ def test_a_long_job_ahead_counts_with_its_remaining_time(stack: Stack) -> None:
         database.execute("UPDATE jobs_run SET wall_ms = 500 WHERE wall_ms IS NOT NULL")
     running = stack.submit(HALF_A_MINUTE)
     stack.wait(running, lambda job: job["status"] == "running", seconds=30)
-    *told, (started, _) = told_starts(stack, stack.submit(QUICK))
-    told = [(started - at, seconds) for at, seconds in told]
-    assert told[0][0] > 5
+    *estimates, (started, _) = timed_estimates(stack, stack.submit(QUICK))
+    estimates = [(started - at, seconds) for at, seconds in estimates]
+    assert estimates[0][0] > 5
     # The first snapshot may be older than both jobs, and seconds vary on a busy machine.
-    ratios = [seconds / left for left, seconds in told if 3 < left < 0.85 * told[0][0]]
-    assert 0.4 < median(ratios) < 2.5, told
+    ratios = [seconds / remaining for remaining, seconds in estimates if 3 < remaining < 0.85 * estimates[0][0]]
+    assert 0.4 < median(ratios) < 2.5, estimates

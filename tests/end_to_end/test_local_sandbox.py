@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 @pytest.fixture
 def data() -> Iterator[Path]:
     """A folder that every user can access, unlike pytest's own."""
-    with tempfile.TemporaryDirectory() as place:
-        Path(place).chmod(0o755)
-        yield Path(place)
+    with tempfile.TemporaryDirectory() as path:
+        Path(path).chmod(0o755)
+        yield Path(path)
 
 
 @pytest.fixture
@@ -61,5 +61,5 @@ def test_missing_layers_are_named_in_one_line(local_where: Start) -> None:
     assert process.stderr is not None
     assert process.stdout.readline().startswith("READY "), process.stderr.read()
     process.terminate()
-    told = [line for line in process.communicate()[1].splitlines() if "Sandbox layers" in line]
-    assert told == ["Sandbox layers not available here: file system view. See docs/security.md."]
+    messages = [line for line in process.communicate()[1].splitlines() if "Sandbox layers" in line]
+    assert messages == ["Sandbox layers not available here: file system view. See docs/security.md."]

@@ -24,7 +24,7 @@ def test_a_job_goes_from_submission_to_share_page(stack: Stack) -> None:
     result = stack.call("GET", f"jobs/{job_id}/result")["result"]
     assert result["summary"]["mainActor"]["mean"] > 0
     files = {artifact["kind"]: requests.get(artifact["url"], timeout=5) for artifact in result["artifacts"]}
-    assert {kind: answer.status_code for kind, answer in files.items()} == dict.fromkeys(files, 200)
+    assert {kind: response.status_code for kind, response in files.items()} == dict.fromkeys(files, 200)
     assert files["json_report"].json()["sim"]["players"][0]["name"] == "Quick"
     assert "Quick" in requests.get(job["links"]["share"], timeout=5).text
 
@@ -50,8 +50,8 @@ def test_an_emptied_redis_loses_nothing(stack: Stack) -> None:
     stack.worker().kill()
     waiting = [stack.submit() for _ in range(10)]
     stack.redis().flushall()
-    ends = [stack.wait_for_end(job_id)["status"] for job_id in waiting]
-    assert ends == ["completed"] * 10
+    statuses = [stack.wait_for_end(job_id)["status"] for job_id in waiting]
+    assert statuses == ["completed"] * 10
 
 
 def test_jobs_start_by_priority_and_then_by_submission(stack: Stack) -> None:
@@ -70,10 +70,10 @@ def test_jobs_start_by_priority_and_then_by_submission(stack: Stack) -> None:
 def test_unknown_and_malformed_requests_leave_nothing(stack: Stack) -> None:
     url = f"{stack.ready['url']}/v1/sim/jobs"
     headers = {"Authorization": f"Bearer {stack.ready['apiKey']}", "Content-Type": "application/json"}
-    answers = [
+    responses = [
         requests.post(url, data=body, headers=headers, timeout=5) for body in (b"{", b'{"x": 1}', b"\x00", b"[]")
     ]
-    assert [answer.status_code for answer in answers] == [400] * 4
+    assert [response.status_code for response in responses] == [400] * 4
 
 
 BURST = """
@@ -94,13 +94,13 @@ def test_fifty_identical_concurrent_submissions_create_one_job(stack: Stack) -> 
         return requests.post(f"{stack.ready['url']}/v1/sim/jobs", json=body, headers=headers, timeout=60)
 
     with ThreadPoolExecutor(50) as pool:
-        answers = list(pool.map(submit, range(50)))
-    assert [answer.status_code for answer in answers] == [200] * 50
-    assert len({answer.content for answer in answers}) == 1
-    assert sum("X-Idempotent-Replay" not in answer.headers for answer in answers) == 1
+        responses = list(pool.map(submit, range(50)))
+    assert [response.status_code for response in responses] == [200] * 50
+    assert len({response.content for response in responses}) == 1
+    assert sum("X-Idempotent-Replay" not in response.headers for response in responses) == 1
     with psycopg.connect(stack.ready["databaseUrl"]) as database:
         assert database.execute(BURST).fetchone() == (1, 1, 0)
-    assert stack.wait_for_end(answers[0].json()["id"])["status"] == "completed"
+    assert stack.wait_for_end(responses[0].json()["id"])["status"] == "completed"
 
 
 def test_the_login_of_the_ready_line_opens_dashboard_and_admin(stack: Stack) -> None:
@@ -111,6 +111,6 @@ def test_the_login_of_the_ready_line_opens_dashboard_and_admin(stack: Stack) -> 
         "login": stack.ready["user"],
         "password": stack.ready["password"],
     }
-    answer = browser.post(page.url, fields, headers={"Referer": page.url}, timeout=10)
-    assert (answer.url, answer.status_code) == (f"{url}/dashboard/demo/", 200)
+    response = browser.post(page.url, fields, headers={"Referer": page.url}, timeout=10)
+    assert (response.url, response.status_code) == (f"{url}/dashboard/demo/", 200)
     assert browser.get(f"{url}/admin/jobs/job/", timeout=10).status_code == 200

@@ -51,10 +51,10 @@ def test_the_end_of_a_job_is_delivered_to_the_receiver(stack: Stack, receiver: R
         "webhook": {"events": ["job.terminal"]},
     }
     headers = {"Authorization": f"Bearer {key}"}
-    answer = requests.post(f"{stack.ready['url']}/v1/sim/jobs", json=body, headers=headers, timeout=10)
+    response = requests.post(f"{stack.ready['url']}/v1/sim/jobs", json=body, headers=headers, timeout=10)
     assert receiver.arrived.wait(30)
     request = receiver.received[0]
     at, signed = (part[part.index("=") + 1 :] for part in request.headers["X-Service-Signature"].split(","))
     assert signed == signature(secret, request.body, at=int(at))
     payload = json.loads(request.body)["payload"]
-    assert payload == {"id": answer.json()["id"], "status": "completed", "statusReason": None, "errorCode": None}
+    assert payload == {"id": response.json()["id"], "status": "completed", "statusReason": None, "errorCode": None}

@@ -75,7 +75,7 @@ class Observations:
     locked: list[tuple[float, float]] = field(default_factory=list)
     cancels: Counter[str] = field(default_factory=Counter)
     unexpected_deaths: list[str] = field(default_factory=list)
-    gave_up: bool = False
+    stalled: bool = False
     seconds: float = 0.0
 
 
@@ -183,9 +183,9 @@ class FaultRun:
         # The first start takes longer.
         if last != self.last_event or not self.observed.accepted:
             self.last_event, self.last_change_at = last, time.monotonic()
-        self.observed.gave_up = time.monotonic() - self.last_change_at > self.plan.lost_after_seconds
+        self.observed.stalled = time.monotonic() - self.last_change_at > self.plan.lost_after_seconds
         unsubmitted = self.to_submit or self.in_flight
-        return self.observed.gave_up or (not unsubmitted and not Job.objects.exclude(status__in=TERMINAL).exists())
+        return self.observed.stalled or (not unsubmitted and not Job.objects.exclude(status__in=TERMINAL).exists())
 
     def receive(self) -> None:
         """Handle messages from all live workers."""

@@ -224,10 +224,10 @@ class Worker:
         # Wall-clock time at which a paused process continues.
         self.resumes_at: float | None = None
         self.was_killed = False
-        self.link, theirs = forking.Pipe()
-        self.process = forking.Process(target=run_worker, args=(spec, theirs), name=spec.name)
+        self.link, worker_end = forking.Pipe()
+        self.process = forking.Process(target=run_worker, args=(spec, worker_end), name=spec.name)
         self.process.start()
-        theirs.close()
+        worker_end.close()
 
     @property
     def is_alive(self) -> bool:

@@ -22,7 +22,7 @@ from jobs.models import Artifact, DailyUsage, IdempotencyKey, Job, JobEvent, Run
 from tests.faults.fault_run import Observations
 from tests.faults.fault_workers import SNAPSHOT_MARK
 from tests.faults.processes import running
-from tests.faults.requests import HASTY_QUEUE_SECONDS
+from tests.faults.requests import SHORT_QUEUE_SECONDS
 
 # Between the fault that pauses a process and the release of its locks.
 SLACK_SECONDS = 1.0
@@ -66,7 +66,7 @@ def violations(observed: Observations) -> list[str]:
 
 
 def submission_violations(observed: Observations) -> Iterator[str]:
-    """Every submission created one job, which has ended."""
+    """Yield the submissions without exactly one job, and the jobs that have not ended."""
     yield from observed.contradictions
     yield from (f"{death} died by itself" for death in observed.unexpected_deaths)
     stored = dict(IdempotencyKey.objects.values_list("key", "job_id"))
@@ -80,7 +80,7 @@ def submission_violations(observed: Observations) -> Iterator[str]:
 
 
 def history_violations(histories: dict[int, History]) -> Iterator[str]:
-    """Every history follows the state machine and its only terminal status is the last."""
+    """Yield the histories with a forbidden transition, or a terminal status that is not the last."""
     for job in Job.objects.all():
         history = histories.get(job.pk, [])
         if sum(event.to_status in TERMINAL for event in history) != int(job.is_terminal):
@@ -98,20 +98,20 @@ def history_violations(histories: dict[int, History]) -> Iterator[str]:
 
 
 def billing_violations() -> Iterator[str]:
-    """Every job was settled and counted once, and the ledger is consistent."""
+    """Yield the jobs not settled and counted exactly once, and inconsistencies of the ledger."""
     yield from map(str, ledger.verify())
     yield from hold_audit.discrepancies()
-    ended = Job.objects.filter(status__in=TERMINAL)
-    if Hold.objects.exclude(resolved_at=None).count() != ended.count():
+    ended_jobs = Job.objects.filter(status__in=TERMINAL)
+    if Hold.objects.exclude(resolved_at=None).count() != ended_jobs.count():
         yield "the numbers of settlements and ended jobs differ"
     paid = Counter(dict(spent_by_job()))
-    for job in ended:
+    for job in ended_jobs:
         if paid[job.pk] != job.credits_consumed:
             yield f"job {job.pk} cost {job.credits_consumed} and {paid[job.pk]} were spent on it"
     used = DailyUsage.objects.aggregate(jobs=Sum("jobs"), credits=Sum("credits"), sim_ms=Sum("sim_ms"))
-    real = ended.aggregate(credits=Sum("credits_consumed"), sim_ms=Sum("sim_duration_ms"))
-    if used != {"jobs": ended.count(), "credits": real["credits"], "sim_ms": real["sim_ms"]}:
-        yield f"usage is {used}, but {ended.count()} jobs used {real}"
+    real = ended_jobs.aggregate(credits=Sum("credits_consumed"), sim_ms=Sum("sim_duration_ms"))
+    if used != {"jobs": ended_jobs.count(), "credits": real["credits"], "sim_ms": real["sim_ms"]}:
+        yield f"usage is {used}, but {ended_jobs.count()} jobs used {real}"
 
 
 def spent_by_job() -> Iterator[tuple[int, int]]:
@@ -120,7 +120,7 @@ def spent_by_job() -> Iterator[tuple[int, int]]:
 
 
 def fencing_violations(histories: dict[int, History]) -> Iterator[str]:
-    """No attempt wrote after it lost its job, and results are those of the last attempt."""
+    """Yield writes of attempts that had lost their job, and results of other attempts than the last."""
     for job in Job.objects.prefetch_related("artifacts", "runs"):
         history = histories.get(job.pk, [])
         over = {e.attempt: e.at for e in history if e.from_status in CLAIMED and e.to_status not in CLAIMED}
@@ -150,10 +150,10 @@ def late(run: Run, over_at: datetime | None) -> bool:
 
 
 def hold_violations(job: Job, claimed: dict[int, datetime], over: dict[int, datetime]) -> Iterator[str]:
-    """Credits are held at submission or by a running attempt."""
-    held = Entry.objects.filter(job_id=job.pk, target=Pocket.HELD).order_by("id").values_list("at", flat=True)
-    first = held[0] if held else None
-    for at in held:
+    """Yield credits held neither at submission nor by a running attempt."""
+    hold_times = Entry.objects.filter(job_id=job.pk, target=Pocket.HELD).order_by("id").values_list("at", flat=True)
+    first = hold_times[0] if hold_times else None
+    for at in hold_times:
         if at != first and not any(since <= at <= over.get(attempt, at) for attempt, since in claimed.items()):
             yield f"credits were held for job {job.pk} at {at}, when no attempt was running"
 
@@ -181,7 +181,7 @@ class Claim:
 def claims() -> list[Claim]:
     """Return all claims in order, except those of jobs with a short queue deadline."""
     with connection.cursor() as cursor:
-        cursor.execute(CLAIMS, [SNAPSHOT_MARK, list(WAITING), HASTY_QUEUE_SECONDS])
+        cursor.execute(CLAIMS, [SNAPSHOT_MARK, list(WAITING), SHORT_QUEUE_SECONDS])
         rows = cursor.fetchall()
     return [
         Claim(job=job, rank=(priority, job), at=at, number=number, saw=int(saw), waited=waited)
@@ -196,7 +196,7 @@ def checked_pairs() -> int:
 
 
 def order_violations(observed: Observations) -> Iterator[str]:
-    """No claim skips a better job that was waiting.
+    """Yield claims that skipped a better waiting job.
 
     Compares transaction numbers instead of clocks. Claims skip locked rows, so each process that was paused within
     a transaction at that time excuses one skipped job.
@@ -204,13 +204,13 @@ def order_violations(observed: Observations) -> Iterator[str]:
     all_claims = claims()
     for claim in all_claims:
         skipped = [other.job for other in all_claims if other.rank < claim.rank and other.was_waiting_at(claim)]
-        locked = sum(since - SLACK_SECONDS < claim.at < until + SLACK_SECONDS for since, until in observed.locked)
+        locked = sum(start - SLACK_SECONDS < claim.at < end + SLACK_SECONDS for start, end in observed.locked)
         if len(skipped) > locked:
             yield f"job {claim.job} was claimed before {skipped}; {locked} rows may have been locked"
 
 
 def file_violations() -> Iterator[str]:
-    """Every artifact has its file, and files without an artifact belong to lost attempts."""
+    """Yield artifacts without a file, and files without an artifact except those of lost attempts."""
     for artifact in Artifact.objects.all():
         if not default_storage.exists(artifact.storage_name):
             yield f"the file of {artifact} is missing"
@@ -239,6 +239,6 @@ def orphans() -> list[str]:
 def simulators_left(executable: Path) -> list[psutil.Process]:
     """Return the simulators still running; wait first for those whose worker was just killed."""
     deadline = time.monotonic() + EXIT_SECONDS
-    while (left := running(executable)) and time.monotonic() < deadline:
+    while (processes := running(executable)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    return left
+    return processes

@@ -21,8 +21,8 @@ from jobs.submission import accept
 from jobs.submission.idempotency import KeyedRequest
 
 # An action at a point, and the function that installs it.
-Happening = Callable[[], None]
-Arm = Callable[[Happening], None]
+Action = Callable[[], None]
+Arm = Callable[[Action], None]
 
 
 def die() -> None:
@@ -30,25 +30,25 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def before(owner: Any, name: str, happening: Happening) -> None:
+def before(owner: Any, name: str, action: Action) -> None:
     """Run an action before each call of a function."""
     function = getattr(owner, name)
 
     def reached(*args: Any, **named: Any) -> Any:
-        happening()
+        action()
         return function(*args, **named)
 
     setattr(owner, name, reached)
 
 
-def after(owner: Any, name: str, happening: Happening) -> None:
+def after(owner: Any, name: str, action: Action) -> None:
     """Run an action after each call of a function, except a claim that found no job."""
     function = getattr(owner, name)
 
     def reached(*args: Any, **named: Any) -> Any:
         result = function(*args, **named)
         if function is not claim or result is not None:
-            happening()
+            action()
         return result
 
     setattr(owner, name, reached)
@@ -57,13 +57,13 @@ def after(owner: Any, name: str, happening: Happening) -> None:
 def after_move(*ends: Status) -> Arm:
     """Run an action after a job's status changes, within the same transaction."""
 
-    def arm(happening: Happening) -> None:
+    def arm(action: Action) -> None:
         move = lifecycle.move
 
         def reached(*args: Any, **named: Any) -> MoveResult:
             moved = move(*args, **named)
             if named["to"] in ends:
-                happening()
+                action()
             return moved
 
         lifecycle.move = reached
@@ -110,7 +110,7 @@ SUBMITTER_POINTS: dict[str, Arm] = {
     "before the job is stored": partial(before, accept, "_store"),
     "credits held, job not stored": partial(after, ledger, "hold"),
     "job stored, not committed": partial(after, lifecycle, "accept"),
-    "answer stored, not committed": partial(after, KeyedRequest, "record"),
+    "response stored, not committed": partial(after, KeyedRequest, "record"),
     "submission committed": partial(after, accept, "_store"),
     "before the announcement": partial(before, announcements, "announce"),
     "marked as announced, no hint sent": partial(after, lifecycle, "mark_queued"),
@@ -140,7 +140,7 @@ WITHIN_TRANSACTIONS = frozenset(
         "end not committed",
         "credits held, job not stored",
         "job stored, not committed",
-        "answer stored, not committed",
+        "response stored, not committed",
         "recovered, not committed",
         "sweeper settled, not committed",
         "anywhere",

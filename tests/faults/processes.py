@@ -30,7 +30,9 @@ def running(executable: Path) -> list[psutil.Process]:
     """Return the live processes whose command line names a program."""
     matches = []
     for process in psutil.process_iter(["cmdline", "status"]):
-        words = process.info["cmdline"] or []
-        if process.info["status"] != psutil.STATUS_ZOMBIE and any(str(executable) in word for word in words):
+        arguments = process.info["cmdline"] or []
+        if process.info["status"] != psutil.STATUS_ZOMBIE and any(
+            str(executable) in argument for argument in arguments
+        ):
             matches.append(process)
     return matches

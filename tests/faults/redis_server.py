@@ -42,15 +42,15 @@ class RedisServer:
             )
         end = time.monotonic() + START_SECONDS
         with Redis.from_url(self.url) as client:
-            while not answers(client):
+            while not is_ready(client):
                 assert process.poll() is None, self.log.read_text()
                 assert time.monotonic() < end, "Redis did not start"
                 time.sleep(0.01)
         return process
 
 
-def answers(client: Redis) -> bool:
-    """Return whether a server answers."""
+def is_ready(client: Redis) -> bool:
+    """Return whether a server responds to PING."""
     try:
         return bool(client.ping())
     except NoConnection:

@@ -8,9 +8,9 @@ from jobs.submission.request import Submission
 
 PROFILE = 'mage="Frosty"\nlevel=80\nspec=frost\nhead=,id=1,ilevel=600\niterations=50\n'
 # Result and duration of the fake simulator: most runs are short, some outlast a lease.
-ENDS = ["completed"] * 8 + ["error", "crash"]
+OUTCOMES = ["completed"] * 8 + ["error", "crash"]
 SECONDS = [0.0] * 5 + [0.2] * 3 + [0.8, 2.5]
-HASTY_QUEUE_SECONDS = 1
+SHORT_QUEUE_SECONDS = 1
 # One in so many jobs runs in stages.
 STAGED_EVERY = 7
 PROFILESETS = "".join(f"profileset.{name}+=level=1\n" for name in "abcd")
@@ -46,7 +46,7 @@ def make_request(seed: int, number: int) -> Submission:
     """Return a submission; a few wait for one second only, and some run in stages."""
     random = random_for(seed, number)
     staged = number % STAGED_EVERY == 0
-    seconds, end = random.choice(SECONDS), random.choice(ENDS)
+    seconds, end = random.choice(SECONDS), random.choice(OUTCOMES)
     return Submission(
         channel=Channel.LATEST,
         git_branch="midnight",
@@ -55,7 +55,7 @@ def make_request(seed: int, number: int) -> Submission:
         multi_stage=staged,
         max_credits=random.choice([None, None, 640]),
         max_runtime_seconds=None,
-        max_queue_seconds=HASTY_QUEUE_SECONDS if random.random() < 0.05 else None,
+        max_queue_seconds=SHORT_QUEUE_SECONDS if random.random() < 0.05 else None,
         priority=random.choice(list(Priority)),
         metadata={"number": str(number)},
         credentials=credentials_of(seed, number),

@@ -77,8 +77,8 @@ class Sampler:
 
 def showing(secrets: Iterable[str], places: Iterable[Place]) -> Iterator[str]:
     """Yield a sentence for each place that shows secrets."""
-    wanted = [secret.encode() for secret in secrets]
+    needles = [secret.encode() for secret in secrets]
     for place, content in places:
-        shown = sum(secret in content for secret in wanted)
+        shown = sum(secret in content for secret in needles)
         if shown:
             yield f"{place} shows {shown} of the secrets"

@@ -17,7 +17,7 @@ from jobs import hold_audit
 from jobs.models import Artifact, Build, Job, Run
 from jobs.queueing import sweep
 from jobs.runs import directories
-from tests.billing.books import LONG
+from tests.billing.ledger_state import LONG
 from tests.factories import PROFILE, BuildFactory, make_account, make_job
 from tests.faults.fault_run import make_fast_stand_in
 from tests.faults.invariants import orphans, simulators_left
@@ -73,14 +73,14 @@ def test_repeated_simulator_crashes_leak_nothing_in_the_worker(stand_in: Build) 
         make_job(client, text=f"{PROFILE}# stand-in: 0 crash\n")
     completing = make_job(client, text=f"{PROFILE}# stand-in: 0 completed\n")
     sizes = run_all_jobs()
-    ends = Counter(Job.objects.values_list("error_code", "simulator_exit_code", "attempt"))
-    print(f"{ends}; files and threads of the worker {sizes[len(sizes) // 4]} … {sizes[-3:]}")  # noqa: T201
-    assert ends == {("execution_failed", "SIGSEGV", 1): MANY, (None, "0", 1): 1}
+    outcomes = Counter(Job.objects.values_list("error_code", "simulator_exit_code", "attempt"))
+    print(f"{outcomes}; files and threads of the worker {sizes[len(sizes) // 4]} … {sizes[-3:]}")  # noqa: T201
+    assert outcomes == {("execution_failed", "SIGSEGV", 1): MANY, (None, "0", 1): 1}
     assert Job.objects.get(pk=completing.pk).status == "completed"
     assert Run.objects.filter(wall_ms__isnull=False).count() == MANY + 1
     assert Artifact.objects.values("job").distinct().count() == MANY + 1
-    most = max(files for files, _ in sizes[len(sizes) // 4 :])
-    assert most <= max(files for files, _ in sizes[: len(sizes) // 2]) + 10 * SLOTS
+    max_files = max(files for files, _ in sizes[len(sizes) // 4 :])
+    assert max_files <= max(files for files, _ in sizes[: len(sizes) // 2]) + 10 * SLOTS
     assert_nothing_left(stand_in)
 
 
@@ -91,11 +91,11 @@ def test_jobs_past_their_queue_deadline_never_start(stand_in: Build) -> None:
         text = f"{PROFILE}# stand-in: 0.5 completed\n"
         make_job(client, text=text, ceiling_queue_seconds=1, queue_deadline_at=soon)
     run_all_jobs()
-    ends = Counter(Job.objects.values_list("status", "error_code", "attempt"))
-    print(ends)  # noqa: T201
+    outcomes = Counter(Job.objects.values_list("status", "error_code", "attempt"))
+    print(outcomes)  # noqa: T201
     late = ("failed", "queue_timeout", 0)
-    assert set(ends) <= {("completed", None, 1), late}
-    assert ends[late] > 0
+    assert set(outcomes) <= {("completed", None, 1), late}
+    assert outcomes[late] > 0
     overdue = Job.objects.filter(error_code="queue_timeout")
     assert not overdue.exclude(credits_consumed=0, started_at=None).exists()
     assert not overdue.filter(completed_at__lt=F("queue_deadline_at")).exists()

@@ -20,7 +20,7 @@ from jobs import artifacts, credentials
 from jobs.models import Artifact, Job
 from jobs.queueing import sweep
 from simservice.redis.client import redis
-from tests.billing.books import LONG
+from tests.billing.ledger_state import LONG
 from tests.factories import BuildFactory, make_account, make_job, make_key
 from tests.faults.fault_run import FaultPlan, FaultRun, Observations, make_fast_stand_in
 from tests.faults.invariants import checked_pairs, orphans, simulators_left, violations
@@ -73,14 +73,14 @@ def run_plan(plan: FaultPlan, folder: Path, server: RedisServer) -> FinishedRun:
 def leaks(finished: FinishedRun, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the places that show a secret of a run or keep it too long."""
     monkeypatch.setattr(sweep, "SUBMITTED_WITHIN", timedelta(0))
-    left = sweep.forget_credentials()
+    leftovers = sweep.forget_credentials()
     print(  # noqa: T201 - the figures of the proof
         f"{len(finished.secrets)} secrets, {finished.sampler.samples} samples of processes, "
-        f"{left} encrypted pairs left by crashes, {len(credentials.stored_job_ids())} after the sweep"
+        f"{leftovers} encrypted pairs left by crashes, {len(credentials.stored_job_ids())} after the sweep"
     )
     everywhere = [*places(folder)]
-    kept = [f"the credentials of job {job_id} are kept" for job_id in credentials.stored_job_ids()]
-    return [*sorted(finished.sampler.shown), *showing(finished.secrets, everywhere), *kept]
+    problems = [f"the credentials of job {job_id} are kept" for job_id in credentials.stored_job_ids()]
+    return [*sorted(finished.sampler.shown), *showing(finished.secrets, everywhere), *problems]
 
 
 def places(logs: Path) -> Iterator[tuple[str, bytes]]:
@@ -113,8 +113,8 @@ def test_faults_lose_no_job_repeat_nothing_and_leak_no_secret(
 ) -> None:
     finished = run_plan(FaultPlan(jobs=JOBS, seed=SEED), tmp_path, server)
     report(finished.observed)
-    found = violations(finished.observed)
-    assert found == [], "\n".join(found)
+    detected = violations(finished.observed)
+    assert detected == [], "\n".join(detected)
     assert leaks(finished, tmp_path, monkeypatch) == []
 
 
@@ -172,13 +172,13 @@ BROKEN: dict[str, tuple[dict[str, Any], list[str]]] = {
 @pytest.mark.parametrize("variant", BROKEN)
 def test_the_invariants_detect_a_missing_protection(variant: str, tmp_path: Path, server: RedisServer) -> None:
     chosen, expected = BROKEN[variant]
-    found: list[str] = []
+    detected: list[str] = []
     for seed in range(SEED, SEED + TRIES):
         plan = FaultPlan(
             jobs=12, seed=seed, sweepers=1, variant=variant, lost_after_seconds=4, cancelled_share=0, **chosen
         )
-        found += violations(run_plan(plan, tmp_path, server).observed)
-        missing = [text for text in expected if not any(text in violation for violation in found)]
+        detected += violations(run_plan(plan, tmp_path, server).observed)
+        missing = [text for text in expected if not any(text in violation for violation in detected)]
         if not missing:
             return
-    assert missing == [], found
+    assert missing == [], detected

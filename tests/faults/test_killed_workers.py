@@ -13,7 +13,7 @@ from jobs import hold_audit, tasks
 from jobs.enums import TERMINAL, WAITING
 from jobs.models import DailyUsage, Job, JobEvent, Run
 from jobs.queueing import sweep
-from tests.billing.books import LONG
+from tests.billing.ledger_state import LONG
 from tests.factories import make_account, make_client, make_job
 from tests.faults.points import POINTS
 from tests.faults.processes import QUICK, running, start_worker
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
 CREDITS = 10_000
 RATE, FEE = 32, 7
 # Less than is held in advance, so that the worker holds more at once.
-HELD = RATE * 10
+RESERVED = RATE * 10
 # The points that a short run tests.
 FEW = ["simulator started", "settled, use not counted"]
 # Points at which the job is already ended, or not yet claimed.
@@ -83,7 +83,7 @@ def assert_billed_once(job: Job) -> None:
 @pytest.mark.parametrize("point", POINTS if LONG else FEW)
 def test_a_job_ends_once_and_is_billed_once_after_a_kill(point: str, tmp_path: Path) -> None:
     build = make_stand_in(tmp_path, f"time.sleep(1.2)\n{LEAVE_REPORT}")
-    job = job_on_credit(held_credits=HELD)
+    job = job_on_credit(held_credits=RESERVED)
     kill_worker(point, Path(build.executable))
     recover()
     tasks.simulate()

@@ -15,7 +15,7 @@ from jobs import hold_audit
 from jobs.enums import ACTIVE
 from jobs.models import Job, Run
 from jobs.queueing import sweep
-from tests.billing.books import LONG as THOROUGH
+from tests.billing.ledger_state import LONG as THOROUGH
 from tests.factories import make_account, make_job
 from tests.faults.processes import start_worker
 from tests.stack import LONG, QUICK
@@ -28,18 +28,18 @@ RATE, FEE = 32, 7
 # One to two seconds, some with a fraction.
 CAPS = [32, 40, 48, 63, 64]
 # A simulator has two seconds after its cap to write its report; on a busy machine the kill may come later.
-MOST_OVER_SECONDS = 5.0
+MAX_OVERRUN_SECONDS = 5.0
 
 
 @pytest.fixture
 def _busy_machine() -> Iterator[None]:
     """Programs that keep the processors busy: two per processor, or one in a short run."""
     command = [sys.executable, "-c", "while True: pass"]
-    hogs = [subprocess.Popen(command) for _ in range(2 * (os.cpu_count() or 1) if THOROUGH else 1)]
+    processes = [subprocess.Popen(command) for _ in range(2 * (os.cpu_count() or 1) if THOROUGH else 1)]
     yield
-    for hog in hogs:
-        hog.kill()
-        hog.wait()
+    for process in processes:
+        process.kill()
+        process.wait()
 
 
 def submit_many() -> None:
@@ -93,7 +93,7 @@ def test_no_job_is_billed_beyond_its_cap_or_for_more_than_it_ran() -> None:
     )
     assert {job.status for job in jobs} == {"completed", "timed_out"}
     assert len(stopped) == JOBS // 2
-    assert max(over) <= MOST_OVER_SECONDS
+    assert max(over) <= MAX_OVERRUN_SECONDS
     assert not Job.objects.filter(status__in=ACTIVE).exists()
     assert not Hold.objects.filter(resolved_at=None).exists()
     assert list(ledger.verify()) == []

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 import requests
 
-from tests.billing.books import LONG
+from tests.billing.ledger_state import LONG
 from tests.factories import PROFILE
 from tests.faults.fault_run import make_fast_stand_in
 from tests.faults.requests import credentials_of
@@ -32,7 +32,7 @@ AGAIN = """
     WHERE at > %s AND job_id = ANY(%s) AND to_status IN ('running', 'completed', 'failed', 'cancelled', 'timed_out')
     GROUP BY job_id
 """
-ENDS = "SELECT count(*) FROM jobs_jobevent WHERE job_id = ANY(%s) AND to_status = ANY(%s)"
+COUNT_ENDS = "SELECT count(*) FROM jobs_jobevent WHERE job_id = ANY(%s) AND to_status = ANY(%s)"
 
 
 def manage(stack: Stack, *arguments: str) -> str:
@@ -65,7 +65,7 @@ def post(stack: Stack, key: str, path: str, body: object = None) -> requests.Res
 def wait_for(stack: Stack, jobs: list[int], *, status: set[str], seconds: float) -> None:
     """Wait until all jobs have one of the given statuses."""
     for job in jobs:
-        stack.wait(str(job), lambda found: found["status"] in status, seconds=seconds)
+        stack.wait(str(job), lambda body: body["status"] in status, seconds=seconds)
 
 
 def kill_and_measure(stack: Stack, jobs: list[int]) -> list[float]:
@@ -85,7 +85,7 @@ def kill_and_measure(stack: Stack, jobs: list[int]) -> list[float]:
 @pytest.mark.timeout(1200)
 def test_jobs_of_killed_workers_soon_run_again_and_leak_nothing(tmp_path: Path) -> None:
     random = Random(SEED)  # noqa: S311 - repeatable
-    took: list[float] = []
+    durations: list[float] = []
     with running_stack(tmp_path / "stack", SIM_SLOTS=str(SLOTS)) as stack:
         key = prepare(stack, tmp_path)
         pairs = [credentials_of(SEED, 4 * number) for number in range(1000)]
@@ -99,7 +99,7 @@ def test_jobs_of_killed_workers_soon_run_again_and_leak_nothing(tmp_path: Path) 
             wait_for(stack, jobs, status={"running"}, seconds=30)
             sampler.sample()
             time.sleep(random.uniform(0, 5))
-            took += kill_and_measure(stack, jobs)
+            durations += kill_and_measure(stack, jobs)
             sampler.sample()
             cancel_a_hundred_times(stack, key, jobs[0])
             for job in jobs[1:]:
@@ -108,15 +108,16 @@ def test_jobs_of_killed_workers_soon_run_again_and_leak_nothing(tmp_path: Path) 
         assert_one_end(stack, jobs)
         time.sleep(1)
         shown = [*sampler.shown, *showing(secrets, everything(stack, tmp_path))]
-        left = list(stack.redis().scan_iter(match="credentials:*"))
-    took.sort()
+        remaining_keys = list(stack.redis().scan_iter(match="credentials:*"))
+    durations.sort()
     print(  # noqa: T201 - the figures of the proof
-        f"{len(took)} jobs of killed workers ran again after {took[0]:.1f} to {took[-1]:.1f} s, "
-        f"median {statistics.median(took):.1f}, p90 {took[int(len(took) * 0.9)]:.1f}, "
-        f"p99 {took[min(len(took) - 1, int(len(took) * 0.99))]:.1f}; {len(secrets)} secrets searched for"
+        f"{len(durations)} jobs of killed workers ran again after {durations[0]:.1f} to {durations[-1]:.1f} s, "
+        f"median {statistics.median(durations):.1f}, p90 {durations[int(len(durations) * 0.9)]:.1f}, "
+        f"p99 {durations[min(len(durations) - 1, int(len(durations) * 0.99))]:.1f}; "
+        f"{len(secrets)} secrets searched for"
     )
-    assert (shown, left) == ([], [])
-    assert took[-1] < RUNNING_AGAIN_SECONDS
+    assert (shown, remaining_keys) == ([], [])
+    assert durations[-1] < RUNNING_AGAIN_SECONDS
 
 
 def prepare(stack: Stack, folder: Path) -> str:
@@ -129,16 +130,16 @@ def prepare(stack: Stack, folder: Path) -> str:
 def cancel_a_hundred_times(stack: Stack, key: str, job: int) -> None:
     """Cancel a job a hundred times at once; all responses are the same."""
     with ThreadPoolExecutor(20) as pool:
-        answers = list(pool.map(lambda _: post(stack, key, f"jobs/{job}/cancel"), range(100)))
-    bodies = {answer.text for answer in answers if answer.json().get("status") == "cancel_requested"}
-    assert {answer.status_code for answer in answers} == {200}
+        responses = list(pool.map(lambda _: post(stack, key, f"jobs/{job}/cancel"), range(100)))
+    bodies = {response.text for response in responses if response.json().get("status") == "cancel_requested"}
+    assert {response.status_code for response in responses} == {200}
     assert len(bodies) == 1, bodies
 
 
 def assert_one_end(stack: Stack, jobs: list[int]) -> None:
     """Assert that each job ended once."""
     with psycopg.connect(stack.ready["databaseUrl"]) as database:
-        assert database.execute(ENDS, [jobs, list(TERMINAL)]).fetchall() == [(len(jobs),)]
+        assert database.execute(COUNT_ENDS, [jobs, list(TERMINAL)]).fetchall() == [(len(jobs),)]
 
 
 def everything(stack: Stack, folder: Path) -> list[tuple[str, bytes]]:

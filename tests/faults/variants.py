@@ -30,8 +30,8 @@ def without_fencing() -> None:
         return moved
 
     def renew(job: Job) -> bool:
-        held = Job.objects.filter(pk=job.pk, status__in=CLAIMED)
-        return bool(held.update(lease_expires_at=lifecycle.lease_end()))
+        running = Job.objects.filter(pk=job.pk, status__in=CLAIMED)
+        return bool(running.update(lease_expires_at=lifecycle.lease_end()))
 
     lifecycle.move = unfenced
     lifecycle.renew_lease = renew

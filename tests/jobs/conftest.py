@@ -9,10 +9,10 @@ from pytest_django import Settings
 from jobs.runs import game_api_proxy
 from simservice.storages.s3 import BucketStorage
 from tests.jobs.game_api import FakeGameApi, ProxyClient, echo, proxying, serving
-from tests.jobs.simulator.conftest import open_place
+from tests.jobs.simulator.conftest import open_directory
 from tests.s3_server import S3Server
 
-__all__ = ["open_place"]
+__all__ = ["open_directory"]
 
 
 @pytest.fixture(scope="session")

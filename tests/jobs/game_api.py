@@ -26,9 +26,9 @@ MEGABYTE = 1 << 20
 
 def resolved(*addresses: str) -> Future[list[str]]:
     """Return the completed result of a resolver."""
-    answer: Future[list[str]] = Future()
-    answer.set_result(list(addresses))
-    return answer
+    result: Future[list[str]] = Future()
+    result.set_result(list(addresses))
+    return result
 
 
 class FakeGameApi:
@@ -37,11 +37,11 @@ class FakeGameApi:
     def __init__(self, port: int) -> None:
         self.port = port
         self.addresses: tuple[str, ...] = (PUBLIC,)
-        self.asked: list[str] = []
+        self.lookups: list[str] = []
         self.connected: list[list[str]] = []
 
     def resolve(self, host: str) -> Future[list[str]]:
-        self.asked.append(host)
+        self.lookups.append(host)
         return resolved(*self.addresses)
 
     async def connect(self, addresses: Sequence[str]) -> socket.socket:
@@ -89,13 +89,13 @@ def echo(connection: socket.socket) -> None:
         connection.sendall(data)
 
 
-def send_for_ever(connection: socket.socket) -> None:
+def send_forever(connection: socket.socket) -> None:
     with suppress(OSError):
         while True:
             connection.sendall(bytes(65536))
 
 
-def take_all(connection: socket.socket) -> None:
+def discard_all(connection: socket.socket) -> None:
     while connection.recv(65536):
         pass
 
@@ -126,7 +126,7 @@ class ProxyClient:
             connection.sendall(CONNECT)
             return read(connection, len(ESTABLISHED)) == ESTABLISHED
 
-    def ask(self, request: bytes) -> bytes:
+    def send(self, request: bytes) -> bytes:
         """Send a request and return the response up to the end of the connection."""
         with self.connect() as connection:
             with suppress(ConnectionError):
@@ -144,7 +144,7 @@ class ProxyClient:
 
     def connect_to(self, target: str) -> int:
         """Send a CONNECT request and return the response's status."""
-        return status(self.ask(f"CONNECT {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode("latin-1")))
+        return status(self.send(f"CONNECT {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode("latin-1")))
 
 
 def read(connection: socket.socket, count: int) -> bytes:
@@ -164,9 +164,9 @@ def read_to_end(connection: socket.socket) -> bytes:
     return bytes(data)
 
 
-def status(answer: bytes) -> int:
+def status(response: bytes) -> int:
     """Return the status of a complete HTTP response that closes the connection."""
-    head, _, body = answer.partition(b"\r\n\r\n")
+    head, _, body = response.partition(b"\r\n\r\n")
     assert f"\r\nContent-Length: {len(body)}\r\n".encode() in head
     assert head.endswith(b"\r\nConnection: close")
     return int(head.split(b" ")[1])
@@ -176,21 +176,21 @@ def status(answer: bytes) -> int:
 def proxying(game_api: FakeGameApi, **options: Any) -> Iterator[ProxyClient]:
     """Run a proxy within the block."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-    given: dict[str, Any] = {"resolve": game_api.resolve, "connect": game_api.connect} | options
+    arguments: dict[str, Any] = {"resolve": game_api.resolve, "connect": game_api.connect} | options
     port = listener.getsockname()[1]
-    with GameApiProxy(listener, hosts=settings.GAME_API_HOSTS, job_id=7, **given):
+    with GameApiProxy(listener, hosts=settings.GAME_API_HOSTS, job_id=7, **arguments):
         yield ProxyClient(port)
 
 
 SetLimits = Callable[..., None]
 
 
-def answer_for_host(monkeypatch: pytest.MonkeyPatch, answer: Callable[[], list[Any]]) -> None:
+def replace_system_resolver(monkeypatch: pytest.MonkeyPatch, resolver: Callable[[], list[Any]]) -> None:
     """Replace the system resolver's result for the allowed host only."""
     real = socket.getaddrinfo
 
     def look_up(host: Any, *args: Any, **options: Any) -> list[Any]:
-        return answer() if host == HOST else real(host, *args, **options)
+        return resolver() if host == HOST else real(host, *args, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
 

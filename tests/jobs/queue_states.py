@@ -50,8 +50,8 @@ def _one_slot(db: None) -> None:
 
 
 @pytest.fixture
-def _clock_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop the forecast's clock."""
+def _frozen_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Freeze the forecast's clock."""
     now = timezone.now()
     monkeypatch.setattr(timezone, "now", lambda: now)
 

@@ -15,8 +15,8 @@ from jobs.profiles.policy import Rules
 from jobs.simulator.reports import Profileset, Statistics
 
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
-LOOKED_AT_PERCENT = (10, 25, 50, 75, 90)
-LOOKED_EVERY_SECONDS = 0.5
+SAMPLED_PERCENTS = (10, 25, 50, 75, 90)
+SAMPLE_SECONDS = 0.5
 BASELINE_MEAN = 90_000.0
 SPREAD_PERCENT = 6.0
 
@@ -43,28 +43,30 @@ class SimulatedJob:
         self.now = 0.0
         self.stages = plan(self.analysis, wanted=True, bounds=BOUNDS).stages
         self.course = ProgressEstimate(self.stages, funnels, clock=lambda: self.now)
-        self.seen: list[tuple[float, float]] = [(0.0, 0.0)]
+        self.observed: list[tuple[float, float]] = [(0.0, 0.0)]
         self.past: tuple[list[Any], list[Any], list[int]] = ([], [], [])
         self._run()
 
     @property
     def deviations(self) -> list[float]:
         """Return the error of the percent, in points, at 10, 25, 50, 75 and 90 % of the time."""
-        shown = [[p for at, p in self.seen if at <= self.now * part / 100][-1] for part in LOOKED_AT_PERCENT]
-        return [round(percent - part, 1) for percent, part in zip(shown, LOOKED_AT_PERCENT, strict=True)]
+        shown = [[p for at, p in self.observed if at <= self.now * part / 100][-1] for part in SAMPLED_PERCENTS]
+        return [round(percent - part, 1) for percent, part in zip(shown, SAMPLED_PERCENTS, strict=True)]
 
     def _run(self) -> None:
         culled: set[str] = set()
         for stage in self.stages:
-            begun, left = self.now, [name for name in self.means if name not in culled]
+            started, remaining = self.now, [name for name in self.means if name not in culled]
             twice = replicates(stage, self.analysis, culled=culled)
-            self.course.enter(stage, profilesets=len(left), replicates=twice)
-            run = one_run(stage, replicated=len(twice) == len(left))
-            raw = list(self._simulate(run, [each for name in left for each in (name, twice.get(name)) if each]))
-            found = pooled(raw, twice)
-            out = set() if stage.is_last else beaten(found, widening=widening(raw, twice))
-            culled |= out
-            self._record(stage, found, out, milliseconds=round(1000 * (self.now - begun)))
+            self.course.enter(stage, profilesets=len(remaining), replicates=twice)
+            run = one_run(stage, replicated=len(twice) == len(remaining))
+            raw = list(
+                self._simulate(run, [each for name in remaining for each in (name, twice.get(name)) if each])
+            )
+            profilesets = pooled(raw, twice)
+            newly_culled = set() if stage.is_last else beaten(profilesets, widening=widening(raw, twice))
+            culled |= newly_culled
+            self._record(stage, profilesets, newly_culled, milliseconds=round(1000 * (self.now - started)))
 
     def _simulate(self, run: Stage, names: Sequence[str]) -> Iterator[Profileset]:
         fights = self._fights(run)
@@ -85,26 +87,32 @@ class SimulatedJob:
         needed = (1.96 * SPREAD_PERCENT / run.target_error) ** 2
         return min(run.iterations, max(1, math.ceil(needed / 100)) * 100)
 
-    def _line(self, name: str, place: str, figures: Statistics, done: int, fights: int) -> str:
+    def _line(self, name: str, position: str, figures: Statistics, done: int, fights: int) -> str:
         label = f"Profileset: {name}" if name else "Baseline:"
         error = 196 * figures.stddev / math.sqrt(done) / figures.mean
         end = f"{fights * self.engine.fight:.3f}" if done == fights else "1sec"
         bar = f"[=====>] {done}/{fights} 99.0 Mean={figures.mean:.0f} Error={error:.3f}%"
-        return f"Generating {label} {place} {bar} {end}"
+        return f"Generating {label} {position} {bar} {end}"
 
     def _pass(self, seconds: float) -> None:
         end = self.now + seconds
-        while (look := self.seen[-1][0] + LOOKED_EVERY_SECONDS) <= end:
-            self.now = look
-            self.seen.append((look, self.course.advance()))
+        while (sampled_at := self.observed[-1][0] + SAMPLE_SECONDS) <= end:
+            self.now = sampled_at
+            self.observed.append((sampled_at, self.course.advance()))
         self.now = end
 
-    def _record(self, stage: Stage, found: Sequence[Profileset], out: set[str], *, milliseconds: int) -> None:
+    def _record(
+        self, stage: Stage, profilesets: Sequence[Profileset], newly_culled: set[str], *, milliseconds: int
+    ) -> None:
         stages, results, walls = self.past
-        stages.append({"stage": stage.number, "profilesets": len(found), "culled": len(out)})
+        stages.append({"stage": stage.number, "profilesets": len(profilesets), "culled": len(newly_culled)})
         results += [
-            {"stage": stage.number, "stddev": kept.statistics.stddev, "mean_stddev": kept.statistics.mean_stddev}
-            for kept in found
-            if stage.is_last or kept.name in out
+            {
+                "stage": stage.number,
+                "stddev": profileset.statistics.stddev,
+                "mean_stddev": profileset.statistics.mean_stddev,
+            }
+            for profileset in profilesets
+            if stage.is_last or profileset.name in newly_culled
         ]
         walls.append(milliseconds)

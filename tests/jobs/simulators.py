@@ -29,7 +29,7 @@ REPORT = {
 }
 # Code of fake simulators: one writes a valid report, one runs until it is interrupted.
 LEAVE_REPORT = f"open('report.json', 'w').write(json.dumps({REPORT!r}))"
-RUN_UNTIL_ASKED = f"""
+RUN_UNTIL_INTERRUPTED = f"""
 def stop(*_):
     {LEAVE_REPORT}
     sys.exit(0)
@@ -86,7 +86,7 @@ def run(client: Client | None = None, **fields: Any) -> Job:
     return Job.objects.get(pk=job.pk)
 
 
-def run_beside(action: Callable[[Job], object], **fields: Any) -> Job:
+def run_with_action(action: Callable[[Job], object], **fields: Any) -> Job:
     """Execute one job; when its simulator runs, call `action` in another thread."""
     make_job(**fields)
     job = claim()

@@ -62,9 +62,9 @@ def operator() -> HttpClient:
 
 def act(http: HttpClient, action: str, *rows: Any) -> list[str]:
     """Run an admin action on rows and return its message."""
-    place = f"/admin/{rows[0]._meta.app_label}/{rows[0]._meta.model_name}/"
-    answer = http.post(place, {"action": action, "_selected_action": [row.pk for row in rows]})
-    return [str(message) for message in get_messages(answer.wsgi_request)]
+    path = f"/admin/{rows[0]._meta.app_label}/{rows[0]._meta.model_name}/"
+    response = http.post(path, {"action": action, "_selected_action": [row.pk for row in rows]})
+    return [str(message) for message in get_messages(response.wsgi_request)]
 
 
 def recorded(rows: Iterable[Any]) -> list[str]:
@@ -73,37 +73,41 @@ def recorded(rows: Iterable[Any]) -> list[str]:
     return sorted(entries.values_list("change_message", flat=True))
 
 
-def ended() -> Job:
+def make_ended_job() -> Job:
     job = make_running_job()
     assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}))
     return Job.objects.get(pk=job.pk)
 
 
 def test_cancel_ends_waiting_jobs_and_stops_running_ones(operator: HttpClient) -> None:
-    waiting, running, over = make_job(), make_running_job(), ended()
-    told = act(operator, "cancel", waiting, running, over)
-    assert told == ["2 jobs cancelled.", f"Skipped because they had already ended: {over.pk}."]
+    waiting, running, ended = make_job(), make_running_job(), make_ended_job()
+    messages = act(operator, "cancel", waiting, running, ended)
+    assert messages == ["2 jobs cancelled.", f"Skipped because they had already ended: {ended.pk}."]
     assert Job.objects.get(pk=waiting.pk).status == "cancelled"
     assert Job.objects.get(pk=running.pk).cancel_requested_at is not None
-    assert recorded([waiting, running, over]) == ["Cancelled", "Cancelled"]
+    assert recorded([waiting, running, ended]) == ["Cancelled", "Cancelled"]
 
 
 def test_requeue_takes_a_job_from_its_worker(operator: HttpClient) -> None:
     running, waiting = make_running_job(), make_job()
     assert act(operator, "requeue", running, waiting)[0] == "1 job requeued."
-    found = Job.objects.get(pk=running.pk)
-    assert (found.status, found.worker) == ("queued", "")
+    requeued = Job.objects.get(pk=running.pk)
+    assert (requeued.status, requeued.worker) == ("queued", "")
     assert not lifecycle.finish(running, Outcome(status=Status.COMPLETED, summary={})), "the worker lost it"
     assert "operator" in JobEvent.objects.filter(job=running).latest("id").reason
     assert recorded([running, waiting]) == ["Requeued"]
 
 
 def test_release_ends_a_job_and_returns_its_credits(operator: HttpClient) -> None:
-    running, waiting, over = make_running_job(), make_job(), ended()
+    running, waiting, ended = make_running_job(), make_job(), make_ended_job()
     before = ledger.balances(running.account)
-    assert act(operator, "release", running, waiting, over)[0] == "2 jobs released."
-    found = Job.objects.get(pk=running.pk)
-    assert (found.status, found.error_code, found.credits_consumed) == ("failed", "execution_interrupted", 0)
+    assert act(operator, "release", running, waiting, ended)[0] == "2 jobs released."
+    released = Job.objects.get(pk=running.pk)
+    assert (released.status, released.error_code, released.credits_consumed) == (
+        "failed",
+        "execution_interrupted",
+        0,
+    )
     after = ledger.balances(running.account)
     assert (after.reserved, after.available) == (0, before.available + before.reserved)
     assert Hold.objects.get(pk=waiting.pk).resolved_at is not None
@@ -149,10 +153,10 @@ def test_revoking_keys_is_recorded(operator: HttpClient) -> None:
 def test_read_only_staff_see_no_actions(model: str, action: str, view: str, operate: str) -> None:
     job = make_running_job()
     row = {"job": job, "build": job.build, "account": job.account, "apikey": make_key(job.account)[0]}[model]
-    place = f"/admin/{row._meta.app_label}/{model}/"  # type: ignore[union-attr]
+    path = f"/admin/{row._meta.app_label}/{model}/"  # type: ignore[union-attr]
     offered = f'value="{action}"'
-    assert offered not in staff(view).get(place).content.decode()
-    assert offered in staff(view, operate).get(place).content.decode()
+    assert offered not in staff(view).get(path).content.decode()
+    assert offered in staff(view, operate).get(path).content.decode()
     act(staff(view), action, row)
     assert not LogEntry.objects.exists()
     assert Job.objects.get(pk=job.pk).cancel_requested_at is None
@@ -163,24 +167,24 @@ def test_staff_groups_have_their_permissions() -> None:
     for _ in range(2):
         call_command("makegroups", stdout=io.StringIO())
     support, operators = Group.objects.get(name="support"), Group.objects.get(name="operators")
-    assert {one.codename.split("_")[0] for one in support.permissions.all()} == {"view"}
-    acting = {one.codename for one in operators.permissions.all()} - {
-        one.codename for one in support.permissions.all()
+    assert {permission.codename.split("_")[0] for permission in support.permissions.all()} == {"view"}
+    acting = {permission.codename for permission in operators.permissions.all()} - {
+        permission.codename for permission in support.permissions.all()
     }
     assert {"change_job", "add_entry", "change_account"} <= acting
-    assert not {one for one in acting if one.startswith("delete_")} - {"delete_membership"}
+    assert not {permission for permission in acting if permission.startswith("delete_")} - {"delete_membership"}
     assert not operators.permissions.filter(content_type__app_label="auth").exists()
 
 
 def queries_of(http: HttpClient, path: str) -> int:
     """Return the number of queries of an admin page."""
-    with CaptureQueriesContext(connection) as seen:
+    with CaptureQueriesContext(connection) as captured:
         assert http.get(path).status_code == 200
-    return len(seen)
+    return len(captured)
 
 
 @pytest.mark.parametrize(
-    "place",
+    "path",
     [
         "jobs/job",
         "jobs/build",
@@ -195,18 +199,18 @@ def queries_of(http: HttpClient, path: str) -> int:
         "clients/invitation",
     ],
 )
-def test_list_queries_do_not_grow_with_the_list(operator: HttpClient, place: str) -> None:
+def test_list_queries_do_not_grow_with_the_list(operator: HttpClient, path: str) -> None:
     def fill() -> None:
         account = make_member(make_running_job().account).account
         make_key(account)
         ledger.grant(account, 5, reason=GrantReason.GRANT_PROMO, note="Welcome")
 
     fill()
-    queries_of(operator, f"/admin/{place}/")
-    before = queries_of(operator, f"/admin/{place}/")
+    queries_of(operator, f"/admin/{path}/")
+    before = queries_of(operator, f"/admin/{path}/")
     for _ in range(3):
         fill()
-    assert queries_of(operator, f"/admin/{place}/") == before <= 12
+    assert queries_of(operator, f"/admin/{path}/") == before <= 12
 
 
 def test_job_page_queries_do_not_grow_with_the_runs(operator: HttpClient) -> None:
@@ -247,21 +251,21 @@ def test_lists_are_counted_up_to_a_limit(operator: HttpClient, monkeypatch: pyte
     assert "2 api keys" in operator.get("/admin/clients/apikey/").content.decode()
 
 
-OURS = [model for model in site._registry if model._meta.app_label in makegroups.APPS]
+OWN_MODELS = [model for model in site._registry if model._meta.app_label in makegroups.APPS]
 
 
-@pytest.mark.parametrize("model", OURS, ids=lambda model: model._meta.label_lower)
+@pytest.mark.parametrize("model", OWN_MODELS, ids=lambda model: model._meta.label_lower)
 @pytest.mark.usefixtures("_permissions")
 def test_no_admin_page_shows_actions_to_read_only_staff(model: type[Model], rf: RequestFactory) -> None:
     request = rf.get("/")
     request.user = User.objects.create_user("support", is_staff=True)
     call_command("makegroups", stdout=io.StringIO())
     request.user.groups.add(Group.objects.get(name="support"))
-    found = site._registry[model]
-    assert found.has_view_permission(request)
-    assert list(found.get_actions(request)) == []
-    assert not found.has_add_permission(request)
-    assert not found.has_delete_permission(request)
+    model_admin = site._registry[model]
+    assert model_admin.has_view_permission(request)
+    assert list(model_admin.get_actions(request)) == []
+    assert not model_admin.has_add_permission(request)
+    assert not model_admin.has_delete_permission(request)
 
 
 def test_the_index_lists_the_weakest_workers_first(operator: HttpClient) -> None:

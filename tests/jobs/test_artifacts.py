@@ -31,7 +31,7 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(artifacts, "SAVE_WAITS_SECONDS", (0, 0))
 
 
-def before_a_try(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[[], object]) -> None:
+def before_attempt(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[[], object]) -> None:
     """Run an action before the second or third attempt at a save."""
     require_time, tries = shutdown.stop.require_time, itertools.count(2)
 
@@ -75,7 +75,7 @@ def test_saving_again_replaces_a_file() -> None:
 @pytest.mark.django_db
 def test_a_save_is_retried_until_the_bucket_is_back(bucket: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket.stop()
-    before_a_try(monkeypatch, 3, bucket.start)
+    before_attempt(monkeypatch, 3, bucket.start)
     job = make_running_job()
     store(job).save(force_insert=True)
     assert content(job, KIND) == b"mage=x\n"
@@ -111,7 +111,7 @@ def test_a_job_does_not_complete_without_its_report(minisim: Build) -> None:
     assert not Artifact.objects.exists()
 
 
-def lose(job: Job) -> Job:
+def lose_job(job: Job) -> Job:
     """Expire the job's lease and sweep."""
     Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     assert sweep.recover_expired_leases() == 1
@@ -120,7 +120,7 @@ def lose(job: Job) -> Job:
 
 def test_another_attempt_stores_the_files_that_failed(minisim: Build, settings: Settings, tmp_path: Path) -> None:
     path = break_disk(settings, tmp_path / "artifacts")
-    job = lose(run())
+    job = lose_job(run())
     assert (job.status, job.retried) == ("queued", True)
     path.unlink()
     attempt.execute(claim())
@@ -132,7 +132,7 @@ def test_another_attempt_stores_the_files_that_failed(minisim: Build, settings: 
 @pytest.mark.usefixtures("broken")
 def test_a_job_is_interrupted_if_its_files_cannot_be_stored(minisim: Build, settings: Settings) -> None:
     settings.MAX_ATTEMPTS = 1
-    job = lose(run())
+    job = lose_job(run())
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "execution_interrupted", 0)
 
 
@@ -141,7 +141,7 @@ def test_a_save_is_retried_until_the_disk_recovers(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = break_disk(settings, tmp_path / "artifacts")
-    before_a_try(monkeypatch, 2, path.unlink)
+    before_attempt(monkeypatch, 2, path.unlink)
     job = make_running_job()
     store(job).save(force_insert=True)
     assert content(job, KIND) == b"mage=x\n"

@@ -141,13 +141,13 @@ def test_a_lost_attempt_writes_nothing_and_stops_its_simulator(tmp_path: Path, s
     assert job is not None
     start_run = lifecycle.start_run
 
-    def taken_away_once_running(job: Job, **named: Any) -> Run | None:
+    def requeue_once_running(job: Job, **named: Any) -> Run | None:
         run = start_run(job, **named)
         lifecycle.requeue(Job.objects.get(pk=job.pk), reason="taken")
         return run
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lifecycle, "start_run", taken_away_once_running)
+        patch.setattr(lifecycle, "start_run", requeue_once_running)
         attempt.execute(job)
     assert Job.objects.get(pk=job.pk).status == "queued"
     assert not Artifact.objects.exists()
@@ -158,9 +158,9 @@ def test_a_lost_attempt_writes_nothing_and_stops_its_simulator(tmp_path: Path, s
 def test_a_worker_that_resumes_does_not_record_a_lost_run(minisim: Build) -> None:
     record_end = stages.record_end
 
-    def woken_up(run: Run, ended: Ended) -> None:
+    def woken_up(run: Run, end: Ended) -> None:
         lifecycle.requeue(Job.objects.get(pk=run.job_id), reason="taken")
-        record_end(run, ended)
+        record_end(run, end)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "record_end", woken_up)
@@ -198,16 +198,16 @@ def test_a_database_failure_leaves_the_job_to_the_sweep(minisim: Build, monkeypa
 
 
 def test_a_silent_commit_keeps_its_artifacts(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    conclude, unheard = attempt.conclude, iter([OperationalError()])
+    conclude, errors = attempt.conclude, iter([OperationalError()])
 
-    def committed_unheard(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
+    def commit_then_fail(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
         status = job.status
         conclude(job, outcome, stored)
-        for error in unheard:
+        for error in errors:
             job.status = status
             raise error
 
-    monkeypatch.setattr(attempt, "conclude", committed_unheard)
+    monkeypatch.setattr(attempt, "conclude", commit_then_fail)
     job = run()
     assert job.status == "completed"
     assert content(job, Artifact.Kind.JSON_REPORT)
@@ -218,12 +218,12 @@ def test_a_lease_lost_after_a_silent_commit_deletes_nothing(
 ) -> None:
     conclude = attempt.conclude
 
-    def committed_unheard(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
+    def commit_then_fail(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
         conclude(job, outcome, stored)
         # For the lease, an ended job is the same as a lost one.
         raise LeaseLost
 
-    monkeypatch.setattr(attempt, "conclude", committed_unheard)
+    monkeypatch.setattr(attempt, "conclude", commit_then_fail)
     job = run()
     assert job.status == "completed"
     assert content(job, Artifact.Kind.JSON_REPORT)
@@ -231,19 +231,19 @@ def test_a_lease_lost_after_a_silent_commit_deletes_nothing(
 
 def test_a_failed_upload_leaves_no_file(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     store = artifacts.store
-    kept: list[Artifact] = []
+    stored: list[Artifact] = []
 
     def fails_at_the_third(job: Job, kind: Artifact.Kind, content: BinaryIO, **named: Any) -> Artifact:
-        if len(kept) == 2:
+        if len(stored) == 2:
             raise artifacts.NotStored
-        kept.append(store(job, kind, content, **named))
-        return kept[-1]
+        stored.append(store(job, kind, content, **named))
+        return stored[-1]
 
     monkeypatch.setattr(artifacts, "store", fails_at_the_third)
     job = run()
     assert (job.status, job.error_code) == ("running", None)
-    assert len(kept) == 2
-    assert not any(default_storage.exists(artifact.storage_name) for artifact in kept)
+    assert len(stored) == 2
+    assert not any(default_storage.exists(artifact.storage_name) for artifact in stored)
 
 
 def test_an_internal_error_ends_the_job_without_charge(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from tests.jobs.simulators import LEAVE_REPORT, claim, make_stand_in, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ANSWERS = 'if "display_build=2" in sys.argv: sys.exit(print("SimulationCraft 1120-01"))'
+PRINTS_ITS_VERSION = 'if "display_build=2" in sys.argv: sys.exit(print("SimulationCraft 1120-01"))'
 
 
 @pytest.fixture(autouse=True)
@@ -191,7 +191,7 @@ open("report.json", "w").write(json.dumps({"version": "1", "report_version": "2.
 
 
 def test_a_simulator_exiting_with_127_does_not_break_its_build(tmp_path: Path) -> None:
-    build = stand_in(tmp_path, "new", f"{ANSWERS}\nsys.exit(127)")
+    build = stand_in(tmp_path, "new", f"{PRINTS_ITS_VERSION}\nsys.exit(127)")
     job = run()
     assert (job.status, job.error_code) == ("failed", "execution_failed")
     assert registry.resolve(job) == build
@@ -211,16 +211,16 @@ def test_a_failed_sandbox_does_not_break_a_build(tmp_path: Path, monkeypatch: py
 
 def test_a_build_replaced_meanwhile_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build = stand_in(tmp_path, "new")
-    executable, aside = Path(build.executable), tmp_path / "aside"
-    executable.rename(aside)
+    executable, moved_path = Path(build.executable), tmp_path / "aside"
+    executable.rename(moved_path)
     start_once = stages.Stages._start_once
 
     def replaced_afterwards(self: stages.Stages, *args: object, **named: object) -> object:
         try:
             return start_once(self, *args, **named)  # type: ignore[arg-type]
         finally:
-            if aside.exists():
-                aside.rename(executable)
+            if moved_path.exists():
+                moved_path.rename(executable)
 
     monkeypatch.setattr(stages.Stages, "_start_once", replaced_afterwards)
     job = run()
@@ -283,26 +283,26 @@ def test_operators_see_why_a_build_is_broken(tmp_path: Path, operator: HttpClien
 
 
 def test_restoring_a_broken_build_probes_it_first(tmp_path: Path, operator: HttpClient) -> None:
-    build = stand_in(tmp_path, "new", ANSWERS)
-    aside = tmp_path / "aside"
-    Path(build.executable).rename(aside)
+    build = stand_in(tmp_path, "new", PRINTS_ITS_VERSION)
+    moved_path = tmp_path / "aside"
+    Path(build.executable).rename(moved_path)
     registry.mark_broken(build, "worker-1: gone")
     assert "No such file" in restore(operator, build)
     assert build.broken_reason == "worker-1: gone"
-    aside.rename(build.executable)
+    moved_path.rename(build.executable)
     assert "1 build restored" in restore(operator, build)
     assert (build.withdrawn_at, build.broken_reason) == (None, "")
 
 
 def test_a_build_of_another_version_is_not_restored(tmp_path: Path, operator: HttpClient) -> None:
-    build = stand_in(tmp_path, "new", ANSWERS.replace("1120-01", "1210-01"))
+    build = stand_in(tmp_path, "new", PRINTS_ITS_VERSION.replace("1120-01", "1210-01"))
     registry.mark_broken(build, "worker-1: gone")
     assert "registered as 1120-01 and is now 1210-01" in restore(operator, build)
     assert build.withdrawn_at is not None
 
 
 def test_registering_a_broken_build_again_restores_it(tmp_path: Path) -> None:
-    build = stand_in(tmp_path, "new", ANSWERS)
+    build = stand_in(tmp_path, "new", PRINTS_ITS_VERSION)
     registry.mark_broken(build, "worker-1: gone")
     origin = registration.Origin(git_branch="midnight", commit=build.commit, created_at=timezone.now())
     readable = [Path(path) for path in build.readable_paths]

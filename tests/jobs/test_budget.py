@@ -18,9 +18,9 @@ from jobs.execution import attempt, budget, watcher
 from jobs.execution.budget import Budget
 from jobs.models import Job
 from jobs.submission import accept
-from tests.billing.books import expire_now
+from tests.billing.ledger_state import expire_now
 from tests.factories import make_account, make_job
-from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, claim, make_stand_in, run
+from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, claim, make_stand_in, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,25 +28,25 @@ RATE = 32
 
 
 def client_with(credits_left: int) -> Client:
-    """Make a client whose account has `credits` besides those that a job holds."""
+    """Make a client whose account has this many available credits."""
     return default_client(make_account(credits=credits_left))
 
 
-def sliced(*, held: int, left: int = 0, **fields: Any) -> Budget:
+def sliced(*, held_credits: int, credits_left: int = 0, **fields: Any) -> Budget:
     """Return the budget of a job without a cap that holds one slice of its 3200 credits."""
-    job = make_job(client_with(left), held_credits=held, **fields)
+    job = make_job(client_with(credits_left), held_credits=held_credits, **fields)
     assert lifecycle.start_attempt(job, worker="worker-1")
     return Budget.of(job)
 
 
-def held(job: Job) -> int:
+def held_credits(job: Job) -> int:
     """Return the credits held for a job."""
     return Hold.objects.get(pk=job.pk).credits
 
 
 @pytest.fixture
 def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slices of one second, added when less than that is left."""
+    """Extend budgets by one second whenever less than one is left."""
     for module in (accept, budget):
         monkeypatch.setattr(module, "SLICE_SECONDS", 1)
     monkeypatch.setattr(budget, "MIN_AHEAD_SECONDS", 1)
@@ -54,72 +54,72 @@ def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ceiling", "most", "least"),
+    ("ceiling", "first_slice", "first_second"),
     [(3200, 1920, 32), (1000, 1000, 32), (20, 20, 20)],
     ids=["a slice", "a small ceiling", "less than a second"],
 )
-def test_the_first_reservation_is_one_slice(ceiling: int, most: int, least: int) -> None:
+def test_the_first_reservation_is_one_slice(ceiling: int, first_slice: int, first_second: int) -> None:
     job = make_job(ceiling_credits=ceiling)
-    assert (accept.first_slice(job), accept.first_second(job)) == (most, least)
+    assert (accept.first_slice(job), accept.first_second(job)) == (first_slice, first_second)
 
 
 def test_the_fee_is_held_but_not_available_for_the_run() -> None:
-    found = sliced(held=64, priority_fee_credits=320)
-    assert (found.held_credits, found.seconds, found.is_complete) == (64, 2, False)
+    budget = sliced(held_credits=64, priority_fee_credits=320)
+    assert (budget.held_credits, budget.seconds, budget.is_complete) == (64, 2, False)
 
 
 def test_no_slice_is_added_while_enough_is_left() -> None:
-    found = sliced(held=960, left=10_000)
-    found.extend_when_due(ran_seconds=14.9)
-    assert held(found.job) == 960
+    budget = sliced(held_credits=960, credits_left=10_000)
+    budget.extend_when_due(ran_seconds=14.9)
+    assert held_credits(budget.job) == 960
 
 
 def test_slices_are_added_in_time_up_to_the_ceiling() -> None:
-    found = sliced(held=960, left=10_000)
-    found.extend_when_due(ran_seconds=15.1)
-    assert (held(found.job), found.held_credits, found.is_complete) == (2880, 2880, False)
-    found.extend_when_due(ran_seconds=80)
-    assert (held(found.job), found.held_credits, found.is_complete) == (3200, 3200, True)
-    found.extend_when_due(ran_seconds=99)
-    assert held(found.job) == 3200
+    budget = sliced(held_credits=960, credits_left=10_000)
+    budget.extend_when_due(ran_seconds=15.1)
+    assert (held_credits(budget.job), budget.held_credits, budget.is_complete) == (2880, 2880, False)
+    budget.extend_when_due(ran_seconds=80)
+    assert (held_credits(budget.job), budget.held_credits, budget.is_complete) == (3200, 3200, True)
+    budget.extend_when_due(ran_seconds=99)
+    assert held_credits(budget.job) == 3200
 
 
 def test_an_unaffordable_slice_shrinks_to_whole_seconds() -> None:
-    found = sliced(held=320, left=100)
-    found.extend_when_due(ran_seconds=5)
-    assert (held(found.job), found.held_credits, found.seconds) == (416, 416, 13)
+    budget = sliced(held_credits=320, credits_left=100)
+    budget.extend_when_due(ran_seconds=5)
+    assert (held_credits(budget.job), budget.held_credits, budget.seconds) == (416, 416, 13)
 
 
 def test_a_held_fraction_is_completed_to_a_second() -> None:
-    found = sliced(held=40, left=30)
-    found.extend_when_due(ran_seconds=0.5)
-    assert (held(found.job), found.seconds) == (64, 2)
+    budget = sliced(held_credits=40, credits_left=30)
+    budget.extend_when_due(ran_seconds=0.5)
+    assert (held_credits(budget.job), budget.seconds) == (64, 2)
 
 
 def test_credits_below_one_second_stay_in_the_account() -> None:
-    found = sliced(held=40, left=10)
-    found.extend_when_due(ran_seconds=0.5)
-    assert (held(found.job), found.seconds) == (40, 1)
+    budget = sliced(held_credits=40, credits_left=10)
+    budget.extend_when_due(ran_seconds=0.5)
+    assert (held_credits(budget.job), budget.seconds) == (40, 1)
 
 
 def test_credits_that_arrive_in_time_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = sliced(held=320)
-    found.extend_when_due(ran_seconds=5)
-    ledger.purchase(found.job.account, 10_000, reason="for a test")
-    found.extend_when_due(ran_seconds=5.1)
-    assert found.held_credits == 320
-    found.next_at = 0
-    found.extend_when_due(ran_seconds=10)
-    assert held(found.job) == found.held_credits == 320 + 1920
+    budget = sliced(held_credits=320)
+    budget.extend_when_due(ran_seconds=5)
+    ledger.purchase(budget.job.account, 10_000, reason="for a test")
+    budget.extend_when_due(ran_seconds=5.1)
+    assert budget.held_credits == 320
+    budget.next_at = 0
+    budget.extend_when_due(ran_seconds=10)
+    assert held_credits(budget.job) == budget.held_credits == 320 + 1920
 
 
 def test_a_lost_attempt_holds_no_more_credits() -> None:
-    found = sliced(held=320, left=10_000)
-    taken = Job.objects.get(pk=found.job.pk)
-    assert lifecycle.requeue(taken, reason="taken")
-    assert lifecycle.start_attempt(taken, worker="worker-2")
-    found.extend_when_due(ran_seconds=5)
-    assert held(found.job) == found.held_credits == 320
+    budget = sliced(held_credits=320, credits_left=10_000)
+    job = Job.objects.get(pk=budget.job.pk)
+    assert lifecycle.requeue(job, reason="taken")
+    assert lifecycle.start_attempt(job, worker="worker-2")
+    budget.extend_when_due(ran_seconds=5)
+    assert held_credits(budget.job) == budget.held_credits == 320
 
 
 def test_unconfirmed_credits_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,17 +127,17 @@ def test_unconfirmed_credits_are_not_used(monkeypatch: pytest.MonkeyPatch) -> No
         raise OperationalError
 
     monkeypatch.setattr(ledger, "extend", hangs)
-    found = sliced(held=320, left=10_000)
+    budget = sliced(held_credits=320, credits_left=10_000)
     with pytest.raises(OperationalError):
-        found.extend_when_due(ran_seconds=5)
-    assert found.seconds == 10
+        budget.extend_when_due(ran_seconds=5)
+    assert budget.seconds == 10
 
 
 @pytest.mark.parametrize(
     ("wall_ms", "credits_billed"), [(1, 32), (1000, 32), (1001, 64), (3000, 96), (3001, 100), (9999, 100)]
 )
 def test_the_charge_is_rounded_up_once_within_the_hold(wall_ms: int, credits_billed: int) -> None:
-    assert sliced(held=100).charge(wall_ms) == credits_billed
+    assert sliced(held_credits=100).charge(wall_ms) == credits_billed
 
 
 @pytest.mark.usefixtures("_short_slices")
@@ -145,24 +145,24 @@ def test_a_job_without_a_cap_runs_while_there_are_credits(tmp_path: Path) -> Non
     make_stand_in(tmp_path, f"time.sleep(3.2)\n{LEAVE_REPORT}")
     job = run(client_with(10_000), held_credits=RATE * 2)
     assert (job.status, job.credits_consumed) == ("completed", 4 * RATE)
-    assert held(job) >= 4 * RATE
+    assert held_credits(job) >= 4 * RATE
 
 
 @pytest.mark.usefixtures("_short_slices")
 def test_a_job_out_of_credits_stops_and_is_billed_its_hold(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
     client = client_with(RATE + 5)
     job = run(client, held_credits=RATE, priority_fee_credits=7)
     assert (job.status, job.error_code) == ("failed", "insufficient_credits")
     assert "ran out of credits" in str(job.status_reason)
-    assert (held(job), job.credits_consumed) == (2 * RATE + 7, 2 * RATE + 7)
+    assert (held_credits(job), job.credits_consumed) == (2 * RATE + 7, 2 * RATE + 7)
     assert job.summary is not None
     assert job.summary["partial"] is True
     assert ledger.available(client.account) == 5
 
 
 def test_a_job_runs_on_a_fraction_of_a_slice(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
     client = client_with(0)
     job = run(client, held_credits=RATE + 8)
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "insufficient_credits", RATE + 8)
@@ -178,7 +178,7 @@ def test_a_small_reservation_grows_before_it_is_used(tmp_path: Path) -> None:
 
 
 def test_a_small_reservation_survives_a_lost_attempt(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
     make_job(client_with(0), held_credits=RATE + 8)
     assert lifecycle.requeue(claim(), reason="lost")
     attempt.execute(claim())
@@ -201,17 +201,17 @@ def test_held_credits_outlive_the_expiry_of_their_grant(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_short_slices")
 def test_a_hanging_database_does_not_extend_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, answered = threading.Event(), threading.Event()
+    called, released = threading.Event(), threading.Event()
 
     def hangs(job_id: int, amount: int) -> None:
-        asked.set()
-        answered.wait(3)
+        called.set()
+        released.wait(3)
         raise OperationalError
 
     monkeypatch.setattr(ledger, "extend", hangs)
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
     job = run(client_with(10_000), held_credits=RATE)
-    assert asked.is_set()
+    assert called.is_set()
     assert job.error_code == "insufficient_credits"
     assert job.sim_duration_ms is not None
     assert job.sim_duration_ms < 2500
@@ -227,7 +227,7 @@ def test_the_reason_names_the_cap_of_the_variant(
     tmp_path: Path, settings: Settings, variant: str, code: str, reason: str
 ) -> None:
     settings.API_VARIANT = variant
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
     job = run(ceiling_credits=40, ceiling_runtime_seconds=1, priority_fee_credits=3)
     assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", code, 43)
     assert reason in str(job.status_reason)
@@ -235,12 +235,12 @@ def test_the_reason_names_the_cap_of_the_variant(
 
 def test_a_stubborn_simulator_exceeds_its_cap_by_two_seconds(tmp_path: Path) -> None:
     make_stand_in(tmp_path, "signal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)")
-    began = time.monotonic()
+    started = time.monotonic()
     job = run(ceiling_credits=32, ceiling_runtime_seconds=1)
     assert job.simulator_exit_code == "SIGKILL"
     assert job.sim_duration_ms is not None
     assert job.sim_duration_ms <= 3000
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - started < 20
 
 
 def test_a_late_watcher_does_not_let_a_job_exceed_its_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,8 +48,8 @@ def test_a_channel_resolves_to_the_expected_build(
 ) -> None:
     for day, hour in days:
         built(day, hour)
-    found = registry.for_channel(Channel(channel), "midnight", now=NOW)
-    assert (found and (found.created_at.day, found.created_at.hour)) == expected
+    build = registry.for_channel(Channel(channel), "midnight", now=NOW)
+    assert (build and (build.created_at.day, build.created_at.hour)) == expected
 
 
 def test_other_branches_and_withdrawn_builds_do_not_count() -> None:
@@ -72,7 +72,7 @@ def test_a_pin_wins_over_the_channel_unless_its_build_is_gone() -> None:
 
 
 def old_build() -> Build:
-    """Return a build past its retention; newer builds of its branch serve all channels."""
+    """Return a build past its retention; all channels of its branch have newer builds."""
     BuildFactory.create()
     BuildFactory.create(created_at=timezone.now() - timedelta(days=10))
     build: Build = BuildFactory.create(created_at=timezone.now() - timedelta(days=100))

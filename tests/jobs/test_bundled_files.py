@@ -31,7 +31,7 @@ def run_with(folder: Path, text: str, files: dict[str, str], **fields: Any) -> J
     return run(text=text, **fields)
 
 
-def ended(job: Job) -> tuple[str, str | None]:
+def end_of(job: Job) -> tuple[str, str | None]:
     return job.status, job.error_code
 
 
@@ -49,7 +49,7 @@ def test_fragments_can_be_included_by_path_or_name(tmp_path: Path, text: str) ->
     # Two files are called mage.simc, so the name alone is ambiguous.
     files = FILES if "\nmage.simc" not in text else {"apls/mage.simc": FILES["apls/mage.simc"]}
     job = run_with(tmp_path, text, files)
-    assert (ended(job), job.status_reason) == (("completed", None), None)
+    assert (end_of(job), job.status_reason) == (("completed", None), None)
 
 
 def test_the_simulator_gets_the_text_of_all_included_files(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_included_numbers_are_clamped_to_the_limits(tmp_path: Path, settings: Se
     assert job.summary is not None
     assert job.summary["iterations"] <= 31
     report = json.loads(content(job, Artifact.Kind.JSON_REPORT))
-    assert [found["iterations"] for found in report["sim"]["profilesets"]["results"]] == [30]
+    assert [profileset["iterations"] for profileset in report["sim"]["profilesets"]["results"]] == [30]
 
 
 REFUSED = {
@@ -135,7 +135,7 @@ REFUSED = {
 def test_an_include_with_a_blocked_directive_fails_the_job(tmp_path: Path, case: str) -> None:
     files, reason = REFUSED[case]
     job = run_with(tmp_path, f"{BASE}a.simc\n", files)
-    assert ended(job) == ("failed", "input_invalid")
+    assert end_of(job) == ("failed", "input_invalid")
     assert job.status_reason is not None
     assert reason in job.status_reason
     assert (job.credits_consumed, Run.objects.exists()) == (0, False)
@@ -146,7 +146,7 @@ def test_an_include_missing_from_the_build_fails_the_job(api: Api, tmp_path: Pat
     assert submit(api, f"{BASE}apls/mage.simc\n").status_code == 200
     newer = BuildFactory.create(executable="/bin/false")
     job = execute_waiting()
-    assert ended(job) == ("failed", "input_invalid")
+    assert end_of(job) == ("failed", "input_invalid")
     assert f"on the build {newer}. Line 4, apls/mage.simc: the build has no such file" in (job.status_reason or "")
     body = api.get(f"jobs/{job.pk}/status").json()
     assert (body["errorCode"], body["statusReason"]) == ("input_invalid", job.status_reason)
@@ -163,7 +163,7 @@ def test_a_missing_bundled_file_is_a_fault_of_the_build(tmp_path: Path) -> None:
     build = bundled_build(tmp_path)
     (tmp_path / "apls" / "mage.simc").unlink()
     job = run(text=f"{BASE}apls/mage.simc\n")
-    assert ended(job) == ("failed", "build_unavailable")
+    assert end_of(job) == ("failed", "build_unavailable")
     assert f"A file of the build {build} is missing or has changed. Line 4" in (job.status_reason or "")
 
 
@@ -174,7 +174,7 @@ def test_a_bundled_file_replaced_by_a_link_is_not_followed(tmp_path: Path, link:
     (folder / link).rename(outside)
     (folder / link).symlink_to(outside)
     job = run(text=f"{BASE}apls/mage.simc\n")
-    assert ended(job) == ("failed", "build_unavailable")
+    assert end_of(job) == ("failed", "build_unavailable")
 
 
 def test_included_variants_count_against_the_plan(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
@@ -182,7 +182,7 @@ def test_included_variants_count_against_the_plan(tmp_path: Path, api: Api, key:
     bundled_build(tmp_path)
     assert submit(api, f"{BASE}trinkets.simc\n").status_code == 200
     job = execute_waiting()
-    assert ended(job) == ("failed", "input_invalid")
+    assert end_of(job) == ("failed", "input_invalid")
     assert job.status_reason == "With its included files, the profile has 5 variants; the plan allows 4."
 
 
@@ -195,5 +195,5 @@ def test_included_profiles_count_at_submission(tmp_path: Path, api: Api, key: tu
 
 def test_a_fragment_alone_has_nothing_to_simulate(tmp_path: Path) -> None:
     job = run_with(tmp_path, "a.simc\n", {"a.simc": "max_time=100\n"})
-    assert ended(job) == ("failed", "input_invalid")
+    assert end_of(job) == ("failed", "input_invalid")
     assert "nothing to simulate" in (job.status_reason or "").lower()

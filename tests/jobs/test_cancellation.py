@@ -22,7 +22,7 @@ from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.queueing import claims, sweep
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
-from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, claim, make_stand_in, run_beside
+from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, claim, make_stand_in, run_with_action
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -43,9 +43,13 @@ def lose_lease(job: Job) -> None:
 def test_a_waiting_job_is_cancelled_at_once(status: Status) -> None:
     job = make_job(status=status)
     assert cancel(job, by=SYSTEM) == Cancellation(job_id=job.pk, requested_at=None)
-    ended = fresh(job)
-    assert (ended.status, ended.error_code, ended.credits_consumed) == ("cancelled", "user_cancelled", 0)
-    assert "Nothing is billed" in str(ended.status_reason)
+    cancelled = fresh(job)
+    assert (cancelled.status, cancelled.error_code, cancelled.credits_consumed) == (
+        "cancelled",
+        "user_cancelled",
+        0,
+    )
+    assert "Nothing is billed" in str(cancelled.status_reason)
     assert claims.claim("w") is None
 
 
@@ -53,19 +57,19 @@ def test_a_waiting_job_is_cancelled_at_once(status: Status) -> None:
 def test_a_claimed_job_is_marked_and_keeps_its_status(status: Status) -> None:
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(status=status)
-    answer = cancel(job, by=SYSTEM)
+    result = cancel(job, by=SYSTEM)
     marked = fresh(job)
     assert marked.status == status
-    assert answer.requested_at == marked.cancel_requested_at is not None
+    assert result.requested_at == marked.cancel_requested_at is not None
     assert cancellation.is_hinted(job)
 
 
 def test_repeated_cancels_return_the_first_response() -> None:
     waiting, running = make_job(), make_running_job()
-    answers = [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)]
-    assert [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)] == answers
+    cancellations = [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)]
+    assert [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)] == cancellations
     lifecycle.finish(fresh(running), lifecycle.CANCELLED)
-    assert [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)] == answers
+    assert [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)] == cancellations
 
 
 def test_an_ended_job_cannot_be_cancelled() -> None:
@@ -78,10 +82,10 @@ def test_an_ended_job_cannot_be_cancelled() -> None:
 
 
 def test_cancel_works_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
-    def away() -> None:
+    def fail() -> None:
         raise RedisError
 
-    monkeypatch.setattr(cancellation, "redis", away)
+    monkeypatch.setattr(cancellation, "redis", fail)
     job = make_running_job()
     assert cancel(job, by=SYSTEM).requested_at
     assert not cancellation.is_hinted(job)
@@ -89,10 +93,10 @@ def test_cancel_works_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_hundred_concurrent_cancels_count_once() -> None:
     jobs = [make_job(), make_running_job()]
-    answers: list[Cancellation] = []
+    cancellations: list[Cancellation] = []
     for job in jobs:
-        at_once(25, lambda job=job: answers.append(cancel(job, by=SYSTEM)))  # type: ignore[misc]
-    assert len(set(answers)) == 2
+        at_once(25, lambda job=job: cancellations.append(cancel(job, by=SYSTEM)))  # type: ignore[misc]
+    assert len(set(cancellations)) == 2
     assert JobEvent.objects.filter(job=jobs[0], to_status=Status.CANCELLED).count() == 1
 
 
@@ -120,10 +124,10 @@ def test_a_cancel_racing_with_an_end_leaves_one_end(other: Callable[[Job], None]
             lose_lease(job)
         actions = [lambda job=job: other(job), lambda job=job: quietly_cancel(job)]
         at_once(2, lambda actions=actions: actions.pop()())  # type: ignore[misc]
-        ended = fresh(job)
-        assert ended.is_terminal or ended.cancel_requested_at
-        assert not (ended.status == "queued" and ended.cancel_requested_at)
-        assert JobEvent.objects.filter(job=job, to_status__in=TERMINAL).count() == int(ended.is_terminal)
+        current = fresh(job)
+        assert current.is_terminal or current.cancel_requested_at
+        assert not (current.status == "queued" and current.cancel_requested_at)
+        assert JobEvent.objects.filter(job=job, to_status__in=TERMINAL).count() == int(current.is_terminal)
         Job.objects.filter(pk=job.pk).delete()
 
 
@@ -135,23 +139,27 @@ def quietly_cancel(job: Job) -> None:
         assert fresh(job).status == "completed"
 
 
-@pytest.mark.parametrize("most", [2, 1], ids=["attempts left", "attempts spent"])
-def test_a_cancelled_job_of_a_lost_worker_is_not_retried(most: int, settings: Settings) -> None:
-    settings.MAX_ATTEMPTS = most
+@pytest.mark.parametrize("max_attempts", [2, 1], ids=["attempts left", "attempts spent"])
+def test_a_cancelled_job_of_a_lost_worker_is_not_retried(max_attempts: int, settings: Settings) -> None:
+    settings.MAX_ATTEMPTS = max_attempts
     job = make_running_job()
     cancel(job, by=SYSTEM)
     lose_lease(job)
     assert sweep.recover_expired_leases() == 1
-    ended = fresh(job)
-    assert (ended.status, ended.error_code, ended.credits_consumed) == ("cancelled", "user_cancelled", 0)
+    cancelled = fresh(job)
+    assert (cancelled.status, cancelled.error_code, cancelled.credits_consumed) == (
+        "cancelled",
+        "user_cancelled",
+        0,
+    )
 
 
 def test_a_cancel_request_after_the_last_check_is_honored() -> None:
     job = make_running_job()
     lose_lease(job)
-    looked = fresh(job)
+    stale = fresh(job)
     cancel(job, by=SYSTEM)
-    assert sweep.recover(looked)
+    assert sweep.recover(stale)
     assert fresh(job).status == "cancelled"
 
 
@@ -161,14 +169,18 @@ def test_a_job_cancelled_before_its_start_runs_nothing(tmp_path: Path) -> None:
     job = claim()
     cancel(job, by=SYSTEM)
     attempt.execute(job)
-    ended = fresh(job)
-    assert (ended.status, ended.error_code, ended.credits_consumed) == ("cancelled", "user_cancelled", 0)
+    cancelled = fresh(job)
+    assert (cancelled.status, cancelled.error_code, cancelled.credits_consumed) == (
+        "cancelled",
+        "user_cancelled",
+        0,
+    )
     assert not Run.objects.exists()
 
 
 def test_a_cancelled_running_job_keeps_and_bills_partial_results(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
-    job = run_beside(partial(cancel, by=SYSTEM))
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
+    job = run_with_action(partial(cancel, by=SYSTEM))
     assert (job.status, job.error_code) == ("cancelled", "user_cancelled")
     assert job.summary is not None
     assert job.summary["partial"] is True
@@ -185,14 +197,14 @@ def test_lease_renewal_finds_the_cancel_when_redis_is_empty(tmp_path: Path, sett
     def unhinted(job: Job) -> None:
         lifecycle.request_cancel(job)
 
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
-    assert run_beside(unhinted).status == "cancelled"
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
+    assert run_with_action(unhinted).status == "cancelled"
 
 
 def test_the_redis_hint_cancels_before_the_next_renewal(tmp_path: Path, settings: Settings) -> None:
     settings.HEARTBEAT_SECONDS, settings.LEASE_SECONDS = 60, 90
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
-    job = run_beside(partial(cancel, by=SYSTEM))
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
+    job = run_with_action(partial(cancel, by=SYSTEM))
     assert job.status == "cancelled"
     assert job.sim_duration_ms is not None
     assert job.sim_duration_ms < 10_000
@@ -200,16 +212,16 @@ def test_the_redis_hint_cancels_before_the_next_renewal(tmp_path: Path, settings
 
 def test_a_hint_without_a_cancel_request_stops_nothing(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"time.sleep(2.5)\n{LEAVE_REPORT}")
-    assert run_beside(cancellation.hint).status == "completed"
+    assert run_with_action(cancellation.hint).status == "completed"
 
 
 def test_a_simulator_that_ignores_the_stop_is_killed(tmp_path: Path) -> None:
     make_stand_in(tmp_path, "signal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)")
-    job = run_beside(partial(cancel, by=SYSTEM))
+    job = run_with_action(partial(cancel, by=SYSTEM))
     assert (job.status, job.simulator_exit_code, job.summary) == ("cancelled", "SIGKILL", None)
 
 
 def test_no_thread_outlives_the_attempt(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
-    job = run_beside(partial(cancel, by=SYSTEM))
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
+    job = run_with_action(partial(cancel, by=SYSTEM))
     assert f"watcher-{job.pk}" not in {thread.name for thread in threading.enumerate()}

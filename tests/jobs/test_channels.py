@@ -39,7 +39,7 @@ def meaning(channel: Channel, created: Sequence[datetime], now: datetime) -> dat
     return min(this_week) if this_week else max(before) if before else min(created)
 
 
-def made_up(random: Random, now: datetime) -> dict[str, list[datetime]]:
+def random_builds(random: Random, now: datetime) -> dict[str, list[datetime]]:
     """Create builds on branches, some withdrawn; return the creation times of the available ones."""
     available: dict[str, list[datetime]] = {branch: [] for branch in BRANCHES}
     for branch in BRANCHES:
@@ -59,20 +59,20 @@ def random(request: pytest.FixtureRequest) -> Random:
 def test_channels_agree_with_a_naive_model(random: Random) -> None:
     for _ in range(ROUNDS):
         now = random.choice(NOWS)
-        available = made_up(random, now)
+        available = random_builds(random, now)
         for branch in BRANCHES:
             for channel in Channel:
-                found = registry.for_channel(channel, branch, now=now)
-                assert (found and found.created_at) == meaning(channel, available[branch], now)
+                build = registry.for_channel(channel, branch, now=now)
+                assert (build and build.created_at) == meaning(channel, available[branch], now)
         Build.objects.all().delete()
 
 
 def test_a_branch_with_a_build_has_no_empty_channel(random: Random) -> None:
     for _ in range(ROUNDS):
         now = random.choice(NOWS)
-        has_builds = {branch for branch, created in made_up(random, now).items() if created}
-        found = {branch for branch in BRANCHES if all(registry.for_channel(c, branch, now=now) for c in Channel)}
-        assert found == has_builds
+        has_builds = {branch for branch, created in random_builds(random, now).items() if created}
+        complete = {branch for branch in BRANCHES if all(registry.for_channel(c, branch, now=now) for c in Channel)}
+        assert complete == has_builds
         Build.objects.all().delete()
 
 
@@ -84,13 +84,13 @@ def test_retention_keeps_the_build_of_each_channel(
     for _ in range(ROUNDS):
         now = random.choice(NOWS)
         monkeypatch.setattr(timezone, "now", lambda now=now: now)
-        available = made_up(random, now)
+        available = random_builds(random, now)
         oldest = now - timedelta(days=settings.BUILD_RETENTION_DAYS)
         registry.remove_old()
         for branch, created in available.items():
             meant = {meaning(channel, created, now) for channel in Channel}
-            kept = set(registry.available(branch).values_list("created_at", flat=True))
-            assert kept == {moment for moment in created if moment >= oldest or moment in meant}
+            remaining = set(registry.available(branch).values_list("created_at", flat=True))
+            assert remaining == {moment for moment in created if moment >= oldest or moment in meant}
         Build.objects.all().delete()
 
 
@@ -101,8 +101,8 @@ def test_resolving_all_channels_takes_two_queries(
     for branch in BRANCHES[:2]:
         BuildFactory.create_batch(5, git_branch=branch)
     with django_assert_num_queries(2):
-        found = registry.current()
-    assert [(build.git_branch, channel) for channel, build in found] == [
+        builds = registry.current()
+    assert [(channels.git_branch, channel) for channel, channels in builds] == [
         (branch, channel) for branch in BRANCHES[:2] for channel in Channel
     ]
 

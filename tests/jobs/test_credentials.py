@@ -25,7 +25,7 @@ from jobs.simulator.command import PROXY_PORT
 from simservice.ids import first_id_of, next_id
 from simservice.redis.client import outage, redis
 from tests.factories import make_job, make_running_job
-from tests.jobs.simulators import LEAVE_REPORT, REPORT, claim, content, make_stand_in, run_beside, wait_until
+from tests.jobs.simulators import LEAVE_REPORT, REPORT, claim, content, make_stand_in, run_with_action, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -78,10 +78,10 @@ class TestStore:
         assert credentials.fetch(1, seconds=60) is None
 
     def test_storing_credentials_fails_without_redis(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def away() -> None:
+        def fail() -> None:
             raise RedisError
 
-        monkeypatch.setattr(credentials, "redis", away)
+        monkeypatch.setattr(credentials, "redis", fail)
         with pytest.raises(CredentialStoreUnavailable):
             credentials.store(1, PAIR, seconds=60)
         with pytest.raises(CredentialStoreUnavailable):
@@ -113,11 +113,11 @@ class TestScrubber:
     def test_every_encoding_of_a_secret_is_removed(self, text: str) -> None:
         assert scrubber_of(PAIR).text(f"a {text} b") == f"a {MARK} b"
 
-    @pytest.mark.parametrize("place", [0, 65_536 - 45, 65_536 - 10, 65_536 - 1, 131_072 - 5, 150_000])
-    def test_secrets_are_removed_anywhere_in_a_file(self, place: int) -> None:
-        raw = b"x" * place + PAIR.client_secret.encode() + b"y" * 100
+    @pytest.mark.parametrize("position", [0, 65_536 - 45, 65_536 - 10, 65_536 - 1, 131_072 - 5, 150_000])
+    def test_secrets_are_removed_anywhere_in_a_file(self, position: int) -> None:
+        raw = b"x" * position + PAIR.client_secret.encode() + b"y" * 100
         with scrubber_of(PAIR).stream(io.BytesIO(raw)) as clean:
-            assert clean.read() == b"x" * place + MARK.encode() + b"y" * 100
+            assert clean.read() == b"x" * position + MARK.encode() + b"y" * 100
 
     def test_a_secret_that_begins_with_another_is_removed_whole(self) -> None:
         assert Scrubber(["0123456789", "0123456789abc"]).text("0123456789abc") == MARK
@@ -188,8 +188,8 @@ def test_credentials_appear_in_no_output(tmp_path: Path, caplog: pytest.LogCaptu
     )
     job = execute(secret_job(prints, tmp_path, html=True, csv=True, text=f"# {PAIR.client_id}\nmage=A\n"))
     assert job.status == "completed"
-    kept = [content(job, kind).decode() for kind in Artifact.Kind]
-    everything = [*kept, json.dumps(job.summary), caplog.text, str(JobEvent.objects.values())]
+    outputs = [content(job, kind).decode() for kind in Artifact.Kind]
+    everything = [*outputs, json.dumps(job.summary), caplog.text, str(JobEvent.objects.values())]
     assert not any(form in text for text in everything for form in (PAIR.client_id, "s3cr3t"))
 
 
@@ -202,22 +202,22 @@ def test_the_simulators_complaint_does_not_show_them(tmp_path: Path) -> None:
 def test_warnings_do_not_show_them_in_any_spelling(tmp_path: Path) -> None:
     escaped = "".join(f"\\u{ord(character):04x}" for character in PAIR.client_secret)
     report = json.dumps({**REPORT, "notifications": ["bad key KEY"]}).replace("KEY", escaped)
-    says = f"print('Warning: key ' + {PAIR.client_secret!r}, file=sys.stderr)"
-    job = execute(secret_job(f"{says}\nopen('report.json', 'w').write({report!r})", tmp_path))
+    print_warning = f"print('Warning: key ' + {PAIR.client_secret!r}, file=sys.stderr)"
+    job = execute(secret_job(f"{print_warning}\nopen('report.json', 'w').write({report!r})", tmp_path))
     assert (job.summary or {})["warnings"] == [f"Warning: key {MARK}", f"bad key {MARK}"]
 
 
 def test_the_followed_output_does_not_show_them(tmp_path: Path) -> None:
-    seen: list[str] = []
+    messages: list[str] = []
 
     def follow(job: Job) -> None:
         wait_until(lambda: bool(log_entries_of(job)))
-        seen.extend(entry.message for entry in log_entries_of(job) or ())
+        messages.extend(entry.message for entry in log_entries_of(job) or ())
 
     make_stand_in(tmp_path, f"print({PAIR.client_secret!r}, flush=True); time.sleep(3)\n{LEAVE_REPORT}")
     credentials.store(77, PAIR, seconds=60)
-    run_beside(follow, id=77, has_credentials=True)
-    assert seen == [MARK]
+    run_with_action(follow, id=77, has_credentials=True)
+    assert messages == [MARK]
 
 
 def test_lost_ones_end_the_job_with_advice(tmp_path: Path) -> None:
@@ -270,14 +270,14 @@ def test_a_lost_attempt_keeps_them_for_the_next() -> None:
 
 def test_credentials_left_by_a_crash_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Credentials of running jobs and of submissions in progress stay."""
-    ended, running = make_running_job(has_credentials=True), make_running_job(has_credentials=True)
+    ended_job, running = make_running_job(has_credentials=True), make_running_job(has_credentials=True)
     never_stored = next_id()
     monkeypatch.setattr(sweep, "SUBMITTED_WITHIN", timedelta(0))
     being_submitted = first_id_of(timezone.now() + timedelta(minutes=1))
     with monkeypatch.context() as patch:
         patch.setattr(credentials, "forget", lambda _: None)
-        lifecycle.finish(ended, lifecycle.CANCELLED)
-    for job_id in (ended.pk, running.pk, never_stored, being_submitted):
+        lifecycle.finish(ended_job, lifecycle.CANCELLED)
+    for job_id in (ended_job.pk, running.pk, never_stored, being_submitted):
         credentials.store(job_id, PAIR, seconds=60)
     tasks.forget_credentials()
     assert set(credentials.stored_job_ids()) == {running.pk, being_submitted}

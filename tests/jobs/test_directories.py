@@ -70,21 +70,21 @@ def line_of(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def held_by(process: subprocess.Popen[str]) -> Path:
+def directory_of(process: subprocess.Popen[str]) -> Path:
     """Return the directory of a fake worker once it exists."""
     directory = Path(line_of(process))
     assert directory.is_dir()
     return directory
 
 
-def leave_behind(number: int) -> None:
-    """Leave what killed workers leave: folders with files, and unlocked lock files."""
+def create_leftovers(number: int) -> None:
+    """Create the leftovers of killed workers: folders with files, and unlocked lock files."""
     runs().mkdir(parents=True, exist_ok=True)
     for each in range(number):
-        made = runs().parent / "made"
-        (made / "run-x" / "work" / "run").mkdir(parents=True)
-        (made / "run-x" / "work" / "run" / "apikey.txt").write_text("id:secret")
-        made.rename(runs() / f"gone.{each}")  # at once: a sweep may be under way
+        prepared = runs().parent / "made"
+        (prepared / "run-x" / "work" / "run").mkdir(parents=True)
+        (prepared / "run-x" / "work" / "run" / "apikey.txt").write_text("id:secret")
+        prepared.rename(runs() / f"gone.{each}")  # at once: a sweep may be under way
         (runs() / f"gone.{each}.lock").touch()
 
 
@@ -97,7 +97,7 @@ def test_a_run_removes_its_directory() -> None:
 @HOSTS
 def test_leftovers_of_a_killed_worker_are_removed(start: Start, host: str) -> None:
     worker = start(HOLD, host=host)
-    directory = held_by(worker)
+    directory = directory_of(worker)
     assert directory.parent.name.startswith(f"{host}.{worker.pid}.")
     worker.kill()
     worker.wait()
@@ -108,14 +108,14 @@ def test_leftovers_of_a_killed_worker_are_removed(start: Start, host: str) -> No
 
 @HOSTS
 def test_the_directory_of_a_live_run_is_never_removed(start: Start, host: str) -> None:
-    directory = held_by(start(HOLD, host=host))
+    directory = directory_of(start(HOLD, host=host))
     remove_leftovers()
     assert len(list(directory.rglob("apikey.txt"))) == 1
 
 
 def test_a_paused_worker_keeps_its_directory(start: Start) -> None:
     worker = start(HOLD)
-    directory = held_by(worker)
+    directory = directory_of(worker)
     worker.send_signal(signal.SIGSTOP)
     remove_leftovers()
     assert directory.is_dir()
@@ -162,7 +162,7 @@ def test_a_planted_link_to_a_file_is_removed_and_not_followed(tmp_path: Path, na
 
 
 def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
-    leave_behind(3)
+    create_leftovers(3)
     (runs() / "planted").mkdir()
     (runs() / "planted.lock").symlink_to(tmp_path / "absent")
     remove_leftovers()
@@ -211,8 +211,8 @@ remove_leftovers()
 
 
 def test_concurrent_sweeps_remove_only_dead_runs(start: Start) -> None:
-    leave_behind(50)
-    directory = held_by(start(HOLD))
+    create_leftovers(50)
+    directory = directory_of(start(HOLD))
     sweepers = [start(RACE) for _ in range(3)]
     assert [line_of(each) for each in sweepers] == ["ready"] * 3
     for each in sweepers:
@@ -253,7 +253,7 @@ remove_leftovers()
 
 @pytest.mark.parametrize("point", [("unlink", 0), ("unlink", 1), ("rmdir", 0), ("rmdir", 1), ("rmdir", 3)])
 def test_a_sweep_that_was_killed_is_finished_by_the_next(start: Start, point: tuple[str, int]) -> None:
-    leave_behind(1)
+    create_leftovers(1)
     name, after = point
     assert start(KILLED_AT.format(name=name, after=after)).wait() == -signal.SIGKILL
     assert list(runs().iterdir()) != []
@@ -307,7 +307,7 @@ sys.stdin.read()
 
 def test_a_failed_sweep_is_retried(start: Start) -> None:
     start(FAIL_ONCE)
-    leave_behind(1)
+    create_leftovers(1)
     assert eventually(lambda: list(runs().iterdir()) == [])
 
 
@@ -318,5 +318,5 @@ def test_the_sweep_is_repeated_while_a_worker_lives(start: Start) -> None:
     )
     assert line_of(sweeper) == "ready"
     for _ in range(2):
-        leave_behind(1)
+        create_leftovers(1)
         assert eventually(lambda: list(runs().iterdir()) == [])

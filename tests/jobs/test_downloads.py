@@ -37,16 +37,16 @@ def artifact(db: None) -> Artifact:
 
 def fetch(artifact: Artifact, **headers: str) -> tuple[Any, bytes]:
     """Download an artifact without credentials."""
-    answer: Any = HttpClient().get(f"/artifacts/{artifact.token}", headers=headers)
-    return answer, b"".join(answer.streaming_content) if answer.streaming else answer.content
+    response: Any = HttpClient().get(f"/artifacts/{artifact.token}", headers=headers)
+    return response, b"".join(response.streaming_content) if response.streaming else response.content
 
 
 def test_an_html_report_is_sandboxed_from_our_origin(artifact: Artifact) -> None:
-    answer, body = fetch(artifact)
+    response, body = fetch(artifact)
     assert body == HTML
-    assert answer.headers["Content-Security-Policy"] == "sandbox allow-scripts"
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert response.headers["Content-Security-Policy"] == "sandbox allow-scripts"
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert response.headers["Referrer-Policy"] == "no-referrer"
 
 
 NAMES = {
@@ -69,16 +69,16 @@ def test_a_download_has_the_file_name_of_its_artifact(
     for kind, name in NAMES.items():
         stored = artifacts.store(job, kind, io.BytesIO(b"xy"), stage=stage)
         stored.save(force_insert=True)
-        answer, _ = fetch(stored, **headers)
+        response, _ = fetch(stored, **headers)
         shown = "inline" if kind == Artifact.Kind.HTML_REPORT else "attachment"
-        assert answer.headers["Content-Disposition"] == f'{shown}; filename="{before}{name}"'
-        assert answer.headers["Content-Type"] == stored.mime_type
+        assert response.headers["Content-Disposition"] == f'{shown}; filename="{before}{name}"'
+        assert response.headers["Content-Type"] == stored.mime_type
 
 
 def test_an_html_report_is_shown_inline(artifact: Artifact) -> None:
-    answer, _ = fetch(artifact)
-    assert answer.headers["Content-Disposition"] == 'inline; filename="report.html"'
-    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    response, _ = fetch(artifact)
+    assert response.headers["Content-Disposition"] == 'inline; filename="report.html"'
+    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
 
 
 def test_an_error_has_no_file_name(artifact: Artifact) -> None:
@@ -87,14 +87,14 @@ def test_an_error_has_no_file_name(artifact: Artifact) -> None:
 
 
 def test_the_compressed_file_is_sent_unchanged(artifact: Artifact) -> None:
-    answer, body = fetch(artifact, accept_encoding="gzip, br")
-    assert answer.headers["Content-Encoding"] == "gzip"
-    assert "Accept-Encoding" in answer.headers["Vary"]
+    response, body = fetch(artifact, accept_encoding="gzip, br")
+    assert response.headers["Content-Encoding"] == "gzip"
+    assert "Accept-Encoding" in response.headers["Vary"]
     assert gzip.decompress(body) == HTML
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "expected"),
+    ("requested", "status", "expected"),
     [
         ("bytes=0-9", 206, HTML[:10]),
         ("bytes=10-", 206, HTML[10:]),
@@ -108,16 +108,16 @@ def test_the_compressed_file_is_sent_unchanged(artifact: Artifact) -> None:
     ],
 )
 def test_range_requests_return_parts_of_an_artifact(
-    artifact: Artifact, asked: str, status: int, expected: bytes
+    artifact: Artifact, requested: str, status: int, expected: bytes
 ) -> None:
-    answer, body = fetch(artifact, range=asked)
-    assert (answer.status_code, body) == (status, expected)
+    response, body = fetch(artifact, range=requested)
+    assert (response.status_code, body) == (status, expected)
 
 
 def test_an_unchanged_artifact_returns_304(artifact: Artifact) -> None:
     tag = fetch(artifact)[0].headers["ETag"]
-    answer, body = fetch(artifact, if_none_match=tag)
-    assert (answer.status_code, body) == (304, b"")
+    response, body = fetch(artifact, if_none_match=tag)
+    assert (response.status_code, body) == (304, b"")
 
 
 def test_each_representation_has_its_own_etag(artifact: Artifact) -> None:
@@ -132,9 +132,9 @@ def test_each_representation_has_its_own_etag(artifact: Artifact) -> None:
 
 @pytest.mark.parametrize("accepted", ["gzip;q=0", "gzip; q=0.0", "br", "xgzip", "identity"])
 def test_a_compressed_file_is_sent_only_if_accepted(artifact: Artifact, accepted: str) -> None:
-    answer, body = fetch(artifact, accept_encoding=accepted)
+    response, body = fetch(artifact, accept_encoding=accepted)
     assert body == HTML
-    assert "Content-Encoding" not in answer.headers
+    assert "Content-Encoding" not in response.headers
 
 
 def test_a_range_of_changed_content_returns_the_whole_file(artifact: Artifact) -> None:
@@ -143,8 +143,12 @@ def test_a_range_of_changed_content_returns_the_whole_file(artifact: Artifact) -
 
 
 def test_a_head_request_reads_nothing(artifact: Artifact) -> None:
-    answer: Any = HttpClient().head(f"/artifacts/{artifact.token}")
-    assert (answer.status_code, answer.streaming, answer.headers["Content-Length"]) == (200, False, str(len(HTML)))
+    response: Any = HttpClient().head(f"/artifacts/{artifact.token}")
+    assert (response.status_code, response.streaming, response.headers["Content-Length"]) == (
+        200,
+        False,
+        str(len(HTML)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,27 +158,27 @@ def test_a_head_request_reads_nothing(artifact: Artifact) -> None:
 )
 def test_a_head_request_has_the_headers_of_get(artifact: Artifact, headers: dict[str, str]) -> None:
     path = f"/artifacts/{artifact.token}"
-    got: Any = HttpClient().get(path, headers=headers)
+    get_response: Any = HttpClient().get(path, headers=headers)
     head = HttpClient().head(path, headers=headers)
-    assert len(b"".join(got.streaming_content)) == int(got.headers["Content-Length"])
+    assert len(b"".join(get_response.streaming_content)) == int(get_response.headers["Content-Length"])
     counted = {"X-Request-Id", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
     assert {(name, value) for name, value in head.items() if name not in counted} == {
-        (name, value) for name, value in got.items() if name not in counted
+        (name, value) for name, value in get_response.items() if name not in counted
     }
-    assert (head.status_code, head.content) == (got.status_code, b"")
+    assert (head.status_code, head.content) == (get_response.status_code, b"")
 
 
 def test_a_missing_file_returns_404(artifact: Artifact) -> None:
     default_storage.delete(artifact.storage_name)
-    answer, _ = fetch(artifact)
-    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-    assert answer.headers["Cache-Control"] == "no-store"
+    response, _ = fetch(artifact)
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")
+    assert response.headers["Cache-Control"] == "no-store"
 
 
 def test_a_download_survives_the_removal_of_its_file(artifact: Artifact) -> None:
-    answer: Any = HttpClient().get(f"/artifacts/{artifact.token}")
+    response: Any = HttpClient().get(f"/artifacts/{artifact.token}")
     default_storage.delete(artifact.storage_name)
-    assert b"".join(answer.streaming_content) == HTML
+    assert b"".join(response.streaming_content) == HTML
 
 
 def test_a_range_near_the_end_reads_little(artifact: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,29 +186,29 @@ def test_a_range_near_the_end_reads_little(artifact: Artifact, monkeypatch: pyte
     content = secrets.token_bytes(8 * SEGMENT_BYTES)
     stored = artifacts.store(artifact.job, Artifact.Kind.JSON_REPORT, io.BytesIO(content))
     stored.save(force_insert=True)
-    asked = ranges_asked(monkeypatch)
+    ranges = record_ranges(monkeypatch)
     assert fetch(stored, range="bytes=-100")[1] == content[-100:]
-    assert asked == [
+    assert ranges == [
         (0, seekable_gzip.header_size(stored.bytes)),
         (pytest.approx(7 * SEGMENT_BYTES, rel=0.01), None),
     ]
     start = 3 * SEGMENT_BYTES + 5
     assert fetch(stored, range=f"bytes={start}-{start + 9}")[1] == content[start : start + 10]
-    assert asked[-1] == pytest.approx((3 * SEGMENT_BYTES, 4 * SEGMENT_BYTES), rel=0.01)
+    assert ranges[-1] == pytest.approx((3 * SEGMENT_BYTES, 4 * SEGMENT_BYTES), rel=0.01)
 
 
-def ranges_asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
+def record_ranges(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
     """Return a list that records the ranges read from the storage."""
-    asked: list[tuple[int, int | None]] = []
+    ranges: list[tuple[int, int | None]] = []
     storage: Any = type(default_storage._wrapped)  # type: ignore[attr-defined]
     open_range = storage.open_range
 
-    def noted(self: Any, name: str, start: int, stop: int | None) -> Any:
-        asked.append((start, stop))
+    def recording(self: Any, name: str, start: int, stop: int | None) -> Any:
+        ranges.append((start, stop))
         return open_range(self, name, start, stop)
 
-    monkeypatch.setattr(storage, "open_range", noted)
-    return asked
+    monkeypatch.setattr(storage, "open_range", recording)
+    return ranges
 
 
 @contextmanager
@@ -225,7 +229,7 @@ def test_files_are_streamed_in_both_directions(artifact: Artifact) -> None:
         stored = artifacts.store(artifact.job, Artifact.Kind.JSON_REPORT, content)
     stored.save(force_insert=True)
     with peak() as downloading:
-        answer: Any = HttpClient().get(f"/artifacts/{stored.token}")
-        assert sum(map(len, answer.streaming_content)) == stored.bytes
+        response: Any = HttpClient().get(f"/artifacts/{stored.token}")
+        assert sum(map(len, response.streaming_content)) == stored.bytes
     assert uploading[0] < 12 << 20
     assert downloading[0] < 4 << 20

@@ -15,11 +15,11 @@ from jobs.queueing import sweep
 from simservice.redis.client import redis
 from tests.conftest import Api
 from tests.factories import make_job, make_running_job
-from tests.jobs.simulators import RUN_UNTIL_ASKED, make_stand_in, run, run_beside
+from tests.jobs.simulators import RUN_UNTIL_INTERRUPTED, make_stand_in, run, run_with_action
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-GONE_SO_FAR = "print('Generating Baseline: 1/1 [====>....] 430/1000 99.0 1sec', flush=True)\n"
+PRINT_PROGRESS = "print('Generating Baseline: 1/1 [====>....] 430/1000 99.0 1sec', flush=True)\n"
 
 
 def percent_of(api: Api, job: Job) -> float:
@@ -31,19 +31,19 @@ def percent_of(api: Api, job: Job) -> float:
 
 
 def test_a_cancelled_job_keeps_its_percent(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
-    make_stand_in(tmp_path, GONE_SO_FAR + RUN_UNTIL_ASKED)
-    job = run_beside(lifecycle.request_cancel, client=key[0].client)
+    make_stand_in(tmp_path, PRINT_PROGRESS + RUN_UNTIL_INTERRUPTED)
+    job = run_with_action(lifecycle.request_cancel, client=key[0].client)
     assert (job.status, percent_of(api, job)) == ("cancelled", 43)
 
 
 def test_a_job_stopped_at_its_cap_keeps_its_percent(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
-    make_stand_in(tmp_path, GONE_SO_FAR + RUN_UNTIL_ASKED)
+    make_stand_in(tmp_path, PRINT_PROGRESS + RUN_UNTIL_INTERRUPTED)
     job = run(key[0].client, ceiling_credits=32, ceiling_runtime_seconds=1)
     assert (job.status, percent_of(api, job)) == ("timed_out", 43)
 
 
 def test_a_failed_job_keeps_its_percent(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
-    make_stand_in(tmp_path, f"{GONE_SO_FAR}sys.exit(1)")
+    make_stand_in(tmp_path, f"{PRINT_PROGRESS}sys.exit(1)")
     job = run(key[0].client)
     assert (job.status, percent_of(api, job)) == ("failed", 43)
 
@@ -66,13 +66,13 @@ def test_a_job_back_in_the_queue_has_no_percent(api: Api, key: tuple[ApiKey, str
 
 
 def test_a_lost_cancelled_job_reads_redis_outside_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
-    def asked(_: Job) -> float:
+    def read_percent(_: Job) -> float:
         assert not connection.in_atomic_block
         return 61.5
 
     job = make_running_job()
     assert lifecycle.request_cancel(job)
-    monkeypatch.setattr(lifecycle, "last_percent", asked)
+    monkeypatch.setattr(lifecycle, "last_percent", read_percent)
     assert lifecycle.requeue(job, reason="lost")
     job.refresh_from_db()
     assert (job.status, job.percent) == ("cancelled", 61.5)

@@ -21,10 +21,10 @@ from simservice.redis import worker_heartbeats
 from simservice.redis.client import redis
 from tests.conftest import Api
 from tests.factories import PROFILE, make_job, make_running_job
-from tests.jobs.queue_states import COPIES, _clock_stands, _one_slot, end, measure, run_for, seconds_until
-from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, run_beside
+from tests.jobs.queue_states import COPIES, _frozen_clock, _one_slot, end, measure, run_for, seconds_until
+from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, run_with_action
 
-__all__ = ["_clock_stands", "_one_slot"]
+__all__ = ["_frozen_clock", "_one_slot"]
 
 
 @pytest.mark.django_db
@@ -61,14 +61,14 @@ def test_a_running_job_counts_with_its_remaining_time() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.usefixtures("_one_slot", "_clock_stands")
+@pytest.mark.usefixtures("_one_slot", "_frozen_clock")
 @pytest.mark.parametrize(
-    ("elapsed", "percent", "left"),
+    ("elapsed", "percent", "remaining"),
     [(100, 20, 400), (1, 0.2, 499), (30, 99.9, 1), (9, 90, 1), (5, None, 5), (100, None, 0), (5, 0, 5)],
 )
-def test_remaining_time_follows_from_progress(elapsed: float, percent: float | None, left: int) -> None:
+def test_remaining_time_follows_from_progress(elapsed: float, percent: float | None, remaining: int) -> None:
     run_for(elapsed, percent=percent, ceiling_runtime_seconds=1800)
-    assert seconds_until(make_job()) == left
+    assert seconds_until(make_job()) == remaining
 
 
 STEADY = """
@@ -83,31 +83,31 @@ for done in range(80):
 def test_the_end_of_a_steady_simulator_is_estimated(tmp_path: Path) -> None:
     worker_heartbeats.report("sim@here", slots=1)
     make_stand_in(tmp_path, STEADY + LEAVE_REPORT)
-    foreseen: list[datetime] = []
+    estimates: list[datetime] = []
 
-    def look(_: Job) -> None:
+    def sample(_: Job) -> None:
         waiting = make_job()
         time.sleep(4)
-        while len(foreseen) < 6:
-            foreseen.append(timezone.now() + timedelta(seconds=seconds_until(waiting) or 0))
+        while len(estimates) < 6:
+            estimates.append(timezone.now() + timedelta(seconds=seconds_until(waiting) or 0))
             time.sleep(0.5)
 
-    run_beside(look)
-    ended = Run.objects.get().ended_at
-    assert ended is not None
-    assert [round((at - ended).total_seconds(), 1) for at in foreseen] == pytest.approx([0.5] * 6, abs=2.5)
+    run_with_action(sample)
+    ended_at = Run.objects.get().ended_at
+    assert ended_at is not None
+    assert [round((at - ended_at).total_seconds(), 1) for at in estimates] == pytest.approx([0.5] * 6, abs=2.5)
 
 
 @pytest.mark.django_db
-@pytest.mark.usefixtures("_one_slot", "_clock_stands")
-@pytest.mark.parametrize(("elapsed", "percent", "left"), [(20, 1, 80), (98, 50, 2), (120, 10, 0)])
-def test_no_estimate_exceeds_the_ceiling_of_a_job(elapsed: float, percent: float, left: int) -> None:
+@pytest.mark.usefixtures("_one_slot", "_frozen_clock")
+@pytest.mark.parametrize(("elapsed", "percent", "remaining"), [(20, 1, 80), (98, 50, 2), (120, 10, 0)])
+def test_no_estimate_exceeds_the_ceiling_of_a_job(elapsed: float, percent: float, remaining: int) -> None:
     run_for(elapsed, percent=percent, ceiling_runtime_seconds=100)
-    assert seconds_until(make_job()) == left
+    assert seconds_until(make_job()) == remaining
 
 
 @pytest.mark.django_db
-@pytest.mark.usefixtures("_clock_stands")
+@pytest.mark.usefixtures("_frozen_clock")
 def test_averages_of_past_runs_are_limited_to_the_ceiling() -> None:
     worker_heartbeats.report("sim@here", slots=1)
     measure(50)
@@ -116,7 +116,7 @@ def test_averages_of_past_runs_are_limited_to_the_ceiling() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.usefixtures("_clock_stands")
+@pytest.mark.usefixtures("_frozen_clock")
 def test_progress_gives_an_estimate_without_past_runs() -> None:
     worker_heartbeats.report("sim@here", slots=2)
     run_for(10)
@@ -127,7 +127,7 @@ def test_progress_gives_an_estimate_without_past_runs() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.usefixtures("_one_slot", "_clock_stands")
+@pytest.mark.usefixtures("_one_slot", "_frozen_clock")
 def test_the_progress_of_a_lost_attempt_is_ignored() -> None:
     lost = run_for(50, percent=10, ceiling_runtime_seconds=1800)
     assert lifecycle.requeue(lost, reason="lost")
@@ -136,7 +136,7 @@ def test_the_progress_of_a_lost_attempt_is_ignored() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.usefixtures("_one_slot", "_clock_stands")
+@pytest.mark.usefixtures("_one_slot", "_frozen_clock")
 def test_a_job_starts_in_the_first_free_slot() -> None:
     worker_heartbeats.report("sim@there", slots=2)
     for percent in (10, 25, 50):
@@ -147,7 +147,7 @@ def test_a_job_starts_in_the_first_free_slot() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.usefixtures("_one_slot", "_clock_stands")
+@pytest.mark.usefixtures("_one_slot", "_frozen_clock")
 def test_each_job_ahead_takes_one_slot() -> None:
     worker_heartbeats.report("sim@there", slots=2)
     for _ in range(3):
@@ -156,7 +156,7 @@ def test_each_job_ahead_takes_one_slot() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.usefixtures("_one_slot", "_clock_stands")
+@pytest.mark.usefixtures("_one_slot", "_frozen_clock")
 def test_more_running_jobs_than_slots_are_tolerated() -> None:
     run_for(5, percent=50)
     run_for(8, percent=50)
@@ -164,7 +164,7 @@ def test_more_running_jobs_than_slots_are_tolerated() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.usefixtures("_one_slot", "_clock_stands")
+@pytest.mark.usefixtures("_one_slot", "_frozen_clock")
 def test_the_slots_share_a_long_queue() -> None:
     worker_heartbeats.report("sim@there", slots=1)
     run_for(40, percent=50)
@@ -175,16 +175,16 @@ def test_the_slots_share_a_long_queue() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.usefixtures("_one_slot", "_clock_stands")
+@pytest.mark.usefixtures("_one_slot", "_frozen_clock")
 @pytest.mark.parametrize("running", [1, 40])
 def test_snapshot_queries_do_not_grow_with_running_jobs(running: int) -> None:
     for _ in range(running):
         run_for(10, percent=50)
-    asked = redis().info("commandstats").get("cmdstat_mget", {"calls": 0})["calls"]
+    calls_before = redis().info("commandstats").get("cmdstat_mget", {"calls": 0})["calls"]
     with CaptureQueriesContext(connection) as queries:
         forecast.take(slots=50)
     assert len(queries) == 4
-    assert redis().info("commandstats")["cmdstat_mget"]["calls"] == asked + 1
+    assert redis().info("commandstats")["cmdstat_mget"]["calls"] == calls_before + 1
 
 
 @pytest.mark.django_db
@@ -252,13 +252,13 @@ def test_without_past_runs_only_free_slots_give_an_estimate() -> None:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot")
 def test_the_sweep_publishes_the_estimate_for_the_status(api: Api) -> None:
-    answer = api.post("jobs", {"build": {"channel": "latest"}, "profile": {"text": PROFILE}})
-    path = f"jobs/{answer.json()['id']}/status"
+    response = api.post("jobs", {"build": {"channel": "latest"}, "profile": {"text": PROFILE}})
+    path = f"jobs/{response.json()['id']}/status"
     assert api.get(path).json()["queue"]["estimatedStartSeconds"] is None
     sweep.sweep()
-    told = api.get(path).json()["queue"]
-    assert told["estimatedStartSeconds"] == 0
-    assert told["estimatedStartUpdatedAt"] >= told["queuedAt"]
+    queue = api.get(path).json()["queue"]
+    assert queue["estimatedStartSeconds"] == 0
+    assert queue["estimatedStartUpdatedAt"] >= queue["queuedAt"]
     assert 0 < redis().ttl(forecast.KEY) <= 10
 
 
@@ -290,8 +290,8 @@ def test_places_in_a_long_queue_are_derived_from_few_marks(length: int) -> None:
     snapshot = forecast.take(slots=1)
     assert len(snapshot.marks) <= forecast.MAX_MARKS + len(Priority)
     in_order = list(Job.objects.filter(status=Status.PENDING).order_by("priority", "id"))
-    off = [abs(snapshot.ahead_of(job).jobs - place) for place, job in enumerate(in_order)]
-    assert max(off) <= length // forecast.MAX_MARKS
+    deviations = [abs(snapshot.ahead_of(job).jobs - position) for position, job in enumerate(in_order)]
+    assert max(deviations) <= length // forecast.MAX_MARKS
     seconds = snapshot.seconds_until(snapshot.ahead_of(in_order[-1]))
     assert seconds == length * 10
 
@@ -328,8 +328,12 @@ def test_a_submission_to_a_full_queue_returns_503(settings: Any, api: Api) -> No
     settings.MAX_QUEUE_LENGTH = 1
     make_job()
     forecast.publish()
-    answer = api.post("jobs", {"build": {"channel": "latest"}, "profile": {"text": PROFILE}})
-    assert (answer.status_code, answer.json()["code"], answer["Retry-After"]) == (503, "queue_unavailable", "10")
+    response = api.post("jobs", {"build": {"channel": "latest"}, "profile": {"text": PROFILE}})
+    assert (response.status_code, response.json()["code"], response["Retry-After"]) == (
+        503,
+        "queue_unavailable",
+        "10",
+    )
     assert Job.objects.count() == 1
 
 

@@ -14,7 +14,7 @@ from tests.jobs.game_api import (
     descriptors,
     proxying,
     read_to_end,
-    send_for_ever,
+    send_forever,
     serving,
     status,
 )
@@ -42,7 +42,7 @@ class TestLimits:
     def test_a_flood_closes_the_listener(self, game_api: FakeGameApi, set_limits: SetLimits) -> None:
         set_limits(MAX_ACCEPTED=20)
         with proxying(game_api) as proxy:
-            assert [status(proxy.ask(b"\n")) for _ in range(20)] == [400] * 20
+            assert [status(proxy.send(b"\n")) for _ in range(20)] == [400] * 20
             assert eventually(proxy.is_refused)
 
     def test_a_ninth_tunnel_is_rejected_until_one_closes(self, proxy: ProxyClient) -> None:
@@ -66,39 +66,39 @@ class TestLimits:
 
     def test_downloads_are_limited(self, set_limits: SetLimits) -> None:
         set_limits(MAX_DOWNLOAD_BYTES=MEGABYTE)
-        with serving(send_for_ever) as game_api, proxying(game_api) as proxy:
+        with serving(send_forever) as game_api, proxying(game_api) as proxy:
             with proxy.tunnel() as tunnel:
                 assert MEGABYTE // 2 < len(read_to_end(tunnel)) <= MEGABYTE
             assert proxy.connect_to("us.battle.net:443") == 429
 
     def test_uploads_are_limited(self, set_limits: SetLimits) -> None:
         set_limits(MAX_UPLOAD_BYTES=MEGABYTE)
-        taken = 0
+        received = 0
         at_end = threading.Event()
 
         def count(connection: socket.socket) -> None:
-            nonlocal taken
+            nonlocal received
             with suppress(ConnectionError):
                 while data := connection.recv(65536):
-                    taken += len(data)
+                    received += len(data)
             at_end.set()
 
         with serving(count) as game_api, proxying(game_api) as proxy:
             with proxy.tunnel() as tunnel, suppress(ConnectionError):
-                send_for_ever(tunnel)
+                send_forever(tunnel)
                 read_to_end(tunnel)
             assert proxy.connect_to("us.battle.net:443") == 429
             assert at_end.wait(20)
-        assert MEGABYTE // 2 < taken <= MEGABYTE
+        assert MEGABYTE // 2 < received <= MEGABYTE
 
     def test_byte_limits_apply_to_all_tunnels_together(self, set_limits: SetLimits) -> None:
         set_limits(MAX_DOWNLOAD_BYTES=MEGABYTE)
 
-        def start_when_told(connection: socket.socket) -> None:
+        def send_after_a_byte(connection: socket.socket) -> None:
             connection.recv(1)
-            send_for_ever(connection)
+            send_forever(connection)
 
-        with serving(start_when_told) as game_api, proxying(game_api) as proxy, ExitStack() as opened:
+        with serving(send_after_a_byte) as game_api, proxying(game_api) as proxy, ExitStack() as opened:
             tunnels = [opened.enter_context(proxy.tunnel()) for _ in range(4)]
             for tunnel in tunnels:
                 tunnel.sendall(b".")

@@ -26,14 +26,14 @@ from tests.jobs.game_api import (
     FakeGameApi,
     ProxyClient,
     SetLimits,
-    answer_for_host,
     descriptors,
+    discard_all,
     proxying,
     read,
     read_to_end,
+    replace_system_resolver,
     resolved,
     serving,
-    take_all,
 )
 from tests.localstack.conftest import eventually
 from tests.webhooks.receivers import make_authority, receiving
@@ -47,7 +47,7 @@ class TestTunnel:
             writer.start()
             assert read(tunnel, len(sent)) == sent
             writer.join()
-        assert (game_api.asked, game_api.connected) == ([HOST], [[PUBLIC]])
+        assert (game_api.lookups, game_api.connected) == ([HOST], [[PUBLIC]])
 
     def test_tls_reaches_the_server_unchanged(self, game_api: FakeGameApi, tmp_path: Path) -> None:
         authority = make_authority(tmp_path)
@@ -118,9 +118,9 @@ class TestTunnel:
 class TestReaching:
     def test_a_name_without_addresses_is_a_bad_gateway(self, game_api: FakeGameApi) -> None:
         def fail(_: str) -> Future[list[str]]:
-            answer: Future[list[str]] = Future()
-            answer.set_exception(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
-            return answer
+            result: Future[list[str]] = Future()
+            result.set_exception(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
+            return result
 
         with proxying(game_api, resolve=fail) as proxy:
             assert proxy.connect_to("us.battle.net:443") == 502
@@ -145,7 +145,7 @@ class TestReaching:
 
     def test_the_system_resolver_is_used(self, game_api: FakeGameApi, monkeypatch: pytest.MonkeyPatch) -> None:
         entry = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.9", 443))
-        answer_for_host(monkeypatch, lambda: [entry])
+        replace_system_resolver(monkeypatch, lambda: [entry])
         with proxying(game_api, resolve=game_api_proxy.resolve_host) as proxy:
             assert proxy.connect_to("us.battle.net:443") == 403
 
@@ -193,14 +193,14 @@ class TestReaching:
     ) -> None:
         broken = iter([None])
         with proxying(game_api, resolve=lambda _: next(broken, resolved(PUBLIC))) as proxy:
-            assert proxy.ask(CONNECT) == b""
+            assert proxy.send(CONNECT) == b""
             proxy.tunnel().close()
         assert "job 7: game API proxy failed" in caplog.text
 
 
 class TestExit:
     def test_exit_closes_every_connection_and_thread(self) -> None:
-        with serving(take_all) as game_api:
+        with serving(discard_all) as game_api:
             before, threads = descriptors(), threading.active_count()
             with proxying(game_api) as proxy, ExitStack() as opened:
                 tunnels = [opened.enter_context(proxy.tunnel()) for _ in range(8)]
@@ -225,12 +225,12 @@ class TestExit:
             assert time.monotonic() - started < 1
 
     def test_a_lookup_may_end_after_the_exit(self, game_api: FakeGameApi, monkeypatch: pytest.MonkeyPatch) -> None:
-        answered, threads = threading.Event(), threading.active_count()
-        answer_for_host(monkeypatch, lambda: [][: answered.wait(9)])
+        released, threads = threading.Event(), threading.active_count()
+        replace_system_resolver(monkeypatch, lambda: [][: released.wait(9)])
         with proxying(game_api, resolve=game_api_proxy.resolve_host) as proxy, proxy.connect() as connection:
             connection.sendall(CONNECT)
             time.sleep(0.1)
-        answered.set()
+        released.set()
         assert eventually(lambda: threading.active_count() == threads)
 
     def test_exit_frees_the_port(self, game_api: FakeGameApi) -> None:
@@ -270,5 +270,5 @@ class TestLog:
         head = CONNECT[:-2] + b"Proxy-Authorization: Basic c2VjcmV0\r\n\r\n"
         with proxy.tunnel(head + b"c2VjcmV0") as tunnel:
             assert read(tunnel, 8) == b"c2VjcmV0"
-        assert proxy.ask(CONNECT[:-2] + b"c2VjcmV0\r\n\r\n")
+        assert proxy.send(CONNECT[:-2] + b"c2VjcmV0\r\n\r\n")
         assert "c2VjcmV0" not in caplog.text

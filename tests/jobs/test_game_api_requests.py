@@ -30,11 +30,11 @@ class TestTarget:
     @pytest.mark.parametrize("host", settings.GAME_API_HOSTS)
     def test_every_listed_host_can_be_reached(self, host: str, proxy: ProxyClient, game_api: FakeGameApi) -> None:
         proxy.tunnel(f"CONNECT {host}:443 HTTP/1.0\r\n\r\n".encode()).close()
-        assert game_api.asked == [host]
+        assert game_api.lookups == [host]
 
     def test_host_names_are_case_insensitive(self, proxy: ProxyClient, game_api: FakeGameApi) -> None:
         proxy.tunnel(b"CONNECT US.BATTLE.NET:443 HTTP/1.1\r\n\r\n").close()
-        assert game_api.asked == [HOST]
+        assert game_api.lookups == [HOST]
 
     @pytest.mark.parametrize(
         "target",
@@ -62,7 +62,7 @@ class TestTarget:
         self, target: str, proxy: ProxyClient, game_api: FakeGameApi
     ) -> None:
         assert proxy.connect_to(target) == 403
-        assert game_api.asked == []
+        assert game_api.lookups == []
 
     @pytest.mark.parametrize(
         "target",
@@ -89,7 +89,7 @@ class TestTarget:
         self, target: str, proxy: ProxyClient, game_api: FakeGameApi
     ) -> None:
         assert proxy.connect_to(target) == 400
-        assert game_api.asked == []
+        assert game_api.lookups == []
 
     @pytest.mark.parametrize(
         "addresses",
@@ -120,9 +120,9 @@ class TestTarget:
 class TestRequest:
     @pytest.mark.parametrize("method", ["GET", "POST", "connect", "OPTIONS", "PROPFIND"])
     def test_only_connect_is_supported(self, method: str, proxy: ProxyClient) -> None:
-        answer = proxy.ask(f"{method} http://us.battle.net/ HTTP/1.1\r\nContent-Length: 0\r\n\r\n".encode())
-        assert status(answer) == 405
-        assert b"\r\nAllow: CONNECT\r\n" in answer
+        response = proxy.send(f"{method} http://us.battle.net/ HTTP/1.1\r\nContent-Length: 0\r\n\r\n".encode())
+        assert status(response) == 405
+        assert b"\r\nAllow: CONNECT\r\n" in response
 
     @pytest.mark.parametrize(
         "request_head",
@@ -151,8 +151,8 @@ class TestRequest:
     def test_a_malformed_request_is_rejected(
         self, request_head: bytes, proxy: ProxyClient, game_api: FakeGameApi
     ) -> None:
-        assert status(proxy.ask(request_head)) == 400
-        assert game_api.asked == []
+        assert status(proxy.send(request_head)) == 400
+        assert game_api.lookups == []
 
     def test_an_incomplete_request_is_rejected(self, proxy: ProxyClient) -> None:
         with proxy.connect() as connection:
@@ -162,23 +162,23 @@ class TestRequest:
 
     def test_headers_do_not_decide_the_destination(self, proxy: ProxyClient, game_api: FakeGameApi) -> None:
         allowed, other = b"us.battle.net:443", b"evil.example:443"
-        assert status(proxy.ask(b"CONNECT %b HTTP/1.1\r\nHost: %b\r\n\r\n" % (other, allowed))) == 403
+        assert status(proxy.send(b"CONNECT %b HTTP/1.1\r\nHost: %b\r\n\r\n" % (other, allowed))) == 403
         proxy.tunnel(b"CONNECT %b HTTP/1.1\r\nHost: %b\r\n\r\n" % (allowed, other)).close()
-        assert game_api.asked == [HOST]
+        assert game_api.lookups == [HOST]
 
     def test_a_second_request_gets_no_response(self, proxy: ProxyClient, game_api: FakeGameApi) -> None:
-        answer = proxy.ask(b"GET / HTTP/1.1\r\n\r\n" + CONNECT)
-        assert (answer.count(b"HTTP/1.1"), game_api.asked) == (1, [])
+        response = proxy.send(b"GET / HTTP/1.1\r\n\r\n" + CONNECT)
+        assert (response.count(b"HTTP/1.1"), game_api.lookups) == (1, [])
 
     @pytest.mark.parametrize("ending", [b"\r\n\r\n", b""], ids=["complete", "endless"])
     def test_a_huge_head_is_rejected(self, ending: bytes, proxy: ProxyClient) -> None:
-        assert status(proxy.ask(CONNECT[:-2] + b"X: " + b"x" * MEGABYTE + ending)) == 431
+        assert status(proxy.send(CONNECT[:-2] + b"X: " + b"x" * MEGABYTE + ending)) == 431
 
     def test_a_head_just_over_the_limit_is_rejected(self, proxy: ProxyClient) -> None:
         base = CONNECT[:-2] + b"X: "
-        most = base + b"x" * ((8 << 10) - len(base))
-        proxy.tunnel(most + b"\r\n\r\n").close()
-        assert status(proxy.ask(most + b"x\r\n\r\n")) == 431
+        longest_head = base + b"x" * ((8 << 10) - len(base))
+        proxy.tunnel(longest_head + b"\r\n\r\n").close()
+        assert status(proxy.send(longest_head + b"x\r\n\r\n")) == 431
 
     def test_a_slow_head_is_rejected(self, proxy: ProxyClient, set_limits: SetLimits) -> None:
         set_limits(HEAD_SECONDS=0.4)

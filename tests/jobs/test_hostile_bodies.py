@@ -32,16 +32,16 @@ def secret(db: None) -> str:
 
 @pytest.fixture
 def unlimited(secret: str) -> Api:
-    """The API with that key."""
+    """The API with a key without limits."""
     return Api(secret)
 
 
 @pytest.fixture
 def handler() -> Iterator[Handler]:
     """The WSGI application, on the test's database connection."""
-    made = Handler()
+    application = Handler()
     request_started.disconnect(close_old_connections)
-    yield made
+    yield application
     request_started.connect(close_old_connections)
 
 
@@ -58,21 +58,21 @@ def peak(handler: Handler, secret: str, body: bytes) -> int:
         environ["wsgi.input"] = file
         tracemalloc.start()
         b"".join(handler(environ, lambda status, _: statuses.append(status)))
-        most = tracemalloc.get_traced_memory()[1]
+        peak_bytes = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert statuses[0][:3] in ("200", "400", "413", "422")
-    return most
+    return peak_bytes
 
 
 def costs(api: Api, body: Body) -> Iterator[float]:
     """Submit a body repeatedly; yield the CPU seconds of each response, which must be a client error."""
     path = "jobs?channel=latest" if body.form == "text/plain" else "jobs"
     for _ in range(ROUNDS):
-        begun = time.process_time()
-        answer = api.post(path, body.content, content_type=body.form)
-        taken = time.process_time() - begun
-        assert answer.status_code in (200, 400, 413, 422), body.name
-        yield taken
+        started = time.process_time()
+        response = api.post(path, body.content, content_type=body.form)
+        cpu_seconds = time.process_time() - started
+        assert response.status_code in (200, 400, 413, 422), body.name
+        yield cpu_seconds
 
 
 def is_cheap(api: Api, body: Body) -> bool:
@@ -113,7 +113,7 @@ def test_the_largest_json_bodies_take_little_memory(make: hostile.Make, handler:
 
 def escaped(profile: str) -> str:
     """Return a submission that escapes each character of its profile."""
-    return hostile.HEAD + "".join(f"\\u{ord(one):04x}" for one in profile) + hostile.TAIL
+    return hostile.HEAD + "".join(f"\\u{ord(character):04x}" for character in profile) + hostile.TAIL
 
 
 def plain(profile: str) -> str:
@@ -124,9 +124,9 @@ def plain(profile: str) -> str:
 @pytest.mark.parametrize(("size", "status"), [(hostile.PROFILE_BYTES, 200), (hostile.PROFILE_BYTES + 1, 413)])
 @pytest.mark.parametrize("write", [escaped, plain])
 def test_escapes_do_not_count_against_a_profile(unlimited: Api, size: int, status: int, write: Any) -> None:
-    answer = unlimited.post("jobs", write("mage=A#".ljust(size, "x")))
-    assert answer.status_code == status
-    assert status == 200 or answer.json()["code"] == "profile_too_large"
+    response = unlimited.post("jobs", write("mage=A#".ljust(size, "x")))
+    assert response.status_code == status
+    assert status == 200 or response.json()["code"] == "profile_too_large"
 
 
 @pytest.mark.parametrize("character", ["a", "é", "\U0001f600"])
@@ -157,14 +157,14 @@ def test_each_media_type_has_its_own_limit(unlimited: Api, media_type: str, size
 
 @pytest.mark.parametrize("content", [b'"', b"\\", b'""', b'\\"', b"[", b"{}", b'"a":'])
 def test_a_repeated_small_part_is_rejected_at_once(unlimited: Api, content: bytes) -> None:
-    begun = time.process_time()
-    answer = unlimited.post("jobs", content * (hostile.JSON_BYTES // len(content)))
-    assert answer.json()["code"] == "invalid_json"
-    assert time.process_time() - begun < SECONDS
+    started = time.process_time()
+    response = unlimited.post("jobs", content * (hostile.JSON_BYTES // len(content)))
+    assert response.json()["code"] == "invalid_json"
+    assert time.process_time() - started < SECONDS
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reason"),
     [
         ("one-letter words", "more than 60,000 options"),
         ("one-letter lines", "more than 120,000 lines"),
@@ -172,12 +172,12 @@ def test_a_repeated_small_part_is_rejected_at_once(unlimited: Api, content: byte
         ("100,000 templates", "more than 20,000 dollar signs"),
     ],
 )
-def test_an_oversized_profile_is_rejected_with_a_reason(api: Api, name: str, told: str) -> None:
-    answer = api.post_text("channel=latest", hostile.PROFILES[name]())
-    assert (answer.status_code, answer.json()["code"]) == (422, "input_sanitized_rejected")
-    assert told in answer.json()["error"]
-    meta = answer.json()["meta"]
-    assert (meta["reason"], meta["message"]) == ("input_sanitized_rejected", answer.json()["error"])
+def test_an_oversized_profile_is_rejected_with_a_reason(api: Api, name: str, reason: str) -> None:
+    response = api.post_text("channel=latest", hostile.PROFILES[name]())
+    assert (response.status_code, response.json()["code"]) == (422, "input_sanitized_rejected")
+    assert reason in response.json()["error"]
+    meta = response.json()["meta"]
+    assert (meta["reason"], meta["message"]) == ("input_sanitized_rejected", response.json()["error"])
     assert (meta["blocked"], meta["blockedCount"], meta["blockedTruncated"]) == ([], 0, False)
 
 

@@ -14,7 +14,7 @@ from jobs.simulator.process import Ended
 from jobs.simulator.reports import BrokenReport
 
 
-def ended(exit_status: int | None = 0, *, signal: int | None = None, stopped_for: str | None = None) -> Ended:
+def make_end(exit_status: int | None = 0, *, signal: int | None = None, stopped_for: str | None = None) -> Ended:
     """Return the exit of a simulator process."""
     return Ended(
         exit_status=exit_status,
@@ -39,28 +39,28 @@ def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("end", "complaint", "words"),
+    ("end", "complaint", "expected"),
     [
-        (ended(stopped_for="ceiling"), None, "Raise the limit"),
-        (ended(stopped_for="overtime"), None, "Raise the limit"),
-        (ended(stopped_for="credits"), None, "more credits"),
-        (ended(stopped_for="cancelled"), None, "Submit the job again to run it"),
-        (ended(stopped_for="output_flood"), None, "produces less output"),
-        (ended(stopped_for="disk_flood"), None, "writes less"),
-        (ended(stopped_for="memory_limit"), None, "less memory"),
-        (ended(None, signal=11), None, "another build channel"),
-        (ended(None, signal=9), None, "another build channel"),
-        (ended(verdict.CRASH_STATUS), None, "another build channel"),
-        (ended(1), "unknown option", "Correct the error"),
-        (ended(1), "Nothing to sim!", "Every profile needs a character"),
-        (ended(1), None, "Check the error log"),
-        (ended(0), None, "Check the error log"),
+        (make_end(stopped_for="ceiling"), None, "Raise the limit"),
+        (make_end(stopped_for="overtime"), None, "Raise the limit"),
+        (make_end(stopped_for="credits"), None, "more credits"),
+        (make_end(stopped_for="cancelled"), None, "Submit the job again to run it"),
+        (make_end(stopped_for="output_flood"), None, "produces less output"),
+        (make_end(stopped_for="disk_flood"), None, "writes less"),
+        (make_end(stopped_for="memory_limit"), None, "less memory"),
+        (make_end(None, signal=11), None, "another build channel"),
+        (make_end(None, signal=9), None, "another build channel"),
+        (make_end(verdict.CRASH_STATUS), None, "another build channel"),
+        (make_end(1), "unknown option", "Correct the error"),
+        (make_end(1), "Nothing to sim!", "Every profile needs a character"),
+        (make_end(1), None, "Check the error log"),
+        (make_end(0), None, "Check the error log"),
     ],
 )
-def test_advice_matches_how_the_simulator_ended(end: Ended, complaint: str | None, words: str) -> None:
+def test_advice_matches_how_the_simulator_ended(end: Ended, complaint: str | None, expected: str) -> None:
     advice = advice_about(end, complaint=complaint)
     assert advice is not None
-    assert words in advice
+    assert expected in advice
 
 
 def after(outcome: Outcome, **fields: Any) -> str | None:

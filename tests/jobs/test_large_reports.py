@@ -135,7 +135,7 @@ def test_a_linked_html_report_is_listed_as_missing(
 def test_the_csv_report_is_missing_without_results(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
     make_stand_in(tmp_path, "sys.exit(3)")
     job = run(key[0].client, csv=True)
-    missing = {found["name"]: found["reason"] for found in result_of(api, job)["missingArtifacts"]}
+    missing = {artifact["name"]: artifact["reason"] for artifact in result_of(api, job)["missingArtifacts"]}
     assert missing == {
         "report.json": "The simulator did not write it.",
         "result.csv": "There are no results to list.",

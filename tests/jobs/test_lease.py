@@ -21,7 +21,7 @@ def _fast(settings: Settings) -> None:
     settings.HEARTBEAT_SECONDS = 0.05
 
 
-def is_held(job: Job) -> bool:
+def has_lease(job: Job) -> bool:
     """Return whether a job's lease is valid."""
     return Job.objects.filter(pk=job.pk, lease_expires_at__gt=timezone.now()).exists()
 
@@ -31,7 +31,7 @@ def test_a_lease_is_renewed_while_work_continues() -> None:
     Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now())
     with Lease(job) as lease:
         assert not lease.lost.wait(0.5)
-    assert is_held(job)
+    assert has_lease(job)
 
 
 def test_a_lost_job_is_noticed() -> None:
@@ -56,7 +56,7 @@ def test_a_short_database_outage_keeps_the_lease(monkeypatch: pytest.MonkeyPatch
     Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now())
     with Lease(job) as lease:
         assert not lease.lost.wait(0.5)
-    assert is_held(job)
+    assert has_lease(job)
 
 
 def test_a_dead_connection_is_replaced() -> None:
@@ -70,7 +70,7 @@ def test_a_dead_connection_is_replaced() -> None:
             )
         Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now())
         assert not lease.lost.wait(0.5)
-    assert is_held(job)
+    assert has_lease(job)
 
 
 def test_a_lease_that_cannot_be_renewed_expires(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:

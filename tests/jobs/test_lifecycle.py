@@ -16,12 +16,12 @@ from tests.factories import BuildFactory, make_job, make_running_job
 pytestmark = pytest.mark.django_db
 
 DONE = Outcome(status=Status.COMPLETED, summary={"metric": "dps"}, sim_duration_ms=1500, credits_consumed=64)
-ENDS = "completed failed timed_out cancelled"
+END_STATUSES = "completed failed timed_out cancelled"
 MOVES = {
     "pending": "queued starting failed cancelled",
     "queued": "starting failed cancelled",
-    "starting": f"running queued {ENDS}",
-    "running": f"queued {ENDS}",
+    "starting": f"running queued {END_STATUSES}",
+    "running": f"queued {END_STATUSES}",
 }
 FORBIDDEN = [
     (before, after)

@@ -19,10 +19,10 @@ METADATA = {"zeta": "1", "b": "é 😀", "items": "<b>", "a": "", "10": "x", "9"
 ENTRIES = list(METADATA.items())
 
 
-def entries(answer: Any) -> list[tuple[str, str]]:
+def entries(response: Any) -> list[tuple[str, str]]:
     """Return the entries of a response's metadata in order."""
-    assert answer.status_code == 200
-    return list(answer.json()["metadata"].items())
+    assert response.status_code == 200
+    return list(response.json()["metadata"].items())
 
 
 @pytest.mark.django_db

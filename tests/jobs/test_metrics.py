@@ -19,7 +19,7 @@ from simservice.redis import worker_heartbeats
 from tests.factories import BuildFactory, make_job, make_running_job
 
 
-def told() -> dict[str, Any]:
+def queue_gauges() -> dict[str, Any]:
     """Return the gauges by name and label value."""
     samples = (sample for family in QueueCollector().collect() for sample in family.samples)
     names = ((sample, "".join(f".{value}" for value in sample.labels.values())) for sample in samples)
@@ -35,7 +35,7 @@ def test_gauges_describe_the_queue_and_the_workers() -> None:
     registry.mark_broken(BuildFactory.create(), "gone")
     Job.objects.filter(pk=stalled.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
     worker_heartbeats.report("sim@here", slots=3, layers=["landlock", "seccomp"])
-    gauges = told()
+    gauges = queue_gauges()
     assert 59 < gauges.pop("oldest_wait_seconds") < 70
     assert gauges == {
         "jobs_waiting.high": 1,
@@ -61,7 +61,7 @@ def test_gauges_describe_the_queue_and_the_workers() -> None:
 @pytest.mark.django_db
 def test_a_scrape_takes_seven_queries() -> None:
     with CaptureQueriesContext(connection) as queries:
-        told()
+        queue_gauges()
     assert len(queries) == 7
 
 
@@ -71,7 +71,7 @@ def test_workers_are_reported_without_a_database(monkeypatch: pytest.MonkeyPatch
     connection.close()
     monkeypatch.setitem(connection.settings_dict, "HOST", "127.0.0.1")
     monkeypatch.setitem(connection.settings_dict, "PORT", str(free_port()))
-    gauges = {name: value for name, value in told().items() if not name.startswith("sandbox")}
+    gauges = {name: value for name, value in queue_gauges().items() if not name.startswith("sandbox")}
     assert gauges == {"workers": 1, "slots": 3, "up.database": 0, "up.redis": 1}
 
 
@@ -81,6 +81,6 @@ def test_the_queue_is_reported_without_redis(monkeypatch: pytest.MonkeyPatch) ->
         raise RedisError
 
     monkeypatch.setattr(worker_heartbeats, "simulation_workers", fail)
-    gauges = told()
+    gauges = queue_gauges()
     assert (gauges["jobs_held"], gauges["up.database"], gauges["up.redis"]) == (0, 1, 0)
     assert "workers" not in gauges

@@ -18,8 +18,8 @@ RULES = Rules(bundled=frozenset({"mage.simc"}))
 FOUR = "".join(f"profileset.s{number}+=level={number}\n" for number in range(4))
 
 
-def planned(text: str, *, wanted: bool = True) -> StagePlan:
-    return plan(analyse(text, rules=RULES, bounds=BOUNDS), wanted=wanted, bounds=BOUNDS)
+def planned(text: str, *, requested: bool = True) -> StagePlan:
+    return plan(analyse(text, rules=RULES, bounds=BOUNDS), wanted=requested, bounds=BOUNDS)
 
 
 def profileset(name: str, mean: float, error: float = 1.0, *, fights: int = 100) -> Profileset:
@@ -46,13 +46,13 @@ def profileset(name: str, mean: float, error: float = 1.0, *, fights: int = 100)
     ],
 )
 def test_the_reason_for_or_against_stages_is_reported(text: str, reason: str) -> None:
-    found = planned(text)
-    assert (found.reason, found.enabled) == (reason, reason == "eligible_profileset_only")
-    assert found.enabled == (len(found.stages) > 1)
+    stage_plan = planned(text)
+    assert (stage_plan.reason, stage_plan.enabled) == (reason, reason == "eligible_profileset_only")
+    assert stage_plan.enabled == (len(stage_plan.stages) > 1)
 
 
 def test_stages_run_only_on_request() -> None:
-    assert planned(f"mage=A\n{FOUR}", wanted=False) == StagePlan(MultistageReason.DISABLED)
+    assert planned(f"mage=A\n{FOUR}", requested=False) == StagePlan(MultistageReason.DISABLED)
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def staged(text: str, *, number: int, culled: frozenset[str] = frozenset()) -> s
 
 def test_a_stage_runs_the_profile_with_its_profilesets() -> None:
     text = f"mage=A\ncalculate_scale_factors=1\nseed=7\niterations=900000\n{FOUR}"
-    begun = staged(text, number=1)
-    assert "calculate_scale_factors" not in begun
-    assert "seed" not in begun
+    first_stage = staged(text, number=1)
+    assert "calculate_scale_factors" not in first_stage
+    assert "seed" not in first_stage
     assert staged(text, number=3, culled=frozenset({"s0", "s3"})).splitlines() == [
         "# Stage 3 of 3",
         "mage=A",
@@ -180,8 +180,8 @@ def test_results_of_few_fights_are_not_compared(fights: int, lost: set[str]) -> 
 
 @given(st.lists(st.floats(1, 1e6), min_size=1, max_size=40), st.floats(0.01, 100))
 def test_the_best_is_never_culled(means: list[float], error: float) -> None:
-    found = [profileset(str(number), mean, error) for number, mean in enumerate(means)]
-    assert str(means.index(max(means))) not in beaten(found)
+    profilesets = [profileset(str(number), mean, error) for number, mean in enumerate(means)]
+    assert str(means.index(max(means))) not in beaten(profilesets)
 
 
 @pytest.mark.slow

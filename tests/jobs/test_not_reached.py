@@ -15,7 +15,7 @@ from jobs import cancellation
 from jobs.models import Artifact, Job
 from tests.conftest import Api
 from tests.dashboard.browsing import text_of
-from tests.jobs.simulators import content, make_stand_in, run, run_beside
+from tests.jobs.simulators import content, make_stand_in, run, run_with_action
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -42,9 +42,9 @@ SETS = 'mage="A"\n' + "".join(f'profileset."set {number}"+=talents={number}\n' f
 CEILING = {"ceiling_credits": 64, "ceiling_runtime_seconds": 2}
 
 
-def stopped(tmp_path: Path, left: str, **fields: Any) -> Job:
+def stopped(tmp_path: Path, remaining: str, **fields: Any) -> Job:
     """Return a job that was stopped at its cap and wrote a report."""
-    make_stand_in(tmp_path, f"{STAND_IN}\nrun({left})")
+    make_stand_in(tmp_path, f"{STAND_IN}\nrun({remaining})")
     return run(**{**CEILING, "csv": True, **fields})
 
 
@@ -95,7 +95,7 @@ def test_a_job_without_its_baseline_has_no_headline(tmp_path: Path) -> None:
 
 def test_a_cancelled_run_counts_what_never_ran(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nrun({ACTORS})")
-    job = run_beside(lambda job: cancellation.cancel(job, by=SYSTEM))
+    job = run_with_action(lambda job: cancellation.cancel(job, by=SYSTEM))
     assert job.status == "cancelled"
     assert str(job.status_reason).endswith(" 19 actors were not simulated.")
 

@@ -35,9 +35,9 @@ def test_the_table_has_the_variants_actors_and_all_profilesets(
 
 
 @pytest.mark.parametrize(
-    ("wanted", "body"), [(False, LEAVE_BIG_REPORT), (True, "pass")], ids=["not asked for", "no report"]
+    ("requested", "body"), [(False, LEAVE_BIG_REPORT), (True, "pass")], ids=["not asked for", "no report"]
 )
-def test_other_jobs_have_no_csv_report(tmp_path: Path, wanted: object, body: str) -> None:
+def test_other_jobs_have_no_csv_report(tmp_path: Path, requested: object, body: str) -> None:
     make_stand_in(tmp_path, body)
-    job = run(csv=wanted)
+    job = run(csv=requested)
     assert not Artifact.objects.filter(job=job, kind="csv_report").exists()

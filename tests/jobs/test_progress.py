@@ -10,7 +10,7 @@ from jobs.models import Job
 from jobs.progress import LogEntry, Progress, Publisher, log_entries_of
 from simservice.redis.client import redis
 from tests.factories import make_running_job
-from tests.jobs.simulators import make_stand_in, run_beside, wait_until
+from tests.jobs.simulators import make_stand_in, run_with_action, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -148,17 +148,17 @@ def test_published_output_expires(job: Job, publisher: Publisher) -> None:
 def test_a_redis_outage_only_hides_the_output(
     job: Job, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away() -> None:
+    def fail() -> None:
         raise RedisError
 
-    monkeypatch.setattr(progress, "redis", away)
+    monkeypatch.setattr(progress, "redis", fail)
     print_line(publisher, "line")
     publish(publisher)
     assert log_entries_of(job) == []
 
 
 def test_a_running_jobs_output_can_be_followed(tmp_path: Path) -> None:
-    seen: list[LogEntry] = []
+    entries: list[LogEntry] = []
     make_stand_in(
         tmp_path,
         "print('one', flush=True); print('two', file=sys.stderr, flush=True)\n"
@@ -167,10 +167,10 @@ def test_a_running_jobs_output_can_be_followed(tmp_path: Path) -> None:
 
     def follow(job: Job) -> None:
         wait_until(lambda: len(entries_of(job)) > 2)
-        seen.extend(entries_of(job))
+        entries.extend(entries_of(job))
 
-    run_beside(follow)
-    lines = [(entry.source, entry.message) for entry in seen]
+    run_with_action(follow)
+    lines = [(entry.source, entry.message) for entry in entries]
     assert len(lines) == 3
     assert {("stdout", "one"), ("stderr", "two")} < set(lines)
     assert lines[-1][1].endswith("of 30")

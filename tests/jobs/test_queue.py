@@ -88,12 +88,12 @@ def test_a_claim_does_not_wait_for_a_locked_job() -> None:
             release.wait(10)
         connection.close()
 
-    holder = threading.Thread(target=hold)
-    holder.start()
+    blocker = threading.Thread(target=hold)
+    blocker.start()
     locked.wait(10)
     claimed = claims.claim("w")
     release.set()
-    holder.join()
+    blocker.join()
     assert claimed is not None
     assert claimed.pk == second.pk
 
@@ -117,9 +117,11 @@ def test_frequent_queries_use_partial_indexes(action: Callable[[], object], inde
         cursor.execute("ANALYZE jobs_job")
     with CaptureQueriesContext(connection) as queries:
         action()
-    asked = [query["sql"] for query in queries if 'FROM "jobs_job"' in query["sql"] and "status" in query["sql"]]
+    statements = [
+        query["sql"] for query in queries if 'FROM "jobs_job"' in query["sql"] and "status" in query["sql"]
+    ]
     with connection.cursor() as cursor:
-        cursor.execute("EXPLAIN " + asked[-1])
+        cursor.execute("EXPLAIN " + statements[-1])
         assert index in str(cursor.fetchall())
 
 

@@ -180,10 +180,10 @@ def test_each_kind_of_simulator_failure_has_its_reason(tmp_path: Path, monkeypat
     build = make_stand_in(tmp_path, STUBBORN)
     names = ("sleepy", "silent", "crash", "abort", "angry", "good")
     folder = write(tmp_path / "bundle", {f"{name}.simc": f"mage={name}\n" for name in names})
-    found = registration.check_profiles(build, folder)
-    assert found["profiles"] == ["good.simc"]
-    assert len(found["includable"]) == 6
-    assert {failed["name"]: failed["reason"] for failed in found["ci"]["failures"]} == {
+    checks = registration.check_profiles(build, folder)
+    assert checks["profiles"] == ["good.simc"]
+    assert len(checks["includable"]) == 6
+    assert {failed["name"]: failed["reason"] for failed in checks["ci"]["failures"]} == {
         "abort.simc": "The simulator crashed (SIGABRT). It reported: simc: a.cpp:9: f: Assertion `x' failed.",
         "angry.simc": "no such race",
         "crash.simc": "The simulator crashed (SIGSEGV).",
@@ -204,8 +204,8 @@ def test_files_are_checked_in_parallel(tmp_path: Path, monkeypatch: pytest.Monke
 def test_thousands_of_fragments_are_checked(tmp_path: Path) -> None:
     folder = write(tmp_path, {f"{number % 50}/{number}.simc": "max_time=100\n" for number in range(3_000)})
     counts: list[tuple[int, int]] = []
-    found = registration.check_profiles(Build(), folder, on_progress=lambda *count: counts.append(count))
-    assert (len(found["includable"]), found["profiles"], found["ci"]["total"]) == (3_000, [], 0)
+    checks = registration.check_profiles(Build(), folder, on_progress=lambda *count: counts.append(count))
+    assert (len(checks["includable"]), checks["profiles"], checks["ci"]["total"]) == (3_000, [], 0)
     assert counts[-1] == (3_000, 3_000)
 
 
@@ -281,8 +281,8 @@ def test_a_job_can_include_a_bundled_profile(with_profiles: Build, text: str) ->
     job = claims.claim("w")
     assert job is not None
     attempt.execute(job)
-    ended = Job.objects.get(pk=job.pk)
-    assert (ended.status, ended.status_reason) == ("completed", None)
+    finished = Job.objects.get(pk=job.pk)
+    assert (finished.status, finished.status_reason) == ("completed", None)
 
 
 def test_a_job_runs_within_the_platform_limits(with_profiles: Build, settings: Settings) -> None:
@@ -291,10 +291,10 @@ def test_a_job_runs_within_the_platform_limits(with_profiles: Build, settings: S
     job = claims.claim("w")
     assert job is not None
     attempt.execute(job)
-    ended = Job.objects.get(pk=job.pk)
-    assert ended.summary is not None
-    assert ended.summary["iterations"] <= 31
-    assert ended.summary["mainActor"]["profilesets"]["count"] == 1
+    finished = Job.objects.get(pk=job.pk)
+    assert finished.summary is not None
+    assert finished.summary["iterations"] <= 31
+    assert finished.summary["mainActor"]["profilesets"]["count"] == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user runs simulators as itself")

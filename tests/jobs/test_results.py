@@ -17,10 +17,10 @@ def figures(mean: float, error: float) -> Statistics:
 
 
 def report(stage: int, error: float, names: str) -> Report:
-    found = [Profileset(name=name, statistics=figures(100 + stage, error), stage=stage) for name in names]
+    profilesets = [Profileset(name=name, statistics=figures(100 + stage, error), stage=stage) for name in names]
     return Report(
         players=(Player(name="A", dps=figures(100 + stage, error), talents="", gear=()),),
-        profilesets=tuple(found),
+        profilesets=tuple(profilesets),
         raid_dps=figures(100 + stage, error),
         iterations=stage,
         errors=(),
@@ -28,28 +28,34 @@ def report(stage: int, error: float, names: str) -> Report:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "kept"), [(2.0, 1.0, 2), (1.0, 1.0, 2), (1.0, 2.0, 1), (0.0, 1.0, 2), (1.0, 0.0, 1)]
+    ("first", "second", "expected_stage"),
+    [(2.0, 1.0, 2), (1.0, 1.0, 2), (1.0, 2.0, 1), (0.0, 1.0, 2), (1.0, 0.0, 1)],
 )
-def test_the_more_precise_figures_win(first: float, second: float, kept: int) -> None:
+def test_the_more_precise_figures_win(first: float, second: float, expected_stage: int) -> None:
     together = merged(report(1, first, "a"), report(2, second, "a"))
-    assert [found.stage for found in together.profilesets] == [kept]
-    assert together.players[0].dps.mean == together.raid_dps.mean == 100 + kept
+    assert [profileset.stage for profileset in together.profilesets] == [expected_stage]
+    assert together.players[0].dps.mean == together.raid_dps.mean == 100 + expected_stage
 
 
 def test_results_of_a_single_stage_are_kept() -> None:
     together = merged(report(1, 2, "abc"), report(2, 1, "ad"))
-    assert {found.name: found.stage for found in together.profilesets} == {"a": 2, "b": 1, "c": 1, "d": 2}
+    assert {profileset.name: profileset.stage for profileset in together.profilesets} == {
+        "a": 2,
+        "b": 1,
+        "c": 1,
+        "d": 2,
+    }
 
 
 def test_only_profilesets_of_the_profile_count_as_culled() -> None:
     bounds = Bounds(iterations=9, target_error=1)
     analysis = analyse("mage=A\nprofileset.a+=level=1\n", rules=Rules(), bounds=bounds)
     results = Results(StagePlan(MultistageReason.ELIGIBLE), analysis)
-    found = [
+    profilesets = [
         Profileset(name=name, statistics=figures(mean, 0.1), stage=1)
         for name, mean in (("of a file", 1), ("a", 99))
     ]
-    staged = replace(report(1, 1, ""), profilesets=tuple(found))
+    staged = replace(report(1, 1, ""), profilesets=tuple(profilesets))
     results.add_stage(StagePlan(MultistageReason.ELIGIBLE).stages[0], staged)
     results.cull(staged)
     assert (results.culled, results.remaining) == (set(), 1)

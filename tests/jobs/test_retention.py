@@ -78,8 +78,8 @@ def test_links_are_gone_after_retention(artifact: Artifact) -> None:
 def test_an_owner_sees_that_an_artifact_has_expired(api: Api, artifact: Artifact) -> None:
     assert api.get(f"artifacts/{artifact.pk}/url").status_code == 200
     age(artifact.job, days=30.1)
-    answer = api.get(f"artifacts/{artifact.pk}/url")
-    assert (answer.status_code, answer.json()["code"]) == (410, "artifact_expired")
+    response = api.get(f"artifacts/{artifact.pk}/url")
+    assert (response.status_code, response.json()["code"]) == (410, "artifact_expired")
 
 
 def test_a_job_can_still_be_read_after_its_retention(api: Api, artifact: Artifact) -> None:
@@ -144,13 +144,13 @@ def test_a_longer_retention_restores_nothing(api: Api, artifact: Artifact, setti
 
 def test_a_replay_is_answered_after_the_removal(api: Api, key: tuple[ApiKey, str]) -> None:
     BuildFactory.create()
-    asked = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}}
-    first = api.post("jobs", asked, headers={"idempotency-key": "once"})
+    body = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}}
+    first = api.post("jobs", body, headers={"idempotency-key": "once"})
     job = Job.objects.get(pk=first.json()["id"])
     assert lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
     age(job, days=31)
     assert retention.clear_expired() == 1
-    again = api.post("jobs", asked, headers={"idempotency-key": "once"})
+    again = api.post("jobs", body, headers={"idempotency-key": "once"})
     assert (again.status_code, again.content) == (200, first.content)
 
 

@@ -21,7 +21,7 @@ from simservice.storages.seekable_gzip import (
 SIZES = [0, 1, SEGMENT_BYTES - 1, SEGMENT_BYTES, SEGMENT_BYTES + 1, 3 * SEGMENT_BYTES, 3 * SEGMENT_BYTES + 77]
 
 
-def made(size: int) -> bytes:
+def random_text(size: int) -> bytes:
     """Return a long text without repetitions."""
     return random.Random(size).randbytes(size // 2 + 1).hex().encode()[:size]  # noqa: S311 - no secret
 
@@ -42,7 +42,7 @@ def part(file: bytes, content_bytes: int, start: int, stop: int) -> bytes:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_every_gzip_reader_can_read_the_file(size: int) -> None:
-    content = made(size)
+    content = random_text(size)
     file, reader = packed(content), zlib.decompressobj(zlib.MAX_WBITS | 16)
     assert gzip.decompress(file) == content
     # One member only, because browsers stop after the first.
@@ -51,22 +51,22 @@ def test_every_gzip_reader_can_read_the_file(size: int) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_any_range_matches_the_content(size: int) -> None:
-    content, file = made(size), packed(made(size))
+    content, file = random_text(size), packed(random_text(size))
     edges = [edge for n in range(4) for edge in (n * SEGMENT_BYTES - 1, n * SEGMENT_BYTES, n * SEGMENT_BYTES + 1)]
-    places = sorted({min(max(edge, 0), size) for edge in [*edges, size]})
-    for start in places:
-        for stop in places[places.index(start) :]:
+    positions = sorted({min(max(edge, 0), size) for edge in [*edges, size]})
+    for start in positions:
+        for stop in positions[positions.index(start) :]:
             assert part(file, size, start, stop) == content[start:stop]
 
 
 def test_files_of_earlier_versions_are_read_from_the_start() -> None:
-    content = made(2 * SEGMENT_BYTES)
+    content = random_text(2 * SEGMENT_BYTES)
     assert part(gzip.compress(content, mtime=0), len(content), len(content) - 9, len(content)) == content[-9:]
 
 
 def test_a_position_beyond_the_index_is_read_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seekable_gzip, "MAX_LISTED", 1)
-    content = made(4 * SEGMENT_BYTES)
+    content = random_text(4 * SEGMENT_BYTES)
     file = packed(content)
     assert part(file, len(content), len(content) - 9, len(content)) == content[-9:]
     assert gzip.decompress(file) == content
@@ -77,7 +77,7 @@ def test_the_largest_index_fits_into_the_header() -> None:
 
 
 def test_a_truncated_file_is_detected() -> None:
-    content = made(1000)
+    content = random_text(1000)
     with pytest.raises(EOFError):
         part(packed(content)[:200], len(content), 0, len(content))
 

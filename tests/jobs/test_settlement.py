@@ -21,7 +21,7 @@ DONE = Outcome(status=Status.COMPLETED, summary={"metric": "dps"}, sim_duration_
 PROFILE = 'mage="A"\nspec=frost\n'
 
 
-def held(job: Job) -> tuple[int, int | None]:
+def hold_of(job: Job) -> tuple[int, int | None]:
     """Return the held and spent credits of a job and verify the ledger."""
     assert list(ledger.verify()) == []
     hold = Hold.objects.get(pk=job.pk)
@@ -31,7 +31,7 @@ def held(job: Job) -> tuple[int, int | None]:
 def test_a_submission_reserves_the_ceiling_of_the_job(api: Api) -> None:
     body = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}, "runtime": {"maxCredits": 640}}
     job = Job.objects.get(pk=api.post("jobs", body).json()["id"])
-    assert held(job) == (640, None)
+    assert hold_of(job) == (640, None)
     assert ledger.balances(job.account).reserved == 640
 
 
@@ -39,7 +39,7 @@ def test_the_end_charges_the_usage_and_returns_the_rest() -> None:
     job = make_running_job()
     before = ledger.available(job.account)
     assert lifecycle.finish(job, DONE)
-    assert held(job) == (3200, 64)
+    assert hold_of(job) == (3200, 64)
     assert ledger.available(job.account) == before + 3200 - 64
 
 
@@ -47,27 +47,27 @@ def test_an_expired_wait_costs_nothing() -> None:
     job = make_job()
     Job.objects.update(queue_deadline_at=Now())
     assert sweep.end_overdue_waits() == 1
-    assert held(job) == (3200, 0)
+    assert hold_of(job) == (3200, 0)
 
 
 def test_a_job_lost_for_the_last_time_costs_nothing() -> None:
     job = make_running_job()
     Job.objects.update(lease_expires_at=Now(), attempt=3)
     assert sweep.recover_expired_leases() == 1
-    assert held(job) == (3200, 0)
+    assert hold_of(job) == (3200, 0)
 
 
 def test_a_requeued_job_keeps_its_hold() -> None:
     job = make_running_job()
     lifecycle.requeue(job, reason="lost")
-    assert held(job) == (3200, None)
+    assert hold_of(job) == (3200, None)
 
 
 def test_a_second_end_charges_nothing() -> None:
     job = make_running_job()
     assert lifecycle.finish(job, DONE)
     assert not lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
-    assert held(job) == (3200, 64)
+    assert hold_of(job) == (3200, 64)
 
 
 def test_a_failed_settlement_leaves_the_job_for_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,9 +76,9 @@ def test_a_failed_settlement_leaves_the_job_for_a_retry(monkeypatch: pytest.Monk
         broken.setattr(ledger, "_post", lambda *_: (_ for _ in ()).throw(OperationalError))
         with pytest.raises(OperationalError):
             lifecycle.finish(job, DONE)
-    assert (Job.objects.get(pk=job.pk).status, held(job)) == ("running", (3200, None))
+    assert (Job.objects.get(pk=job.pk).status, hold_of(job)) == ("running", (3200, None))
     assert lifecycle.finish(job, DONE)
-    assert held(job) == (3200, 64)
+    assert hold_of(job) == (3200, 64)
 
 
 def test_an_end_over_the_ceiling_settles_nothing() -> None:
@@ -100,15 +100,15 @@ def test_the_demo_account_receives_its_credits_once() -> None:
 def test_submissions_and_settlements_do_not_deadlock() -> None:
     key, secret = make_key(make_account(credits=100_000))
     body = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}, "runtime": {"maxCredits": 32}}
-    ended: list[bool] = []
+    outcomes: list[bool] = []
 
     def submit_and_end() -> None:
         for _ in range(15):
             job = Job.objects.get(pk=Api(secret).post("jobs", body).json()["id"])
             cancelled = Outcome(status=Status.CANCELLED, error_code="user_cancelled")
-            ended.append(bool(lifecycle.finish(job, cancelled)))
+            outcomes.append(bool(lifecycle.finish(job, cancelled)))
 
     at_once(4, submit_and_end)
-    assert ended == [True] * 60
+    assert outcomes == [True] * 60
     assert ledger.available(key.client.account) == 100_000
     assert list(ledger.verify()) == []

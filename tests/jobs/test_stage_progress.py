@@ -28,7 +28,7 @@ def spread_out(count: int, percent: float) -> list[float]:
 
 
 def clear_winners() -> list[float]:
-    """Two equal winners of 64, the others 12 % and more behind."""
+    """Return 64 means: two equal winners, the others at least 12 % behind."""
     means = [100_000.0, 100_000.0, *(0.88 * mean for mean in spread_out(62, 3))]
     random.Random(3).shuffle(means)  # noqa: S311 - repeatable, not secret
     return means
@@ -72,15 +72,15 @@ def test_the_first_job_is_within_twenty_points(shape: str, engine: str) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_percent_never_falls_or_ends_early(shape: str) -> None:
-    shown = [percent for _, percent in simulated(shape, "quick").seen]
+    shown = [percent for _, percent in simulated(shape, "quick").observed]
     assert shown == sorted(shown)
     assert shown[-1] < 100
 
 
 def test_one_outlier_changes_little() -> None:
     usual = [simulated("62 of 64 culled, two stages", "quick", seed=seed).past for seed in (2, 3)]
-    odd = simulated("all equal, two stages", "quick").past
-    assert statistics_of([*usual, odd]).share(1) == statistics_of(usual).share(1)
+    outlier = simulated("all equal, two stages", "quick").past
+    assert statistics_of([*usual, outlier]).share(1) == statistics_of(usual).share(1)
 
 
 def test_a_single_pass_shows_the_progress_of_its_process() -> None:

@@ -19,19 +19,19 @@ from tests.factories import make_account, make_running_job
 pytestmark = pytest.mark.django_db
 
 
-def end_funnel(client: Client, *, kept: int, of: int = 10) -> None:
+def end_funnel(client: Client, *, remaining: int, of: int = 10) -> None:
     """Complete a job of two stages: 100 and 900 fights in 30 and 110 ms, after a start of one second."""
     job = make_running_job(client=client, multi_stage=True)
     run = lifecycle.start_run(job, build=job.build, stage=2)  # type: ignore[arg-type]
     assert run is not None
-    for stage, seconds in ((1, 1 + (1 + 2 * of) * 0.03), (2, 1 + (1 + kept) * 0.11)):
+    for stage, seconds in ((1, 1 + (1 + 2 * of) * 0.03), (2, 1 + (1 + remaining) * 0.11)):
         rows = Run.objects.filter(job=job, stage=stage)
         assert rows.update(wall_ms=round(1000 * seconds), ended_at=job.started_at)
-    results = [{"stage": 1, "stddev": 10, "mean_stddev": 10 / 200**0.5}] * (of - kept)
-    results += [{"stage": 2, "stddev": 10, "mean_stddev": 10 / 900**0.5}] * kept
+    results = [{"stage": 1, "stddev": 10, "mean_stddev": 10 / 200**0.5}] * (of - remaining)
+    results += [{"stage": 2, "stddev": 10, "mean_stddev": 10 / 900**0.5}] * remaining
     stages = [
-        {"stage": 1, "label": "initial", "profilesets": of, "culled": of - kept},
-        {"stage": 2, "label": "final", "profilesets": kept, "culled": 0},
+        {"stage": 1, "label": "initial", "profilesets": of, "culled": of - remaining},
+        {"stage": 2, "label": "final", "profilesets": remaining, "culled": 0},
     ]
     summary = {"mainActor": {"profilesets": {"results": results}}, "multiStage": {"stages": stages}}
     assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary=summary))
@@ -42,9 +42,9 @@ def client() -> Client:
 
 
 def test_past_jobs_give_shares_and_setup_costs() -> None:
-    mine = client()
-    end_funnel(mine, kept=2)
-    known = stage_statistics.recent(mine.account_id, stages=2)
+    own_client = client()
+    end_funnel(own_client, remaining=2)
+    known = stage_statistics.recent(own_client.account_id, stages=2)
     assert known.share(1) == pytest.approx(0.2)
     assert known.setup_fights(startup_seconds=1) == pytest.approx(200, rel=0.01)
 
@@ -55,27 +55,27 @@ def test_defaults_apply_without_past_jobs() -> None:
 
 
 def test_jobs_with_other_numbers_of_stages_are_ignored() -> None:
-    mine = client()
-    end_funnel(mine, kept=2)
-    assert stage_statistics.recent(mine.account_id, stages=3) == stage_statistics.StageStatistics()
+    own_client = client()
+    end_funnel(own_client, remaining=2)
+    assert stage_statistics.recent(own_client.account_id, stages=3) == stage_statistics.StageStatistics()
 
 
 def test_three_jobs_of_the_account_are_enough() -> None:
-    mine, others = client(), client()
-    for kept in (8, 8, 8, 8):
-        end_funnel(others, kept=kept)
-    end_funnel(mine, kept=1)
-    end_funnel(mine, kept=1)
-    assert stage_statistics.recent(mine.account_id, stages=2).share(1) == pytest.approx(0.8)
-    end_funnel(mine, kept=1)
-    assert stage_statistics.recent(mine.account_id, stages=2).share(1) == pytest.approx(0.1)
+    own_client, others = client(), client()
+    for remaining in (8, 8, 8, 8):
+        end_funnel(others, remaining=remaining)
+    end_funnel(own_client, remaining=1)
+    end_funnel(own_client, remaining=1)
+    assert stage_statistics.recent(own_client.account_id, stages=2).share(1) == pytest.approx(0.8)
+    end_funnel(own_client, remaining=1)
+    assert stage_statistics.recent(own_client.account_id, stages=2).share(1) == pytest.approx(0.1)
 
 
 def test_one_outlier_does_not_change_the_expectation() -> None:
-    mine = client()
-    for kept in (2, 2, 10):
-        end_funnel(mine, kept=kept)
-    assert stage_statistics.recent(mine.account_id, stages=2).share(1) == pytest.approx(0.2)
+    own_client = client()
+    for remaining in (2, 2, 10):
+        end_funnel(own_client, remaining=remaining)
+    assert stage_statistics.recent(own_client.account_id, stages=2).share(1) == pytest.approx(0.2)
 
 
 def test_jobs_without_a_summary_of_stages_are_skipped() -> None:
@@ -99,12 +99,12 @@ def nodes(plan: dict[str, Any]) -> list[str]:
 
 
 def test_statistics_take_one_indexed_query() -> None:
-    mine = client()
-    end_funnel(mine, kept=2)
+    own_client = client()
+    end_funnel(own_client, remaining=2)
     with CaptureQueriesContext(
         connection,
     ) as queries:
-        stage_statistics.recent(mine.account_id, stages=2)
+        stage_statistics.recent(own_client.account_id, stages=2)
     assert len(queries) == 1
     with connection.cursor() as cursor:
         # Few rows are cheaper to scan sequentially.
@@ -113,7 +113,7 @@ def test_statistics_take_one_indexed_query() -> None:
         cursor.execute(f"EXPLAIN (FORMAT JSON) {stage_statistics.RECENT}", [stage_statistics.READ_JOBS])
         (explained,) = cursor.fetchone() or ([],)
     plan = explained if isinstance(explained, list) else json.loads(explained)
-    found = nodes(plan[0]["Plan"])
-    assert found[0] == "Limit"
-    assert "Index Scan job_staged" in found
-    assert not [node for node in found if node.startswith("Seq Scan")], found
+    plan_nodes = nodes(plan[0]["Plan"])
+    assert plan_nodes[0] == "Limit"
+    assert "Index Scan job_staged" in plan_nodes
+    assert not [node for node in plan_nodes if node.startswith("Seq Scan")], plan_nodes

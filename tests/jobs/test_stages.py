@@ -20,7 +20,7 @@ from jobs.progress import progress_of
 from jobs.runs.outputs import Outputs
 from tests.conftest import Api
 from tests.dashboard.browsing import pages_of
-from tests.jobs.simulators import contents, make_shifted_minisim, make_stand_in, run, run_beside
+from tests.jobs.simulators import contents, make_shifted_minisim, make_stand_in, run, run_with_action
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -74,11 +74,11 @@ def results_of(job: Job) -> dict[str, int]:
 def test_a_real_job_runs_in_stages(minisim: Build) -> None:
     job = run_staged(text=f"{PROFILE}target_error=0.4\n", html=True, csv=True)
     assert (job.status, job.status_reason) == ("completed", None)
-    (first, ran, culled), (last, left, kept) = stages_of(job)
-    assert (first, ran, last, left, kept) == ("initial", 8, "final", 8 - culled, 0)
+    (first, ran, culled), (last, remaining, last_culled) = stages_of(job)
+    assert (first, ran, last, remaining, last_culled) == ("initial", 8, "final", 8 - culled, 0)
     assert culled > 0
     rows = results_of(job)
-    assert (len(rows), next(iter(rows)), sorted(rows.values())) == (8, "set 8", [1] * culled + [2] * left)
+    assert (len(rows), next(iter(rows)), sorted(rows.values())) == (8, "set 8", [1] * culled + [2] * remaining)
     runs = list(Run.objects.filter(job=job).order_by("stage"))
     assert [recorded.stage for recorded in runs] == [1, 2]
     assert job.sim_duration_ms == sum(recorded.wall_ms or 0 for recorded in runs)
@@ -138,12 +138,12 @@ def test_a_spread_beyond_the_errors_adds_a_warning(tmp_path: Path, api: Api, key
     shifted = STAND_IN.replace(f"{MEAN})", f"{MEAN} + 40 * error * ('~' in name))")
     make_stand_in(tmp_path, f"{shifted}\nleave(names)")
     job = run_staged(client=key[0].client)
-    (told,) = api.get(f"jobs/{job.pk}/result").json()["result"]["summary"]["warnings"]
-    assert told.startswith("Two runs of the same profileset differed by about ")
-    assert all(told in page for page in pages_of(job))
+    (warning,) = api.get(f"jobs/{job.pk}/result").json()["result"]["summary"]["warnings"]
+    assert warning.startswith("Two runs of the same profileset differed by about ")
+    assert all(warning in page for page in pages_of(job))
 
 
-def kept_of_shifted(folder: Path, *, seed: int, errors: float) -> set[str]:
+def last_stage_of_shifted(folder: Path, *, seed: int, errors: float) -> set[str]:
     """Return the profilesets of the last stage if the seed shifts their means."""
     make_shifted_minisim(folder, seed=seed, errors=errors)
     job = run_staged(text=f"{PROFILE}target_error=0.4\n")
@@ -152,12 +152,12 @@ def kept_of_shifted(folder: Path, *, seed: int, errors: float) -> set[str]:
 
 
 def test_the_best_survives_seeds_that_shift_results(tmp_path: Path) -> None:
-    assert "set 8" in kept_of_shifted(tmp_path, seed=LOSES_WITHOUT_REPLICATES, errors=28)
+    assert "set 8" in last_stage_of_shifted(tmp_path, seed=LOSES_WITHOUT_REPLICATES, errors=28)
 
 
 def test_without_replicates_the_same_seed_loses_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "widening", lambda *_: 1.0)
-    assert "set 8" not in kept_of_shifted(tmp_path, seed=LOSES_WITHOUT_REPLICATES, errors=28)
+    assert "set 8" not in last_stage_of_shifted(tmp_path, seed=LOSES_WITHOUT_REPLICATES, errors=28)
 
 
 def test_equal_profilesets_are_not_culled(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_cancel_in_a_later_stage_bills_what_ran(tmp_path: Path) -> None:
             pass
         lifecycle.request_cancel(job)
 
-    job = run_beside(cancel, text=PROFILE, multi_stage=True)
+    job = run_with_action(cancel, text=PROFILE, multi_stage=True)
     assert (job.status, job.error_code) == ("cancelled", "user_cancelled")
     assert (job.credits_consumed or 0) >= 32
     assert len(results_of(job)) == 8
@@ -250,12 +250,12 @@ def test_a_lost_job_starts_no_further_stage(tmp_path: Path, monkeypatch: pytest.
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
     start_run = lifecycle.start_run
 
-    def taken_before_the_second(job: Job, *, build: Build, stage: int) -> Run | None:
+    def requeue_before_the_second(job: Job, *, build: Build, stage: int) -> Run | None:
         if stage == 2:
             lifecycle.requeue(Job.objects.get(pk=job.pk), reason="taken")
         return start_run(job, build=build, stage=stage)
 
-    monkeypatch.setattr(lifecycle, "start_run", taken_before_the_second)
+    monkeypatch.setattr(lifecycle, "start_run", requeue_before_the_second)
     job = run_staged()
     assert job.status == "queued"
     assert [recorded.stage for recorded in Run.objects.filter(job=job)] == [1]
@@ -266,24 +266,24 @@ def test_a_database_outage_between_stages_loses_no_run(tmp_path: Path, monkeypat
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
     cancel_requested, outages = lifecycle.cancel_requested, ["away"]
 
-    def away_once(job: Job) -> bool:
+    def fail_once(job: Job) -> bool:
         if outages and Run.objects.filter(job=job).exists():
             raise OperationalError(outages.pop())
         return cancel_requested(job)
 
-    monkeypatch.setattr(lifecycle, "cancel_requested", away_once)
+    monkeypatch.setattr(lifecycle, "cancel_requested", fail_once)
     assert (run_staged().status, outages) == ("completed", [])
 
 
 @pytest.mark.parametrize(
-    ("wanted", "reason"),
+    ("requested", "reason"),
     [(True, "below_min_candidates"), (False, "disabled_by_option")],
     ids=["too few", "not asked"],
 )
-def test_other_jobs_run_in_one_pass_with_a_reason(tmp_path: Path, wanted: object, reason: str) -> None:
+def test_other_jobs_run_in_one_pass_with_a_reason(tmp_path: Path, requested: object, reason: str) -> None:
     text = 'mage="A"\nprofileset."set 1"+=level=1\ntarget_error=1.0\n'
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
-    job = run(text=text, multi_stage=wanted)
+    job = run(text=text, multi_stage=requested)
     assert job.summary is not None
     assert job.summary["multiStage"] == {"enabled": False, "reason": reason, "stages": []}
     assert job.summary["iterations"] == 10

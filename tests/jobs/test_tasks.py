@@ -13,7 +13,7 @@ from jobs import shutdown, tasks
 from jobs.models import Artifact, Job, Run
 from jobs.shutdown import Stop
 from tests.factories import make_job
-from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, make_stand_in, run_beside
+from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, make_stand_in, run_with_action
 
 
 @pytest.fixture(autouse=True)
@@ -33,8 +33,8 @@ def test_a_stopping_worker_claims_nothing() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_stopping_worker_requeues_running_jobs(tmp_path: Path, settings: Settings) -> None:
     settings.STOP_SECONDS = 0.2
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
-    job = run_beside(lambda _: tasks.stop_claiming())
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
+    job = run_with_action(lambda _: tasks.stop_claiming())
     assert (job.status, job.retried, job.worker, job.credits_consumed) == ("queued", True, "", None)
     run = Run.objects.get(job=job)
     assert (run.stopped_for, run.wall_ms) == ("lost", None)
@@ -44,7 +44,7 @@ def test_a_stopping_worker_requeues_running_jobs(tmp_path: Path, settings: Setti
 @pytest.mark.django_db(transaction=True)
 def test_a_stopping_worker_waits_for_jobs_to_end(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"print('running', flush=True)\ntime.sleep(1)\n{LEAVE_REPORT}")
-    job = run_beside(lambda _: tasks.stop_claiming())
+    job = run_with_action(lambda _: tasks.stop_claiming())
     assert job.status == "completed"
 
 
@@ -52,8 +52,8 @@ def test_a_stopping_worker_waits_for_jobs_to_end(tmp_path: Path) -> None:
 def test_a_worker_runs_all_waiting_jobs() -> None:
     jobs = [make_job() for _ in range(3)]
     tasks.simulate()
-    ends = Job.objects.filter(pk__in=[job.pk for job in jobs]).values_list("error_code", flat=True)
-    assert list(ends) == ["build_unavailable"] * 3
+    error_codes = Job.objects.filter(pk__in=[job.pk for job in jobs]).values_list("error_code", flat=True)
+    assert list(error_codes) == ["build_unavailable"] * 3
 
 
 @pytest.mark.slow
@@ -63,9 +63,9 @@ def test_a_worker_runs_all_waiting_jobs() -> None:
     [("required", "landlock,unshare,clone", "file system view, network namespace"), ("auto", "seccomp", "seccomp")],
 )
 def test_a_worker_does_not_start_without_its_sandbox(
-    open_place: Path, mode: str, denied: str, missing: str
+    open_directory: Path, mode: str, denied: str, missing: str
 ) -> None:
-    environment = os.environ | {"SANDBOX": mode, "DATA_DIR": str(open_place)}
+    environment = os.environ | {"SANDBOX": mode, "DATA_DIR": str(open_directory)}
     container = [sys.executable, "-m", "tests.jobs.simulator.container", denied]
     celery = [sys.executable, "-m", "celery", "--app", "simservice", "worker", "--hostname", "sim@test"]
     done = subprocess.run(

@@ -89,13 +89,13 @@ def test_a_second_stack_on_the_same_folder_is_rejected(local: Local, tmp_path: P
 
 def ready(process: subprocess.Popen[str]) -> dict[str, Any]:
     assert process.stdout is not None
-    word, _, facts = process.stdout.readline().partition(" ")
-    assert word == "READY", process.communicate()[1]
-    answer: dict[str, Any] = json.loads(facts)
-    return answer
+    mark, _, ready_json = process.stdout.readline().partition(" ")
+    assert mark == "READY", process.communicate()[1]
+    addresses: dict[str, Any] = json.loads(ready_json)
+    return addresses
 
 
-def left_of(marker: str, data: Path) -> list[psutil.Process]:
+def remaining_processes(marker: str, data: Path) -> list[psutil.Process]:
     """Return every process with the marker, and PostgreSQL, which overwrites its environment."""
     return [each for each in psutil.process_iter() if is_marked(each, marker)] + processes_in(data)
 
@@ -118,7 +118,7 @@ def test_two_stacks_run_at_once_and_leave_nothing(local: Local, tmp_path: Path) 
     for stack in stacks:
         stack.send_signal(signal.SIGTERM)
     assert [(stack.communicate()[0], stack.returncode) for stack in stacks] == [("", 0), ("", 0)]
-    assert left_of(marker, tmp_path) == []
+    assert remaining_processes(marker, tmp_path) == []
 
 
 @pytest.mark.slow
@@ -127,9 +127,9 @@ def test_a_start_after_a_kill_keeps_key_and_data(local: Local, tmp_path: Path) -
     arguments = ("--data", str(tmp_path), "--port", "0", "--no-demo")
     killed = local(*arguments, marker=marker)
     before = ready(killed)
-    for process in left_of(marker, tmp_path):
+    for process in remaining_processes(marker, tmp_path):
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    assert eventually(lambda: left_of(marker, tmp_path) == [])
+    assert eventually(lambda: remaining_processes(marker, tmp_path) == [])
     after = ready(local(*arguments))
     assert [before[name] for name in ("apiKey", "password")] == [after[name] for name in ("apiKey", "password")]

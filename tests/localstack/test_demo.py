@@ -21,30 +21,30 @@ ACTOR = {
 }
 
 
-def ended(status: str, *, actor: dict[str, Any] | None) -> dict[str, Any]:
+def result_with(status: str, *, actor: dict[str, Any] | None) -> dict[str, Any]:
     return {"status": status, "statusReason": None, "result": {"summary": {"mainActor": actor}}}
 
 
 class Service(ThreadingHTTPServer):
-    """Returns the `answers` of each path in order and repeats the last one."""
+    """Returns the `responses` of each path in order and repeats the last one."""
 
-    answers: dict[str, list[dict[str, Any]]]
+    responses: dict[str, list[dict[str, Any]]]
     requests: list[tuple[str, str, str | None]]
 
 
 class Handler(BaseHTTPRequestHandler):
     server: Service
 
-    def answer(self) -> None:
+    def respond(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.server.requests.append((self.command, self.path, self.headers["Authorization"]))
-        answers = self.server.answers.get(self.path, [])
-        body = json.dumps(answers.pop(0) if len(answers) > 1 else (answers or [{}])[0]).encode()
-        self.send_response(200 if answers else 500)
+        responses = self.server.responses.get(self.path, [])
+        body = json.dumps(responses.pop(0) if len(responses) > 1 else (responses or [{}])[0]).encode()
+        self.send_response(200 if responses else 500)
         self.end_headers()
         self.wfile.write(body)
 
-    do_GET = do_POST = answer  # noqa: N815 (the names that http.server calls)
+    do_GET = do_POST = respond  # noqa: N815 (the names that http.server calls)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -53,10 +53,10 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def service() -> Iterator[Service]:
     with Service(("127.0.0.1", 0), Handler) as service:
-        service.answers = {
+        service.responses = {
             "/v1/sim/jobs": [{"id": "7"}],
             "/v1/sim/jobs/7/status": [{"status": "queued", "queue": {}}, RUNNING, {"status": "completed"}],
-            "/v1/sim/jobs/7/result": [ended("completed", actor=ACTOR)],
+            "/v1/sim/jobs/7/result": [result_with("completed", actor=ACTOR)],
             "/v1/sim/jobs/7": [{"links": {"share": "http://share/x"}}],
         }
         service.requests = []
@@ -110,7 +110,9 @@ def test_every_request_carries_the_key(show: Callable[[], bool], service: Servic
 def test_a_failed_job_ends_with_an_error(
     show: Callable[[], bool], service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    service.answers["/v1/sim/jobs/7/result"] = [ended("failed", actor=None) | {"statusReason": "no such item"}]
+    service.responses["/v1/sim/jobs/7/result"] = [
+        result_with("failed", actor=None) | {"statusReason": "no such item"}
+    ]
     assert show() is False
     assert "no such item" in capsys.readouterr().out
 
@@ -118,7 +120,7 @@ def test_a_failed_job_ends_with_an_error(
 def test_an_error_of_the_service_is_shown_as_a_sentence(
     show: Callable[[], bool], service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    del service.answers["/v1/sim/jobs/7/result"]
+    del service.responses["/v1/sim/jobs/7/result"]
     assert show() is False
     assert "returned 500" in capsys.readouterr().out
 

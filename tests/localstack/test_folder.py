@@ -69,8 +69,8 @@ def test_only_the_owner_can_read_secrets_and_environment(folder: DataFolder) -> 
     with folder.locked():
         folder.secrets()
         folder.save_environment({"SECRET_KEY": "x"})
-    kept = [folder.path / "secrets.json", folder.path / "stack.env"]
-    assert [file.stat().st_mode & 0o777 for file in kept] == [0o600, 0o600]
+    private_files = [folder.path / "secrets.json", folder.path / "stack.env"]
+    assert [file.stat().st_mode & 0o777 for file in private_files] == [0o600, 0o600]
 
 
 def test_damaged_secrets_are_reported_in_a_sentence(folder: DataFolder) -> None:

@@ -16,7 +16,7 @@ __all__ = ["folder", "start"]
 
 
 # Python changes its user after all imports, because its own folder may be closed to others.
-AS_NOBODY = """
+BECOME_NOBODY = """
 import encodings.idna, os, pwd, sys
 from pathlib import Path
 import psycopg
@@ -39,15 +39,15 @@ def attempt(url):
 """
 
 
-def as_nobody(script: str, *arguments: object) -> str:
+def run_as_nobody(script: str, *arguments: object) -> str:
     """Run a script as an unprivileged user and return its output."""
-    command = [sys.executable, "-c", AS_NOBODY + script, *map(str, arguments)]
+    command = [sys.executable, "-c", BECOME_NOBODY + script, *map(str, arguments)]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 @as_root
 def test_another_user_cannot_reach_the_socket(start: Start, folder: Path) -> None:
-    assert "Permission denied" in as_nobody("attempt(url)", start(), folder / "data")
+    assert "Permission denied" in run_as_nobody("attempt(url)", start(), folder / "data")
 
 
 @as_root
@@ -55,7 +55,7 @@ def test_another_user_in_the_folder_cannot_use_the_socket(start: Start, folder: 
     start()
     (folder / "data").chmod(0o711)
     script = f"attempt({address(Path('/proc/self/fd'))!r} + f'/{{opened}}')"
-    assert "Permission denied" in as_nobody(script, "", folder / "data")
+    assert "Permission denied" in run_as_nobody(script, "", folder / "data")
 
 
 @as_root
@@ -64,9 +64,9 @@ def test_another_user_at_the_socket_needs_the_password(start: Start, folder: Pat
     (folder / "data").chmod(0o711)
     (folder / "data" / ".s.PGSQL.5432").chmod(0o777)
     script = "attempt(f'postgresql://postgres@/simservice?host=/proc/self/fd/{opened}')"
-    assert "no password supplied" in as_nobody(script, "", folder / "data")
+    assert "no password supplied" in run_as_nobody(script, "", folder / "data")
     known = f"attempt({address(Path('/proc/self/fd'))!r} + f'/{{opened}}')"
-    assert as_nobody(known, "", folder / "data") == "connected\n"
+    assert run_as_nobody(known, "", folder / "data") == "connected\n"
 
 
 def test_the_server_inherits_no_environment_variables(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ finally:
 """
     with tempfile.TemporaryDirectory() as name:
         shutil.chown(name, "nobody")
-        output = as_nobody(script, "", name)
+        output = run_as_nobody(script, "", name)
     assert output.startswith("connected\nnobody 0o40700\n")
     assert "password authentication failed" in output
 

@@ -24,7 +24,7 @@ STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);" + SLE
 PARENT_OF_STRAY = (
     f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True);" + SLEEP
 )
-SAY_WHEN_ENDED = """
+PRINT_END_TIME = """
 import signal, sys, time
 def end(*_):
     time.sleep(globals().get("LATER", 0))
@@ -78,8 +78,8 @@ def test_stop_kills_a_program_that_ignores_sigterm(
 def test_servers_stop_after_the_programs_that_use_them(
     supervisor: Supervisor, program: MakeProgram, tmp_path: Path
 ) -> None:
-    server = replace(program(SAY_WHEN_ENDED), log=tmp_path / "server.log", stops_last=True)
-    client = program("LATER = 0.3" + SAY_WHEN_ENDED)
+    server = replace(program(PRINT_END_TIME), log=tmp_path / "server.log", stops_last=True)
+    client = program("LATER = 0.3" + PRINT_END_TIME)
     for each in (server, client):
         supervisor.start(each)
     assert eventually(lambda: starts(server) and starts(client))

@@ -42,9 +42,9 @@ def run(tmp_path: Path) -> Run:
 
     def call(profile: str, *arguments: str) -> Finished:
         command: list[str | Path] = [EXECUTABLE, "-", "json2=report.json", *arguments]
-        ended = subprocess.run(
+        process = subprocess.run(
             command, input=profile.encode(), capture_output=True, cwd=tmp_path, env={}, timeout=60, check=False
         )
-        return Finished(ended.returncode, ended.stdout.decode(), ended.stderr.decode(), tmp_path)
+        return Finished(process.returncode, process.stdout.decode(), process.stderr.decode(), tmp_path)
 
     return call

@@ -80,18 +80,18 @@ def test_the_current_directory_shadows_no_module(tmp_path: Path, environment: di
     for name in ("numpy.py", "json.py", "minisim.py", "jobs.py"):
         (tmp_path / name).write_text("raise SystemExit(99)")
     command: list[str | Path] = [EXECUTABLE, "frost_mage.simc", "iterations=10", "json2=report.json"]
-    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
-    assert ended.returncode == 0
+    process = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
+    assert process.returncode == 0
 
 
 def test_the_executable_works_through_a_symbolic_link(tmp_path: Path) -> None:
     link = tmp_path / "simc"
     link.symlink_to(EXECUTABLE)
-    ended = subprocess.run([link, "display_build=2"], capture_output=True, cwd="/", env={}, text=True, check=True)
-    assert ended.stdout.startswith("minisim ")
+    process = subprocess.run([link, "display_build=2"], capture_output=True, cwd="/", env={}, text=True, check=True)
+    assert process.stdout.startswith("minisim ")
 
 
 def test_an_argument_that_is_not_utf_8_is_latin_1(tmp_path: Path) -> None:
     command = [bytes(EXECUTABLE), b"mage=Zo\xeb", b"iterations=10"]
-    ended = subprocess.run(command, capture_output=True, cwd=tmp_path, env={}, check=True)
-    assert "Zoë" in ended.stdout.decode()
+    process = subprocess.run(command, capture_output=True, cwd=tmp_path, env={}, check=True)
+    assert "Zoë" in process.stdout.decode()

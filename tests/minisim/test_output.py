@@ -66,8 +66,8 @@ def test_the_text_report_follows_the_progress(run: Run) -> None:
         "Baseline Performance:",
         "report took",
     ]
-    places = [out.index(part) for part in order]
-    assert places == sorted(places)
+    positions = [out.index(part) for part in order]
+    assert positions == sorted(positions)
 
 
 def test_output_writes_the_text_report_to_a_file(run: Run) -> None:

@@ -123,5 +123,5 @@ def test_an_interrupted_profileset_is_left_out(tmp_path: Path) -> None:
 def test_a_run_needs_little_address_space(tmp_path: Path, size: str) -> None:
     script = 'ulimit -v 220000; exec "$0" "$@"'
     command: list[str | Path] = ["sh", "-c", script, EXECUTABLE, "frost_mage.simc", "html=x.html", *size.split()]
-    ended = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, check=False)
-    assert ended.returncode == 0
+    process = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, check=False)
+    assert process.returncode == 0

@@ -15,5 +15,5 @@ SEND_SECONDS = 1.0
 connections.HEAD_SECONDS, connections.REQUEST_SECONDS = HEAD_SECONDS, REQUEST_SECONDS
 gunicorn_worker.MAX_SPOOLED_BYTES = SPOOLED_BYTES
 gunicorn_worker.SEND_SECONDS = SEND_SECONDS
-_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-resource.setrlimit(resource.RLIMIT_NOFILE, (gunicorn_worker.OTHER_DESCRIPTORS + 2 * CONNECTIONS, most))
+_, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (gunicorn_worker.OTHER_DESCRIPTORS + 2 * CONNECTIONS, hard_limit))

@@ -36,8 +36,8 @@ def log_in_with_factor(user: User) -> HttpClient:
     """Return a browser in which a user is logged in with password and code."""
     secret, browser = set_up_factor(user), HttpClient()
     log_in(browser, user.username)
-    answer = browser.post("/accounts/2fa/authenticate/", {"code": code_of(secret)})
-    assert answer.headers["Location"] == "/dashboard/"
+    response = browser.post("/accounts/2fa/authenticate/", {"code": code_of(secret)})
+    assert response.headers["Location"] == "/dashboard/"
     return browser
 
 
@@ -60,8 +60,8 @@ def test_every_admin_page_requires_two_factors(path: str, operator: User) -> Non
 def test_staff_without_a_factor_are_redirected_to_set_it_up(method: str, operator: User) -> None:
     browser = HttpClient()
     browser.force_login(operator)
-    answer: Any = getattr(browser, method)("/admin/login/?next=/admin/jobs/job/")
-    assert answer.headers["Location"] == "/accounts/2fa/totp/activate/"
+    response: Any = getattr(browser, method)("/admin/login/?next=/admin/jobs/job/")
+    assert response.headers["Location"] == "/accounts/2fa/totp/activate/"
     page = browser.get("/accounts/2fa/totp/activate/", follow=True)
     assert "The admin requires two-factor authentication. Set it up" in text_of(page)
 
@@ -74,10 +74,10 @@ def test_a_session_older_than_the_factor_must_enter_a_code(operator: User) -> No
     browser = HttpClient()
     log_in(browser, "operator")
     secret = set_up_factor(operator)
-    asked = browser.get("/admin/login/?next=/admin/jobs/job/").headers["Location"]
-    assert asked == "/accounts/2fa/reauthenticate/?next=%2Fadmin%2Fjobs%2Fjob%2F"
-    assert "Enter a code to continue" in text_of(browser.get(asked))
-    assert browser.post(asked, {"code": code_of(secret)}).headers["Location"] == "/admin/jobs/job/"
+    location = browser.get("/admin/login/?next=/admin/jobs/job/").headers["Location"]
+    assert location == "/accounts/2fa/reauthenticate/?next=%2Fadmin%2Fjobs%2Fjob%2F"
+    assert "Enter a code to continue" in text_of(browser.get(location))
+    assert browser.post(location, {"code": code_of(secret)}).headers["Location"] == "/admin/jobs/job/"
     assert browser.get("/admin/jobs/job/").status_code == 200
 
 
@@ -91,8 +91,8 @@ def test_the_next_page_is_always_on_this_site(operator: User) -> None:
     set_up_factor(operator)
     browser = HttpClient()
     browser.force_login(operator)
-    asked = browser.get("/admin/login/?next=https://example.org/").headers["Location"]
-    assert asked == "/accounts/2fa/reauthenticate/?next=%2Fadmin%2F"
+    location = browser.get("/admin/login/?next=https://example.org/").headers["Location"]
+    assert location == "/accounts/2fa/reauthenticate/?next=%2Fadmin%2F"
 
 
 def test_users_who_are_not_staff_are_denied(settings: Settings) -> None:

@@ -28,16 +28,16 @@ def test_the_cache_stores_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "answer"),
+    ("call", "expected"),
     [(("add", "name", 1), True), (("get", "name", 2), 2), (("set", "name", 1), None), (("delete", "name"), False)],
     ids=["add", "get", "set", "delete"],
 )
 def test_the_cache_is_empty_and_writable_without_redis(
-    question: tuple[Any, ...], answer: object, settings: Settings
+    call: tuple[Any, ...], expected: object, settings: Settings
 ) -> None:
     settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": NOWHERE}}
-    name, *arguments = question
-    assert getattr(cache, name)(*arguments) == answer
+    name, *arguments = call
+    assert getattr(cache, name)(*arguments) == expected
 
 
 class Payload:

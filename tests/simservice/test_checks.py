@@ -31,11 +31,11 @@ ACCEPTED = [
 
 def warnings(*, deploy: bool = True) -> dict[str, str]:
     """Return the hint of each of this service's warnings, by number."""
-    found = run_checks(tags=["security"], include_deployment_checks=deploy)
+    messages = run_checks(tags=["security"], include_deployment_checks=deploy)
     return {
-        one.id.removeprefix("simservice."): str(one.hint)
-        for one in found
-        if one.id and one.id.startswith("simservice.")
+        message.id.removeprefix("simservice."): str(message.hint)
+        for message in messages
+        if message.id and message.id.startswith("simservice.")
     }
 
 

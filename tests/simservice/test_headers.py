@@ -59,9 +59,9 @@ def test_the_policy_allows_no_script_in_a_page(forbidden: str) -> None:
 
 
 def test_a_report_keeps_its_own_policy(world: World) -> None:
-    answer = HttpClient().get(f"/artifacts/{world.artifact.token}")
-    assert b"".join(answer.streaming_content) == b"{}"  # type: ignore[attr-defined]
-    assert {name: answer.headers[name] for name in SAFE_HEADERS} == SAFE_HEADERS
+    response = HttpClient().get(f"/artifacts/{world.artifact.token}")
+    assert b"".join(response.streaming_content) == b"{}"  # type: ignore[attr-defined]
+    assert {name: response.headers[name] for name in SAFE_HEADERS} == SAFE_HEADERS
 
 
 def test_pages_contain_no_inline_scripts_or_styles() -> None:
@@ -98,5 +98,5 @@ def test_cookies_are_limited_to_this_site() -> None:
     http.post("/accounts/login/", {"login": "jane", "password": "long enough, and rare"})
     http.get("/accounts/logout/")
     for name in ("csrftoken", "sessionid"):
-        found = http.cookies[name]
-        assert (found["samesite"], bool(found["httponly"]), bool(found["secure"])) == ("Lax", True, True)
+        cookie = http.cookies[name]
+        assert (cookie["samesite"], bool(cookie["httponly"]), bool(cookie["secure"])) == ("Lax", True, True)

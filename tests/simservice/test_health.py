@@ -15,8 +15,8 @@ from simservice.redis import client, worker_heartbeats
 
 def ready() -> tuple[int, dict[str, object]]:
     """Request the readiness page."""
-    answer = HttpClient().get("/readyz")
-    return answer.status_code, answer.json()
+    response = HttpClient().get("/readyz")
+    return response.status_code, response.json()
 
 
 def test_the_process_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,9 +58,9 @@ def silent_port() -> Iterator[int]:
 
 def timed_ready() -> dict[str, object]:
     """Request the readiness page; it must respond quickly."""
-    begun = time.monotonic()
+    started = time.monotonic()
     status, parts = ready()
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - started < 4
     assert status == 503
     return parts
 

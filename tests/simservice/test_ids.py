@@ -9,7 +9,7 @@ from simservice.ids import new_token, next_id, parse_id
 def test_ids_have_eighteen_digits_and_grow() -> None:
     ids = [next_id() for _ in range(200)]
     assert ids == sorted(set(ids))
-    assert {len(str(one)) for one in ids} == {18}
+    assert {len(str(number)) for number in ids} == {18}
 
 
 @pytest.mark.parametrize("text", ["", "1", "1" * 17, "1" * 19, "-" + "1" * 17, "1" * 17 + "a", "\u0661" * 18])

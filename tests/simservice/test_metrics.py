@@ -22,17 +22,17 @@ def test_metrics_return_404_without_the_token(
     settings: Any, configured: str, sent: str | None, status: int
 ) -> None:
     settings.METRICS_TOKEN = configured
-    answer = get_metrics(sent)
-    assert answer.status_code == status
-    assert b"simservice_" not in answer.content
+    response = get_metrics(sent)
+    assert response.status_code == status
+    assert b"simservice_" not in response.content
 
 
 @pytest.mark.django_db
 def test_prometheus_can_parse_the_metrics(settings: Any) -> None:
     settings.METRICS_TOKEN = "secret"
-    answer = get_metrics("secret")
-    assert (answer.status_code, answer["Content-Type"].split(";")[0]) == (200, "text/plain")
-    assert b"# TYPE simservice_request_seconds histogram" in answer.content
+    response = get_metrics("secret")
+    assert (response.status_code, response["Content-Type"].split(";")[0]) == (200, "text/plain")
+    assert b"# TYPE simservice_request_seconds histogram" in response.content
 
 
 def requests_counted(**labels: str) -> float:

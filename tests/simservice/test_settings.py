@@ -55,8 +55,10 @@ NEEDED = ("SECRET_KEY", "DATABASE_URL", "REDIS_URL")
 def names_read(source: str) -> list[str]:
     """Return the settings that a program reads with `env.…("NAME")` or with a function that does."""
     tree = ast.parse(source)
-    readers = {one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and reads_its_argument(one)}
-    calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and one.args]
+    readers = {
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and reads_its_argument(node)
+    }
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
     return [
         str(call.args[0].value)
         for call in calls
@@ -67,7 +69,7 @@ def names_read(source: str) -> list[str]:
 def reads_its_argument(function: ast.FunctionDef) -> bool:
     """Return whether a function reads the setting named by its first argument."""
     first = function.args.args[0].arg if function.args.args else None
-    calls = [one for one in ast.walk(function) if isinstance(one, ast.Call) and is_env(one) and one.args]
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and is_env(node) and node.args]
     return any(isinstance(call.args[0], ast.Name) and call.args[0].id == first for call in calls)
 
 
@@ -97,8 +99,8 @@ def settings_of(**environment: str) -> dict[str, str]:
         text=True,
         check=True,
     )
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    values: dict[str, str] = json.loads(done.stdout)
+    return values
 
 
 def test_every_listed_setting_is_read_once() -> None:
@@ -132,5 +134,5 @@ def test_mail_is_not_printed_without_a_mail_server(variables: dict[str, str]) ->
 
 
 def test_mail_comes_from_the_one_sender_setting() -> None:
-    found = settings_of(EMAIL_FROM="us@example.org", DEFAULT_FROM_EMAIL="them@example.org")
-    assert {found["DEFAULT_FROM_EMAIL"], found["SERVER_EMAIL"]} == {"'us@example.org'"}
+    values = settings_of(EMAIL_FROM="us@example.org", DEFAULT_FROM_EMAIL="them@example.org")
+    assert {values["DEFAULT_FROM_EMAIL"], values["SERVER_EMAIL"]} == {"'us@example.org'"}

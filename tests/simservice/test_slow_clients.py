@@ -26,7 +26,7 @@ from simservice.api.body_limit import MAX_BODY_BYTES
 from simservice.web.connections import LINGER_SECONDS, Connection
 from tests.factories import make_running_job
 from tests.simservice.strict_worker import CONNECTIONS, HEAD_SECONDS, REQUEST_SECONDS, SEND_SECONDS, SPOOLED_BYTES
-from tests.web_server import Answer, WebServer, read_answer, request, web_server
+from tests.web_server import Response, WebServer, read_response, request, web_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.xdist_group("web"), pytest.mark.timeout(180)]
 
@@ -67,10 +67,10 @@ def posted(bearer: bytes, *headers: bytes, body: bytes = b"") -> bytes:
     return request(JOBS, bearer, JSON, *headers, method=b"POST", body=body)
 
 
-def seconds(send: Callable[[], Answer]) -> float:
-    begun = time.monotonic()
+def seconds(send: Callable[[], Response]) -> float:
+    started = time.monotonic()
     assert send().status in (200, 400)
-    return time.monotonic() - begun
+    return time.monotonic() - started
 
 
 @contextmanager
@@ -106,8 +106,8 @@ def dripping(clients: list[socket.socket], rest: bytes) -> Iterator[None]:
         thread.join()
 
 
-def closed_after(client: socket.socket, rest: bytes = b"", *, begun: float) -> float:
-    """Send four bytes per second until the server closes the connection; return the seconds since `begun`."""
+def closed_after(client: socket.socket, rest: bytes = b"", *, started: float) -> float:
+    """Send four bytes per second until the server closes the connection; return the seconds since `started`."""
     client_bytes = iter(rest * 1000)
     client.settimeout(0.25)
     while True:
@@ -115,11 +115,11 @@ def closed_after(client: socket.socket, rest: bytes = b"", *, begun: float) -> f
             if rest:
                 client.sendall(bytes([next(client_bytes)]))
             if client.recv(1000) == b"":
-                return time.monotonic() - begun
+                return time.monotonic() - started
         except TimeoutError:
-            assert time.monotonic() - begun < 20
+            assert time.monotonic() - started < 20
         except OSError:
-            return time.monotonic() - begun
+            return time.monotonic() - started
 
 
 def is_open(client: socket.socket) -> bool:
@@ -141,30 +141,30 @@ def test_a_hundred_slow_clients_delay_nobody(web: WebServer, bearer: bytes) -> N
         for at_once, rest in PARTS.values():
             clients = stack.enter_context(connected(web, SLOW_CLIENTS // len(PARTS), at_once))
             stack.enter_context(dripping(clients, rest))
-        taken = [seconds(lambda: web.send(request(b"/healthz"))) for _ in range(20)]
-        taken += [seconds(lambda: web.send(posted(bearer, LENGTH, body=BODY))) for _ in range(10)]
+        durations = [seconds(lambda: web.send(request(b"/healthz"))) for _ in range(20)]
+        durations += [seconds(lambda: web.send(posted(bearer, LENGTH, body=BODY))) for _ in range(10)]
     # A few hundredths on an idle machine.
-    assert sorted(taken)[int(len(taken) * 0.95)] < 1.0
+    assert sorted(durations)[int(len(durations) * 0.95)] < 1.0
 
 
 @pytest.mark.parametrize("part", ["line", "headers"])
 def test_a_slow_head_is_aborted(strict: WebServer, part: str) -> None:
-    begun = time.monotonic()
+    started = time.monotonic()
     with connected(strict, 1, PARTS[part][0] or b"G") as (client,):
-        assert HEAD_SECONDS <= closed_after(client, b"x", begun=begun) < HEAD_SECONDS + LATE_SECONDS
+        assert HEAD_SECONDS <= closed_after(client, b"x", started=started) < HEAD_SECONDS + LATE_SECONDS
 
 
 @pytest.mark.parametrize("part", ["body", "chunks", "asked-for"])
 def test_a_slow_body_is_aborted(strict: WebServer, part: str) -> None:
-    begun = time.monotonic()
+    started = time.monotonic()
     with connected(strict, 1, PARTS[part][0]) as (client,):
-        assert REQUEST_SECONDS <= closed_after(client, b" ", begun=begun) < REQUEST_SECONDS + LATE_SECONDS
+        assert REQUEST_SECONDS <= closed_after(client, b" ", started=started) < REQUEST_SECONDS + LATE_SECONDS
 
 
 def test_a_silent_connection_is_closed(strict: WebServer) -> None:
-    begun = time.monotonic()
+    started = time.monotonic()
     with connected(strict, 1) as (client,):
-        assert HEAD_SECONDS <= closed_after(client, begun=begun) < HEAD_SECONDS + LATE_SECONDS
+        assert HEAD_SECONDS <= closed_after(client, started=started) < HEAD_SECONDS + LATE_SECONDS
 
 
 def test_slow_requests_are_answered(web: WebServer, bearer: bytes) -> None:
@@ -173,7 +173,7 @@ def test_slow_requests_are_answered(web: WebServer, bearer: bytes) -> None:
         with web.connection() as client:
             for number in range(len(sent)):
                 client.sendall(sent[number : number + 1])
-            assert read_answer(client).code() == "validation_failed"
+            assert read_response(client).code() == "validation_failed"
 
 
 def test_pipelined_requests_are_answered_in_order(web: WebServer, bearer: bytes) -> None:
@@ -194,11 +194,11 @@ def test_bytes_after_a_rejected_body_are_not_a_request(web: WebServer, bearer: b
 
 
 def test_a_closed_connection_accepts_no_request() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        connection = Connection(Config(), ours, ("127.0.0.1", 1), ("127.0.0.1", 2))
+    server_end, client_end = socket.socketpair()
+    with server_end, client_end:
+        connection = Connection(Config(), server_end, ("127.0.0.1", 1), ("127.0.0.1", 2))
         connection.end()
-        theirs.sendall(request(b"/healthz"))
+        client_end.sendall(request(b"/healthz"))
         assert not connection.receive()
         assert not connection.next_is_ready()
         assert connection.deadline(is_stopping=False) == connection.since + LINGER_SECONDS
@@ -208,33 +208,33 @@ def test_a_closed_connection_accepts_no_request() -> None:
 def test_a_long_chunk_line_is_rejected(web: WebServer, bearer: bytes) -> None:
     body = b"1;" + b"x" * 9000 + b"\r\n \r\n0\r\n\r\n"
     with connected(web, 1, posted(bearer, CHUNKED, body=body)) as (client,):
-        assert "not valid HTTP/1.1" in str(read_answer(client).json())
+        assert "not valid HTTP/1.1" in str(read_response(client).json())
 
 
 def test_endless_headers_are_rejected(web: WebServer) -> None:
     with connected(web, 1, request(b"/healthz")[:-2], b"X: y\r\n" * 20_000) as (client,):
-        assert read_answer(client).code() == "request_too_large"
+        assert read_response(client).code() == "request_too_large"
 
 
 def test_a_byte_of_a_long_head_costs_little() -> None:
     """Clients that send a head byte by byte must not keep the main loop busy."""
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        connection = Connection(Config(), ours, ("127.0.0.1", 1), ("127.0.0.1", 2))
-        theirs.sendall(b"GET /healthz HTTP/1.1\r\n" + b"X: y\r\n" * 10_000)
+    server_end, client_end = socket.socketpair()
+    with server_end, client_end:
+        connection = Connection(Config(), server_end, ("127.0.0.1", 1), ("127.0.0.1", 2))
+        client_end.sendall(b"GET /healthz HTTP/1.1\r\n" + b"X: y\r\n" * 10_000)
         connection.receive()
-        begun = time.process_time()
+        started = time.process_time()
         for _ in range(2_000):
-            theirs.sendall(b"x")
+            client_end.sendall(b"x")
             assert not connection.receive()
         # A search from the start at each byte takes more than two seconds.
-        assert time.process_time() - begun < 0.5
+        assert time.process_time() - started < 0.5
         connection.body.file.close()
 
 
 def test_a_body_of_tiny_chunks_is_rejected(web: WebServer, bearer: bytes) -> None:
     with connected(web, 1, posted(bearer, CHUNKED), b"1\r\n \r\n" * 100_000) as (client,):
-        assert read_answer(client).code() == "request_too_large"
+        assert read_response(client).code() == "request_too_large"
 
 
 def test_clients_that_do_not_close_delay_nobody(web: WebServer) -> None:
@@ -270,14 +270,14 @@ def test_a_closed_idle_connection_may_have_sent_data(strict: WebServer) -> None:
     worker = worker_of(strict)
     with connected(strict, CONNECTIONS - 1) as clients:
         clients[-1].sendall(request(b"/healthz"))
-        assert read_answer(clients[-1]).status == 200
+        assert read_response(clients[-1]).status == 200
         os.kill(worker, signal.SIGSTOP)
         try:
             with connected(strict, 1):
                 for client in clients:
                     client.sendall(request(b"/healthz"))
                 os.kill(worker, signal.SIGCONT)
-                assert read_answer(clients[-1]).status == 200
+                assert read_response(clients[-1]).status == 200
         finally:
             os.kill(worker, signal.SIGCONT)
 
@@ -287,10 +287,10 @@ def test_unfinished_bodies_have_a_total_limit(strict: WebServer, bearer: bytes) 
     size = SPOOLED_BYTES // 3
     sent = posted(bearer, b"Content-Length: %d" % (size + 1), body=b" " * size)
     with connected(strict, 4, sent) as clients:
-        assert closed_after(clients[0], begun=time.monotonic()) < REQUEST_SECONDS
+        assert closed_after(clients[0], started=time.monotonic()) < REQUEST_SECONDS
         assert all(is_open(client) for client in clients[1:])
         clients[-1].sendall(b" ")
-        assert read_answer(clients[-1]).code() == "invalid_json"
+        assert read_response(clients[-1]).code() == "invalid_json"
 
 
 def test_a_request_in_flight_is_answered_before_shutdown(web: WebServer, bearer: bytes, tmp_path: Path) -> None:
@@ -299,5 +299,5 @@ def test_a_request_in_flight_is_answered_before_shutdown(web: WebServer, bearer:
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
         client.sendall(BODY)
-        answer = read_answer(client)
-        assert (answer.code(), answer.headers["Connection"]) == ("validation_failed", "close")
+        response = read_response(client)
+        assert (response.code(), response.headers["Connection"]) == ("validation_failed", "close")

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import connection
 
 from simservice.database import WEB_STATEMENT_SECONDS
-from tests.web_server import REQUEST_ID, Answer, WebServer, request
+from tests.web_server import REQUEST_ID, Response, WebServer, request
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.xdist_group("web")]
 
@@ -54,25 +54,29 @@ def locked(web: WebServer, bearer: bytes) -> Iterator[psycopg.Connection]:
         yield other
 
 
-def get_page(web: WebServer, bearer: bytes, path: bytes) -> Answer:
+def get_page(web: WebServer, bearer: bytes, path: bytes) -> Response:
     return web.send(request(path, bearer))
 
 
 def test_a_query_that_times_out_returns_503(web: WebServer, bearer: bytes, locked: psycopg.Connection) -> None:
     """In time and in each address's format; all threads and connections keep working."""
-    begun = time.monotonic()
+    started = time.monotonic()
     with ThreadPoolExecutor(THREADS) as callers:
         paths = [SHARE, ARTIFACT, *[BUILDS] * (THREADS - 2)]
         page, *others = callers.map(lambda path: get_page(web, bearer, path), paths)
-    assert WEB_STATEMENT_SECONDS - 1 < time.monotonic() - begun < 2 * WEB_STATEMENT_SECONDS
+    assert WEB_STATEMENT_SECONDS - 1 < time.monotonic() - started < 2 * WEB_STATEMENT_SECONDS
     assert (page.status, page.headers["Retry-After"]) == (503, "10")
     assert page.headers["Content-Type"].startswith("text/html")
     assert REQUEST_ID.fullmatch(page.headers["X-Request-Id"])
-    for answer in others:
-        assert (answer.status, answer.code(), answer.headers["Retry-After"]) == (503, "queue_unavailable", "10")
-        assert answer.json()["meta"]["reason"] == "database_unavailable"
+    for response in others:
+        assert (response.status, response.code(), response.headers["Retry-After"]) == (
+            503,
+            "queue_unavailable",
+            "10",
+        )
+        assert response.json()["meta"]["reason"] == "database_unavailable"
     locked.rollback()
     with ThreadPoolExecutor(THREADS) as callers:
         assert {
-            answer.status for answer in callers.map(lambda _: get_page(web, bearer, BUILDS), range(2 * THREADS))
+            response.status for response in callers.map(lambda _: get_page(web, bearer, BUILDS), range(2 * THREADS))
         } == {200}

@@ -10,7 +10,7 @@ from simservice.api.body_limit import MAX_BODY_BYTES
 from simservice.web.gunicorn_worker import error_for
 from tests.factories import make_account, make_key
 from tests.simservice.malformed_requests import CHUNKED, JOBS, JSON, MEDIA_TYPES, NOT_HTTP, TOO_LARGE
-from tests.web_server import REQUEST_ID, Answer, WebServer, read_answer, request
+from tests.web_server import REQUEST_ID, Response, WebServer, read_response, request
 
 # All tests share one server, so they run in one test process.
 pytestmark = [pytest.mark.django_db, pytest.mark.xdist_group("web"), pytest.mark.timeout(180)]
@@ -28,15 +28,15 @@ def test_the_server_answers(web: WebServer) -> None:
 
 @pytest.mark.parametrize("sent", NOT_HTTP.values(), ids=NOT_HTTP)
 def test_invalid_http_is_rejected_with_the_envelope(web: WebServer, sent: bytes) -> None:
-    answer = web.send(sent, and_close=True)
-    assert (answer.status, answer.code()) == (400, "validation_failed")
-    assert answer.json()["meta"]["issues"][0].keys() == {"path", "message"}
+    response = web.send(sent, and_close=True)
+    assert (response.status, response.code()) == (400, "validation_failed")
+    assert response.json()["meta"]["issues"][0].keys() == {"path", "message"}
 
 
 @pytest.mark.parametrize("sent", TOO_LARGE.values(), ids=TOO_LARGE)
 def test_a_request_head_over_the_limits_returns_413(web: WebServer, sent: bytes) -> None:
-    answer = web.send(sent)
-    assert (answer.status, answer.code()) == (413, "request_too_large")
+    response = web.send(sent)
+    assert (response.status, response.code()) == (413, "request_too_large")
 
 
 def test_a_bug_of_the_server_is_an_internal_error() -> None:
@@ -71,8 +71,8 @@ def test_a_bug_of_the_server_is_an_internal_error() -> None:
     ids=shortened,
 )
 def test_unusual_paths_and_hosts_get_an_error_response(web: WebServer, sent: bytes, status: int, code: str) -> None:
-    answer = web.send(sent)
-    assert (answer.status, answer.code()) == (status, code)
+    response = web.send(sent)
+    assert (response.status, response.code()) == (status, code)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_unusual_paths_and_hosts_get_an_error_response(web: WebServer, sent: byt
     ids=shortened,
 )
 def test_unusual_credentials_get_an_error_response(web: WebServer, headers: list[bytes], code: str) -> None:
-    answer = web.send(request(JOB, *headers))
-    assert (answer.status, answer.code()) == (401, code)
+    response = web.send(request(JOB, *headers))
+    assert (response.status, response.code()) == (401, code)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_unusual_credentials_get_an_error_response(web: WebServer, headers: list
     ids=shortened,
 )
 def test_unusual_queries_get_an_error_response(web: WebServer, bearer: bytes, query: bytes, code: str) -> None:
-    answer = web.send(request(JOBS + b"?" + query, bearer))
-    assert (answer.status, answer.code()) == (400, code)
+    response = web.send(request(JOBS + b"?" + query, bearer))
+    assert (response.status, response.code()) == (400, code)
 
 
 def test_two_credentials_are_rejected(web: WebServer, bearer: bytes) -> None:
@@ -115,7 +115,7 @@ def test_two_credentials_are_rejected(web: WebServer, bearer: bytes) -> None:
     assert web.send(request(JOB, bearer, bearer)).code() == "invalid_token"
 
 
-def posted(web: WebServer, bearer: bytes, body: bytes, *headers: bytes, and_close: bool = False) -> Answer:
+def posted(web: WebServer, bearer: bytes, body: bytes, *headers: bytes, and_close: bool = False) -> Response:
     """Send a body to the submission endpoint; add its length with `with_length`."""
     return web.send(request(JOBS, bearer, *headers, method=b"POST"), body, and_close=and_close)
 
@@ -127,16 +127,16 @@ def with_length(body: bytes) -> bytes:
 @pytest.mark.parametrize("media_type", MEDIA_TYPES, ids=shortened)
 def test_other_media_types_are_rejected(web: WebServer, bearer: bytes, media_type: bytes) -> None:
     body = b"_method=GET&_content=%7B%7D"
-    answer = posted(web, bearer, body, b"Content-Type: " + media_type, with_length(body))
-    assert (answer.status, answer.code()) == (415, "unsupported_media_type")
+    response = posted(web, bearer, body, b"Content-Type: " + media_type, with_length(body))
+    assert (response.status, response.code()) == (415, "unsupported_media_type")
 
 
 @pytest.mark.parametrize("media_type", MEDIA_TYPES, ids=shortened)
 def test_a_request_without_a_body_may_have_any_content_type(
     web: WebServer, bearer: bytes, media_type: bytes
 ) -> None:
-    answer = web.send(request(JOB + b"/status?include=logEntries", bearer, b"Content-Type: " + media_type))
-    assert (answer.status, answer.code()) == (404, "not_found")
+    response = web.send(request(JOB + b"/status?include=logEntries", bearer, b"Content-Type: " + media_type))
+    assert (response.status, response.code()) == (404, "not_found")
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_a_request_without_a_body_may_have_any_content_type(
     ids=shortened,
 )
 def test_unusual_headers_are_ignored(web: WebServer, bearer: bytes, headers: list[bytes]) -> None:
-    answer = web.send(request(JOB, bearer, *headers))
-    assert (answer.status, answer.code()) == (404, "not_found")
+    response = web.send(request(JOB, bearer, *headers))
+    assert (response.status, response.code()) == (404, "not_found")
 
 
 def test_a_head_request_returns_only_headers(web: WebServer, bearer: bytes) -> None:
@@ -176,8 +176,8 @@ def test_a_head_request_returns_only_headers(web: WebServer, bearer: bytes) -> N
 
 @pytest.mark.parametrize("method", [b"PUT", b"DELETE", b"TRACE", b"FOO", b"OPTIONS"], ids=shortened)
 def test_other_methods_are_rejected(web: WebServer, bearer: bytes, method: bytes) -> None:
-    answer = web.send(request(JOB, bearer, method=method))
-    assert (answer.status, answer.code(), answer.headers["Allow"]) == (405, "method_not_allowed", "GET, HEAD")
+    response = web.send(request(JOB, bearer, method=method))
+    assert (response.status, response.code(), response.headers["Allow"]) == (405, "method_not_allowed", "GET, HEAD")
 
 
 def chunks(body: bytes, size: int = 1 << 16) -> bytes:
@@ -193,18 +193,18 @@ def submission(padding: int = 0) -> bytes:
 
 @pytest.mark.parametrize("size", [1, 100, 1 << 20], ids=shortened)
 def test_chunked_bodies_are_read(web: WebServer, bearer: bytes, size: int) -> None:
-    answer = posted(web, bearer, chunks(submission(), size), JSON, CHUNKED)
-    assert (answer.status, answer.code()) == (400, "validation_failed")
-    assert [issue["path"] for issue in answer.json()["meta"]["issues"]] == ["build.channel"]
+    response = posted(web, bearer, chunks(submission(), size), JSON, CHUNKED)
+    assert (response.status, response.code()) == (400, "validation_failed")
+    assert [issue["path"] for issue in response.json()["meta"]["issues"]] == ["build.channel"]
 
 
 def test_a_chunked_body_leaves_the_connection_usable(web: WebServer, bearer: bytes) -> None:
     first = request(JOBS, bearer, JSON, CHUNKED, method=b"POST") + chunks(submission())
     with web.connection() as connection:
         connection.sendall(first)
-        assert read_answer(connection).code() == "validation_failed"
+        assert read_response(connection).code() == "validation_failed"
         connection.sendall(request(b"/healthz"))
-        assert read_answer(connection).status == 200
+        assert read_response(connection).status == 200
 
 
 @pytest.mark.parametrize(
@@ -216,10 +216,10 @@ def test_bodies_are_accepted_up_to_the_limit(
 ) -> None:
     body = submission(MAX_BODY_BYTES + over)
     if chunked:
-        answer = posted(web, bearer, chunks(body), JSON, CHUNKED)
+        response = posted(web, bearer, chunks(body), JSON, CHUNKED)
     else:
-        answer = posted(web, bearer, body, JSON, with_length(body))
-    assert (answer.status, answer.code()) == (status, code)
+        response = posted(web, bearer, body, JSON, with_length(body))
+    assert (response.status, response.code()) == (status, code)
 
 
 @pytest.fixture(scope="module")
@@ -241,8 +241,8 @@ def test_the_byte_limit_counts_all_bytes_sent(web: WebServer, slow_bearers: list
 @pytest.mark.parametrize("framing", [CHUNKED, b"Content-Length: 9000000000000"], ids=["chunks", "length"])
 def test_an_endless_body_is_rejected_while_it_arrives(web: WebServer, bearer: bytes, framing: bytes) -> None:
     start = b"8fffffff\r\n" if framing == CHUNKED else b""
-    answer = posted(web, bearer, start + bytes(MAX_BODY_BYTES + 4096), JSON, framing)
-    assert (answer.status, answer.code()) == (413, "request_too_large")
+    response = posted(web, bearer, start + bytes(MAX_BODY_BYTES + 4096), JSON, framing)
+    assert (response.status, response.code()) == (413, "request_too_large")
 
 
 @pytest.mark.parametrize(
@@ -262,9 +262,9 @@ def test_an_endless_body_is_rejected_while_it_arrives(web: WebServer, bearer: by
     ids=shortened,
 )
 def test_malformed_chunks_are_rejected(web: WebServer, bearer: bytes, body: bytes) -> None:
-    answer = posted(web, bearer, body, JSON, CHUNKED, and_close=True)
-    assert (answer.status, answer.code()) == (400, "validation_failed")
-    assert "not valid HTTP/1.1" in str(answer.json())
+    response = posted(web, bearer, body, JSON, CHUNKED, and_close=True)
+    assert (response.status, response.code()) == (400, "validation_failed")
+    assert "not valid HTTP/1.1" in str(response.json())
 
 
 @pytest.mark.parametrize("media_type", [JSON, b"Content-Type: text/plain"])
@@ -273,8 +273,8 @@ def test_a_body_shorter_than_its_length_is_rejected(web: WebServer, bearer: byte
     half = request(
         JOBS + b"?channel=latest", bearer, media_type, b"Content-Length: 100", method=b"POST", body=b"mage=A\n"
     )
-    answer = web.send(half, and_close=True)
-    assert (answer.status, answer.code()) == (400, "validation_failed")
+    response = web.send(half, and_close=True)
+    assert (response.status, response.code()) == (400, "validation_failed")
     assert web.send(request(JOBS, bearer)).json()["jobs"] == []
 
 
@@ -285,7 +285,7 @@ def test_a_client_can_wait_for_100_continue(web: WebServer, bearer: bytes) -> No
         connection.sendall(head)
         assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(body)
-        assert read_answer(connection).code() == "validation_failed"
+        assert read_response(connection).code() == "validation_failed"
 
 
 def test_clients_that_disconnect_cause_no_traceback(web: WebServer, bearer: bytes) -> None:

@@ -28,9 +28,9 @@ sys.addaudithook(watch)
 @contextmanager
 def connections() -> Iterator[list[str]]:
     """Collect the addresses of the connections that are made in the block."""
-    seen: list[str] = []
-    observers.append(seen)
+    addresses: list[str] = []
+    observers.append(addresses)
     try:
-        yield seen
+        yield addresses
     finally:
         observers.pop()

@@ -39,7 +39,7 @@ def embedded(text: str) -> list[str]:
     wide += [0x64FF9B << 96 | number, 0x64FF9B0001 << 80 | number, 0x2002 << 112 | number << 80 | 1]
     wide += [0x20010000 << 96 | number ^ 0xFFFFFFFF, 0x2606470000000000 << 64 | 0x5EFE << 32 | number]
     wide += [0x20010000 << 96 | number << 64, 0x2606470000000000 << 64 | 0x02005EFE << 32 | number]
-    return [str(IPv6Address(one)) for one in wide]
+    return [str(IPv6Address(address)) for address in wide]
 
 
 def spelled(address: str) -> str:

@@ -2,18 +2,18 @@
 
 from functools import partial
 
-from tests.faults.points import Arm, Happening, after, before
+from tests.faults.points import Action, Arm, after, before
 from webhooks import claims, dispatcher, http_client, retries
 
 
-def after_claim(happening: Happening) -> None:
+def after_claim(action: Action) -> None:
     """Run a fault after a claim of at least one event was committed."""
     claim = claims.claim
 
     def reached(pool: claims.SlotPool, *, room: int) -> list[claims.Attempt]:
         attempts = claim(pool, room=room)
         if attempts:
-            happening()
+            action()
         return attempts
 
     claims.claim = reached

@@ -101,7 +101,7 @@ class Receiver:
         return f"https://{self.address}{path}"
 
     def events(self) -> list[str]:
-        return [one.event for one in self.received]
+        return [request.event for request in self.received]
 
 
 def respond(request: BaseHTTPRequestHandler, status: int, body: bytes = b"", **headers: str) -> None:
@@ -145,7 +145,7 @@ def drip_headers(request: BaseHTTPRequestHandler) -> None:
             time.sleep(0.02)
 
 
-def announce_for_ever(request: BaseHTTPRequestHandler) -> None:
+def announce_forever(request: BaseHTTPRequestHandler) -> None:
     with suppress(OSError):
         while True:
             request.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
@@ -172,11 +172,11 @@ def hang_up(request: BaseHTTPRequestHandler) -> None:
     request.connection.shutdown(socket.SHUT_RDWR)
 
 
-def talk_nonsense(request: BaseHTTPRequestHandler) -> None:
+def send_garbage(request: BaseHTTPRequestHandler) -> None:
     request.wfile.write(b"SSH-2.0-OpenSSH_9.9\r\n\r\n")
 
 
-def break_off(request: BaseHTTPRequestHandler) -> None:
+def cut_body(request: BaseHTTPRequestHandler) -> None:
     """Send a shorter body than announced."""
     request.send_response(200)
     request.send_header("Content-Length", "1000")
@@ -189,12 +189,12 @@ RESPONDERS: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
     "/silence": be_silent,
     "/drip": drip,
     "/drip-headers": drip_headers,
-    "/continue": announce_for_ever,
+    "/continue": announce_forever,
     "/huge": be_huge,
     "/reset": reset,
     "/hang-up": hang_up,
-    "/nonsense": talk_nonsense,
-    "/half": break_off,
+    "/nonsense": send_garbage,
+    "/half": cut_body,
     "/429": lambda request: respond(request, 429, b"slow down", retry_after="20"),
 }
 

@@ -57,14 +57,14 @@ def test_the_corpus_has_at_least_300_refused_urls() -> None:
 def test_refused_urls_cause_no_lookup_and_no_connection(way: str, replace_resolver: Any) -> None:
     # Any lookup would return a special address.
     names = replace_resolver(lambda _: ["127.0.0.1"])
-    with connections() as seen:
+    with connections() as connected:
         for url in set(REFUSED):
             if way == "sent":
                 assert post(url).problem == "address", url
             else:
                 with pytest.raises(AddressRefused):
                     endpoints.check_url(url)
-    assert (seen, names) == ([], [])
+    assert (connected, names) == ([], [])
 
 
 def test_every_refusal_is_a_sentence() -> None:
@@ -113,20 +113,20 @@ def test_public_addresses_and_names_are_accepted(url: str) -> None:
 
 @pytest.mark.parametrize("position", ["alone", "first", "last"])
 def test_a_name_with_one_special_address_is_refused(position: str, replace_resolver: Any) -> None:
-    with connections() as seen:
+    with connections() as connected:
         for address in ADDRESSES:
             resolved = {"alone": [address], "first": [address, ELSEWHERE], "last": [ELSEWHERE, address]}[position]
             replace_resolver(lambda _, resolved=resolved: resolved)
             response = post(URL)
             assert (response.problem, "is not a public address" in response.detail) == ("address", True), address
-    assert seen == []
+    assert connected == []
 
 
 def test_a_public_name_is_looked_up_and_connected(replace_resolver: Any) -> None:
     names = replace_resolver(lambda _: [ELSEWHERE, "2606:4700::1"])
-    with connections() as seen:
+    with connections() as connected:
         assert post(URL).problem == "connection"
-    assert seen == [ELSEWHERE, "2606:4700::1"]
+    assert connected == [ELSEWHERE, "2606:4700::1"]
     assert names == [PUBLIC]
 
 
@@ -134,19 +134,19 @@ def test_a_public_name_is_looked_up_and_connected(replace_resolver: Any) -> None
 def test_dns_rebinding_reaches_no_special_address(order: tuple[list[str], ...], replace_resolver: Any) -> None:
     responses = iter(order * 3)
     names = replace_resolver(lambda _: next(responses))
-    with connections() as seen:
+    with connections() as connected:
         for _ in range(9):
             post(URL)
     # One lookup for each request: the connection uses the checked addresses.
-    assert (seen, len(names)) == ([ELSEWHERE] * 3, 9)
+    assert (connected, len(names)) == ([ELSEWHERE] * 3, 9)
 
 
 def test_an_allowed_address_allows_no_other(receiver: Receiver, settings: Settings) -> None:
-    with connections() as seen:
+    with connections() as connected:
         assert post(receiver.url()).status == 200
         for other in (f"https://127.0.0.1:{receiver.port}/", f"https://localhost:{receiver.port + 1}/"):
             assert post(other).problem == "address"
-    assert seen == ["127.0.0.1"]
+    assert connected == ["127.0.0.1"]
 
 
 def test_no_special_address_is_allowed_by_default(settings: Settings) -> None:
@@ -164,9 +164,9 @@ def test_a_start_warns_of_allowed_addresses(settings: Settings, caplog: pytest.L
 
 def test_only_four_addresses_of_a_name_are_tried(replace_resolver: Any) -> None:
     replace_resolver(lambda _: [f"93.184.215.{number}" for number in range(100)])
-    with connections() as seen:
+    with connections() as connected:
         assert post(URL).problem == "connection"
-    assert seen == [f"93.184.215.{number}" for number in range(4)]
+    assert connected == [f"93.184.215.{number}" for number in range(4)]
 
 
 def test_the_tables_cover_every_special_address() -> None:

@@ -39,8 +39,8 @@ def test_free_slots_are_distributed_evenly(allowed: list[int], room: int) -> Non
     assert sum(shares) == min(room, sum(allowed))
     assert all(share <= free for share, free in zip(shares, allowed, strict=True))
     # Unless limited, no share is smaller than another by more than one.
-    wanting = [share for share, free in zip(shares, allowed, strict=True) if share < free]
-    assert not wanting or max(shares) - min(wanting) <= 1
+    unsatisfied = [share for share, free in zip(shares, allowed, strict=True) if share < free]
+    assert not unsatisfied or max(shares) - min(unsatisfied) <= 1
 
 
 def test_a_client_has_at_most_four_requests_in_flight() -> None:
@@ -55,7 +55,9 @@ def test_a_client_has_at_most_four_requests_in_flight() -> None:
 def test_the_earliest_due_events_are_claimed_first() -> None:
     make_client_with_events(6)
     first = claim(STEADY, room=48)
-    assert [one.event_id for one in first] == sorted(Event.objects.values_list("id", flat=True))[:4]
+    assert [claimed_event.event_id for claimed_event in first] == sorted(
+        Event.objects.values_list("id", flat=True)
+    )[:4]
 
 
 def test_free_slots_are_shared_between_clients() -> None:
@@ -133,7 +135,7 @@ def test_failing_endpoints_use_their_own_pool() -> None:
 
 def test_a_failure_moves_an_endpoint_to_the_failing_pool() -> None:
     client = make_client_with_events(5)
-    record_responses([(one, ERROR) for one in claim(STEADY, room=48)])
+    record_responses([(claimed_event, ERROR) for claimed_event in claim(STEADY, room=48)])
     assert Endpoint.objects.get(client=client).failing_since is not None
     assert claim(STEADY, room=48) == []
     assert len(claim(FAILING, room=48)) == 1
@@ -169,7 +171,7 @@ def test_concurrent_claims_respect_the_limits() -> None:
 
     at_once(6, claim_often)
     assert by_client(claimed) == {client.pk: 4 for client in clients}
-    assert len({one.event_id for one in claimed}) == 12
+    assert len({claimed_event.event_id for claimed_event in claimed}) == 12
 
 
 @pytest.mark.django_db(transaction=True)
@@ -180,7 +182,7 @@ def test_concurrent_claims_and_sweeps_lose_no_event(settings: Settings) -> None:
 
     def work() -> None:
         while Event.objects.exclude(state="delivered").exists():
-            record_responses([(one, OK) for one in claim(pool, room=9)])
+            record_responses([(claimed_event, OK) for claimed_event in claim(pool, room=9)])
             retries.recover_lost()
 
     at_once(4, work)

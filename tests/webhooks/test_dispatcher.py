@@ -48,9 +48,9 @@ def test_hanging_receivers_delay_no_other_deliveries(receiver: Receiver, monkeyp
     worker.join()
     for client in hanging:
         times = failed.filter(event__client=client).order_by("started_at").values_list("started_at", "duration_ms")
-        ends = [start + timedelta(milliseconds=duration or 0) for start, duration in times]
+        end_times = [start + timedelta(milliseconds=duration or 0) for start, duration in times]
         # The first four at once, the others one at a time.
-        assert all(start >= max(ends[:number]) for number, (start, _) in enumerate(times) if number >= 4)
+        assert all(start >= max(end_times[:number]) for number, (start, _) in enumerate(times) if number >= 4)
     assert not Event.objects.filter(state="sending").exists()
 
 
@@ -61,11 +61,11 @@ def run(stop: threading.Event) -> None:
 
 def test_a_client_receives_four_requests_at_a_time(receiver: Receiver, settings: Settings) -> None:
     settings.WEBHOOK_PER_SECOND = 1000
-    present, most, four = Counter[str](), Counter[str](), threading.Barrier(4)
+    present, max_present, four = Counter[str](), Counter[str](), threading.Barrier(4)
 
     def hold(request: BaseHTTPRequestHandler) -> None:
         present[request.path] += 1
-        most[request.path] = max(most[request.path], present[request.path])
+        max_present[request.path] = max(max_present[request.path], present[request.path])
         # Respond once four requests are in progress.
         four.wait(30)
         present[request.path] -= 1
@@ -75,18 +75,18 @@ def test_a_client_receives_four_requests_at_a_time(receiver: Receiver, settings:
     make_client_sending_to(receiver, "/hold", count=12)
     tasks.deliver()
     assert Event.objects.filter(state="delivered").count() == 12
-    assert most == {"/hold": 4}
+    assert max_present == {"/hold": 4}
 
 
 def test_nothing_is_locked_during_a_request(receiver: Receiver) -> None:
-    def look(request: BaseHTTPRequestHandler) -> None:
+    def check_unlocked(request: BaseHTTPRequestHandler) -> None:
         with transaction.atomic():
             for model in (Endpoint, Event, Delivery):
                 model.objects.select_for_update(nowait=True).get()
         connection.close()
         respond(request, 200)
 
-    receiver.responders = {"/look": look}
+    receiver.responders = {"/look": check_unlocked}
     make_client_sending_to(receiver, "/look", count=1)
     tasks.deliver()
     assert Event.objects.get().state == "delivered"
@@ -96,11 +96,11 @@ def test_a_stopped_worker_records_requests_in_progress(receiver: Receiver) -> No
     make_client_sending_to(receiver, "/stop", count=8)
     stop = threading.Event()
 
-    def ask_to_stop(request: BaseHTTPRequestHandler) -> None:
+    def set_stop(request: BaseHTTPRequestHandler) -> None:
         stop.set()
         respond(request, 200)
 
-    receiver.responders = {"/stop": ask_to_stop}
+    receiver.responders = {"/stop": set_stop}
     dispatcher.Dispatcher(stop).run()
     assert Counter(Event.objects.values_list("state", flat=True)) == {"delivered": 4, "waiting": 4}
 

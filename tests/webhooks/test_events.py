@@ -19,7 +19,7 @@ from webhooks.endpoints import EndpointError
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db
-ENDS = [
+OUTCOMES = [
     COMPLETED,
     Outcome(status=Status.FAILED, error_code="simulation_error", reason="It said “nö”."),
     Outcome(status=Status.TIMED_OUT, error_code="max_credits_reached", reason="x" * 600, summary={}),
@@ -37,7 +37,7 @@ def body() -> Any:
 
 
 @pytest.mark.parametrize("variant", ["C", "R"])
-@pytest.mark.parametrize("end", ENDS, ids=lambda end: end.status)
+@pytest.mark.parametrize("end", OUTCOMES, ids=lambda end: end.status)
 def test_each_end_has_the_specified_body(end: Outcome, variant: str, client: Client, settings: Settings) -> None:
     settings.API_VARIANT = variant
     job = end_job(client, end)
@@ -78,9 +78,9 @@ def test_a_lost_attempt_records_no_event(client: Client) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_ends_record_one_event(client: Client) -> None:
     job = make_running_job(client=client, wants_webhook=True)
-    ended: list[bool] = []
-    at_once(6, lambda: ended.append(bool(lifecycle.finish(job, COMPLETED))))
-    assert sorted(ended) == [False] * 5 + [True]
+    recorded: list[bool] = []
+    at_once(6, lambda: recorded.append(bool(lifecycle.finish(job, COMPLETED))))
+    assert sorted(recorded) == [False] * 5 + [True]
     assert Event.objects.count() == 1
 
 

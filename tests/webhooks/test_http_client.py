@@ -163,10 +163,10 @@ def test_a_hanging_resolver_is_abandoned(
 
 
 def test_a_name_that_does_not_resolve_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def know_nothing(*_: Any, **__: Any) -> None:
+    def fail_to_resolve(*_: Any, **__: Any) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(socket, "getaddrinfo", know_nothing)
+    monkeypatch.setattr(socket, "getaddrinfo", fail_to_resolve)
     response = post("https://hooks.nowhere.com/")
     assert (response.problem, response.detail) == (
         "dns",
@@ -204,9 +204,9 @@ def test_no_response_raises_an_error(receiver: Receiver, short_timeout: None) ->
     for _ in range(150):
         content = b"".join(random.choices(pieces, k=random.randrange(12)))
 
-        def talk(request: Any, content: bytes = content) -> None:
+        def send_content(request: Any, content: bytes = content) -> None:
             request.wfile.write(content)
 
-        receiver.responders["/any"] = talk
+        receiver.responders["/any"] = send_content
         response = post(receiver.url("/any"))
         assert response.status is not None or response.problem

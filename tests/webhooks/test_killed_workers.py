@@ -14,7 +14,7 @@ from django.db import connection
 
 from clients.audit import SYSTEM
 from clients.models import Client
-from tests.billing.books import LONG
+from tests.billing.ledger_state import LONG
 from tests.factories import make_account, make_client
 from tests.jobs.simulators import wait_until
 from tests.webhooks.fault_points import POINTS

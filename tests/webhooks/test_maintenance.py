@@ -12,15 +12,15 @@ pytestmark = pytest.mark.django_db
 def test_ended_events_are_deleted_after_the_retention(monkeypatch: pytest.MonkeyPatch) -> None:
     for state in ("delivered", "failed", "delivered"):
         make_event_in(state, days_ago=30.1)
-    kept = [
+    remaining = [
         make_event_in("waiting", days_ago=31),
         make_event_in("sending", days_ago=31),
         make_event_in("failed", days_ago=29.9),
     ]
     monkeypatch.setattr(maintenance, "BATCH", 2)
     assert [maintenance.delete_old_events() for _ in range(3)] == [2, 1, 0]
-    assert list(Event.objects.order_by("id")) == kept
-    assert set(Delivery.objects.values_list("event", flat=True)) == {event.pk for event in kept}
+    assert list(Event.objects.order_by("id")) == remaining
+    assert set(Delivery.objects.values_list("event", flat=True)) == {event.pk for event in remaining}
 
 
 def test_old_events_are_deleted_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def test_the_last_failure_is_not_retried() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "least", "most"),
+    ("text", "minimum", "maximum"),
     [
         ("20", 20, 20),
         ("30", 30, 30),
@@ -109,9 +109,9 @@ def test_the_last_failure_is_not_retried() -> None:
         ("Fri, 20 Nov 0000 12:00:20 GMT", 4, 6),
     ],
 )
-def test_retry_after_can_extend_a_wait_to_the_next_step(text: str, least: int, most: int) -> None:
+def test_retry_after_can_extend_a_wait_to_the_next_step(text: str, minimum: int, maximum: int) -> None:
     for status in (408, 429, 500, 503):
-        assert least <= seconds(Response(status=status, retry_after=text)) <= most
+        assert minimum <= seconds(Response(status=status, retry_after=text)) <= maximum
 
 
 def test_retry_after_cannot_extend_the_last_wait() -> None:

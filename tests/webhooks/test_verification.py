@@ -47,9 +47,9 @@ def in_node(cases: list[Case]) -> list[bool]:
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed")
-    given = json.dumps([(secret, header, body.decode("latin1"), now) for secret, header, body, now in cases])
+    cases_json = json.dumps([(secret, header, body.decode("latin1"), now) for secret, header, body, now in cases])
     command = [node, "-e", CALL, str(HELPERS / "verify.js")]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, input=cases_json, capture_output=True, text=True, check=True)
     results: list[bool] = json.loads(done.stdout)
     return results
 

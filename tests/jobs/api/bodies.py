@@ -14,10 +14,10 @@ def body_with(path: str, value: Any) -> dict[str, Any]:
     """Return a valid body with another value at one dotted path."""
     body = copy.deepcopy(BODY)
     *parents, last = path.split(".")
-    place = body
+    target = body
     for name in parents:
-        place = place.setdefault(name, {})
-    place[last] = value
+        target = target.setdefault(name, {})
+    target[last] = value
     return body
 
 

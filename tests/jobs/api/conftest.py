@@ -6,7 +6,7 @@ from pytest_django import Settings
 import jobs.api.urls  # noqa: F401  the examples in the OpenAPI document are those of the variant at import
 from clients.models import ApiKey
 from tests.conftest import Api
-from tests.jobs.api.error_cases import Scene
+from tests.jobs.api.error_cases import CaseContext
 
 
 @pytest.fixture(autouse=True, params=["C", "R"])
@@ -17,5 +17,7 @@ def variant(request: pytest.FixtureRequest, settings: Settings) -> str:
 
 
 @pytest.fixture
-def scene(key: tuple[ApiKey, str], api: Api, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    return Scene(key=key[0], api=api, settings=settings, monkeypatch=monkeypatch)
+def case_context(
+    key: tuple[ApiKey, str], api: Api, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> CaseContext:
+    return CaseContext(key=key[0], api=api, settings=settings, monkeypatch=monkeypatch)

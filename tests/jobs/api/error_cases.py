@@ -29,7 +29,7 @@ from tests.jobs.api.bodies import BODY, body_with
 
 
 @dataclass(frozen=True)
-class Scene:
+class CaseContext:
     """Tools of a case: the caller's key, the API and pytest's fixtures."""
 
     key: ApiKey
@@ -50,13 +50,13 @@ class Scene:
 
 
 UNREACHABLE = Redis.from_url("redis://127.0.0.1:1", retry=Retry(NoBackoff(), 0))
-CASES: dict[str, Callable[[Scene], Any]] = {}
+CASES: dict[str, Callable[[CaseContext], Any]] = {}
 
 
-def case(code: str) -> Callable[[Callable[[Scene], Any]], Callable[[Scene], Any]]:
+def case(code: str) -> Callable[[Callable[[CaseContext], Any]], Callable[[CaseContext], Any]]:
     """Register a function as the case of an error code."""
 
-    def add(produce: Callable[[Scene], Any]) -> Callable[[Scene], Any]:
+    def add(produce: Callable[[CaseContext], Any]) -> Callable[[CaseContext], Any]:
         CASES[code] = produce
         return produce
 
@@ -64,129 +64,129 @@ def case(code: str) -> Callable[[Callable[[Scene], Any]], Callable[[Scene], Any]
 
 
 CASES |= {
-    "validation_failed": lambda scene: scene.submit({}),
-    "invalid_json": lambda scene: scene.submit("{"),
-    "invalid_cursor": lambda scene: scene.api.get("jobs?cursor=forged"),
-    "webhook_not_configured": lambda scene: scene.submit(body_with("webhook.events", ["job.terminal"])),
+    "validation_failed": lambda context: context.submit({}),
+    "invalid_json": lambda context: context.submit("{"),
+    "invalid_cursor": lambda context: context.api.get("jobs?cursor=forged"),
+    "webhook_not_configured": lambda context: context.submit(body_with("webhook.events", ["job.terminal"])),
     "missing_token": lambda _: HttpClient().get("/v1/sim/jobs"),
     "invalid_token": lambda _: Api(unknown_key()).get("jobs"),
-    "not_found": lambda scene: scene.api.get("jobs/123456789012345678"),
-    "method_not_allowed": lambda scene: scene.api.http.delete("/v1/sim/jobs"),
-    "unsupported_media_type": lambda scene: scene.submit("x", content_type="text/csv"),
-    "request_too_large": lambda scene: scene.submit(b" " * ((13 << 20) + 1)),
-    "profile_too_large": lambda scene: scene.submit(body_with("profile.text", "#" * (2 * 1024 * 1024 + 1))),
-    "input_sanitized_rejected": lambda scene: scene.submit(body_with("profile.text", "html=/tmp/x")),
-    "result_not_ready": lambda scene: scene.api.get(f"jobs/{make_job(scene.key.client).pk}/result"),
+    "not_found": lambda context: context.api.get("jobs/123456789012345678"),
+    "method_not_allowed": lambda context: context.api.http.delete("/v1/sim/jobs"),
+    "unsupported_media_type": lambda context: context.submit("x", content_type="text/csv"),
+    "request_too_large": lambda context: context.submit(b" " * ((13 << 20) + 1)),
+    "profile_too_large": lambda context: context.submit(body_with("profile.text", "#" * (2 * 1024 * 1024 + 1))),
+    "input_sanitized_rejected": lambda context: context.submit(body_with("profile.text", "html=/tmp/x")),
+    "result_not_ready": lambda context: context.api.get(f"jobs/{make_job(context.key.client).pk}/result"),
 }
 
 
 @case("revoked_token")
-def revoked(scene: Scene) -> Any:
+def revoked(context: CaseContext) -> Any:
     ApiKey.objects.update(revoked_at=timezone.now())
-    return scene.api.get("jobs")
+    return context.api.get("jobs")
 
 
 @case("expired_token")
-def expired(scene: Scene) -> Any:
+def expired(context: CaseContext) -> Any:
     return Api(make_key(expires_at=timezone.now() - timedelta(seconds=1))[1]).get("jobs")
 
 
 @case("insufficient_credits_liability")
-def shortage(scene: Scene) -> Any:
-    ledger.correct(scene.account, 10 - ledger.available(scene.account), reason="for the test")
-    return scene.submit()
+def shortage(context: CaseContext) -> Any:
+    ledger.correct(context.account, 10 - ledger.available(context.account), reason="for the test")
+    return context.submit()
 
 
 @case("inactive_entitlement")
-def suspended(scene: Scene) -> Any:
+def suspended(context: CaseContext) -> Any:
     Account.objects.update(suspended_at=timezone.now())
-    return scene.submit()
+    return context.submit()
 
 
 @case("idempotency_key_reuse")
-def reused(scene: Scene) -> Any:
+def reused(context: CaseContext) -> Any:
     headers = {"idempotency-key": "k"}
-    assert scene.submit(headers=headers).status_code == 200
-    return scene.submit(body_with("priority", "background"), headers=headers)
+    assert context.submit(headers=headers).status_code == 200
+    return context.submit(body_with("priority", "background"), headers=headers)
 
 
 @case("job_not_cancellable")
-def ended(scene: Scene) -> Any:
-    job = make_job(scene.key.client)
+def job_ended(context: CaseContext) -> Any:
+    job = make_job(context.key.client)
     assert lifecycle.finish(job, Outcome(status=Status.FAILED, error_code="queue_timeout"))
-    return scene.api.post(f"jobs/{job.pk}/cancel")
+    return context.api.post(f"jobs/{job.pk}/cancel")
 
 
 @case("artifact_expired")
-def expired_artifact(scene: Scene) -> Any:
-    job = make_running_job(client=scene.key.client)
+def expired_artifact(context: CaseContext) -> Any:
+    job = make_running_job(client=context.key.client)
     stored = artifacts.store(job, Artifact.Kind.INPUT, io.BytesIO(b"x"))
     stored.save(force_insert=True)
     Job.objects.update(created_at=timezone.now() - timedelta(days=31))
-    return scene.api.get(f"artifacts/{stored.pk}/url")
+    return context.api.get(f"artifacts/{stored.pk}/url")
 
 
 @case("too_many_variants")
-def variants(scene: Scene) -> Any:
-    scene.plan(max_variants=1)
+def variants(context: CaseContext) -> Any:
+    context.plan(max_variants=1)
     sets = "".join(f"profileset.{name}+=level=80\n" for name in "ab")
-    return scene.submit(body_with("profile.text", PROFILE + sets))
+    return context.submit(body_with("profile.text", PROFILE + sets))
 
 
 @case("build_pin_not_allowed")
-def pinned(scene: Scene) -> Any:
-    return scene.submit(body_with("build.id", "6d6a3c5e-0a4f-4a50-8d6e-2f0c7b5f7a11"))
+def pinned(context: CaseContext) -> Any:
+    return context.submit(body_with("build.id", "6d6a3c5e-0a4f-4a50-8d6e-2f0c7b5f7a11"))
 
 
 @case("build_pin_unavailable")
-def pinned_to_nothing(scene: Scene) -> Any:
-    scene.plan(allows_build_pin=True)
-    return pinned(scene)
+def pinned_to_nothing(context: CaseContext) -> Any:
+    context.plan(allows_build_pin=True)
+    return pinned(context)
 
 
 @case("result_unavailable")
-def never_ran(scene: Scene) -> Any:
-    job = make_job(scene.key.client)
+def never_ran(context: CaseContext) -> Any:
+    job = make_job(context.key.client)
     assert lifecycle.finish(job, Outcome(status=Status.FAILED, error_code="queue_timeout"))
-    return scene.api.get(f"jobs/{job.pk}/result")
+    return context.api.get(f"jobs/{job.pk}/result")
 
 
 @case("rate_limit_exceeded")
-def too_fast(scene: Scene) -> Any:
-    scene.plan(submissions_per_minute=1)
-    assert scene.submit().status_code == 200
-    return scene.submit()
+def too_fast(context: CaseContext) -> Any:
+    context.plan(submissions_per_minute=1)
+    assert context.submit().status_code == 200
+    return context.submit()
 
 
 @case("max_active_jobs_exceeded")
-def too_many(scene: Scene) -> Any:
-    scene.plan(max_active_jobs=1)
-    assert scene.submit().status_code == 200
-    return scene.submit()
+def too_many(context: CaseContext) -> Any:
+    context.plan(max_active_jobs=1)
+    assert context.submit().status_code == 200
+    return context.submit()
 
 
 @case("internal_error")
-def broken(scene: Scene) -> Any:
+def broken(context: CaseContext) -> Any:
     # No known request causes one, so a bug is injected.
-    scene.monkeypatch.setattr(registry, "current", lambda: 1 / 0)
-    return scene.api.get("builds")
+    context.monkeypatch.setattr(registry, "current", lambda: 1 / 0)
+    return context.api.get("builds")
 
 
 @case("queue_unavailable")
-def full(scene: Scene) -> Any:
-    scene.settings.MAX_QUEUE_LENGTH = 1
+def full(context: CaseContext) -> Any:
+    context.settings.MAX_QUEUE_LENGTH = 1
     make_job()
     forecast.publish()
-    return scene.submit()
+    return context.submit()
 
 
 @case("secret_store_unavailable")
-def no_secret_store(scene: Scene) -> Any:
-    scene.monkeypatch.setattr(credentials, "redis", lambda: UNREACHABLE)
-    return scene.submit(body_with("credentials", {"bnetClientId": "a", "bnetClientSecret": "b"}))
+def no_secret_store(context: CaseContext) -> Any:
+    context.monkeypatch.setattr(credentials, "redis", lambda: UNREACHABLE)
+    return context.submit(body_with("credentials", {"bnetClientId": "a", "bnetClientSecret": "b"}))
 
 
 @case("api_maintenance")
-def maintained(scene: Scene) -> Any:
-    scene.settings.MAINTENANCE_SECONDS = 60
-    return scene.submit()
+def maintained(context: CaseContext) -> Any:
+    context.settings.MAINTENANCE_SECONDS = 60
+    return context.submit()

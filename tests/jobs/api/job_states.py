@@ -26,8 +26,8 @@ def queued(**fields: Any) -> Job:
 
 def timed_out(**fields: Any) -> Job:
     job = make_running_job(**fields)
-    ended = Outcome(status=Status.TIMED_OUT, error_code="execution_timeout", reason="It took too long.")
-    assert lifecycle.finish(job, ended)
+    outcome = Outcome(status=Status.TIMED_OUT, error_code="execution_timeout", reason="It took too long.")
+    assert lifecycle.finish(job, outcome)
     return job
 
 

@@ -35,8 +35,8 @@ def test_builds_and_jobs_contain_the_checks_of_a_build(
 ) -> None:
     ci = {"total": total, "failures": failures, "checked_at": CHECKED}
     build = BuildFactory.create(ci=ci, profiles_path="/p", profiles=["C.simc"])
-    found = checked(api.get(f"builds/{build.pk}"), variant)["ci"]
-    assert found == {
+    checks = checked(api.get(f"builds/{build.pk}"), variant)["ci"]
+    assert checks == {
         "status": status,
         "checks": {"total": total, "passed": total - len(failures), "failed": len(failures)},
         "failures": [failure["name"] for failure in failures],

@@ -33,31 +33,31 @@ def test_another_accounts_job_cannot_be_cancelled(api: Api, make: Callable[..., 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("make", "answered"), [(make_job, ["cancelled"] * 2), (make_running_job, ["cancel_requested"] * 2)]
+    ("make", "statuses"), [(make_job, ["cancelled"] * 2), (make_running_job, ["cancel_requested"] * 2)]
 )
 def test_each_response_contains_the_metadata(
-    api: Api, key: tuple[ApiKey, str], make: Callable[..., Job], answered: list[str]
+    api: Api, key: tuple[ApiKey, str], make: Callable[..., Job], statuses: list[str]
 ) -> None:
     job = make(client=key[0].client, metadata={"z": "1", "a": "2"})
-    answers = [api.post(f"jobs/{job.pk}/cancel").json() for _ in answered]
-    assert [answer["status"] for answer in answers] == answered
-    assert all(list(answer["metadata"].items()) == [("z", "1"), ("a", "2")] for answer in answers)
+    responses = [api.post(f"jobs/{job.pk}/cancel").json() for _ in statuses]
+    assert [response["status"] for response in responses] == statuses
+    assert all(list(response["metadata"].items()) == [("z", "1"), ("a", "2")] for response in responses)
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("make", [make_job, make_running_job])
 def test_concurrent_cancellations_get_the_same_response(key: tuple[ApiKey, str], make: Callable[..., Job]) -> None:
     job = make(client=default_client(key[0].client.account))
-    answers: list[tuple[int, str]] = []
+    responses: list[tuple[int, str]] = []
 
     def cancel() -> None:
         http = HttpClient(headers={"authorization": f"Bearer {key[1]}"})
         for _ in range(5):
-            answer = http.post(f"/v1/sim/jobs/{job.pk}/cancel", content_type="application/json")
-            answers.append((answer.status_code, json.dumps(answer.json())))
+            response = http.post(f"/v1/sim/jobs/{job.pk}/cancel", content_type="application/json")
+            responses.append((response.status_code, json.dumps(response.json())))
 
     at_once(20, cancel)
-    assert len(answers) == 100
-    assert len(set(answers)) == 1
-    assert answers[0][0] == 200
+    assert len(responses) == 100
+    assert len(set(responses)) == 1
+    assert responses[0][0] == 200
     assert JobEvent.objects.filter(job=job, to_status=Status.CANCELLED).count() == (make is make_job)

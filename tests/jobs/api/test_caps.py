@@ -15,7 +15,7 @@ def submit(api: Api, **runtime: int) -> Any:
     return api.post("jobs", BODY | {"runtime": runtime}).json()
 
 
-def held(body: dict[str, Any]) -> int:
+def reserved_credits(body: dict[str, Any]) -> int:
     """Return the credits reserved for an accepted job."""
     return Hold.objects.get(job_id=body["id"]).credits
 
@@ -24,7 +24,7 @@ def held(body: dict[str, Any]) -> int:
 def test_a_credit_limit_is_reserved_in_full(api: Api) -> None:
     body = submit(api, maxCredits=100, maxQueueSeconds=60)
     assert body["runtime"]["ceiling"] == {"maxCredits": 100, "runtimeSeconds": 3, "queueSeconds": 60}
-    assert held(body) == 100
+    assert reserved_credits(body) == 100
     assert "deprecations" not in body
 
 
@@ -32,14 +32,14 @@ def test_a_credit_limit_is_reserved_in_full(api: Api) -> None:
 def test_without_a_limit_only_a_slice_is_reserved(api: Api) -> None:
     body = submit(api)
     assert body["runtime"]["ceiling"] == {"maxCredits": 57_600, "runtimeSeconds": 1800, "queueSeconds": 1800}
-    assert held(body) == 60 * 32
+    assert reserved_credits(body) == 60 * 32
     assert Job.objects.get().max_credits is None
 
 
 @only_in("C")
 def test_a_time_limit_is_deprecated(api: Api) -> None:
     body = submit(api, maxRuntimeSeconds=10)
-    assert body["runtime"]["ceiling"]["maxCredits"] == held(body) == 320
+    assert body["runtime"]["ceiling"]["maxCredits"] == reserved_credits(body) == 320
     (deprecation,) = body["deprecations"]
     assert set(deprecation) == {"field", "message", "docsUrl"}
     assert deprecation["field"] == "runtime.maxRuntimeSeconds"
@@ -57,7 +57,7 @@ def test_only_one_limit_is_allowed(api: Api) -> None:
 def test_a_time_limit_is_reserved_in_full(api: Api) -> None:
     body = submit(api, maxRuntimeSeconds=10)
     assert body["runtime"]["ceiling"] == {"maxCredits": None, "runtimeSeconds": 10, "queueSeconds": 1800}
-    assert held(body) == 320
+    assert reserved_credits(body) == 320
     assert "deprecations" not in body
 
 
@@ -65,7 +65,7 @@ def test_a_time_limit_is_reserved_in_full(api: Api) -> None:
 def test_without_a_limit_a_job_can_run_for_five_minutes(api: Api) -> None:
     body = submit(api)
     assert body["runtime"]["ceiling"]["runtimeSeconds"] == 300
-    assert held(body) == 300 * 32
+    assert reserved_credits(body) == 300 * 32
 
 
 @only_in("R")
@@ -84,9 +84,9 @@ def test_a_credit_limit_is_an_unknown_field(api: Api) -> None:
     assert issue == {"path": "runtime.maxCredits", "message": "Unknown field."}
 
 
-@pytest.mark.parametrize(("name", "most"), [("maxRuntimeSeconds", 1800), ("maxQueueSeconds", 86_400)])
-def test_the_error_for_a_high_limit_names_the_plans_limit(api: Api, name: str, most: int) -> None:
-    (issue,) = submit(api, **{name: most + 1})["meta"]["issues"]
+@pytest.mark.parametrize(("name", "maximum"), [("maxRuntimeSeconds", 1800), ("maxQueueSeconds", 86_400)])
+def test_the_error_for_a_high_limit_names_the_plans_limit(api: Api, name: str, maximum: int) -> None:
+    (issue,) = submit(api, **{name: maximum + 1})["meta"]["issues"]
     assert issue["path"] == f"runtime.{name}"
-    assert f"{most:,}" in issue["message"]
-    assert submit(api, **{name: most})["success"] is True
+    assert f"{maximum:,}" in issue["message"]
+    assert submit(api, **{name: maximum})["success"] is True

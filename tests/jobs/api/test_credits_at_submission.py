@@ -11,7 +11,7 @@ from clients.models import ApiKey
 from jobs.enums import Priority
 from jobs.models import Job
 from simservice.redis import worker_heartbeats
-from tests.billing.books import expire_now
+from tests.billing.ledger_state import expire_now
 from tests.concurrency import at_once
 from tests.conftest import Api
 from tests.factories import make_job
@@ -20,7 +20,7 @@ from tests.jobs.api.bodies import BODY, only_in
 FEE = 320
 
 
-def leave(account: Account, credits_left: int) -> None:
+def set_credits(account: Account, credits_left: int) -> None:
     """Set the credits of an account."""
     change = credits_left - ledger.available(account)
     if change:
@@ -31,7 +31,7 @@ def leave(account: Account, credits_left: int) -> None:
 def account(key: tuple[ApiKey, str]) -> Account:
     """Return the caller's account with 1,000 credits."""
     account = key[0].client.account
-    leave(account, 1000)
+    set_credits(account, 1000)
     return account
 
 
@@ -40,9 +40,9 @@ def submit(api: Api, priority: str = "standard", **runtime: int) -> Any:
 
 
 def test_missing_credits_report_the_affordable_limit(api: Api, account: Account) -> None:
-    answer = submit(api, maxRuntimeSeconds=60)
-    assert (answer.status_code, answer.json()["code"]) == (402, "insufficient_credits_liability")
-    meta = answer.json()["meta"]
+    response = submit(api, maxRuntimeSeconds=60)
+    assert (response.status_code, response.json()["code"]) == (402, "insufficient_credits_liability")
+    meta = response.json()["meta"]
     assert meta.pop("docsUrl").endswith("/docs#insufficient_credits_liability")
     assert meta == {
         "reason": "insufficient_credits",
@@ -52,7 +52,7 @@ def test_missing_credits_report_the_affordable_limit(api: Api, account: Account)
         "maxAffordableRuntimeSeconds": 31,
         "requiredCredits": 1920,
     }
-    assert "priorityFeeCredits" not in answer.json()
+    assert "priorityFeeCredits" not in response.json()
     assert not Job.objects.exists()
     assert ledger.available(account) == 1000
 
@@ -68,7 +68,7 @@ def test_the_affordable_limit_is_accepted(api: Api, account: Account) -> None:
 def test_without_a_limit_a_slice_or_all_credits_are_reserved(
     api: Api, account: Account, has: int, reserved: int
 ) -> None:
-    leave(account, has)
+    set_credits(account, has)
     body = submit(api).json()
     assert Hold.objects.get(job_id=body["id"]).credits == reserved
     assert ledger.available(account) == has - reserved
@@ -78,10 +78,10 @@ def test_without_a_limit_a_slice_or_all_credits_are_reserved(
 @only_in("C")
 @pytest.mark.parametrize("has", [1, 31])
 def test_without_a_limit_one_second_must_be_affordable(api: Api, account: Account, has: int) -> None:
-    leave(account, has)
-    answer = submit(api)
-    assert (answer.status_code, answer.json()["code"]) == (402, "insufficient_credits_liability")
-    meta = answer.json()["meta"]
+    set_credits(account, has)
+    response = submit(api)
+    assert (response.status_code, response.json()["code"]) == (402, "insufficient_credits_liability")
+    meta = response.json()["meta"]
     del meta["docsUrl"]
     assert meta == {
         "reason": "insufficient_credits",
@@ -96,7 +96,7 @@ def test_without_a_limit_one_second_must_be_affordable(api: Api, account: Accoun
 @only_in("C")
 def test_without_a_limit_the_fee_is_added_to_one_second(api: Api, account: Account) -> None:
     make_job()
-    leave(account, FEE + 31)
+    set_credits(account, FEE + 31)
     meta = submit(api, "high").json()["meta"]
     assert (meta["requiredCredits"], meta["maxAffordableCredits"]) == (FEE + 32, 31)
     ledger.purchase(account, 9, reason="for the test")
@@ -107,7 +107,7 @@ def test_without_a_limit_the_fee_is_added_to_one_second(api: Api, account: Accou
 @only_in("C")
 def test_a_limit_below_one_second_is_reserved_in_full(api: Api, account: Account) -> None:
     Plan.objects.update(max_credits_per_job=20)
-    leave(account, 20)
+    set_credits(account, 20)
     assert Hold.objects.get(job_id=submit(api).json()["id"]).credits == 20
     meta = submit(api).json()["meta"]
     assert (meta["requiredCredits"], meta["ceilingMaxCredits"]) == (20, 20)
@@ -115,7 +115,7 @@ def test_a_limit_below_one_second_is_reserved_in_full(api: Api, account: Account
 
 @only_in("C")
 def test_an_expired_grant_cannot_be_reserved(api: Api, account: Account) -> None:
-    leave(account, 10)
+    set_credits(account, 10)
     open_grant = ledger.grant(account, 50, reason=GrantReason.GRANT_PROMO, note="for the test")
     expire_now(ledger.grant(account, 500, reason=GrantReason.GRANT_PROMO, note="for the test"))
     assert Hold.objects.get(job_id=submit(api).json()["id"]).credits == 60
@@ -167,8 +167,8 @@ def test_a_fee_above_all_credits_leaves_nothing_affordable(api: Api, account: Ac
 def test_a_suspended_account_can_only_read(api: Api, account: Account) -> None:
     job_id = submit(api, maxRuntimeSeconds=1).json()["id"]
     Account.objects.filter(pk=account.pk).update(suspended_at=timezone.now())
-    answer = submit(api, maxRuntimeSeconds=1)
-    assert (answer.status_code, answer.json()["code"]) == (402, "inactive_entitlement")
+    response = submit(api, maxRuntimeSeconds=1)
+    assert (response.status_code, response.json()["code"]) == (402, "inactive_entitlement")
     assert api.get(f"jobs/{job_id}").status_code == 200
     assert Job.objects.count() == 1
 
@@ -176,7 +176,7 @@ def test_a_suspended_account_can_only_read(api: Api, account: Account) -> None:
 @only_in("C")
 @pytest.mark.django_db(transaction=True)
 def test_one_of_several_submissions_reserves_the_last_credits(api: Api, account: Account) -> None:
-    leave(account, 100)
+    set_credits(account, 100)
     statuses: list[int] = []
     at_once(6, lambda: statuses.append(submit(api).status_code))
     assert sorted(statuses) == [200, *[402] * 5]
@@ -186,7 +186,7 @@ def test_one_of_several_submissions_reserves_the_last_credits(api: Api, account:
 
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_submissions_see_each_others_fee(api: Api, account: Account) -> None:
-    leave(account, 10_000)
+    set_credits(account, 10_000)
     worker_heartbeats.report("sim@here", slots=3)
     make_job()
     fees: list[int] = []

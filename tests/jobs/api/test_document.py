@@ -19,7 +19,7 @@ from tests.jobs.api.response_checks import check_document
 @only_in("C")
 def test_the_documents_examples_match_the_contract(variant: str) -> None:
     schemas = responses(variant)
-    for operation in (one for methods in document()["paths"].values() for one in methods.values()):
+    for operation in (entry for methods in document()["paths"].values() for entry in methods.values()):
         if operation["operationId"] in NOT_JSON | {"getOpenApi"}:
             continue
         example = operation["responses"]["200"]["content"]["application/json"]["example"]
@@ -34,13 +34,13 @@ STATUSES = {error.code: error.status for error in family()}
 
 
 def test_the_contract_covers_all_operations_and_errors(variant: str) -> None:
-    operations = {one["operationId"] for methods in document()["paths"].values() for one in methods.values()}
+    operations = {entry["operationId"] for methods in document()["paths"].values() for entry in methods.values()}
     assert operations == set(responses(variant)) | NOT_JSON
     assert {code: status for status, codes in CODES.items() for code in codes} == STATUSES
 
 
 def test_the_document_lists_the_codes_of_each_status() -> None:
-    for operation in (one for methods in document()["paths"].values() for one in methods.values()):
+    for operation in (entry for methods in document()["paths"].values() for entry in methods.values()):
         for status, response in operation["responses"].items():
             if int(status) < 400 or "application/json" not in response.get("content", {}):
                 continue
@@ -49,7 +49,7 @@ def test_the_document_lists_the_codes_of_each_status() -> None:
                 assert set(schema["properties"]["code"]["enum"]) <= CODES[int(status)]
 
 
-WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
+INVALID_CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "an unknown key": lambda job: job.update(further=1),
     "a missing key": lambda job: job.pop("retried"),
     "an internal status": lambda job: job.update(status="starting"),
@@ -61,12 +61,12 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
-def test_contract_and_document_reject_a_wrong_job(wrong: str) -> None:
+@pytest.mark.parametrize("change", INVALID_CHANGES)
+def test_contract_and_document_reject_an_invalid_job(change: str) -> None:
     schema = {"$ref": "#/components/schemas/Job"}
     job = document()["paths"]["/v1/sim/jobs/{job_id}"]["get"]["responses"]["200"]["content"]["application/json"]
     changed = json.loads(json.dumps(job["example"]))
-    WRONG[wrong](changed)
+    INVALID_CHANGES[change](changed)
     with pytest.raises(ValidationError):
         check_document(changed, schema)
     with pytest.raises(ValidationError):

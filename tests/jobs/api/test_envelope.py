@@ -19,18 +19,18 @@ REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
 
 @pytest.mark.parametrize("path", ["/v1", "/v1/sim/nowhere", "/v1/other/jobs", "/v1/sim/jobs/", "/v1/"])
 def test_unknown_paths_return_the_error_envelope(api: Api, path: str) -> None:
-    answer = api.http.get(path, headers={"X-Request-Id": "req_mine"})
-    assert answer.status_code == 404
-    assert set(answer.json()) == {"error", "code", "meta", "requestId"}
-    assert answer.json()["code"] == "not_found"
-    assert REQUEST_ID.fullmatch(answer.json()["requestId"])
-    assert answer.headers["X-Request-Id"] == answer.json()["requestId"]
+    response = api.http.get(path, headers={"X-Request-Id": "req_mine"})
+    assert response.status_code == 404
+    assert set(response.json()) == {"error", "code", "meta", "requestId"}
+    assert response.json()["code"] == "not_found"
+    assert REQUEST_ID.fullmatch(response.json()["requestId"])
+    assert response.headers["X-Request-Id"] == response.json()["requestId"]
 
 
 def test_wrong_methods_return_the_error_envelope(api: Api) -> None:
-    answer = api.http.delete("/v1/sim/jobs")
-    assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
-    assert "POST" in answer.headers["Allow"]
+    response = api.http.delete("/v1/sim/jobs")
+    assert (response.status_code, response.json()["code"]) == (405, "method_not_allowed")
+    assert "POST" in response.headers["Allow"]
 
 
 @pytest.mark.parametrize(
@@ -49,41 +49,41 @@ def test_wrong_methods_return_the_error_envelope(api: Api) -> None:
 @pytest.mark.django_db
 def test_requests_without_a_valid_key_are_rejected(header: str | None, code: str) -> None:
     headers = {"Authorization": header} if header else {}
-    answer = HttpClient().get("/v1/sim/jobs/123456789012345678", headers=headers)
-    assert (answer.status_code, answer.json()["code"]) == (401, code)
-    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    response = HttpClient().get("/v1/sim/jobs/123456789012345678", headers=headers)
+    assert (response.status_code, response.json()["code"]) == (401, code)
+    assert response.headers["WWW-Authenticate"] == "Bearer"
 
 
 @pytest.mark.parametrize(("field", "code"), [("revoked_at", "revoked_token"), ("expires_at", "expired_token")])
 def test_revoked_and_expired_keys_are_rejected(api: Api, key: tuple[ApiKey, str], field: str, code: str) -> None:
     ApiKey.objects.filter(pk=key[0].pk).update(**{field: timezone.now() - timedelta(seconds=1)})
-    answer = api.get("jobs/123456789012345678")
-    assert (answer.status_code, answer.json()["code"]) == (401, code)
+    response = api.get("jobs/123456789012345678")
+    assert (response.status_code, response.json()["code"]) == (401, code)
 
 
 @pytest.mark.parametrize("key", ["sk_short", "sk_" + "x" * 46, unknown_key()[:-1] + "_"])
 def test_a_malformed_key_takes_no_query(key: str) -> None:
     # Without a database fixture, a query raises.
-    answer = HttpClient(headers={"authorization": f"Bearer {key}"}).get("/v1/sim/jobs/1")
-    assert answer.json()["code"] == "invalid_token"
+    response = HttpClient(headers={"authorization": f"Bearer {key}"}).get("/v1/sim/jobs/1")
+    assert response.json()["code"] == "invalid_token"
 
 
 @pytest.mark.parametrize("tail", ["", "/status", "/result"])
 def test_another_accounts_job_is_not_found(api: Api, tail: str) -> None:
-    foreign = make_job()
-    answers = [
-        api.get(f"jobs/{job_id}{tail}") for job_id in (foreign.pk, "9" * 18, "x", "1" * 400, "-1", "\u0661" * 18)
+    other_job = make_job()
+    responses = [
+        api.get(f"jobs/{job_id}{tail}") for job_id in (other_job.pk, "9" * 18, "x", "1" * 400, "-1", "\u0661" * 18)
     ]
-    assert {answer.status_code for answer in answers} == {404}
-    assert {answer.json()["code"] for answer in answers} == {"not_found"}
+    assert {response.status_code for response in responses} == {404}
+    assert {response.json()["code"] for response in responses} == {"not_found"}
 
 
 def test_responses_contain_the_number_of_unfinished_jobs(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_job(key[0].client)
     make_job(key[0].client)
     make_job()
-    answer = api.get(f"jobs/{job.pk}")
-    assert (answer.headers["X-Active-Jobs"], answer.headers["X-Max-Active-Jobs"]) == ("2", "200")
+    response = api.get(f"jobs/{job.pk}")
+    assert (response.headers["X-Active-Jobs"], response.headers["X-Max-Active-Jobs"]) == ("2", "200")
 
 
 def test_the_last_use_of_a_key_is_recorded_once_a_minute(api: Api, key: tuple[ApiKey, str]) -> None:
@@ -104,13 +104,13 @@ def test_only_the_hash_of_a_key_is_stored(key: tuple[ApiKey, str]) -> None:
 @pytest.mark.parametrize("accept", ["text/html", "application/xml", "application/vnd.x+json", "nonsense"])
 def test_responses_are_json_for_any_accept_header(api: Api, key: tuple[ApiKey, str], accept: str) -> None:
     job = make_job(key[0].client)
-    answer = api.http.get(f"/v1/sim/jobs/{job.pk}", headers={"accept": accept})
-    assert (answer.status_code, answer.json()["id"]) == (200, str(job.pk))
+    response = api.http.get(f"/v1/sim/jobs/{job.pk}", headers={"accept": accept})
+    assert (response.status_code, response.json()["id"]) == (200, str(job.pk))
 
 
 def test_no_parameter_selects_another_format(api: Api) -> None:
-    answer = api.http.get("/v1/sim/jobs?format=xml")
-    assert (answer.status_code, answer.json()["meta"]["issues"][0]["path"]) == (400, "format")
+    response = api.http.get("/v1/sim/jobs?format=xml")
+    assert (response.status_code, response.json()["meta"]["issues"][0]["path"]) == (400, "format")
 
 
 def test_options_is_not_a_supported_method(api: Api) -> None:
@@ -137,6 +137,6 @@ def test_an_internal_error_returns_the_error_envelope(
 ) -> None:
     monkeypatch.setattr("jobs.progress.progress_of", lambda _: 1 / 0)
     job = make_job(key[0].client)
-    answer = api.get(f"jobs/{job.pk}/status")
-    assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
-    assert "division" not in answer.content.decode()
+    response = api.get(f"jobs/{job.pk}/status")
+    assert (response.status_code, response.json()["code"]) == (500, "internal_error")
+    assert "division" not in response.content.decode()

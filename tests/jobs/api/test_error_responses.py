@@ -8,19 +8,19 @@ from tests.factories import PROFILE, make_job
 from tests.jobs.api.bodies import body_with
 from tests.jobs.api.contract.errors import error
 from tests.jobs.api.contract.types import check
-from tests.jobs.api.error_cases import CASES, Scene
+from tests.jobs.api.error_cases import CASES, CaseContext
 from tests.jobs.api.response_checks import checked, json_body
 
 
 @pytest.mark.parametrize("code", sorted(CASES))
-def test_each_error_matches_contract_and_document(scene: Scene, variant: str, code: str) -> None:
-    checked(CASES[code](scene), variant)
+def test_each_error_matches_contract_and_document(case_context: CaseContext, variant: str, code: str) -> None:
+    checked(CASES[code](case_context), variant)
 
 
-def test_missing_credits_for_high_priority_name_the_fee(scene: Scene, variant: str) -> None:
+def test_missing_credits_for_high_priority_name_the_fee(case_context: CaseContext, variant: str) -> None:
     make_job()
-    ledger.correct(scene.account, 10 - ledger.available(scene.account), reason="for the test")
-    body = checked(scene.submit(body_with("priority", "high")), variant)
+    ledger.correct(case_context.account, 10 - ledger.available(case_context.account), reason="for the test")
+    body = checked(case_context.submit(body_with("priority", "high")), variant)
     assert body["priorityFeeCredits"] == body["meta"]["priorityFeeCredits"]
 
 
@@ -29,8 +29,10 @@ def test_missing_credits_for_high_priority_name_the_fee(scene: Scene, variant: s
     ["", "html=/tmp/x\n" * 30, PROFILE + "html=" + "x" * 500, "\n" * 150_000],
     ids=["nothing to simulate", "many", "long", "too long"],
 )
-def test_the_error_of_a_rejected_profile(scene: Scene, variant: str, text: str) -> None:
-    assert checked(scene.submit(body_with("profile.text", text)), variant)["code"] == "input_sanitized_rejected"
+def test_the_error_of_a_rejected_profile(case_context: CaseContext, variant: str, text: str) -> None:
+    assert (
+        checked(case_context.submit(body_with("profile.text", text)), variant)["code"] == "input_sanitized_rejected"
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,10 +40,10 @@ def test_the_error_of_a_rejected_profile(scene: Scene, variant: str, text: str) 
 )
 @pytest.mark.django_db
 def test_unknown_paths_return_404(path: str) -> None:
-    answer = HttpClient(headers={"accept": "application/json"}).get(path)
-    if answer.headers["Content-Type"] == "application/json":
-        check(json_body(answer), error(404, "not_found"))
-    assert answer.status_code == 404
+    response = HttpClient(headers={"accept": "application/json"}).get(path)
+    if response.headers["Content-Type"] == "application/json":
+        check(json_body(response), error(404, "not_found"))
+    assert response.status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/v1/openapi.json"])

@@ -3,7 +3,7 @@
 import pytest
 
 from simservice.api.examples import family
-from tests.jobs.api.error_cases import CASES, Scene
+from tests.jobs.api.error_cases import CASES, CaseContext
 
 META = {
     "validation_failed": {"issues"},
@@ -39,15 +39,15 @@ def test_every_error_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(error.code for error in family()))
-def test_each_error_has_its_status_code_and_meta(scene: Scene, code: str) -> None:
-    answer = CASES[code](scene)
+def test_each_error_has_its_status_code_and_meta(case_context: CaseContext, code: str) -> None:
+    response = CASES[code](case_context)
     (error,) = [error for error in family() if error.code == code]
-    body = answer.json()
-    assert (answer.status_code, body["code"]) == (error.status, code)
+    body = response.json()
+    assert (response.status_code, body["code"]) == (error.status, code)
     assert set(body) == {"error", "code", "meta", "requestId"}
     assert body["error"]
     assert set(body["meta"] or ()) == META.get(code, set())
-    assert answer.status_code != 422 or body["meta"]["reason"] == code
-    assert body["requestId"] == answer.headers["X-Request-Id"]
-    assert ("WWW-Authenticate" in answer.headers) == (error.status == 401)
-    assert ("Retry-After" in answer.headers) == (error.status in (429, 503))
+    assert response.status_code != 422 or body["meta"]["reason"] == code
+    assert body["requestId"] == response.headers["X-Request-Id"]
+    assert ("WWW-Authenticate" in response.headers) == (error.status == 401)
+    assert ("Retry-After" in response.headers) == (error.status in (429, 503))

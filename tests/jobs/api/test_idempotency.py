@@ -78,9 +78,9 @@ def test_metadata_does_not_change_the_request(api: Api) -> None:
 )
 def test_a_different_request_with_the_key_conflicts(api: Api, path: str, value: Any) -> None:
     job_id = post(api).json()["id"]
-    answer = post(api, body_with(path, value))
-    assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_key_reuse")
-    meta = answer.json()["meta"]
+    response = post(api, body_with(path, value))
+    assert (response.status_code, response.json()["code"]) == (409, "idempotency_key_reuse")
+    meta = response.json()["meta"]
     assert set(meta) == {"reason", "originalJobId", "docsUrl"}
     assert meta["originalJobId"] == job_id
     assert Job.objects.count() == 1
@@ -119,8 +119,8 @@ def test_a_rejected_request_does_not_use_its_key(api: Api) -> None:
 
 @pytest.mark.parametrize("sent", ["", "x" * 256, "né", "tab\there"], ids=["empty", "long", "accent", "tab"])
 def test_a_key_has_1_to_255_printable_ascii_characters(api: Api, sent: str) -> None:
-    answer = post(api, key=sent)
-    assert answer.json()["meta"]["issues"][0]["path"] == "idempotency-key"
+    response = post(api, key=sent)
+    assert response.json()["meta"]["issues"][0]["path"] == "idempotency-key"
     assert not Job.objects.exists()
 
 
@@ -131,8 +131,8 @@ def test_the_longest_key_is_stored_in_full(api: Api) -> None:
 
 def test_one_of_many_concurrent_requests_creates_the_job(transactional_db: None) -> None:
     secret = make_key(make_account())[1]
-    answers: list[Any] = []
-    at_once(12, lambda: answers.append(post(Api(secret), copy.deepcopy(BODY))))
-    assert len({answer.content for answer in answers}) == 1
-    assert sorted("X-Idempotent-Replay" in answer.headers for answer in answers) == [False] + [True] * 11
+    responses: list[Any] = []
+    at_once(12, lambda: responses.append(post(Api(secret), copy.deepcopy(BODY))))
+    assert len({response.content for response in responses}) == 1
+    assert sorted("X-Idempotent-Replay" in response.headers for response in responses) == [False] + [True] * 11
     assert Job.objects.count() == Hold.objects.count() == IdempotencyKey.objects.count() == 1

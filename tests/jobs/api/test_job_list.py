@@ -70,8 +70,8 @@ def test_jobs_past_their_retention_are_not_listed(api: Api, key: tuple[ApiKey, s
 
 @pytest.mark.parametrize("limit", ["0", "101", "-1", "ten", "", "1.0", "٣", "9999"])
 def test_an_invalid_limit_is_rejected(api: Api, limit: str) -> None:
-    answer = api.get("jobs", data={"limit": limit})
-    assert (answer.status_code, answer.json()["meta"]["issues"][0]["path"]) == (400, "limit")
+    response = api.get("jobs", data={"limit": limit})
+    assert (response.status_code, response.json()["meta"]["issues"][0]["path"]) == (400, "limit")
 
 
 @pytest.mark.parametrize("query", ["page=2", "limit=1&limit=2", "Cursor=x"])
@@ -100,8 +100,8 @@ def test_a_cursor_cannot_be_forged(api: Api, key: tuple[ApiKey, str]) -> None:
     other = make_cursor(account_id=key[0].client.account_id + 1, last_id=10**17)
     assert api.get("jobs", data={"cursor": own}).status_code == 200
     for cursor in [*forged(own), other]:
-        answer = api.get("jobs", data={"cursor": cursor})
-        assert (answer.status_code, answer.json()["code"]) == (400, "invalid_cursor"), cursor
+        response = api.get("jobs", data={"cursor": cursor})
+        assert (response.status_code, response.json()["code"]) == (400, "invalid_cursor"), cursor
 
 
 def test_a_page_of_any_length_takes_three_queries(api: Api, jobs: list[str]) -> None:

@@ -18,7 +18,7 @@ from tests.factories import PROFILE, make_running_job
 from tests.jobs.api.bodies import BODY, body_with, only_in
 from tests.jobs.api.job_states import PUBLIC, STATES
 from tests.jobs.api.response_checks import checked
-from tests.jobs.simulators import RUN_UNTIL_ASKED, make_stand_in, run
+from tests.jobs.simulators import RUN_UNTIL_INTERRUPTED, make_stand_in, run
 
 SETS = "".join(f"profileset.s{number}+=trinket1=stone,id=1,ilevel={600 + 12 * number}\n" for number in range(6))
 GEAR = (
@@ -62,9 +62,9 @@ def test_a_replay_returns_the_first_response(api: Api, variant: str) -> None:
     headers = {"idempotency-key": "k"}
     first = checked(api.post("jobs", BODY, headers=headers), variant)
     assert lifecycle.start_attempt(Job.objects.get(), worker="worker-1")
-    answer = api.post("jobs", BODY, headers=headers)
-    assert answer.headers["X-Idempotent-Replay"] == "true"
-    assert checked(answer, variant) == first
+    response = api.post("jobs", BODY, headers=headers)
+    assert response.headers["X-Idempotent-Replay"] == "true"
+    assert checked(response, variant) == first
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -128,7 +128,7 @@ def test_result_and_manifest_of_a_real_job(api: Api, account: Any, variant: str,
 
 @pytest.mark.django_db(transaction=True)
 def test_a_stopped_run_has_a_partial_result(api: Api, account: Any, variant: str, tmp_path: Path) -> None:
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
     job = run(default_client(account), ceiling_credits=32, ceiling_runtime_seconds=1)
     body = checked(api.get(f"jobs/{job.pk}/result"), variant)
     assert (body["status"], body["result"]["summary"]["partial"]) == ("timed_out", True)

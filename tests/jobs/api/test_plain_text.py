@@ -12,17 +12,17 @@ from tests.jobs.api.bodies import only_in
 CREDENTIALS = {"X-Bnet-Client-Id": "an-id", "X-Bnet-Client-Secret": "a-secret"}
 
 
-def issues(answer: Any) -> list[str]:
+def issues(response: Any) -> list[str]:
     """Return the paths in a validation error."""
-    assert (answer.status_code, answer.json()["code"]) == (400, "validation_failed")
-    return [issue["path"] for issue in answer.json()["meta"]["issues"]]
+    assert (response.status_code, response.json()["code"]) == (400, "validation_failed")
+    return [issue["path"] for issue in response.json()["meta"]["issues"]]
 
 
 def test_profile_and_channel_are_sufficient(api: Api) -> None:
     text = PROFILE + "# Ünïcode \r\n"
-    answer = api.post_text("channel=latest", text.encode())
-    assert answer.status_code == 200
-    assert Job.objects.get(pk=answer.json()["id"]).profile.text == text
+    response = api.post_text("channel=latest", text.encode())
+    assert response.status_code == 200
+    assert Job.objects.get(pk=response.json()["id"]).profile.text == text
 
 
 def test_each_field_has_a_parameter(api: Api) -> None:
@@ -90,8 +90,8 @@ def test_errors_name_the_query_parameter(api: Api, query: str, path: str) -> Non
 
 
 def test_both_credential_headers_are_required(api: Api) -> None:
-    answer = api.post_text("channel=latest", PROFILE, **{"X-Bnet-Client-Id": "an-id"})
-    assert issues(answer) == ["X-Bnet-Client-Secret"]
+    response = api.post_text("channel=latest", PROFILE, **{"X-Bnet-Client-Id": "an-id"})
+    assert issues(response) == ["X-Bnet-Client-Secret"]
 
 
 def test_a_body_that_is_not_utf8_is_rejected(api: Api) -> None:
@@ -103,14 +103,14 @@ def test_a_nul_character_is_rejected(api: Api) -> None:
 
 
 def test_other_charsets_are_rejected(api: Api) -> None:
-    answer = api.post("jobs?channel=latest", PROFILE, content_type="text/plain; charset=latin-1")
-    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+    response = api.post("jobs?channel=latest", PROFILE, content_type="text/plain; charset=latin-1")
+    assert (response.status_code, response.json()["code"]) == (415, "unsupported_media_type")
 
 
 def test_an_empty_body_has_nothing_to_simulate(api: Api) -> None:
-    answer = api.post("jobs?channel=latest", "", CONTENT_TYPE="text/plain")
-    assert answer.status_code == 422
-    assert "nothing to simulate" in answer.json()["meta"]["message"]
+    response = api.post("jobs?channel=latest", "", CONTENT_TYPE="text/plain")
+    assert response.status_code == 422
+    assert "nothing to simulate" in response.json()["meta"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_an_empty_body_has_nothing_to_simulate(api: Api) -> None:
     [(2 * 1024 * 1024 + 1, "profile_too_large"), ((2 << 20) + (64 << 10) + 1, "request_too_large")],
 )
 def test_the_size_of_the_body_is_limited(api: Api, size: int, code: str) -> None:
-    answer = api.post_text("channel=latest", PROFILE.ljust(size, "#"))
-    assert (answer.status_code, answer.json()["code"]) == (413, code)
+    response = api.post_text("channel=latest", PROFILE.ljust(size, "#"))
+    assert (response.status_code, response.json()["code"]) == (413, code)
 
 
 def test_a_profile_of_exactly_two_megabytes_is_accepted(api: Api) -> None:
@@ -127,10 +127,10 @@ def test_a_profile_of_exactly_two_megabytes_is_accepted(api: Api) -> None:
 
 
 def test_json_requests_accept_no_query_parameters(api: Api) -> None:
-    answer = api.post("jobs?channel=latest", {"build": {"channel": "latest"}, "profile": {"text": PROFILE}})
-    assert issues(answer) == ["channel"]
+    response = api.post("jobs?channel=latest", {"build": {"channel": "latest"}, "profile": {"text": PROFILE}})
+    assert issues(response) == ["channel"]
 
 
 def test_too_many_parameters_are_rejected(api: Api) -> None:
-    answer = api.post_text("&".join(f"p{n}=1" for n in range(1500)), PROFILE)
-    assert (answer.status_code, answer.json()["code"]) == (400, "validation_failed")
+    response = api.post_text("&".join(f"p{n}=1" for n in range(1500)), PROFILE)
+    assert (response.status_code, response.json()["code"]) == (400, "validation_failed")

@@ -103,16 +103,16 @@ def test_there_is_no_result_before_the_job_ends(
     api: Api, key: tuple[ApiKey, str], make: Callable[..., Job]
 ) -> None:
     job = make(client=key[0].client)
-    answer = api.get(f"jobs/{job.pk}/result")
-    assert (answer.status_code, answer.json()["code"]) == (409, "result_not_ready")
-    assert answer.json()["meta"] == {"status": job.status}
+    response = api.get(f"jobs/{job.pk}/result")
+    assert (response.status_code, response.json()["code"]) == (409, "result_not_ready")
+    assert response.json()["meta"] == {"status": job.status}
 
 
 def test_there_is_no_result_without_a_run(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_job(key[0].client)
     lifecycle.finish(job, Outcome(status=Status.FAILED, error_code="queue_timeout"))
-    answer = api.get(f"jobs/{job.pk}/result")
-    assert (answer.status_code, answer.json()["code"]) == (422, "result_unavailable")
+    response = api.get(f"jobs/{job.pk}/result")
+    assert (response.status_code, response.json()["code"]) == (422, "result_unavailable")
 
 
 def test_log_entries_need_a_request_and_a_running_job(api: Api, running: Job) -> None:
@@ -136,8 +136,8 @@ def test_the_url_of_an_artifact(api: Api, running: Job) -> None:
     artifact = end(running)
     url = api.get(f"artifacts/{artifact.pk}/url").json()["url"]
     assert url == f"http://testserver/artifacts/{artifact.token}"
-    foreign = end(make_running_job())
-    assert api.get(f"artifacts/{foreign.pk}/url").json()["code"] == "not_found"
+    other_job = end(make_running_job())
+    assert api.get(f"artifacts/{other_job.pk}/url").json()["code"] == "not_found"
 
 
 @pytest.mark.django_db
@@ -146,8 +146,8 @@ def test_the_url_of_an_artifact(api: Api, running: Job) -> None:
     ["/artifacts/unknown", "/manifests/unknown", "/artifacts/%00", "/manifests/%00", "/artifacts/" + "x" * 22],
 )
 def test_unknown_tokens_are_not_found(path: str) -> None:
-    answer = HttpClient().get(path)
-    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    response = HttpClient().get(path)
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")
 
 
 def test_the_manifest_contains_the_result_without_metadata(running: Job) -> None:

@@ -25,9 +25,9 @@ from tests.jobs.api.bodies import BODY, body_with
 
 
 def test_the_response_contains_limits_and_links(api: Api) -> None:
-    answer = api.post("jobs", BODY | {"metadata": {"guild": "Ünïcode"}})
-    assert answer.status_code == 200
-    body = answer.json()
+    response = api.post("jobs", BODY | {"metadata": {"guild": "Ünïcode"}})
+    assert response.status_code == 200
+    body = response.json()
     assert body["success"] is True
     assert set(body["runtime"]["ceiling"]) == {"maxCredits", "runtimeSeconds", "queueSeconds"}
     assert body["runtime"]["priorityFeeCredits"] == 0
@@ -49,8 +49,8 @@ def test_a_database_failure_after_acceptance_is_no_error(
 ) -> None:
     monkeypatch.setattr(accept, "require_active_job_limit", lambda *_, **__: None)
     monkeypatch.setattr(*last, Mock(side_effect=error))
-    answer = api.post("jobs", BODY)
-    assert (answer.status_code, answer.json()["id"]) == (200, str(Job.objects.get().pk))
+    response = api.post("jobs", BODY)
+    assert (response.status_code, response.json()["id"]) == (200, str(Job.objects.get().pk))
 
 
 def test_an_accepted_job_is_announced_and_recorded(api: Api) -> None:
@@ -110,11 +110,11 @@ def test_an_accepted_job_is_announced_and_recorded(api: Api) -> None:
     ],
 )
 def test_an_invalid_field_is_rejected_with_its_path(api: Api, path: str, value: Any) -> None:
-    answer = api.post("jobs", body_with(path, value))
-    assert answer.status_code == 400
-    assert answer.json()["code"] == "validation_failed"
-    paths = [issue["path"] for issue in answer.json()["meta"]["issues"]]
-    assert any(found and (found.startswith(path) or path.startswith(found)) for found in paths)
+    response = api.post("jobs", body_with(path, value))
+    assert response.status_code == 400
+    assert response.json()["code"] == "validation_failed"
+    paths = [issue["path"] for issue in response.json()["meta"]["issues"]]
+    assert any(reported and (reported.startswith(path) or path.startswith(reported)) for reported in paths)
     assert not Job.objects.exists()
 
 
@@ -148,10 +148,10 @@ def test_an_integer_can_end_in_point_zero(api: Api, sent: str) -> None:
 )
 def test_non_integers_are_rejected_quickly(api: Api, sent: str, code: str) -> None:
     body = json.dumps(body_with("runtime.maxQueueSeconds", "SENT")).replace('"SENT"', sent)
-    begun = time.process_time()
-    answer = api.post("jobs", body)
-    assert (answer.status_code, answer.json()["code"]) == (400, code)
-    assert time.process_time() - begun < 1
+    started = time.process_time()
+    response = api.post("jobs", body)
+    assert (response.status_code, response.json()["code"]) == (400, code)
+    assert time.process_time() - started < 1
 
 
 def test_an_empty_webhook_requests_no_events(api: Api) -> None:
@@ -192,19 +192,19 @@ def test_a_body_that_is_not_an_object_is_rejected(api: Api, body: Any) -> None:
     ],
 )
 def test_invalid_json_is_rejected(api: Api, body: bytes) -> None:
-    answer = api.post("jobs", body)
-    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json")
+    response = api.post("jobs", body)
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_json")
 
 
 def test_all_invalid_fields_are_reported_together(api: Api) -> None:
-    answer = api.post("jobs", {"surprise": 1, "build": {"channel": "latest", "x": 1}, "profile": {"text": 5}})
-    paths = [issue["path"] for issue in answer.json()["meta"]["issues"]]
+    response = api.post("jobs", {"surprise": 1, "build": {"channel": "latest", "x": 1}, "profile": {"text": 5}})
+    paths = [issue["path"] for issue in response.json()["meta"]["issues"]]
     assert sorted(paths) == ["build.x", "profile.text", "surprise"]
 
 
 def test_a_long_list_is_rejected_before_its_entries_are_read(api: Api) -> None:
-    answer = api.post("jobs", body_with("webhook.events", ["x"] * 11))
-    assert answer.json()["meta"]["issues"] == [
+    response = api.post("jobs", body_with("webhook.events", ["x"] * 11))
+    assert response.json()["meta"]["issues"] == [
         {"path": "webhook.events", "message": "Must have at most 10 entries."}
     ]
 
@@ -216,19 +216,19 @@ def test_only_reported_unknown_fields_are_read() -> None:
 
 
 def test_errors_stay_small_for_any_request(api: Api) -> None:
-    answer = api.post("jobs", {f"\ud800{n}" + "x" * 10_000: 1 for n in range(200)})
-    assert answer.json()["code"] == "validation_failed"
-    assert len(answer.json()["meta"]["issues"]) == 100
-    assert len(answer.content) < 100_000
+    response = api.post("jobs", {f"\ud800{n}" + "x" * 10_000: 1 for n in range(200)})
+    assert response.json()["code"] == "validation_failed"
+    assert len(response.json()["meta"]["issues"]) == 100
+    assert len(response.content) < 100_000
 
 
 @pytest.mark.parametrize(("size", "status"), [(2 * 1024 * 1024, 200), (2 * 1024 * 1024 + 1, 413)])
 def test_profiles_are_limited_in_bytes_of_utf8(api: Api, size: int, status: int) -> None:
     text = PROFILE + "# " + "é" * ((size - len(PROFILE) - 2) // 2)
     text += "x" * (size - len(text.encode()))
-    answer = api.post("jobs", json.dumps(body_with("profile.text", text), ensure_ascii=False).encode())
-    assert answer.status_code == status
-    assert answer.json().get("code", "profile_too_large") == "profile_too_large"
+    response = api.post("jobs", json.dumps(body_with("profile.text", text), ensure_ascii=False).encode())
+    assert response.status_code == status
+    assert response.json().get("code", "profile_too_large") == "profile_too_large"
 
 
 @pytest.mark.parametrize(
@@ -236,13 +236,13 @@ def test_profiles_are_limited_in_bytes_of_utf8(api: Api, size: int, status: int)
     ["text/csv", "application/json; charset=latin-1", "multipart/form-data", "*/*", "application/*", "text/*"],
 )
 def test_other_media_types_are_rejected(api: Api, content_type: str) -> None:
-    answer = api.http.post("/v1/sim/jobs", b"x", content_type=content_type)
-    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+    response = api.http.post("/v1/sim/jobs", b"x", content_type=content_type)
+    assert (response.status_code, response.json()["code"]) == (415, "unsupported_media_type")
 
 
 def test_webhook_events_need_a_configured_webhook(api: Api) -> None:
-    answer = api.post("jobs", body_with("webhook.events", ["job.terminal"]))
-    assert (answer.status_code, answer.json()["code"]) == (400, "webhook_not_configured")
+    response = api.post("jobs", body_with("webhook.events", ["job.terminal"]))
+    assert (response.status_code, response.json()["code"]) == (400, "webhook_not_configured")
     assert not Job.objects.exists()
 
 
@@ -251,10 +251,10 @@ def test_unfinished_jobs_of_an_account_are_limited(api: Api, key: tuple[ApiKey, 
     plan.max_active_jobs = 1
     plan.save(update_fields=["max_active_jobs"])
     make_job(key[0].client)
-    answer = api.post("jobs", BODY)
-    assert (answer.status_code, answer.json()["code"]) == (429, "max_active_jobs_exceeded")
-    assert answer.json()["meta"] == {"reason": "active_jobs", "maxActiveJobs": 1, "activeJobs": 1}
-    assert answer.headers["Retry-After"].isdigit()
+    response = api.post("jobs", BODY)
+    assert (response.status_code, response.json()["code"]) == (429, "max_active_jobs_exceeded")
+    assert response.json()["meta"] == {"reason": "active_jobs", "maxActiveJobs": 1, "activeJobs": 1}
+    assert response.headers["Retry-After"].isdigit()
 
 
 def test_concurrent_submissions_do_not_exceed_the_limit(transactional_db: None) -> None:
@@ -264,11 +264,11 @@ def test_concurrent_submissions_do_not_exceed_the_limit(transactional_db: None) 
 
     def submit_once() -> None:
         try:
-            found = ApiKey.objects.select_related("client__account__plan").get(pk=key.pk)
+            fresh_key = ApiKey.objects.select_related("client__account__plan").get(pk=key.pk)
             submit(
                 submission,
-                sender=Sender(found.client, found),
-                deduplication=KeyedRequest(found, None, submission, render=str),
+                sender=Sender(fresh_key.client, fresh_key),
+                deduplication=KeyedRequest(fresh_key, None, submission, render=str),
             )
             outcomes.append(True)
         except ActiveJobLimitReached:

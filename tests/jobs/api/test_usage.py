@@ -124,8 +124,8 @@ def test_jobs_that_end_at_the_same_time_are_all_counted() -> None:
     client = account.clients.get()
     waiting = [make_job(client) for _ in range(12)]
 
-    def end_one() -> None:
+    def end_job() -> None:
         lifecycle.finish(waiting.pop(), Outcome(status=Status.FAILED, error_code="queue_timeout"))
 
-    at_once(12, end_one)
+    at_once(12, end_job)
     assert list(DailyUsage.objects.filter(build=None).values_list("jobs", "runs")) == [(12, 0)]

@@ -30,9 +30,9 @@ def change_plan(key: ApiKey, **fields: Any) -> None:
 
 
 def test_rejected_directives_are_listed_with_their_lines(api: Api) -> None:
-    answer = submit(api, PROFILE + 'html=/tmp/x\n\tthreads=8 h"tm"l=y\n')
-    assert (answer.status_code, answer.json()["code"]) == (422, "input_sanitized_rejected")
-    meta = answer.json()["meta"]
+    response = submit(api, PROFILE + 'html=/tmp/x\n\tthreads=8 h"tm"l=y\n')
+    assert (response.status_code, response.json()["code"]) == (422, "input_sanitized_rejected")
+    meta = response.json()["meta"]
     assert set(meta) == {"reason", "message", "docsUrl"} | BLOCKED_KEYS
     assert meta["blocked"] == [
         {"line": 6, "text": "html=/tmp/x"},
@@ -52,23 +52,23 @@ def test_the_list_of_rejected_directives_is_limited(api: Api) -> None:
 
 @pytest.mark.parametrize("text", ["", " \n\t", "# only a remark\n", "iterations=100\nmax_time=300\n"])
 def test_a_profile_without_an_actor_has_nothing_to_simulate(api: Api, text: str) -> None:
-    answer = submit(api, text)
-    assert (answer.status_code, answer.json()["code"]) == (422, "input_sanitized_rejected")
-    assert answer.json()["meta"]["reason"] == "input_sanitized_rejected"
-    assert "nothing to simulate" in answer.json()["error"]
-    assert set(answer.json()["meta"]) >= BLOCKED_KEYS
+    response = submit(api, text)
+    assert (response.status_code, response.json()["code"]) == (422, "input_sanitized_rejected")
+    assert response.json()["meta"]["reason"] == "input_sanitized_rejected"
+    assert "nothing to simulate" in response.json()["error"]
+    assert set(response.json()["meta"]) >= BLOCKED_KEYS
 
 
 def test_reduced_numbers_cause_warnings(api: Api) -> None:
     text = PROFILE + 'iterations=300000\nprofileset."A B"+=target_error=0.001\n'
-    answer = submit(api, text)
-    assert answer.status_code == 200
-    found = {warning["kind"]: warning for warning in answer.json()["warnings"]}
-    assert set(found) == {"iterations_clamped", "target_error_floored"}
-    clamped = found["iterations_clamped"]
+    response = submit(api, text)
+    assert response.status_code == 200
+    warnings = {warning["kind"]: warning for warning in response.json()["warnings"]}
+    assert set(warnings) == {"iterations_clamped", "target_error_floored"}
+    clamped = warnings["iterations_clamped"]
     assert set(clamped) == {"kind", "line", "requested", "applied", "message"}
     assert (clamped["line"], clamped["requested"], clamped["applied"]) == (6, 300_000, 250_000)
-    assert found["target_error_floored"]["line"] == 7
+    assert warnings["target_error_floored"]["line"] == 7
 
 
 def test_a_valid_profile_has_no_warnings(api: Api) -> None:
@@ -79,9 +79,9 @@ def test_variants_are_limited_by_the_plan(api: Api, key: tuple[ApiKey, str]) -> 
     change_plan(key[0], max_variants=2)
     text = PROFILE + "copy=B\nprofileset.x+=level=80\n"
     assert submit(api, text).status_code == 200
-    answer = submit(api, text + "profileset.y+=level=80\n")
-    assert (answer.status_code, answer.json()["code"]) == (422, "too_many_variants")
-    meta = answer.json()["meta"]
+    response = submit(api, text + "profileset.y+=level=80\n")
+    assert (response.status_code, response.json()["code"]) == (422, "too_many_variants")
+    meta = response.json()["meta"]
     assert (meta["totalVariants"], meta["maxVariants"], meta["blocked"]) == (3, 2, [])
     assert set(meta) == {
         "reason", "message", "docsUrl", "totalVariants", "maxVariants", "upgradeUrl", *BLOCKED_KEYS,
@@ -105,17 +105,24 @@ def test_only_profiles_of_the_pinned_build_can_be_included(api: Api, key: tuple[
 
 
 def test_armory_imports_need_credentials(api: Api) -> None:
-    answer = submit(api, "armory=eu,area52,somebody\n")
-    assert answer.json()["code"] == "input_sanitized_rejected"
-    assert "bnetClientId" in answer.json()["meta"]["message"]
+    response = submit(api, "armory=eu,area52,somebody\n")
+    assert response.json()["code"] == "input_sanitized_rejected"
+    assert "bnetClientId" in response.json()["meta"]["message"]
 
 
 def test_pins_need_a_plan_that_allows_them(api: Api) -> None:
     build = BuildFactory.create()
-    answer = submit(api, id=str(build.pk))
-    assert (answer.status_code, answer.json()["code"]) == (422, "build_pin_not_allowed")
-    assert answer.json()["meta"]["buildId"] == str(build.pk)
-    assert set(answer.json()["meta"]) == {"reason", "message", "docsUrl", "buildId", "maxPinAgeDays", *BLOCKED_KEYS}
+    response = submit(api, id=str(build.pk))
+    assert (response.status_code, response.json()["code"]) == (422, "build_pin_not_allowed")
+    assert response.json()["meta"]["buildId"] == str(build.pk)
+    assert set(response.json()["meta"]) == {
+        "reason",
+        "message",
+        "docsUrl",
+        "buildId",
+        "maxPinAgeDays",
+        *BLOCKED_KEYS,
+    }
 
 
 def test_a_build_can_be_pinned(api: Api, key: tuple[ApiKey, str]) -> None:
@@ -138,9 +145,9 @@ def test_a_pin_must_name_an_available_build(api: Api, key: tuple[ApiKey, str], f
     change_plan(key[0], allows_build_pin=True)
     build = BuildFactory.create(**fields)
     for build_id in (build.pk, uuid4()):
-        answer = submit(api, id=str(build_id))
-        assert (answer.status_code, answer.json()["code"]) == (422, "build_pin_unavailable")
-        assert answer.json()["meta"]["maxPinAgeDays"] == 30
+        response = submit(api, id=str(build_id))
+        assert (response.status_code, response.json()["code"]) == (422, "build_pin_unavailable")
+        assert response.json()["meta"]["maxPinAgeDays"] == 30
 
 
 @pytest.mark.parametrize("build_id", ["x", 5, None, "0" * 32, "urn:uuid:" + "0" * 27])
@@ -174,5 +181,5 @@ def test_the_fields_of_a_build(api: Api) -> None:
 
 @pytest.mark.parametrize("build_id", ["x", "497f20e4-272e-4973-ac85-62e1afe6d9bb", "0" * 500])
 def test_an_unknown_build_is_not_found(api: Api, build_id: str) -> None:
-    answer = api.get(f"builds/{build_id}")
-    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    response = api.get(f"builds/{build_id}")
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")

@@ -9,16 +9,16 @@ class Undefined(Exception):
 
 def reference_tokens(text: str) -> list[Token]:
     """Return the tokens of a text, read one character at a time."""
-    found: list[Token] = []
+    tokens: list[Token] = []
     for number, line in enumerate(text.removeprefix(BOM).split("\n"), start=1):
         while line[:1] in {" ", "\t", "\r"}:
             line = line[1:]
         if line[:1] != "#":
-            found += [Token(number, word) for word in reference_words(line)]
-    return found
+            tokens += [Token(number, word) for word in split_words(line)]
+    return tokens
 
 
-def reference_words(line: str) -> list[str]:
+def split_words(line: str) -> list[str]:
     """Return the words of a line, split by a state machine."""
     words, buffer, is_quoted, has_plain_text = [], "", False, False
     for character in line:

@@ -68,8 +68,8 @@ def clamps(text: str) -> list[tuple[str, int, object, float, str | None]]:
     ],
 )
 def test_actors_and_copies_are_counted(text: str, actors: int, copies: int, variants: int) -> None:
-    found = analysed(text)
-    assert (found.actors, found.copies, found.variants) == (actors, copies, variants)
+    analysis = analysed(text)
+    assert (analysis.actors, analysis.copies, analysis.variants) == (actors, copies, variants)
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_actors_and_copies_are_counted(text: str, actors: int, copies: int, vari
     ],
 )
 def test_profilesets_are_counted_as_they_are_built(text: str, names: list[str]) -> None:
-    found = analysed(f"mage=a\n{text}")
-    assert list(found.profilesets) == names
-    assert found.variants == len(names)
+    analysis = analysed(f"mage=a\n{text}")
+    assert list(analysis.profilesets) == names
+    assert analysis.variants == len(names)
 
 
 def test_variants_are_profilesets_copies_and_actors() -> None:
@@ -225,9 +225,9 @@ def test_a_warning_has_a_line_a_number_and_a_message() -> None:
 
 def test_all_clamps_apply_although_not_all_are_listed() -> None:
     text = "\n".join(f"profileset.{number}+=iterations=900000" for number in range(LISTED_WARNINGS + 1))
-    found = analysed(text)
-    assert len(warnings(found)) == LISTED_WARNINGS
-    assert list(analysed(with_limits(text, found)).clamps) == []
+    analysis = analysed(text)
+    assert len(warnings(analysis)) == LISTED_WARNINGS
+    assert list(analysed(with_limits(text, analysis)).clamps) == []
 
 
 def test_a_profile_within_the_limits_runs_unchanged() -> None:
@@ -268,8 +268,8 @@ def test_a_profile_with_limits_needs_no_more_clamps(pieces: list[tuple[str, str]
 
 
 def test_all_refusals_count_although_not_all_are_listed() -> None:
-    found = analysed("html=x\n" * 50)
-    assert ([refusal.line for refusal in found.refusals], found.refused) == (list(range(1, 21)), 50)
+    analysis = analysed("html=x\n" * 50)
+    assert ([refusal.line for refusal in analysis.refusals], analysis.refused) == (list(range(1, 21)), 50)
 
 
 @pytest.mark.parametrize(
@@ -330,10 +330,10 @@ BIG = "$(big)=" + "b" * 1_000_000 + "\n"
 )
 def test_malicious_input_is_analysed_in_bounded_time(text: str, refused: int) -> None:
     started = time.perf_counter()
-    found = analysed(text)
+    analysis = analysed(text)
     assert time.perf_counter() - started < 10
-    assert found.refused == refused
-    assert all(len(refusal.reason) < 200 for refusal in found.refusals)
+    assert analysis.refused == refused
+    assert all(len(refusal.reason) < 200 for refusal in analysis.refusals)
 
 
 def test_a_large_profile_uses_little_memory() -> None:
@@ -342,9 +342,9 @@ def test_a_large_profile_uses_little_memory() -> None:
     )
     tracemalloc.start()
     try:
-        found = analysed("mage=a\n" + sets)
+        analysis = analysed("mage=a\n" + sets)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert found.variants == 20_000
+    assert analysis.variants == 20_000
     assert peak < 50_000_000

@@ -68,8 +68,8 @@ def test_a_file_that_grows_is_read_up_to_the_limit(tmp_path: Path, monkeypatch: 
     assert unread(tmp_path, "a.simc") == "it has more than 10 bytes"
 
 
-def test_a_file_that_cannot_be_read_is_named(open_place: Path) -> None:
-    closed = write(open_place, {"closed.simc": "", "folder/a.simc": ""})
+def test_a_file_that_cannot_be_read_is_named(open_directory: Path) -> None:
+    closed = write(open_directory, {"closed.simc": "", "folder/a.simc": ""})
     (closed / "closed.simc").chmod(0)
     (closed / "folder").chmod(0)
     try:
@@ -138,6 +138,6 @@ def test_no_other_name_matches_a_file(name: str) -> None:
 
 
 def test_all_names_that_submission_accepts_match_a_file() -> None:
-    found = set(bundle.names(PATHS))
-    assert found == {*PATHS, "mage.simc", "one.simc"}
-    assert all(Bundle(Path("/b"), PATHS).find(name) for name in found)
+    names = set(bundle.names(PATHS))
+    assert names == {*PATHS, "mage.simc", "one.simc"}
+    assert all(Bundle(Path("/b"), PATHS).find(name) for name in names)

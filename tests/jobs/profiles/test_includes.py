@@ -51,17 +51,17 @@ def read_by_simulator(folder: Path) -> Read:
 
 def resolved(options: Read) -> Read:
     """Replace the includes of profilesets by the files' options, as the simulator does when it builds them."""
-    found: Read = []
+    entries: Read = []
     for name, value in options:
         key = profileset_name(name or "")
         if key is None:
-            found.append((name, value))
+            entries.append((name, value))
             continue
         if not key[1]:
-            found.append((f"profileset.{key[0]}=", ""))
+            entries.append((f"profileset.{key[0]}=", ""))
         for option in read_tokens([Token(0, value)]) if value else []:
-            found.append((f"profileset.{key[0]}", f"{option.name}={option.value}"))
-    return found
+            entries.append((f"profileset.{key[0]}", f"{option.name}={option.value}"))
+    return entries
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
@@ -79,7 +79,7 @@ def test_the_simulator_reads_the_same_options(tmp_path: Path, main: str, files: 
         flat = flatten(main, bundle=Bundle(folder / "profiles", PATHS))
     except BadInclude:
         return
-    if any(isinstance(found, Refusal) for found in Rules().check(token_pairs(flat.text))):
+    if any(isinstance(refusal, Refusal) for refusal in Rules().check(token_pairs(flat.text))):
         return
     try:
         expected = read_by_simulator(folder)

@@ -13,7 +13,7 @@ from jobs.profiles.policy import AllowedOption, Refusal, Rules, names_a_source
 
 BUNDLED = frozenset({"mage.simc"})
 # One of each kind that is checked in its own way.
-WORDS = [
+OPTIONS_TO_CHECK = [
     "level=80", "level+=80", "iterations=5", "iterations=5=6", "html=x", "HTML=x", "head=a", "head=a,source=b",
     "head+=a", "armory=a", "input=mage.simc", "mage.simc", "x.simc", "actions+=/x", "profileset.c=d", "=",
 ]  # fmt: skip
@@ -98,7 +98,7 @@ def refused(text: str, **rules: Any) -> list[Refusal]:
 
 
 def test_options_are_checked_independently() -> None:
-    options = [prefix + word for prefix in ("", "profileset.a+=", "profileset.b=") for word in WORDS]
+    options = [prefix + option for prefix in ("", "profileset.a+=", "profileset.b=") for option in OPTIONS_TO_CHECK]
     for first, second in product(options, repeat=2):
         assert checked(f"{first}\n{second}") == checked(first) + checked(f"\n{second}"), (first, second)
 

@@ -43,7 +43,7 @@ def test_all_tokens_remain_if_none_is_removed(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "expected"),
     [
         ("mage=A\nprofileset.a+=level=1\nprofileset.b+=level=2", ["mage=A", "profileset.b+=level=2"]),
         ('"profileset.a=x=1 y=2"\nprofileset.b+=x=1', ["profileset.b+=x=1"]),
@@ -52,8 +52,8 @@ def test_all_tokens_remain_if_none_is_removed(text: str) -> None:
         ("profileset.a", ["profileset.a"]),
     ],
 )
-def test_a_profileset_is_removed_in_every_spelling(text: str, left: list[str]) -> None:
-    assert remaining(text, profilesets="a") == left
+def test_a_profileset_is_removed_in_every_spelling(text: str, expected: list[str]) -> None:
+    assert remaining(text, profilesets="a") == expected
 
 
 def test_options_are_removed_from_the_base_only() -> None:

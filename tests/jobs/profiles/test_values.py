@@ -77,6 +77,6 @@ def test_decimals_are_read_like_stod(text: str, expected: float | None) -> None:
 
 @pytest.mark.parametrize("text", ["nan", "NaN(1)", "-nan"])
 def test_the_simulator_accepts_nan_as_a_number(text: str) -> None:
-    found = read_number(text)
-    assert found is not None
-    assert math.isnan(found)
+    number = read_number(text)
+    assert number is not None
+    assert math.isnan(number)

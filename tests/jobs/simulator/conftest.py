@@ -20,19 +20,19 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
 
 
 @pytest.fixture
-def open_place() -> Iterator[Path]:
+def open_directory() -> Iterator[Path]:
     """Return a directory that every user can reach, unlike pytest's own."""
-    with tempfile.TemporaryDirectory() as place:
-        Path(place).chmod(0o755)
-        yield Path(place)
+    with tempfile.TemporaryDirectory() as path:
+        Path(path).chmod(0o755)
+        yield Path(path)
 
 
 @pytest.fixture
-def closed_build(open_place: Path) -> Path:
+def closed_build(open_directory: Path) -> Path:
     """Return a build, next to a secret, in a home directory that only its owner can enter."""
-    build = open_place / "home" / "src" / "build"
+    build = open_directory / "home" / "src" / "build"
     build.mkdir(parents=True)
     (build / "data").write_text("its own")
-    (open_place / "home" / "secret").write_text("somebody's")
-    (open_place / "home").chmod(0o700)
+    (open_directory / "home" / "secret").write_text("somebody's")
+    (open_directory / "home").chmod(0o700)
     return build

@@ -36,7 +36,7 @@ def named(start: bytes, rest: bytes, count: int, *, name: bytes = b"") -> Pieces
         yield b'{"name":"%s%d",%s}%s' % (name + start, number, rest, b"," if number < count - 1 else b"")
 
 
-def most_entries() -> Pieces:
+def max_entries() -> Pieces:
     """Yield the largest accepted report, with its players twice."""
     for start in (PLAYERS, b'],"players":['):
         yield start
@@ -55,7 +55,7 @@ def real_size() -> Pieces:
 
 CASES: dict[str, Callable[[], Iterable[bytes]]] = {
     "117 actors": real_size,
-    "most entries": most_entries,
+    "most entries": max_entries,
     "long name": lambda: [PLAYERS, b'{"name":"', *repeated(EMOJI, 25 << 20), b'"}]}}'],
     "escaped quotes": lambda: [PLAYERS, b'{"name":"', *repeated(b'\\"', 10 << 20), b'"}]}}'],
     "empty arrays": lambda: [b'{"x":[', *repeated(b"[],", 5 << 20), b"[]]}"],

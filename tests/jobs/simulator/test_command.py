@@ -31,9 +31,9 @@ class TestArguments:
         assert "json2=report.json" in arguments(threads=1, json_version=2, html=False)
 
     def test_version_three_is_requested_by_its_exact_name(self) -> None:
-        asked = arguments(threads=1, json_version=3, html=False)
-        assert "json=report.json,version=3.0.0-alpha1" in asked
-        assert "json2=report.json" not in asked
+        command_arguments = arguments(threads=1, json_version=3, html=False)
+        assert "json=report.json,version=3.0.0-alpha1" in command_arguments
+        assert "json2=report.json" not in command_arguments
 
     def test_the_html_report_is_written_on_request_only(self) -> None:
         assert "html=report.html" in options(html=True)
@@ -66,8 +66,8 @@ class TestArguments:
 
     def test_no_option_is_given_twice(self) -> None:
         for has_credentials in (False, True):
-            asked = arguments(threads=2, json_version=2, html=True, has_credentials=has_credentials)
-            names = [option.partition("=")[0] for option in asked]
+            command_arguments = arguments(threads=2, json_version=2, html=True, has_credentials=has_credentials)
+            names = [option.partition("=")[0] for option in command_arguments]
             assert len(names) == len(set(names))
 
     def test_the_proxy_is_set_with_game_credentials_only(self) -> None:

@@ -38,8 +38,8 @@ def test_rights_cannot_be_gained(bench: Bench) -> None:
 @needs_landlock
 def test_only_its_own_directory_is_writable(bench: Bench, tmp_path: Path) -> None:
     shared = [Path(tempfile.gettempdir()), Path("/dev", "shm"), Path("/")]
-    places = [bench.build, tmp_path, PROJECT, Path(".."), *shared]
-    targets = [place / f"written-by-{tmp_path.name}" for place in places]
+    directories = [bench.build, tmp_path, PROJECT, Path(".."), *shared]
+    targets = [directory / f"written-by-{tmp_path.name}" for directory in directories]
     bench.run("writes", *targets, bench.directory.log("stdout"))
     assert len(bench.printed()) == len(targets) + 1
     assert all("refused" in line for line in bench.printed())
@@ -74,12 +74,12 @@ def test_others_limits_and_files_cannot_be_changed(bench: Bench) -> None:
     secret.touch(mode=0o600)
     limits, priority = resource.getrlimit(resource.RLIMIT_CPU), os.getpriority(os.PRIO_PROCESS, 0)
     with subprocess.Popen(["/bin/sleep", "60"]) as sibling:
-        ended = bench.run("reaches_out", sibling.pid, secret)
+        result = bench.run("reaches_out", sibling.pid, secret)
         assert resource.prlimit(sibling.pid, resource.RLIMIT_CPU) == limits
         assert os.getpriority(os.PRIO_PROCESS, sibling.pid) == priority
         sibling.kill()
     assert refusals(bench) == {errno.EPERM}
-    assert ended.exit_status == 0
+    assert result.exit_status == 0
     assert secret.stat().st_mode & 0o777 == 0o600
 
 
@@ -140,8 +140,8 @@ def test_no_namespace_can_be_made(bench: Bench) -> None:
 @only_x86
 @pytest.mark.parametrize("behaviour", ["foreign_abi", "x32"])
 def test_foreign_calls_kill_the_process(bench: Bench, behaviour: str) -> None:
-    ended = bench.run(behaviour)
-    assert ended.signal == signal.SIGSYS
+    result = bench.run(behaviour)
+    assert result.signal == signal.SIGSYS
     assert bench.printed() == []
 
 
@@ -169,9 +169,9 @@ def test_a_build_below_a_closed_folder_runs(bench: Bench, closed_build: Path) ->
     simulator.chmod(0o755)
     bench.build, bench.executable = closed_build, simulator
     with PrivateDirectory.create(closed_build.parent) as bench.directory:
-        ended = bench.run(closed_build)
+        result = bench.run(closed_build)
         assert (bench.directory.cwd / "here").read_text() == "y\n"
-    assert ended.exit_status == 0
+    assert result.exit_status == 0
     assert "its own" in bench.printed()[1]
     assert "somebody's" not in "".join(bench.printed())
     assert (closed_build / "data").read_text() == "its own"

@@ -33,14 +33,14 @@ def test_an_ordinary_user_cannot_lease_an_identity(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture
-def closed_home(open_place: Path) -> Path:
+def closed_home(open_directory: Path) -> Path:
     """Return a home directory that only its owner can enter, with a build two levels below it."""
-    build = open_place / "home" / "src" / "build"
+    build = open_directory / "home" / "src" / "build"
     build.mkdir(parents=True)
-    (open_place / "link").symlink_to(build)
+    (open_directory / "link").symlink_to(build)
     for level in (build.parent, build.parent.parent):
         level.chmod(0o700)
-    return open_place / "home"
+    return open_directory / "home"
 
 
 def test_the_highest_closed_folder_is_found(closed_home: Path) -> None:

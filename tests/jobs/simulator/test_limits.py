@@ -17,17 +17,17 @@ def test_cpu_time_is_limited(bench: Bench) -> None:
 
 
 def test_memory_is_limited(bench: Bench) -> None:
-    ended = bench.run("memory")
-    assert ended.exit_status == 0
+    result = bench.run("memory")
+    assert result.exit_status == 0
     assert bench.printed()[0].startswith("refused")
-    assert ended.peak_memory_bytes <= LIMITS.memory_bytes
+    assert result.peak_memory_bytes <= LIMITS.memory_bytes
 
 
 def test_time_is_limited_without_the_workers_help(bench: Bench) -> None:
     bench.limit(wall_seconds=1)
-    ended = bench.run("deaf")
-    assert (ended.signal, ended.stopped_for) == (signal.SIGKILL, "overtime")
-    assert 1 <= ended.wall_seconds < 2
+    result = bench.run("deaf")
+    assert (result.signal, result.stopped_for) == (signal.SIGKILL, "overtime")
+    assert 1 <= result.wall_seconds < 2
 
 
 def test_the_size_of_a_file_is_limited(bench: Bench) -> None:
@@ -42,8 +42,8 @@ def test_large_files_stop_the_simulator(bench: Bench) -> None:
 
 def test_many_files_stop_the_simulator(bench: Bench) -> None:
     bench.limit(disk_bytes=1 << 20)
-    ended = bench.run("many_files")
-    assert (ended.signal, ended.stopped_for) == (signal.SIGKILL, "disk_flood")
+    result = bench.run("many_files")
+    assert (result.signal, result.stopped_for) == (signal.SIGKILL, "disk_flood")
 
 
 def test_a_deep_closed_tree_stops_the_simulator(bench: Bench) -> None:
@@ -53,9 +53,9 @@ def test_a_deep_closed_tree_stops_the_simulator(bench: Bench) -> None:
 
 
 def test_too_much_output_stops_the_simulator(bench: Bench) -> None:
-    ended = bench.run("flood")
-    assert ended.stopped_for == "output_flood"
-    assert ended.signal == signal.SIGKILL
+    result = bench.run("flood")
+    assert result.stopped_for == "output_flood"
+    assert result.signal == signal.SIGKILL
     assert sum(map(len, bench.printed())) <= LIMITS.output_bytes
     assert len(bench.log()) < LIMITS.log_bytes + 100
 

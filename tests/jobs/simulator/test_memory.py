@@ -104,10 +104,10 @@ def test_a_run_continues_if_the_launcher_stays_in_its_group(home: Path) -> None:
 
 
 def test_groups_of_killed_launchers_are_removed(home: Path) -> None:
-    left = home.parent / f"simservice-run-{NO_PROCESS}"
-    left.mkdir()
+    leftover = home.parent / f"simservice-run-{NO_PROCESS}"
+    leftover.mkdir()
     created(home)
-    assert not left.exists()
+    assert not leftover.exists()
 
 
 def test_an_old_group_with_our_process_id_is_replaced(home: Path) -> None:
@@ -164,7 +164,7 @@ def test_the_kernel_decides_for_a_run_in_its_own_group(
 
 
 @pytest.mark.parametrize(
-    ("group", "mounts", "found"),
+    ("group", "mounts", "expected"),
     [
         ("0::/system.slice/w\n", "c /cg cgroup2 rw 0 0\n", Path("/cg/system.slice/w")),
         ("0::/\n", "c /cg cgroup2 rw 0 0\n", None),
@@ -173,11 +173,11 @@ def test_the_kernel_decides_for_a_run_in_its_own_group(
     ],
 )
 def test_the_launchers_own_group_is_found(
-    group: str, mounts: str, found: Path | None, monkeypatch: pytest.MonkeyPatch
+    group: str, mounts: str, expected: Path | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {"/proc/self/cgroup": group, "/proc/self/mounts": mounts}
     monkeypatch.setattr(Path, "read_text", lambda path: files[str(path)])
-    assert usage.own_cgroup() == found
+    assert usage.own_cgroup() == expected
 
 
 def test_an_incomplete_group_is_removed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

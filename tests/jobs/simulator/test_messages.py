@@ -136,6 +136,6 @@ class TestWarnings:
 
     @given(st.lists(st.text()))
     def test_any_lines_give_few_short_printable_warnings(self, lines: list[str]) -> None:
-        found = warnings(lines)
-        assert len(found) == len(set(found)) <= 20
-        assert all(text and text.isprintable() and len(text) <= 500 for text in found)
+        messages = warnings(lines)
+        assert len(messages) == len(set(messages)) <= 20
+        assert all(text and text.isprintable() and len(text) <= 500 for text in messages)

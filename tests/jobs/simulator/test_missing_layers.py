@@ -43,12 +43,14 @@ except SimulatorNotStarted as error:
 
 
 @pytest.fixture
-def in_container(open_place: Path) -> Callable[..., str]:
+def in_container(open_directory: Path) -> Callable[..., str]:
     """Return a function that runs a simulator where some system calls are denied, and returns its output."""
 
-    def run(mode: str, *denied: str, proxy: str = "none", readable: Path = open_place, script: str = "true") -> str:
+    def run(
+        mode: str, *denied: str, proxy: str = "none", readable: Path = open_directory, script: str = "true"
+    ) -> str:
         container = ["-m", "tests.jobs.simulator.container", ",".join(denied)]
-        arguments = [str(PrivateDirectory.create(open_place).root), mode, proxy, str(readable), script]
+        arguments = [str(PrivateDirectory.create(open_directory).root), mode, proxy, str(readable), script]
         command = [sys.executable, *container, sys.executable, "-c", DRIVER, *arguments]
         return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
 
@@ -56,9 +58,9 @@ def in_container(open_place: Path) -> Callable[..., str]:
 
 
 def test_required_needs_landlock_and_namespaces(in_container: Callable[..., str]) -> None:
-    said = in_container("required", "landlock", "unshare", "clone")
-    assert "the sandbox lacks: file system view" in said
-    assert "network namespace" in said
+    output = in_container("required", "landlock", "unshare", "clone")
+    assert "the sandbox lacks: file system view" in output
+    assert "network namespace" in output
 
 
 @needs_root
@@ -83,9 +85,9 @@ def test_game_credentials_need_a_network_namespace(in_container: Callable[..., s
 @needs_root
 def test_a_closed_build_needs_mounts(in_container: Callable[..., str], closed_build: Path) -> None:
     home = closed_build.parents[1]
-    said = in_container("auto", "mount", "clone", readable=closed_build)
-    assert f"other users cannot enter {home}" in said
-    assert f"chmod o+x {home}" in said
+    output = in_container("auto", "mount", "clone", readable=closed_build)
+    assert f"other users cannot enter {home}" in output
+    assert f"chmod o+x {home}" in output
 
 
 @pytest.mark.skipif(len(list(sandboxes())) < 2, reason="bubblewrap is absent or cannot work here")

@@ -27,15 +27,15 @@ OPTIONS = ("-c", os.devnull, "-p", "no:django", "-p", "no:cacheprovider", "-q", 
 
 @needs_root
 @pytest.mark.timeout(300)
-def test_the_sandbox_works_for_an_ordinary_worker(open_place: Path) -> None:
+def test_the_sandbox_works_for_an_ordinary_worker(open_directory: Path) -> None:
     folder = Path(__file__).parent
     tests = [*OPTIONS, "--confcutdir", str(folder), *(str(folder / name) for name in FILES)]
-    command = [sys.executable, "-m", "tests.jobs.simulator.ordinary_user", str(open_place), sys.executable]
+    command = [sys.executable, "-m", "tests.jobs.simulator.ordinary_user", str(open_directory), sys.executable]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [*command, "-m", "pytest", *tests],
         cwd=PROJECT,
-        env=environment | {"HOME": str(open_place), "TMPDIR": str(open_place)},
+        env=environment | {"HOME": str(open_directory), "TMPDIR": str(open_directory)},
         capture_output=True,
         text=True,
         check=False,

@@ -38,12 +38,12 @@ def test_permissions_do_not_depend_on_the_umask(tmp_path: Path) -> None:
 @needs_root
 def test_only_the_working_directory_changes_its_owner(tmp_path: Path) -> None:
     directory = PrivateDirectory.create(tmp_path)
-    kept = tmp_path / "kept"
-    kept.touch()
-    (directory.cwd / "link").symlink_to(kept)
+    outside = tmp_path / "kept"
+    outside.touch()
+    (directory.cwd / "link").symlink_to(outside)
     (directory.cwd / "input").touch()
     directory.hand_over(61184)
-    assert [path.stat().st_uid for path in (directory.cwd, directory.cwd / "input", kept)] == [61184, 61184, 0]
+    assert [path.stat().st_uid for path in (directory.cwd, directory.cwd / "input", outside)] == [61184, 61184, 0]
     assert directory.cwd.parent.stat().st_uid == 0
     directory.take_back()
     assert directory.cwd.stat().st_uid == 0
@@ -60,15 +60,15 @@ def test_leaving_the_block_removes_the_directory(tmp_path: Path) -> None:
 
 
 def test_removal_does_not_follow_links(tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    kept.mkdir(mode=0o500)
+    outside = tmp_path / "kept"
+    outside.mkdir(mode=0o500)
     (tmp_path / "top").mkdir()
-    (tmp_path / "top" / "link").symlink_to(kept)
+    (tmp_path / "top" / "link").symlink_to(outside)
     (tmp_path / "top" / "dangling").symlink_to("nowhere")
     os.mkfifo(tmp_path / "top" / "fifo")
     remove_tree(tmp_path / "top")
-    assert list(tmp_path.iterdir()) == [kept]
-    assert mode(kept) == 0o500
+    assert list(tmp_path.iterdir()) == [outside]
+    assert mode(outside) == 0o500
 
 
 def test_a_tree_deeper_than_any_path_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

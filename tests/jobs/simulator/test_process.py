@@ -32,14 +32,14 @@ def signal_launcher(process: SimulatorProcess, number: int) -> None:
 
 @pytest.mark.parametrize("status", [0, 1, 11, 50])
 def test_the_exit_status_is_reported(bench: Bench, status: int) -> None:
-    ended = bench.run("status", status)
-    assert (ended.exit_status, ended.signal, ended.stopped_for) == (status, None, None)
+    result = bench.run("status", status)
+    assert (result.exit_status, result.signal, result.stopped_for) == (status, None, None)
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGTERM])
 def test_the_signal_of_a_crash_is_reported(bench: Bench, number: int) -> None:
-    ended = bench.run("die", number)
-    assert (ended.exit_status, ended.signal, ended.stopped_for) == (None, number, None)
+    result = bench.run("die", number)
+    assert (result.exit_status, result.signal, result.stopped_for) == (None, number, None)
 
 
 def test_active_layers_are_reported(bench: Bench) -> None:
@@ -55,19 +55,19 @@ def test_active_layers_are_reported(bench: Bench) -> None:
 def test_time_and_memory_are_measured(bench: Bench) -> None:
     with bench.process("spin") as process:
         assert process.wait(1.5) is None
-        ended = process.stop("deadline") or bench.fail("still running")
-    assert 1.5 <= ended.wall_seconds < 15
-    assert 0.2 < ended.cpu_seconds <= ended.wall_seconds + 0.5
-    assert ended.peak_memory_bytes > 5 << 20
+        result = process.stop("deadline") or bench.fail("still running")
+    assert 1.5 <= result.wall_seconds < 15
+    assert 0.2 < result.cpu_seconds <= result.wall_seconds + 0.5
+    assert result.peak_memory_bytes > 5 << 20
 
 
 def test_the_time_of_a_killed_simulator_is_measured(bench: Bench) -> None:
     with bench.process("spin") as process:
         process.wait(1.5)
         process.kill("cancelled")
-        ended = process.wait(20) or bench.fail("still running")
-    assert ended.signal == signal.SIGKILL
-    assert ended.cpu_seconds > 0.2
+        result = process.wait(20) or bench.fail("still running")
+    assert result.signal == signal.SIGKILL
+    assert result.cpu_seconds > 0.2
 
 
 def test_an_executable_that_cannot_be_started_is_an_error(bench: Bench) -> None:
@@ -93,8 +93,8 @@ def test_the_simulator_can_read_its_input_file(bench: Bench) -> None:
 def test_an_interrupted_simulator_writes_its_report(bench: Bench) -> None:
     with bench.process("polite") as process:
         assert bench.prints("running")
-        ended = process.stop("deadline") or bench.fail("still running")
-    assert (ended.exit_status, ended.stopped_for) == (0, "deadline")
+        result = process.stop("deadline") or bench.fail("still running")
+    assert (result.exit_status, result.stopped_for) == (0, "deadline")
     assert (bench.directory.cwd / "report.json").read_text() == "{}"
 
 
@@ -110,9 +110,9 @@ def test_a_simulator_that_ignores_signals_is_killed(bench: Bench) -> None:
     with bench.process("deaf") as process:
         assert bench.prints("running")
         signal_launcher(process, signal.SIGTERM)
-        ended = process.stop("cancelled", grace_seconds=0.3) or bench.fail("still running")
-    assert (ended.signal, ended.stopped_for) == (signal.SIGKILL, "cancelled")
-    assert ended.wall_seconds < 15
+        result = process.stop("cancelled", grace_seconds=0.3) or bench.fail("still running")
+    assert (result.signal, result.stopped_for) == (signal.SIGKILL, "cancelled")
+    assert result.wall_seconds < 15
 
 
 def test_leaving_the_block_kills_the_simulator(bench: Bench) -> None:
@@ -126,8 +126,8 @@ def test_the_first_stop_reason_counts(bench: Bench) -> None:
     with bench.process("deaf") as process:
         process.interrupt("budget")
         process.kill("cancelled")
-        ended = process.wait(20) or bench.fail("still running")
-    assert ended.stopped_for == "budget"
+        result = process.wait(20) or bench.fail("still running")
+    assert result.stopped_for == "budget"
 
 
 def test_the_thread_that_started_a_simulator_can_end(bench: Bench) -> None:
@@ -137,8 +137,8 @@ def test_the_thread_that_started_a_simulator_can_end(bench: Bench) -> None:
     starter.join()
     with contextlib.closing(process):
         assert process.wait(0.5) is None
-        ended = process.stop("deadline") or bench.fail("still running")
-    assert ended.exit_status == 0
+        result = process.stop("deadline") or bench.fail("still running")
+    assert result.exit_status == 0
 
 
 def test_parallel_runs_do_not_affect_each_other(bench: Bench) -> None:
@@ -159,8 +159,8 @@ def test_a_simulator_that_keeps_forking_is_killed(bench: Bench) -> None:
 
 
 def test_a_daemon_does_not_outlive_its_simulator(bench: Bench) -> None:
-    ended = bench.run("daemon", "marker.txt")
-    assert ended.exit_status == 0
+    result = bench.run("daemon", "marker.txt")
+    assert result.exit_status == 0
     assert "daemon" in bench.printed()
     assert alive(bench.top) == []
     assert not (bench.directory.cwd / "marker.txt").exists()
@@ -200,9 +200,9 @@ def test_all_die_with_the_launcher(bench: Bench) -> None:
     with bench.process("deaf") as process:
         assert bench.prints("running")
         signal_launcher(process, signal.SIGKILL)
-        ended = process.wait(20) or bench.fail("still running")
+        result = process.wait(20) or bench.fail("still running")
         assert eventually(lambda: alive(bench.build) == [])
-    assert (ended.exit_status, ended.signal) == (None, None)
+    assert (result.exit_status, result.signal) == (None, None)
 
 
 def test_environment_is_clean(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,15 +232,15 @@ def test_a_root_worker_runs_simulators_as_another_user(bench: Bench) -> None:
     assert bench.directory.cwd.stat().st_uid == 0
 
 
-def test_a_build_that_everyone_can_read_runs(open_place: Path, bench: Bench) -> None:
-    bench.build = open_place / "builds" / "one"
+def test_a_build_that_everyone_can_read_runs(open_directory: Path, bench: Bench) -> None:
+    bench.build = open_directory / "builds" / "one"
     bench.build.mkdir(parents=True)
     bench.executable = bench.build / "simulator"
     bench.executable.write_text("#!/bin/sh\necho ran > report; cat report")
     bench.executable.chmod(0o755)
-    with PrivateDirectory.create(open_place) as directory:
+    with PrivateDirectory.create(open_directory) as directory:
         ran = bench.process()
         ran.directory, ran.readable = directory, [bench.build]
         with ran:
-            ended = ran.wait(20) or bench.fail("still running")
-    assert (ended.exit_status, bench.printed()[0]) == (0, "ran")
+            result = ran.wait(20) or bench.fail("still running")
+    assert (result.exit_status, bench.printed()[0]) == (0, "ran")

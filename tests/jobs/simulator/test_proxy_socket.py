@@ -23,14 +23,14 @@ from tests.jobs.simulator.bench import (
 
 
 class FakeProxy:
-    """A fake proxy: answers one connection and stores the request."""
+    """A fake proxy that responds to one connection and stores the request."""
 
     def __init__(self, received: list[bytes], listener: socket.socket) -> None:
         self.listener = listener
         self.received = received
-        self.thread = threading.Thread(target=self.answer)
+        self.thread = threading.Thread(target=self.respond)
 
-    def answer(self) -> None:
+    def respond(self) -> None:
         self.listener.settimeout(10)
         with self.listener, self.listener.accept()[0] as connection:
             self.received.append(connection.recv(100))
@@ -58,12 +58,12 @@ def test_with_game_credentials_there_is_one_exit(bench: Bench) -> None:
     received: list[bytes] = []
     bench.proxy = functools.partial(FakeProxy, received)
     with machine_servers() as (tcp, udp):
-        ended = bench.run("exits", PROXY_PORT, tcp.getsockname()[1])
+        result = bench.run("exits", PROXY_PORT, tcp.getsockname()[1])
         with pytest.raises(TimeoutError):
             tcp.accept()
         with pytest.raises(TimeoutError):
             udp.recv(100)
-    assert "game_api_exit" in ended.layers
+    assert "game_api_exit" in result.layers
     assert received == [b"CONNECT somewhere"]
     assert bench.printed()[0] == "exit here"
     assert landlock.version() < landlock.TCP_SINCE or bench.printed()[-1].startswith("listen refused")
@@ -112,8 +112,8 @@ def test_only_a_listening_ipv4_socket_is_accepted(make: Callable[[], list[int]])
 def test_other_descriptors_are_closed(bench: Bench) -> None:
     process = bench.process("status", 0)
     process.received = [os.open("/dev/null", os.O_RDONLY) for _ in range(2)]
-    left = process.received[:]
+    remaining = process.received[:]
     process.close()
-    for descriptor in left:
+    for descriptor in remaining:
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(descriptor)

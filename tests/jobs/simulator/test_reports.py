@@ -228,10 +228,10 @@ class TestReading:
         first.update(zip(("mean", "mean_stddev", "stddev"), figures[:3], strict=True))
         second.update(zip(("mean", "mean_stddev", "stddev"), figures[3:], strict=True))
         with suppress(BrokenReport):
-            found = read(document).profilesets
+            profilesets = read(document).profilesets
             names = {first["name"]: second["name"]}
-            assert widening(found, names) >= 1
-            assert all(math.isfinite(one.statistics.mean) for one in pooled(found, names))
+            assert widening(profilesets, names) >= 1
+            assert all(math.isfinite(entry.statistics.mean) for entry in pooled(profilesets, names))
 
     @pytest.mark.parametrize(
         ("key", "value"),
@@ -294,9 +294,9 @@ JSON = st.recursive(
 )
 
 
-def places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def paths_in(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else []
-    below = [place for key in keys for place in places(value[key], (*path, key))]  # type: ignore[index]
+    below = [chosen_path for key in keys for chosen_path in paths_in(value[key], (*path, key))]  # type: ignore[index]
     return [path, *below] if path else below
 
 
@@ -312,9 +312,9 @@ def replaced(document: Any, path: tuple[Any, ...], value: object) -> Any:
 @given(data=st.data(), value=JSON)
 def test_any_json_is_rejected_or_gives_a_valid_summary(name: str, data: st.DataObject, value: object) -> None:
     document = load(name)
-    place = data.draw(st.sampled_from(places(document)))
+    chosen_path = data.draw(st.sampled_from(paths_in(document)))
     try:
-        report = read(replaced(document, place, value))
+        report = read(replaced(document, chosen_path, value))
     except BrokenReport:
         return
     result = summarise(report, metric="raid_dps", multistage=SINGLE_PASS, partial=True)

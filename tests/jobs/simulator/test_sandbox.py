@@ -83,8 +83,8 @@ BUBBLEWRAP = Path(shutil.which("bwrap") or "/nowhere/bwrap")
 @pytest.mark.skipif(not sandbox.bubblewrap_works(BUBBLEWRAP), reason="bubblewrap is absent or cannot work here")
 def test_bubblewrap_alone_leaves_one_directory_writable(tmp_path: Path) -> None:
     granted = confinement(tmp_path)
-    places = f"/here /dev/here /dev/shm/here {tmp_path}/here ../here here"
-    script = f"cd {granted.directory.cwd}; for place in {places}; do touch $place && echo $place; done"
+    paths = f"/here /dev/here /dev/shm/here {tmp_path}/here ../here here"
+    script = f"cd {granted.directory.cwd}; for place in {paths}; do touch $place && echo $place; done"
     command = sandbox.bubblewrap_command(BUBBLEWRAP, granted)
     done = subprocess.run([*command, "--", "/bin/sh", "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["here"]

@@ -53,8 +53,8 @@ def machine(request: pytest.FixtureRequest) -> str:
 
 def verdict(machine: str, number: int, *arguments: int, inet: bool = False, architecture: int | None = None) -> int:
     padded = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
-    found = seccomp.ARCHITECTURES[machine] if architecture is None else architecture
-    return evaluate(seccomp.program(machine, inet=inet), struct.pack("<iIQ6Q", number, found, 0, *padded))
+    chosen = seccomp.ARCHITECTURES[machine] if architecture is None else architecture
+    return evaluate(seccomp.program(machine, inet=inet), struct.pack("<iIQ6Q", number, chosen, 0, *padded))
 
 
 def number_of(call: tuple[int, int], machine: str) -> int:
@@ -139,7 +139,7 @@ def test_the_proxy_can_use_tcp_only(machine: str) -> None:
 def test_a_socket_pair_cannot_send_to_other_sockets(machine: str) -> None:
     pair, nonblocking = number_of(seccomp.SOCKETPAIR, machine), 0o4000
     kinds = {kind: verdict(machine, pair, seccomp.AF_UNIX, kind | nonblocking) for kind in range(8)}
-    assert {kind for kind, found in kinds.items() if found == ALLOWED} == {1, 5}
+    assert {kind for kind, outcome in kinds.items() if outcome == ALLOWED} == {1, 5}
     assert verdict(machine, pair, seccomp.AF_INET, 1) == NO_FAMILY
 
 
@@ -171,10 +171,10 @@ def test_only_own_limits_can_be_set(machine: str) -> None:
 @pytest.mark.parametrize("level", [0, 1])
 def test_socket_buffers_keep_their_size(machine: str, level: int) -> None:
     number = number_of(seccomp.SETSOCKOPT, machine)
-    found = {option: verdict(machine, number, 3, level, option) for option in range(100)}
+    verdicts = {option: verdict(machine, number, 3, level, option) for option in range(100)}
     refused = set(seccomp.BUFFER_SIZES) if level == 1 else set()
-    assert {option for option, each in found.items() if each == DENIED} == refused
-    assert {each for option, each in found.items() if option not in refused} == {ALLOWED}
+    assert {option for option, each in verdicts.items() if each == DENIED} == refused
+    assert {each for option, each in verdicts.items() if option not in refused} == {ALLOWED}
 
 
 def test_typing_into_a_terminal_is_denied(machine: str) -> None:

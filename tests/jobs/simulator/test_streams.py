@@ -98,18 +98,18 @@ def test_an_error_after_a_flood_of_equal_lines_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("max_bytes", "kept"), [(0, ""), (3, ""), (4, "abc\n"), (10, "abc\ndef\n")], ids=["0", "3", "4", "10"]
+    ("max_bytes", "expected"), [(0, ""), (3, ""), (4, "abc\n"), (10, "abc\ndef\n")], ids=["0", "3", "4", "10"]
 )
-def test_a_log_is_cut_between_lines(max_bytes: int, kept: str) -> None:
-    assert logged(["abc", "def"] * 50, max_bytes=max_bytes) == f"{kept}[cut after {max_bytes} bytes]\n"
+def test_a_log_is_cut_between_lines(max_bytes: int, expected: str) -> None:
+    assert logged(["abc", "def"] * 50, max_bytes=max_bytes) == f"{expected}[cut after {max_bytes} bytes]\n"
 
 
 @given(LINES)
 def test_no_line_is_lost_and_no_log_grows(lines: list[str]) -> None:
-    told: list[str] = []
+    expanded: list[str] = []
     log = logged(lines)
     for line in log.split("\n")[:-1]:
         note = NOTE.fullmatch(line)
-        told += [told[-1]] * (int(note[1]) - 1) if note else [line]
-    assert told == lines
+        expanded += [expanded[-1]] * (int(note[1]) - 1) if note else [line]
+    assert expanded == lines
     assert len(log.encode()) <= sum(len(f"{line}\n".encode()) for line in lines)

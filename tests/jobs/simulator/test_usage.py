@@ -32,15 +32,15 @@ def test_the_kernel_kills_a_simulator_before_the_worker(bench: Bench) -> None:
 @pytest.mark.parametrize("behaviour", ["hoard", "headless_hoard"])
 def test_memory_is_limited_for_all_processes_together(bench: Bench, behaviour: str) -> None:
     bench.limit(memory_bytes=256 << 20)
-    ended = bench.run(behaviour, 6, 60)
-    assert (ended.signal, ended.stopped_for) == (signal.SIGKILL, "memory_limit")
-    assert ended.wall_seconds < 20
+    result = bench.run(behaviour, 6, 60)
+    assert (result.signal, result.stopped_for) == (signal.SIGKILL, "memory_limit")
+    assert result.wall_seconds < 20
 
 
 def test_shared_memory_counts_once(bench: Bench) -> None:
     bench.limit(memory_bytes=256 << 20)
-    ended = bench.run("share", 6, 100)
-    assert (ended.exit_status, ended.stopped_for) == (0, None)
+    result = bench.run("share", 6, 100)
+    assert (result.exit_status, result.stopped_for) == (0, None)
     assert bench.printed() == ["seeing True"] * 6
 
 
@@ -55,17 +55,17 @@ def folder_in_memory(bench: Bench) -> Iterator[Bench]:
     shared = Path("/dev", "shm")
     if not os.access(shared, os.W_OK):
         pytest.skip("this machine offers no tmpfs")
-    with tempfile.TemporaryDirectory(dir=shared) as place:
-        Path(place).chmod(0o755)
-        with PrivateDirectory.create(Path(place)) as bench.directory:
+    with tempfile.TemporaryDirectory(dir=shared) as path:
+        Path(path).chmod(0o755)
+        with PrivateDirectory.create(Path(path)) as bench.directory:
             yield bench
 
 
 def test_files_in_memory_count_as_memory(folder_in_memory: Bench) -> None:
     bench = folder_in_memory
     bench.limit(memory_bytes=128 << 20, disk_bytes=512 * (1 << 20), file_bytes=8 * (1 << 20))
-    ended = bench.run("fill_directory", 140)
-    assert ended.stopped_for == "memory_limit"
+    result = bench.run("fill_directory", 140)
+    assert result.stopped_for == "memory_limit"
 
 
 def test_disk_use_counts_entries_and_blocks_but_no_links(tmp_path: Path) -> None:

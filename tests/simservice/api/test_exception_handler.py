@@ -22,9 +22,9 @@ def _no_database(key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.usefixtures("_no_database")
 @pytest.mark.parametrize("method", ["get", "post"])
 def test_the_api_is_unavailable_without_a_database(api: Api, method: str) -> None:
-    answer = api.get("jobs/123456789012345678/status") if method == "get" else api.post("jobs", JOB)
-    assert (answer.status_code, answer["Retry-After"]) == (503, "10")
-    body = answer.json()
+    response = api.get("jobs/123456789012345678/status") if method == "get" else api.post("jobs", JOB)
+    assert (response.status_code, response["Retry-After"]) == (503, "10")
+    body = response.json()
     assert (body["code"], body["meta"]) == (
         "queue_unavailable",
         {"reason": "database_unavailable", "queueHealth": "unavailable"},

@@ -11,10 +11,10 @@ from tests.conftest import Api
 @pytest.mark.parametrize("path", ["/v1/sim/builds", "/v1/sim/jobs", "/v1/nowhere"])
 def test_maintenance_needs_no_authentication(settings: Any, path: str) -> None:
     settings.MAINTENANCE_SECONDS = 90
-    answer = HttpClient().get(path)
-    assert (answer.status_code, answer["Retry-After"]) == (503, "90")
-    assert (answer.json()["code"], answer.json()["meta"]) == ("api_maintenance", {"retryAfterSeconds": 90})
-    assert answer["X-Request-Id"] == answer.json()["requestId"]
+    response = HttpClient().get(path)
+    assert (response.status_code, response["Retry-After"]) == (503, "90")
+    assert (response.json()["code"], response.json()["meta"]) == ("api_maintenance", {"retryAfterSeconds": 90})
+    assert response["X-Request-Id"] == response.json()["requestId"]
 
 
 @pytest.mark.django_db

@@ -94,7 +94,7 @@ def test_webhook_examples_match_their_schemas() -> None:
 def test_every_error_has_an_example() -> None:
     codes = {error.code for error in family()}
     assert set(document()["components"]["examples"]) == codes
-    used = {code for one in operations() for body in contents(one) for code in body.get("examples", {})}
+    used = {code for operation in operations() for body in contents(operation) for code in body.get("examples", {})}
     # The document does not list unsupported methods.
     assert codes - used == {"method_not_allowed"}
 
@@ -107,23 +107,25 @@ def test_examples_of_documented_errors_link_to_the_docs(error: Any) -> None:
 
 
 def test_links_name_existing_operations_and_parameters() -> None:
-    parameters = {one["operationId"]: {p["name"] for p in one.get("parameters", [])} for one in operations()}
-    answers = [answer for one in operations() for answer in one["responses"].values()]
-    links = [link for answer in answers for link in answer.get("links", {}).values()]
+    parameters = {
+        operation["operationId"]: {p["name"] for p in operation.get("parameters", [])} for operation in operations()
+    }
+    responses = [response for operation in operations() for response in operation["responses"].values()]
+    links = [link for response in responses for link in response.get("links", {}).values()]
     assert links
     assert all(link["parameters"].keys() <= parameters[link["operationId"]] for link in links)
 
 
 def test_only_public_operations_need_no_key() -> None:
-    public = {one["operationId"] for one in operations() if not one.get("security")}
+    public = {operation["operationId"] for operation in operations() if not operation.get("security")}
     assert public == {"downloadArtifact", "getManifest", "getHealth", "getReadiness", "getOpenApi"}
 
 
 def test_the_document_is_public() -> None:
-    answer = Client().get("/v1/openapi.json")
-    assert (answer.status_code, answer["Content-Type"]) == (200, "application/json")
-    assert answer.json() == json.loads(json.dumps(document()))
-    assert "public" in answer["Cache-Control"]
+    response = Client().get("/v1/openapi.json")
+    assert (response.status_code, response["Content-Type"]) == (200, "application/json")
+    assert response.json() == json.loads(json.dumps(document()))
+    assert "public" in response["Cache-Control"]
 
 
 def check(**chosen: str) -> subprocess.CompletedProcess[str]:

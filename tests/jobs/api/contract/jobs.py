@@ -78,7 +78,7 @@ def job_fields(variant: str) -> dict[str, Schema]:
     }
 
 
-ENDED_OR_NOT = when(
+TERMINAL_CONDITIONS = when(
     {"status": TERMINAL},
     {"completedAt": TIME, "links": {"required": ["manifest"]}},
     {"completedAt": NULL, "links": {"maxProperties": 1}, "errorCode": NULL},

@@ -4,10 +4,10 @@ from tests.jobs.api.contract.account import GRANT, PERIOD, PLAN, SNAPSHOT
 from tests.jobs.api.contract.builds import BUILD, BUILDS, JOB_BUILD
 from tests.jobs.api.contract.jobs import (
     CANCELLATION,
-    ENDED_OR_NOT,
     JOB_STATUS,
     LISTED_JOB,
     PAGE,
+    TERMINAL_CONDITIONS,
     job_fields,
     submitted,
 )
@@ -41,11 +41,11 @@ def responses(variant: str) -> dict[str, Schema]:
     )
     return {
         "submitJob": submitted(variant),
-        "listJobs": an_object({"jobs": many(LISTED_JOB | ENDED_OR_NOT, 100), "page": PAGE}),
-        "getJob": an_object(job) | ENDED_OR_NOT,
+        "listJobs": an_object({"jobs": many(LISTED_JOB | TERMINAL_CONDITIONS, 100), "page": PAGE}),
+        "getJob": an_object(job) | TERMINAL_CONDITIONS,
         "getJobStatus": JOB_STATUS,
         "getJobProfile": an_object({"text": TEXT}),
-        "getJobResult": an_object(job | {"status": TERMINAL, "result": result}) | ENDED_OR_NOT,
+        "getJobResult": an_object(job | {"status": TERMINAL, "result": result}) | TERMINAL_CONDITIONS,
         "cancelJob": CANCELLATION,
         "getArtifactUrl": an_object({"url": DOWNLOAD}),
         "listBuilds": BUILDS,

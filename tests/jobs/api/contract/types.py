@@ -29,8 +29,8 @@ def or_null(schema: Schema) -> Schema:
     return {"anyOf": [schema, NULL]}
 
 
-def many(schema: Schema, most: int | None = None) -> Schema:
-    return {"type": "array", "items": schema} | ({"maxItems": most} if most else {})
+def many(schema: Schema, max_items: int | None = None) -> Schema:
+    return {"type": "array", "items": schema} | ({"maxItems": max_items} if max_items else {})
 
 
 def an_object(fields: dict[str, Schema], **optional: Schema) -> Schema:

@@ -10,7 +10,7 @@ import socket
 import stat
 from pathlib import Path
 
-from tests.jobs.simulator.hostile.printing import attempt, say
+from tests.jobs.simulator.hostile.printing import attempt, print_line
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -43,13 +43,13 @@ def kills(*victims: str) -> None:
     for victim in victims:
         attempt(victim, lambda victim=victim: os.kill(int(victim), signal.SIGKILL))
     attempt("parent", lambda: os.kill(os.getppid(), signal.SIGKILL))
-    say("survived")
+    print_line("survived")
 
 
 def gains() -> None:
     attempt("root", lambda: os.setuid(0))
     libc = ctypes.CDLL(None)
-    say("no_new_privs", libc.prctl(39, 0, 0, 0, 0))
+    print_line("no_new_privs", libc.prctl(39, 0, 0, 0, 0))
 
 
 def unix_sockets(stream: str, datagram: str) -> None:
@@ -82,9 +82,9 @@ def capabilities() -> None:
     header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     libc.capget(header, sets)
     effective, permitted, inheritable = (sets[place] | sets[place + 3] << 32 for place in range(3))
-    say("effective", effective, "permitted", permitted, "inheritable", inheritable)
-    say("ambient", sum(libc.prctl(47, 1, number, 0, 0) == 1 for number in range(64)))
-    say("bounding", sum(libc.prctl(23, number, 0, 0, 0) == 1 for number in range(64)))
+    print_line("effective", effective, "permitted", permitted, "inheritable", inheritable)
+    print_line("ambient", sum(libc.prctl(47, 1, number, 0, 0) == 1 for number in range(64)))
+    print_line("bounding", sum(libc.prctl(23, number, 0, 0, 0) == 1 for number in range(64)))
 
 
 def calls(*calls: str) -> None:
@@ -93,7 +93,7 @@ def calls(*calls: str) -> None:
         name, number = call.split("=")
         ctypes.set_errno(0)
         result = libc.syscall(int(number), 0, 0, 0, 0, 0, 0)
-        say(name, "WORKED" if result >= 0 else "refused", ctypes.get_errno())
+        print_line(name, "WORKED" if result >= 0 else "refused", ctypes.get_errno())
 
 
 def namespaces() -> None:
@@ -102,9 +102,9 @@ def namespaces() -> None:
         child = libc.syscall(56 if os.uname().machine == "x86_64" else 220, flag | signal.SIGCHLD, 0, 0, 0, 0)
         if child == 0:
             os._exit(0)
-        say("clone", hex(flag), "WORKED" if child > 0 else "refused", ctypes.get_errno())
+        print_line("clone", hex(flag), "WORKED" if child > 0 else "refused", ctypes.get_errno())
     arguments = (ctypes.c_uint64 * 11)(0x10000000, 0, 0, 0, signal.SIGCHLD)
-    say("clone3", "WORKED" if libc.syscall(435, arguments, 88) >= 0 else "refused", ctypes.get_errno())
+    print_line("clone3", "WORKED" if libc.syscall(435, arguments, 88) >= 0 else "refused", ctypes.get_errno())
 
 
 def reaches_out(worker: str, secret: str) -> None:
@@ -118,7 +118,7 @@ def reaches_out(worker: str, secret: str) -> None:
     attempt("owner", lambda: os.chown(secret, -1, -1))
     attempt("attribute", lambda: os.setxattr(secret, "user.mark", b"1"))
     watch = libc.inotify_init1(0)
-    say("watch", "refused" if watch < 0 else "WORKED", ctypes.get_errno())
+    print_line("watch", "refused" if watch < 0 else "WORKED", ctypes.get_errno())
     resource.setrlimit(resource.RLIMIT_CPU, (5, 5))
 
 
@@ -137,19 +137,19 @@ def foreign_abi() -> None:
     page = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7)
     page.write(code)
     call = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
-    say("socket", call())
+    print_line("socket", call())
 
 
 def x32() -> None:
     """Create a socket with a call of the x32 ABI, which shares this machine's architecture."""
-    say("socket", libc.syscall(0x40000000 | 41, 1, 1, 0), ctypes.get_errno())
+    print_line("socket", libc.syscall(0x40000000 | 41, 1, 1, 0), ctypes.get_errno())
 
 
 def inherited() -> None:
     """Look for inherited descriptors."""
     for descriptor in range(64):
         try:
-            say(descriptor, stat.S_IFMT(os.fstat(descriptor).st_mode) == stat.S_IFSOCK)
+            print_line(descriptor, stat.S_IFMT(os.fstat(descriptor).st_mode) == stat.S_IFSOCK)
         except OSError:
             continue
 
@@ -170,7 +170,7 @@ def exits(proxy: str, *ports: str) -> None:
     """Use the proxy, then try to connect to servers on the machine's loopback interface."""
     with socket.create_connection(("127.0.0.1", int(proxy)), timeout=5) as exit_:
         exit_.sendall(b"CONNECT somewhere")
-        say("exit", exit_.recv(100).decode())
+        print_line("exit", exit_.recv(100).decode())
     for port in ports:
         connects(port)
         sends(port)

@@ -7,16 +7,16 @@ import sys
 import time
 from pathlib import Path
 
-from tests.jobs.simulator.hostile.printing import attempt, say
+from tests.jobs.simulator.hostile.printing import attempt, print_line
 
 
 def environment() -> None:
     for name, value in sorted(os.environ.items()):
-        say(f"{name}={value}")
-    say("cwd", Path.cwd())
-    say("uid", os.getuid())
-    say("groups", *os.getgroups())
-    say(
+        print_line(f"{name}={value}")
+    print_line("cwd", Path.cwd())
+    print_line("uid", os.getuid())
+    print_line("groups", *os.getgroups())
+    print_line(
         "limits", *(resource.getrlimit(getattr(resource, f"RLIMIT_{n}"))[0] for n in ("CPU", "AS", "FSIZE", "CORE"))
     )
 
@@ -49,7 +49,7 @@ def flood() -> None:
 
 
 def sleep() -> None:
-    say("running")
+    print_line("running")
     time.sleep(60)
 
 
@@ -64,7 +64,7 @@ def polite() -> None:
         sleep()
     except KeyboardInterrupt:
         Path("report.json").write_text("{}")
-        say("interrupted")
+        print_line("interrupted")
         sys.exit(0)
 
 
@@ -74,7 +74,7 @@ def spin() -> None:
 
 
 def shows(name: str) -> None:
-    say(Path(name).read_text())
+    print_line(Path(name).read_text())
 
 
 def leaves(secret: str) -> None:

@@ -3,17 +3,17 @@
 import sys
 
 
-def say(*words: object) -> None:
+def print_line(*words: object) -> None:
     sys.stdout.write(" ".join(map(str, words)) + "\n")
     sys.stdout.flush()
 
 
 def attempt(what: str, action: object) -> None:
-    """Print whether a forbidden thing worked."""
+    """Print whether a forbidden action worked."""
     assert callable(action)
     try:
-        found = action()
+        result = action()
     except OSError as error:
-        say(what, "refused", error.errno)
+        print_line(what, "refused", error.errno)
     else:
-        say(what, "WORKED", found)
+        print_line(what, "WORKED", result)

@@ -17,7 +17,7 @@ from jobs.models import Job, Run
 from jobs.queueing import claims, sweep
 from tests.conftest import Api
 from tests.factories import make_account, make_job, make_key
-from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, claim, make_stand_in, run, run_beside
+from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, claim, make_stand_in, run, run_with_action
 
 pytestmark = pytest.mark.django_db(transaction=True)
 FEE = 320
@@ -46,8 +46,8 @@ def test_the_fee_is_charged_for_a_job_that_ran(tmp_path: Path, body: str, status
 
 
 def test_the_fee_is_charged_for_a_job_cancelled_while_running(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, RUN_UNTIL_ASKED)
-    job = run_beside(cancelled, priority_fee_credits=FEE)
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
+    job = run_with_action(cancelled, priority_fee_credits=FEE)
     assert job.status == "cancelled"
     assert paid(job) == -(-Run.objects.get().wall_ms // 1000) * 32 + FEE  # type: ignore[operator]
 
@@ -92,8 +92,10 @@ NEVER_RAN = [
 
 def reported(api: Api, job: Job) -> list[int]:
     """Return the fee in the job's responses."""
-    answers = [api.get(f"jobs/{job.pk}"), api.get(f"jobs/{job.pk}/result")]
-    return [answer.json()["runtime"]["priorityFeeCredits"] for answer in answers if answer.status_code == 200]
+    responses = [api.get(f"jobs/{job.pk}"), api.get(f"jobs/{job.pk}/result")]
+    return [
+        response.json()["runtime"]["priorityFeeCredits"] for response in responses if response.status_code == 200
+    ]
 
 
 @pytest.mark.parametrize("end", NEVER_RAN, ids=lambda end: end.__name__)

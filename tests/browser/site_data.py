@@ -1,4 +1,4 @@
-"""A scene with data for every page: jobs in every status, clients, webhook deliveries, a month of usage."""
+"""Data for every page: jobs in every status, clients, webhook deliveries, a month of usage."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def at(name: str, path: str, *, is_ours: bool = True) -> View:
 
 
 @dataclass(frozen=True)
-class Scene:
+class SiteData:
     """The created data: jobs by their content, and addresses of clients."""
 
     stack: Stack
@@ -143,7 +143,7 @@ PUBLIC = {
     "sign-up-expired": "/accounts/signup/expired/",
 }
 # For visitors who are not logged in.
-ENTRANCE = {"login": "/accounts/login/", "sign-up": "/accounts/signup/"}
+LOGIN_PAGES = {"login": "/accounts/login/", "sign-up": "/accounts/signup/"}
 OWN = {
     "profile": "/accounts/profile/",
     "sessions": "/accounts/sessions/",
@@ -171,8 +171,8 @@ PAGES = {
 ADMIN = {"admin": "/admin/", "admin-jobs": "/admin/jobs/job/", "admin-events": "/admin/webhooks/event/"}
 
 
-def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> Scene:
-    """Create the scene as a visitor who is logged in as owner of the demo account."""
+def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> SiteData:
+    """Create the data as a visitor who is logged in as owner of the demo account."""
     jobs = {
         "stages": stack.submit(
             STAGES, runtime={"multiStage": True}, artifacts={"html": True, "csv": True}, **NOTES
@@ -196,7 +196,7 @@ def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> Scene:
     jobs["running"] = stack.submit(LONG)
     stack.wait(jobs["running"], lambda job: job["status"] == "running", seconds=120)
     jobs["waiting"] = stack.submit()
-    return Scene(stack, jobs, clients, key, event)
+    return SiteData(stack, jobs, clients, key, event)
 
 
 NOTES = {"metadata": {"character": "Frosty", "raid": "Liberation of Undermine"}}
@@ -228,9 +228,9 @@ def make_deliveries(visitor: Visitor, receiver: Receiver, client: str) -> str:
     return event
 
 
-def send_test(visitor: Visitor, client: str, told: str) -> str:
+def send_test(visitor: Visitor, client: str, expected: str) -> str:
     """Send a test event and wait for its delivery; return its page."""
     visitor.open(f"{client}/webhook")
     visitor.press("Send test event")
-    visitor.eventually(told)
+    visitor.eventually(expected)
     return visitor.page.url.removeprefix(visitor.site)

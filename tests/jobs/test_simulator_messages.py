@@ -11,7 +11,7 @@ from jobs.models import Job
 from jobs.progress import log_entries_of
 from tests.conftest import Api
 from tests.dashboard.browsing import pages_of
-from tests.jobs.simulators import LEAVE_REPORT, REPORT, make_stand_in, run, run_beside, wait_until
+from tests.jobs.simulators import LEAVE_REPORT, REPORT, make_stand_in, run, run_with_action, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,8 +28,8 @@ EVIL = "Warning: Unknown option '<script>top.x = 1</script>' with value '1', ign
 def warned(job: Job) -> list[str]:
     """Return the warnings in a job's summary."""
     assert job.summary is not None
-    found: list[str] = job.summary["warnings"]
-    return found
+    warnings: list[str] = job.summary["warnings"]
+    return warnings
 
 
 @pytest.mark.parametrize("variant", ["C", "R"])
@@ -76,17 +76,17 @@ def test_warnings_in_the_report_alone_are_listed(tmp_path: Path, messages: dict[
 
 def test_a_repeated_warning_is_listed_once(tmp_path: Path) -> None:
     report = json.dumps({**REPORT, "logs": [{"level": "trivial", "message": EVIL}]})
-    says = f"print({EVIL!r}); print('Trivial: ' + {EVIL!r}, file=sys.stderr)"
-    make_stand_in(tmp_path, f"{says}\nopen('report.json', 'w').write({report!r})")
+    body = f"print({EVIL!r}); print('Trivial: ' + {EVIL!r}, file=sys.stderr)"
+    make_stand_in(tmp_path, f"{body}\nopen('report.json', 'w').write({report!r})")
     assert warned(run()) == [EVIL]
 
 
 def test_the_number_of_warnings_is_limited(tmp_path: Path) -> None:
-    says = "print('Warning:', n, 'x' * 900 if n < 9 else '', file=sys.stderr)"
-    make_stand_in(tmp_path, f"for n in range(200_000): {says}\n{LEAVE_REPORT}")
-    found = warned(run())
-    assert len(found) == 20
-    assert max(map(len, found)) == 500
+    body = "print('Warning:', n, 'x' * 900 if n < 9 else '', file=sys.stderr)"
+    make_stand_in(tmp_path, f"for n in range(200_000): {body}\n{LEAVE_REPORT}")
+    warnings = warned(run())
+    assert len(warnings) == 20
+    assert max(map(len, warnings)) == 500
 
 
 def test_the_warnings_of_all_stages_are_merged(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def test_the_warnings_of_all_stages_are_merged(tmp_path: Path) -> None:
     results = [{"name": f"set {number}", "mean": 5 + number, "mean_stddev": 1} for number in range(1, 41)]
     report = json.dumps({**REPORT, "sim": {**REPORT["sim"], "profilesets": {"results": results}}})  # type: ignore[dict-item]
     its_own = "*re.findall('target_error=.*', open('profile.simc').read())"
-    says = f"import re\nfor text in ('both', {its_own}): print('Warning:', text, file=sys.stderr)"
-    make_stand_in(tmp_path, f"{says}\nopen('report.json', 'w').write({report!r})")
+    body = f"import re\nfor text in ('both', {its_own}): print('Warning:', text, file=sys.stderr)"
+    make_stand_in(tmp_path, f"{body}\nopen('report.json', 'w').write({report!r})")
     job = run(text=f'mage="A"\nlevel=80\n{sets}', multi_stage=True)
     first, *others = warned(job)
     assert first == "Warning: both"
@@ -135,5 +135,5 @@ def test_a_run_goes_on_when_its_executable_is_replaced(tmp_path: Path) -> None:
         wait_until(lambda: bool(log_entries_of(job)))
         fresh.rename(executable)
 
-    assert warned(run_beside(replace)) == ["Warning: old"]
+    assert warned(run_with_action(replace)) == ["Warning: old"]
     assert warned(run()) == ["Warning: new"]

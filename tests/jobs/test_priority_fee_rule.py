@@ -39,33 +39,33 @@ EDGES = {
 }  # fmt: skip
 
 
-def wait_in(lane: Priority, count: int) -> None:
+def add_waiting_jobs(lane: Priority, count: int) -> None:
     for _ in range(count):
         make_job(priority=lane)
 
 
 def fee(api: Api, priority: str = "high") -> int:
     """Submit a job and return the fee in the response."""
-    answer = api.post("jobs", BODY | {"priority": priority, "runtime": {"maxRuntimeSeconds": 1}})
-    assert answer.status_code == 200
-    charged: int = answer.json()["runtime"]["priorityFeeCredits"]
+    response = api.post("jobs", BODY | {"priority": priority, "runtime": {"maxRuntimeSeconds": 1}})
+    assert response.status_code == 200
+    charged: int = response.json()["runtime"]["priorityFeeCredits"]
     return charged
 
 
 @pytest.mark.parametrize(("free", "high", "standard", "due"), TABLE)
 def test_the_rule_holds_for_every_case(free: int, high: int, standard: int, due: bool) -> None:  # noqa: FBT001
     assert EDGES.get((free, high, standard), due) == due
-    wait_in(Priority.HIGH, high)
-    wait_in(Priority.STANDARD, standard)
-    wait_in(Priority.BACKGROUND, 1)
+    add_waiting_jobs(Priority.HIGH, high)
+    add_waiting_jobs(Priority.STANDARD, standard)
+    add_waiting_jobs(Priority.BACKGROUND, 1)
     make_running_job()
     assert buys_earlier_start(live_slots=free + 1) == due
 
 
 @pytest.mark.parametrize(("free", "high", "standard"), EDGES)
 def test_a_submission_is_charged_by_the_rule(api: Api, free: int, high: int, standard: int) -> None:
-    wait_in(Priority.HIGH, high)
-    wait_in(Priority.STANDARD, standard)
+    add_waiting_jobs(Priority.HIGH, high)
+    add_waiting_jobs(Priority.STANDARD, standard)
     worker_heartbeats.report("sim@here", slots=free)
     assert fee(api) == EDGES[free, high, standard] * FEE
 
@@ -109,7 +109,7 @@ def test_without_redis_no_slot_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_slots_of_several_workers_add_up(api: Api) -> None:
     worker_heartbeats.report("sim@here", slots=1)
     worker_heartbeats.report("sim@there", slots=2)
-    wait_in(Priority.STANDARD, 2)
+    add_waiting_jobs(Priority.STANDARD, 2)
     assert fee(api) == 0
     assert fee(api) == FEE
 
@@ -154,11 +154,11 @@ def test_a_long_queue_is_read_only_up_to_the_slots(slots: int) -> None:
         cursor.execute("ANALYZE jobs_job")
     with CaptureQueriesContext(connection) as captured:
         assert buys_earlier_start(live_slots=slots)
-    held, waiting = (query["sql"] for query in captured)
+    claimed, waiting = (query["sql"] for query in captured)
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (ANALYZE, FORMAT TEXT) {waiting}")
         plan = "\n".join(line for (line,) in cursor.fetchall())
-        cursor.execute(f"EXPLAIN {held}")
+        cursor.execute(f"EXPLAIN {claimed}")
         assert "job_held" in str(cursor.fetchall())
     assert "Backward using job_waiting" in plan
     assert re.search(rf"rows={slots}(\.00)? loops", plan), plan

@@ -14,12 +14,20 @@ from jobs.models import Artifact, Job
 from jobs.runs import verdict
 from jobs.simulator import command
 from tests.factories import make_job
-from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_ASKED, claim, content, make_stand_in, run, run_beside
+from tests.jobs.simulators import (
+    LEAVE_REPORT,
+    RUN_UNTIL_INTERRUPTED,
+    claim,
+    content,
+    make_stand_in,
+    run,
+    run_with_action,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 STDOUT, STDERR = Artifact.Kind.STDOUT_LOG, Artifact.Kind.STDERR_LOG
-LAST_WORDS = "print('half way', flush=True); print('a warning', file=sys.stderr, flush=True)\n"
+PRINT_TWO_LINES = "print('half way', flush=True); print('a warning', file=sys.stderr, flush=True)\n"
 FLOOD = "line = b'x' * 65535 + b'\\n'\nfor _ in range(1024): sys.stdout.buffer.write(line)"
 DISK_FLOOD = "out = open('big', 'wb')\nwhile True: out.write(bytes(1 << 20)); out.flush()"
 
@@ -41,7 +49,7 @@ def test_both_logs_are_kept_however_a_job_ends(
     tmp_path: Path, settings: Settings, body: str, code: str | None
 ) -> None:
     settings.SIM_OUTPUT_BYTES, settings.SIM_DISK_BYTES = 4 << 20, 4 << 20
-    make_stand_in(tmp_path, LAST_WORDS + body)
+    make_stand_in(tmp_path, PRINT_TWO_LINES + body)
     job = run(ceiling_credits=64, ceiling_runtime_seconds=2)
     assert job.error_code == code
     assert content(job, STDOUT).startswith(b"half way\n")
@@ -52,7 +60,7 @@ def test_both_logs_are_kept_however_a_job_ends(
 def test_an_internal_error_keeps_only_the_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: tuple[object, str]
 ) -> None:
-    make_stand_in(tmp_path, LAST_WORDS + LEAVE_REPORT)
+    make_stand_in(tmp_path, PRINT_TWO_LINES + LEAVE_REPORT)
     monkeypatch.setattr(*broken, lambda *_, **__: 1 / 0)
     job = run(csv=True)
     assert (job.error_code, job.credits_consumed, job.summary) == ("internal", 0, None)
@@ -61,8 +69,8 @@ def test_an_internal_error_keeps_only_the_logs(
 
 
 def test_a_cancelled_job_keeps_both_logs(tmp_path: Path) -> None:
-    make_stand_in(tmp_path, LAST_WORDS + RUN_UNTIL_ASKED)
-    job = run_beside(partial(cancellation.cancel, by=SYSTEM))
+    make_stand_in(tmp_path, PRINT_TWO_LINES + RUN_UNTIL_INTERRUPTED)
+    job = run_with_action(partial(cancellation.cancel, by=SYSTEM))
     assert job.status == "cancelled"
     assert content(job, STDOUT).startswith(b"half way\n")
     assert content(job, STDERR) == b"a warning\n"
@@ -71,9 +79,9 @@ def test_a_cancelled_job_keeps_both_logs(tmp_path: Path) -> None:
 def test_size_and_hash_are_of_the_collapsed_log(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"for _ in range(5000): print('the same again')\n{LEAVE_REPORT}")
     job = run()
-    kept = content(job, STDOUT)
-    assert kept == b"the same again\n[the line above came 5000 times in a row]\n"
-    assert Artifact.objects.get(job=job, kind=STDOUT).bytes == len(kept)
+    log = content(job, STDOUT)
+    assert log == b"the same again\n[the line above came 5000 times in a row]\n"
+    assert Artifact.objects.get(job=job, kind=STDOUT).bytes == len(log)
 
 
 def test_a_redrawn_progress_bar_keeps_its_last_state(tmp_path: Path) -> None:
@@ -87,5 +95,5 @@ def test_collapsed_lines_contain_no_secret(tmp_path: Path) -> None:
     job = make_job(has_credentials=True)
     credentials.store(job.pk, GameCredentials(client_id="client-id", client_secret="s3cr3t" * 3), seconds=60)
     attempt.execute(claim())
-    kept = content(Job.objects.get(pk=job.pk), STDOUT)
-    assert kept == b"token [removed] refused\n[the line above came 999 times in a row]\n"
+    log = content(Job.objects.get(pk=job.pk), STDOUT)
+    assert log == b"token [removed] refused\n[the line above came 999 times in a row]\n"

@@ -29,8 +29,8 @@ def test_a_storage_failure_is_not_a_404(
     artifact: Artifact, settings: Settings, bucket: S3Server, options: dict[str, str]
 ) -> None:
     settings.STORAGES = bucket.storages(**options)
-    answer = HttpClient().get(f"/artifacts/{artifact.token}")
-    assert (answer.status_code, answer.json()["code"]) == (503, "queue_unavailable")
-    assert answer.headers["Cache-Control"] == "no-store"
-    assert answer.json()["meta"] == {"reason": "storage_unavailable", "queueHealth": "ok"}
-    assert answer.headers["Retry-After"]
+    response = HttpClient().get(f"/artifacts/{artifact.token}")
+    assert (response.status_code, response.json()["code"]) == (503, "queue_unavailable")
+    assert response.headers["Cache-Control"] == "no-store"
+    assert response.json()["meta"] == {"reason": "storage_unavailable", "queueHealth": "ok"}
+    assert response.headers["Retry-After"]

@@ -38,7 +38,7 @@ attempt("form", () => {
   document.body.append(form); form.submit(); return "sent";
 });
 fetch("/dashboard/", {credentials: "include"})
-  .then(answer => answer.text()).then(text => text.length, error => error.name)
+  .then(response => response.text()).then(text => text.length, error => error.name)
   .then(told => { outcome.fetched = String(told); })
   .then(() => { document.getElementById("outcome").textContent = JSON.stringify(outcome); });
 </script>"""
@@ -68,7 +68,7 @@ def test_hostile_names_are_shown_as_text(visitor: Visitor, stack: Stack, job: st
     expect(visitor.page.locator("[name=profile]")).to_have_value(PROFILE)
 
 
-def told_by(frame: Frame) -> dict[str, str]:
+def outcome_of(frame: Frame) -> dict[str, str]:
     """Return the results that a hostile report shows."""
     expect(frame.locator("#outcome")).to_contain_text("fetched")
     outcome: dict[str, str] = json.loads(frame.locator("#outcome").inner_text())
@@ -94,24 +94,24 @@ def test_a_framed_hostile_report_has_no_access(visitor: Visitor, stack: Stack, j
         visitor.page.locator("details.more:has(iframe) summary").click()
         frame = visitor.page.locator("iframe").element_handle().content_frame()
         assert frame
-        assert told_by(frame) == {**HARMLESS, "parent": "SecurityError", "top": "SecurityError"}
+        assert outcome_of(frame) == {**HARMLESS, "parent": "SecurityError", "top": "SecurityError"}
         assert visitor.page.url == address
         assert len(visitor.context.pages) == 1
-    still_logged_in(visitor)
+    assert_still_logged_in(visitor)
 
 
 def test_a_hostile_report_opened_directly_is_sandboxed(visitor: Visitor, stack: Stack, job: str) -> None:
     visitor.log_in(stack.ready["user"], stack.ready["password"])
     artifacts = stack.call("GET", f"jobs/{job}/result")["result"]["artifacts"]
-    (report,) = [one["url"] for one in artifacts if one["kind"] == "html_report"]
+    (report,) = [artifact["url"] for artifact in artifacts if artifact["kind"] == "html_report"]
     visitor.open(report)
-    assert told_by(visitor.page.main_frame) == {**HARMLESS, "parent": "none", "top": "none"}
-    still_logged_in(visitor)
+    assert outcome_of(visitor.page.main_frame) == {**HARMLESS, "parent": "none", "top": "none"}
+    assert_still_logged_in(visitor)
 
 
-def still_logged_in(visitor: Visitor) -> None:
+def assert_still_logged_in(visitor: Visitor) -> None:
     """Assert that the visitor is still logged in; discard the browser's messages about the report."""
-    assert [one for one in visitor.complaints if not one.startswith("console: ")] == []
+    assert [complaint for complaint in visitor.complaints if not complaint.startswith("console: ")] == []
     visitor.complaints.clear()
     assert not [request for request in visitor.requests if request.url.endswith("/logout/")]
     visitor.open("/dashboard/")

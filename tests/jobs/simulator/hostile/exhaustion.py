@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from tests.jobs.simulator.hostile.printing import attempt, say
+from tests.jobs.simulator.hostile.printing import attempt, print_line
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -25,7 +25,7 @@ def bomb() -> None:
         except OSError:
             refused += 1
             time.sleep(0.005)
-    say("bombed")
+    print_line("bombed")
     time.sleep(20)
 
 
@@ -34,11 +34,11 @@ def hare() -> None:
     until = time.monotonic() + 10
     if os.fork() == 0:
         os.setsid()
-        say("running")
+        print_line("running")
         while time.monotonic() < until:
             if os.fork() != 0:
                 os._exit(0)
-        say("escaped")
+        print_line("escaped")
     time.sleep(20)
 
 
@@ -47,7 +47,7 @@ def daemon(marker: str) -> None:
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
-            say("daemon")
+            print_line("daemon")
             time.sleep(1)
             Path(marker).write_text("alive")
             time.sleep(60)
@@ -68,7 +68,7 @@ def memory() -> None:
         while True:
             hoard.append(bytearray(32 << 20))
     except MemoryError:
-        say("refused at", len(hoard) * 32)
+        print_line("refused at", len(hoard) * 32)
 
 
 def big_file() -> None:
@@ -79,7 +79,7 @@ def big_file() -> None:
 
 
 def many_files() -> None:
-    say("filling")
+    print_line("filling")
     for number in range(1_000_000):
         Path(f"{number:07}").touch()
     time.sleep(60)
@@ -98,7 +98,7 @@ def hoard(processes: str, megabytes: str) -> None:
     for _ in range(int(processes)):
         if os.fork() == 0:
             block = bytearray(os.urandom(1024)) * (int(megabytes) << 10)
-            say("holding", len(block) >> 20)
+            print_line("holding", len(block) >> 20)
             time.sleep(30)
             os._exit(0)
     time.sleep(30)
@@ -110,7 +110,7 @@ def headless_hoard(processes: str, megabytes: str) -> None:
     def hold() -> None:
         time.sleep(0.3)
         block = bytearray(os.urandom(1024)) * (int(megabytes) << 10)
-        say("holding", len(block) >> 20)
+        print_line("holding", len(block) >> 20)
         time.sleep(30)
         os._exit(0)
 
@@ -136,7 +136,7 @@ def share(processes: str, megabytes: str) -> None:
     block = bytearray(os.urandom(1024)) * (int(megabytes) << 10)
     for _ in range(int(processes)):
         if os.fork() == 0:
-            say("seeing", sum(block[::4096]) >= 0)
+            print_line("seeing", sum(block[::4096]) >= 0)
             time.sleep(2)
             os._exit(0)
     time.sleep(2.5)
@@ -165,5 +165,5 @@ def fill_directory(megabytes: str) -> None:
     """Fill the working directory, which may be in memory."""
     for number in range(int(megabytes)):
         Path(f"block-{number}").write_bytes(bytes(1 << 20))
-    say("filled")
+    print_line("filled")
     time.sleep(30)
