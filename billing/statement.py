@@ -12,7 +12,7 @@ DESCRIPTIONS = {
     (Pocket.PURCHASED, Pocket.OUTSIDE): "Credits removed: {reason}",
     (Pocket.GRANT, Pocket.OUTSIDE): "Credits removed from grant “{grant}”: {reason}",
     (Pocket.PURCHASED, Pocket.HELD): "Reserved for job",
-    (Pocket.GRANT, Pocket.HELD): "Reserved for job from grant “{grant}”",
+    (Pocket.GRANT, Pocket.HELD): "Reserved for job (from grant “{grant}”)",
     (Pocket.HELD, Pocket.PURCHASED): "Unused credits returned",
     (Pocket.HELD, Pocket.GRANT): "Unused credits returned to grant “{grant}”",
     (Pocket.HELD, Pocket.SPENT): "Spent on job",

@@ -3,7 +3,7 @@
 The API validates the request; its errors are shown next to the fields they concern.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -37,6 +37,7 @@ from simservice.api.errors import (
     InsufficientCredits,
     ProfileRefused,
     ProfileTooLarge,
+    RateLimitExceeded,
     TooManyVariants,
     ValidationFailed,
     WebhookNotConfigured,
@@ -134,7 +135,8 @@ class JobForm(forms.Form):
         self.request_paths = REQUEST_PATHS | {"cap": f"runtime.{cap_field}"}
         cap.label = CAP_LABELS[cap_field]
         rate = plan.credits_per_second
-        cap.help_text = f"Up to {plan.max_credits_per_job:,} credits. One second of simulation costs {rate}."
+        limits = {"maxCredits": plan.max_credits_per_job, "maxRuntimeSeconds": plan.max_runtime_seconds}
+        cap.help_text = f"Up to {limits[cap_field]:,}. One second of simulation costs {rate:,} credits."
         queue_seconds.help_text = f"Up to {plan.max_queue_seconds:,}. The job fails if it has not started by then."
         self.fields["game_id"].widget.attrs["autocomplete"] = "off"
 
@@ -188,11 +190,19 @@ def _message_of(error: ApiError) -> str:
     if isinstance(error, WebhookNotConfigured):
         return NO_WEBHOOK
     if isinstance(error, InsufficientCredits):
-        needed, affordable = meta["requiredCredits"], meta["maxAffordableCredits"]
-        return (
-            f"{error.message} The job needs {needed:,} credits. Lower the credit limit to {affordable:,} or less."
-        )
+        return f"{error.message} The job needs {meta['requiredCredits']:,} credits. {_affordable_limit(meta)}"
+    if isinstance(error, RateLimitExceeded):
+        return "Too many requests or too much data. Try again in a minute."
     return str(meta.get("message", error.message))
+
+
+def _affordable_limit(meta: Mapping[str, Any]) -> str:
+    """Return what to do about a shortage of credits, in the unit of the form's limit."""
+    if not meta["maxAffordableRuntimeSeconds"]:
+        return "Add credits, then try again."
+    if variants.current().cap_field == "maxCredits":
+        return f"Lower the credit limit to {meta['maxAffordableCredits']:,} or less."
+    return f"Lower the runtime limit to {meta['maxAffordableRuntimeSeconds']:,} s or less."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,8 +38,7 @@ BUILD_UNAVAILABLE = Outcome(
 CREDENTIALS_LOST = Outcome(
     status=Status.FAILED,
     error_code=ErrorCode.EXECUTION_FAILED,
-    reason="The job's game credentials were lost before it ran. Nothing is billed. "
-    "Submit the job again with its credentials.",
+    reason="The job's game credentials were lost before it ran. Nothing is billed.",
 )
 
 

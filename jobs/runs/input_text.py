@@ -21,6 +21,10 @@ SHOWN_CHARACTERS = 200
 NOTHING_TO_SIMULATE = (
     'There is nothing to simulate: the profile does not define a character. Add a line such as mage="Name".'
 )
+NOTHING_TO_SIMULATE_WITH_INCLUDES = (
+    "There is nothing to simulate: neither the profile nor its included files define a character. "
+    'Add a line such as mage="Name".'
+)
 
 
 class CannotRun(Exception):
@@ -69,9 +73,7 @@ def _require_allowed(flat: FlatProfile, analysis: Analysis) -> None:
     if reason:
         raise CannotRun(ErrorCode.INPUT_INVALID, reason)
     if not analysis.has_actor:
-        raise CannotRun(
-            ErrorCode.INPUT_INVALID, f"{NOTHING_TO_SIMULATE} Its included files do not define one either."
-        )
+        raise CannotRun(ErrorCode.INPUT_INVALID, NOTHING_TO_SIMULATE_WITH_INCLUDES)
 
 
 def refusal(flat: FlatProfile, analysis: Analysis) -> str | None:

@@ -188,7 +188,7 @@ class BuildPinUnavailable(Unprocessable):
 
 class MaxActiveJobsExceeded(ApiError):
     status, code = 429, "max_active_jobs_exceeded"
-    message = "The account has reached its plan's limit of unfinished jobs."
+    message = "The account has reached its plan's limit on unfinished jobs."
     headers = {"Retry-After": "10"}
 
 
@@ -224,7 +224,7 @@ class DatabaseUnavailable(QueueUnavailable):
 
 
 class StorageUnavailable(QueueUnavailable):
-    message = "The storage is not responding. Try again later."
+    message = "Storage is not responding. Try again later."
 
     def __init__(self) -> None:
         super().__init__({"reason": "storage_unavailable", "queueHealth": "ok"})

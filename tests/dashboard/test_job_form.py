@@ -150,8 +150,8 @@ def test_a_shortage_of_credits_shows_the_affordable_limit() -> None:
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        ({"max_active_jobs": 1}, "limit of unfinished jobs"),
-        ({"submissions_per_minute": 1}, "Too many requests"),
+        ({"max_active_jobs": 1}, "limit on unfinished jobs"),
+        ({"submissions_per_minute": 1}, "Too many requests or too much data. Try again in a minute."),
         ({"submission_bytes_per_minute": 1}, "Too many requests or too much data"),
     ],
     ids=["active", "rate", "bytes"],

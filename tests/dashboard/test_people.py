@@ -56,7 +56,7 @@ def test_an_invitation_names_the_account_and_a_verified_owner(owner: Membership)
     (link,) = set(LINK.findall(response.content.decode()))
     for shown in (str(mail.outbox[0].body), text_of(HttpClient().get(link))):
         assert str(owner.account) in shown
-        assert f"owner is {owner.user.email}" in shown
+        assert f"owned by {owner.user.email} (verified email address)" in shown
     EmailAddress.objects.update(verified=False)
     warned = text_of(HttpClient().get(link))
     assert owner.user.email not in warned

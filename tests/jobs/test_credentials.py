@@ -225,7 +225,7 @@ def test_lost_ones_end_the_job_with_advice(tmp_path: Path) -> None:
     redis().flushdb()
     job = execute(job)
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "execution_failed", 0)
-    assert "Submit the job again" in str(job.status_reason)
+    assert "game credentials were lost" in str(job.status_reason)
     assert not Run.objects.exists()
 
 
