@@ -33,7 +33,10 @@ ADVICE: dict[str, str] = {
     ErrorCode.INSUFFICIENT_CREDITS: "Submit the job again when the account has more credits.",
     ErrorCode.SIMULATION_ERROR: "Correct the error shown above, then submit the job again.",
     ErrorCode.EXECUTION_FAILED: "Check the error log, then correct the profile or choose another build channel.",
-    ErrorCode.INPUT_INVALID: "Correct the error shown above, then submit the job again.",
+    ErrorCode.INPUT_INVALID: (
+        "Correct the error shown above, then submit the job again. Every profile needs a character, for example "
+        'mage="Name".'
+    ),
     ErrorCode.BUILD_UNAVAILABLE: "Choose another build channel, or submit the job again when a build is available.",
     ErrorCode.EXECUTION_INTERRUPTED: "Submit the job again. The profile did not cause this error.",
     ErrorCode.INTERNAL: "Submit the job again. If it fails again, send its ID to the operator of this service.",

@@ -236,7 +236,7 @@ def test_the_history_shows_lost_attempts(owner: Membership) -> None:
     assert lifecycle.requeue(job, reason="worker-1 was lost")
     text = text_of(open_job(owner, job))
     assert "Attempt 1 was lost; the job returned to its position in the queue" in text
-    assert "lost with its worker" in text
+    assert "lost when its worker stopped" in text
     assert "worker-1" not in text
 
 
