@@ -4,7 +4,7 @@ import contextlib
 import ctypes
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -174,9 +174,12 @@ def proportional_bytes(pid: int) -> int:
     return resident_bytes(pid)
 
 
-def threads(pid: int) -> Iterator[Path]:
-    """Return the folders of a process's threads; none if it has ended."""
-    return Path(f"/proc/{pid}/task").glob("[0-9]*")
+def threads(pid: int) -> list[Path]:
+    """Return the folders of a process's threads; none if it has ended, even between two calls of this function."""
+    folder = f"/proc/{pid}/task"
+    with contextlib.suppress(OSError):
+        return [Path(folder, name) for name in os.listdir(folder)]
+    return []
 
 
 def _read_words(path: Path) -> list[str]:
