@@ -176,9 +176,8 @@ def proportional_bytes(pid: int) -> int:
 
 def threads(pid: int) -> list[Path]:
     """Return the folders of a process's threads; none if it has ended, even between two calls of this function."""
-    folder = f"/proc/{pid}/task"
     with contextlib.suppress(OSError):
-        return [Path(folder, name) for name in os.listdir(folder)]
+        return list(Path(f"/proc/{pid}/task").iterdir())
     return []
 
 

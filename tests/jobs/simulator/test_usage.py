@@ -98,3 +98,12 @@ print(*getrlimit(RLIMIT_NOFILE))
 def test_a_lower_limit_is_not_raised() -> None:
     done = subprocess.run([sys.executable, "-c", LOWER], cwd=PROJECT, capture_output=True, text=True, check=True)
     assert done.stdout == "60 60\n"
+
+
+def test_a_process_may_end_while_its_threads_are_listed() -> None:
+    for _ in range(300):
+        with subprocess.Popen(["/bin/sh", "-c", "/bin/true & echo $!"], stdout=subprocess.PIPE) as shell:
+            assert shell.stdout
+            child = int(shell.stdout.readline())
+            for _ in range(50):
+                usage.threads(child)
