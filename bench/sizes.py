@@ -1,0 +1,39 @@
+"""How much the benchmarks of the whole path measure."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """Counts and seconds of one run. The sustained load ends when `jobs` or `seconds` is reached."""
+
+    idle_seconds: float
+    warm_up: int
+    jobs: int
+    seconds: float
+    single_jobs: int
+    bursts: int
+    jobs_after_burst: int
+    submissions: int
+
+
+FULL = Size(
+    idle_seconds=20,
+    warm_up=200,
+    jobs=10_000,
+    seconds=300,
+    single_jobs=100,
+    bursts=4,
+    jobs_after_burst=25,
+    submissions=2_000,
+)
+QUICK = Size(
+    idle_seconds=6,
+    warm_up=40,
+    jobs=1_000,
+    seconds=10,
+    single_jobs=20,
+    bursts=1,
+    jobs_after_burst=20,
+    submissions=300,
+)
