@@ -105,6 +105,32 @@ SCENARIOS = (
             Figure("moves.ratio", "claim + start + finish / Procrastinate", "", at_least(0.5)),
         ),
     ),
+    Scenario(
+        "ledger",
+        "bench.ledger:measure",
+        (
+            Figure("ledger.pairs", "reserve + settle, 50 accounts", "/s", at_least(600)),
+            Figure("ledger.one_account", "reserve + settle, one account", "/s"),
+            Figure("ledger.alone", "reserve + settle, one at a time", "/s"),
+        ),
+    ),
+    Scenario(
+        "webhooks",
+        "bench.webhooks:measure",
+        (
+            Figure("webhooks.rate", "webhook deliveries", "/s", at_least(500)),
+            Figure("webhooks.hanging", "webhook deliveries, a fifth hanging", "/s"),
+        ),
+    ),
+    Scenario(
+        "reads",
+        "bench.api:measure",
+        (
+            Figure("reads.list", "GET jobs: p95", "ms", at_most(10)),
+            Figure("reads.job", "GET jobs/{id}: p95", "ms", at_most(10)),
+            Figure("reads.status", "GET jobs/{id}/status: p95", "ms", at_most(10)),
+        ),
+    ),
 )
 
 FIGURES: Mapping[str, Figure] = {figure.key: figure for scenario in SCENARIOS for figure in scenario.figures}

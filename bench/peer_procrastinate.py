@@ -13,13 +13,13 @@ import procrastinate
 CONCURRENCY = 4
 
 
+async def do_nothing() -> None:
+    """Do nothing."""
+
+
 async def main(url: str, count: int) -> None:
     app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url))
-
-    @app.task(name="noop")
-    async def noop() -> None:
-        """Do nothing."""
-
+    noop = app.task(name="noop")(do_nothing)
     async with app.open_async():
         await app.schema_manager.apply_schema_async()
         await noop.batch_defer_async(*({} for _ in range(count)))
