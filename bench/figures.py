@@ -131,6 +131,16 @@ SCENARIOS = (
             Figure("reads.status", "GET jobs/{id}/status: p95", "ms", at_most(10)),
         ),
     ),
+    Scenario(
+        "queue",
+        "bench.growth:measure_long_queue",
+        (
+            Figure("queue.claim_p99", "claim from a long queue: p99", "ms", at_most(10)),
+            Figure("queue.claim_p50", "claim from a long queue: p50", "ms"),
+            Figure("queue.sweep", "sweep of a long queue", "ms"),
+            Figure("queue.forecast", "forecast of a long queue", "ms"),
+        ),
+    ),
 )
 
 FIGURES: Mapping[str, Figure] = {figure.key: figure for scenario in SCENARIOS for figure in scenario.figures}

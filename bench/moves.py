@@ -17,6 +17,7 @@ from bench.stores import django_on_stores
 if TYPE_CHECKING:
     from billing.models import Account
     from clients.models import Client
+    from jobs.lifecycle import Outcome
     from jobs.models import Build, Job
 
 THREADS = 4
@@ -144,7 +145,6 @@ def move_all(build: "Build", *, count: int) -> list[float]:
 def _move_one(build: "Build", *, worker: str) -> float:
     """Claim the best job, record one simulator process, and end the job; return the seconds of the claim."""
     from jobs import lifecycle
-    from jobs.enums import Status
     from jobs.execution import attempt
     from jobs.queueing import claims
 
@@ -153,7 +153,16 @@ def _move_one(build: "Build", *, worker: str) -> float:
     seconds = time.perf_counter() - started
     assert job is not None, "no job waits"
     assert lifecycle.start_run(job, build=build) is not None
-    outcome = lifecycle.Outcome(
+    attempt.conclude(job, outcome(), [])
+    return seconds
+
+
+def outcome() -> "Outcome":
+    """Return the end of a completed job."""
+    from jobs.enums import Status
+    from jobs.lifecycle import Outcome
+
+    return Outcome(
         status=Status.COMPLETED,
         exit_code="0",
         sim_duration_ms=900,
@@ -161,8 +170,6 @@ def _move_one(build: "Build", *, worker: str) -> float:
         summary=SUMMARY,
         percent=100.0,
     )
-    attempt.conclude(job, outcome, [])
-    return seconds
 
 
 def in_threads(work: Callable[[int], None]) -> None:
