@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import psycopg
@@ -31,7 +32,7 @@ class LocalStack:
     """A running stack: its address, database, processes and the API keys of its accounts."""
 
     url: str
-    database: psycopg.Connection[tuple[object, ...]]
+    database: psycopg.Connection[tuple[Any, ...]]
     database_url: str
     redis_url: str
     supervisor: psutil.Process
@@ -43,11 +44,15 @@ class LocalStack:
         """Return the number that a query selects."""
         row = self.database.execute(query, values).fetchone()
         assert row is not None
-        return float(row[0] or 0)  # type: ignore[arg-type]
+        return float(row[0] or 0)
 
     def column(self, query: str, *values: object) -> list[float]:
         """Return the numbers of a query's first column."""
-        return [float(row[0]) for row in self.database.execute(query, values)]  # type: ignore[arg-type]
+        return [float(row[0]) for row in self.database.execute(query, values)]
+
+    def pairs(self, query: str, *values: object) -> dict[str, int]:
+        """Return the names and numbers that a query selects."""
+        return dict(self.database.execute(query, values).fetchall())
 
     def active_jobs(self) -> int:
         return int(self.number(ACTIVE))

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 SOURCES = Path(__file__).parent
+COMPILERS: tuple[str, ...] = ("cc", "gcc", "clang")
 
 
 def build(folder: Path) -> Path:
@@ -12,9 +13,9 @@ def build(folder: Path) -> Path:
     folder.mkdir(mode=0o755, exist_ok=True)
     folder.chmod(0o755)
     target = folder / "stub"
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler:
-        subprocess.run([compiler, "-O2", "-o", str(target), str(SOURCES / "stub.c")], check=True)
+    compilers = list(filter(None, map(shutil.which, COMPILERS)))
+    if compilers:
+        subprocess.run([compilers[0], "-O2", "-o", str(target), str(SOURCES / "stub.c")], check=True)
     else:
         shell = shutil.which("dash") or "/bin/sh"
         script = (SOURCES / "stub.sh").read_text().replace("/bin/dash", shell, 1)
