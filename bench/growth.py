@@ -1,6 +1,7 @@
 """Durations of the hot operations while the database grows: `python -m bench.growth` writes JSON and an SVG.
 
-Each dimension starts with a database of its own, in a process of its own. Takes about ten minutes.
+Each dimension starts with a database of its own, in a process of its own. Takes about ten minutes; with --quick,
+which has a tenth of the data, two.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from bench.percentiles import milliseconds, percentile
 from bench.stores import django_on_stores
 
 BASE = {"waiting": 1_000, "stored": 10_000, "accounts": 100, "endpoints": 50}
+QUICK_DIVISOR = 10
 FACTORS = (1, 10, 100)
 TIMES, RARE_TIMES = 60, 15
 PLOT = machine.ROOT / "docs" / "performance-growth.svg"
@@ -45,7 +47,12 @@ def measure_long_queue(*, quick: bool) -> Values:
     }
 
 
-def measure_dimension(dimension: str) -> dict[str, dict[str, list[float]]]:
+def base(*, quick: bool) -> dict[str, int]:
+    """Return the numbers of rows at factor 1."""
+    return {name: count // QUICK_DIVISOR if quick else count for name, count in BASE.items()}
+
+
+def measure_dimension(dimension: str, *, quick: bool) -> dict[str, dict[str, list[float]]]:
     """Return p50 and p99 in milliseconds of each operation, by factor."""
     with django_on_stores(MAX_QUEUE_LENGTH="0"):
         from bench.operations import Operations
@@ -53,7 +60,7 @@ def measure_dimension(dimension: str) -> dict[str, dict[str, list[float]]]:
 
         rows = {}
         for factor in FACTORS:
-            operations = Operations(Population(**BASE).times(dimension, factor).create())
+            operations = Operations(Population(**base(quick=quick)).times(dimension, factor).create())
             durations = operations.measure(times=TIMES, rare_times=RARE_TIMES)
             rows[str(factor)] = {name: _p50_and_p99(each) for name, each in durations.items()}
     return rows
@@ -63,25 +70,25 @@ def _p50_and_p99(seconds: list[float]) -> list[float]:
     return [round(percentile(milliseconds(seconds), percent), 3) for percent in (50, 99)]
 
 
-def _in_new_process(dimension: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "bench.growth", "--dimension", dimension]
+def _in_new_process(dimension: str, *, quick: bool) -> dict[str, Any]:
+    command = [sys.executable, "-m", "bench.growth", "--dimension", dimension, *(["--quick"] if quick else [])]
     done = subprocess.run(command, cwd=machine.ROOT, stdout=subprocess.PIPE, text=True, check=True)
     measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return measured
 
 
-def _measure_all() -> dict[str, Any]:
+def _measure_all(*, quick: bool) -> dict[str, Any]:
     """Measure every dimension; return the content of the JSON file."""
     before, dimensions = machine.load(), {}
     for dimension in BASE:
         print(f"{dimension} …", file=sys.stderr, flush=True)
-        dimensions[dimension] = _in_new_process(dimension)
+        dimensions[dimension] = _in_new_process(dimension, quick=quick)
     return {
         "commit": machine.commit(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine.description(),
         "load": [before, machine.load()],
-        "base": BASE,
+        "base": base(quick=quick),
         "dimensions": dimensions,
     }
 
@@ -97,16 +104,18 @@ def _save(measured: dict[str, Any], plot: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.growth")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the data")
     parser.add_argument("--dimension", choices=BASE, help="measure one dimension and print its JSON")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="draw an earlier measurement again")
     parser.add_argument("--plot", type=Path, default=PLOT, help="where to write the plot")
     arguments = parser.parse_args()
+    machine.clean_up_when_terminated()
     if arguments.dimension:
-        sys.stdout.write(json.dumps(measure_dimension(arguments.dimension)) + "\n")
+        sys.stdout.write(json.dumps(measure_dimension(arguments.dimension, quick=arguments.quick)) + "\n")
     elif arguments.draw:
         arguments.plot.write_text(growth_plot.draw(json.loads(arguments.draw.read_text())))
     else:
-        _save(_measure_all(), arguments.plot)
+        _save(_measure_all(quick=arguments.quick), arguments.plot)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,18 @@
 
 import os
 import platform
+import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+
+
+def clean_up_when_terminated() -> None:
+    """Let SIGTERM end this process by SystemExit, so that it stops its servers and removes its folders."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 def load() -> float:

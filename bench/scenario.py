@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from bench.figures import SCENARIOS, Scenario, Value, Values
-from bench.machine import ROOT
+from bench.machine import ROOT, clean_up_when_terminated
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("name", choices=BY_NAME)
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
+    clean_up_when_terminated()
     module, _, function = BY_NAME[arguments.name].function.partition(":")
     values = getattr(importlib.import_module(module), function)(quick=arguments.quick)
     sys.stdout.write(json.dumps(values) + "\n")

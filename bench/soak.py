@@ -26,6 +26,7 @@ PERIODS = 6
 
 def main() -> int:
     arguments = _parse()
+    machine.clean_up_when_terminated()
     soak: dict[str, Any] = {"commit": machine.commit(), "date": datetime.now(UTC).isoformat(timespec="seconds")}
     soak |= {"machine": machine.description(), "rate": arguments.rate, "minutes": arguments.minutes}
     with local_stack(accounts=ACCOUNTS) as stack:

@@ -42,6 +42,10 @@ VIOLATIONS = {
             SELECT FROM jobs_run WHERE job_id = jobs_job.id AND jobs_run.attempt = jobs_job.attempt
         )
     """,
+    "attempts without their claim": """
+        SELECT abs((SELECT count(*) FROM jobs_jobevent WHERE to_status = 'starting')
+            - (SELECT coalesce(sum(attempt), 0) FROM jobs_job))
+    """,
     "runs of attempts that were never claimed": """
         SELECT count(*) FROM jobs_run JOIN jobs_job ON jobs_job.id = job_id
         WHERE jobs_run.attempt > jobs_job.attempt

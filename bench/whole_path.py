@@ -21,7 +21,7 @@ BACKLOG = 10 * SLOTS
 RAMP_SECONDS = 2.0
 POLL_SECONDS = 0.03
 # Without bubblewrap, only this share of the load is measured.
-BARE_SHARE = 0.3
+BARE_SHARE = 0.2
 ENDED = "SELECT count(*) FROM jobs_job WHERE completed_at > to_timestamp(%s) AND completed_at <= to_timestamp(%s)"
 FAILED = "SELECT count(*) FROM jobs_job WHERE status IN ('failed', 'cancelled', 'timed_out')"
 SUBMISSION_PROGRAMS = ("web", *processes.SERVERS)
