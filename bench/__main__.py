@@ -12,6 +12,7 @@ from bench.results import Run
 
 def main() -> int:
     arguments = _parse()
+    machine.clean_up_when_terminated()
     if arguments.compare is not None:
         return _compare(arguments.compare)
     chosen = [each for each in SCENARIOS if not arguments.only or each.name in arguments.only]

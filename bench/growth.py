@@ -6,7 +6,6 @@ which has a tenth of the data, two.
 
 import argparse
 import json
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,9 +70,8 @@ def _p50_and_p99(seconds: list[float]) -> list[float]:
 
 
 def _in_new_process(dimension: str, *, quick: bool) -> dict[str, Any]:
-    command = [sys.executable, "-m", "bench.growth", "--dimension", dimension, *(["--quick"] if quick else [])]
-    done = subprocess.run(command, cwd=machine.ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    output = machine.output_of("bench.growth", "--dimension", dimension, *(["--quick"] if quick else []))
+    measured: dict[str, Any] = json.loads(output.splitlines()[-1])
     return measured
 
 

@@ -13,7 +13,30 @@ ROOT = Path(__file__).parents[1]
 
 def clean_up_when_terminated() -> None:
     """Let SIGTERM end this process by SystemExit, so that it stops its servers and removes its folders."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, end)
+
+
+def output_of(module: str, *arguments: str) -> str:
+    """Run a module in a new process and return its output; if this process is interrupted, let it clean up.
+
+    Raises CalledProcessError if it fails.
+    """
+    command = [sys.executable, "-m", module, *arguments]
+    # In a session of its own, so that Ctrl-C reaches only this process.
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            output, _ = process.communicate()
+        except BaseException:
+            process.terminate()
+            raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return output
 
 
 def load() -> float:

@@ -6,20 +6,18 @@ Each scenario needs its own process, because Django can be set up for one databa
 import argparse
 import importlib
 import json
-import subprocess
 import sys
 
 from bench.figures import SCENARIOS, Scenario, Value, Values
-from bench.machine import ROOT, clean_up_when_terminated
+from bench.machine import clean_up_when_terminated, output_of
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 
 def run(scenario: Scenario, *, quick: bool) -> Values:
     """Measure a scenario in a new process. Raises CalledProcessError if it fails."""
-    command = [sys.executable, "-m", "bench.scenario", scenario.name, *(["--quick"] if quick else [])]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    values = json.loads(done.stdout.splitlines()[-1])
+    output = output_of("bench.scenario", scenario.name, *(["--quick"] if quick else []))
+    values = json.loads(output.splitlines()[-1])
     return {key: Value(*value) for key, value in values.items()}
 
 

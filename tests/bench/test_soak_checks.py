@@ -77,3 +77,9 @@ def test_a_run_of_an_unknown_attempt_is_found() -> None:
     finish_a_job()
     Run.objects.update(attempt=2)
     assert "runs of attempts that were never claimed" in violations()
+
+
+def test_an_attempt_without_a_claim_is_found() -> None:
+    finish_a_job()
+    JobEvent.objects.filter(to_status="starting").delete()
+    assert violations() == {"attempts without their claim"}
