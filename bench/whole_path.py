@@ -20,8 +20,6 @@ CALLERS = 4
 BACKLOG = 10 * SLOTS
 RAMP_SECONDS = 2.0
 POLL_SECONDS = 0.03
-# Without bubblewrap, only this share of the load is measured.
-BARE_SHARE = 0.2
 ENDED = "SELECT count(*) FROM jobs_job WHERE completed_at > to_timestamp(%s) AND completed_at <= to_timestamp(%s)"
 FAILED = "SELECT count(*) FROM jobs_job WHERE status IN ('failed', 'cancelled', 'timed_out')"
 SUBMISSION_PROGRAMS = ("web", *processes.SERVERS)
@@ -49,7 +47,7 @@ def measure_without_bubblewrap(*, quick: bool) -> Values:
     size = QUICK if quick else FULL
     with local_stack(accounts=CALLERS, bubblewrap=False) as stack:
         _warm_up(stack, size)
-        load = sustained(stack, seconds=size.seconds * BARE_SHARE, jobs=round(size.jobs * BARE_SHARE))
+        load = sustained(stack, seconds=size.bare_seconds, jobs=size.jobs)
         stack.drain()
         assert not stack.number(FAILED), "some jobs failed"
     return {"bare.rate": Value(load.rate, load.note), "bare.sim_cpu": Value(load.cost("sim"))}
