@@ -15,7 +15,8 @@ LOWEST, HIGHEST = 0.1, 1_000.0
 TITLES = {"waiting": "waiting jobs", "stored": "stored jobs", "accounts": "accounts", "endpoints": "endpoints"}
 STYLE = """
 svg { background: #fff; color: #1f2328; font: 12px system-ui, sans-serif; }
-text { fill: currentColor; } .small { font-size: 10px; opacity: .75; } .key { font-size: 11px; } .title { font-weight: 600; }
+text { fill: currentColor; } .small { font-size: 10px; opacity: .75; } .key { font-size: 11px; }
+.title { font-weight: 600; }
 .grid { stroke: currentColor; stroke-opacity: .15; } polyline { fill: none; stroke-width: 2; }
 .waiting { stroke: #0969da; fill: #0969da; } .stored { stroke: #bc4c00; fill: #bc4c00; }
 .accounts { stroke: #1a7f37; fill: #1a7f37; } .endpoints { stroke: #8250df; fill: #8250df; }
