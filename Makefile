@@ -10,7 +10,7 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 # docs/openapi.json describes a deployment with the default settings.
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
-.PHONY: run test stack fuzz ledger faults check bench screenshots format lint types imports citations migrations document \
+.PHONY: run test stack fuzz ledger faults check bench soak screenshots format lint types imports citations migrations document \
 	openapi
 
 # ARGS=--once stops after the demo job; --port and --data choose the port and the data folder.
@@ -46,8 +46,14 @@ ledger: .venv/.development
 faults: .venv/.development
 	SIMSERVICE_LONG=1 $(BIN)/python -m pytest -s tests/faults
 
+# Figures with their aims and the previous run, saved in bench/results: 20 minutes on two quiet cores.
+# ARGS=--quick takes three; ARGS=--help lists the options.
 bench: .venv/.runtime
-	$(BIN)/python -m bench
+	@$(BIN)/python -m bench $(ARGS)
+
+# An hour of submissions while a worker is killed every two minutes. ARGS='--minutes 3' is a short one.
+soak: .venv/.runtime
+	@$(BIN)/python -m bench.soak $(ARGS)
 
 # Screenshots of every page, in screenshots/. Needs Chromium. ARGS selects pages by name.
 screenshots: .venv/.development

@@ -1,14 +1,13 @@
 """Speed of the API with a million jobs in the database; takes three minutes, mostly to create the jobs.
 
 PostgreSQL and Redis come from their wheels, the web server from the Procfile; the clients run on the same machine.
+`python -m bench.api` measures more endpoints than `make bench`.
 """
 
 import json
 import os
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,16 +21,23 @@ from typing import Any
 import psutil
 from honcho.environ import parse_procfile
 
-from localstack.postgres import start_postgres
-from localstack.redis_server import free_port, start_redis
+from bench.figures import Value, Values
+from bench.percentiles import milliseconds, percentile
+from bench.stores import running_stores
+from localstack.redis_server import free_port
 from localstack.supervisor import Program, Supervisor, shell
 
 CHECKOUT = Path(__file__).parents[1]
 CALLERS = 4
-# One per core of the target machine.
-WEB_PROCESSES = 2
-REQUESTS = 1_000
+QUICK_JOBS = 50_000
+JOBS = 1_000_000
+REQUESTS, QUICK_REQUESTS = 1_000, 250
 WARM_UP = 100
+READS = {
+    "list": ("GET jobs, first page of 25", "GET jobs, a deep page of 25"),
+    "job": ("GET jobs/{id}",),
+    "status": ("GET jobs/{id}/status, ended", "GET jobs/{id}/status, waiting"),
+}
 
 
 @dataclass(frozen=True)
@@ -71,17 +77,18 @@ class Server:
 
     def measure(self, calls: list[Call]) -> str:
         """Distribute calls over the clients; return latencies, throughput and the servers' CPU time per call."""
-        self.seconds(calls[:WARM_UP])
         started, cpu_before = time.perf_counter(), processor_seconds()
-        with ThreadPoolExecutor(CALLERS) as callers:
-            parts = callers.map(self.seconds, [calls[start::CALLERS] for start in range(CALLERS)])
-            durations = [seconds * 1000 for part in parts for seconds in part]
+        durations = self.milliseconds(calls)
         rate = len(durations) / (time.perf_counter() - started)
         cost = (processor_seconds() - cpu_before) / len(durations) * 1000
-        cuts = statistics.quantiles(durations, n=100)
-        return (
-            f"p50 {cuts[49]:.0f}  p95 {cuts[94]:.0f}  p99 {cuts[98]:.0f} ms  {rate:.0f} / s  {cost:.1f} CPU ms each"
-        )
+        p50, p95, p99 = (percentile(durations, percent) for percent in (50, 95, 99))
+        return f"p50 {p50:.0f}  p95 {p95:.0f}  p99 {p99:.0f} ms  {rate:.0f} / s  {cost:.1f} CPU ms each"
+
+    def milliseconds(self, calls: list[Call]) -> list[float]:
+        """Distribute calls over the clients; return the duration of each."""
+        with ThreadPoolExecutor(CALLERS) as callers:
+            parts = callers.map(self.seconds, [calls[start::CALLERS] for start in range(CALLERS)])
+            return milliseconds([seconds for part in parts for seconds in part])
 
 
 def processor_seconds() -> float:
@@ -91,36 +98,13 @@ def processor_seconds() -> float:
 
 
 @contextmanager
-def server() -> Iterator[Server]:
-    """Run a web server on a new database with a million jobs during the block."""
-    supervisor = Supervisor()
-    with tempfile.TemporaryDirectory(prefix="simservice-bench-") as name:
-        try:
-            environment = _start_stores(supervisor, Path(name))
-            run("manage.py", "migrate", "--verbosity", "0", environment=environment)
-            filled = json.loads(run("-m", "bench.million_jobs", environment=environment))
-            yield Server(_start_web(supervisor, Path(name), environment=environment), filled)
-        finally:
-            supervisor.stop()
-
-
-def _start_stores(supervisor: Supervisor, folder: Path) -> dict[str, str]:
-    """Start PostgreSQL and Redis; return the environment for programs that use them."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    return {
-        **os.environ,
-        "DATABASE_URL": start_postgres(
-            supervisor,
-            folder / "postgres",
-            log=folder / "postgres.log",
-            password="bench",  # noqa: S106
-        ),
-        "REDIS_URL": start_redis(supervisor, folder / "redis", log=folder / "redis.log", password="bench"),  # noqa: S106
-        "DATA_DIR": str(folder / "files"),
-        "SECRET_KEY": "bench",
-        "LOG_LEVEL": "WARNING",
-        "PATH": path,
-    }
+def server(*, jobs: int = JOBS, web_processes: int = 1) -> Iterator[Server]:
+    """Run a web server on a new database with many jobs during the block."""
+    with running_stores() as stores:
+        environment = stores.environment | {"BENCH_JOBS": str(jobs), "WEB_CONCURRENCY": str(web_processes)}
+        run("manage.py", "migrate", "--verbosity", "0", environment=environment)
+        filled = json.loads(run("-m", "bench.million_jobs", environment=environment))
+        yield Server(_start_web(stores.supervisor, stores.folder, environment=environment), filled)
 
 
 def run(*arguments: str, environment: Mapping[str, str]) -> str:
@@ -139,7 +123,7 @@ def _start_web(supervisor: Supervisor, folder: Path, *, environment: Mapping[str
         command=shell(line),
         folder=CHECKOUT,
         log=folder / "web.log",
-        environment={**environment, "PORT": str(port), "WEB_CONCURRENCY": str(WEB_PROCESSES)},
+        environment={**environment, "PORT": str(port)},
     )
     supervisor.start_server(program, lambda: check_health(port), not_yet=ConnectionError)
     return port
@@ -175,9 +159,25 @@ def benchmarks(filled: Mapping[str, Any]) -> dict[str, list[Call]]:
     }
 
 
+def measure(*, quick: bool) -> Values:
+    """Return 95th percentiles of a list, a job and its status: the worst of both kinds of lists and statuses."""
+    jobs = QUICK_JOBS if quick else JOBS
+    with server(jobs=jobs) as running:
+        count = QUICK_REQUESTS if quick else REQUESTS
+        calls = {name: each[:count] for name, each in benchmarks(running.filled).items()}
+        slowest = {key: max(_p95(running, calls[name]) for name in names) for key, names in READS.items()}
+    return {f"reads.{key}": Value(p95, f"{jobs:,} jobs, {CALLERS} callers") for key, p95 in slowest.items()}
+
+
+def _p95(running: Server, calls: list[Call]) -> float:
+    running.seconds(calls[:WARM_UP])
+    return percentile(running.milliseconds(calls), 95)
+
+
 def main() -> None:
     with server() as running:
         for name, calls in benchmarks(running.filled).items():
+            running.seconds(calls[:WARM_UP])
             sys.stdout.write(f"{name:<30}{running.measure(calls):>62}\n")
             sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Fill an empty, migrated database with a million jobs; print ids and secrets as one line of JSON.
+"""Fill an empty, migrated database with a million jobs, or BENCH_JOBS; print ids and secrets as one line of JSON.
 
 Run as `python -m bench.million_jobs`, because Django can be set up for one database per process only.
 """
@@ -14,83 +14,25 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
 django.setup()
 
 from django.contrib.auth.models import User  # noqa: E402 - after Django's setup
-from django.db import connection, models, transaction  # noqa: E402
 from django.test import Client as HttpClient  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
+from bench import fill  # noqa: E402
 from billing import ledger  # noqa: E402
 from billing.models import MAX_AMOUNT, Account, Plan  # noqa: E402
 from clients.accounts import default_client, open_account  # noqa: E402
 from clients.audit import SYSTEM  # noqa: E402
 from clients.keys import create_key  # noqa: E402
 from clients.models import Membership  # noqa: E402
-from jobs.models import Build, DailyUsage, Job, JobProfile, Run  # noqa: E402
+from jobs.models import Build, DailyUsage, Job, Run  # noqa: E402
 from simservice.api.pagination import make_cursor  # noqa: E402
 
-JOBS = 1_000_000
-WAITING = 20_000
-ACCOUNTS = 100
-# Three in ten jobs belong to the first account.
+# Jobs in all; three in ten belong to the first account. All are within the retention period.
+JOBS = int(os.environ.get("BENCH_JOBS", "1000000"))
+WAITING = JOBS // 50
 LARGEST = JOBS * 3 // 10
+ACCOUNTS = 100
 NO_LIMIT = 1_000_000
-
-# All but the last have ended, and all are within the retention period.
-SERIES = f"""
-    FROM generate_series(1, {JOBS}) AS n
-    JOIN (SELECT id, account_id, row_number() OVER (ORDER BY id) AS number FROM clients_client) AS client
-        ON client.number = CASE WHEN n % 10 < 3 THEN 1
-            ELSE 2 + floor({ACCOUNTS - 1} * power(n::bigint * 7919 % 1000003 / 1000003.0, 2)) END
-    CROSS JOIN LATERAL (SELECT
-        now() - ({JOBS} - n) * interval '2.5 seconds' AS created_at,
-        n <= {JOBS - WAITING} AS ended,
-        CASE WHEN n > {JOBS - WAITING} THEN 'queued'
-            WHEN n % 7 > 0 THEN 'completed'
-            ELSE (ARRAY['failed', 'cancelled', 'timed_out'])[1 + n / 7 % 3] END AS status
-    ) AS made
-    CROSS JOIN LATERAL (
-        SELECT (extract(epoch FROM made.created_at) * 1000)::bigint * 100000 + n % 100000 AS id
-    ) AS named
-"""  # noqa: S608 - constants of this module
-SUMMARY = json.dumps({"metric": "dps", "mainActor": {"name": "Ada", "mean": 1234.5, "talents": "x" * 500}})
-JOB_VALUES = {
-    "id": "named.id",
-    "account_id": "client.account_id",
-    "client_id": "client.id",
-    "priority": "n % 3",
-    "channel": "'latest'",
-    "git_branch": "'midnight'",
-    "metadata": """'{"source": "bench"}'""",
-    "ceiling_credits": "3200",
-    "ceiling_runtime_seconds": "100",
-    "ceiling_queue_seconds": "86400",
-    "credits_per_second": "32",
-    "vcpus": "2",
-    "status": "made.status",
-    "attempt": "made.ended::int",
-    "created_at": "made.created_at",
-    "updated_at": "made.created_at",
-    "queue_deadline_at": "made.created_at + interval '1 day'",
-    "started_at": "CASE WHEN made.ended THEN made.created_at + interval '1 second' END",
-    "completed_at": "CASE WHEN made.ended THEN made.created_at + interval '9 seconds' END",
-    "error_code": "CASE WHEN made.ended AND made.status <> 'completed' THEN 'simulation_error' END",
-    "sim_duration_ms": "CASE WHEN made.ended THEN 8000 END",
-    "credits_consumed": "CASE WHEN made.ended THEN 256 END",
-    "summary": f"CASE WHEN made.status = 'completed' THEN '{SUMMARY}'::jsonb END",
-    "share_token": "substr(md5(n::text), 1, 22)",
-}
-PROFILE_VALUES = {"job_id": "named.id", "text": """'mage="Ada"'"""}
-
-
-def fill(model: type[models.Model], values: dict[str, str]) -> None:
-    """Insert a row of `model` for each job; fields without `values` have their defaults."""
-    meta = model._meta  # noqa: SLF001 - public by its documentation
-    fields = meta.concrete_fields
-    defaults = [field.get_default() for field in fields if field.column not in values]
-    columns = ", ".join(f'"{field.column}"' for field in fields)
-    expressions = ", ".join(values.get(str(field.column), "{}") for field in fields)
-    statement = f"INSERT INTO {meta.db_table} ({columns}) SELECT {expressions} {SERIES}"
-    with connection.cursor() as cursor:
-        cursor.execute(statement.replace("%", "%%").replace("{}", "%s"), defaults)
 
 
 def open_accounts() -> Account:
@@ -148,18 +90,12 @@ def _some_ids(account: Account, *, waiting: bool) -> list[str]:
 
 
 def main() -> None:
-    with transaction.atomic():
-        account = open_accounts()
-        with connection.cursor() as cursor:
-            # The rows are consistent, so foreign keys need no checks.
-            cursor.execute("SET LOCAL session_replication_role = replica")
-        fill(Job, JOB_VALUES)
-        fill(JobProfile, PROFILE_VALUES)
+    account = open_accounts()
+    fill.insert(fill.Series(last=JOBS, waiting=WAITING, accounts=ACCOUNTS))
     with_results = list(Job.objects.filter(account=account, status="completed").order_by("share_token")[:300])
     build = _give_results(with_results)
     _count_days(account)
-    with connection.cursor() as cursor:
-        cursor.execute("VACUUM ANALYZE")
+    fill.analyze()
     deep = Job.objects.filter(account=account).order_by("-id").values_list("pk", flat=True)[LARGEST * 9 // 10]
     summary = {
         "apiKey": create_key(default_client(account), by=SYSTEM)[1],

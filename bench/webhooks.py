@@ -4,7 +4,6 @@ the same while every fifth client's receiver hangs. Takes 40 seconds.
 Receiver and database run in their own processes; the database writes to disk before it responds, as in production.
 """
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -15,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.api import processor_seconds
-from localstack.postgres import start_postgres
-from localstack.supervisor import Supervisor
-from tests.webhooks.receivers import make_authority
+from bench.figures import Value, Values
+from bench.stores import django_on_stores
+from tests.webhooks.receivers import Authority, make_authority
 
 CLIENTS = 50
-EVENTS_EACH = 200
+EVENTS_EACH = 300
 SECONDS = 12.0
 # The hanging receivers are detected during the warm-up.
 WARM_UP_SECONDS = 2.0
@@ -29,12 +28,12 @@ PAYLOAD = {"id": "1" * 18, "status": "completed", "statusReason": None, "errorCo
 
 def fill(url: str, *, hanging: int) -> None:
     """Make due events for many clients; the receivers of the first ones hang."""
-    from django.db import connection, transaction
+    from django.db import connection
 
     from billing.models import Account
     from clients.models import Client
     from webhooks import endpoints, events
-    from webhooks.models import Endpoint
+    from webhooks.models import Endpoint, Event
 
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE webhooks_delivery, webhooks_event, webhooks_endpoint, clients_client CASCADE")
@@ -43,14 +42,12 @@ def fill(url: str, *, hanging: int) -> None:
         client = Client.objects.create(account=account, name="bench")
         path = "/hang" if number < hanging else "/hook"
         Endpoint.objects.create(client=client, url=url + path, secret=encrypted)
-        with transaction.atomic():
-            for _ in range(EVENTS_EACH):
-                events.record(client.pk, job_id=None, payload=PAYLOAD)
-            # The dispatcher polls, so it needs no announcement.
-            connection.run_on_commit.clear()
+        one = events.record(client.pk, job_id=None, payload=PAYLOAD)
+        due = {"client": client, "body": one.body, "created_at": one.created_at, "next_attempt_at": one.created_at}
+        Event.objects.bulk_create(Event(**due) for _ in range(EVENTS_EACH - 1))
 
 
-def rate() -> tuple[float, float]:
+def rate(seconds: float) -> tuple[float, float]:
     """Deliver for a while; return successes per second after the warm-up, and CPU milliseconds per success.
 
     The CPU time includes worker, database and receiver.
@@ -65,8 +62,11 @@ def rate() -> tuple[float, float]:
     worker = threading.Thread(target=Dispatcher(stop).run)
     worker.start()
     time.sleep(WARM_UP_SECONDS)
+    while not delivered():
+        assert worker.is_alive(), "nothing is delivered"
+        time.sleep(0.1)
     before, worked, started = delivered(), _worked_seconds(), time.perf_counter()
-    time.sleep(SECONDS)
+    time.sleep(seconds)
     done, elapsed = delivered() - before, time.perf_counter() - started
     cost = (_worked_seconds() - worked) / done * 1000
     stop.set()
@@ -87,26 +87,6 @@ def open_accounts() -> None:
     Account.objects.bulk_create([Account(name=f"bench-{number}", plan=plan) for number in range(CLIENTS)])
 
 
-def measure(port: int) -> dict[str, str]:
-    """Set up Django on the environment's database and return the rows."""
-    import django
-    from django.core.management import call_command
-
-    django.setup()
-    call_command("migrate", verbosity=0)
-    open_accounts()
-    url = f"https://localhost:{port}"
-    fill(url, hanging=0)
-    healthy, cost = rate()
-    fill(url, hanging=CLIENTS // 5)
-    with_hanging, cost_with_hanging = rate()
-    return {
-        "signed deliveries": f"{healthy:.0f} / s, {cost:.1f} CPU ms each",
-        "with one receiver in five hanging": f"{with_hanging:.0f} / s ({with_hanging / healthy - 1:+.0%}), "
-        f"{cost_with_hanging:.1f} CPU ms each",
-    }
-
-
 @contextmanager
 def receiver(certificate: Path) -> Iterator[int]:
     """Run the receiver in a new process and yield its port."""
@@ -119,33 +99,23 @@ def receiver(certificate: Path) -> Iterator[int]:
             process.kill()
 
 
-def main() -> None:
+def measure(*, quick: bool) -> Values:
+    """Return the rate of deliveries, and the rate while one receiver in five hangs."""
+    seconds = SECONDS / 3 if quick else SECONDS
     with tempfile.TemporaryDirectory() as directory:
-        folder = Path(directory)
-        authority = make_authority(folder)
-        supervisor = Supervisor()
-        try:
-            url = start_postgres(
-                supervisor,
-                folder / "postgres",
-                log=folder / "postgres.log",
-                password="bench",  # noqa: S106
-            )
-            with receiver(authority.server_file) as port:
-                os.environ |= {
-                    "DATABASE_URL": url,
-                    "REDIS_URL": "redis://127.0.0.1:1",
-                    "SECRET_KEY": "bench",
-                    "LOG_LEVEL": "ERROR",
-                    "WEBHOOK_ALLOWED_ADDRESSES": f"localhost:{port}",
-                    "WEBHOOK_CA_FILE": str(authority.ca_file),
-                    "DJANGO_SETTINGS_MODULE": "simservice.settings",
-                }
-                rows = measure(port)
-        finally:
-            supervisor.stop()
-    sys.stdout.writelines(f"{name:<34}{figure:>40}\n" for name, figure in rows.items())
+        authority = make_authority(Path(directory))
+        with receiver(authority.server_file) as port, django_on_stores(**_settings(port, authority)):
+            open_accounts()
+            url = f"https://localhost:{port}"
+            fill(url, hanging=0)
+            healthy, cost = rate(seconds)
+            fill(url, hanging=CLIENTS // 5)
+            with_hanging, _ = rate(seconds)
+    return {
+        "webhooks.rate": Value(healthy, f"{cost:.1f} CPU ms each"),
+        "webhooks.hanging": Value(with_hanging),
+    }
 
 
-if __name__ == "__main__":
-    main()
+def _settings(port: int, authority: Authority) -> dict[str, str]:
+    return {"WEBHOOK_ALLOWED_ADDRESSES": f"localhost:{port}", "WEBHOOK_CA_FILE": str(authority.ca_file)}

@@ -1,0 +1,165 @@
+"""A local stack for benchmarks: `manage.py local` in a temporary folder, with the stub simulator as its build."""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+
+from bench import stub
+from bench.machine import ROOT
+
+SLOTS = 4
+DRAIN_SECONDS = 60.0
+OWN_SETTINGS = ("DATABASE_URL", "REDIS_URL", "DATA_DIR", "SECRET_KEY", "DJANGO_SETTINGS_MODULE", "PUBLIC_BASE_URL")
+ACTIVE = "SELECT count(*) FROM jobs_job WHERE status IN ('pending', 'queued', 'starting', 'running')"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalStack:
+    """A running stack: its address, database, processes and the API keys of its accounts."""
+
+    url: str
+    database: psycopg.Connection[tuple[Any, ...]]
+    database_url: str
+    redis_url: str
+    supervisor: psutil.Process
+    folder: Path
+    keys: list[str]
+    environment: Mapping[str, str]
+
+    def number(self, query: str, *values: object) -> float:
+        """Return the number that a query selects."""
+        row = self.database.execute(query, values).fetchone()
+        assert row is not None
+        return float(row[0] or 0)
+
+    def column(self, query: str, *values: object) -> list[float]:
+        """Return the numbers of a query's first column."""
+        return [float(row[0]) for row in self.database.execute(query, values)]
+
+    def pairs(self, query: str, *values: object) -> dict[str, int]:
+        """Return the names and numbers that a query selects."""
+        return dict(self.database.execute(query, values).fetchall())
+
+    def active_jobs(self) -> int:
+        return int(self.number(ACTIVE))
+
+    def drain(self) -> None:
+        """Wait until every job has ended. Raises TimeoutError if none ends for DRAIN_SECONDS."""
+        left, deadline = self.active_jobs(), time.monotonic() + DRAIN_SECONDS
+        while left:
+            time.sleep(0.02)
+            now = self.active_jobs()
+            if now < left:
+                left, deadline = now, time.monotonic() + DRAIN_SECONDS
+            elif time.monotonic() > deadline:
+                raise TimeoutError(f"{now} jobs do not end")
+
+    def manage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run a management command and return its result, whatever its exit status."""
+        command = [sys.executable, "manage.py", *arguments]
+        return subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False)
+
+
+@contextmanager
+def local_stack(*, accounts: int, bubblewrap: bool = True, **settings: str) -> Iterator[LocalStack]:
+    """Run a stack with accounts, four slots and the stub simulator during the block."""
+    with tempfile.TemporaryDirectory(prefix="simservice-bench-") as name:
+        top = Path(name)
+        # Simulators run as other users.
+        top.chmod(0o755)
+        environment = _environment(top, bubblewrap=bubblewrap) | {"SIM_SLOTS": str(SLOTS)} | settings
+        with _started(top / "stack", environment) as (process, ready):
+            own = environment | _stack_settings(top / "stack")
+            _register_stub(top / "build", own)
+            with psycopg.connect(ready["databaseUrl"], autocommit=True) as database:
+                yield LocalStack(
+                    url=ready["url"],
+                    database=database,
+                    database_url=ready["databaseUrl"],
+                    redis_url=ready["redisUrl"],
+                    supervisor=psutil.Process(process.pid),
+                    folder=top / "stack",
+                    keys=json.loads(_run("-m", "bench.seed", str(accounts), environment=own)),
+                    environment=own,
+                )
+
+
+def _environment(folder: Path, *, bubblewrap: bool) -> dict[str, str]:
+    """Return an environment without the settings of another stack, and without bubblewrap if so chosen."""
+    environment = {name: value for name, value in os.environ.items() if name not in OWN_SETTINGS}
+    if not bubblewrap:
+        environment["PATH"] = _path_without("bwrap", folder=folder / "programs")
+    return environment
+
+
+def _path_without(program: str, *, folder: Path) -> str:
+    """Return a PATH with links to all programs except one."""
+    folder.mkdir()
+    for entry in os.get_exec_path():
+        for found in Path(entry).iterdir() if Path(entry).is_dir() else ():
+            if found.name != program and not (folder / found.name).is_symlink():
+                (folder / found.name).symlink_to(found)
+    assert shutil.which(program, path=str(folder)) is None
+    return str(folder)
+
+
+@contextmanager
+def _started(
+    data: Path, environment: Mapping[str, str]
+) -> Iterator[tuple["subprocess.Popen[str]", dict[str, str]]]:
+    """Start a stack; yield its process and the content of its READY line, and stop it."""
+    command = [sys.executable, "manage.py", "local", "--port", "0", "--data", str(data), "--no-demo"]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        try:
+            assert line.startswith("READY "), f"the stack did not start: {line}"
+            yield process, json.loads(line.removeprefix("READY "))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+
+def _stack_settings(data: Path) -> dict[str, str]:
+    """Return the settings that the stack wrote to its `stack.env`."""
+    lines = (shlex.split(line) for line in (data / "stack.env").read_text().splitlines())
+    pairs = (words[1].partition("=") for words in lines if words[:1] == ["export"])
+    return {name: value for name, _, value in pairs}
+
+
+def _register_stub(folder: Path, environment: Mapping[str, str]) -> None:
+    simulator = stub.build(folder)
+    _run(
+        "manage.py",
+        "registerbuild",
+        str(simulator),
+        "--branch",
+        "midnight",
+        "--commit",
+        "stub",
+        environment=environment,
+    )
+
+
+def _run(*arguments: str, environment: Mapping[str, str]) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

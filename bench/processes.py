@@ -1,0 +1,86 @@
+"""CPU time and memory of the processes of a local stack, by program of the Procfile."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+SERVERS = ("postgres", "redis")
+SUPERVISOR = "supervisor"
+
+
+def programs(supervisor: psutil.Process) -> dict[str, list[psutil.Process]]:
+    """Return the supervisor's children by program: the name of the log that their output goes to."""
+    found = defaultdict(list)
+    for child in supervisor.children():
+        with suppress(OSError):
+            log = Path(f"/proc/{child.pid}/fd/1").readlink()
+            if log.suffix == ".log":
+                found[log.stem].append(child)
+    return dict(found)
+
+
+def cpu_seconds(supervisor: psutil.Process) -> dict[str, float]:
+    """Return the CPU seconds of each program with its ended and live descendants, and of the supervisor itself."""
+    own = supervisor.cpu_times()
+    return {
+        SUPERVISOR: own.user + own.system,
+        **{name: sum(map(_tree_seconds, processes)) for name, processes in programs(supervisor).items()},
+    }
+
+
+def _tree_seconds(process: psutil.Process) -> float:
+    """Return the CPU seconds of a process, its live descendants, and all children that they waited for."""
+    return float(
+        sum(times.user + times.system + times.children_user + times.children_system for times in _times(process))
+    )
+
+
+def _times(process: psutil.Process) -> Iterator[psutil._ntuples.pcputimes]:
+    for each in [process, *_descendants(process)]:
+        with suppress(psutil.Error):
+            yield each.cpu_times()
+
+
+def _descendants(process: psutil.Process) -> list[psutil.Process]:
+    with suppress(psutil.Error):
+        return list(process.children(recursive=True))
+    return []
+
+
+def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """Return the CPU seconds between two readings."""
+    return {name: seconds - before.get(name, 0.0) for name, seconds in after.items()}
+
+
+def megabytes(supervisor: psutil.Process) -> dict[str, float]:
+    """Return the resident memory of each Python process, simulators excluded; numbered if a program has several."""
+    memory = {}
+    for name, leaders in programs(supervisor).items():
+        if name not in SERVERS:
+            for number, process in enumerate(_resident(leaders)):
+                memory[f"{name}{number or ''}"] = process
+    return memory
+
+
+def _resident(leaders: list[psutil.Process]) -> list[float]:
+    """Return the megabytes of the leaders and of their lasting descendants, the largest first."""
+    sizes = []
+    for each in (process for leader in leaders for process in [leader, *_descendants(leader)]):
+        with suppress(psutil.Error):
+            if "python" in each.name() or each in leaders or "gunicorn" in each.name():
+                sizes.append(each.memory_info().rss / 1e6)
+    return sorted(sizes, reverse=True)
+
+
+def all_of(supervisor: psutil.Process, *, but: tuple[str, ...]) -> list[psutil.Process]:
+    """Return the processes of all programs except some, parents before children."""
+    return [
+        process
+        for name, leaders in programs(supervisor).items()
+        if name not in but
+        for leader in leaders
+        for process in [leader, *_descendants(leader)]
+    ]

@@ -1,0 +1,1 @@
+"""Tests of the benchmarks: their statistics, tables, files and checks."""

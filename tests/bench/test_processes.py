@@ -1,0 +1,88 @@
+"""CPU time of programs, the stub simulator, and the plot of growth."""
+
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bench import growth, growth_plot, processes, stub
+from bench.operations import NAMES
+from jobs.simulator import command
+from jobs.simulator.report_reader import read_report
+
+BUSY_SECONDS = 0.4
+# A parent that waits for a busy child, then prints a line and waits for its input to end.
+PARENT = f"""
+import subprocess, sys
+busy = "import time\\nwhile time.process_time() < {BUSY_SECONDS}: pass"
+subprocess.run([sys.executable, "-c", busy])
+print("done", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Path]:
+    """Run a program whose output goes to a log, until its busy child has ended; return the log."""
+    log = tmp_path / "busy.log"
+    with log.open("w") as output:
+        command_line = [sys.executable, "-c", PARENT]
+        with subprocess.Popen(command_line, stdin=subprocess.PIPE, stdout=output) as process:
+            while not log.read_text():
+                assert process.poll() is None
+            yield log
+            process.communicate()
+
+
+def test_programs_include_their_ended_children(program: Path) -> None:
+    seconds = processes.cpu_seconds(psutil.Process())
+    assert seconds["busy"] >= BUSY_SECONDS
+    assert processes.spent({"busy": 0.1}, seconds)["busy"] == pytest.approx(seconds["busy"] - 0.1)
+
+
+def test_memory_is_listed_by_program(program: Path) -> None:
+    assert 1 < processes.megabytes(psutil.Process())["busy"] < 1000
+
+
+@pytest.fixture(params=["compiled", "script"])
+def simulator(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the stub simulator, of both kinds where a compiler is available."""
+    if request.param == "compiled" and not shutil.which("cc"):
+        pytest.skip("no C compiler")
+    if request.param == "script":
+        monkeypatch.setattr(stub, "COMPILERS", ())
+    return stub.build(tmp_path / "build")
+
+
+def test_the_stub_prints_its_version(simulator: Path) -> None:
+    done = subprocess.run([simulator, *command.probe_arguments()], capture_output=True, text=True, check=True)
+    version = command.parse_version_line(done.stdout)
+    assert version is not None
+    assert version.simc_version == "1120-01"
+
+
+def test_the_stub_writes_a_valid_report(simulator: Path, tmp_path: Path) -> None:
+    arguments = command.arguments(threads=1, json_version=2, html=True)
+    subprocess.run([simulator, *arguments], cwd=tmp_path, capture_output=True, check=True)
+    with (tmp_path / command.REPORT_NAME).open("rb") as report:
+        (player,) = read_report(report, max_bytes=10_000).players
+    assert float(player.name) > 1_700_000_000
+    assert (tmp_path / command.HTML_NAME).exists()
+
+
+def test_the_plot_has_a_panel_for_each_operation() -> None:
+    rows = {str(factor): {name: [factor * 2.0, 9.0] for name in NAMES} for factor in growth.FACTORS}
+    measured = {"commit": "<abc>", "base": growth.BASE, "dimensions": dict.fromkeys(growth.BASE, rows)}
+    drawn = ElementTree.fromstring(growth_plot.draw(measured))  # noqa: S314 - our own
+    lines = drawn.findall(".//{*}polyline")
+    assert len(drawn.findall("{*}g")) == len(NAMES)
+    assert len(lines) == len(NAMES) * len(growth.BASE)
+    heights = [float(point.split(",")[1]) for point in lines[0].attrib["points"].split()]
+    # Larger values are higher up, and all are inside of the panel.
+    assert heights == sorted(heights, reverse=True)
+    assert all(growth_plot.TOP <= height <= growth_plot.HEIGHT - growth_plot.BOTTOM for height in heights)
