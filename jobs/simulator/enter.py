@@ -1,7 +1,7 @@
-"""The second stage of the launcher: it drops every right that a simulator does not need, then executes it.
+"""The second stage of a start: it drops every right that a simulator does not need, then executes it.
 
-It runs as a script, directly below the first stage or inside bubblewrap, where only the modules that it imports
-exist (`ENTER_MODULES` in `jobs.simulator.sandbox`). Its argument is one JSON document, written by that module.
+It runs in a new process below the supervisor (`jobs.simulator.supervisor`) and first joins bubblewrap's namespaces, if
+bubblewrap is used. Its specification is written by `jobs.simulator.sandbox`.
 """
 
 import contextlib
@@ -15,18 +15,12 @@ import signal
 import socket
 import stat
 import struct
-import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-# Python does not find the project by itself, because this script runs in isolated mode (`-I`).
-sys.path.append(str(Path(__file__).parents[2]))
-
-from jobs.simulator import landlock
+from jobs.simulator import landlock, namespaces
 from jobs.simulator.landlock import checked
 from jobs.simulator.layers import Layer
-
-READY_FD = 3
 
 PR_SET_PDEATHSIG = 1
 PR_SET_SECCOMP = 22
@@ -195,14 +189,18 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _drop_rights(specification: dict[str, Any]) -> tuple[list[str], socket.socket | None]:
+def _drop_rights(
+    specification: dict[str, Any], first_stage: socket.socket, pause: socket.socket | None
+) -> tuple[list[str], socket.socket | None]:
     """Apply every layer that this machine offers; return the layers and the proxy's listening socket, if any.
 
-    Raises _MissingProtection if a required protection is missing, and OSError if a layer fails half-way.
+    Raises _MissingProtection or NotJoined if a required protection is missing, and OSError if a layer fails half-way.
     """
     layers = list(specification["layers"])
     Path("/proc/self/oom_score_adj").write_text("1000")
     prctl(PR_SET_NO_NEW_PRIVS, 1)
+    if pause is not None:
+        _enter_bubblewrap(pause, has_user_namespace=Layer.USER_NAMESPACE in layers)
     if Layer.NETWORK_NAMESPACE not in layers:
         layers += leave_network()
     listener = None
@@ -223,6 +221,8 @@ def _drop_rights(specification: dict[str, Any]) -> tuple[list[str], socket.socke
         layers.append(Layer.OWN_UID)
     drop_capabilities()
     os.chdir(specification["cwd"])
+    if pause is not None:
+        _wait_until_adopted(first_stage)
     # After the change of identity, which clears it.
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     limit_resources(specification["limits"])
@@ -232,6 +232,19 @@ def _drop_rights(specification: dict[str, Any]) -> tuple[list[str], socket.socke
         layers.append(Layer.SECCOMP)
     _require_protections(layers, specification["required"])
     return layers, listener
+
+
+def _enter_bubblewrap(pause: socket.socket, *, has_user_namespace: bool) -> None:
+    """Continue in a child, because a process does not join a process namespace itself. Raises NotJoined."""
+    namespaces.join(pause, has_user_namespace=has_user_namespace)
+    if os.fork():
+        os._exit(0)
+
+
+def _wait_until_adopted(first_stage: socket.socket) -> None:
+    """Wait until the first stage is this process's parent. Raises OSError if it has died."""
+    if not first_stage.recv(16):
+        raise OSError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
 
 
 def _reveal_covered(specification: dict[str, Any]) -> None:
@@ -259,18 +272,16 @@ def _send_layers(first_stage: socket.socket, layers: list[str], listener: socket
     socket.send_fds(first_stage, [message], [] if listener is None else [listener.fileno()])
 
 
-def enter(specification: dict[str, Any]) -> NoReturn:
+def enter(specification: dict[str, Any], first_stage: socket.socket, pause: socket.socket | None) -> NoReturn:
     """Execute the simulator. If the first stage has died meanwhile, sending the layers fails and this process ends.
 
-    The duplicate of the socket, unlike the one received, is closed by exec, which signals success.
+    Executing the simulator closes the socket to the first stage, which signals success.
     """
-    first_stage = socket.socket(fileno=os.dup(READY_FD))
-    os.close(READY_FD)
     command = specification["command"]
     try:
-        _send_layers(first_stage, *_drop_rights(specification))
+        _send_layers(first_stage, *_drop_rights(specification, first_stage, pause))
         _reset_signals()
-    except (_MissingProtection, OSError) as error:
+    except (_MissingProtection, namespaces.NotJoined, OSError) as error:
         _fail(first_stage, str(error))
     try:
         os.execve(command[0], command, specification["environment"])  # noqa: S606 - becomes the simulator
@@ -281,8 +292,4 @@ def enter(specification: dict[str, Any]) -> NoReturn:
 def _fail(first_stage: socket.socket, error: str, *, file_fault: bool = False) -> NoReturn:
     """Report to the first stage why the simulator cannot start, and whether its file is the cause; then exit."""
     first_stage.send(json.dumps({"error": error, "file_fault": file_fault}).encode())
-    sys.exit(1)
-
-
-if __name__ == "__main__":
-    enter(json.loads(sys.argv[1]))
+    os._exit(1)

@@ -24,8 +24,7 @@ from tests.jobs.simulator.bench import (
 def test_the_kernel_kills_a_simulator_before_the_worker(bench: Bench) -> None:
     with bench.process("hoard", 1, 1) as process:
         assert bench.prints("holding 1")
-        assert process.launcher
-        simulator = psutil.Process(process.launcher.pid).children(recursive=True)[-1]
+        simulator = psutil.Process(process.supervisor_pid).children(recursive=True)[-1]
         assert Path("/proc", str(simulator.pid), "oom_score_adj").read_text() == "1000\n"
 
 
