@@ -1,7 +1,7 @@
 """The second stage of a start: it drops every right that a simulator does not need, then executes it.
 
-It runs in a new process below the supervisor (`jobs.simulator.supervisor`) and first joins bubblewrap's namespaces, if
-bubblewrap is used. Its specification is written by `jobs.simulator.sandbox`.
+It runs in a new process below the supervisor (`jobs.simulator.supervisor`). If bubblewrap is used, it first joins
+bubblewrap's namespaces. Its specification is written by `jobs.simulator.sandbox`.
 """
 
 import contextlib
@@ -194,20 +194,12 @@ def _drop_rights(
 ) -> tuple[list[str], socket.socket | None]:
     """Apply every layer that this machine offers; return the layers and the proxy's listening socket, if any.
 
-    Raises _MissingProtection or NotJoined if a required protection is missing, and OSError if a layer fails half-way.
+    Raises _MissingProtection or NotJoined if a required protection is missing, and OSError if a layer fails
+    half-way.
     """
-    layers = list(specification["layers"])
     Path("/proc/self/oom_score_adj").write_text("1000")
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    if pause is not None:
-        _enter_bubblewrap(pause, has_user_namespace=Layer.USER_NAMESPACE in layers)
-    if Layer.NETWORK_NAMESPACE not in layers:
-        layers += leave_network()
-    listener = None
-    if specification["proxy_port"]:
-        if Layer.NETWORK_NAMESPACE not in layers:
-            raise _MissingProtection("game credentials need a network namespace, which this machine does not allow")
-        listener = _open_proxy_socket(specification["proxy_port"])
+    layers, listener = _enter_namespaces(specification, pause)
     if specification["covered"]:
         _reveal_covered(specification)
     os.umask(0o077)
@@ -234,11 +226,23 @@ def _drop_rights(
     return layers, listener
 
 
-def _enter_bubblewrap(pause: socket.socket, *, has_user_namespace: bool) -> None:
-    """Continue in a child, because a process does not join a process namespace itself. Raises NotJoined."""
-    namespaces.join(pause, has_user_namespace=has_user_namespace)
-    if os.fork():
-        os._exit(0)
+def _enter_namespaces(
+    specification: dict[str, Any], pause: socket.socket | None
+) -> tuple[list[str], socket.socket | None]:
+    """Enter bubblewrap or only leave the network; return the layers and the proxy's listening socket, if any."""
+    layers = list(specification["layers"])
+    if pause is not None:
+        namespaces.join(pause, has_user_namespace=Layer.USER_NAMESPACE in layers)
+        # Only children of a process that joins a process namespace are in it.
+        if os.fork():
+            os._exit(0)
+    else:
+        layers += leave_network()
+    if not specification["proxy_port"]:
+        return layers, None
+    if Layer.NETWORK_NAMESPACE not in layers:
+        raise _MissingProtection("game credentials need a network namespace, which this machine does not allow")
+    return layers, _open_proxy_socket(specification["proxy_port"])
 
 
 def _wait_until_adopted(first_stage: socket.socket) -> None:

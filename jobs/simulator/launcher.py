@@ -2,8 +2,8 @@
 
 It runs as a script. Its standard input is a socket to the worker. For each request there, which is a specification
 by `jobs.simulator.sandbox` and three descriptors, it forks a supervisor (`jobs.simulator.supervisor`), and it reaps
-the supervisors. It has one thread and holds no locks, so forking it is safe. It ends when the worker has died or has
-closed the socket, and its supervisors end with it.
+the supervisors. It has one thread and holds no locks, so forking it is safe. It ends when the worker has died or
+has closed the socket, and its supervisors end with it.
 """
 
 import contextlib

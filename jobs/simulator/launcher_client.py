@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import threading
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ class LauncherFailed(Exception):
 
 
 class LauncherClient:
-    """The one launcher of this process. It starts with the first request, by exec, so other threads do not matter."""
+    """The one launcher of this process. The first request starts it by exec, so other threads do not matter."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
@@ -111,17 +110,7 @@ class LauncherClient:
             self.process = None
 
 
-# Sockets whose end means that this process has died. A process forked from it must not keep them open.
-lifelines: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 launcher = LauncherClient()
-
-
-def _clean_fork() -> None:
-    """Close what a process forked from a worker must not hold; its parent's lock may be held forever."""
-    launcher.forget()
-    for lifeline in list(lifelines):
-        lifeline.close()
-
-
-os.register_at_fork(after_in_child=_clean_fork)
+# Its lock may be held forever in a forked process.
+os.register_at_fork(after_in_child=launcher.forget)
 atexit.register(launcher.stop)

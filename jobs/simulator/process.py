@@ -2,13 +2,10 @@
 
 import contextlib
 import functools
-import json
 import os
-import signal
 import socket
 import stat
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,18 +13,16 @@ from typing import IO, Any, Self
 
 from jobs.simulator.command import PROXY_PORT
 from jobs.simulator.identity import LeasedUser, tasks_of_this_user
-from jobs.simulator.launcher_client import LauncherFailed, launcher, lifelines
+from jobs.simulator.launcher_client import LauncherFailed
 from jobs.simulator.layers import Layer
 from jobs.simulator.private_directory import PrivateDirectory
 from jobs.simulator.sandbox import Confinement, Sandbox
 from jobs.simulator.stop_reasons import StopReason
 from jobs.simulator.streams import Lines, Log, SafeCallback
+from jobs.simulator.supervisor_client import END_SECONDS, SupervisorClient
 
 CHUNK_BYTES = 65536
 START_SECONDS = 30.0
-END_SECONDS = 15.0
-# One is expected; room for a second one makes it possible to reject it.
-MAX_DESCRIPTORS = 2
 
 OnLine = Callable[[str, str], None]
 OnLineEnd = Callable[[str], None]
@@ -116,16 +111,13 @@ class SimulatorProcess:
         self.on_line_end = on_line_end
         self.proxy = proxy
         self.running_proxy = contextlib.ExitStack()
-        self.received: list[int] = []
+        self.supervisor = SupervisorClient()
         self.stopped_for: str | None = None
         self.layers: list[str] = []
         self.ended: Ended | None = None
         self.printed_bytes = 0
         self.lock = threading.Lock()
         self.user: LeasedUser | None = None
-        # The launcher that was asked to start this simulator, and the supervisor that it forked.
-        self.launcher_pid = self.supervisor_pid = 0
-        self.worker_end: socket.socket | None = None
         self.drains: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
@@ -155,10 +147,9 @@ class SimulatorProcess:
         Once it has ended, no descendant is alive and the logs are complete.
         """
         if self.ended is None:
-            message = self._receive(timeout)
+            message = self.supervisor.receive(timeout)
             if message is None:
                 return None
-            self.supervisor_pid = 0
             self.close()
             self.ended = self._result(message.get("ended", {}))
         return self.ended
@@ -182,14 +173,8 @@ class SimulatorProcess:
 
     def close(self) -> None:
         """Kill and reap all remaining processes, finish the logs, and take back the private directory."""
-        if self.worker_end is not None:
-            self._end_supervisor()
-            self.worker_end.close()
-            self.worker_end = None
+        self.supervisor.close()
         self.running_proxy.close()
-        for received in self.received:
-            os.close(received)
-        self.received = []
         for drain in self.drains:
             drain.join(END_SECONDS)
         self.drains = []
@@ -197,26 +182,6 @@ class SimulatorProcess:
             self.directory.take_back()
             self.user.release()
             self.user = None
-
-    def _end_supervisor(self) -> None:
-        """Wait until the supervisor has ended the run, or kill it; the launcher then ends what is left."""
-        assert self.worker_end
-        with contextlib.suppress(OSError):
-            self.worker_end.shutdown(socket.SHUT_WR)
-        if self.supervisor_pid and not self._drain_messages():
-            # It has its process id as long as its socket is open.
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.supervisor_pid, signal.SIGKILL)
-            if not self._drain_messages():
-                launcher.replace(self.launcher_pid)
-
-    def _drain_messages(self) -> bool:
-        """Return whether the run ends, or its socket is closed, within `END_SECONDS`."""
-        deadline = time.monotonic() + END_SECONDS
-        while True:
-            message = self._receive(max(0.0, deadline - time.monotonic()))
-            if not message or "ended" in message:
-                return message is not None
 
     def _launch(self) -> None:
         """Request a supervisor from the launcher. Raises LauncherFailed."""
@@ -234,41 +199,34 @@ class SimulatorProcess:
         if self.user is not None:
             self.directory.hand_over(self.user.uid)
         specification = self.sandbox.specification(self.command, confinement)
-        self.worker_end, supervisor_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        lifelines.add(self.worker_end)
-        with supervisor_end, self._output("stdout") as stdout, self._output("stderr") as stderr:
-            descriptors = [each.fileno() for each in (supervisor_end, stdout, stderr)]
-            self.launcher_pid = launcher.launch(specification, descriptors)
+        with self._output("stdout") as stdout, self._output("stderr") as stderr:
+            self.supervisor.request(specification, stdout=stdout.fileno(), stderr=stderr.fileno())
 
     def _output(self, stream: str) -> IO[bytes]:
         """Return the end of a pipe for the simulator's output, the other end of which a thread reads."""
         reading, writing = os.pipe()
-        drain = threading.Thread(target=self._drain, args=(stream, open(reading, "rb", buffering=0)), daemon=True)
+        drain = threading.Thread(
+            target=self._drain, args=(stream, os.fdopen(reading, "rb", buffering=0)), daemon=True
+        )
         drain.start()
         self.drains.append(drain)
-        return open(writing, "wb", buffering=0)
+        return os.fdopen(writing, "wb", buffering=0)
 
     def _wait_for_start(self) -> list[str]:
         """Return the active layers once the simulator runs. Raises SimulatorNotStarted."""
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            message = self._receive(max(0.0, deadline - time.monotonic()))
-            if message is None:
-                if not self.supervisor_pid:
-                    launcher.replace(self.launcher_pid)
-                raise SimulatorNotStarted(f"not started after {START_SECONDS:.0f} s")
-            if "started" in message:
-                return list(message["started"])
-            if "supervisor" not in message:
-                kind = NotExecutable if message.get("file_fault") else SimulatorNotStarted
-                raise kind(message.get("failed", "the launcher ended"))
-            self.supervisor_pid = message["supervisor"]
+        message = self.supervisor.receive_start(START_SECONDS)
+        if message is None:
+            raise SimulatorNotStarted(f"not started after {START_SECONDS:.0f} s")
+        if "started" not in message:
+            kind = NotExecutable if message.get("file_fault") else SimulatorNotStarted
+            raise kind(message.get("failed", "the launcher ended"))
+        return list(message["started"])
 
     def _start_proxy(self) -> None:
         """Start the proxy, if any, on the socket received. Raises SimulatorNotStarted if that is unusable."""
         if self.proxy is None:
             return
-        self.running_proxy.enter_context(self.proxy(take_listener(self.received)))
+        self.running_proxy.enter_context(self.proxy(take_listener(self.supervisor.received)))
         self.layers = [*self.layers, Layer.GAME_API_EXIT]
 
     def _drain(self, stream: str, pipe: IO[bytes]) -> None:
@@ -301,25 +259,7 @@ class SimulatorProcess:
         """Send an order to the supervisor; the first reason given is the one that counts."""
         with self.lock:
             self.stopped_for = self.stopped_for or reason
-        # Another thread may have closed it.
-        worker_end = self.worker_end
-        if worker_end is not None:
-            with contextlib.suppress(OSError):
-                worker_end.send(order)
-
-    def _receive(self, timeout: float | None) -> dict[str, Any] | None:
-        """Return the supervisor's next message: empty if it has died, None if none comes in time."""
-        if self.worker_end is None:
-            return {}
-        self.worker_end.settimeout(timeout)
-        try:
-            message, descriptors, _, _ = socket.recv_fds(self.worker_end, CHUNK_BYTES, MAX_DESCRIPTORS)
-            self.received += descriptors
-        except (TimeoutError, BlockingIOError):
-            return None
-        except ConnectionError:
-            message = b""
-        return json.loads(message) if message else {}
+        self.supervisor.order(order)
 
     def _result(self, end: dict[str, Any]) -> Ended:
         """Translate the supervisor's result."""

@@ -70,7 +70,7 @@ class Supervisor:
         self.send({"ended": self.result(wall_seconds)})
 
     def start(self, stdout: int, stderr: int) -> None:
-        """Start bubblewrap, if it is used, and the second stage with the run's output, and close that output here."""
+        """Start bubblewrap, if it is used, and the second stage with the run's output; close that output here."""
         self.ready, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ready.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self.ready.settimeout(0)
@@ -101,9 +101,11 @@ class Supervisor:
 
     def step(self) -> None:
         """Wait for the next event and handle it."""
-        sources = [source for source in (self.ready, self.worker, self.wakeup) if source.fileno() >= 0]
+        sources: list[Any] = [self.worker, self.wakeup, self.launcher]
+        if self.ready.fileno() >= 0:
+            sources.append(self.ready)
         timeout = min(CHECK_MEMORY_SECONDS, max(0.0, self.seconds_left))
-        readable, _, _ = select.select([*sources, self.launcher], [], [], timeout)
+        readable, _, _ = select.select(sources, [], [], timeout)
         if self.wakeup in readable:
             self.wakeup.recv(4096)
             self.reap()

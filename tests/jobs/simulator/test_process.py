@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.process import SimulatorNotStarted, SimulatorProcess
+from jobs.simulator.process import SimulatorNotStarted
 from tests.jobs.simulator.bench import (
     LIMITS,
     PROJECT,
@@ -105,8 +105,8 @@ def test_an_interrupt_works_if_the_worker_ignores_it(bench: Bench) -> None:
 def test_a_simulator_that_ignores_signals_is_killed(bench: Bench) -> None:
     with bench.process("deaf") as process:
         assert bench.prints("running")
-        os.kill(process.supervisor_pid, signal.SIGTERM)
-        os.kill(process.launcher_pid, signal.SIGTERM)
+        os.kill(process.supervisor.pid, signal.SIGTERM)
+        os.kill(process.supervisor.launcher_pid, signal.SIGTERM)
         result = process.stop("cancelled", grace_seconds=0.3) or bench.fail("still running")
     assert (result.signal, result.stopped_for) == (signal.SIGKILL, "cancelled")
     assert result.wall_seconds < 15

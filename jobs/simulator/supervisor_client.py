@@ -1,0 +1,111 @@
+"""The worker's connection to the supervisor of one run."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import time
+import weakref
+from typing import Any
+
+from jobs.simulator.launcher_client import launcher
+
+MESSAGE_BYTES = 65536
+END_SECONDS = 15.0
+# One is expected; room for a second one makes it possible to reject it.
+MAX_DESCRIPTORS = 2
+
+
+class SupervisorClient:
+    """A socket to a supervisor, which ends its run when this end is closed.
+
+    The other end is closed when no process of the run is alive, even if the supervisor has been killed.
+    """
+
+    def __init__(self) -> None:
+        self.socket: socket.socket | None = None
+        # The launcher that was asked to start the run, and the supervisor that it forked.
+        self.launcher_pid = self.pid = 0
+        self.is_over = False
+        # Descriptors that the supervisor has sent.
+        self.received: list[int] = []
+
+    def request(self, specification: dict[str, Any], *, stdout: int, stderr: int) -> None:
+        """Let the launcher start a supervisor. Raises LauncherFailed."""
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        _open_sockets.add(self.socket)
+        with theirs:
+            self.launcher_pid = launcher.launch(specification, [theirs.fileno(), stdout, stderr])
+
+    def receive(self, timeout: float | None) -> dict[str, Any] | None:
+        """Return the next message: empty if no process of the run is alive, None if none comes in time."""
+        if self.socket is None or self.is_over:
+            return {}
+        self.socket.settimeout(timeout)
+        try:
+            message, descriptors, _, _ = socket.recv_fds(self.socket, MESSAGE_BYTES, MAX_DESCRIPTORS)
+        except (TimeoutError, BlockingIOError):
+            return None
+        except ConnectionError:
+            message, descriptors = b"", []
+        self.received += descriptors
+        decoded: dict[str, Any] = json.loads(message) if message else {}
+        self.is_over = not decoded or "ended" in decoded
+        return decoded
+
+    def receive_start(self, timeout: float) -> dict[str, Any] | None:
+        """Return the first message about the simulator, like `receive`. A launcher that hangs is replaced."""
+        deadline = time.monotonic() + timeout
+        while message := self.receive(max(0.0, deadline - time.monotonic())):
+            if "supervisor" not in message:
+                break
+            self.pid = message["supervisor"]
+        if message is None and not self.pid:
+            launcher.replace(self.launcher_pid)
+        return message
+
+    def order(self, order: bytes) -> None:
+        """Send `interrupt` or `kill`; any thread may do so, at any time."""
+        connection = self.socket
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.send(order)
+
+    def close(self) -> None:
+        """Let the supervisor end the run and wait for that. If it hangs, kill it; then replace the launcher."""
+        if self.socket is None:
+            return
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+        if not self._ends():
+            # It keeps its process id as long as the other end is open.
+            if self.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGKILL)
+            if not self._ends():
+                launcher.replace(self.launcher_pid)
+        self.socket.close()
+        self.socket = None
+        for descriptor in self.received:
+            os.close(descriptor)
+        self.received = []
+
+    def _ends(self) -> bool:
+        """Return whether the run is over within `END_SECONDS`."""
+        deadline = time.monotonic() + END_SECONDS
+        while not self.is_over and self.receive(max(0.0, deadline - time.monotonic())) is not None:
+            pass
+        return self.is_over
+
+
+_open_sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+
+def _close_sockets() -> None:
+    """Close the sockets of the parent's runs in a forked process, or they would not end when the parent dies."""
+    for each in list(_open_sockets):
+        each.close()
+
+
+os.register_at_fork(after_in_child=_close_sockets)
