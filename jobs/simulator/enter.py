@@ -86,7 +86,7 @@ def _open_proxy_socket(port: int) -> socket.socket:
 # Folders that the simulator's identity cannot enter
 
 
-def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
     """Call mount(2). Raises OSError."""
     checked(_libc.mount, source.encode(), os.fsencode(target), kind.encode(), flags, options.encode())
 
@@ -98,11 +98,11 @@ def reveal(covered: list[str], readable: list[str], writable: str) -> None:
     `readable` read-only. Only root can do this. Raises OSError.
     """
     checked(_libc.unshare, CLONE_NEWNS)
-    _mount("none", "/", "", MS_REC | MS_PRIVATE)
+    mount("none", "/", "", MS_REC | MS_PRIVATE)
     # Opened before anything is covered, and in the new namespace because only its own mounts can be bound.
     opened = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in sorted({*readable, writable})}
     for folder in covered:
-        _mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
+        mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
     for path, descriptor in opened.items():
         _bind(path, descriptor, is_writable=path == writable)
         os.close(descriptor)
@@ -117,10 +117,10 @@ def _bind(path: str, descriptor: int, *, is_writable: bool) -> None:
             Path(path).mkdir(mode=0o755)
         else:
             Path(path).touch(mode=0o644)
-    _mount(source, path, "", MS_BIND)
+    mount(source, path, "", MS_BIND)
     if not is_writable:
         kept = os.fstatvfs(descriptor).f_flag & MS_KEPT
-        _mount("none", path, "", MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
+        mount("none", path, "", MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
 
 
 # Identity, capabilities and limits

@@ -40,8 +40,8 @@ class Launcher:
         self.worker = worker
         # Supervisors notice the launcher's death as the end of this pipe, of which only it has the writing end.
         self.lifeline, self.life = os.pipe()
-        self.runs: dict[int, socket.socket] = {}
-        self.ended_runs: list[socket.socket] = []
+        self.runs: dict[int, int] = {}
+        self.ended_runs: list[int] = []
         self.wakeup, self.notify = children.watch_children()
 
     def serve(self) -> None:
@@ -63,29 +63,31 @@ class Launcher:
         except ConnectionError:
             return False
         if len(descriptors) == DESCRIPTORS:
-            self.fork_supervisor(request, socket.socket(fileno=descriptors.pop(0)), descriptors)
+            self.fork_supervisor(request, *descriptors)
+            del descriptors[0]
         for descriptor in descriptors:
             os.close(descriptor)
         return bool(request)
 
-    def fork_supervisor(self, request: bytes, run: socket.socket, output: list[int]) -> None:
+    def fork_supervisor(self, request: bytes, run: int, stdout: int, stderr: int) -> None:
         """Fork a supervisor; if that fails, report it to the worker."""
         try:
             pid = os.fork()
         except OSError as error:
-            with contextlib.suppress(OSError), run:
-                run.send(json.dumps({"failed": f"the launcher cannot fork: {error.strerror}"}).encode())
+            with contextlib.suppress(OSError):
+                os.write(run, json.dumps({"failed": f"the launcher cannot fork: {error.strerror}"}).encode())
+            os.close(run)
             return
         if pid == 0:
-            self.become_supervisor(request, run, output)
+            self.become_supervisor(request, run, stdout, stderr)
         self.runs[pid] = run
 
-    def become_supervisor(self, request: bytes, run: socket.socket, output: list[int]) -> NoReturn:
+    def become_supervisor(self, request: bytes, run: int, stdout: int, stderr: int) -> NoReturn:
         """Run a supervisor in this new process, without any descriptor of the launcher or of other runs."""
         try:
             signal.set_wakeup_fd(-1)
-            children.close_descriptors(self.lifeline, run.fileno(), *output)
-            Supervisor(json.loads(request), run, launcher=self.lifeline).run(*output)
+            children.close_descriptors(self.lifeline, run, stdout, stderr)
+            Supervisor(json.loads(request), socket.socket(fileno=run), launcher=self.lifeline).run(stdout, stderr)
             os._exit(0)
         except BaseException:
             sys.excepthook(*sys.exc_info())
@@ -102,7 +104,7 @@ class Launcher:
             children.send_signal(pid, signal.SIGKILL)
         if not orphans:
             for run in self.ended_runs:
-                run.close()
+                os.close(run)
             self.ended_runs = []
 
 

@@ -90,16 +90,21 @@ class LauncherClient:
     def _start(self) -> subprocess.Popen[bytes]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(SEND_SECONDS)
+        try:
+            with theirs:
+                process = subprocess.Popen(
+                    script_command(LAUNCHER),
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    cwd="/",
+                    env={},
+                    start_new_session=True,
+                )
+        except OSError:
+            ours.close()
+            raise
         self.socket = ours
-        with theirs:
-            return subprocess.Popen(
-                script_command(LAUNCHER),
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                cwd="/",
-                env={},
-                start_new_session=True,
-            )
+        return process
 
     def _replace(self) -> None:
         """Kill the launcher; the next request starts another one."""

@@ -130,8 +130,7 @@ class SimulatorProcess:
     def start(self) -> None:
         """Start the simulator and return when it runs. Raises SimulatorNotStarted."""
         try:
-            self._launch()
-            self.layers = self._wait_for_start()
+            self.layers = self._launch()
             self._start_proxy()
         except (SimulatorNotStarted, LauncherFailed) as error:
             self.close()
@@ -183,8 +182,8 @@ class SimulatorProcess:
             self.user.release()
             self.user = None
 
-    def _launch(self) -> None:
-        """Request a supervisor from the launcher. Raises LauncherFailed."""
+    def _launch(self) -> list[str]:
+        """Start the simulator and return the active layers. Raises SimulatorNotStarted or LauncherFailed."""
         self.user = LeasedUser.lease()
         confinement = Confinement(
             directory=self.directory,
@@ -200,7 +199,10 @@ class SimulatorProcess:
             self.directory.hand_over(self.user.uid)
         specification = self.sandbox.specification(self.command, confinement)
         with self._output("stdout") as stdout, self._output("stderr") as stderr:
-            self.supervisor.request(specification, stdout=stdout.fileno(), stderr=stderr.fileno())
+            message = self.supervisor.start(
+                specification, stdout=stdout.fileno(), stderr=stderr.fileno(), timeout=START_SECONDS
+            )
+        return self._started_layers(message)
 
     def _output(self, stream: str) -> IO[bytes]:
         """Return the end of a pipe for the simulator's output, the other end of which a thread reads."""
@@ -212,9 +214,8 @@ class SimulatorProcess:
         self.drains.append(drain)
         return os.fdopen(writing, "wb", buffering=0)
 
-    def _wait_for_start(self) -> list[str]:
-        """Return the active layers once the simulator runs. Raises SimulatorNotStarted."""
-        message = self.supervisor.receive_start(START_SECONDS)
+    def _started_layers(self, message: dict[str, Any] | None) -> list[str]:
+        """Return the layers from the first message about the simulator. Raises SimulatorNotStarted."""
         if message is None:
             raise SimulatorNotStarted(f"not started after {START_SECONDS:.0f} s")
         if "started" not in message:

@@ -31,12 +31,40 @@ class SupervisorClient:
         # Descriptors that the supervisor has sent.
         self.received: list[int] = []
 
-    def request(self, specification: dict[str, Any], *, stdout: int, stderr: int) -> None:
-        """Let the launcher start a supervisor. Raises LauncherFailed."""
+    def start(
+        self, specification: dict[str, Any], *, stdout: int, stderr: int, timeout: float
+    ) -> dict[str, Any] | None:
+        """Let the launcher start a run; return the first message about its simulator, like `receive`.
+
+        A launcher that dies before it has a supervisor has run nothing, so another one is asked. One that hangs is
+        replaced. Raises LauncherFailed.
+        """
+        deadline = time.monotonic() + timeout
+        for _ in range(2):
+            self._request(specification, [stdout, stderr])
+            message = self._receive_start(deadline)
+            if message is None and not self.pid:
+                launcher.replace(self.launcher_pid)
+            if message != {} or self.pid:
+                break
+        return message
+
+    def _request(self, specification: dict[str, Any], output: list[int]) -> None:
+        """Send a request to the launcher. Raises LauncherFailed."""
+        if self.socket is not None:
+            self.socket.close()
+        self.is_over = False
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         _open_sockets.add(self.socket)
         with theirs:
-            self.launcher_pid = launcher.launch(specification, [theirs.fileno(), stdout, stderr])
+            self.launcher_pid = launcher.launch(specification, [theirs.fileno(), *output])
+
+    def _receive_start(self, deadline: float) -> dict[str, Any] | None:
+        while message := self.receive(max(0.0, deadline - time.monotonic())):
+            if "supervisor" not in message:
+                break
+            self.pid = message["supervisor"]
+        return message
 
     def receive(self, timeout: float | None) -> dict[str, Any] | None:
         """Return the next message: empty if no process of the run is alive, None if none comes in time."""
@@ -53,17 +81,6 @@ class SupervisorClient:
         decoded: dict[str, Any] = json.loads(message) if message else {}
         self.is_over = not decoded or "ended" in decoded
         return decoded
-
-    def receive_start(self, timeout: float) -> dict[str, Any] | None:
-        """Return the first message about the simulator, like `receive`. A launcher that hangs is replaced."""
-        deadline = time.monotonic() + timeout
-        while message := self.receive(max(0.0, deadline - time.monotonic())):
-            if "supervisor" not in message:
-                break
-            self.pid = message["supervisor"]
-        if message is None and not self.pid:
-            launcher.replace(self.launcher_pid)
-        return message
 
     def order(self, order: bytes) -> None:
         """Send `interrupt` or `kill`; any thread may do so, at any time."""
