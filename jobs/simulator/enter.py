@@ -24,7 +24,7 @@ from jobs.simulator.layers import Layer
 
 PR_SET_PDEATHSIG = 1
 PR_SET_SECCOMP = 22
-PR_CAPBSET_READ, PR_CAPBSET_DROP = 23, 24
+PR_CAPBSET_DROP = 24
 PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 SECCOMP_MODE_FILTER = 2
@@ -134,8 +134,7 @@ def _drop_bounding_set() -> None:
     capability = 0
     with contextlib.suppress(OSError):
         while True:
-            if prctl(PR_CAPBSET_READ, capability):
-                prctl(PR_CAPBSET_DROP, capability)
+            prctl(PR_CAPBSET_DROP, capability)
             capability += 1
 
 
@@ -183,8 +182,8 @@ def restrict_system_calls(program: bytes) -> bool:
 
 def _reset_signals() -> None:
     """Reset signals that Python or the worker's parent ignores, because exec passes ignored signals on."""
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        with contextlib.suppress(OSError):
+    for number in signal.valid_signals():
+        if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 

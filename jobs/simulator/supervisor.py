@@ -38,6 +38,7 @@ class Supervisor:
         self.pause: socket.socket | None = None
         # What the second stage has reported.
         self.report: dict[str, Any] = {}
+        self.child_pid = -1
         self.simulator_pid = 0
         self.has_failed = False
         self.started_at = time.monotonic()
@@ -74,9 +75,13 @@ class Supervisor:
         self.ready, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ready.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self.ready.settimeout(0)
-        if self.specification["bubblewrap"]:
-            self.pause = namespaces.start_bubblewrap(self.specification["bubblewrap"], stderr=stderr)
-        self.child_pid = os.fork()
+        try:
+            if self.specification["bubblewrap"]:
+                self.pause = namespaces.start_bubblewrap(self.specification["bubblewrap"], stderr=stderr)
+            self.child_pid = os.fork()
+        except OSError as error:
+            # Received like an error of the second stage.
+            theirs.send(json.dumps({"error": f"the sandbox cannot be started: {error}"}).encode())
         if self.child_pid == 0:
             self.become_second_stage(theirs, stdout, stderr)
         if self.cgroup is not None:
