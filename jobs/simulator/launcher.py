@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import NoReturn
 
@@ -27,6 +28,7 @@ from jobs.simulator.supervisor import Supervisor
 DESCRIPTORS = 3
 REQUEST_BYTES = 1 << 18
 ORPHANS_SECONDS = 0.002
+END_SECONDS = 10.0
 
 
 class Launcher:
@@ -46,15 +48,26 @@ class Launcher:
 
     def serve(self) -> None:
         """Serve until the worker closes its socket or dies; then end all supervisors."""
-        sources = [self.worker, self.wakeup]
-        while self.worker in sources or self.runs or self.ended_runs:
-            readable, _, _ = select.select(sources, [], [], ORPHANS_SECONDS if self.ended_runs else None)
+        while True:
+            readable, _, _ = select.select(
+                [self.worker, self.wakeup], [], [], ORPHANS_SECONDS if self.ended_runs else None
+            )
             if self.wakeup in readable:
                 self.wakeup.recv(4096)
             self.reap()
             if self.worker in readable and not self.accept():
-                sources.remove(self.worker)
-                os.close(self.life)
+                return self.end()
+
+    def end(self) -> None:
+        """End all supervisors, by force if they hang."""
+        os.close(self.life)
+        deadline = time.monotonic() + END_SECONDS
+        while self.runs or self.ended_runs:
+            time.sleep(ORPHANS_SECONDS)
+            if time.monotonic() > deadline:
+                for pid in self.runs:
+                    children.send_signal(pid, signal.SIGKILL)
+            self.reap()
 
     def accept(self) -> bool:
         """Fork a supervisor for the next request. Return False if the worker has died."""

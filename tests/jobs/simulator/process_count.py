@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from jobs.simulator import enter, sandbox
+from jobs.simulator.landlock import checked
 from jobs.simulator.private_directory import PrivateDirectory
 from jobs.simulator.process import Limits, SimulatorProcess
 
@@ -71,7 +72,7 @@ def count(bubblewrap: Path | None) -> int:
 
 def main() -> None:
     """Count in new namespaces of processes and mounts."""
-    enter.checked(libc.unshare, CLONE_NEWPID | enter.CLONE_NEWNS)
+    checked(libc.unshare, CLONE_NEWPID | enter.CLONE_NEWNS)
     pid = os.fork()
     if pid == 0:
         sys.stdout.write(f"{count(Path(sys.argv[1]) if sys.argv[1] else None)}\n")

@@ -20,7 +20,7 @@ from tests.jobs.simulator.bench import PROJECT, Bench, alive, eventually, needs_
 
 
 def below(pid: int) -> list[psutil.Process]:
-    return psutil.Process(pid).children(recursive=True)
+    return list(psutil.Process(pid).children(recursive=True))
 
 
 def all_end(started: list[psutil.Process]) -> bool:
@@ -76,10 +76,10 @@ def test_all_die_with_the_launcher(bench: Bench, behaviour: str, victim: str) ->
 
 def test_a_launcher_killed_at_any_moment_leaves_nothing(bench: Bench) -> None:
     outcomes = []
-    for number in range(25):
+    for number in range(12):
         assert bench.run("status", 0).exit_status == 0
         assert launcher.process
-        killer = threading.Timer(number * 0.002, os.kill, (launcher.process.pid, signal.SIGKILL))
+        killer = threading.Timer(number * 0.004, os.kill, (launcher.process.pid, signal.SIGKILL))
         killer.start()
         with contextlib.suppress(SimulatorNotStarted):
             outcomes.append(bench.run("status", 0).exit_status)
@@ -237,6 +237,21 @@ def test_a_forked_process_does_not_keep_runs_alive(bench: Bench) -> None:
         assert all_end(started)
         assert fork.is_running()
         fork.kill()
+
+
+def test_the_launcher_kills_a_hanging_supervisor_at_its_end(bench: Bench) -> None:
+    arguments = [str(bench.directory.root), str(bench.sandbox.bubblewrap or "")]
+    command = [sys.executable, "-c", FORKING_WORKER, *arguments]
+    with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE) as worker:
+        assert worker.stdout
+        supervisor = psutil.Process(int(worker.stdout.readline()))
+        started = below(worker.pid)
+        supervisor.suspend()
+        for each in started:
+            if "-c" in each.cmdline():
+                each.kill()
+        worker.kill()
+        assert all_end(started)
 
 
 def test_the_launcher_ends_with_its_worker() -> None:

@@ -19,7 +19,6 @@ FILES = (
     "test_missing_layers.py",
     "test_namespaces.py",
     "test_private_directory.py",
-    "test_process.py",
     "test_proxy_socket.py",
     "test_sandbox.py",
     "test_usage.py",
@@ -29,7 +28,7 @@ OPTIONS = ("-c", os.devnull, "-p", "no:django", "-p", "no:cacheprovider", "-q", 
 
 
 @needs_root
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_sandbox_works_for_an_ordinary_worker(open_directory: Path) -> None:
     folder = Path(__file__).parent
     tests = [*OPTIONS, "--confcutdir", str(folder), *(str(folder / name) for name in FILES)]

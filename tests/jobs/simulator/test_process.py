@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.process import SimulatorNotStarted
+from jobs.simulator.process import SimulatorNotStarted, SimulatorProcess
 from tests.jobs.simulator.bench import (
     LIMITS,
     PROJECT,
@@ -48,18 +48,26 @@ def test_active_layers_are_reported(bench: Bench) -> None:
     assert len(layers) == len(expected)
 
 
+def spins(bench: Bench, process: SimulatorProcess) -> bool:
+    """Wait until the simulator has used CPU time, which a busy machine may not give it at once."""
+    below = psutil.Process(process.supervisor.pid).children(recursive=True)
+    simulator = next(each for each in below if str(bench.executable) in each.cmdline())
+    return eventually(lambda: simulator.cpu_times().user > 0.3)
+
+
 def test_time_and_memory_are_measured(bench: Bench) -> None:
     with bench.process("spin") as process:
         assert process.wait(1.5) is None
+        assert spins(bench, process)
         result = process.stop("deadline") or bench.fail("still running")
-    assert 1.5 <= result.wall_seconds < 15
+    assert 1.5 <= result.wall_seconds < 30
     assert 0.2 < result.cpu_seconds <= result.wall_seconds + 0.5
     assert result.peak_memory_bytes > 5 << 20
 
 
 def test_the_time_of_a_killed_simulator_is_measured(bench: Bench) -> None:
     with bench.process("spin") as process:
-        process.wait(1.5)
+        assert spins(bench, process)
         process.kill("cancelled")
         result = process.wait(20) or bench.fail("still running")
     assert result.signal == signal.SIGKILL
