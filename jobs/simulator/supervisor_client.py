@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import time
-import weakref
 from typing import Any
 
 from jobs.simulator.launcher_client import launcher
@@ -55,7 +54,6 @@ class SupervisorClient:
             self.socket.close()
         self.is_over = False
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        _open_sockets.add(self.socket)
         with theirs:
             self.launcher_pid = launcher.launch(specification, [theirs.fileno(), *output])
 
@@ -114,15 +112,3 @@ class SupervisorClient:
         while not self.is_over and self.receive(max(0.0, deadline - time.monotonic())) is not None:
             pass
         return self.is_over
-
-
-_open_sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-
-
-def _close_sockets() -> None:
-    """Close the sockets of the parent's runs in a forked process, or they would not end when the parent dies."""
-    for each in list(_open_sockets):
-        each.close()
-
-
-os.register_at_fork(after_in_child=_close_sockets)
