@@ -1,7 +1,7 @@
-"""The second stage of the launcher: it drops every right that a simulator does not need, then executes it.
+"""The second stage of a start: it drops every right that a simulator does not need, then executes it.
 
-It runs as a script, directly below the first stage or inside bubblewrap, where only the modules that it imports
-exist (`ENTER_MODULES` in `jobs.simulator.sandbox`). Its argument is one JSON document, written by that module.
+It runs in a new process below the supervisor (`jobs.simulator.supervisor`). If bubblewrap is used, it first joins
+bubblewrap's namespaces. Its specification is written by `jobs.simulator.sandbox`.
 """
 
 import contextlib
@@ -15,22 +15,16 @@ import signal
 import socket
 import stat
 import struct
-import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-# Python does not find the project by itself, because this script runs in isolated mode (`-I`).
-sys.path.append(str(Path(__file__).parents[2]))
-
-from jobs.simulator import landlock
+from jobs.simulator import landlock, namespaces
 from jobs.simulator.landlock import checked
 from jobs.simulator.layers import Layer
 
-READY_FD = 3
-
 PR_SET_PDEATHSIG = 1
 PR_SET_SECCOMP = 22
-PR_CAPBSET_READ, PR_CAPBSET_DROP = 23, 24
+PR_CAPBSET_DROP = 24
 PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 SECCOMP_MODE_FILTER = 2
@@ -92,7 +86,7 @@ def _open_proxy_socket(port: int) -> socket.socket:
 # Folders that the simulator's identity cannot enter
 
 
-def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
     """Call mount(2). Raises OSError."""
     checked(_libc.mount, source.encode(), os.fsencode(target), kind.encode(), flags, options.encode())
 
@@ -104,11 +98,11 @@ def reveal(covered: list[str], readable: list[str], writable: str) -> None:
     `readable` read-only. Only root can do this. Raises OSError.
     """
     checked(_libc.unshare, CLONE_NEWNS)
-    _mount("none", "/", "", MS_REC | MS_PRIVATE)
+    mount("none", "/", "", MS_REC | MS_PRIVATE)
     # Opened before anything is covered, and in the new namespace because only its own mounts can be bound.
     opened = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in sorted({*readable, writable})}
     for folder in covered:
-        _mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
+        mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
     for path, descriptor in opened.items():
         _bind(path, descriptor, is_writable=path == writable)
         os.close(descriptor)
@@ -123,10 +117,10 @@ def _bind(path: str, descriptor: int, *, is_writable: bool) -> None:
             Path(path).mkdir(mode=0o755)
         else:
             Path(path).touch(mode=0o644)
-    _mount(source, path, "", MS_BIND)
+    mount(source, path, "", MS_BIND)
     if not is_writable:
         kept = os.fstatvfs(descriptor).f_flag & MS_KEPT
-        _mount("none", path, "", MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
+        mount("none", path, "", MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
 
 
 # Identity, capabilities and limits
@@ -140,8 +134,7 @@ def _drop_bounding_set() -> None:
     capability = 0
     with contextlib.suppress(OSError):
         while True:
-            if prctl(PR_CAPBSET_READ, capability):
-                prctl(PR_CAPBSET_DROP, capability)
+            prctl(PR_CAPBSET_DROP, capability)
             capability += 1
 
 
@@ -189,27 +182,23 @@ def restrict_system_calls(program: bytes) -> bool:
 
 def _reset_signals() -> None:
     """Reset signals that Python or the worker's parent ignores, because exec passes ignored signals on."""
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        with contextlib.suppress(OSError):
+    for number in signal.valid_signals():
+        if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _drop_rights(specification: dict[str, Any]) -> tuple[list[str], socket.socket | None]:
+def _drop_rights(
+    specification: dict[str, Any], first_stage: socket.socket, pause: socket.socket | None
+) -> tuple[list[str], socket.socket | None]:
     """Apply every layer that this machine offers; return the layers and the proxy's listening socket, if any.
 
-    Raises _MissingProtection if a required protection is missing, and OSError if a layer fails half-way.
+    Raises _MissingProtection or NotJoined if a required protection is missing, and OSError if a layer fails
+    half-way.
     """
-    layers = list(specification["layers"])
     Path("/proc/self/oom_score_adj").write_text("1000")
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    if Layer.NETWORK_NAMESPACE not in layers:
-        layers += leave_network()
-    listener = None
-    if specification["proxy_port"]:
-        if Layer.NETWORK_NAMESPACE not in layers:
-            raise _MissingProtection("game credentials need a network namespace, which this machine does not allow")
-        listener = _open_proxy_socket(specification["proxy_port"])
+    layers, listener = _enter_namespaces(specification, pause)
     if specification["covered"]:
         _reveal_covered(specification)
     os.umask(0o077)
@@ -223,6 +212,8 @@ def _drop_rights(specification: dict[str, Any]) -> tuple[list[str], socket.socke
         layers.append(Layer.OWN_UID)
     drop_capabilities()
     os.chdir(specification["cwd"])
+    if pause is not None:
+        _wait_until_adopted(first_stage)
     # After the change of identity, which clears it.
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     limit_resources(specification["limits"])
@@ -232,6 +223,31 @@ def _drop_rights(specification: dict[str, Any]) -> tuple[list[str], socket.socke
         layers.append(Layer.SECCOMP)
     _require_protections(layers, specification["required"])
     return layers, listener
+
+
+def _enter_namespaces(
+    specification: dict[str, Any], pause: socket.socket | None
+) -> tuple[list[str], socket.socket | None]:
+    """Enter bubblewrap or only leave the network; return the layers and the proxy's listening socket, if any."""
+    layers = list(specification["layers"])
+    if pause is not None:
+        namespaces.join(pause, has_user_namespace=Layer.USER_NAMESPACE in layers)
+        # Only children of a process that joins a process namespace are in it.
+        if os.fork():
+            os._exit(0)
+    else:
+        layers += leave_network()
+    if not specification["proxy_port"]:
+        return layers, None
+    if Layer.NETWORK_NAMESPACE not in layers:
+        raise _MissingProtection("game credentials need a network namespace, which this machine does not allow")
+    return layers, _open_proxy_socket(specification["proxy_port"])
+
+
+def _wait_until_adopted(first_stage: socket.socket) -> None:
+    """Wait until the first stage is this process's parent. Raises OSError if it has died."""
+    if not first_stage.recv(16):
+        raise OSError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
 
 
 def _reveal_covered(specification: dict[str, Any]) -> None:
@@ -259,18 +275,16 @@ def _send_layers(first_stage: socket.socket, layers: list[str], listener: socket
     socket.send_fds(first_stage, [message], [] if listener is None else [listener.fileno()])
 
 
-def enter(specification: dict[str, Any]) -> NoReturn:
+def enter(specification: dict[str, Any], first_stage: socket.socket, pause: socket.socket | None) -> NoReturn:
     """Execute the simulator. If the first stage has died meanwhile, sending the layers fails and this process ends.
 
-    The duplicate of the socket, unlike the one received, is closed by exec, which signals success.
+    Executing the simulator closes the socket to the first stage, which signals success.
     """
-    first_stage = socket.socket(fileno=os.dup(READY_FD))
-    os.close(READY_FD)
     command = specification["command"]
     try:
-        _send_layers(first_stage, *_drop_rights(specification))
+        _send_layers(first_stage, *_drop_rights(specification, first_stage, pause))
         _reset_signals()
-    except (_MissingProtection, OSError) as error:
+    except (_MissingProtection, namespaces.NotJoined, OSError) as error:
         _fail(first_stage, str(error))
     try:
         os.execve(command[0], command, specification["environment"])  # noqa: S606 - becomes the simulator
@@ -281,8 +295,4 @@ def enter(specification: dict[str, Any]) -> NoReturn:
 def _fail(first_stage: socket.socket, error: str, *, file_fault: bool = False) -> NoReturn:
     """Report to the first stage why the simulator cannot start, and whether its file is the cause; then exit."""
     first_stage.send(json.dumps({"error": error, "file_fault": file_fault}).encode())
-    sys.exit(1)
-
-
-if __name__ == "__main__":
-    enter(json.loads(sys.argv[1]))
+    os._exit(1)

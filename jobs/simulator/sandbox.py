@@ -1,11 +1,10 @@
-"""The sandbox of a simulator: what one run can access, and the command that starts it inside all layers.
+"""The sandbox of a simulator: what one run can access, and the specification of its start inside all layers.
 
 Bubblewrap is used where it works. With or without it, `jobs.simulator.enter` applies the other layers: namespaces,
 Landlock, a separate identity (only a worker that runs as root can assign one), limits and seccomp.
 """
 
 import functools
-import json
 import os
 import platform
 import shutil
@@ -24,10 +23,7 @@ from jobs.simulator.layers import REQUIRED, Layer, Mode
 from jobs.simulator.private_directory import PrivateDirectory
 
 FOLDER = Path(__file__).parent
-LAUNCHER = FOLDER / "launcher.py"
-ENTER = FOLDER / "enter.py"
-# The files that `enter.py` needs; bubblewrap shows no other file of the project.
-ENTER_MODULES = (ENTER, FOLDER / "landlock.py", FOLDER / "layers.py")
+NAMESPACES = FOLDER / "namespaces.py"
 INTERPRETER = Path(sys.executable).resolve()
 
 SYSTEM_PATHS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -113,23 +109,20 @@ class Sandbox:
         user_namespace = [Layer.USER_NAMESPACE] if confinement.uid is None else []
         return [Layer.BUBBLEWRAP, Layer.NETWORK_NAMESPACE, *user_namespace]
 
-    def launch_command(self, command: Sequence[str], confinement: Confinement) -> list[str]:
-        """Return the command line that runs a simulator in the sandbox; see `launcher.py`."""
-        inner = _script_command(ENTER, self.second_stage(command, confinement))
-        if self.bubblewrap is not None:
-            inner = [*bubblewrap_command(self.bubblewrap, confinement), "--", *inner]
-        first_stage = {
-            "command": inner,
-            "environment": confinement.environment,
+    def specification(self, command: Sequence[str], confinement: Confinement) -> dict[str, Any]:
+        """Return the specification of a run for its supervisor, as JSON allows it."""
+        outer = self.bubblewrap and bubblewrap_command(self.bubblewrap, confinement)
+        return {
+            "bubblewrap": outer,
+            "second_stage": self.second_stage(command, confinement),
             "watched": str(confinement.directory.cwd),
             "memory_bytes": confinement.memory_bytes,
             "disk_bytes": confinement.disk_bytes,
             "wall_seconds": confinement.wall_seconds,
         }
-        return _script_command(LAUNCHER, first_stage)
 
     def second_stage(self, command: Sequence[str], confinement: Confinement) -> dict[str, Any]:
-        """Return the specification for the launcher's second stage."""
+        """Return the specification for the second stage."""
         cwd = str(confinement.directory.cwd)
         machine = platform.machine()
         is_filtered = seccomp.is_supported(machine)
@@ -154,24 +147,24 @@ class Sandbox:
         }
 
 
-def _script_command(script: Path, specification: Mapping[str, Any]) -> list[str]:
+def script_command(script: Path, *arguments: str) -> list[str]:
     """Return a command that runs a script without site packages and environment variables."""
-    return [str(INTERPRETER), "-I", "-S", str(script), json.dumps(specification)]
+    return [str(INTERPRETER), "-I", "-S", str(script), *arguments]
 
 
 def bubblewrap_command(executable: Path, confinement: Confinement) -> list[str]:
-    """Return bubblewrap's command line up to the program to run.
+    """Return bubblewrap's command line up to the program to run, which gets no capabilities.
 
-    If the worker runs as root, the second stage switches identity inside, so bubblewrap keeps the rights for that
-    and needs no user namespace. Only the working directory is writable; there is no /tmp.
+    If the worker runs as root, the second stage switches identity, so no user namespace is needed. Only the working
+    directory is writable; there is no /tmp.
     """
-    readable = [*map(str, confinement.readable), sys.base_prefix, *map(str, ENTER_MODULES)]
+    readable = list(map(str, confinement.readable))
     cwd = str(confinement.directory.cwd)
     return [
         str(executable),
         *("--die-with-parent", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"),
         "--unshare-net",
-        *(["--unshare-user"] if confinement.uid is None else CAPABILITIES),
+        *(["--unshare-user"] if confinement.uid is None else ["--cap-drop", "ALL"]),
         *_system_binds(),
         *_binds([*confinement.settings, "/sys/devices/system/cpu"]),
         *("--proc", "/proc", "--perms", "0755", "--dir", "/dev"),
@@ -180,19 +173,6 @@ def bubblewrap_command(executable: Path, confinement: Confinement) -> list[str]:
         *_binds(readable),
         *("--bind", cwd, cwd, "--remount-ro", "/"),
     ]
-
-
-# The second stage needs these to change identity and to drop all capabilities.
-CAPABILITIES = (
-    "--cap-drop",
-    "ALL",
-    "--cap-add",
-    "CAP_SETUID",
-    "--cap-add",
-    "CAP_SETGID",
-    "--cap-add",
-    "CAP_SETPCAP",
-)
 
 
 def _system_binds() -> Iterator[str]:
@@ -219,7 +199,7 @@ def _binds(paths: Iterable[str]) -> Iterator[str]:
 
 @functools.cache
 def bubblewrap_works(executable: Path) -> bool:
-    """Return whether bubblewrap can create a sandbox on this machine; containers often forbid that."""
+    """Return whether bubblewrap can create namespaces here that others can join; containers often forbid that."""
     with tempfile.TemporaryDirectory() as parent, PrivateDirectory.create(Path(parent)) as directory:
         confinement = Confinement(
             directory=directory,
@@ -231,7 +211,7 @@ def bubblewrap_works(executable: Path) -> bool:
             disk_bytes=0,
             wall_seconds=0,
         )
-        command = [*bubblewrap_command(executable, confinement), "--", str(INTERPRETER), "-I", "-S", "-c", ""]
+        command = script_command(NAMESPACES, *bubblewrap_command(executable, confinement))
         try:
             return subprocess.run(command, capture_output=True, timeout=10, check=False).returncode == 0
         except (OSError, subprocess.TimeoutExpired):

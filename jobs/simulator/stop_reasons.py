@@ -11,7 +11,7 @@ class StopReason(StrEnum):
     CREDITS = "credits"  # The account has no more credits to reserve.
     CANCELLED = "cancelled"  # A user cancelled the job.
 
-    # Set by the launcher and by the reader of the simulator's output.
+    # Set by the supervisor and by the reader of the simulator's output.
     OVERTIME = "overtime"  # It ran past its wall-clock limit, and the worker did not stop it.
     OUTPUT_FLOOD = "output_flood"  # It printed more than the limit.
     DISK_FLOOD = "disk_flood"  # Its directory grew beyond the limit.

@@ -59,7 +59,7 @@ def is_in_memory(path: str) -> bool:
 class MemoryCgroup:
     """A control group (version 2) of one run, whose memory the kernel limits as a whole.
 
-    The launcher is in it only while it starts the simulator, so the kernel never kills the launcher for this limit.
+    The supervisor is in it only while it starts the simulator, so the kernel never kills it for this limit.
     """
 
     def __init__(self, folder: Path, *, home: Path) -> None:
@@ -131,7 +131,7 @@ def _is_delegated(group: Path) -> bool:
 
 
 def remove_abandoned_groups(parent: Path) -> None:
-    """Remove the groups of killed launchers, but not of live ones, which can be empty for a moment."""
+    """Remove the groups of killed supervisors, but not of live ones, which can be empty for a moment."""
     for folder in parent.glob(f"{RUN_GROUP}*"):
         pid = folder.name.removeprefix(RUN_GROUP)
         if pid == str(os.getpid()) or not Path("/proc", pid).exists():

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.simulator.bench import Bench, alive, sandboxes
+from jobs.simulator.children import children
+from jobs.simulator.launcher_client import launcher
+from tests.jobs.simulator.bench import Bench, alive, eventually, sandboxes
 
 
 @pytest.fixture(params=sandboxes(), ids=lambda sandbox: "bubblewrap" if sandbox.bubblewrap else "plain")
@@ -16,6 +18,8 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     with bench.directory:
         yield bench
     assert alive(tmp_path) == []
+    process = launcher.process
+    assert process is None or eventually(lambda: children(process.pid) == [])
     assert not bench.directory.root.exists()
 
 

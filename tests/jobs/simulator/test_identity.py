@@ -1,6 +1,8 @@
 """User ids of simulators, and the folders that they cannot enter."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,9 +10,7 @@ import pytest
 from jobs.simulator import identity
 from jobs.simulator.identity import LeasedUser, closed_folders, closed_path
 from jobs.simulator.layers import SandboxUnavailable
-from tests.jobs.simulator.bench import (
-    needs_root,
-)
+from tests.jobs.simulator.bench import PROJECT, needs_root
 
 
 @needs_root
@@ -30,6 +30,30 @@ def test_two_runs_never_share_an_identity(monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_ordinary_user_cannot_lease_an_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert LeasedUser.lease() is None
+
+
+COUNT = """
+import os, threading
+from jobs.simulator import enter, identity
+enter.become_user(int(os.environ["USER_ID"]))
+stop = threading.Event()
+threads = [threading.Thread(target=stop.wait) for _ in range(5)]
+for thread in threads:
+    thread.start()
+print(identity.tasks_of_this_user())
+stop.set()
+"""
+
+
+@needs_root
+def test_all_threads_of_a_user_are_counted() -> None:
+    lease = LeasedUser.lease()
+    assert lease
+    environment = {"USER_ID": str(lease.uid)}
+    command = [sys.executable, "-c", COUNT]
+    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "6\n"
+    lease.release()
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from jobs.simulator import enter, launcher, usage
-from jobs.simulator.launcher import Supervisor
+from jobs.simulator import enter, usage
+from jobs.simulator import supervisor as supervising
+from jobs.simulator.supervisor import Supervisor
 from jobs.simulator.usage import (
     PAGE_BYTES,
     MemoryCgroup,
@@ -71,7 +72,7 @@ def test_swap_is_not_limited_if_the_kernel_does_not_count_it(home: Path) -> None
     assert not (created(home).folder / "memory.swap.max").exists()
 
 
-def test_the_launcher_enters_the_group_and_leaves_it(home: Path) -> None:
+def test_the_supervisor_enters_the_group_and_leaves_it(home: Path) -> None:
     group = created(home)
     assert (group.folder / "cgroup.procs").read_text() == str(os.getpid())
     assert not (home / "cgroup.procs").exists()
@@ -97,13 +98,13 @@ def test_a_read_only_tree_stays_unchanged(home: Path, closed: str) -> None:
     assert sorted(home.parent.iterdir()) == before
 
 
-def test_a_run_continues_if_the_launcher_stays_in_its_group(home: Path) -> None:
+def test_a_run_continues_if_the_supervisor_stays_in_its_group(home: Path) -> None:
     group = created(home)
     (home / "cgroup.procs").mkdir()
     group.leave()
 
 
-def test_groups_of_killed_launchers_are_removed(home: Path) -> None:
+def test_groups_of_killed_supervisors_are_removed(home: Path) -> None:
     leftover = home.parent / f"simservice-run-{NO_PROCESS}"
     leftover.mkdir()
     created(home)
@@ -115,7 +116,7 @@ def test_an_old_group_with_our_process_id_is_replaced(home: Path) -> None:
     created(home)
 
 
-def test_the_empty_group_of_a_live_launcher_stays(home: Path) -> None:
+def test_the_empty_group_of_a_live_supervisor_stays(home: Path) -> None:
     others = home.parent / f"simservice-run-{os.getppid()}"
     others.mkdir()
     remove_abandoned_groups(home.parent)
@@ -147,9 +148,9 @@ def test_only_a_kill_for_the_runs_own_limit_counts(home: Path, events: str, is_e
 
 
 def supervisor(watched: Path, home: Path | None, monkeypatch: pytest.MonkeyPatch) -> Supervisor:
-    """Return the first stage for a run whose group is below `home`."""
-    monkeypatch.setattr(launcher, "own_cgroup", lambda: home)
-    return Supervisor({"watched": str(watched), "memory_bytes": LIMIT, "disk_bytes": MIB}, Mock())
+    """Return the supervisor of a run whose group is below `home`."""
+    monkeypatch.setattr(supervising, "own_cgroup", lambda: home)
+    return Supervisor({"watched": str(watched), "memory_bytes": LIMIT, "disk_bytes": MIB}, Mock(), launcher=-1)
 
 
 def test_the_kernel_decides_for_a_run_in_its_own_group(
@@ -172,7 +173,7 @@ def test_the_kernel_decides_for_a_run_in_its_own_group(
         ("0::/a\n", "c /cg cgroup rw 0 0\n", None),
     ],
 )
-def test_the_launchers_own_group_is_found(
+def test_the_supervisors_own_group_is_found(
     group: str, mounts: str, expected: Path | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {"/proc/self/cgroup": group, "/proc/self/mounts": mounts}
@@ -195,8 +196,8 @@ def test_many_files_do_not_delay_the_check_of_memory(tmp_path: Path, monkeypatch
     for number in range(5):
         (tmp_path / str(number)).touch()
     check = Mock()
+    monkeypatch.setattr(supervising, "CHECK_MEMORY_SECONDS", 0)
     supervised = supervisor(tmp_path, None, monkeypatch)
-    monkeypatch.setattr(launcher, "CHECK_MEMORY_SECONDS", 0)
     monkeypatch.setattr(supervised, "check_memory", check)
     supervised.check_disk()
     assert check.call_count == 5

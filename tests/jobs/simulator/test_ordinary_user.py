@@ -14,8 +14,10 @@ FILES = (
     "test_hostile.py",
     "test_identity.py",
     "test_landlock.py",
+    "test_launcher.py",
     "test_memory.py",
     "test_missing_layers.py",
+    "test_namespaces.py",
     "test_private_directory.py",
     "test_proxy_socket.py",
     "test_sandbox.py",
@@ -26,7 +28,7 @@ OPTIONS = ("-c", os.devnull, "-p", "no:django", "-p", "no:cacheprovider", "-q", 
 
 
 @needs_root
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_sandbox_works_for_an_ordinary_worker(open_directory: Path) -> None:
     folder = Path(__file__).parent
     tests = [*OPTIONS, "--confcutdir", str(folder), *(str(folder / name) for name in FILES)]

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from jobs.simulator.private_directory import PrivateDirectory
@@ -23,11 +24,6 @@ from tests.jobs.simulator.bench import (
     may_leave_network,
     needs_root,
 )
-
-
-def signal_launcher(process: SimulatorProcess, number: int) -> None:
-    assert process.launcher
-    process.launcher.send_signal(number)
 
 
 @pytest.mark.parametrize("status", [0, 1, 11, 50])
@@ -52,18 +48,26 @@ def test_active_layers_are_reported(bench: Bench) -> None:
     assert len(layers) == len(expected)
 
 
+def spins(bench: Bench, process: SimulatorProcess) -> bool:
+    """Wait until the simulator has used CPU time, which a busy machine may not give it at once."""
+    below = psutil.Process(process.supervisor.pid).children(recursive=True)
+    simulator = next(each for each in below if str(bench.executable) in each.cmdline())
+    return eventually(lambda: simulator.cpu_times().user > 0.3)
+
+
 def test_time_and_memory_are_measured(bench: Bench) -> None:
     with bench.process("spin") as process:
         assert process.wait(1.5) is None
+        assert spins(bench, process)
         result = process.stop("deadline") or bench.fail("still running")
-    assert 1.5 <= result.wall_seconds < 15
+    assert 1.5 <= result.wall_seconds < 30
     assert 0.2 < result.cpu_seconds <= result.wall_seconds + 0.5
     assert result.peak_memory_bytes > 5 << 20
 
 
 def test_the_time_of_a_killed_simulator_is_measured(bench: Bench) -> None:
     with bench.process("spin") as process:
-        process.wait(1.5)
+        assert spins(bench, process)
         process.kill("cancelled")
         result = process.wait(20) or bench.fail("still running")
     assert result.signal == signal.SIGKILL
@@ -109,7 +113,8 @@ def test_an_interrupt_works_if_the_worker_ignores_it(bench: Bench) -> None:
 def test_a_simulator_that_ignores_signals_is_killed(bench: Bench) -> None:
     with bench.process("deaf") as process:
         assert bench.prints("running")
-        signal_launcher(process, signal.SIGTERM)
+        os.kill(process.supervisor.pid, signal.SIGTERM)
+        os.kill(process.supervisor.launcher_pid, signal.SIGTERM)
         result = process.stop("cancelled", grace_seconds=0.3) or bench.fail("still running")
     assert (result.signal, result.stopped_for) == (signal.SIGKILL, "cancelled")
     assert result.wall_seconds < 15
@@ -191,18 +196,11 @@ def test_all_die_with_the_worker(bench: Bench, behaviour: str) -> None:
     with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE) as worker:
         assert worker.stdout
         assert worker.stdout.readline() in {b"running\n", b"daemon\n", b"bombed\n"}
-        assert len(alive(bench.build)) >= 3
+        started = psutil.Process(worker.pid).children(recursive=True)
+        assert len(started) >= 3
         worker.kill()
     assert eventually(lambda: alive(bench.build) == [])
-
-
-def test_all_die_with_the_launcher(bench: Bench) -> None:
-    with bench.process("deaf") as process:
-        assert bench.prints("running")
-        signal_launcher(process, signal.SIGKILL)
-        result = process.wait(20) or bench.fail("still running")
-        assert eventually(lambda: alive(bench.build) == [])
-    assert (result.exit_status, result.signal) == (None, None)
+    assert eventually(lambda: not any(process.is_running() for process in started))
 
 
 def test_environment_is_clean(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,10 +110,9 @@ def test_only_a_listening_ipv4_socket_is_accepted(make: Callable[[], list[int]])
 
 
 def test_other_descriptors_are_closed(bench: Bench) -> None:
-    process = bench.process("status", 0)
-    process.received = [os.open("/dev/null", os.O_RDONLY) for _ in range(2)]
-    remaining = process.received[:]
-    process.close()
+    with bench.process("status", 0) as process:
+        process.supervisor.received = [os.open("/dev/null", os.O_RDONLY) for _ in range(2)]
+        remaining = process.supervisor.received[:]
     for descriptor in remaining:
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(descriptor)

@@ -24,8 +24,8 @@ from tests.jobs.simulator.bench import (
 def test_the_kernel_kills_a_simulator_before_the_worker(bench: Bench) -> None:
     with bench.process("hoard", 1, 1) as process:
         assert bench.prints("holding 1")
-        assert process.launcher
-        simulator = psutil.Process(process.launcher.pid).children(recursive=True)[-1]
+        below = psutil.Process(process.supervisor.pid).children(recursive=True)
+        simulator = next(each for each in below if str(bench.executable) in each.cmdline())
         assert Path("/proc", str(simulator.pid), "oom_score_adj").read_text() == "1000\n"
 
 

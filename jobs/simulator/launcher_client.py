@@ -1,0 +1,121 @@
+"""The worker's side of its launcher: its start, its requests, and its replacement when it has died or hangs."""
+
+import atexit
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from jobs.simulator.sandbox import FOLDER, script_command
+
+LAUNCHER = FOLDER / "launcher.py"
+SEND_SECONDS = 10.0
+END_SECONDS = 15.0
+
+
+class LauncherFailed(Exception):
+    """The launcher could not be started or does not accept requests; the message says why."""
+
+
+class LauncherClient:
+    """The one launcher of this process. The first request starts it by exec, so other threads do not matter."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go of the launcher, which ends then; a forked process must never use or hold its parent's."""
+        self.lock = threading.Lock()
+        if self.process is not None:
+            self.socket.close()
+            # Otherwise, its destructor complains that the process still runs.
+            self.process.returncode = 0
+        self.process = None
+
+    def launch(self, specification: dict[str, Any], descriptors: Sequence[int]) -> int:
+        """Request a start, with the run's socket, output and error output; return the launcher's process id.
+
+        Raises LauncherFailed.
+        """
+        request = json.dumps(specification).encode()
+        with self.lock:
+            try:
+                return self._send(request, descriptors)
+            except TimeoutError as error:
+                self._replace()
+                raise LauncherFailed(f"the launcher accepts no request after {SEND_SECONDS:.0f} s") from error
+            except OSError as error:
+                raise LauncherFailed(f"the launcher cannot be used: {error.strerror}") from error
+
+    def replace(self, pid: int) -> None:
+        """Kill a launcher that hangs, unless it has been replaced already."""
+        with self.lock:
+            if self.process is not None and self.process.pid == pid:
+                self._replace()
+
+    def stop(self) -> None:
+        """End the launcher and all its runs."""
+        with self.lock:
+            if self.process is not None:
+                self.socket.close()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.process.wait(END_SECONDS)
+                self._replace()
+
+    def _send(self, request: bytes, descriptors: Sequence[int]) -> int:
+        """Send a request, to a new launcher if the last one has died. Raises OSError."""
+        process = self._living()
+        try:
+            socket.send_fds(self.socket, [request], descriptors)
+        except (BrokenPipeError, ConnectionResetError):
+            # It was dying; wait for its end, so that the next one is not mistaken for it.
+            self._replace()
+            process = self._living()
+            socket.send_fds(self.socket, [request], descriptors)
+        return process.pid
+
+    def _living(self) -> subprocess.Popen[bytes]:
+        """Return the launcher's process; start one if there is none or it has died. Raises OSError."""
+        if self.process is not None and self.process.poll() is not None:
+            self._replace()
+        if self.process is None:
+            self.process = self._start()
+        return self.process
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(SEND_SECONDS)
+        try:
+            with theirs:
+                process = subprocess.Popen(
+                    script_command(LAUNCHER),
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    cwd="/",
+                    env={},
+                    start_new_session=True,
+                )
+        except OSError:
+            ours.close()
+            raise
+        self.socket = ours
+        return process
+
+    def _replace(self) -> None:
+        """Kill the launcher; the next request starts another one."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.socket.close()
+            self.process = None
+
+
+launcher = LauncherClient()
+# Its lock may be held forever in a forked process.
+os.register_at_fork(after_in_child=launcher.forget)
+atexit.register(launcher.stop)

@@ -1,0 +1,114 @@
+"""The worker's connection to the supervisor of one run."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import time
+from typing import Any
+
+from jobs.simulator.launcher_client import launcher
+
+MESSAGE_BYTES = 65536
+END_SECONDS = 15.0
+# One is expected; room for a second one makes it possible to reject it.
+MAX_DESCRIPTORS = 2
+
+
+class SupervisorClient:
+    """A socket to a supervisor, which ends its run when this end is closed.
+
+    The other end is closed when no process of the run is alive, even if the supervisor has been killed.
+    """
+
+    def __init__(self) -> None:
+        self.socket: socket.socket | None = None
+        # The launcher that was asked to start the run, and the supervisor that it forked.
+        self.launcher_pid = self.pid = 0
+        self.is_over = False
+        # Descriptors that the supervisor has sent.
+        self.received: list[int] = []
+
+    def start(
+        self, specification: dict[str, Any], *, stdout: int, stderr: int, timeout: float
+    ) -> dict[str, Any] | None:
+        """Let the launcher start a run; return the first message about its simulator, like `receive`.
+
+        A launcher that dies before it has a supervisor has run nothing, so another one is asked. One that hangs is
+        replaced. Raises LauncherFailed.
+        """
+        deadline = time.monotonic() + timeout
+        for _ in range(2):
+            self._request(specification, [stdout, stderr])
+            message = self._receive_start(deadline)
+            if message is None and not self.pid:
+                launcher.replace(self.launcher_pid)
+            if message != {} or self.pid:
+                break
+        return message
+
+    def _request(self, specification: dict[str, Any], output: list[int]) -> None:
+        """Send a request to the launcher. Raises LauncherFailed."""
+        if self.socket is not None:
+            self.socket.close()
+        self.is_over = False
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self.launcher_pid = launcher.launch(specification, [theirs.fileno(), *output])
+
+    def _receive_start(self, deadline: float) -> dict[str, Any] | None:
+        while message := self.receive(max(0.0, deadline - time.monotonic())):
+            if "supervisor" not in message:
+                break
+            self.pid = message["supervisor"]
+        return message
+
+    def receive(self, timeout: float | None) -> dict[str, Any] | None:
+        """Return the next message: empty if no process of the run is alive, None if none comes in time."""
+        if self.socket is None or self.is_over:
+            return {}
+        self.socket.settimeout(timeout)
+        try:
+            message, descriptors, _, _ = socket.recv_fds(self.socket, MESSAGE_BYTES, MAX_DESCRIPTORS)
+        except (TimeoutError, BlockingIOError):
+            return None
+        except ConnectionError:
+            message, descriptors = b"", []
+        self.received += descriptors
+        decoded: dict[str, Any] = json.loads(message) if message else {}
+        self.is_over = not decoded or "ended" in decoded
+        return decoded
+
+    def order(self, order: bytes) -> None:
+        """Send `interrupt` or `kill`; any thread may do so, at any time."""
+        connection = self.socket
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.send(order)
+
+    def close(self) -> None:
+        """Let the supervisor end the run and wait for that. If it hangs, kill it; then replace the launcher."""
+        if self.socket is None:
+            return
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+        if not self._ends():
+            # It keeps its process id as long as the other end is open.
+            if self.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGKILL)
+            if not self._ends():
+                launcher.replace(self.launcher_pid)
+        self.socket.close()
+        self.socket = None
+        for descriptor in self.received:
+            os.close(descriptor)
+        self.received = []
+
+    def _ends(self) -> bool:
+        """Return whether the run is over within `END_SECONDS`."""
+        deadline = time.monotonic() + END_SECONDS
+        while not self.is_over and self.receive(max(0.0, deadline - time.monotonic())) is not None:
+            pass
+        return self.is_over
