@@ -305,7 +305,7 @@ def _end_parameters(job: Job, outcome: Outcome) -> dict[str, Any]:
 
 def _row_of(artifact: Artifact) -> dict[str, Any]:
     """Return the columns of an artifact for its insertion."""
-    return {field.column: field.value_to_string(artifact) for field in move_statements.ARTIFACT_FIELDS}
+    return {str(field.column): field.value_to_string(artifact) for field in move_statements.ARTIFACT_FIELDS}
 
 
 def _character_in(summary: Mapping[str, Any] | None) -> str:

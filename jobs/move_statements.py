@@ -105,7 +105,7 @@ END = f"""
     ), notified AS (
         {events.INSERT}
     ), stored AS (
-        INSERT INTO jobs_artifact ({", ".join(field.column for field in ARTIFACT_FIELDS)})
+        INSERT INTO jobs_artifact ({", ".join(str(field.column) for field in ARTIFACT_FIELDS)})
         SELECT {_columns(ARTIFACT_FIELDS, "artifact")}
         FROM ended, jsonb_populate_recordset(NULL::jobs_artifact, %(artifacts)s) AS artifact
     )

@@ -40,7 +40,7 @@ def run(*statements: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]
         cursor.execute("; ".join(statements), parameters)
         for _ in statements[1:]:
             cursor.nextset()
-        return cursor.fetchall()
+        return list(cursor.fetchall())
 
 
 def limit_statements(seconds: int) -> None:

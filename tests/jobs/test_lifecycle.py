@@ -135,7 +135,7 @@ def test_the_database_rejects_inconsistent_rows(constraint: str, changes: dict[s
 
 
 def test_a_job_cannot_be_billed_over_its_ceiling() -> None:
-    job = make_running_job(ceiling_credits=100)
+    job = make_running_job(ceiling_credits=100, held_credits=200)
     over = Outcome(status=Status.TIMED_OUT, error_code="max_credits_reached", credits_consumed=101)
     with pytest.raises(IntegrityError, match="job_billed_within_ceiling"), transaction.atomic():
         lifecycle.finish(job, over)
