@@ -49,6 +49,7 @@ def start_run(job: Job, *, build: Build, stage: int = 1) -> Run | None:
 @transaction.atomic
 def finish(job: Job, outcome: Outcome, *, guard: Q = ANY, artifacts: Sequence[Artifact] = ()) -> MoveResult:
     """End the job, settle its credits, record its usage, and write its webhook event and its artifacts."""
+    require_hold(job, outcome, guard=guard)
     actor = (outcome.summary or {}).get("mainActor") or {}
     reason = outcome.reason and outcome.reason[:500]
     ended = lifecycle.move(
@@ -78,11 +79,19 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY, artifacts: Sequence[Ar
     return ended
 
 
+def require_hold(job: Job, outcome: Outcome, *, guard: Q) -> None:
+    """Raise HoldError if the job can be ended, but its hold cannot be settled."""
+    if outcome.status not in lifecycle.TRANSITIONS.get(job.status, ()):
+        return
+    current = Job.objects.filter(guard, pk=job.pk, status=job.status, attempt=job.attempt)
+    enough = Hold.objects.filter(pk=job.pk, resolved_at=None, credits__gte=outcome.credits_consumed)
+    if current.exists() and not enough.exists():
+        raise HoldError
+
+
 def settle(job_id: int, *, spent: int) -> None:
     """Charge `spent` credits of a job's hold, in spending order, and return the rest to their origins."""
     hold = Hold.objects.get(pk=job_id)
-    if hold.resolved_at is not None or not 0 <= spent <= hold.credits:
-        raise HoldError
     balance = Balance.objects.get(pk=hold.account_id)
     balance.reserved -= hold.credits
     left, entries = spent, []
