@@ -270,7 +270,9 @@ def _refusal(job: Job, guard: Q) -> MoveResult | None:
 
 def _end(job: Job, outcome: Outcome, artifacts: Sequence[Artifact]) -> MoveResult:
     """End the job if it has the status and attempt of this instance. Raises HoldError."""
-    parameters = _end_parameters(job, outcome) | {"artifacts": json.dumps([_row_of(each) for each in artifacts])}
+    parameters = _end_parameters(job, outcome) | {
+        "artifacts": json.dumps([_row_of(each) for each in artifacts], default=str)
+    }
     if not run(move_statements.LOCK, settlement.LOCK, move_statements.END, parameters=parameters):
         if Job.objects.filter(pk=job.pk, status=job.status, attempt=job.attempt).exists():
             raise ledger.hold_error(job.pk, spent=outcome.credits_consumed)
@@ -305,7 +307,7 @@ def _end_parameters(job: Job, outcome: Outcome) -> dict[str, Any]:
 
 def _row_of(artifact: Artifact) -> dict[str, Any]:
     """Return the columns of an artifact for its insertion."""
-    return {str(field.column): field.value_to_string(artifact) for field in move_statements.ARTIFACT_FIELDS}
+    return {str(field.column): field.value_from_object(artifact) for field in move_statements.ARTIFACT_FIELDS}
 
 
 def _character_in(summary: Mapping[str, Any] | None) -> str:

@@ -64,7 +64,7 @@ def during(name: str) -> Arm:
     statement = getattr(move_statements, name)
 
     def arm(action: Action) -> None:
-        run = lifecycle.run
+        run = vars(lifecycle)["run"]
 
         def reached(*statements: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
             if statements[-1] != statement:
@@ -76,7 +76,7 @@ def during(name: str) -> Arm:
             finally:
                 timer.join()
 
-        lifecycle.run = reached
+        vars(lifecycle)["run"] = reached
 
     return arm
 

@@ -144,7 +144,7 @@ def count(job: Job) -> None:
     day, _ = DailyUsage.objects.get_or_create(
         account_id=job.account_id,
         client_id=job.client_id,
-        build_id=job.build_id,
+        build=job.build,
         day=job.completed_at.astimezone(UTC).date(),
         defaults={"jobs": 0, "runs": 0, "sim_ms": 0, "credits": 0},
     )

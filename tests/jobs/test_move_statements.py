@@ -83,7 +83,7 @@ def test_an_extension_is_four_round_trips() -> None:
 @pytest.mark.parametrize("locked", [0, 1, 1000])
 def test_a_claim_reads_the_index_of_waiting_jobs(locked: int) -> None:
     make_job()
-    parameters = {"worker": "w", "reason": "claimed by w", "lease_seconds": 15}
+    parameters: dict[str, str | int] = {"worker": "w", "reason": "claimed by w", "lease_seconds": 15}
     with connection.cursor() as cursor:
         cursor.execute(MANY_JOBS)
         cursor.execute("ANALYZE jobs_job")
