@@ -64,7 +64,7 @@ def during(name: str) -> Arm:
     statement = getattr(move_statements, name)
 
     def arm(action: Action) -> None:
-        run = vars(lifecycle)["run"]
+        run: Callable[..., list[tuple[Any, ...]]] = vars(lifecycle)["run"]
 
         def reached(*statements: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
             if statements[-1] != statement:
