@@ -13,8 +13,9 @@ from django.db import transaction
 from django.db.models import Exists, F, FilteredRelation, OuterRef, Q
 from django.db.models.functions import Now
 
+from billing import extension, settlement
 from billing.clock import database_time, month_of
-from billing.errors import HoldError, InvalidCreditChange
+from billing.errors import HoldError, InsufficientCredits, InvalidCreditChange
 from billing.models import (
     MAX_AMOUNT,
     Account,
@@ -26,8 +27,9 @@ from billing.models import (
     Pocket,
     title_of_grant,
 )
-from billing.portions import Portion, available_portions, held_portions, spendable, take, total
+from billing.portions import Portion, available_portions, spendable, take, total
 from billing.verification import verify as verify
+from simservice.database import run
 from simservice.ids import next_id
 
 MAX_REASON_CHARACTERS = 200
@@ -163,38 +165,38 @@ def hold(account: Account, amount: int, *, job_id: int, least: int | None = None
     _post(balance, [_entry(balance, portion, target=Pocket.HELD, job_id=job_id) for portion in portions])
 
 
-@transaction.atomic
 def extend(job_id: int, amount: int) -> None:
-    """Add credits to a job's open hold. Raises InsufficientCredits, HoldError or InvalidCreditChange."""
+    """Add credits to a job's open hold. One round trip.
+
+    Raises InsufficientCredits, HoldError or InvalidCreditChange.
+    """
     _require_amount(amount)
-    balance, open_hold = _lock_hold(job_id)
-    portions = take(amount, available_portions(balance))
-    open_hold.credits += amount
-    open_hold.save(update_fields=["credits"])
-    _post(balance, [_entry(balance, portion, target=Pocket.HELD, job_id=job_id) for portion in portions])
+    rows = run(settlement.LOCK, extension.EXTEND, parameters={"job_id": job_id, "amount": amount})
+    if not rows:
+        raise hold_error(job_id)
+    if rows[0][0] < amount:
+        raise InsufficientCredits(required_credits=amount, available_credits=rows[0][0])
 
 
-@transaction.atomic
 def settle(job_id: int, *, spent: int) -> None:
-    """Resolve a job's hold: charge `spent` credits and return the rest to their origins.
+    """Resolve a job's hold: charge `spent` credits and return the rest to their origins. One round trip.
 
     Unused credits of a grant that has expired since are lost. Raises HoldError if the job has no open hold or the
-    hold is smaller than `spent`. At most seven statements and a savepoint.
+    hold is smaller than `spent`.
     """
-    balance, open_hold = _lock_hold(job_id)
-    if not 0 <= spent <= open_hold.credits:
-        raise HoldError(f"{spent} credits cannot be spent of the {open_hold.credits} held for job {job_id}")
-    entries = []
-    left = spent
-    for portion, return_to in held_portions(job_id):
-        used = min(left, portion.credits)
-        left -= used
-        for amount, target in ((used, Pocket.SPENT), (portion.credits - used, return_to)):
-            if amount:
-                resolved = Portion(grant=portion.grant, credits=amount)
-                entries.append(_entry(balance, resolved, source=Pocket.HELD, target=target, job_id=job_id))
-    Hold.objects.filter(pk=job_id).update(spent=spent, resolved_at=Now())
-    _post(balance, entries)
+    parameters = {"job_id": job_id, "spent": spent}
+    if not run(settlement.LOCK, settlement.SETTLE, parameters=parameters):
+        raise hold_error(job_id, spent=spent)
+
+
+def hold_error(job_id: int, *, spent: int = 0) -> HoldError:
+    """Return the error of a refused change of a job's hold. One query."""
+    refused = Hold.objects.filter(pk=job_id).first()
+    if refused is None:
+        return HoldError(f"job {job_id} has no hold")
+    if refused.resolved_at is not None:
+        return HoldError(f"the hold of job {job_id} has been resolved")
+    return HoldError(f"{spent} credits cannot be spent of the {refused.credits} held for job {job_id}")
 
 
 def release(job_id: int) -> None:
@@ -231,18 +233,6 @@ def _lock(account: Account) -> Balance:
         Balance.objects.bulk_create([Balance(account=account)], ignore_conflicts=True)
         balance = rows.get()
     return balance
-
-
-def _lock_hold(job_id: int) -> tuple[Balance, Hold]:
-    """Lock the balance of the account that pays for a job; return it with the job's open hold. Raises HoldError."""
-    owner = Hold.objects.filter(pk=job_id).values("account_id")
-    balance = Balance.objects.select_for_update(no_key=True).filter(pk__in=owner).first()
-    if balance is None:
-        raise HoldError(f"job {job_id} has no hold")
-    open_hold = Hold.objects.get(pk=job_id)
-    if open_hold.resolved_at is not None:
-        raise HoldError(f"the hold of job {job_id} has been resolved")
-    return balance, open_hold
 
 
 def _entry(

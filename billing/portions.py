@@ -10,7 +10,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from billing.errors import InsufficientCredits
-from billing.models import Balance, Entry, Grant, Pocket
+from billing.models import Balance, Grant, Pocket
 
 
 @dataclass(kw_only=True)
@@ -38,25 +38,6 @@ def available_portions(balance: Balance) -> list[Portion]:
     in_order = grants.order_by(F("expires_at").asc(nulls_last=True), "id")
     portions = [Portion(grant=grant, credits=grant.remaining) for grant in in_order]
     return [*portions, Portion(grant=None, credits=balance.purchased)]
-
-
-def held_portions(job_id: int) -> list[tuple[Portion, Pocket]]:
-    """Return the credits of an open hold in spending order, each with the pocket to return unused credits to.
-
-    Unused credits of a grant that has expired are not returned but expire. One query.
-    """
-    entries = (
-        Entry.objects.filter(job_id=job_id, target=Pocket.HELD)
-        .select_related("grant")
-        .annotate(expired=Q(grant__expires_at__lte=Now()))
-        .order_by(F("grant__expires_at").asc(nulls_last=True), F("grant_id").asc(nulls_last=True))
-    )
-    portions: dict[int | None, tuple[Portion, Pocket]] = {}
-    for entry in entries:
-        portion = Portion(grant=entry.grant, credits=0)
-        return_to = Pocket.EXPIRED if entry.expired else portion.pocket
-        portions.setdefault(entry.grant_id, (portion, return_to))[0].credits += entry.credits
-    return list(portions.values())
 
 
 def total(portions: Iterable[Portion]) -> int:

@@ -62,6 +62,19 @@ class MoveResult(Enum):
         return self is MoveResult.DONE
 
 
+class Renewal(Enum):
+    """The result of a renewal of a lease. True unless the lease is lost."""
+
+    DONE = auto()
+    # The lease is renewed, and the job's cancellation was requested.
+    CANCEL_REQUESTED = auto()
+    # Another attempt has the job, or it has ended.
+    LOST = auto()
+
+    def __bool__(self) -> bool:
+        return self is not Renewal.LOST
+
+
 class ErrorCode(models.TextChoices):
     """Why a job did not complete (docs/reference/contract.md#job-error-codes)."""
 

@@ -1,27 +1,30 @@
 """State machine of jobs, the only module that changes their status: `docs/reference/state-machine.md`.
 
 Each move is one UPDATE that names the expected status and attempt, and writes a JobEvent in the same transaction.
-If two processes move a job at once, the second updates no row and gets `MoveResult.TAKEN`.
+If two processes move a job at once, the second updates no row and gets `MoveResult.TAKEN`. Frequent moves have
+statements of their own (`jobs/move_statements.py`).
 """
 
+import json
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
-from django.db.models import Q
+from django.db import connection, transaction
+from django.db.models import Field, Q
 from django.db.models.functions import Coalesce, Now
 
-from billing import ledger
-from jobs import credentials, usage, webhook_events
-from jobs.enums import CLAIMED, TERMINAL, ErrorCode, MoveResult, Status
-from jobs.models import CHARACTER_LENGTH, Build, Job, JobEvent, Run
+from billing import ledger, settlement
+from jobs import credentials, move_statements, webhook_events
+from jobs.enums import CLAIMED, TERMINAL, ErrorCode, MoveResult, Renewal, Status
+from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent, Run
 from jobs.progress import last_percent
 from jobs.simulator.stop_reasons import StopReason
+from simservice.database import run
+from webhooks import events
 
 ENDS = frozenset(TERMINAL)
 TRANSITIONS: dict[str, frozenset[Status]] = {
@@ -84,8 +87,7 @@ def move(job: Job, *, to: Status, reason: str = "", guard: Q = ANY, **changes: A
     If the move is done, the instance has the new status and attempt; `changes` are made in the database only.
     Raises IllegalTransition if TRANSITIONS does not have the move.
     """
-    if to not in TRANSITIONS.get(job.status, ()):
-        raise IllegalTransition(f"{job.status} → {to}")
+    _require_transition(job, to)
     attempt = changes.get("attempt", job.attempt)
     with transaction.atomic():
         expected = Job.objects.filter(pk=job.pk, status=job.status, attempt=job.attempt)
@@ -103,6 +105,12 @@ def move(job: Job, *, to: Status, reason: str = "", guard: Q = ANY, **changes: A
     return MoveResult.DONE
 
 
+def _require_transition(job: Job, to: Status) -> None:
+    """Raise IllegalTransition if TRANSITIONS does not have the move."""
+    if to not in TRANSITIONS.get(job.status, ()):
+        raise IllegalTransition(f"{job.status} → {to}")
+
+
 def accept(job: Job) -> None:
     """Insert a new job and its first event. Call in the transaction of the submission."""
     job.save(force_insert=True)
@@ -114,16 +122,32 @@ def mark_queued(job: Job) -> MoveResult:
     return move(job, to=Status.QUEUED)
 
 
-def start_attempt(job: Job, *, worker: str) -> MoveResult:
-    """Assign a waiting job to `worker`, with a new attempt and a new lease."""
-    return move(
-        job,
-        to=Status.STARTING,
-        reason=f"claimed by {worker}",
-        attempt=job.attempt + 1,
-        worker=worker,
-        lease_expires_at=lease_end(),
-    )
+def claim(worker: str) -> Job | None:
+    """Assign the best waiting job to `worker`, with a new attempt and a new lease. Return None if none waits.
+
+    The best job has the highest priority and, among equals, the earliest submission
+    (`docs/reference/contract.md#priority`). Overdue jobs are skipped; the sweep ends them. One statement.
+    """
+    parameters = {
+        "worker": worker,
+        "reason": f"claimed by {worker}"[:500],
+        "lease_seconds": settings.LEASE_SECONDS,
+    }
+    rows = run(move_statements.CLAIM, parameters=parameters)
+    return _job_of(rows[0]) if rows else None
+
+
+def _job_of(row: Sequence[Any]) -> Job:
+    """Return the job of a row of `move_statements.CLAIM`."""
+    fields = move_statements.JOB_FIELDS
+    return Job.from_db(connection.alias, [field.attname for field in fields], list(map(_converted, fields, row)))
+
+
+def _converted(field: "Field[Any, Any]", value: Any) -> Any:
+    """Return a value from the database as a model has it."""
+    for convert in field.get_db_converters(connection):
+        value = convert(value, None, connection)
+    return value
 
 
 def lease_end() -> Any:
@@ -131,10 +155,13 @@ def lease_end() -> Any:
     return Now() + timedelta(seconds=settings.LEASE_SECONDS)
 
 
-def renew_lease(job: Job) -> bool:
-    """Renew the lease of the job. Return False if another attempt has the job or it has ended."""
-    row = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=CLAIMED)
-    return bool(row.update(lease_expires_at=lease_end()))
+def renew_lease(job: Job) -> Renewal:
+    """Renew the lease of the job, and return whether its cancellation was requested. One statement."""
+    parameters = {"job_id": job.pk, "attempt": job.attempt, "lease_seconds": settings.LEASE_SECONDS}
+    rows = run(move_statements.RENEW, parameters=parameters)
+    if not rows:
+        return Renewal.LOST
+    return Renewal.CANCEL_REQUESTED if rows[0][0] else Renewal.DONE
 
 
 def extend_hold(job: Job, credits_more: int) -> bool:
@@ -164,15 +191,20 @@ def cancel_requested(job: Job) -> bool:
 
 
 def start_run(job: Job, *, build: Build, stage: int = 1) -> Run | None:
-    """Record the simulator process of a stage. The first one moves the job to running.
+    """Record the simulator process of a stage. The first one moves the job to running. One statement.
 
     Return None if another attempt has the job or it has ended.
     """
-    with transaction.atomic():
-        first = stage == 1
-        if not (move(job, to=Status.RUNNING, build=build, started_at=Now()) if first else _lock_row(job)):
-            return None
-        return Run.objects.create(job=job, attempt=job.attempt, stage=stage, build=build, started_at=Now())
+    statement = move_statements.START if stage == 1 else move_statements.START_STAGE
+    if stage == 1:
+        _require_transition(job, Status.RUNNING)
+    parameters = {"job_id": job.pk, "attempt": job.attempt, "build_id": build.pk, "stage": stage}
+    rows = run(statement, parameters=parameters)
+    if not rows:
+        return None
+    job.status = Status.RUNNING
+    run_id, started_at = rows[0]
+    return Run(id=run_id, job=job, attempt=job.attempt, stage=stage, build=build, started_at=started_at)
 
 
 def _lock_row(job: Job) -> bool:
@@ -211,38 +243,71 @@ def end_lost_runs(job: Job) -> None:
     lost.update(ended_at=Now(), stopped_for=StopReason.LOST)
 
 
-def finish(job: Job, outcome: Outcome, *, guard: Q = ANY) -> MoveResult:
-    """End the job, settle its credits, record its usage and write its webhook event, in one transaction.
+def finish(job: Job, outcome: Outcome, *, guard: Q = ANY, artifacts: Sequence[Artifact] = ()) -> MoveResult:
+    """End the job, settle its credits, record its usage and write its webhook event, all or nothing.
 
-    The instance is not changed, so the call can be repeated if the transaction fails.
+    The rows of `artifacts` are inserted too. The instance is not changed, so the call can be repeated if the
+    database fails. One round trip outside a transaction and without a guard. Raises HoldError.
     """
-    reason = outcome.reason and outcome.reason[:500]
-    percent = last_percent(job) if outcome.percent is None else outcome.percent
+    _require_transition(job, outcome.status)
+    if outcome.percent is None:
+        # Read before the transaction, so that a slow Redis does not prolong it.
+        outcome = replace(outcome, percent=last_percent(job))
+    if guard == ANY:
+        return _end(job, outcome, artifacts)
     with transaction.atomic():
-        ended = move(
-            copy(job),
-            to=outcome.status,
-            reason=reason or "",
-            guard=guard,
-            error_code=outcome.error_code,
-            status_reason=reason,
-            simulator_exit_code=outcome.exit_code,
-            sim_duration_ms=outcome.sim_duration_ms,
-            credits_consumed=outcome.credits_consumed,
-            summary=outcome.summary,
-            character=job.character or _character_in(outcome.summary),
-            missing_artifacts=list(outcome.missing_artifacts),
-            percent=percent,
-            completed_at=Now(),
-            **RELEASED,
-        )
-        if ended:
-            ledger.settle(job.pk, spent=outcome.credits_consumed)
-            usage.record(job)
-            webhook_events.record_end(job, status=outcome.status, reason=reason, error_code=outcome.error_code)
-            if job.has_credentials:
-                transaction.on_commit(partial(credentials.forget, job.pk))
-    return ended
+        refusal = _refusal(job, guard)
+        return refusal if refusal is not None else _end(job, outcome, artifacts)
+
+
+def _refusal(job: Job, guard: Q) -> MoveResult | None:
+    """Lock the job's row for the transaction. Return why the job cannot be moved, or None if it can."""
+    expected = Job.objects.filter(pk=job.pk, status=job.status, attempt=job.attempt)
+    if expected.filter(guard).select_for_update(no_key=True).values_list("pk").first() is not None:
+        return None
+    return MoveResult.GUARD_FAILED if expected.exists() else MoveResult.TAKEN
+
+
+def _end(job: Job, outcome: Outcome, artifacts: Sequence[Artifact]) -> MoveResult:
+    """End the job if it has the status and attempt of this instance. Raises HoldError."""
+    parameters = _end_parameters(job, outcome) | {
+        "artifacts": json.dumps([_row_of(each) for each in artifacts], default=str)
+    }
+    if not run(move_statements.LOCK, settlement.LOCK, move_statements.END, parameters=parameters):
+        if Job.objects.filter(pk=job.pk, status=job.status, attempt=job.attempt).exists():
+            raise ledger.hold_error(job.pk, spent=outcome.credits_consumed)
+        return MoveResult.TAKEN
+    if job.wants_webhook:
+        transaction.on_commit(events.announce)
+    if job.has_credentials:
+        transaction.on_commit(partial(credentials.forget, job.pk))
+    return MoveResult.DONE
+
+
+def _end_parameters(job: Job, outcome: Outcome) -> dict[str, Any]:
+    """Return the parameters of `move_statements.END` without the artifacts."""
+    reason = outcome.reason and outcome.reason[:500]
+    payload = webhook_events.end_payload(job, status=outcome.status, reason=reason, error_code=outcome.error_code)
+    return events.parameters(payload) | {
+        "job_id": job.pk,
+        "from_status": job.status,
+        "attempt": job.attempt,
+        "status": outcome.status,
+        "error_code": outcome.error_code,
+        "status_reason": reason,
+        "exit_code": outcome.exit_code,
+        "sim_duration_ms": outcome.sim_duration_ms,
+        "spent": outcome.credits_consumed,
+        "summary": None if outcome.summary is None else json.dumps(outcome.summary),
+        "character": job.character or _character_in(outcome.summary),
+        "missing_artifacts": json.dumps(list(outcome.missing_artifacts)),
+        "percent": outcome.percent,
+    }
+
+
+def _row_of(artifact: Artifact) -> dict[str, Any]:
+    """Return the columns of an artifact for its insertion."""
+    return {str(field.column): field.value_from_object(artifact) for field in move_statements.ARTIFACT_FIELDS}
 
 
 def _character_in(summary: Mapping[str, Any] | None) -> str:

@@ -1,5 +1,7 @@
 """Actions on jobs for operators in the admin."""
 
+from dataclasses import replace
+
 from django.db import transaction
 
 from clients import audit
@@ -8,6 +10,7 @@ from jobs import lifecycle
 from jobs.enums import ACTIVE, CLAIMED, ErrorCode, MoveResult, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
+from jobs.progress import last_percent
 
 REQUEUED = "requeued by an operator"
 RELEASED = Outcome(
@@ -38,8 +41,10 @@ def release(job: Job, *, by: Actor) -> MoveResult:
     current = Job.objects.get(pk=job.pk)
     if current.status not in ACTIVE:
         return MoveResult.GUARD_FAILED
+    # Redis is read before the transaction, so that a slow one does not prolong it.
+    outcome = replace(RELEASED, percent=last_percent(current))
     with transaction.atomic():
-        result = lifecycle.finish(current, RELEASED)
+        result = lifecycle.finish(current, outcome)
         if result:
             lifecycle.end_lost_runs(current)
             audit.record(job.account_id, Action.JOB_RELEASED, by=by, target_id=job.pk, target=job)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from django.db import connection
 from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
@@ -13,11 +12,12 @@ from billing.models import Account
 from jobs.enums import ACTIVE, Status
 from jobs.models import DailyUsage, Job
 
+# Part of a WITH clause: add the jobs in its part `ended`, which has their columns, to the usage of their day (UTC).
 COUNT = """
     INSERT INTO jobs_dailyusage (account_id, client_id, build_id, day, jobs, runs, sim_ms, credits)
     SELECT account_id, client_id, build_id, (completed_at AT TIME ZONE 'UTC')::date, 1,
         (sim_duration_ms IS NOT NULL)::int, coalesce(sim_duration_ms, 0), credits_consumed
-    FROM jobs_job WHERE id = %s
+    FROM ended
     ON CONFLICT (account_id, day, client_id, build_id) DO UPDATE SET
         jobs = jobs_dailyusage.jobs + 1,
         runs = jobs_dailyusage.runs + excluded.runs,
@@ -75,12 +75,6 @@ class ActiveJobs:
     active: int
     waiting: int
     running: int
-
-
-def record(job: Job) -> None:
-    """Add an ended job to the usage of its day (UTC). Call in the transaction that ends it. One query."""
-    with connection.cursor() as cursor:
-        cursor.execute(COUNT, [job.pk])
 
 
 def this_month(account: Account) -> UsagePeriod:

@@ -16,11 +16,11 @@ TEST_JOB_ID = "0" * 18
 TEST_REASON = "This is a test event. The job does not exist."
 
 
-def record_end(job: Job, *, status: Status, reason: str | None, error_code: str | None) -> None:
-    """Write the event of a job's end, if the job requested it. Call in the transaction that ends the job."""
-    if job.wants_webhook:
-        payload = _payload(str(job.pk), status=status, reason=reason, error_code=error_code)
-        events.record(job.client_id, job_id=job.pk, payload=payload)
+def end_payload(job: Job, *, status: Status, reason: str | None, error_code: str | None) -> dict[str, Any] | None:
+    """Return the payload of the event of a job's end, or None if the job did not request it."""
+    if not job.wants_webhook:
+        return None
+    return _payload(str(job.pk), status=status, reason=reason, error_code=error_code)
 
 
 def send_test_event(client: Client) -> Event:

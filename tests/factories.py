@@ -16,7 +16,7 @@ from clients.audit import SYSTEM, Actor
 from clients.keys import ALPHABET, PREFIX, checksum, create_key
 from clients.models import ApiKey, Client, Invitation, Membership
 from jobs import lifecycle
-from jobs.enums import Channel, Priority, Status
+from jobs.enums import Channel, MoveResult, Priority, Status
 from jobs.models import Build, Job, JobProfile
 from simservice.ids import new_token, next_id
 from webhooks.models import Event
@@ -131,10 +131,22 @@ def make_job(
     return job
 
 
+def start_attempt(job: Job, *, worker: str) -> MoveResult:
+    """Assign this waiting job to a worker, as a claim of the best one does."""
+    return lifecycle.move(
+        job,
+        to=Status.STARTING,
+        reason=f"claimed by {worker}",
+        attempt=job.attempt + 1,
+        worker=worker,
+        lease_expires_at=lifecycle.lease_end(),
+    )
+
+
 def make_running_job(**fields: Any) -> Job:
     """Return a job that a worker has claimed and started."""
     job = make_job(**fields)
-    assert lifecycle.start_attempt(job, worker="worker-1")
+    assert start_attempt(job, worker="worker-1")
     assert lifecycle.start_run(job, build=BuildFactory.create()) is not None
     job.refresh_from_db()
     return job

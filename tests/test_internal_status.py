@@ -20,7 +20,7 @@ from jobs.models import Build, Job
 from jobs.queueing import forecast
 from tests.conftest import Api
 from tests.dashboard.browsing import browser_of, text_of
-from tests.factories import BuildFactory, make_account, make_job, make_key, make_member
+from tests.factories import BuildFactory, make_account, make_job, make_key, make_member, start_attempt
 from tests.jobs.api.bodies import BODY
 from tests.routes import OBJECTS, OPEN, PAGES, PARAMETER, RESOURCE, WITH_KEY
 
@@ -33,7 +33,7 @@ def job() -> Job:
     """A job in the status `starting`."""
     BuildFactory.create()
     created = make_job(metadata={"a": "b"}, wants_webhook=True)
-    assert lifecycle.start_attempt(created, worker="worker-1")
+    assert start_attempt(created, worker="worker-1")
     forecast.publish()
     return Job.objects.get(pk=created.pk)
 
@@ -105,7 +105,7 @@ def test_cancel_and_replay_do_not_contain_it(job: Job) -> None:
         assert_public(api.post(f"jobs/{job.pk}/cancel"))
     replayed = Api(make_key(make_account())[1])
     first = replayed.post("jobs", BODY, headers={"idempotency-key": "k"})
-    assert lifecycle.start_attempt(Job.objects.get(pk=first.json()["id"]), worker="worker-1")
+    assert start_attempt(Job.objects.get(pk=first.json()["id"]), worker="worker-1")
     assert replayed.post("jobs", BODY, headers={"idempotency-key": "k"}).content == first.content
 
 

@@ -14,7 +14,7 @@ from kombu.exceptions import OperationalError
 from simservice.api.fields import iso
 from simservice.celery import app
 from simservice.redis.client import best_effort, redis
-from webhooks.models import Event
+from webhooks.models import Event, event_name
 
 logger = logging.getLogger(__name__)
 
@@ -23,20 +23,38 @@ QUEUE = "webhooks"
 MAX_ANNOUNCEMENTS = 10
 KIND, VERSION = "job.terminal", "v1"
 
+# Part of a WITH clause: insert an event for each job in its part `notifying`, which has `client_id` and `job_id`.
+# The parameters are those of `parameters`. The database's clock decides what is due.
+INSERT = """
+    INSERT INTO webhooks_event
+        (name, client_id, job_id, body, created_at, state, failure, failures, next_attempt_at)
+    SELECT %(event_name)s, client_id, job_id, %(event_body)s, %(event_at)s, 'waiting', '', 0, statement_timestamp()
+    FROM notifying
+"""
 
-def record(client_id: int, *, job_id: int | None, payload: Mapping[str, Any]) -> Event:
-    """Insert an event for a client in the caller's transaction, and announce it after the commit.
+
+def parameters(payload: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the parameters of INSERT for a payload; without one, no job may be in `notifying`.
 
     The body's format: `docs/reference/contract.md#webhook-events`.
     """
+    if payload is None:
+        return {"event_name": None, "event_body": None, "event_at": None}
     now = timezone.now()
     body = {"kind": KIND, "version": VERSION, "timestamp": iso(now), "payload": payload}
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    return {"event_name": event_name(), "event_body": text.encode(), "event_at": now}
+
+
+def record(client_id: int, *, job_id: int | None, payload: Mapping[str, Any]) -> Event:
+    """Insert an event for a client in the caller's transaction, and announce it after the commit."""
+    fields = parameters(payload)
     event = Event.objects.create(
         client_id=client_id,
         job_id=job_id,
-        body=json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(),
-        created_at=now,
-        # The database's clock decides what is due.
+        name=fields["event_name"],
+        body=fields["event_body"],
+        created_at=fields["event_at"],
         next_attempt_at=Now(),
     )
     transaction.on_commit(announce)

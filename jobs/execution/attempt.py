@@ -10,7 +10,6 @@ from contextlib import suppress
 from copy import copy
 
 from django.db import Error as DatabaseError
-from django.db import transaction
 
 from jobs import artifacts, credentials, lifecycle
 from jobs.builds import registry
@@ -88,10 +87,7 @@ def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
 
     Safe to repeat if the commit succeeded but its response was lost.
     """
-    with transaction.atomic():
-        result = lifecycle.finish(job, outcome)
-        if result:
-            Artifact.objects.bulk_create(stored)
+    result = lifecycle.finish(job, outcome, artifacts=stored)
     if not result:
         artifacts.discard(stored)
     recorded = outcome.status if result else f"its end was not recorded ({result.name.lower()})"

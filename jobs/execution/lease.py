@@ -11,6 +11,7 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection
 
 from jobs import lifecycle
+from jobs.enums import Renewal
 from jobs.execution.periodic_thread import PeriodicThread
 from jobs.models import Job
 
@@ -69,11 +70,13 @@ class Lease(PeriodicThread):
             return
         asked_at = time.monotonic()
         try:
-            if lifecycle.renew_lease(self.job):
-                self._expires_at = asked_at + settings.LEASE_SECONDS
-                self.check_cancellation()
-            else:
+            renewal = lifecycle.renew_lease(self.job)
+            if renewal is Renewal.LOST:
                 self.lost.set()
+                return
+            self._expires_at = asked_at + settings.LEASE_SECONDS
+            if renewal is Renewal.CANCEL_REQUESTED:
+                self.cancelled.set()
         except DatabaseError:
             logger.warning("the lease of job %s was not renewed: the database is unavailable", self.job.pk)
             # A dead connection stays dead; the next renewal opens a new one.

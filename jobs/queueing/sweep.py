@@ -4,6 +4,7 @@ Each part works in bounded batches and with guarded moves, so two sweeps at once
 """
 
 import logging
+from dataclasses import replace
 from datetime import timedelta
 
 from django.conf import settings
@@ -18,6 +19,7 @@ from jobs import credentials, lifecycle
 from jobs.enums import ACTIVE, CLAIMED, WAITING, ErrorCode, MoveResult, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
+from jobs.progress import last_percent
 from jobs.queueing import announcements, forecast
 from simservice.ids import first_id_of
 
@@ -57,8 +59,10 @@ def recover(job: Job) -> MoveResult:
     if job.attempt < settings.MAX_ATTEMPTS or job.cancel_requested_at:
         reason = f"{job.worker} stopped renewing its lease"
         return lifecycle.requeue(job, reason=reason, guard=lifecycle.LEASE_EXPIRED)
+    # Redis is read before the transaction, so that a slow one does not prolong it.
+    outcome = replace(interrupted(job), percent=last_percent(job))
     with transaction.atomic():
-        ended = lifecycle.finish(job, interrupted(job), guard=lifecycle.LEASE_EXPIRED)
+        ended = lifecycle.finish(job, outcome, guard=lifecycle.LEASE_EXPIRED)
         if ended:
             lifecycle.end_lost_runs(job)
     return ended

@@ -5,13 +5,13 @@ Each point wraps a function of the production code, in test processes only.
 
 import os
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from billing import ledger
-from jobs import artifacts, credentials, lifecycle, usage, webhook_events
-from jobs.enums import TERMINAL, MoveResult, Status
+from jobs import artifacts, credentials, lifecycle, move_statements
 from jobs.execution import attempt, stages
 from jobs.execution.watcher import Watcher
 from jobs.progress import Publisher
@@ -23,6 +23,8 @@ from jobs.submission.idempotency import KeyedRequest
 # An action at a point, and the function that installs it.
 Action = Callable[[], None]
 Arm = Callable[[Action], None]
+# Before a statement, so that a fault can hit while PostgreSQL executes it.
+DELAY_SECONDS = 0.04
 
 
 def die() -> None:
@@ -54,19 +56,27 @@ def after(owner: Any, name: str, action: Action) -> None:
     setattr(owner, name, reached)
 
 
-def after_move(*ends: Status) -> Arm:
-    """Run an action after a job's status changes, within the same transaction."""
+def during(name: str) -> Arm:
+    """Run an action while PostgreSQL executes a statement of `move_statements`, which it delays.
+
+    If the process dies, PostgreSQL does not notice before the statement is committed.
+    """
+    statement = getattr(move_statements, name)
 
     def arm(action: Action) -> None:
-        move = lifecycle.move
+        run: Callable[..., list[tuple[Any, ...]]] = vars(lifecycle)["run"]
 
-        def reached(*args: Any, **named: Any) -> MoveResult:
-            moved = move(*args, **named)
-            if named["to"] in ends:
-                action()
-            return moved
+        def reached(*statements: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+            if statements[-1] != statement:
+                return run(*statements, parameters=parameters)
+            timer = threading.Timer(DELAY_SECONDS / 2, action)
+            timer.start()
+            try:
+                return run(*statements[:-1], f"SELECT pg_sleep({DELAY_SECONDS})", statement, parameters=parameters)
+            finally:
+                timer.join()
 
-        lifecycle.move = reached
+        vars(lifecycle)["run"] = reached
 
     return arm
 
@@ -75,12 +85,12 @@ claim = claims.claim
 
 # In the order in which a worker reaches them.
 POINTS: dict[str, Arm] = {
-    "within the claim": partial(after, lifecycle, "start_attempt"),
+    "while the claim runs": during("CLAIM"),
     "claimed": partial(after, claims, "claim"),
     "before the simulator": partial(before, SimulatorProcess, "start"),
     "simulator started": partial(after, SimulatorProcess, "start"),
     "before the run is recorded": partial(before, lifecycle, "start_run"),
-    "within the start's transaction": after_move(Status.RUNNING),
+    "while the start runs": during("START"),
     "run recorded": partial(after, lifecycle, "start_run"),
     "while it runs": partial(before, Watcher, "_stop_when_due"),
     "credits extended": partial(after, ledger, "extend"),
@@ -89,11 +99,7 @@ POINTS: dict[str, Arm] = {
     "before an artifact is stored": partial(before, artifacts, "store"),
     "an artifact stored": partial(after, artifacts, "store"),
     "all artifacts stored": partial(before, attempt, "conclude"),
-    "status moved, not settled": after_move(*TERMINAL),
-    "settled, use not counted": partial(after, ledger, "settle"),
-    "use counted, not committed": partial(after, usage, "record"),
-    "event written, not committed": partial(after, webhook_events, "record_end"),
-    "end not committed": partial(after, lifecycle, "finish"),
+    "while the end runs": during("END"),
     "end committed": partial(after, attempt, "conclude"),
 }
 WORKER_POINTS = POINTS | {
@@ -121,7 +127,7 @@ SWEEPER_POINTS: dict[str, Arm] = {
     "recovered, not committed": partial(after, lifecycle, "end_lost_runs"),
     "recovery committed": partial(after, lifecycle, "requeue"),
     "before an overdue end": partial(before, lifecycle, "finish"),
-    "sweeper settled, not committed": partial(after, ledger, "settle"),
+    "sweeper ended, perhaps not committed": partial(after, lifecycle, "finish"),
     "sweeper's end committed": partial(after, sweep, "recover"),
     "before hints are sent again": partial(before, announcements, "replenish_hints"),
 }
@@ -130,19 +136,15 @@ BY_ROLE = {"worker": WORKER_POINTS, "submitter": SUBMITTER_POINTS, "sweeper": SW
 # A process paused at one of these may have locked a job's row, which claims then skip.
 WITHIN_TRANSACTIONS = frozenset(
     [
-        "within the claim",
-        "within the start's transaction",
+        "while the claim runs",
+        "while the start runs",
         "credits extended",
-        "status moved, not settled",
-        "settled, use not counted",
-        "use counted, not committed",
-        "event written, not committed",
-        "end not committed",
+        "while the end runs",
         "credits held, job not stored",
         "job stored, not committed",
         "response stored, not committed",
         "recovered, not committed",
-        "sweeper settled, not committed",
+        "sweeper ended, perhaps not committed",
         "anywhere",
     ]
 )

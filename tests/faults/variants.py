@@ -13,28 +13,34 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from jobs import lifecycle
-from jobs.enums import CLAIMED, WAITING, MoveResult, Status
+from jobs.enums import CLAIMED, WAITING, Renewal, Status
 from jobs.models import Job, JobEvent
 from jobs.queueing import claims, sweep
 
 
 def without_fencing() -> None:
     """Write to a job whatever its current attempt is."""
-    move = lifecycle.move
+    for name in ("move", "start_run", "finish"):
+        setattr(lifecycle, name, _unfenced(getattr(lifecycle, name)))
 
-    def unfenced(job: Job, **named: Any) -> MoveResult:
+    def renew(job: Job) -> Renewal:
+        running = Job.objects.filter(pk=job.pk, status__in=CLAIMED)
+        return Renewal.DONE if running.update(lease_expires_at=lifecycle.lease_end()) else Renewal.LOST
+
+    lifecycle.renew_lease = renew
+
+
+def _unfenced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of `lifecycle` that takes the current attempt for that of its caller."""
+
+    def unfenced(job: Job, *args: Any, **named: Any) -> Any:
         current = copy(job)
         current.attempt = Job.objects.values_list("attempt", flat=True).get(pk=job.pk)
-        moved = move(current, **named)
+        result = function(current, *args, **named)
         job.status = current.status
-        return moved
+        return result
 
-    def renew(job: Job) -> bool:
-        running = Job.objects.filter(pk=job.pk, status__in=CLAIMED)
-        return bool(running.update(lease_expires_at=lifecycle.lease_end()))
-
-    lifecycle.move = unfenced
-    lifecycle.renew_lease = renew
+    return unfenced
 
 
 def without_lease() -> None:

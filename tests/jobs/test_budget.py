@@ -19,7 +19,7 @@ from jobs.execution.budget import Budget
 from jobs.models import Job
 from jobs.submission import accept
 from tests.billing.ledger_state import expire_now
-from tests.factories import make_account, make_job
+from tests.factories import make_account, make_job, start_attempt
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, claim, make_stand_in, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -35,7 +35,7 @@ def client_with(credits_left: int) -> Client:
 def sliced(*, held_credits: int, credits_left: int = 0, **fields: Any) -> Budget:
     """Return the budget of a job without a cap that holds one slice of its 3200 credits."""
     job = make_job(client_with(credits_left), held_credits=held_credits, **fields)
-    assert lifecycle.start_attempt(job, worker="worker-1")
+    assert start_attempt(job, worker="worker-1")
     return Budget.of(job)
 
 
@@ -117,7 +117,7 @@ def test_a_lost_attempt_holds_no_more_credits() -> None:
     budget = sliced(held_credits=320, credits_left=10_000)
     job = Job.objects.get(pk=budget.job.pk)
     assert lifecycle.requeue(job, reason="taken")
-    assert lifecycle.start_attempt(job, worker="worker-2")
+    assert start_attempt(job, worker="worker-2")
     budget.extend_when_due(ran_seconds=5)
     assert held_credits(budget.job) == budget.held_credits == 320
 

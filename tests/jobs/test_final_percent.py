@@ -14,7 +14,7 @@ from jobs.progress import Progress, Publisher
 from jobs.queueing import sweep
 from simservice.redis.client import redis
 from tests.conftest import Api
-from tests.factories import make_job, make_running_job
+from tests.factories import make_job, make_running_job, start_attempt
 from tests.jobs.simulators import RUN_UNTIL_INTERRUPTED, make_stand_in, run, run_with_action
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -93,7 +93,7 @@ def test_a_completed_job_is_at_100_percent(api: Api, key: tuple[ApiKey, str]) ->
 
 def test_a_starting_job_still_has_a_queue_object(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_job(key[0].client)
-    assert lifecycle.start_attempt(job, worker="worker-1")
+    assert start_attempt(job, worker="worker-1")
     queue = api.get(f"jobs/{job.pk}/status").json()["queue"]
     assert queue["estimatedStartSeconds"] == 0
     assert queue["estimatedStartUpdatedAt"] is not None

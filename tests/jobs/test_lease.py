@@ -9,9 +9,11 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from jobs import lifecycle
+from jobs.enums import Renewal
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.models import Job
 from tests.factories import make_running_job
+from tests.statements import traffic
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -43,11 +45,21 @@ def test_a_lost_job_is_noticed() -> None:
             lease.require()
 
 
+def test_a_renewal_notices_a_cancellation_in_one_statement() -> None:
+    job = make_running_job()
+    with traffic() as recorded:
+        assert lifecycle.renew_lease(job) is Renewal.DONE
+    assert recorded.round_trips == len(recorded.statements) == 1
+    lifecycle.request_cancel(job)
+    with Lease(job) as lease:
+        assert lease.cancelled.wait(5)
+
+
 def test_a_short_database_outage_keeps_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     job = make_running_job()
     renew, failures = lifecycle.renew_lease, iter([InterfaceError(), OperationalError()])
 
-    def sometimes(job: Job) -> bool:
+    def sometimes(job: Job) -> Renewal:
         for error in failures:
             raise error
         return renew(job)
@@ -76,7 +88,7 @@ def test_a_dead_connection_is_replaced() -> None:
 def test_a_lease_that_cannot_be_renewed_expires(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     settings.LEASE_SECONDS = 0.3
 
-    def never(job: Job) -> bool:
+    def never(job: Job) -> Renewal:
         raise OperationalError
 
     monkeypatch.setattr(lifecycle, "renew_lease", never)

@@ -11,7 +11,7 @@ from jobs import lifecycle
 from jobs.enums import TERMINAL, MoveResult, Status
 from jobs.lifecycle import IllegalTransition, Outcome
 from jobs.models import Job, JobEvent
-from tests.factories import BuildFactory, make_job, make_running_job
+from tests.factories import BuildFactory, make_job, make_running_job, start_attempt
 
 pytestmark = pytest.mark.django_db
 
@@ -41,7 +41,7 @@ def test_no_other_transition_is_possible(before: Status, after: Status) -> None:
 def test_every_transition_is_recorded_with_its_attempt() -> None:
     job = make_job()
     lifecycle.mark_queued(job)
-    lifecycle.start_attempt(job, worker="w")
+    start_attempt(job, worker="w")
     lifecycle.start_run(job, build=BuildFactory.create())
     lifecycle.finish(job, DONE)
     events = JobEvent.objects.filter(job=job).order_by("id")
@@ -68,7 +68,7 @@ def test_a_replaced_attempt_cannot_write() -> None:
     stale = make_running_job()
     fresh = Job.objects.get(pk=stale.pk)
     assert lifecycle.requeue(fresh, reason="lost")
-    assert lifecycle.start_attempt(fresh, worker="worker-2")
+    assert start_attempt(fresh, worker="worker-2")
     assert not lifecycle.renew_lease(stale)
     assert not lifecycle.finish(stale, DONE)
     stale.status = Status.STARTING
@@ -135,7 +135,7 @@ def test_the_database_rejects_inconsistent_rows(constraint: str, changes: dict[s
 
 
 def test_a_job_cannot_be_billed_over_its_ceiling() -> None:
-    job = make_running_job(ceiling_credits=100)
+    job = make_running_job(ceiling_credits=100, held_credits=200)
     over = Outcome(status=Status.TIMED_OUT, error_code="max_credits_reached", credits_consumed=101)
     with pytest.raises(IntegrityError, match="job_billed_within_ceiling"), transaction.atomic():
         lifecycle.finish(job, over)

@@ -10,14 +10,13 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from billing.models import Plan
-from jobs import lifecycle
 from jobs.enums import Priority
 from jobs.models import Job
 from jobs.queueing import forecast
 from jobs.submission.priority_fee import buys_earlier_start
 from simservice.redis import client, worker_heartbeats
 from tests.conftest import Api
-from tests.factories import make_job, make_running_job
+from tests.factories import make_job, make_running_job, start_attempt
 from tests.jobs.api.bodies import BODY
 
 pytestmark = pytest.mark.django_db
@@ -71,7 +70,7 @@ def test_a_submission_is_charged_by_the_rule(api: Api, free: int, high: int, sta
 
 
 def test_starting_and_running_jobs_take_slots() -> None:
-    assert lifecycle.start_attempt(make_job(), worker="worker-1")
+    assert start_attempt(make_job(), worker="worker-1")
     make_running_job()
     make_job()
     assert buys_earlier_start(live_slots=3)

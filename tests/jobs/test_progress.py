@@ -9,7 +9,7 @@ from jobs import lifecycle, progress
 from jobs.models import Job
 from jobs.progress import LogEntry, Progress, Publisher, log_entries_of
 from simservice.redis.client import redis
-from tests.factories import make_running_job
+from tests.factories import make_running_job, start_attempt
 from tests.jobs.simulators import make_stand_in, run_with_action, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -134,7 +134,7 @@ def test_the_output_of_a_lost_attempt_is_not_shown(job: Job, publisher: Publishe
     publish(publisher)
     lifecycle.requeue(job, reason="lost")
     assert log_entries_of(job) is None
-    lifecycle.start_attempt(job, worker="w2")
+    start_attempt(job, worker="w2")
     job.status = "running"
     assert log_entries_of(job) == []
 

@@ -1,12 +1,13 @@
 """Settlement of credits, in one transaction with the terminal status."""
 
 import pytest
-from django.db import IntegrityError, OperationalError
+from django.db import DataError, IntegrityError, transaction
 from django.db.models.functions import Now
 
 from billing import ledger
+from billing.errors import HoldError
 from billing.models import Hold
-from jobs import lifecycle
+from jobs import lifecycle, move_statements
 from jobs.enums import Status
 from jobs.lifecycle import Outcome
 from jobs.management.commands.seedlocal import DEMO_CREDITS, ensure_account, ensure_credits
@@ -70,11 +71,12 @@ def test_a_second_end_charges_nothing() -> None:
     assert hold_of(job) == (3200, 64)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_failed_settlement_leaves_the_job_for_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     job = make_running_job()
     with monkeypatch.context() as broken:
-        broken.setattr(ledger, "_post", lambda *_: (_ for _ in ()).throw(OperationalError))
-        with pytest.raises(OperationalError):
+        broken.setattr(move_statements, "END", f"{move_statements.END}; SELECT 1 / 0")
+        with pytest.raises(DataError):
             lifecycle.finish(job, DONE)
     assert (Job.objects.get(pk=job.pk).status, hold_of(job)) == ("running", (3200, None))
     assert lifecycle.finish(job, DONE)
@@ -82,11 +84,19 @@ def test_a_failed_settlement_leaves_the_job_for_a_retry(monkeypatch: pytest.Monk
 
 
 def test_an_end_over_the_ceiling_settles_nothing() -> None:
+    job = make_running_job(held_credits=9999)
+    over = Outcome(status=Status.TIMED_OUT, error_code="execution_timeout", credits_consumed=9999)
+    with pytest.raises(IntegrityError, match="job_billed_within_ceiling"), transaction.atomic():
+        lifecycle.finish(job, over)
+    assert hold_of(job) == (9999, None)
+
+
+def test_an_end_over_the_hold_changes_nothing() -> None:
     job = make_running_job()
-    with pytest.raises(IntegrityError, match="job_billed_within_ceiling"):
-        lifecycle.finish(
-            job, Outcome(status=Status.TIMED_OUT, error_code="execution_timeout", credits_consumed=9999)
-        )
+    over = Outcome(status=Status.TIMED_OUT, error_code="execution_timeout", credits_consumed=3201)
+    with pytest.raises(HoldError, match="3201 credits cannot be spent of the 3200"):
+        lifecycle.finish(job, over)
+    assert (Job.objects.get(pk=job.pk).status, hold_of(job)) == ("running", (3200, None))
 
 
 def test_the_demo_account_receives_its_credits_once() -> None:

@@ -13,7 +13,7 @@ from jobs import lifecycle, webhook_events
 from jobs.enums import Status
 from jobs.lifecycle import CANCELLED, Outcome
 from tests.concurrency import at_once
-from tests.factories import make_account, make_client, make_job, make_running_job
+from tests.factories import make_account, make_client, make_job, make_running_job, start_attempt
 from tests.webhooks.helpers import COMPLETED, end_job
 from webhooks.endpoints import EndpointError
 from webhooks.models import Event
@@ -70,7 +70,7 @@ def test_a_lost_attempt_records_no_event(client: Client) -> None:
     job = make_running_job(client=client, wants_webhook=True)
     assert lifecycle.requeue(job, reason="lost")
     assert not Event.objects.exists()
-    assert lifecycle.start_attempt(job, worker="w")
+    assert start_attempt(job, worker="w")
     assert lifecycle.finish(job, CANCELLED)
     assert Event.objects.count() == 1
 

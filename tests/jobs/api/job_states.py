@@ -8,13 +8,13 @@ from jobs.enums import Status
 from jobs.lifecycle import CANCELLED, Outcome
 from jobs.models import Job
 from tests.dashboard.summaries import make_completed_job, make_failed_job
-from tests.factories import make_job, make_running_job
+from tests.factories import make_job, make_running_job, start_attempt
 
 
 def starting(**fields: Any) -> Job:
     """Return a job that a worker has claimed."""
     job = make_job(**fields)
-    assert lifecycle.start_attempt(job, worker="worker-1")
+    assert start_attempt(job, worker="worker-1")
     return job
 
 

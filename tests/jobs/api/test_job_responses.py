@@ -9,12 +9,11 @@ from django.test import Client as HttpClient
 
 from clients.accounts import default_client
 from clients.models import ApiKey
-from jobs import lifecycle
 from jobs.models import Job
 from jobs.progress import LISTED_ENTRIES, LogEntry, Progress, Publisher, StageProgress
 from jobs.queueing import forecast
 from tests.conftest import Api
-from tests.factories import PROFILE, make_running_job
+from tests.factories import PROFILE, make_running_job, start_attempt
 from tests.jobs.api.bodies import BODY, body_with, only_in
 from tests.jobs.api.job_states import PUBLIC, STATES
 from tests.jobs.api.response_checks import checked
@@ -61,7 +60,7 @@ def test_the_response_to_a_deprecated_field(api: Api, variant: str) -> None:
 def test_a_replay_returns_the_first_response(api: Api, variant: str) -> None:
     headers = {"idempotency-key": "k"}
     first = checked(api.post("jobs", BODY, headers=headers), variant)
-    assert lifecycle.start_attempt(Job.objects.get(), worker="worker-1")
+    assert start_attempt(Job.objects.get(), worker="worker-1")
     response = api.post("jobs", BODY, headers=headers)
     assert response.headers["X-Idempotent-Replay"] == "true"
     assert checked(response, variant) == first

@@ -15,7 +15,7 @@ from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job
 from jobs.progress import Progress, Publisher, StageProgress, progress_of
 from tests.conftest import Api
-from tests.factories import BuildFactory, make_job, make_running_job
+from tests.factories import BuildFactory, make_job, make_running_job, start_attempt
 
 JOB_KEYS = {
     "id", "status", "priority", "createdAt", "startedAt", "completedAt", "cancelRequestedAt", "errorCode",
@@ -72,7 +72,7 @@ def test_the_status_shows_progress_of_a_running_job(api: Api, running: Job) -> N
 def test_the_progress_of_a_lost_attempt_is_not_shown(api: Api, running: Job) -> None:
     Publisher(running).publish(Progress(percent=90, stage=None))
     lifecycle.requeue(running, reason="lost")
-    lifecycle.start_attempt(running, worker="w2")
+    start_attempt(running, worker="w2")
     lifecycle.start_run(running, build=BuildFactory.create())
     assert api.get(f"jobs/{running.pk}/status").json()["progress"]["percent"] == 0
 

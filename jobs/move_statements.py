@@ -1,0 +1,113 @@
+"""SQL of the frequent moves, claim, start and end of a job, and of the heartbeat. `jobs/lifecycle.py` runs it.
+
+Each move does in one round trip what `lifecycle.move` and further queries would do in many, with the same result.
+"""
+
+# ruff: noqa: S608 - only constants become part of the statements
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.models import Field
+
+from billing import settlement
+from jobs import usage
+from jobs.models import Artifact, Job
+from webhooks import events
+
+JOB_FIELDS = Job._meta.concrete_fields  # noqa: SLF001 - documented by Django
+ARTIFACT_FIELDS = Artifact._meta.concrete_fields  # noqa: SLF001
+
+
+def _columns(fields: Sequence["Field[Any, Any]"], table: str) -> str:
+    """Return the columns of a table as SQL."""
+    return ", ".join(f'{table}."{field.column}"' for field in fields)
+
+
+LEASE_END = "statement_timestamp() + %(lease_seconds)s * interval '1 second'"
+
+# Claim the best waiting job and return its columns. `FOR UPDATE` reads the latest version of a row, and locked rows
+# are skipped, so this never waits.
+CLAIM = f"""
+    WITH best AS (
+        SELECT id, status FROM jobs_job
+        WHERE status IN ('pending', 'queued') AND queue_deadline_at > statement_timestamp()
+        ORDER BY priority, id LIMIT 1 FOR UPDATE SKIP LOCKED
+    ), claimed AS (
+        UPDATE jobs_job SET status = 'starting', attempt = attempt + 1, worker = %(worker)s,
+            lease_expires_at = {LEASE_END}, updated_at = statement_timestamp()
+        FROM best WHERE jobs_job.id = best.id RETURNING {_columns(JOB_FIELDS, "jobs_job")}
+    ), event AS (
+        INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
+        SELECT best.id, statement_timestamp(), best.status, claimed.status, attempt, %(reason)s
+        FROM claimed JOIN best USING (id)
+    )
+    SELECT * FROM claimed
+"""
+
+# The run of a stage, if the part `held` has the job
+_RUN = """
+    INSERT INTO jobs_run (job_id, attempt, stage, shard, build_id, started_at, stopped_for, sandbox_layers)
+    SELECT id, attempt, %(stage)s, 0, %(build_id)s, statement_timestamp(), '', '[]' FROM held
+    RETURNING id, started_at
+"""
+
+# Move a job to running and insert its first run.
+START = f"""
+    WITH held AS (
+        UPDATE jobs_job SET status = 'running', build_id = %(build_id)s, started_at = statement_timestamp(),
+            updated_at = statement_timestamp()
+        WHERE id = %(job_id)s AND attempt = %(attempt)s AND status = 'starting' RETURNING id, attempt
+    ), event AS (
+        INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
+        SELECT id, statement_timestamp(), 'starting', 'running', attempt, '' FROM held
+    ) {_RUN}
+"""
+
+# Insert the run of a later stage. The lock keeps the job from ending or being requeued at the same time.
+START_STAGE = f"""
+    WITH held AS (
+        SELECT id, attempt FROM jobs_job
+        WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN ('starting', 'running') FOR NO KEY UPDATE
+    ) {_RUN}
+"""
+
+# Renew the lease of a job. Return a row, with whether its cancellation was requested, if the attempt has the job.
+RENEW = f"""
+    UPDATE jobs_job SET lease_expires_at = {LEASE_END}
+    WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN ('starting', 'running')
+    RETURNING cancel_requested_at IS NOT NULL
+"""
+
+# Lock a job's row.
+LOCK = "SELECT FROM jobs_job WHERE id = %(job_id)s FOR NO KEY UPDATE"
+
+# End a job whose row and whose account's balance are locked, if it still has the expected status and attempt, and
+# if its hold can be settled. Return a row if it ended.
+END = f"""
+    WITH ended AS (
+        UPDATE jobs_job SET status = %(status)s, error_code = %(error_code)s, status_reason = %(status_reason)s,
+            simulator_exit_code = %(exit_code)s, sim_duration_ms = %(sim_duration_ms)s,
+            credits_consumed = %(spent)s, summary = %(summary)s, character = %(character)s,
+            missing_artifacts = %(missing_artifacts)s, percent = %(percent)s, worker = '', lease_expires_at = NULL,
+            completed_at = statement_timestamp(), updated_at = statement_timestamp()
+        WHERE id = %(job_id)s AND status = %(from_status)s AND attempt = %(attempt)s AND {settlement.IS_POSSIBLE}
+        RETURNING *
+    ), event AS (
+        INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
+        SELECT id, statement_timestamp(), %(from_status)s, status, attempt, coalesce(status_reason, '') FROM ended
+    ), settling AS (
+        SELECT id AS job_id FROM ended
+    ), {settlement.PARTS}, counted AS (
+        {usage.COUNT}
+    ), notifying AS (
+        SELECT id AS job_id, client_id FROM ended WHERE wants_webhook
+    ), notified AS (
+        {events.INSERT}
+    ), stored AS (
+        INSERT INTO jobs_artifact ({", ".join(str(field.column) for field in ARTIFACT_FIELDS)})
+        SELECT {_columns(ARTIFACT_FIELDS, "artifact")}
+        FROM ended, jsonb_populate_recordset(NULL::jobs_artifact, %(artifacts)s) AS artifact
+    )
+    SELECT FROM ended
+"""

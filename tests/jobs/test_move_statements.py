@@ -1,0 +1,174 @@
+"""Round trips of the frequent moves, the plan of a claim, and moves that wait for a lock."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from billing import ledger
+from billing.models import Hold
+from jobs import lifecycle, move_statements
+from jobs.enums import MoveResult, Status
+from jobs.execution import attempt
+from jobs.lifecycle import Outcome
+from jobs.models import Job, JobEvent
+from jobs.queueing import announcements, claims
+from simservice import database
+from tests.concurrency import at_once
+from tests.factories import BuildFactory, make_account, make_job, make_running_job
+from tests.statements import traffic
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+DONE = Outcome(
+    status=Status.COMPLETED, summary={"metric": "dps"}, sim_duration_ms=1500, credits_consumed=64, percent=100.0
+)
+MANY_JOBS = """
+    INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
+        'id', job.id + n, 'share_token', n::text, 'priority', n % 3))).*
+    FROM jobs_job AS job, generate_series(1, 3000) AS n
+"""
+LOCK_FIRST = "SELECT FROM jobs_job WHERE status = 'pending' ORDER BY priority, id LIMIT %s FOR UPDATE"
+
+
+def messages(action: Callable[[], object]) -> tuple[int, int]:
+    """Return the numbers of messages to PostgreSQL and of waits for it."""
+    with traffic() as recorded:
+        action()
+    return len(recorded.statements), recorded.round_trips
+
+
+def test_a_claim_a_start_and_an_end_are_one_round_trip_each() -> None:
+    make_job(wants_webhook=True)
+    build = BuildFactory.create()
+    claimed: list[Job] = []
+    assert messages(lambda: claimed.append(claims.claim("w") or Job())) == (1, 1)
+    (job,) = claimed
+    assert messages(lambda: lifecycle.start_run(job, build=build)) == (1, 1)
+    assert messages(lambda: lifecycle.start_run(job, build=build, stage=2)) == (1, 1)
+    assert messages(lambda: attempt.conclude(job, DONE, [])) == (1, 1)
+    assert messages(lambda: claims.claim("w")) == (1, 1)
+
+
+def test_a_claim_returns_all_columns() -> None:
+    make_job(metadata={"b": 1, "a": "%s"})
+    job = claims.claim("w")
+    assert job is not None
+    stored = Job.objects.get(pk=job.pk)
+    columns = [field.attname for field in Job._meta.concrete_fields]
+    assert messages(lambda: [getattr(job, name) for name in columns]) == (0, 0)
+    assert [getattr(job, name) for name in columns] == [getattr(stored, name) for name in columns]
+    assert list(job.metadata) == ["b", "a"]
+
+
+def test_an_end_in_a_transaction_adds_one_message() -> None:
+    job = make_running_job()
+    with transaction.atomic(), traffic() as recorded:
+        connection.cursor().execute("SELECT 1")
+        assert lifecycle.finish(job, DONE)
+    assert (len(recorded.statements), recorded.round_trips) == (3, 3)
+
+
+def test_an_extension_is_four_round_trips() -> None:
+    """BEGIN, the lock of the job, the extension and COMMIT."""
+    job = make_running_job()
+    assert messages(lambda: lifecycle.extend_hold(job, 5)) == (4, 4)
+    ledger.hold(make_account(), 50, job_id=1)
+    assert messages(lambda: ledger.extend(1, 5)) == (1, 1)
+    assert messages(lambda: ledger.settle(1, spent=5)) == (1, 1)
+
+
+@pytest.mark.parametrize("locked", [0, 1, 1000])
+def test_a_claim_reads_the_index_of_waiting_jobs(locked: int) -> None:
+    make_job()
+    parameters: dict[str, str | int] = {"worker": "w", "reason": "claimed by w", "lease_seconds": 15}
+    with connection.cursor() as cursor:
+        cursor.execute(MANY_JOBS)
+        cursor.execute("ANALYZE jobs_job")
+    blocker = connection.copy()
+    try:
+        with blocker.cursor() as other:
+            other.execute("BEGIN")
+            other.execute(LOCK_FIRST, [locked])
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {move_statements.CLAIM}", parameters)
+            (plan,) = cursor.fetchone()
+    finally:
+        blocker.close()
+    assert index_scan(plan[0]["Plan"], "job_waiting")["Actual Rows"] == locked + 1
+    assert "Seq Scan" not in str(plan)
+
+
+def index_scan(plan: dict[str, Any], index: str) -> dict[str, Any]:
+    """Return the scan of an index in a plan."""
+    if plan.get("Index Name") == index:
+        return plan
+    found = [index_scan(part, index) for part in plan.get("Plans", [])]
+    return next(filter(None, found), {})
+
+
+def while_locked(rows: str, parameters: list[int], change: Callable[[], None], move: Callable[[], object]) -> None:
+    """Lock rows, let a move wait for them in another thread, make a change, and release the lock."""
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT FROM {rows} FOR UPDATE", parameters)
+        waiting = threading.Thread(target=at_once, args=(1, move))
+        waiting.start()
+        waiting.join(0.5)
+        assert waiting.is_alive()
+        change()
+    waiting.join()
+
+
+def test_an_end_settles_an_extension_that_it_waited_for() -> None:
+    job = make_running_job()
+    ended: list[MoveResult] = []
+    while_locked(
+        "jobs_job WHERE id = %s",
+        [job.pk],
+        change=lambda: ledger.extend(job.pk, 10),
+        move=lambda: ended.append(lifecycle.finish(job, DONE)),
+    )
+    assert ended == [MoveResult.DONE]
+    assert ledger.balances(job.account).reserved == 0
+    assert Hold.objects.values_list("credits", "spent").get(pk=job.pk) == (3210, 64)
+    assert list(ledger.verify()) == []
+
+
+def test_a_settlement_sees_an_extension_that_it_waited_for() -> None:
+    account = make_account()
+    ledger.hold(account, 20, job_id=1)
+    while_locked(
+        "billing_balance WHERE account_id = %s",
+        [account.pk],
+        change=lambda: ledger.extend(1, 10),
+        move=lambda: ledger.settle(1, spent=25),
+    )
+    assert ledger.balances(account).reserved == 0
+    assert list(ledger.verify()) == []
+
+
+def test_statements_of_one_message_take_effect_together() -> None:
+    job = make_running_job()
+    with pytest.raises(Exception, match="division by zero"):
+        database.run("UPDATE jobs_job SET worker = 'x'", "SELECT 1 / %(zero)s", parameters={"zero": 0})
+    assert Job.objects.get(pk=job.pk).worker == "worker-1"
+
+
+def test_announcements_and_claims_leave_a_complete_history() -> None:
+    jobs = [make_job() for _ in range(30)]
+
+    def announce() -> None:
+        for job in Job.objects.filter(status=Status.PENDING).order_by("id"):
+            announcements.announce(job)
+
+    actions = iter([announce] + [lambda: [None for _ in iter(lambda: claims.claim("w"), None)]] * 3)
+    at_once(4, lambda: next(actions)())
+    while claims.claim("w"):
+        pass
+    for job in jobs:
+        events = list(JobEvent.objects.filter(job=job).order_by("id").values_list("from_status", "to_status"))
+        assert [event[0] for event in events] == ["", *(event[1] for event in events[:-1])]
+        assert events[-1][1] == "starting"
