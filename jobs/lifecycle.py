@@ -103,12 +103,6 @@ def move(job: Job, *, to: Status, reason: str = "", guard: Q = ANY, **changes: A
     return MoveResult.DONE
 
 
-def accept(job: Job) -> None:
-    """Insert a new job and its first event. Call in the transaction of the submission."""
-    job.save(force_insert=True)
-    JobEvent.objects.create(job=job, at=Now(), to_status=job.status, attempt=0)
-
-
 def mark_queued(job: Job) -> MoveResult:
     """Record that a pending job was announced to the workers."""
     return move(job, to=Status.QUEUED)
