@@ -4,8 +4,10 @@ The account's balance must be locked by an earlier statement, because a statemen
 not see what was written during the wait.
 """
 
+from simservice.statements import Statement
+
 # Lock the balance of the account.
-LOCK = "SELECT account_id FROM billing_balance WHERE account_id = %(account_id)s FOR NO KEY UPDATE"
+LOCK = Statement("lock_balance", "SELECT FROM billing_balance WHERE account_id = %(account_id)s FOR NO KEY UPDATE")
 
 # Parts of a WITH clause. They hold credits for the job in `request`, which has a row or none, with the columns
 # account_id, job_id, wanted and required: `wanted` credits, or all that are available if these are at least
@@ -17,7 +19,8 @@ PARTS = """
         SELECT id AS grant_id, remaining AS credits, row_number() OVER (ORDER BY expires_at NULLS LAST, id) AS place
         FROM billing_grant
         WHERE account_id = %(account_id)s AND remaining > 0
-            AND (expires_at IS NULL OR expires_at > statement_timestamp())
+            -- After the lock; statement_timestamp() may be earlier
+            AND (expires_at IS NULL OR expires_at > clock_timestamp())
         UNION ALL
         SELECT NULL, purchased, NULL FROM billing_balance WHERE account_id = %(account_id)s
     ),
@@ -51,9 +54,13 @@ PARTS = """
     )
 """
 # Hold credits for a job. Returns the number of available credits, and whether the credits were held.
-HOLD = f"""
+HOLD = Statement(
+    "hold_credits",
+    f"""
     WITH request AS (
-        SELECT %(account_id)s AS account_id, %(job_id)s AS job_id, %(wanted)s AS wanted, %(required)s AS required
+        SELECT %(account_id)s::bigint AS account_id, %(job_id)s::bigint AS job_id, %(wanted)s::bigint AS wanted,
+            %(required)s::bigint AS required
     ), {PARTS}
     SELECT (SELECT credits::bigint FROM total), EXISTS (SELECT FROM held)
-"""  # noqa: S608 - constants of this module
+    """,  # noqa: S608 - constants of this module
+)

@@ -30,7 +30,7 @@ from billing.models import (
 from billing.portions import Portion, available_portions, held_portions, spendable, take
 from billing.verification import verify as verify
 from simservice.ids import next_id
-from simservice.statements import Statement, run
+from simservice.statements import run
 
 MAX_REASON_CHARACTERS = 200
 # Expired grants whose remaining credits are not booked as expired yet.
@@ -157,7 +157,7 @@ def hold(account: Account, amount: int, *, job_id: int, least: int | None = None
     _require_amount(amount)
     required = amount if least is None else least
     request = {"account_id": account.pk, "job_id": job_id, "wanted": amount, "required": required}
-    _, [(available_now, is_held)] = run(Statement(holds.LOCK, request), Statement(holds.HOLD, request))
+    ((available_now, is_held),) = run(holds.LOCK, holds.HOLD, values=request)
     if not is_held:
         raise InsufficientCredits(required_credits=required, available_credits=available_now)
 

@@ -28,14 +28,17 @@ USE_RECORDED_EVERY = timedelta(minutes=1)
 
 KEY, CLIENT, ACCOUNT, PLAN = Columns(ApiKey), Columns(Client), Columns(Account), Columns(Plan)
 # Every request with a key runs it.
-FIND_KEY = f"""
+FIND_KEY = Statement(
+    "find_key",
+    f"""
     SELECT {KEY}, {CLIENT}, {ACCOUNT}, {PLAN}
     FROM clients_apikey
     JOIN clients_client ON clients_client.id = clients_apikey.client_id
     JOIN billing_account ON billing_account.id = clients_client.account_id
     JOIN billing_plan ON billing_plan.id = billing_account.plan_id
     WHERE clients_apikey.sha256 = %(sha256)s
-"""  # noqa: S608 - names of columns
+    """,  # noqa: S608 - names of columns
+)
 
 
 def checksum(text: str) -> str:
@@ -141,7 +144,7 @@ def _record(action: Action, key: ApiKey, *, by: Actor, **details: str | None) ->
 
 def find_key(secret: str) -> ApiKey | None:
     """Return the key with its client, account and plan, or None. One query."""
-    (rows,) = run(Statement(FIND_KEY, {"sha256": _digest(secret)}))
+    rows = run(FIND_KEY, values={"sha256": _digest(secret)})
     if not rows:
         return None
     row = iter(rows[0])

@@ -3,62 +3,59 @@
 They skip the ORM, so tests compare each of them with an equal form that uses it.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from django.db import connection, models, transaction
-from psycopg import Cursor
-from psycopg.types.numeric import Int8
+from psycopg import Connection
 
 M = TypeVar("M", bound=models.Model)
 Row = tuple[Any, ...]
+PLACEHOLDER = re.compile(r"%\((\w+)\)s")
+# The names of the statements that each connection has prepared.
+_prepared: WeakKeyDictionary["Connection[Any]", set[str]] = WeakKeyDictionary()
 
 
-class Statement(NamedTuple):
-    """SQL with named placeholders, and their values."""
+class Statement:
+    """SQL with named placeholders. The name is that of the prepared statement."""
 
-    sql: str
-    values: Mapping[str, Any]
+    def __init__(self, name: str, sql: str) -> None:
+        self.name = name
+        self.sql = sql
+        names = list(dict.fromkeys(PLACEHOLDER.findall(sql)))
+        numbered = PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", sql)
+        self.prepare = f"PREPARE {name} AS {numbered}"
+        self.execute = f"EXECUTE {name} ({', '.join(f'%({each})s' for each in names)})"
 
 
-def run(*statements: Statement) -> list[list[Row]]:
-    """Send statements in one round trip; return the rows of each. Raises the errors of `django.db`.
+def run(*statements: Statement, values: Mapping[str, Any]) -> list[Row]:
+    """Execute statements in one round trip; return the rows of the last one. Raises the errors of `django.db`.
 
     Outside a transaction they form one: all take effect or none. Each statement sees what was committed before it
     started, so it sees everything that a lock of an earlier one waited for. A single statement that waits for a
     lock reads other rows as they were before the wait.
+
+    They are one message, so that no lock waits for a process that stops between two. Therefore,
+    `statement_timestamp()` is the time before the first one.
     """
-    connection.close_if_health_check_failed()
-    connection.ensure_connection()
-    connection.validate_no_broken_transaction()
-    cursors = []
-    with transaction.mark_for_rollback_on_error(), connection.wrap_database_errors, _pipeline():
-        for statement in statements:
-            cursor = _cursor()
-            cursor.execute(statement.sql, _sendable(statement.values))
-            cursors.append(cursor)
-    return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+    with transaction.mark_for_rollback_on_error(), connection.cursor() as cursor:
+        _prepare(cursor, statements)
+        cursor.execute("; ".join(statement.execute for statement in statements), values)
+        for _ in statements[1:]:
+            cursor.nextset()
+        return cursor.fetchall()
 
 
-def _pipeline() -> Any:
-    """Return the block whose statements are sent together."""
-    return connection.connection.pipeline()
-
-
-def _cursor() -> Any:
-    """Return a cursor whose statements PostgreSQL prepares; Django's own cursors write the values into the text.
-
-    While Django logs queries, return its own cursor, because it logs the text that was sent.
-    """
-    if connection.queries_logged:
-        return connection.cursor()
-    return connection.make_cursor(cast(Any, Cursor(connection.connection)))
-
-
-def _sendable(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values with all integers as bigint, so that a statement is prepared once and not for each size."""
-    return {name: Int8(value) if type(value) is int else value for name, value in values.items()}
+def _prepare(cursor: Any, statements: Iterable[Statement]) -> None:
+    """Prepare the statements that this connection has not prepared yet. A rollback does not undo it."""
+    done = _prepared.setdefault(connection.connection, set())
+    for statement in statements:
+        if statement.name not in done:
+            cursor.execute(statement.prepare)
+            done.add(statement.name)
 
 
 class Columns(Generic[M]):

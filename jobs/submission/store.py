@@ -11,7 +11,7 @@ from simservice.statements import Statement, run
 
 # Submissions of an account wait for each other here. Without a key lock, other transactions can still write rows
 # that refer to the account, such as settlements.
-LOCK = "SELECT id FROM billing_account WHERE id = %(account_id)s FOR NO KEY UPDATE"
+LOCK = Statement("lock_account", "SELECT FROM billing_account WHERE id = %(account_id)s FOR NO KEY UPDATE")
 
 # The columns of a new job that have the value of its instance. The others have their default or are times.
 COLUMNS = (
@@ -24,7 +24,9 @@ FIELDS = {field.attname: field for field in Job._meta.concrete_fields if field.a
 
 # Store a job unless a rule refuses it; return what the rules are decided by, and whether the job was stored. The
 # clock is the database's, as in claims and in the sweep.
-STORE = f"""
+STORE = Statement(
+    "store_job",
+    f"""
     WITH ruling AS (
         SELECT EXISTS (
                 SELECT FROM jobs_idempotencykey WHERE api_key_id = %(api_key_id)s AND key = %(key)s
@@ -37,14 +39,15 @@ STORE = f"""
         FROM billing_account WHERE id = %(account_id)s
     ),
     request AS (
-        SELECT %(account_id)s AS account_id, %(id)s AS job_id, %(wanted)s AS wanted, %(required)s AS required
+        SELECT %(account_id)s::bigint AS account_id, %(id)s::bigint AS job_id, %(wanted)s::bigint AS wanted,
+            %(required)s::bigint AS required
         FROM ruling WHERE NOT is_repeated AND active < %(max_active_jobs)s AND NOT is_suspended
     ),
     {holds.PARTS},
     job AS (
         INSERT INTO jobs_job ({", ".join(COLUMNS)}, created_at, updated_at, queue_deadline_at)
         SELECT {", ".join(f"%({column})s" for column in COLUMNS)}, statement_timestamp(), statement_timestamp(),
-            statement_timestamp() + %(ceiling_queue_seconds)s * interval '1 second'
+            statement_timestamp() + %(ceiling_queue_seconds)s::int * interval '1 second'
         FROM held
     ),
     profile AS (INSERT INTO jobs_jobprofile (job_id, text) SELECT job_id, %(profile_text)s FROM held),
@@ -58,7 +61,8 @@ STORE = f"""
     )
     SELECT is_repeated, active, is_suspended, (SELECT credits::bigint FROM total), EXISTS (SELECT FROM held)
     FROM ruling
-"""  # noqa: S608 - constants of this module and of billing/holds.py
+    """,  # noqa: S608 - constants of this module and of billing/holds.py
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +91,7 @@ class Ruling:
 
 def lock(account_id: int) -> None:
     """Lock an account for the transaction, so that its submissions wait."""
-    run(Statement(LOCK, {"account_id": account_id}))
+    run(LOCK, values={"account_id": account_id})
 
 
 def store(
@@ -107,5 +111,5 @@ def store(
         "fingerprint": record and record.fingerprint,
         "response": record and record.response,
     }
-    *_, [ruling] = run(*(Statement(sql, values) for sql in (LOCK, holds.LOCK, STORE)))
+    (ruling,) = run(LOCK, holds.LOCK, STORE, values=values)
     return Ruling(*ruling)
