@@ -17,7 +17,8 @@ from clients import audit
 from clients.audit import Action, Actor
 from clients.errors import NotAMember
 from clients.models import ApiKey, Client, Membership
-from simservice.statements import Columns, Statement, run
+from simservice.rows import RowReader
+from simservice.statements import Statement, run
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 PREFIX = "sk_"
@@ -26,12 +27,12 @@ CHECKSUM_CHARACTERS = 6
 FORMAT = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{RANDOM_CHARACTERS + CHECKSUM_CHARACTERS}}}\Z")
 USE_RECORDED_EVERY = timedelta(minutes=1)
 
-KEY, CLIENT, ACCOUNT, PLAN = Columns(ApiKey), Columns(Client), Columns(Account), Columns(Plan)
+KEY, CLIENT, ACCOUNT, PLAN = RowReader(ApiKey), RowReader(Client), RowReader(Account), RowReader(Plan)
 # Every request with a key runs it.
 FIND_KEY = Statement(
     "find_key",
     f"""
-    SELECT {KEY}, {CLIENT}, {ACCOUNT}, {PLAN}
+    SELECT {KEY.columns}, {CLIENT.columns}, {ACCOUNT.columns}, {PLAN.columns}
     FROM clients_apikey
     JOIN clients_client ON clients_client.id = clients_apikey.client_id
     JOIN billing_account ON billing_account.id = clients_client.account_id
@@ -147,10 +148,11 @@ def find_key(secret: str) -> ApiKey | None:
     rows = run(FIND_KEY, values={"sha256": _digest(secret)})
     if not rows:
         return None
-    row = iter(rows[0])
-    key, client = KEY.instance(row), CLIENT.instance(row)
-    key.client, client.account = client, ACCOUNT.instance(row)
-    client.account.plan = PLAN.instance(row)
+    row = rows[0]
+    key = KEY.instance(row)
+    key.client = CLIENT.instance(row := row[KEY.width :])
+    key.client.account = ACCOUNT.instance(row := row[CLIENT.width :])
+    key.client.account.plan = PLAN.instance(row[ACCOUNT.width :])
     return key
 
 

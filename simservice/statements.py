@@ -4,15 +4,13 @@ They skip the ORM, so tests compare each of them with an equal form that uses it
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from django.db import connection, models, transaction
+from django.db import connection, transaction
 from psycopg import Connection
 
-M = TypeVar("M", bound=models.Model)
 Row = tuple[Any, ...]
 PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 # The names of the statements that each connection has prepared.
@@ -46,7 +44,8 @@ def run(*statements: Statement, values: Mapping[str, Any]) -> list[Row]:
         cursor.execute("; ".join(statement.execute for statement in statements), values)
         for _ in statements[1:]:
             cursor.nextset()
-        return cursor.fetchall()
+        rows: list[Row] = cursor.fetchall()
+    return rows
 
 
 def _prepare(cursor: Any, statements: Iterable[Statement]) -> None:
@@ -56,29 +55,3 @@ def _prepare(cursor: Any, statements: Iterable[Statement]) -> None:
         if statement.name not in done:
             cursor.execute(statement.prepare)
             done.add(statement.name)
-
-
-class Columns(Generic[M]):
-    """The columns of a model in a SELECT: all of them, or those of some fields. The others are deferred."""
-
-    def __init__(self, model: type[M], *names: str) -> None:
-        self.model = model
-        self.fields = [field for field in model._meta.concrete_fields if not names or field.name in names]  # noqa: SLF001
-        self.names = [field.attname for field in self.fields]
-        # Only JSON needs a conversion.
-        self.conversions = [
-            (place, conversion)
-            for place, field in enumerate(self.fields)
-            for conversion in field.get_db_converters(connection)
-        ]
-
-    def __str__(self) -> str:
-        table = self.model._meta.db_table  # noqa: SLF001
-        return ", ".join(f'{table}."{field.column}"' for field in self.fields)
-
-    def instance(self, row: Iterator[Any]) -> M:
-        """Take the values of these columns from a row, and return their instance."""
-        values = list(islice(row, len(self.fields)))
-        for place, conversion in self.conversions:
-            values[place] = conversion(values[place], None, connection)
-        return self.model.from_db(connection.alias, self.names, values)
