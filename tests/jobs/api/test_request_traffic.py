@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def _without_announcement(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the announcement, which has tests of its own."""
-    monkeypatch.setattr(announcements, "announce", lambda job: None)
+    monkeypatch.setattr(announcements, "announce", lambda _: None)
 
 
 @contextmanager
@@ -39,7 +39,9 @@ def redis_commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         yield sent
 
 
-def measured(request: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, *, status: int = 200) -> tuple[Traffic, int]:
+def measured(
+    request: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, *, status: int = 200
+) -> tuple[Traffic, int]:
     """Return the traffic of a request and its number of Redis commands, without the first use of a connection."""
     assert request().status_code == status
     with traffic() as recorded, redis_commands(monkeypatch) as commands:
