@@ -76,9 +76,9 @@ def store_by_orm(
     return Ruling(is_repeated, active, account.suspended_at is not None, available, is_stored)
 
 
-def rows_of(account: Account) -> list[list[dict[str, Any]]]:
+def rows_of(account: Account) -> list[Any]:
     """Return all rows of an account, without what differs between two equal jobs."""
-    jobs = list(Job.objects.filter(account=account).order_by("id").values())
+    jobs: list[dict[str, Any]] = [dict(job) for job in Job.objects.filter(account=account).order_by("id").values()]
     ids = [job["id"] for job in jobs]
     mine = {"job_id__in": ids}
     tables = [
@@ -99,7 +99,7 @@ def submit_randomly(chance: random.Random, key: ApiKey, build: Build, way: Any) 
     """Prepare a random account and submit some jobs; return the rulings and the account's rows."""
     account = key.client.account
     for days in chance.sample([None, 1, 2, 3], k=chance.randint(0, 3)):
-        expiry = days and timezone.now() + timedelta(days=days)
+        expiry = timezone.now() + timedelta(days=days) if days else None
         ledger.grant(account, chance.randint(1, 40), reason=GrantReason.GRANT_PROMO, note="n", expires_at=expiry)
     ledger.correct(account, chance.randint(1, 60), reason="for the test")
     if chance.random() < 0.2:
