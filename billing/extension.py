@@ -3,10 +3,14 @@
 The parameters are `job_id` and `amount`.
 """
 
+from simservice.statements import Statement
+
 # Add `amount` to an open hold if the account has enough. Return the credits that were available, or no row if the
 # hold is missing or resolved. `upto` is the number of available credits of an origin and of all origins that are
 # spent before it (docs/reference/contract.md#billing).
-EXTEND = """
+EXTEND = Statement(
+    "extend_hold",
+    """
     WITH open_hold AS (
         SELECT job_id, account_id FROM billing_hold WHERE job_id = %(job_id)s AND resolved_at IS NULL
     ), origin AS (
@@ -21,7 +25,7 @@ EXTEND = """
         SELECT *, sum(credits) OVER (ORDER BY expires_at NULLS LAST, grant_id NULLS LAST) AS upto FROM origin
     ), portion AS (
         SELECT grant_id, source, upto,
-            least(ordered.credits, %(amount)s - (upto - ordered.credits))::bigint AS credits
+            least(ordered.credits, %(amount)s::bigint - (upto - ordered.credits))::bigint AS credits
         FROM ordered, available
         WHERE available.credits >= %(amount)s AND upto - ordered.credits < %(amount)s AND ordered.credits > 0
     ), extended AS (
@@ -40,4 +44,5 @@ EXTEND = """
         WHERE billing_balance.account_id = open_hold.account_id AND available.credits >= %(amount)s
     )
     SELECT available.credits FROM available, open_hold
-"""
+    """,
+)

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Exists, F, FilteredRelation, OuterRef, Q
 from django.db.models.functions import Now
 
-from billing import extension, settlement
+from billing import extension, holds, settlement
 from billing.clock import database_time, month_of
 from billing.errors import HoldError, InsufficientCredits, InvalidCreditChange
 from billing.models import (
@@ -27,10 +27,10 @@ from billing.models import (
     Pocket,
     title_of_grant,
 )
-from billing.portions import Portion, available_portions, spendable, take, total
+from billing.portions import Portion, available_portions, spendable, take
 from billing.verification import verify as verify
-from simservice.database import run
 from simservice.ids import next_id
+from simservice.statements import run
 
 MAX_REASON_CHARACTERS = 200
 # Expired grants whose remaining credits are not booked as expired yet.
@@ -149,20 +149,17 @@ def correct(account: Account, amount: int, *, reason: str) -> None:
     _post(balance, entries)
 
 
-@transaction.atomic
 def hold(account: Account, amount: int, *, job_id: int, least: int | None = None) -> None:
-    """Hold `amount` credits for a new job, or all that are available if these are at least `least`.
+    """Hold `amount` credits for a new job, or all that are available if these are at least `least`. One round trip.
 
-    `least` defaults to `amount`. Raises InsufficientCredits or InvalidCreditChange. At most six statements and a
-    savepoint, regardless of the number of grants.
+    `least` defaults to `amount`. Raises InsufficientCredits or InvalidCreditChange.
     """
     _require_amount(amount)
-    balance = _lock(account)
-    available_now = available_portions(balance)
-    held = amount if least is None else max(least, min(amount, total(available_now)))
-    portions = take(held, available_now)
-    Hold.objects.create(job_id=job_id, account_id=balance.pk, credits=held)
-    _post(balance, [_entry(balance, portion, target=Pocket.HELD, job_id=job_id) for portion in portions])
+    required = amount if least is None else least
+    request = {"account_id": account.pk, "job_id": job_id, "wanted": amount, "required": required}
+    ((available_now, is_held),) = run(holds.LOCK, holds.HOLD, values=request)
+    if not is_held:
+        raise InsufficientCredits(required_credits=required, available_credits=available_now)
 
 
 def extend(job_id: int, amount: int) -> None:
@@ -171,7 +168,7 @@ def extend(job_id: int, amount: int) -> None:
     Raises InsufficientCredits, HoldError or InvalidCreditChange.
     """
     _require_amount(amount)
-    rows = run(settlement.LOCK, extension.EXTEND, parameters={"job_id": job_id, "amount": amount})
+    rows = run(settlement.LOCK, extension.EXTEND, values={"job_id": job_id, "amount": amount})
     if not rows:
         raise hold_error(job_id)
     if rows[0][0] < amount:
@@ -184,8 +181,7 @@ def settle(job_id: int, *, spent: int) -> None:
     Unused credits of a grant that has expired since are lost. Raises HoldError if the job has no open hold or the
     hold is smaller than `spent`.
     """
-    parameters = {"job_id": job_id, "spent": spent}
-    if not run(settlement.LOCK, settlement.SETTLE, parameters=parameters):
+    if not run(settlement.LOCK, settlement.SETTLE, values={"job_id": job_id, "spent": spent}):
         raise hold_error(job_id, spent=spent)
 
 

@@ -4,11 +4,16 @@ The account's balance must be locked by an earlier statement, because a statemen
 not see entries written during the wait. The parameters are `job_id` and `spent`.
 """
 
+from simservice.statements import Statement
+
 # Lock the balance of the account that pays for the job.
-LOCK = """
+LOCK = Statement(
+    "lock_payer",
+    """
     SELECT FROM billing_balance WHERE account_id = (SELECT account_id FROM billing_hold WHERE job_id = %(job_id)s)
     FOR NO KEY UPDATE
-"""
+    """,
+)
 
 # Whether the hold is open and large enough.
 IS_POSSIBLE = """
@@ -55,7 +60,10 @@ PARTS = """
     )
 """
 
-SETTLE = f"""
+SETTLE = Statement(
+    "settle_hold",
+    f"""
     WITH settling AS (SELECT %(job_id)s::bigint AS job_id WHERE %(spent)s >= 0 AND {IS_POSSIBLE}), {PARTS}
     SELECT FROM settling
-"""  # noqa: S608 - constants
+    """,  # noqa: S608 - constants
+)

@@ -12,11 +12,13 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from billing.models import Account
+from billing.models import Account, Plan
 from clients import audit
 from clients.audit import Action, Actor
 from clients.errors import NotAMember
 from clients.models import ApiKey, Client, Membership
+from simservice.rows import RowReader
+from simservice.statements import Statement, run
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 PREFIX = "sk_"
@@ -24,6 +26,20 @@ RANDOM_CHARACTERS = 40
 CHECKSUM_CHARACTERS = 6
 FORMAT = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{RANDOM_CHARACTERS + CHECKSUM_CHARACTERS}}}\Z")
 USE_RECORDED_EVERY = timedelta(minutes=1)
+
+KEY, CLIENT, ACCOUNT, PLAN = RowReader(ApiKey), RowReader(Client), RowReader(Account), RowReader(Plan)
+# Every request with a key runs it.
+FIND_KEY = Statement(
+    "find_key",
+    f"""
+    SELECT {KEY.columns}, {CLIENT.columns}, {ACCOUNT.columns}, {PLAN.columns}
+    FROM clients_apikey
+    JOIN clients_client ON clients_client.id = clients_apikey.client_id
+    JOIN billing_account ON billing_account.id = clients_client.account_id
+    JOIN billing_plan ON billing_plan.id = billing_account.plan_id
+    WHERE clients_apikey.sha256 = %(sha256)s
+    """,  # noqa: S608 - names of columns
+)
 
 
 def checksum(text: str) -> str:
@@ -129,8 +145,15 @@ def _record(action: Action, key: ApiKey, *, by: Actor, **details: str | None) ->
 
 def find_key(secret: str) -> ApiKey | None:
     """Return the key with its client, account and plan, or None. One query."""
-    query = ApiKey.objects.select_related("client__account__plan")
-    return query.filter(sha256=_digest(secret)).first()
+    rows = run(FIND_KEY, values={"sha256": _digest(secret)})
+    if not rows:
+        return None
+    row = rows[0]
+    key = KEY.instance(row)
+    key.client = CLIENT.instance(row := row[KEY.width :])
+    key.client.account = ACCOUNT.instance(row := row[CLIENT.width :])
+    key.client.account.plan = PLAN.instance(row[ACCOUNT.width :])
+    return key
 
 
 def record_use(key: ApiKey) -> None:

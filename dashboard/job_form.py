@@ -4,6 +4,7 @@ The API validates the request; its errors are shown next to the fields they conc
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import NON_FIELD_ERRORS
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
@@ -216,9 +218,15 @@ class OneForm:
         """Raise FormAlreadySent if the form has already created a job, or InvalidFormToken."""
         form_tokens.require_unused(self.form, self.user_id, PURPOSE)
 
-    def record(self, accepted: Accepted) -> None:  # noqa: ARG002
-        """Mark the form as used."""
-        form_tokens.use(self.form, self.user_id, PURPOSE)
+    @contextmanager
+    def storing(self) -> Iterator[None]:
+        """Mark the form as used in the transaction that stores the job. Raises FormAlreadySent."""
+        with transaction.atomic():
+            form_tokens.use(self.form, self.user_id, PURPOSE)
+            yield
+
+    def record(self, accepted: Accepted) -> None:
+        """Return None: a form has no idempotency key."""
 
 
 @account_page(post=Role.MEMBER)

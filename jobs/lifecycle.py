@@ -23,7 +23,7 @@ from jobs.enums import CLAIMED, TERMINAL, ErrorCode, MoveResult, Renewal, Status
 from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent, Run
 from jobs.progress import last_percent
 from jobs.simulator.stop_reasons import StopReason
-from simservice.database import run
+from simservice.statements import run
 from webhooks import events
 
 ENDS = frozenset(TERMINAL)
@@ -111,12 +111,6 @@ def _require_transition(job: Job, to: Status) -> None:
         raise IllegalTransition(f"{job.status} → {to}")
 
 
-def accept(job: Job) -> None:
-    """Insert a new job and its first event. Call in the transaction of the submission."""
-    job.save(force_insert=True)
-    JobEvent.objects.create(job=job, at=Now(), to_status=job.status, attempt=0)
-
-
 def mark_queued(job: Job) -> MoveResult:
     """Record that a pending job was announced to the workers."""
     return move(job, to=Status.QUEUED)
@@ -133,7 +127,7 @@ def claim(worker: str) -> Job | None:
         "reason": f"claimed by {worker}"[:500],
         "lease_seconds": settings.LEASE_SECONDS,
     }
-    rows = run(move_statements.CLAIM, parameters=parameters)
+    rows = run(move_statements.CLAIM, values=parameters)
     return _job_of(rows[0]) if rows else None
 
 
@@ -158,7 +152,7 @@ def lease_end() -> Any:
 def renew_lease(job: Job) -> Renewal:
     """Renew the lease of the job, and return whether its cancellation was requested. One statement."""
     parameters = {"job_id": job.pk, "attempt": job.attempt, "lease_seconds": settings.LEASE_SECONDS}
-    rows = run(move_statements.RENEW, parameters=parameters)
+    rows = run(move_statements.RENEW, values=parameters)
     if not rows:
         return Renewal.LOST
     return Renewal.CANCEL_REQUESTED if rows[0][0] else Renewal.DONE
@@ -199,7 +193,7 @@ def start_run(job: Job, *, build: Build, stage: int = 1) -> Run | None:
     if stage == 1:
         _require_transition(job, Status.RUNNING)
     parameters = {"job_id": job.pk, "attempt": job.attempt, "build_id": build.pk, "stage": stage}
-    rows = run(statement, parameters=parameters)
+    rows = run(statement, values=parameters)
     if not rows:
         return None
     job.status = Status.RUNNING
@@ -273,7 +267,7 @@ def _end(job: Job, outcome: Outcome, artifacts: Sequence[Artifact]) -> MoveResul
     parameters = _end_parameters(job, outcome) | {
         "artifacts": json.dumps([_row_of(each) for each in artifacts], default=str)
     }
-    if not run(move_statements.LOCK, settlement.LOCK, move_statements.END, parameters=parameters):
+    if not run(move_statements.LOCK, settlement.LOCK, move_statements.END, values=parameters):
         if Job.objects.filter(pk=job.pk, status=job.status, attempt=job.attempt).exists():
             raise ledger.hold_error(job.pk, spent=outcome.credits_consumed)
         return MoveResult.TAKEN

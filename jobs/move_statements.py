@@ -13,6 +13,7 @@ from django.db.models import Field
 from billing import settlement
 from jobs import usage
 from jobs.models import Artifact, Job
+from simservice.statements import Statement
 from webhooks import events
 
 JOB_FIELDS = Job._meta.concrete_fields  # noqa: SLF001 - documented by Django
@@ -28,7 +29,9 @@ LEASE_END = "statement_timestamp() + %(lease_seconds)s * interval '1 second'"
 
 # Claim the best waiting job and return its columns. `FOR UPDATE` reads the latest version of a row, and locked rows
 # are skipped, so this never waits.
-CLAIM = f"""
+CLAIM = Statement(
+    "claim_job",
+    f"""
     WITH best AS (
         SELECT id, status FROM jobs_job
         WHERE status IN ('pending', 'queued') AND queue_deadline_at > statement_timestamp()
@@ -43,17 +46,20 @@ CLAIM = f"""
         FROM claimed JOIN best USING (id)
     )
     SELECT * FROM claimed
-"""
+    """,
+)
 
 # The run of a stage, if the part `held` has the job
 _RUN = """
     INSERT INTO jobs_run (job_id, attempt, stage, shard, build_id, started_at, stopped_for, sandbox_layers)
-    SELECT id, attempt, %(stage)s, 0, %(build_id)s, statement_timestamp(), '', '[]' FROM held
+    SELECT id, attempt, %(stage)s::integer, 0, %(build_id)s::bigint, statement_timestamp(), '', '[]' FROM held
     RETURNING id, started_at
 """
 
 # Move a job to running and insert its first run.
-START = f"""
+START = Statement(
+    "start_job",
+    f"""
     WITH held AS (
         UPDATE jobs_job SET status = 'running', build_id = %(build_id)s, started_at = statement_timestamp(),
             updated_at = statement_timestamp()
@@ -62,29 +68,38 @@ START = f"""
         INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
         SELECT id, statement_timestamp(), 'starting', 'running', attempt, '' FROM held
     ) {_RUN}
-"""
+    """,
+)
 
 # Insert the run of a later stage. The lock keeps the job from ending or being requeued at the same time.
-START_STAGE = f"""
+START_STAGE = Statement(
+    "start_stage",
+    f"""
     WITH held AS (
         SELECT id, attempt FROM jobs_job
         WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN ('starting', 'running') FOR NO KEY UPDATE
     ) {_RUN}
-"""
+    """,
+)
 
 # Renew the lease of a job. Return a row, with whether its cancellation was requested, if the attempt has the job.
-RENEW = f"""
+RENEW = Statement(
+    "renew_lease",
+    f"""
     UPDATE jobs_job SET lease_expires_at = {LEASE_END}
     WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN ('starting', 'running')
     RETURNING cancel_requested_at IS NOT NULL
-"""
+    """,
+)
 
 # Lock a job's row.
-LOCK = "SELECT FROM jobs_job WHERE id = %(job_id)s FOR NO KEY UPDATE"
+LOCK = Statement("lock_job", "SELECT FROM jobs_job WHERE id = %(job_id)s FOR NO KEY UPDATE")
 
 # End a job whose row and whose account's balance are locked, if it still has the expected status and attempt, and
 # if its hold can be settled. Return a row if it ended.
-END = f"""
+END = Statement(
+    "end_job",
+    f"""
     WITH ended AS (
         UPDATE jobs_job SET status = %(status)s, error_code = %(error_code)s, status_reason = %(status_reason)s,
             simulator_exit_code = %(exit_code)s, sim_duration_ms = %(sim_duration_ms)s,
@@ -107,7 +122,8 @@ END = f"""
     ), stored AS (
         INSERT INTO jobs_artifact ({", ".join(str(field.column) for field in ARTIFACT_FIELDS)})
         SELECT {_columns(ARTIFACT_FIELDS, "artifact")}
-        FROM ended, jsonb_populate_recordset(NULL::jobs_artifact, %(artifacts)s) AS artifact
+        FROM ended, jsonb_populate_recordset(NULL::jobs_artifact, %(artifacts)s::jsonb) AS artifact
     )
     SELECT FROM ended
-"""
+    """,
+)

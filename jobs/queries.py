@@ -5,9 +5,12 @@ from uuid import UUID
 
 from billing.models import Account
 from jobs import retention
+from jobs.enums import ACTIVE
 from jobs.errors import ArtifactRemoved, NotFound
 from jobs.models import Artifact, Build, Job, JobProfile
 from simservice.ids import first_id_of, parse_id
+from simservice.rows import RowReader
+from simservice.statements import Statement, run
 
 LISTED = ("status", "created_at", "completed_at", "error_code", "metadata", "build_id", "share_token")
 TITLED = ("created_at", "metadata", "character", "other_characters")
@@ -27,6 +30,39 @@ def find_job(account: Account, job_id: str, *, with_summary: bool = False) -> Jo
     if job is None:
         raise NotFound
     return job
+
+
+# What a status shows, with the fields that decide it.
+_POLLED = RowReader(
+    Job,
+    only=(
+        "id priority metadata status attempt error_code status_reason simulator_exit_code percent created_at "
+        "started_at updated_at"
+    ).split(),
+)
+# A job of an account, and the number of the account's unfinished jobs.
+POLL_JOB = Statement(
+    "poll_job",
+    f"""
+    SELECT {_POLLED.columns}, (
+        SELECT count(*) FROM jobs_job
+        WHERE account_id = %(account_id)s AND status IN ({", ".join(f"'{each}'" for each in ACTIVE)})
+    )
+    FROM jobs_job WHERE id = %(id)s AND account_id = %(account_id)s
+    """,  # noqa: S608 - columns of the model and constants
+)
+
+
+def poll_job(account: Account, job_id: str) -> tuple[Job, int]:
+    """Return the fields of an account's job that its status shows, and the number of unfinished jobs. One query.
+
+    Raises NotFound if the id is malformed, unknown, or that of another account's job.
+    """
+    number = parse_id(job_id)
+    rows = run(POLL_JOB, values={"id": number, "account_id": account.pk}) if number is not None else []
+    if not rows:
+        raise NotFound
+    return _POLLED.instance(rows[0]), rows[0][-1]
 
 
 def newest_jobs(account: Account, *, before: int | None, limit: int) -> list[Job]:

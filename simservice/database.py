@@ -1,8 +1,7 @@
 """Helpers for PostgreSQL: consistent reads, time limits of statements, and the errors of an outage."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection, connections, transaction
 
@@ -25,22 +24,6 @@ def snapshot() -> Iterator[None]:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         yield
-
-
-def run(*statements: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """Execute statements in one round trip and return the rows of the last one. All share the parameters.
-
-    Outside a transaction, they form one: all take effect or none. Each sees what was committed before it started,
-    so the last one sees what an earlier one waited for. A statement that itself waits for a lock does not: it reads
-    other rows as they were before the wait. `statement_timestamp()` is the time before the first statement.
-
-    They are one message, because locks of a process that stops between two messages would not time out.
-    """
-    with transaction.mark_for_rollback_on_error(), connection.cursor() as cursor:
-        cursor.execute("; ".join(statements), parameters)
-        for _ in statements[1:]:
-            cursor.nextset()
-        return list(cursor.fetchall())
 
 
 def limit_statements(seconds: int) -> None:

@@ -197,7 +197,8 @@ DATABASES: dict[str, dict[str, Any]] = {
 DATABASES["default"].setdefault("OPTIONS", {}).update(
     application_name="simservice",
     connect_timeout=5,
-    options="-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s",
+    # The statements of simservice/statements.py are planned once and not for each set of values.
+    options="-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s -c plan_cache_mode=force_generic_plan",
 )
 DATABASES["default"].update(CONN_MAX_AGE=60, CONN_HEALTH_CHECKS=True)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

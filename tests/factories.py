@@ -6,6 +6,7 @@ from typing import Any
 import factory
 from allauth.account.models import EmailAddress
 from django.contrib.auth.models import User
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from billing import ledger
@@ -17,7 +18,7 @@ from clients.keys import ALPHABET, PREFIX, checksum, create_key
 from clients.models import ApiKey, Client, Invitation, Membership
 from jobs import lifecycle
 from jobs.enums import Channel, MoveResult, Priority, Status
-from jobs.models import Build, Job, JobProfile
+from jobs.models import Build, Job, JobEvent, JobProfile
 from simservice.ids import new_token, next_id
 from webhooks.models import Event
 
@@ -122,7 +123,8 @@ def make_job(
         "share_token": new_token(),
     }
     job = Job(**(defaults | fields))
-    lifecycle.accept(job)
+    job.save(force_insert=True)
+    JobEvent.objects.create(job=job, at=Now(), to_status=job.status, attempt=0)
     JobProfile.objects.create(job=job, text=text)
     cost = job.ceiling_credits if held_credits is None else held_credits
     reserved = cost + job.priority_fee_credits

@@ -24,7 +24,8 @@ BIND = re.compile(r'\s*"[^"]*" "([^"]*)"')
 class Traffic:
     """The statements sent while a block ran, and how often the process waited for PostgreSQL.
 
-    A statement prepared before the block appears with its name instead of its text.
+    A statement prepared before the block appears with its name instead of its text. `PREPARE` is left out, because
+    each connection sends it once.
     """
 
     statements: list[str] = field(default_factory=list)
@@ -36,7 +37,9 @@ class Traffic:
         for sender, kind, content in MESSAGE.findall(trace):
             self.round_trips += (last_sender, sender) == ("F", "B")
             last_sender = sender
-            if kind == "Query":
+            if kind == "Query" and content.startswith('\t "PREPARE '):
+                self.round_trips -= 1
+            elif kind == "Query":
                 self.statements.append(content.strip().strip('"'))
             elif kind == "Parse" and (parse := PARSE.fullmatch(content)):
                 prepared[parse[1]] = parse[2]

@@ -28,7 +28,8 @@ KIND, VERSION = "job.terminal", "v1"
 INSERT = """
     INSERT INTO webhooks_event
         (name, client_id, job_id, body, created_at, state, failure, failures, next_attempt_at)
-    SELECT %(event_name)s, client_id, job_id, %(event_body)s, %(event_at)s, 'waiting', '', 0, statement_timestamp()
+    SELECT %(event_name)s, client_id, job_id, %(event_body)s::bytea, %(event_at)s::timestamptz, 'waiting', '', 0,
+        statement_timestamp()
     FROM notifying
 """
 

@@ -51,6 +51,9 @@ def job_links(expression: str) -> dict[str, Link]:
 class JobsEndpoint(Endpoint):
     """Base view of authenticated endpoints; adds the active-job headers to successful responses."""
 
+    # The number of the account's unfinished jobs, if a query of the request has counted them.
+    active_jobs: int | None = None
+
     def caller(self) -> Caller:
         return cast(Caller, self.request.user)
 
@@ -64,5 +67,6 @@ class JobsEndpoint(Endpoint):
             final["X-Max-Active-Jobs"] = str(caller.plan.max_active_jobs)
             # The request has succeeded; a database failure here must not turn it into an error.
             with suppress(*DATABASE_UNAVAILABLE):
-                final["X-Active-Jobs"] = str(accept.active_jobs(caller.account))
+                counted = self.active_jobs
+                final["X-Active-Jobs"] = str(accept.active_jobs(caller.account) if counted is None else counted)
         return final

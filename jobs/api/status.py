@@ -132,7 +132,7 @@ class JobStatusView(JobsEndpoint):
     def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
         if self.query.get("include", "logEntries") != "logEntries":
             raise ValidationFailed([{"path": "include", "message": "Must be: logEntries."}])
-        job = queries.find_job(self.caller().account, job_id)
+        job, self.active_jobs = queries.poll_job(self.caller().account, job_id)
         entries = progress.log_entries_of(job) if "include" in self.query else None
         return Response(_status_object(job, progress.progress_of(job), entries))
 

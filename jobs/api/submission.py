@@ -181,7 +181,8 @@ class SubmissionView(JobsEndpoint):
         if isinstance(outcome, Replay):
             headers = {"X-Idempotent-Replay": "true"}
             return HttpResponse(outcome.response, content_type="application/json", headers=headers)
-        return HttpResponse(self.render_accepted(outcome), content_type="application/json")
+        self.active_jobs = outcome.active_jobs
+        return HttpResponse(keyed.response, content_type="application/json")
 
     def render_accepted(self, accepted: Accepted) -> str:
         """Return the body of the response, which is stored with the idempotency key and sent again as it is."""

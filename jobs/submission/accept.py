@@ -2,25 +2,22 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Protocol
 
 from django.db import transaction
-from django.db.models.functions import Now
 
-from billing import ledger
-from billing.errors import InsufficientCredits
-from billing.models import Account
-from jobs import credentials, lifecycle, variants
+from billing.models import Account, Plan
+from jobs import credentials, variants
 from jobs.enums import ACTIVE, Priority, Status
 from jobs.errors import AccountSuspended, ActiveJobLimitReached, CreditsMissing, JobsError
-from jobs.models import CHARACTER_LENGTH, SLICE_SECONDS, Job, JobProfile
+from jobs.models import CHARACTER_LENGTH, SLICE_SECONDS, Job
 from jobs.profiles.analysis import warnings
 from jobs.queueing import announcements, forecast
 from jobs.submission import priority_fee, validation
 from jobs.submission.request import Submission
+from jobs.submission.store import KeyRecord, Ruling, lock, store
 from jobs.submission.validation import CheckedSubmission, Sender
 from simservice.database import DATABASE_UNAVAILABLE
 from simservice.ids import new_token, next_id
@@ -30,11 +27,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Accepted:
-    """A new job, with the warnings and the deprecated fields of its request."""
+    """A new job, with the warnings and the deprecated fields of its request.
+
+    `active_jobs` is the number of the account's unfinished jobs with this one, 0 until it is stored.
+    """
 
     job: Job
     warnings: list[dict[str, Any]]
     deprecated_fields: list[str]
+    active_jobs: int = 0
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,11 @@ class Deduplication(Protocol):
     def find_replay(self) -> Replay | None:
         """Return the response of an earlier, equal request, None for a new request."""
 
-    def record(self, accepted: Accepted) -> None:
-        """Store that the request created a job. Called in its transaction, under the account's lock."""
+    def storing(self) -> AbstractContextManager[None]:
+        """Return the block in which the job is stored. If the job is refused, the block raises a JobsError."""
+
+    def record(self, accepted: Accepted) -> KeyRecord | None:
+        """Return the idempotency key to store with the job, or None."""
 
 
 def submit(submission: Submission, *, sender: Sender, deduplication: Deduplication) -> Accepted | Replay:
@@ -105,33 +109,47 @@ def _forget_credentials(checked: CheckedSubmission, *, job_id: int) -> None:
         credentials.forget(job_id)
 
 
-@transaction.atomic
 def _store(checked: CheckedSubmission, deduplication: Deduplication, *, job_id: int) -> Accepted | Replay:
-    """Store the job and the record of its request, unless an equal request created one in the meantime."""
-    # Without a key lock, other transactions can still write rows that refer to the account, such as settlements.
-    account = Account.objects.select_for_update(no_key=True).get(pk=checked.sender.client.account_id)
-    # A simultaneous equal request may have been first.
-    if replay := deduplication.find_replay():
-        return replay
-    accepted = _accept(checked, account=account, job_id=job_id)
-    deduplication.record(accepted)
-    return accepted
-
-
-def _accept(checked: CheckedSubmission, *, account: Account, job_id: int) -> Accepted:
-    """Store the job, its profile and its reservation. Call under the account's lock.
+    """Store the job and the record of its request, unless an equal request created one in the meantime.
 
     Raises ActiveJobLimitReached, AccountSuspended or CreditsMissing.
     """
-    require_active_job_limit(account, limit=checked.plan.max_active_jobs)
-    if account.suspended_at is not None:
+    with deduplication.storing(), _fee_decided(checked) as fee_credits:
+        job = _new_job(checked, job_id=job_id, fee_credits=fee_credits)
+        accepted = Accepted(
+            job=job, warnings=warnings(checked.analysis), deprecated_fields=_deprecated_fields(checked.submission)
+        )
+        ruling = store(
+            job,
+            profile_text=checked.submission.profile_text,
+            wanted=fee_credits + (job.max_credits or first_slice(job)),
+            required=_required_credits(job),
+            max_active_jobs=checked.plan.max_active_jobs,
+            record=deduplication.record(accepted),
+        )
+        if ruling.is_stored:
+            return replace(accepted, active_jobs=ruling.active + 1)
+        if not ruling.is_repeated:
+            _refuse(job, ruling, plan=checked.plan)
+    # A simultaneous equal request was first. Its job may have been deleted since.
+    return deduplication.find_replay() or _store(checked, deduplication, job_id=job_id)
+
+
+def _refuse(job: Job, ruling: Ruling, *, plan: Plan) -> NoReturn:
+    """Raise ActiveJobLimitReached, AccountSuspended or CreditsMissing."""
+    if ruling.active >= plan.max_active_jobs:
+        raise ActiveJobLimitReached(active=ruling.active, limit=plan.max_active_jobs)
+    if ruling.is_suspended:
         raise AccountSuspended
-    job = _new_job(checked, job_id=job_id, fee_credits=_due_fee_credits(checked))
-    _reserve(job, account=account, max_credits=checked.plan.max_credits_per_job)
-    lifecycle.accept(job)
-    JobProfile.objects.create(job=job, text=checked.submission.profile_text)
-    return Accepted(
-        job=job, warnings=warnings(checked.analysis), deprecated_fields=_deprecated_fields(checked.submission)
+    fee = job.priority_fee_credits
+    affordable = min(max(0, ruling.available_credits - fee), plan.max_credits_per_job)
+    raise CreditsMissing(
+        required_credits=_required_credits(job),
+        ceiling_credits=job.ceiling_credits,
+        affordable_credits=affordable,
+        ceiling_seconds=job.ceiling_runtime_seconds,
+        affordable_seconds=affordable // job.credits_per_second,
+        fee_credits=fee if job.priority == Priority.HIGH else None,
     )
 
 
@@ -142,46 +160,30 @@ def _deprecated_fields(submission: Submission) -> list[str]:
     return [f"runtime.{deprecated}"] if deprecated and caps[deprecated] is not None else []
 
 
-def require_active_job_limit(account: Account, *, limit: int) -> None:
-    """Raise ActiveJobLimitReached if the locked account has `limit` unfinished jobs or more."""
-    active = active_jobs(account)
-    if active >= limit:
-        raise ActiveJobLimitReached(active=active, limit=limit)
-
-
 def active_jobs(account: Account) -> int:
     """Return the number of the account's unfinished jobs. One query on a partial index."""
     return Job.objects.filter(account=account, status__in=ACTIVE).count()
 
 
-def _due_fee_credits(checked: CheckedSubmission) -> int:
-    """Return the priority fee of the job, 0 if none is due. At most two queries."""
-    if checked.submission.priority != Priority.HIGH:
-        return 0
-    is_due = priority_fee.buys_earlier_start(live_slots=checked.live_slots or 0)
-    return checked.plan.high_priority_fee_credits if is_due else 0
+@contextmanager
+def _fee_decided(checked: CheckedSubmission) -> Iterator[int]:
+    """Run the block with the priority fee of the job, 0 if none is due.
 
-
-def _reserve(job: Job, *, account: Account, max_credits: int) -> None:
-    """Reserve the job's fee and its cap. Without a cap, reserve the first slice, or less if the account has less.
-
-    `max_credits` is the plan's limit for a job. Raises CreditsMissing.
+    A `high` job is stored in the transaction that decides its fee, under the account's lock, so that the account's
+    simultaneous submissions are counted.
     """
-    fee = job.priority_fee_credits
-    wanted = fee + (job.max_credits or first_slice(job))
-    required = fee + (job.max_credits or first_second(job))
-    try:
-        ledger.hold(account, wanted, least=required, job_id=job.pk)
-    except InsufficientCredits as shortage:
-        affordable = min(max(0, shortage.available_credits - fee), max_credits)
-        raise CreditsMissing(
-            required_credits=required,
-            ceiling_credits=job.ceiling_credits,
-            affordable_credits=affordable,
-            ceiling_seconds=job.ceiling_runtime_seconds,
-            affordable_seconds=affordable // job.credits_per_second,
-            fee_credits=fee if job.priority == Priority.HIGH else None,
-        ) from None
+    if checked.submission.priority != Priority.HIGH:
+        yield 0
+        return
+    with transaction.atomic():
+        lock(checked.sender.client.account_id)
+        is_due = priority_fee.buys_earlier_start(live_slots=checked.live_slots or 0)
+        yield checked.plan.high_priority_fee_credits if is_due else 0
+
+
+def _required_credits(job: Job) -> int:
+    """Return the credits that the account must have: the job's fee and its cap, without a cap one second."""
+    return job.priority_fee_credits + (job.max_credits or first_second(job))
 
 
 def first_slice(job: Job) -> int:
@@ -223,9 +225,5 @@ def _new_job(checked: CheckedSubmission, *, job_id: int, fee_credits: int) -> Jo
         credits_per_second=checked.plan.credits_per_second,
         vcpus=checked.plan.vcpu_per_job,
         status=Status.PENDING,
-        # The clock of the database, as in claims and in the sweep
-        created_at=Now(),
-        updated_at=Now(),
-        queue_deadline_at=Now() + timedelta(seconds=ceilings.queue_seconds),
         share_token=new_token(),
     )

@@ -1,6 +1,7 @@
 """Idempotency keys of submissions: `docs/reference/contract.md#idempotency-keys`."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 
 from clients.models import ApiKey
@@ -8,6 +9,7 @@ from jobs.errors import IdempotencyKeyReused
 from jobs.models import IdempotencyKey
 from jobs.submission.accept import Accepted, Replay
 from jobs.submission.request import Submission, fingerprint
+from jobs.submission.store import KeyRecord
 
 
 class KeyedRequest:
@@ -23,6 +25,8 @@ class KeyedRequest:
         self.key = key
         self.submission = submission
         self.render = render
+        # The body of the response, once the job can be stored.
+        self.response = ""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -43,13 +47,13 @@ class KeyedRequest:
             raise IdempotencyKeyReused(job_id=first.job_id)
         return Replay(first.response)
 
-    def record(self, accepted: Accepted) -> None:
-        """Store the response. Call in the transaction that stores the job, under the account's lock."""
-        if self.key is not None:
-            IdempotencyKey.objects.create(
-                api_key=self.api_key,
-                key=self.key,
-                fingerprint=self.fingerprint,
-                job=accepted.job,
-                response=self.render(accepted),
-            )
+    def storing(self) -> AbstractContextManager[None]:
+        """Return a block without effect: the statement that stores the job is the whole transaction."""
+        return nullcontext()
+
+    def record(self, accepted: Accepted) -> KeyRecord | None:
+        """Render the response, and return it with the key, if there is one."""
+        self.response = self.render(accepted)
+        if self.key is None:
+            return None
+        return KeyRecord(key=self.key, fingerprint=self.fingerprint, response=self.response)

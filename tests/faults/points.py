@@ -19,12 +19,14 @@ from jobs.queueing import announcements, claims, sweep
 from jobs.simulator.process import SimulatorProcess
 from jobs.submission import accept
 from jobs.submission.idempotency import KeyedRequest
+from simservice.statements import Statement
 
 # An action at a point, and the function that installs it.
 Action = Callable[[], None]
 Arm = Callable[[Action], None]
 # Before a statement, so that a fault can hit while PostgreSQL executes it.
 DELAY_SECONDS = 0.04
+DELAY = Statement("delay", f"SELECT pg_sleep({DELAY_SECONDS})")
 
 
 def die() -> None:
@@ -66,13 +68,13 @@ def during(name: str) -> Arm:
     def arm(action: Action) -> None:
         run: Callable[..., list[tuple[Any, ...]]] = vars(lifecycle)["run"]
 
-        def reached(*statements: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-            if statements[-1] != statement:
-                return run(*statements, parameters=parameters)
+        def reached(*statements: Statement, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+            if statements[-1] is not statement:
+                return run(*statements, values=values)
             timer = threading.Timer(DELAY_SECONDS / 2, action)
             timer.start()
             try:
-                return run(*statements[:-1], f"SELECT pg_sleep({DELAY_SECONDS})", statement, parameters=parameters)
+                return run(*statements[:-1], DELAY, statement, values=values)
             finally:
                 timer.join()
 
@@ -114,9 +116,7 @@ WORKER_POINTS = POINTS | {
 SUBMITTER_POINTS: dict[str, Arm] = {
     "credentials stored": partial(after, credentials, "store"),
     "before the job is stored": partial(before, accept, "_store"),
-    "credits held, job not stored": partial(after, ledger, "hold"),
-    "job stored, not committed": partial(after, lifecycle, "accept"),
-    "response stored, not committed": partial(after, KeyedRequest, "record"),
+    "response rendered, job not stored": partial(after, KeyedRequest, "record"),
     "submission committed": partial(after, accept, "_store"),
     "before the announcement": partial(before, announcements, "announce"),
     "marked as announced, no hint sent": partial(after, lifecycle, "mark_queued"),
@@ -140,9 +140,6 @@ WITHIN_TRANSACTIONS = frozenset(
         "while the start runs",
         "credits extended",
         "while the end runs",
-        "credits held, job not stored",
-        "job stored, not committed",
-        "response stored, not committed",
         "recovered, not committed",
         "sweeper ended, perhaps not committed",
         "anywhere",

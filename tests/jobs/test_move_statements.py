@@ -15,7 +15,7 @@ from jobs.execution import attempt
 from jobs.lifecycle import Outcome
 from jobs.models import Job, JobEvent
 from jobs.queueing import announcements, claims
-from simservice import database
+from simservice.statements import Statement, run
 from tests.concurrency import at_once
 from tests.factories import BuildFactory, make_account, make_job, make_running_job
 from tests.statements import traffic
@@ -30,6 +30,7 @@ MANY_JOBS = """
         'id', job.id + n, 'share_token', n::text, 'priority', n % 3))).*
     FROM jobs_job AS job, generate_series(1, 3000) AS n
 """
+DIVISION = Statement("division", "SELECT 1 / %(zero)s::integer")
 LOCK_FIRST = "SELECT FROM jobs_job WHERE status = 'pending' ORDER BY priority, id LIMIT %s FOR UPDATE"
 
 
@@ -93,7 +94,7 @@ def test_a_claim_reads_the_index_of_waiting_jobs(locked: int) -> None:
             other.execute("BEGIN")
             other.execute(LOCK_FIRST, [locked])
         with connection.cursor() as cursor:
-            cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {move_statements.CLAIM}", parameters)
+            cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {move_statements.CLAIM.sql}", parameters)
             (plan,) = cursor.fetchone()
     finally:
         blocker.close()
@@ -153,7 +154,7 @@ def test_a_settlement_sees_an_extension_that_it_waited_for() -> None:
 def test_statements_of_one_message_take_effect_together() -> None:
     job = make_running_job()
     with pytest.raises(Exception, match="division by zero"):
-        database.run("UPDATE jobs_job SET worker = 'x'", "SELECT 1 / %(zero)s", parameters={"zero": 0})
+        run(Statement("change", "UPDATE jobs_job SET worker = 'x'"), DIVISION, values={"zero": 0})
     assert Job.objects.get(pk=job.pk).worker == "worker-1"
 
 

@@ -1,0 +1,115 @@
+"""Storage of an accepted job with its profile, first event, hold and idempotency key, in one round trip."""
+
+from dataclasses import dataclass
+
+from django.db import connection
+
+from billing import holds
+from jobs.enums import ACTIVE
+from jobs.models import Job
+from simservice.statements import Statement, run
+
+# Submissions of an account wait for each other here. Without a key lock, other transactions can still write rows
+# that refer to the account, such as settlements.
+LOCK = Statement("lock_account", "SELECT FROM billing_account WHERE id = %(account_id)s FOR NO KEY UPDATE")
+
+# The columns of a new job that have the value of its instance. The others have their default or are times.
+COLUMNS = (
+    "id account_id client_id api_key_id priority channel git_branch pinned_build_id multi_stage html csv "
+    "has_credentials wants_webhook json_version metadata character other_characters max_credits ceiling_credits "
+    "ceiling_runtime_seconds ceiling_queue_seconds priority_fee_credits credits_per_second vcpus status attempt "
+    "worker share_token"
+).split()
+FIELDS = {field.attname: field for field in Job._meta.concrete_fields if field.attname in COLUMNS}  # noqa: SLF001
+
+# Store a job unless a rule refuses it; return what the rules are decided by, and whether the job was stored. The
+# clock is the database's, as in claims and in the sweep.
+STORE = Statement(
+    "store_job",
+    f"""
+    WITH ruling AS (
+        SELECT EXISTS (
+                SELECT FROM jobs_idempotencykey WHERE api_key_id = %(api_key_id)s AND key = %(key)s
+            ) AS is_repeated,
+            (
+                SELECT count(*) FROM jobs_job
+                WHERE account_id = %(account_id)s AND status IN ({", ".join(f"'{each}'" for each in ACTIVE)})
+            ) AS active,
+            suspended_at IS NOT NULL AS is_suspended
+        FROM billing_account WHERE id = %(account_id)s
+    ),
+    request AS (
+        SELECT %(account_id)s::bigint AS account_id, %(id)s::bigint AS job_id, %(wanted)s::bigint AS wanted,
+            %(required)s::bigint AS required
+        FROM ruling WHERE NOT is_repeated AND active < %(max_active_jobs)s AND NOT is_suspended
+    ),
+    {holds.PARTS},
+    job AS (
+        INSERT INTO jobs_job ({", ".join(COLUMNS)}, created_at, updated_at, queue_deadline_at)
+        SELECT {", ".join(f"%({column})s" for column in COLUMNS)}, statement_timestamp(), statement_timestamp(),
+            statement_timestamp() + %(ceiling_queue_seconds)s::int * interval '1 second'
+        FROM held
+    ),
+    profile AS (INSERT INTO jobs_jobprofile (job_id, text) SELECT job_id, %(profile_text)s FROM held),
+    event AS (
+        INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
+        SELECT job_id, statement_timestamp(), '', %(status)s, 0, '' FROM held
+    ),
+    idempotency_key AS (
+        INSERT INTO jobs_idempotencykey (api_key_id, key, fingerprint, job_id, response)
+        SELECT %(api_key_id)s, %(key)s, %(fingerprint)s, job_id, %(response)s FROM held WHERE %(key)s IS NOT NULL
+    )
+    SELECT is_repeated, active, is_suspended, (SELECT credits::bigint FROM total), EXISTS (SELECT FROM held)
+    FROM ruling
+    """,  # noqa: S608 - constants of this module and of billing/holds.py
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyRecord:
+    """An idempotency key to store with a job: the fingerprint of its request, and the response."""
+
+    key: str
+    fingerprint: str
+    response: str
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """Whether a job was stored, and why not: in this order, the first rule that it breaks.
+
+    The idempotency key is already stored, the account has too many unfinished jobs (`active`, without this one), it
+    is suspended, or it has too few credits.
+    """
+
+    is_repeated: bool
+    active: int
+    is_suspended: bool
+    available_credits: int
+    is_stored: bool
+
+
+def lock(account_id: int) -> None:
+    """Lock an account for the transaction, so that its submissions wait."""
+    run(LOCK, values={"account_id": account_id})
+
+
+def store(
+    job: Job, *, profile_text: str, wanted: int, required: int, max_active_jobs: int, record: KeyRecord | None
+) -> Ruling:
+    """Store a job that holds `wanted` credits, or all that are available if these are at least `required`.
+
+    Stores all or nothing. One round trip.
+    """
+    values = {name: field.get_db_prep_save(getattr(job, name), connection) for name, field in FIELDS.items()}
+    values |= {
+        "profile_text": profile_text,
+        "wanted": wanted,
+        "required": required,
+        "max_active_jobs": max_active_jobs,
+        "key": record and record.key,
+        "fingerprint": record and record.fingerprint,
+        "response": record and record.response,
+    }
+    (ruling,) = run(LOCK, holds.LOCK, STORE, values=values)
+    return Ruling(*ruling)

@@ -1,0 +1,58 @@
+"""Statements of the busiest requests: prepared once for each connection, several in one round trip.
+
+They skip the ORM, so tests compare each of them with an equal form that uses it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from django.db import connection, transaction
+from psycopg import Connection
+
+Row = tuple[Any, ...]
+PLACEHOLDER = re.compile(r"%\((\w+)\)s")
+# The names of the statements that each connection has prepared.
+_prepared: WeakKeyDictionary["Connection[Any]", set[str]] = WeakKeyDictionary()
+
+
+class Statement:
+    """SQL with named placeholders. The name is that of the prepared statement."""
+
+    def __init__(self, name: str, sql: str) -> None:
+        self.name = name
+        self.sql = sql
+        names = list(dict.fromkeys(PLACEHOLDER.findall(sql)))
+        numbered = PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", sql)
+        self.prepare = f"PREPARE {name} AS {numbered}"
+        values = ", ".join(f"%({each})s" for each in names)
+        self.execute = f"EXECUTE {name} ({values})" if names else f"EXECUTE {name}"
+
+
+def run(*statements: Statement, values: Mapping[str, Any]) -> list[Row]:
+    """Execute statements in one round trip; return the rows of the last one. Raises the errors of `django.db`.
+
+    Outside a transaction they form one: all take effect or none. Each statement sees what was committed before it
+    started, so it sees everything that a lock of an earlier one waited for. A single statement that waits for a
+    lock reads other rows as they were before the wait.
+
+    They are one message, so that no lock waits for a process that stops between two. Therefore,
+    `statement_timestamp()` is the time before the first one.
+    """
+    with transaction.mark_for_rollback_on_error(), connection.cursor() as cursor:
+        _prepare(cursor, statements)
+        cursor.execute("; ".join(statement.execute for statement in statements), values)
+        for _ in statements[1:]:
+            cursor.nextset()
+        rows: list[Row] = cursor.fetchall()
+    return rows
+
+
+def _prepare(cursor: Any, statements: Iterable[Statement]) -> None:
+    """Prepare the statements that this connection has not prepared yet. A rollback does not undo it."""
+    done = _prepared.setdefault(connection.connection, set())
+    for statement in statements:
+        if statement.name not in done:
+            cursor.execute(statement.prepare)
+            done.add(statement.name)

@@ -1,0 +1,97 @@
+"""The traffic of the busiest requests: statements, round trips to PostgreSQL and commands to Redis."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from clients.models import ApiKey
+from jobs.models import Job
+from jobs.queueing import announcements
+from tests.conftest import Api
+from tests.factories import make_job
+from tests.jobs.api.bodies import BODY
+from tests.statements import Traffic, traffic
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _without_announcement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the announcement, which has tests of its own."""
+    monkeypatch.setattr(announcements, "announce", lambda _: None)
+
+
+@contextmanager
+def redis_commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """Collect the names of the commands sent to Redis."""
+    sent: list[Any] = []
+    execute = Redis.execute_command
+
+    def counted(client: Any, *args: Any, **options: Any) -> Any:
+        sent.append(args[0])
+        return execute(client, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Redis, "execute_command", counted)
+        yield sent
+
+
+def measured(
+    request: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, *, status: int = 200
+) -> tuple[Traffic, int]:
+    """Return the traffic of a request and its number of Redis commands, without the first use of a connection."""
+    assert request().status_code == status
+    with traffic() as recorded, redis_commands(monkeypatch) as commands:
+        assert request().status_code == status
+    return recorded, len(commands)
+
+
+def post(api: Api, number: list[int]) -> Any:
+    number[0] += 1
+    return api.post("jobs", BODY, headers={"idempotency-key": f"order {number[0]}"})
+
+
+def named(recorded: Traffic) -> list[str]:
+    """Return the names of the prepared statements in each message; other messages are left out."""
+    return [
+        " ".join(part.split()[1] for part in text.split("; ")) for text in recorded.statements if "EXECUTE" in text
+    ]
+
+
+def test_a_submission_takes_three_round_trips(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded, commands = measured(lambda: api.post("jobs", BODY), monkeypatch)
+    assert named(recorded) == ["find_key", "lock_account lock_balance store_job"]
+    assert (len(recorded.statements), recorded.round_trips) == (3, 3)
+    assert commands == 4
+
+
+def test_a_keyed_submission_takes_four_round_trips(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = [0]
+    recorded, commands = measured(lambda: post(api, number), monkeypatch)
+    assert named(recorded) == ["find_key", "lock_account lock_balance store_job"]
+    assert (len(recorded.statements), recorded.round_trips, commands) == (4, 4, 4)
+
+
+def test_a_refused_submission_takes_three_round_trips(
+    api: Api, key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key[0].client.account.plan.max_active_jobs = 0
+    key[0].client.account.plan.save()
+    recorded, commands = measured(lambda: api.post("jobs", BODY), monkeypatch, status=429)
+    assert (len(recorded.statements), recorded.round_trips, commands) == (3, 3, 4)
+    assert not Job.objects.exists()
+
+
+def test_a_replay_takes_two_queries_and_a_count(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded, commands = measured(lambda: post(api, [0]), monkeypatch)
+    assert (len(recorded.statements), recorded.round_trips, commands) == (3, 3, 3)
+
+
+def test_a_poll_takes_two_round_trips(api: Api, key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    job = make_job(key[0].client)
+    recorded, commands = measured(lambda: api.get(f"jobs/{job.pk}/status"), monkeypatch)
+    assert named(recorded) == ["find_key", "poll_job"]
+    assert (len(recorded.statements), recorded.round_trips, commands) == (2, 2, 3)
