@@ -52,7 +52,7 @@ CLAIM = Statement(
 # The run of a stage, if the part `held` has the job
 _RUN = """
     INSERT INTO jobs_run (job_id, attempt, stage, shard, build_id, started_at, stopped_for, sandbox_layers)
-    SELECT id, attempt, %(stage)s::integer, 0, %(build_id)s::bigint, statement_timestamp(), '', '[]' FROM held
+    SELECT id, attempt, %(stage)s::integer, 0, %(build_id)s::uuid, statement_timestamp(), '', '[]' FROM held
     RETURNING id, started_at
 """
 
