@@ -3,14 +3,15 @@
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from django.db import Error as DatabaseError
-from django.db.models.functions import Now
+from django.db import connection
+from psycopg.types.json import Jsonb
 
 from jobs import artifacts, labels, lifecycle
 from jobs.builds import registration
@@ -37,6 +38,7 @@ from jobs.simulator.process import Ended, NotExecutable, SimulatorProcess
 from jobs.simulator.reports import BrokenReport
 from jobs.simulator.sandbox import NotRunnable, require_runnable
 from jobs.simulator.stop_reasons import StopReason
+from simservice.ids import NEW_ID
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +70,7 @@ class Stages:
         estimate = ProgressEstimate(self.plan.stages, statistics)
         self.watcher = Watcher(job, lease, Budget.of(job), estimate=estimate, scrubber=self.scrubber)
         self.wall_ms = 0
+        self.ids: Iterator[int] = iter(())
         self.missing: list[dict[str, Any]] = []
 
     def run(self) -> Outcome:
@@ -113,8 +116,7 @@ class Stages:
             outputs = Outputs(self.job, directory, self.scrubber, stage=number, has_html=self._has_html(stage))
             try:
                 outcome = self._outcome_of(stage, ended, outputs, replicates)
-                # Added one by one, so that the caller knows what was stored if one fails.
-                self.stored.extend(outputs.store(ran=command.input_text(text, arguments)))
+                self.stored.extend(outputs.store(ran=command.input_text(text, arguments), ids=self.ids))
                 self.missing.extend(outputs.missing)
             except (LeaseLost, WorkerStops, DatabaseError, artifacts.NotStored):
                 raise
@@ -151,7 +153,7 @@ class Stages:
             if run is None:
                 raise LeaseLost(self.job.pk)
             ended = self.watcher.watch(process, started=started)
-        self.lease.retry(lambda: record_end(run, ended))
+        self.ids = self.lease.retry(lambda: record_end(run, ended))
         if ended.exit_status in verdict.NO_PROGRAM and ended.stopped_for is None:
             self._require_working_build()
         return ended
@@ -248,8 +250,7 @@ class Stages:
                 missing(Artifact.Kind.CSV_REPORT, stage=None, reason="there are no results to list")
             )
             return
-        with table:
-            self.stored.append(artifacts.store(self.job, Artifact.Kind.CSV_REPORT, table))
+        self.stored += artifacts.store_all(self.job, [(Artifact.Kind.CSV_REPORT, table)], ids=self.ids)
 
     def _missing_artifacts(self) -> list[dict[str, Any]]:
         """Return the requested artifacts that could not be stored; none if no simulator has run."""
@@ -262,14 +263,23 @@ class Stages:
         return self.missing
 
 
-def record_end(run: Run, ended: Ended) -> None:
-    """Record how a process ended, unless its run was already recorded as lost."""
-    Run.objects.filter(pk=run.pk, ended_at=None).update(
-        ended_at=Now(),
-        wall_ms=round(ended.wall_seconds * 1000),
-        cpu_ms=round(ended.cpu_seconds * 1000),
-        peak_memory_bytes=ended.peak_memory_bytes,
-        exit_code=verdict.exit_code(ended),
-        stopped_for=ended.stopped_for or "",
-        sandbox_layers=ended.layers,
+END_RUN = f"""
+    WITH ended AS (
+        UPDATE jobs_run SET ended_at = statement_timestamp(), wall_ms = %s, cpu_ms = %s, peak_memory_bytes = %s,
+            exit_code = %s, stopped_for = %s, sandbox_layers = %s
+        WHERE id = %s AND ended_at IS NULL
     )
+    SELECT {NEW_ID} FROM generate_series(1, %s)
+"""  # noqa: S608 - made of constants
+
+
+def record_end(run: Run, ended: Ended) -> Iterator[int]:
+    """Record how a process ended, unless its run was already recorded as lost. One statement.
+
+    Returns ids for the rows of the process's artifacts.
+    """
+    figures = (round(ended.wall_seconds * 1000), round(ended.cpu_seconds * 1000), ended.peak_memory_bytes)
+    end = (verdict.exit_code(ended), ended.stopped_for or "", Jsonb(ended.layers))
+    with connection.cursor() as cursor:
+        cursor.execute(END_RUN, [*figures, *end, run.pk, len(Artifact.Kind)])
+        return iter([artifact_id for (artifact_id,) in cursor.fetchall()])
