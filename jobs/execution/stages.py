@@ -21,12 +21,13 @@ from jobs.execution import multistage, stage_statistics
 from jobs.execution.budget import Budget
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.execution.multistage import Stage
+from jobs.execution.preparation import Preparation
 from jobs.execution.replicates import pooled, widening
 from jobs.execution.results import Results
 from jobs.execution.stage_progress import ProgressEstimate
 from jobs.execution.watcher import Watcher
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Build, Job, Run
+from jobs.models import Artifact, Job, Run
 from jobs.runs import input_text, runner, verdict
 from jobs.runs.directories import private_directory
 from jobs.runs.outputs import Outputs, missing
@@ -57,18 +58,27 @@ class Stages:
     """
 
     def __init__(
-        self, job: Job, build: Build, lease: Lease, *, secrets: GameCredentials | None, stored: list[Artifact]
+        self,
+        job: Job,
+        prepared: Preparation,
+        lease: Lease,
+        *,
+        secrets: GameCredentials | None,
+        stored: list[Artifact],
     ) -> None:
-        self.job, self.build, self.lease = job, build, lease
+        self.job, self.build, self.lease = job, prepared.build, lease
+        if prepared.cancel_requested:
+            lease.cancelled.set()
         self.secrets, self.stored = secrets, stored
         self.scrubber = scrubber_of(secrets)
-        self.text, self.analysis = input_text.read(job, build)
+        self.text, self.analysis = input_text.read(job, prepared.profile_text, self.build)
         self.plan = multistage.plan(self.analysis, wanted=job.multi_stage, bounds=input_text.bounds())
         self.results = Results(self.plan, self.analysis)
         count = len(self.plan.stages)
         statistics = stage_statistics.recent(job.account_id, stages=count) if count > 1 else None
         estimate = ProgressEstimate(self.plan.stages, statistics)
-        self.watcher = Watcher(job, lease, Budget.of(job), estimate=estimate, scrubber=self.scrubber)
+        budget = Budget.of(job, hold_credits=prepared.hold_credits)
+        self.watcher = Watcher(job, lease, budget, estimate=estimate, scrubber=self.scrubber)
         self.wall_ms = 0
         self.ids: Iterator[int] = iter(())
         self.missing: list[dict[str, Any]] = []
@@ -90,13 +100,13 @@ class Stages:
     def _outcome_before(self, stage: Stage) -> Outcome | None:
         """Return the outcome of a job that must stop before a stage, or None if it may run.
 
-        Before the first stage, only a cancellation stops it.
+        Before the first stage, only a cancellation that was requested before it was prepared stops it.
         """
+        if stage.number == 1:
+            return lifecycle.CANCELLED if self.lease.cancelled.is_set() else None
         # A short database outage must not void the stages that ran.
         self.lease.retry(self.lease.check_cancellation)
         reason = self.watcher.stop_reason()
-        if stage.number == 1:
-            return lifecycle.CANCELLED if reason == StopReason.CANCELLED else None
         return self._with_usage(verdict.stopped(self.job, reason), stopped_for=reason) if reason else None
 
     def _run_stage(self, stage: Stage) -> Outcome:
