@@ -212,7 +212,7 @@ class Stages:
             report = replace(report, profilesets=pooled(report.profilesets, replicates))
         expected = self.results.remaining if self.analysis.reports_all else 0
         outcome = verdict.judge(
-            self.job, ended, report=report, profilesets=expected, error_message=outputs.error_message()
+            self.job, ended, report=report, profilesets=expected, read_error_message=outputs.error_message
         )
         self.results.add_warnings([*self._version_warnings(outputs), *outputs.warnings()])
         valid = None if isinstance(report, BrokenReport) else report

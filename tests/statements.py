@@ -1,0 +1,66 @@
+"""Counts of statements and round trips of the database connection, from libpq's trace of its messages.
+
+The trace also shows what Django's counters miss: pipelined statements, and BEGIN and COMMIT.
+"""
+
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from django.db import connection
+from psycopg.pq import Trace
+
+# A message: its sender (F for this process, B for PostgreSQL), its length, its type and its content
+MESSAGE = re.compile(r"^([FB])\t\d+\t(\w+)(.*?)(?=^[FB]\t\d+\t|\Z)", re.MULTILINE | re.DOTALL)
+# The name of a prepared statement, empty if it has none, and its text
+PARSE = re.compile(r'\s*"([^"]*)" "(.*)" \d+[\s\d]*', re.DOTALL)
+# The name of a portal, and that of its prepared statement
+BIND = re.compile(r'\s*"[^"]*" "([^"]*)"')
+
+
+@dataclass(kw_only=True)
+class Traffic:
+    """The statements sent while a block ran, and how often the process waited for PostgreSQL.
+
+    A statement prepared before the block appears with its name instead of its text.
+    """
+
+    statements: list[str] = field(default_factory=list)
+    round_trips: int = 0
+
+    def read(self, trace: str) -> None:
+        """Set the fields from a trace."""
+        last_sender, prepared, bound = "B", dict[str, str](), ""
+        for sender, kind, content in MESSAGE.findall(trace):
+            self.round_trips += (last_sender, sender) == ("F", "B")
+            last_sender = sender
+            if kind == "Query":
+                self.statements.append(content.strip().strip('"'))
+            elif kind == "Parse" and (parse := PARSE.fullmatch(content)):
+                prepared[parse[1]] = parse[2]
+            elif kind == "Bind" and (bind := BIND.match(content)):
+                bound = prepared.get(bind[1], f"prepared {bind[1]}")
+            elif kind == "Execute":
+                self.statements.append(bound)
+
+
+@contextmanager
+def traffic() -> Iterator[Traffic]:
+    """Record the traffic of this thread's connection with PostgreSQL; it is complete when the block ends.
+
+    Statements include BEGIN, COMMIT and savepoints.
+    """
+    connection.ensure_connection()
+    protocol = connection.connection.pgconn
+    recorded = Traffic()
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as file:
+        protocol.trace(file.fileno())
+        protocol.set_trace_flags(Trace.SUPPRESS_TIMESTAMPS)
+        try:
+            yield recorded
+        finally:
+            protocol.untrace()
+            file.seek(0)
+            recorded.read(file.read())
