@@ -1,6 +1,7 @@
 """What an attempt needs from the database before it runs, read with one statement."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.utils import timezone
 
@@ -43,10 +44,11 @@ def prepare(job: Job) -> Preparation | None:
         "pinned_build_id": job.pinned_build_id,
     }
     for build in Build.objects.raw(PREPARE.format(order=registry.ORDERS[Channel(job.channel)]), parameters):
+        annotated: Any = build
         return Preparation(
             build=build,
-            profile_text=build.profile_text,
-            hold_credits=build.hold_credits,
-            cancel_requested=build.cancel_requested,
+            profile_text=annotated.profile_text,
+            hold_credits=annotated.hold_credits,
+            cancel_requested=annotated.cancel_requested,
         )
     return None

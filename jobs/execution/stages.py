@@ -289,7 +289,7 @@ def record_end(run: Run, ended: Ended) -> Iterator[int]:
     Returns ids for the rows of the process's artifacts.
     """
     figures = (round(ended.wall_seconds * 1000), round(ended.cpu_seconds * 1000), ended.peak_memory_bytes)
-    end = (verdict.exit_code(ended), ended.stopped_for or "", Jsonb(ended.layers))
+    end: tuple[Any, ...] = (verdict.exit_code(ended), ended.stopped_for or "", Jsonb(ended.layers))
     with connection.cursor() as cursor:
         cursor.execute(END_RUN, [*figures, *end, run.pk, len(Artifact.Kind)])
         return iter([artifact_id for (artifact_id,) in cursor.fetchall()])

@@ -82,7 +82,7 @@ def claim() -> Job:
 def build_of(job: Job) -> Build | None:
     """Return the build that a job would run on now."""
     prepared = prepare(job)
-    return prepared and prepared.build
+    return prepared.build if prepared else None
 
 
 def run(client: Client | None = None, **fields: Any) -> Job:

@@ -23,7 +23,7 @@ BRANCHES = ["midnight", "other"]
 
 def resolved(job: Job) -> Build | None:
     """Return the build of a job by the registry's queries: its pin if available, else its channel's."""
-    pin = registry.available(job.git_branch).filter(pk=job.pinned_build_id).first()
+    pin = next((build for build in registry.available(job.git_branch) if build == job.pinned_build), None)
     return pin or registry.for_channel(Channel(job.channel), job.git_branch, now=timezone.now())
 
 

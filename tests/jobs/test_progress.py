@@ -179,7 +179,12 @@ def test_a_running_jobs_output_can_be_followed(tmp_path: Path) -> None:
 def writes_of(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> list[Progress]:
     """Return a list that each write of a publisher adds its progress to."""
     written, store = list[Progress](), publisher._store
-    monkeypatch.setattr(publisher, "_store", lambda progress: (written.append(progress), store(progress)))
+
+    def write(progress: Progress) -> None:
+        written.append(progress)
+        store(progress)
+
+    monkeypatch.setattr(publisher, "_store", write)
     return written
 
 
