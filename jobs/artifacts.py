@@ -63,23 +63,24 @@ def store_all(
     the storage.
     """
     rows: list[Artifact] = []
+    names: list[str] = []
     ids = ids or iter(())
     try:
         with _Batch() as batch:
             for kind, content in contents:
-                name = storage_name(job, kind, stage=stage)
+                names.append(name := storage_name(job, kind, stage=stage))
                 with content, _as_not_stored(kind):
                     packed = batch.add(name, content)
                 rows.append(_row(job, kind, name, packed, stage=stage, artifact_id=next(ids, None) or next_id()))
             batch.save()
     except Exception:
-        _remove([row.storage_name for row in rows])
+        _remove(names)
         raise
     return rows
 
 
 class _Batch:
-    """Compressed files that are saved together, because a disk writes several files as fast as one."""
+    """Compressed files that are saved together, which costs a disk less than saving one after another."""
 
     def __init__(self) -> None:
         self.files: dict[str, IO[bytes]] = {}
