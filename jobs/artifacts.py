@@ -1,15 +1,13 @@
 """Artifacts of jobs: compressed files in the storage, and their rows."""
 
 import logging
-import tempfile
 import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import IO, BinaryIO, cast
+from typing import IO, BinaryIO, Self, cast
 
-from django.core.files import File
 from django.core.files.storage import default_storage
 from django.utils import timezone
 
@@ -47,16 +45,82 @@ class NotStored(Exception):
 
 
 def store(job: Job, kind: Artifact.Kind, content: BinaryIO, *, stage: int | None = None) -> Artifact:
-    """Stream a file into the storage and return its row, not yet saved.
+    """Store one file, close it, and return its row, not yet saved. Raises like `store_all`."""
+    return store_all(job, [(kind, content)], stage=stage)[0]
 
-    The file's name contains the attempt, so attempts never share a file, and storing one again is harmless.
-    Raises NotStored, or WorkerStops if the worker cannot wait for the storage.
+
+def store_all(
+    job: Job,
+    contents: Iterable[tuple[Artifact.Kind, BinaryIO]],
+    *,
+    stage: int | None = None,
+    ids: Iterator[int] | None = None,
+) -> list[Artifact]:
+    """Stream files into the storage, close them, and return their rows, not yet saved: all files or none.
+
+    A file's name contains the attempt, so attempts never share a file, and storing one again is harmless. The rows
+    get the next of `ids`, and new ones after these. Raises NotStored, or WorkerStops if the worker cannot wait for
+    the storage.
     """
-    with _as_not_stored(kind), tempfile.TemporaryFile() as compressed:
+    rows: list[Artifact] = []
+    names: list[str] = []
+    ids = ids or iter(())
+    try:
+        with _Batch() as batch:
+            for kind, content in contents:
+                names.append(name := storage_name(job, kind, stage=stage))
+                with content, _as_not_stored(kind):
+                    packed = batch.add(name, content)
+                rows.append(_row(job, kind, name, packed, stage=stage, artifact_id=next(ids, None) or next_id()))
+            batch.save()
+    except Exception:
+        _remove(names)
+        raise
+    return rows
+
+
+class _Batch:
+    """Compressed files that are saved together, which costs a disk less than saving one after another."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, IO[bytes]] = {}
+        self.opened = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.opened.close()
+
+    def add(self, name: str, content: BinaryIO) -> seekable_gzip.Packed:
+        """Compress a file. Raises OSError, NotStored or WorkerStops."""
+        self.files[name] = compressed = self.opened.enter_context(seekable_gzip.scratch())
         packed = seekable_gzip.pack(content, compressed)
-        name = _save(storage_name(job, kind, stage=stage), compressed)
+        if compressed.tell() > seekable_gzip.MEMORY_BYTES:
+            # The space for temporary files must not depend on the number of files.
+            self.save()
+        return packed
+
+    def save(self) -> None:
+        """Save the files that are not saved yet. Raises NotStored or WorkerStops."""
+        with _as_not_stored(", ".join(self.files)):
+            _save(self.files)
+        self.opened.close()
+        self.files.clear()
+
+
+def _row(
+    job: Job,
+    kind: Artifact.Kind,
+    name: str,
+    packed: seekable_gzip.Packed,
+    *,
+    stage: int | None,
+    artifact_id: int,
+) -> Artifact:
+    """Return the row of a stored file."""
     return Artifact(
-        id=next_id(),
+        id=artifact_id,
         job=job,
         attempt=job.attempt,
         stage=stage,
@@ -71,30 +135,35 @@ def store(job: Job, kind: Artifact.Kind, content: BinaryIO, *, stage: int | None
 
 
 @contextmanager
-def _as_not_stored(kind: Artifact.Kind) -> Iterator[None]:
+def _as_not_stored(subject: str) -> Iterator[None]:
     """Convert errors of disks and storages to NotStored."""
     try:
         yield
     except OSError as error:
-        raise NotStored(f"{kind}: {error}") from error
+        raise NotStored(f"{subject}: {error}") from error
 
 
-def _save(name: str, content: IO[bytes]) -> str:
-    """Save a file under a name, with retries. Raises OSError or WorkerStops."""
+def _save(files: Mapping[str, IO[bytes]]) -> None:
+    """Save files by name, with retries. Raises OSError or WorkerStops."""
     for wait_seconds in SAVE_WAITS_SECONDS:
         try:
-            return _save_once(name, content)
+            return _save_once(files)
         except OSError as error:
-            logger.warning("%s was not stored; trying again: %s", name, error)
+            logger.warning("%s: not stored; trying again: %s", ", ".join(files), error)
         shutdown.stop.require_time()
         time.sleep(wait_seconds)
-    return _save_once(name, content)
+    return _save_once(files)
 
 
-def _save_once(name: str, content: IO[bytes]) -> str:
-    """Save a file from its beginning. Raises OSError."""
-    content.seek(0)
-    return default_storage.save(name, File(content))
+def _save_once(files: Mapping[str, IO[bytes]]) -> None:
+    """Save files from their beginning. Raises OSError."""
+    for content in files.values():
+        content.seek(0)
+    _storage().save_many(files)
+
+
+def _storage() -> storages.ArtifactStorage:
+    return cast(storages.ArtifactStorage, default_storage)
 
 
 def storage_name(job: Job, kind: Artifact.Kind, *, stage: int | None = None) -> str:
@@ -134,7 +203,7 @@ def remove_all(folder: str, job_ids: Collection[int], *, until: float) -> None:
     while batch := list(islice(names, storages.MAX_REMOVED_AT_ONCE)):
         if time.monotonic() > until:
             raise TimeoutError("the removal of files took too long")
-        cast(storages.ArtifactStorage, default_storage).delete_many(batch)
+        _storage().delete_many(batch)
 
 
 def discard(artifacts: list[Artifact]) -> None:
@@ -142,14 +211,18 @@ def discard(artifacts: list[Artifact]) -> None:
 
     The database is queried because a commit can succeed although its response is lost.
     """
-    ids = [artifact.pk for artifact in artifacts]
-    saved = set(Artifact.objects.filter(pk__in=ids).values_list("pk", flat=True))
-    for artifact in artifacts:
-        if artifact.pk not in saved:
-            try:
-                default_storage.delete(artifact.storage_name)
-            except OSError as error:
-                logger.warning("%s stays until its job's retention ends: %s", artifact.storage_name, error)
+    names = [artifact.storage_name for artifact in artifacts]
+    saved = set(Artifact.objects.filter(storage_name__in=names).values_list("storage_name", flat=True))
+    _remove([name for name in names if name not in saved])
+
+
+def _remove(names: list[str]) -> None:
+    """Remove files that have no rows, if the storage allows it."""
+    try:
+        if names:
+            _storage().delete_many(names)
+    except OSError as error:
+        logger.warning("%s: stays until its job's retention ends: %s", ", ".join(names), error)
 
 
 @dataclass(frozen=True)
@@ -189,7 +262,7 @@ def open_part(artifact: Artifact, *, start: int, stop: int) -> OpenArtifact:
 
     Decompresses at most one segment before the part, or everything before it in files of earlier versions.
     """
-    storage, header = cast(storages.ArtifactStorage, default_storage), b""
+    storage, header = _storage(), b""
     if start >= seekable_gzip.SEGMENT_BYTES:
         size = seekable_gzip.header_size(artifact.bytes)
         with storage.open_range(artifact.storage_name, 0, size) as beginning:

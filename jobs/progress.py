@@ -1,6 +1,7 @@
 """Progress and latest output of running jobs.
 
-Both are in Redis, written at most twice a second, and may be lost. The final progress of a job is in its row.
+Both are in Redis, written at most twice a second and only if they changed, and may be lost. The final progress of a
+job is in its row.
 """
 
 import json
@@ -15,6 +16,8 @@ from jobs.models import Job
 from simservice.redis.client import best_effort, redis
 
 PUBLISH_INTERVAL_SECONDS = 0.5
+# What has not changed is written again after this time, in case Redis was emptied.
+REFRESH_SECONDS = 10.0
 KEPT_SECONDS = 600
 LISTED_ENTRIES = 200
 ENTRY_CHARACTERS = 500
@@ -93,16 +96,26 @@ class Publisher:
         self.key, self.log_key = _key_of(job), log_key_of(job)
         self.scrub = scrub
         self.log = LogBuffer()
-        self.open_published = 0
-        self.next_at = 0.0
+        self.published: Progress | None = None
+        self.open_published: list[Line] = []
+        self.next_at = self.refresh_at = 0.0
 
     def publish(self, progress: Progress) -> None:
-        """Store the progress and the new output, unless the last call stored them less than half a second ago."""
+        """Store the progress and the new output, unless the last call stored them less than half a second ago.
+
+        If neither has changed, store nothing for ten seconds.
+        """
         now = time.monotonic()
-        if now < self.next_at:
+        if now < self.next_at or (now < self.refresh_at and not self._has_changed(progress)):
             return
         self.next_at = now + PUBLISH_INTERVAL_SECONDS
         best_effort(lambda: self._store(progress), default=None)
+
+    def _has_changed(self, progress: Progress) -> bool:
+        """Return whether the progress or the output differs from what is stored."""
+        return bool(
+            progress != self.published or self.log.complete or list(self.log.open.values()) != self.open_published
+        )
 
     def _store(self, progress: Progress) -> None:
         """Append the new lines; they replace the lines that were open at the last call."""
@@ -111,13 +124,14 @@ class Publisher:
         with redis().pipeline() as pipeline:
             pipeline.set(self.key, json.dumps(asdict(progress)), ex=KEPT_SECONDS)
             if self.open_published:
-                pipeline.rpop(self.log_key, self.open_published)
+                pipeline.rpop(self.log_key, len(self.open_published))
             if entries:
                 pipeline.rpush(self.log_key, *entries)
                 pipeline.ltrim(self.log_key, -LISTED_ENTRIES, -1)
             pipeline.expire(self.log_key, KEPT_SECONDS)
             pipeline.execute()
-        self.open_published = len(still_open)
+        self.published, self.open_published = progress, still_open
+        self.refresh_at = time.monotonic() + REFRESH_SECONDS
 
     def _as_json(self, line: Line) -> str:
         source, text, printed_at = line

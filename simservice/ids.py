@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from django.db import connection
 
 TOKEN_CHARACTERS = 22
-NEXT_ID = """
-    SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint * 100000 + nextval('simservice_ids') % 100000
-"""
+# The SQL expression of a new id
+NEW_ID = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint * 100000 + mod(nextval('simservice_ids'), 100000)"
 
 
 def next_id() -> int:
@@ -18,7 +17,7 @@ def next_id() -> int:
     in order across machines.
     """
     with connection.cursor() as cursor:
-        cursor.execute(NEXT_ID)
+        cursor.execute(f"SELECT {NEW_ID}")
         (value,) = cursor.fetchone()
     return int(value)
 

@@ -243,6 +243,6 @@ def _failure(build: Build, flat: FlatProfile) -> str | None:
             return f"The simulator did not end within {PROFILE_SECONDS} s."
         outputs = Outputs(Job(), directory, scrubber_of(None), stage=None, has_html=False)
         outcome = verdict.judge(
-            Job(), ended, report=outputs.report, profilesets=0, error_message=outputs.error_message()
+            Job(), ended, report=outputs.report, profilesets=0, read_error_message=outputs.error_message
         )
         return None if outcome.status == Status.COMPLETED else outcome.reason

@@ -28,15 +28,6 @@ def available(git_branch: str) -> QuerySet[Build]:
     return Build.objects.filter(git_branch=git_branch, withdrawn_at=None)
 
 
-def resolve(job: Job) -> Build | None:
-    """Return the build that a job runs on now: its pin if available, else its channel's, else None.
-
-    At most two queries. Do not keep the result: the build can be withdrawn at any time.
-    """
-    pin = available(job.git_branch).filter(pk=job.pinned_build_id).first() if job.pinned_build_id else None
-    return pin or for_channel(Channel(job.channel), job.git_branch, now=timezone.now())
-
-
 def for_channel(channel: Channel, git_branch: str, *, now: datetime) -> Build | None:
     """Return the build that a channel means at `now` (UTC), or None. One query."""
     return _candidates(channel, git_branch, now=now).first()
@@ -68,6 +59,22 @@ def _newest_first(condition: Q) -> Any:
 def _oldest_first(condition: Q) -> Any:
     """Order builds that meet a condition first, oldest first."""
     return Case(When(condition, then="created_at")).asc(nulls_last=True)
+
+
+# The same orders as SQL
+_NEWEST_OF_THE_PAST = "CASE WHEN created_at < %(before)s THEN created_at END DESC NULLS LAST"
+ORDERS = {
+    Channel.LATEST: "created_at DESC, id",
+    Channel.NIGHTLY: f"{_NEWEST_OF_THE_PAST}, created_at, id".replace("before", "today"),
+    Channel.WEEKLY: "CASE WHEN created_at BETWEEN %(monday)s AND %(now)s THEN created_at END, "
+    f"{_NEWEST_OF_THE_PAST}, created_at, id".replace("before", "monday"),
+}
+
+
+def order_parameters(now: datetime) -> dict[str, Any]:
+    """Return the parameters of `ORDERS` at `now` (UTC)."""
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return {"now": now, "today": today, "monday": today - timedelta(days=today.weekday())}
 
 
 def current() -> list[tuple[Channel, Build]]:

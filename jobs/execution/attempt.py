@@ -17,6 +17,7 @@ from jobs.credentials import GameCredentials
 from jobs.enums import ErrorCode, Status
 from jobs.errors import CredentialStoreUnavailable
 from jobs.execution.lease import Lease, LeaseLost
+from jobs.execution.preparation import prepare
 from jobs.execution.stages import BuildBroken, Stages
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job
@@ -104,13 +105,13 @@ def _run_stages(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
     secrets = _fetch_credentials(job, lease) if job.has_credentials else None
     if job.has_credentials and secrets is None:
         return CREDENTIALS_LOST
-    while (build := registry.resolve(job)) is not None:
+    while (prepared := prepare(job)) is not None:
         try:
-            return Stages(job, build, lease, secrets=secrets, stored=stored).run()
+            return Stages(job, prepared, lease, secrets=secrets, stored=stored).run()
         except CannotRun as error:
             return error.outcome
         except BuildBroken as error:
-            registry.mark_broken(build, f"{error} (on {socket.gethostname()})")
+            registry.mark_broken(prepared.build, f"{error} (on {socket.gethostname()})")
             if job.status != Status.STARTING:
                 raise
     return BUILD_UNAVAILABLE

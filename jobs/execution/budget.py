@@ -4,7 +4,6 @@ import logging
 import time
 
 from billing.errors import InsufficientCredits
-from billing.models import Hold
 from jobs import lifecycle
 from jobs.models import SLICE_SECONDS, Job
 
@@ -28,10 +27,9 @@ class Budget:
         self.next_at = 0.0
 
     @classmethod
-    def of(cls, job: Job) -> "Budget":
-        """Return the budget of a job from its hold, which an earlier attempt may have extended. One query."""
-        held = Hold.objects.values_list("credits", flat=True).get(pk=job.pk)
-        return cls(job, held_credits=min(held - job.priority_fee_credits, job.ceiling_credits))
+    def of(cls, job: Job, *, hold_credits: int) -> "Budget":
+        """Return the budget of a job from its hold, which an earlier attempt may have extended."""
+        return cls(job, held_credits=min(hold_credits - job.priority_fee_credits, job.ceiling_credits))
 
     @property
     def seconds(self) -> int:

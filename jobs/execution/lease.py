@@ -4,11 +4,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from itertools import chain, repeat
 from typing import TypeVar
 
 from django.conf import settings
 from django.db import Error as DatabaseError
-from django.db import close_old_connections, connection
+from django.db import connection
 
 from jobs import lifecycle
 from jobs.enums import Renewal
@@ -54,15 +55,17 @@ class Lease(PeriodicThread):
 
         If the database restarts while a simulator runs, the run is only delayed.
         """
-        while True:
-            close_old_connections()
+        _close_old_connection()
+        # The first failure can be that of a connection that died meanwhile, so a new one is tried at once.
+        for seconds in chain([0.0], repeat(RETRY_SECONDS)):
             try:
                 return write()
             except DatabaseError:
                 logger.warning("job %s waits for the database", self.job.pk)
                 connection.close()
-            if self.lost.wait(RETRY_SECONDS):
-                raise LeaseLost(self.job.pk)
+            if self.lost.wait(seconds):
+                break
+        raise LeaseLost(self.job.pk)
 
     def _renew(self) -> None:
         """Renew the lease once."""
@@ -83,3 +86,13 @@ class Lease(PeriodicThread):
             connection.close()
             if time.monotonic() > self._expires_at:
                 self.lost.set()
+
+
+def _close_old_connection() -> None:
+    """Close this thread's connection if it has reached its maximum age; no query, unlike Django's function."""
+    if (
+        connection.close_at is not None
+        and time.monotonic() >= connection.close_at
+        and not connection.in_atomic_block
+    ):
+        connection.close()

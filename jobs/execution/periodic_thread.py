@@ -1,7 +1,8 @@
-"""A thread that repeats actions during a `with` block, so that none of them can delay the block."""
+"""Threads that repeat actions during a `with` block, so that none of them can delay the block."""
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
@@ -10,30 +11,48 @@ from django.db import connection
 
 logger = logging.getLogger(__name__)
 
+START_CHECK_SECONDS = 0.25
+
 
 class PeriodicThread:
-    """Calls some actions every `seconds` until the `with` block ends. An action that fails is tried again."""
+    """Calls some actions every `seconds` until the `with` block ends. An action that fails is tried again.
+
+    The thread starts only after `seconds`, so a block that ends earlier costs no thread.
+    """
 
     def __init__(self, *actions: Callable[[], None], seconds: float, name: str) -> None:
         self._actions, self._seconds = actions, seconds
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._lock = threading.Lock()
+        self.due_at = 0.0
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self.due_at = time.monotonic() + self._seconds
+        starter.add(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._done.set()
-        self._thread.join()
+        with self._lock:
+            self._done.set()
+        starter.remove(self)
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def start(self) -> None:
+        """Start the thread unless the block has ended. Raises RuntimeError if the system has no thread left."""
+        with self._lock:
+            if not self._done.is_set():
+                self._thread.start()
 
     def _run(self) -> None:
         try:
-            while not self._done.wait(self._seconds):
+            while not self._done.is_set():
                 for action in self._actions:
                     self._try(action)
+                self._done.wait(self._seconds)
         finally:
             connection.close()
 
@@ -44,3 +63,50 @@ class PeriodicThread:
             logger.exception("%s: an action failed; it will be tried again", self._thread.name)
             # A dead connection stays dead; the next query opens a new one.
             connection.close()
+
+
+class _Starter:
+    """A thread of this process that starts periodic threads when they are due, and sleeps while none is known."""
+
+    def __init__(self) -> None:
+        self._waiting: set[PeriodicThread] = set()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def add(self, periodic: PeriodicThread) -> None:
+        """Start a periodic thread when it is due."""
+        with self._changed:
+            self._waiting.add(periodic)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="periodic-starter", daemon=True)
+                self._thread.start()
+            elif len(self._waiting) == 1:
+                self._changed.notify()
+
+    def remove(self, periodic: PeriodicThread) -> None:
+        """Forget a periodic thread, if it is not started yet."""
+        with self._changed:
+            self._waiting.discard(periodic)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting)
+                first = min(self._waiting, key=lambda periodic: periodic.due_at)
+            # Not longer, because another one can be due earlier than the first of those known now.
+            if (seconds := first.due_at - time.monotonic()) > 0:
+                time.sleep(min(seconds, START_CHECK_SECONDS))
+            else:
+                self._start(first)
+
+    def _start(self, periodic: PeriodicThread) -> None:
+        try:
+            periodic.start()
+        except RuntimeError:
+            logger.exception("a periodic thread was not started; it will be tried again")
+            time.sleep(START_CHECK_SECONDS)
+        else:
+            self.remove(periodic)
+
+
+starter = _Starter()

@@ -3,14 +3,15 @@
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from django.db import Error as DatabaseError
-from django.db.models.functions import Now
+from django.db import connection
+from psycopg.types.json import Jsonb
 
 from jobs import artifacts, labels, lifecycle
 from jobs.builds import registration
@@ -20,12 +21,13 @@ from jobs.execution import multistage, stage_statistics
 from jobs.execution.budget import Budget
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.execution.multistage import Stage
+from jobs.execution.preparation import Preparation
 from jobs.execution.replicates import pooled, widening
 from jobs.execution.results import Results
 from jobs.execution.stage_progress import ProgressEstimate
 from jobs.execution.watcher import Watcher
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Build, Job, Run
+from jobs.models import Artifact, Job, Run
 from jobs.runs import input_text, runner, verdict
 from jobs.runs.directories import private_directory
 from jobs.runs.outputs import Outputs, missing
@@ -37,6 +39,7 @@ from jobs.simulator.process import Ended, NotExecutable, SimulatorProcess
 from jobs.simulator.reports import BrokenReport
 from jobs.simulator.sandbox import NotRunnable, require_runnable
 from jobs.simulator.stop_reasons import StopReason
+from simservice.ids import NEW_ID
 
 logger = logging.getLogger(__name__)
 
@@ -55,19 +58,29 @@ class Stages:
     """
 
     def __init__(
-        self, job: Job, build: Build, lease: Lease, *, secrets: GameCredentials | None, stored: list[Artifact]
+        self,
+        job: Job,
+        prepared: Preparation,
+        lease: Lease,
+        *,
+        secrets: GameCredentials | None,
+        stored: list[Artifact],
     ) -> None:
-        self.job, self.build, self.lease = job, build, lease
+        self.job, self.build, self.lease = job, prepared.build, lease
+        if prepared.cancel_requested:
+            lease.cancelled.set()
         self.secrets, self.stored = secrets, stored
         self.scrubber = scrubber_of(secrets)
-        self.text, self.analysis = input_text.read(job, build)
+        self.text, self.analysis = input_text.read(job, prepared.profile_text, self.build)
         self.plan = multistage.plan(self.analysis, wanted=job.multi_stage, bounds=input_text.bounds())
         self.results = Results(self.plan, self.analysis)
         count = len(self.plan.stages)
         statistics = stage_statistics.recent(job.account_id, stages=count) if count > 1 else None
         estimate = ProgressEstimate(self.plan.stages, statistics)
-        self.watcher = Watcher(job, lease, Budget.of(job), estimate=estimate, scrubber=self.scrubber)
+        budget = Budget.of(job, hold_credits=prepared.hold_credits)
+        self.watcher = Watcher(job, lease, budget, estimate=estimate, scrubber=self.scrubber)
         self.wall_ms = 0
+        self.ids: Iterator[int] = iter(())
         self.missing: list[dict[str, Any]] = []
 
     def run(self) -> Outcome:
@@ -87,13 +100,13 @@ class Stages:
     def _outcome_before(self, stage: Stage) -> Outcome | None:
         """Return the outcome of a job that must stop before a stage, or None if it may run.
 
-        Before the first stage, only a cancellation stops it.
+        Before the first stage, only a cancellation that was requested before it was prepared stops it.
         """
+        if stage.number == 1:
+            return lifecycle.CANCELLED if self.lease.cancelled.is_set() else None
         # A short database outage must not void the stages that ran.
         self.lease.retry(self.lease.check_cancellation)
         reason = self.watcher.stop_reason()
-        if stage.number == 1:
-            return lifecycle.CANCELLED if reason == StopReason.CANCELLED else None
         return self._with_usage(verdict.stopped(self.job, reason), stopped_for=reason) if reason else None
 
     def _run_stage(self, stage: Stage) -> Outcome:
@@ -113,8 +126,7 @@ class Stages:
             outputs = Outputs(self.job, directory, self.scrubber, stage=number, has_html=self._has_html(stage))
             try:
                 outcome = self._outcome_of(stage, ended, outputs, replicates)
-                # Added one by one, so that the caller knows what was stored if one fails.
-                self.stored.extend(outputs.store(ran=command.input_text(text, arguments)))
+                self.stored.extend(outputs.store(ran=command.input_text(text, arguments), ids=self.ids))
                 self.missing.extend(outputs.missing)
             except (LeaseLost, WorkerStops, DatabaseError, artifacts.NotStored):
                 raise
@@ -151,7 +163,7 @@ class Stages:
             if run is None:
                 raise LeaseLost(self.job.pk)
             ended = self.watcher.watch(process, started=started)
-        self.lease.retry(lambda: record_end(run, ended))
+        self.ids = self.lease.retry(lambda: record_end(run, ended))
         if ended.exit_status in verdict.NO_PROGRAM and ended.stopped_for is None:
             self._require_working_build()
         return ended
@@ -200,7 +212,7 @@ class Stages:
             report = replace(report, profilesets=pooled(report.profilesets, replicates))
         expected = self.results.remaining if self.analysis.reports_all else 0
         outcome = verdict.judge(
-            self.job, ended, report=report, profilesets=expected, error_message=outputs.error_message()
+            self.job, ended, report=report, profilesets=expected, read_error_message=outputs.error_message
         )
         self.results.add_warnings([*self._version_warnings(outputs), *outputs.warnings()])
         valid = None if isinstance(report, BrokenReport) else report
@@ -248,8 +260,7 @@ class Stages:
                 missing(Artifact.Kind.CSV_REPORT, stage=None, reason="there are no results to list")
             )
             return
-        with table:
-            self.stored.append(artifacts.store(self.job, Artifact.Kind.CSV_REPORT, table))
+        self.stored += artifacts.store_all(self.job, [(Artifact.Kind.CSV_REPORT, table)], ids=self.ids)
 
     def _missing_artifacts(self) -> list[dict[str, Any]]:
         """Return the requested artifacts that could not be stored; none if no simulator has run."""
@@ -262,14 +273,23 @@ class Stages:
         return self.missing
 
 
-def record_end(run: Run, ended: Ended) -> None:
-    """Record how a process ended, unless its run was already recorded as lost."""
-    Run.objects.filter(pk=run.pk, ended_at=None).update(
-        ended_at=Now(),
-        wall_ms=round(ended.wall_seconds * 1000),
-        cpu_ms=round(ended.cpu_seconds * 1000),
-        peak_memory_bytes=ended.peak_memory_bytes,
-        exit_code=verdict.exit_code(ended),
-        stopped_for=ended.stopped_for or "",
-        sandbox_layers=ended.layers,
+END_RUN = f"""
+    WITH ended AS (
+        UPDATE jobs_run SET ended_at = statement_timestamp(), wall_ms = %s, cpu_ms = %s, peak_memory_bytes = %s,
+            exit_code = %s, stopped_for = %s, sandbox_layers = %s
+        WHERE id = %s AND ended_at IS NULL
     )
+    SELECT {NEW_ID} FROM generate_series(1, %s)
+"""  # noqa: S608 - made of constants
+
+
+def record_end(run: Run, ended: Ended) -> Iterator[int]:
+    """Record how a process ended, unless its run was already recorded as lost. One statement.
+
+    Returns ids for the rows of the process's artifacts.
+    """
+    figures = (round(ended.wall_seconds * 1000), round(ended.cpu_seconds * 1000), ended.peak_memory_bytes)
+    end: tuple[Any, ...] = (verdict.exit_code(ended), ended.stopped_for or "", Jsonb(ended.layers))
+    with connection.cursor() as cursor:
+        cursor.execute(END_RUN, [*figures, *end, run.pk, len(Artifact.Kind)])
+        return iter([artifact_id for (artifact_id,) in cursor.fetchall()])

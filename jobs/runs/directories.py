@@ -33,8 +33,7 @@ def private_directory() -> Iterator[PrivateDirectory]:
     folder, lock = _locked_name()
     with lock:
         try:
-            folder.mkdir(mode=0o711)
-            yield PrivateDirectory.create(folder)
+            yield PrivateDirectory.create_as(folder)
         finally:
             _remove(folder)
 

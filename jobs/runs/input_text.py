@@ -10,7 +10,7 @@ from django.conf import settings
 
 from jobs.enums import ErrorCode, Status
 from jobs.lifecycle import Outcome
-from jobs.models import Build, Job, JobProfile
+from jobs.models import Build, Job
 from jobs.profiles import bundle
 from jobs.profiles.analysis import Analysis, Bounds, analyse, analyse_submitted
 from jobs.profiles.bundle import Bundle
@@ -35,9 +35,8 @@ class CannotRun(Exception):
         self.outcome = Outcome(status=Status.FAILED, error_code=error_code, reason=reason)
 
 
-def read(job: Job, build: Build) -> tuple[str, Analysis]:
-    """Return the text that a job runs on a build, and its analysis. Raises CannotRun."""
-    text = JobProfile.objects.get(job=job).text
+def read(job: Job, text: str, build: Build) -> tuple[str, Analysis]:
+    """Return the text that a job with this profile runs on a build, and its analysis. Raises CannotRun."""
     rules = Rules(has_credentials=job.has_credentials)
     if not has_includes(text):
         return text, analyse(text, rules=rules, bounds=bounds())

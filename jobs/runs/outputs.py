@@ -75,23 +75,23 @@ class Outputs:
         with self.directory.log(stream).open(encoding="utf-8", errors="replace", newline="\n") as log:
             yield from map(self.scrubber.text, log)
 
-    def store(self, *, ran: str) -> Iterator[Artifact]:
-        """Store all artifacts and yield their rows, not yet saved. `ran` is the input.
+    def store(self, *, ran: str, ids: Iterator[int]) -> list[Artifact]:
+        """Store all artifacts and return their rows with `ids`, not yet saved. `ran` is the input.
 
         Requested artifacts that cannot be stored are added to `missing`. Raises NotStored or WorkerStops.
         """
-        return self._store(self._artifacts(ran))
+        return artifacts.store_all(self.job, self._opened(self._artifacts(ran)), stage=self.stage, ids=ids)
 
-    def store_logs(self) -> Iterator[Artifact]:
-        """Store only the logs and yield their rows, not yet saved."""
-        return self._store(self._logs())
+    def store_logs(self) -> list[Artifact]:
+        """Store only the logs and return their rows, not yet saved."""
+        return artifacts.store_all(self.job, self._opened(self._logs()), stage=self.stage)
 
-    def _store(self, openers: Iterable[tuple[Artifact.Kind, Opener]]) -> Iterator[Artifact]:
+    def _opened(self, openers: Iterable[tuple[Artifact.Kind, Opener]]) -> Iterator[tuple[Artifact.Kind, BinaryIO]]:
+        """Yield the artifacts that can be opened, with their content."""
         for kind, opener in openers:
             content = self._open(kind, opener)
             if content is not None:
-                with content:
-                    yield artifacts.store(self.job, kind, content, stage=self.stage)
+                yield kind, content
 
     def _open(self, kind: Artifact.Kind, opener: Opener) -> BinaryIO | None:
         """Open an artifact's content. If that is impossible, add the artifact to `missing` and return None."""

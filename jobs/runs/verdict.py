@@ -6,6 +6,7 @@ report.
 """
 
 import signal
+from collections.abc import Callable
 
 from django.conf import settings
 
@@ -28,20 +29,26 @@ EMPTY_INPUT_MESSAGE = "nothing to sim"
 
 
 def judge(
-    job: Job, ended: Ended, *, report: Report | BrokenReport, profilesets: int, error_message: str | None
+    job: Job,
+    ended: Ended,
+    *,
+    report: Report | BrokenReport,
+    profilesets: int,
+    read_error_message: Callable[[], str | None],
 ) -> Outcome:
     """Return the outcome's status, code and reason for an ended process. The caller adds the usage.
 
-    The report of a complete run has `profilesets` profilesets. `error_message` is the simulator's.
+    The report of a complete run has `profilesets` profilesets. `read_error_message` returns the simulator's error
+    message; it is called only for a job that failed.
     """
     if ended.stopped_for in JOB_STOPS:
         return stopped(job, StopReason(ended.stopped_for))
     if exceeded := _exceeded_limit(ended):
         return _crashed(f"The simulator {exceeded} and was stopped.")
     if ended.exit_status is None or ended.exit_status == CRASH_STATUS:
-        return _crashed(f"The simulator crashed ({_end_of(ended)}).", error_message)
+        return _crashed(f"The simulator crashed ({_end_of(ended)}).", read_error_message())
     if ended.exit_status != 0:
-        if error_message:
+        if error_message := read_error_message():
             return _rejected(error_message)
         return _crashed(f"The simulator exited with status {exit_code(ended)}.")
     if isinstance(report, BrokenReport):
@@ -49,7 +56,7 @@ def judge(
     lacking = profilesets - len(report.profilesets)
     # If nobody does any damage, reports leave profilesets out although they did not fail.
     if lacking > 0 and report.players[0].dps.mean > 0:
-        return _incomplete(lacking, profilesets, error_message or next(iter(report.errors), None))
+        return _incomplete(lacking, profilesets, read_error_message() or next(iter(report.errors), None))
     return Outcome(status=Status.COMPLETED)
 
 

@@ -2,11 +2,11 @@
 
 import contextlib
 import errno
+import functools
 import itertools
 import os
 import secrets
 import stat
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Self
@@ -28,15 +28,19 @@ class PrivateDirectory:
 
     @classmethod
     def create(cls, parent: Path) -> Self:
-        """Create a private directory below an existing directory."""
-        directory = cls(Path(tempfile.mkdtemp(prefix="run-", dir=parent)))
-        directory.cwd.mkdir(parents=True)
-        directory.cwd.chmod(0o700)
-        for level in (directory.root, directory.cwd.parent):
-            level.chmod(0o711)
+        """Create a private directory with a random name below an existing directory."""
+        return cls.create_as(parent / f"run-{secrets.token_hex(8)}")
+
+    @classmethod
+    def create_as(cls, root: Path) -> Self:
+        """Create a private directory at a path that does not exist."""
+        directory = cls(root)
+        for level, mode in ((root, 0o711), (directory.cwd.parent, 0o711), (directory.cwd, 0o700)):
+            level.mkdir(mode)
+            level.chmod(mode)  # regardless of the umask
         return directory
 
-    @property
+    @functools.cached_property
     def cwd(self) -> Path:
         """Return the simulator's working directory, the only one that it can write to."""
         return self.root / "work" / "run"

@@ -231,7 +231,7 @@ def require_runnable(executable: Path, *, readable: Sequence[Path]) -> None:
         raise NotRunnable(f"{executable}: {error.strerror}") from error
     if not target.is_file() or not target.stat().st_mode & stat.S_IXUSR:
         raise NotRunnable(f"{executable} is not an executable file")
-    visible = [path.resolve() for path in (*map(Path, SYSTEM_PATHS), *readable)]
+    visible = [*_system_paths(), *(path.resolve() for path in readable)]
     if not any(target.is_relative_to(path) for path in visible):
         raise NotRunnable(f"{executable} leads to {target}, which is outside the build's readable paths")
     missing = next((path for path in readable if not os.access(path, os.F_OK)), None)
@@ -242,3 +242,9 @@ def require_runnable(executable: Path, *, readable: Sequence[Path]) -> None:
         raise NotRunnable(
             f"{closed} is closed to other users, and simulators run as a separate user. Run: chmod -R o+rX {closed}"
         )
+
+
+@functools.cache
+def _system_paths() -> list[Path]:
+    """Return the folders of the system's programs and libraries, without links."""
+    return [Path(path).resolve() for path in SYSTEM_PATHS]

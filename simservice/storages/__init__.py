@@ -3,7 +3,7 @@
 Both storages overwrite existing files, store files completely or not at all, and raise only OSError.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Protocol
 
 # The maximum number of objects that one request to a bucket can remove
@@ -12,6 +12,9 @@ MAX_REMOVED_AT_ONCE = 1000
 
 class ArtifactStorage(Protocol):
     """Methods of both storages that Django's storages lack."""
+
+    def save_many(self, files: Mapping[str, IO[bytes]]) -> None:
+        """Save files by name, each from its current position. Raises OSError; some files may then be saved."""
 
     def delete_many(self, names: Sequence[str]) -> None:
         """Remove up to `MAX_REMOVED_AT_ONCE` files; ignore missing ones. Raises OSError if one is not removed."""

@@ -1,6 +1,6 @@
 """Storage of files in a bucket. Uploads and downloads are streamed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, cast
 
@@ -75,6 +75,11 @@ class BucketStorage(S3Storage):
     def _save(self, name: str, content: "File[bytes]") -> str:
         with _storage_errors(name):
             return str(super()._save(name, content))
+
+    def save_many(self, files: Mapping[str, IO[bytes]]) -> None:
+        """Upload files one after another."""
+        for name, content in files.items():
+            self.save(name, File(content))
 
     def delete(self, name: str) -> None:
         """Remove an object, if it exists."""

@@ -7,14 +7,16 @@ The header's extra field lists where the segments begin (RFC 1952, section 2.3.1
 import hashlib
 import shutil
 import struct
-import tempfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
 from typing import IO
 
 SEGMENT_BYTES = 512 << 10
 READ_BYTES = 64 << 10
+# A larger compressed file is kept on the disk, not in memory, until it is stored.
+MEMORY_BYTES = 1 << 20
 # Deflate, extra field, no time, no system; then the sizes of the extra field and of its only subfield.
 HEADER = struct.Struct("<10sH2sH")
 MAGIC, SUBFIELD = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff", b"sg"
@@ -49,7 +51,7 @@ def pack(content: IO[bytes], target: IO[bytes]) -> Packed:
     """Compress content; input and output are streamed. Raises OSError."""
     size, checksum, digest, offsets = 0, 0, hashlib.sha256(), []
     deflate = zlib.compressobj(6, wbits=RAW)
-    with tempfile.TemporaryFile() as body:
+    with scratch() as body:
         while data := content.read(min(READ_BYTES, SEGMENT_BYTES - size % SEGMENT_BYTES)):
             if size and size % SEGMENT_BYTES == 0:
                 body.write(deflate.flush(zlib.Z_FULL_FLUSH))
@@ -63,6 +65,11 @@ def pack(content: IO[bytes], target: IO[bytes]) -> Packed:
         shutil.copyfileobj(body, target, READ_BYTES)
     target.write(TRAILER.pack(checksum, size & 0xFFFFFFFF))
     return Packed(bytes=size, sha256=digest.hexdigest())
+
+
+def scratch() -> IO[bytes]:
+    """Return a temporary file, which is in memory while it is small."""
+    return SpooledTemporaryFile(MEMORY_BYTES)
 
 
 def header(offsets: list[int]) -> bytes:

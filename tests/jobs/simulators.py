@@ -14,6 +14,7 @@ from django.db import connection
 
 from clients.models import Client
 from jobs.execution import attempt
+from jobs.execution.preparation import prepare
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_READS
 from jobs.models import Artifact, Build, Job
 from jobs.queueing import claims
@@ -76,6 +77,12 @@ def claim() -> Job:
     job = claims.claim("worker-1")
     assert job is not None
     return job
+
+
+def build_of(job: Job) -> Build | None:
+    """Return the build that a job would run on now."""
+    prepared = prepare(job)
+    return prepared.build if prepared else None
 
 
 def run(client: Client | None = None, **fields: Any) -> Job:

@@ -1,8 +1,10 @@
 """One attempt at a job, with the built-in simulator and misbehaving fake ones."""
 
 import json
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import pytest
 from django.core.files.storage import default_storage
@@ -17,6 +19,7 @@ from jobs.progress import progress_of
 from jobs.queueing import claims
 from jobs.runs import verdict
 from jobs.simulator.process import Ended
+from simservice.storages.local import LocalStorage
 from tests.factories import make_job
 from tests.jobs.simulators import content, make_stand_in, run
 
@@ -158,9 +161,9 @@ def test_a_lost_attempt_writes_nothing_and_stops_its_simulator(tmp_path: Path, s
 def test_a_worker_that_resumes_does_not_record_a_lost_run(minisim: Build) -> None:
     record_end = stages.record_end
 
-    def woken_up(run: Run, end: Ended) -> None:
+    def woken_up(run: Run, end: Ended) -> Iterator[int]:
         lifecycle.requeue(Job.objects.get(pk=run.job_id), reason="taken")
-        record_end(run, end)
+        return record_end(run, end)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "record_end", woken_up)
@@ -230,20 +233,21 @@ def test_a_lease_lost_after_a_silent_commit_deletes_nothing(
 
 
 def test_a_failed_upload_leaves_no_file(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = artifacts.store
-    stored: list[Artifact] = []
+    monkeypatch.setattr(artifacts, "SAVE_WAITS_SECONDS", ())
+    save_many = LocalStorage.save_many
+    saved: list[str] = []
 
-    def fails_at_the_third(job: Job, kind: Artifact.Kind, content: BinaryIO, **named: Any) -> Artifact:
-        if len(stored) == 2:
-            raise artifacts.NotStored
-        stored.append(store(job, kind, content, **named))
-        return stored[-1]
+    def saves_two(storage: LocalStorage, files: Mapping[str, IO[bytes]]) -> None:
+        saved.extend(islice(files, 2))
+        save_many(storage, {name: files[name] for name in saved})
+        assert all(map(storage.exists, saved))
+        raise OSError
 
-    monkeypatch.setattr(artifacts, "store", fails_at_the_third)
+    monkeypatch.setattr(LocalStorage, "save_many", saves_two)
     job = run()
     assert (job.status, job.error_code) == ("running", None)
-    assert len(stored) == 2
-    assert not any(default_storage.exists(artifact.storage_name) for artifact in stored)
+    assert len(saved) == 2
+    assert not any(map(default_storage.exists, saved))
 
 
 def test_an_internal_error_ends_the_job_without_charge(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from tests.concurrency import at_once
 from tests.conftest import Api
 from tests.dashboard.browsing import browser_of
 from tests.factories import make_job, make_member
-from tests.jobs.simulators import LEAVE_REPORT, claim, make_stand_in, run
+from tests.jobs.simulators import LEAVE_REPORT, build_of, claim, make_stand_in, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -160,7 +160,7 @@ def test_a_job_fails_with_a_reason_without_another_build(tmp_path: Path) -> None
     job = run()
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "build_unavailable", 0)
     assert not Run.objects.exists()
-    assert registry.resolve(job) is None
+    assert build_of(job) is None
 
 
 def test_a_build_that_breaks_between_stages_requeues_its_job(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_simulator_exiting_with_127_does_not_break_its_build(tmp_path: Path) -
     build = stand_in(tmp_path, "new", f"{PRINTS_ITS_VERSION}\nsys.exit(127)")
     job = run()
     assert (job.status, job.error_code) == ("failed", "execution_failed")
-    assert registry.resolve(job) == build
+    assert build_of(job) == build
 
 
 def test_a_failed_sandbox_does_not_break_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +243,7 @@ def test_a_reregistered_build_is_not_marked_for_its_old_file(tmp_path: Path) -> 
     build = stand_in(tmp_path, "new")
     Build.objects.filter(pk=build.pk).update(executable="/elsewhere/simc")
     assert not registry.mark_broken(build, "gone")
-    assert registry.resolve(make_job()) == build
+    assert build_of(make_job()) == build
 
 
 def test_a_withdrawn_build_is_not_marked_as_broken(tmp_path: Path) -> None:

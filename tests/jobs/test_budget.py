@@ -36,7 +36,7 @@ def sliced(*, held_credits: int, credits_left: int = 0, **fields: Any) -> Budget
     """Return the budget of a job without a cap that holds one slice of its 3200 credits."""
     job = make_job(client_with(credits_left), held_credits=held_credits, **fields)
     assert start_attempt(job, worker="worker-1")
-    return Budget.of(job)
+    return Budget.of(job, hold_credits=Hold.objects.get(pk=job.pk).credits)
 
 
 def held_credits(job: Job) -> int:

@@ -14,6 +14,7 @@ from jobs.enums import Channel, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job
 from tests.factories import BuildFactory, make_job, make_running_job
+from tests.jobs.simulators import build_of
 
 pytestmark = pytest.mark.django_db
 # A Wednesday; the week starts on Monday the 16th.
@@ -56,19 +57,19 @@ def test_other_branches_and_withdrawn_builds_do_not_count() -> None:
     BuildFactory.create(git_branch="other")
     withdrawn = BuildFactory.create()
     registry.withdraw(Build.objects.filter(pk=withdrawn.pk))
-    assert registry.resolve(make_job()) is None
+    assert build_of(make_job()) is None
     assert registry.restore(Build.objects.all()) == 1
-    assert registry.resolve(make_job()) == withdrawn
+    assert build_of(make_job()) == withdrawn
 
 
 def test_a_pin_wins_over_the_channel_unless_its_build_is_gone() -> None:
     pin, newest = built(2), BuildFactory.create()
     job = make_job(pinned_build=pin)
-    assert registry.resolve(job) == pin
+    assert build_of(job) == pin
     registry.withdraw(Build.objects.filter(pk=pin.pk))
-    assert registry.resolve(Job.objects.get(pk=job.pk)) == newest
+    assert build_of(Job.objects.get(pk=job.pk)) == newest
     pin.delete()
-    assert registry.resolve(Job.objects.get(pk=job.pk)) == newest
+    assert build_of(Job.objects.get(pk=job.pk)) == newest
 
 
 def old_build() -> Build:

@@ -98,7 +98,7 @@ def test_a_run_removes_its_directory() -> None:
 def test_leftovers_of_a_killed_worker_are_removed(start: Start, host: str) -> None:
     worker = start(HOLD, host=host)
     directory = directory_of(worker)
-    assert directory.parent.name.startswith(f"{host}.{worker.pid}.")
+    assert directory.name.startswith(f"{host}.{worker.pid}.")
     worker.kill()
     worker.wait()
     assert len(list(directory.rglob("apikey.txt"))) == 1
@@ -218,7 +218,7 @@ def test_concurrent_sweeps_remove_only_dead_runs(start: Start) -> None:
     for each in sweepers:
         each.communicate("go\n")
     assert [each.returncode for each in sweepers] == [0, 0, 0]
-    assert set(runs().iterdir()) == {directory.parent, directories.lock_of(directory.parent)}
+    assert set(runs().iterdir()) == {directory, directories.lock_of(directory)}
 
 
 STRESS = """

@@ -1,6 +1,7 @@
 """Advice about jobs that did not complete."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,7 +12,7 @@ from jobs.lifecycle import Outcome
 from jobs.models import Job, Run
 from jobs.runs import verdict
 from jobs.simulator.process import Ended
-from jobs.simulator.reports import BrokenReport
+from jobs.simulator.reports import BrokenReport, Report
 
 
 def make_end(exit_status: int | None = 0, *, signal: int | None = None, stopped_for: str | None = None) -> Ended:
@@ -31,7 +32,7 @@ def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
     """Return the advice for a job whose only process ended this way, without a report."""
     job = Job(attempt=1, ceiling_credits=64, ceiling_runtime_seconds=2)
     outcome = verdict.judge(
-        job, end, report=BrokenReport("the file is missing"), profilesets=0, error_message=complaint
+        job, end, report=BrokenReport("the file is missing"), profilesets=0, read_error_message=lambda: complaint
     )
     job.status, job.error_code = outcome.status, outcome.error_code
     run = Run(attempt=1, exit_code=verdict.exit_code(end), stopped_for=end.stopped_for or "")
@@ -82,3 +83,10 @@ def test_advice_ignores_earlier_attempts() -> None:
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.RUNNING])
 def test_successful_jobs_have_no_advice(status: Status) -> None:
     assert labels.advice(Job(status=status, attempt=1), None) is None
+
+
+def test_the_messages_of_a_completed_run_are_not_searched() -> None:
+    read, valid = Mock(), Mock(spec=Report, profilesets=())
+    outcome = verdict.judge(Job(), make_end(), report=valid, profilesets=0, read_error_message=read)
+    assert outcome.status == "completed"
+    read.assert_not_called()

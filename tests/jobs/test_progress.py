@@ -8,7 +8,7 @@ from redis.exceptions import RedisError
 from jobs import lifecycle, progress
 from jobs.models import Job
 from jobs.progress import LogEntry, Progress, Publisher, log_entries_of
-from simservice.redis.client import redis
+from simservice.redis.client import outage, redis
 from tests.factories import make_running_job, start_attempt
 from tests.jobs.simulators import make_stand_in, run_with_action, wait_until
 
@@ -174,3 +174,58 @@ def test_a_running_jobs_output_can_be_followed(tmp_path: Path) -> None:
     assert len(lines) == 3
     assert {("stdout", "one"), ("stderr", "two")} < set(lines)
     assert lines[-1][1].endswith("of 30")
+
+
+def writes_of(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> list[Progress]:
+    """Return a list that each write of a publisher adds its progress to."""
+    written, store = list[Progress](), publisher._store
+
+    def write(progress: Progress) -> None:
+        written.append(progress)
+        store(progress)
+
+    monkeypatch.setattr(publisher, "_store", write)
+    return written
+
+
+def test_only_changes_are_published(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = writes_of(publisher, monkeypatch)
+    publish(publisher)
+    publish(publisher)
+    assert len(written) == 1
+    publisher.log.update("stdout", "an open line")
+    publish(publisher)
+    publish(publisher)
+    assert len(written) == 2
+    publisher.log.end_line("stdout")
+    publish(publisher)
+    publish(publisher)
+    assert len(written) == 3
+    publisher.next_at = 0
+    publisher.publish(Progress(percent=1, stage=None))
+    assert len(written) == 4
+
+
+def test_unchanged_progress_returns_after_redis_was_emptied(
+    job: Job, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "REFRESH_SECONDS", 0.0)
+    publisher.publish(Progress(percent=61.5, stage=None))
+    redis().flushdb()
+    publisher.next_at = 0
+    publisher.publish(Progress(percent=61.5, stage=None))
+    assert progress.last_percent(job) == 61.5
+
+
+def test_what_redis_did_not_store_is_published_again(
+    job: Job, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise RedisError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(progress, "redis", refuse)
+        publish(publisher)
+    outage.record_success()
+    publish(publisher)
+    assert redis().exists(progress.log_key_of(job).replace("log", "progress"))

@@ -1,5 +1,7 @@
 """Settlement of credits, in one transaction with the terminal status."""
 
+import re
+
 import pytest
 from django.db import DataError, IntegrityError, transaction
 from django.db.models.functions import Now
@@ -13,6 +15,7 @@ from jobs.lifecycle import Outcome
 from jobs.management.commands.seedlocal import DEMO_CREDITS, ensure_account, ensure_credits
 from jobs.models import Job
 from jobs.queueing import sweep
+from simservice.statements import Statement
 from tests.concurrency import at_once
 from tests.conftest import Api
 from tests.factories import make_account, make_job, make_key, make_running_job
@@ -75,7 +78,8 @@ def test_a_second_end_charges_nothing() -> None:
 def test_a_failed_settlement_leaves_the_job_for_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     job = make_running_job()
     with monkeypatch.context() as broken:
-        broken.setattr(move_statements, "END", f"{move_statements.END}; SELECT 1 / 0")
+        failing = re.sub("SELECT FROM ended\\s*$", "SELECT 1 / 0 FROM ended", move_statements.END.sql)
+        broken.setattr(move_statements, "END", Statement("failing_end", failing))
         with pytest.raises(DataError):
             lifecycle.finish(job, DONE)
     assert (Job.objects.get(pk=job.pk).status, hold_of(job)) == ("running", (3200, None))

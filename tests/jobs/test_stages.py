@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -215,12 +214,13 @@ def test_no_stage_starts_after_the_cap_or_a_cancel(
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
     store = Outputs.store
 
-    def slow_storage(outputs: Outputs, *, ran: str) -> Iterator[Artifact]:
-        yield from store(outputs, ran=ran)
+    def slow_storage(outputs: Outputs, **named: Any) -> list[Artifact]:
+        stored = store(outputs, **named)
         if when == "cancelled":
             lifecycle.request_cancel(outputs.job)
         else:
             monkeypatch.setattr(Watcher, "ran_seconds", 2.0)
+        return stored
 
     monkeypatch.setattr(Outputs, "store", slow_storage)
     job = run_staged(ceiling_credits=32, ceiling_runtime_seconds=1)

@@ -32,7 +32,7 @@ def redis_commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
     def counted(client: Any, *args: Any, **options: Any) -> Any:
         sent.append(args[0])
-        return execute(client, *args, **options)
+        return execute(client, *args, **options)  # type: ignore[no-untyped-call]
 
     with monkeypatch.context() as patch:
         patch.setattr(Redis, "execute_command", counted)
