@@ -60,14 +60,15 @@ CANDIDATES = """
     FOR NO KEY UPDATE OF endpoint SKIP LOCKED
 """
 # The next due events of clients, up to a number for each, in the order of the clients and then the earliest first.
+# The number is the same for all: with a limit that it does not know, PostgreSQL reads the events of all clients.
 NEXT_DUE = """
     SELECT event.*
-    FROM unnest(%s::bigint[], %s::int[]) WITH ORDINALITY AS share(client_id, events, turn)
+    FROM unnest(%s::bigint[]) WITH ORDINALITY AS share(client_id, turn)
     CROSS JOIN LATERAL (
         SELECT * FROM webhooks_event AS waiting
         WHERE waiting.client_id = share.client_id AND waiting.state = 'waiting'
             AND waiting.next_attempt_at <= statement_timestamp()
-        ORDER BY waiting.next_attempt_at LIMIT share.events
+        ORDER BY waiting.next_attempt_at LIMIT %s
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS event
     ORDER BY share.turn, event.next_attempt_at
@@ -222,10 +223,17 @@ def start_attempts(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[Attemp
 
 
 def _next_due(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[tuple[_LockedEndpoint, Event]]:
-    """Lock and return the next due events of locked endpoints, by `NEXT_DUE`."""
-    owners = {one.endpoint.pk: one for one, share in shares if share}
-    events = Event.objects.raw(NEXT_DUE, [list(owners), [share for _, share in shares if share]])
-    return [(owners[event.client_id], event) for event in events]
+    """Lock and return the next due events of locked endpoints, by `NEXT_DUE`. It can lock more than their shares."""
+    owners = {one.endpoint.pk: (one, share) for one, share in shares if share}
+    most = max((share for _, share in shares), default=0)
+    taken = Counter[int]()
+    claimed = []
+    for event in Event.objects.raw(NEXT_DUE, [list(owners), most]):
+        one, share = owners[event.client_id]
+        taken[event.client_id] += 1
+        if taken[event.client_id] <= share:
+            claimed.append((one, event))
+    return claimed
 
 
 def _use_throughput(claimed: Iterable[_LockedEndpoint]) -> None:
