@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from cryptography.fernet import InvalidToken
 from django.conf import settings
@@ -60,15 +61,16 @@ CANDIDATES = """
     FOR NO KEY UPDATE OF endpoint SKIP LOCKED
 """
 # The next due events of clients, up to a number for each, in the order of the clients and then the earliest first.
-# The number is the same for all: with a limit that it does not know, PostgreSQL reads the events of all clients.
+# A range and both columns in the order leave PostgreSQL only the index by client. That of all due events can begin
+# with many of other clients.
 NEXT_DUE = """
     SELECT event.*
     FROM unnest(%s::bigint[]) WITH ORDINALITY AS share(client_id, turn)
     CROSS JOIN LATERAL (
         SELECT * FROM webhooks_event AS waiting
-        WHERE waiting.client_id = share.client_id AND waiting.state = 'waiting'
+        WHERE waiting.client_id BETWEEN share.client_id AND share.client_id AND waiting.state = 'waiting'
             AND waiting.next_attempt_at <= statement_timestamp()
-        ORDER BY waiting.next_attempt_at LIMIT %s
+        ORDER BY waiting.client_id, waiting.next_attempt_at LIMIT %s
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS event
     ORDER BY share.turn, event.next_attempt_at
@@ -142,7 +144,9 @@ def claim(pool: SlotPool, *, room: int) -> list[Attempt]:
 def _lock_endpoints(pool: SlotPool, *, room: int) -> list[_LockedEndpoint]:
     """Lock up to `room` endpoints of a pool that have due events and are below their limits, by `CANDIDATES`."""
     limits = {"failing": pool.failing, "per_client": pool.per_client, "per_account": pool.per_account}
-    rows = Endpoint.objects.raw(CANDIDATES, {**limits, "spare": BURST - send_interval(), "room": room})
+    rows: Iterable[Any] = Endpoint.objects.raw(
+        CANDIDATES, {**limits, "spare": BURST - send_interval(), "room": room}
+    )
     return [_LockedEndpoint(endpoint=row, account_id=row.account_id, now=row.read_at) for row in rows]
 
 
@@ -223,7 +227,7 @@ def start_attempts(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[Attemp
 
 
 def _next_due(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[tuple[_LockedEndpoint, Event]]:
-    """Lock and return the next due events of locked endpoints, by `NEXT_DUE`. It can lock more than their shares."""
+    """Lock and return the next due events of locked endpoints, by `NEXT_DUE`. Can lock more than their shares."""
     owners = {one.endpoint.pk: (one, share) for one, share in shares if share}
     most = max((share for _, share in shares), default=0)
     taken = Counter[int]()

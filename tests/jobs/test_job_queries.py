@@ -25,6 +25,13 @@ FAILED = {
     "completed_at": Now(),
     "credits_consumed": 0,
 }
+COMPLETED = {
+    "status": "completed",
+    "summary": {"metric": "dps", "mainActor": {"mean": 1.5}},
+    "completed_at": Now(),
+    "credits_consumed": 3,
+    "sim_duration_ms": 1,
+}
 
 
 def values_of(instance: models.Model) -> dict[str, Any]:
@@ -46,8 +53,7 @@ def make_varied_jobs(count: int) -> list[Job]:
             started_at=choose.choice([None, timezone.now()]),
             max_credits=choose.choice([None, 5]),
             percent=choose.random() * 100,
-            **choose.choice([{}, FAILED]),
-            summary=choose.choice([None, {"metric": "dps", "mainActor": {"mean": 1.5}}]),
+            **choose.choice([{}, FAILED, COMPLETED]),
             missing_artifacts=choose.choice([[], [{"kind": "html_report", "stage": None}]]),
         )
     return jobs

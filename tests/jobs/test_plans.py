@@ -16,7 +16,7 @@ from tests.jobs.plans import ENDED, OVERDUE, copy_job, plan_of, plans_of
 
 pytestmark = pytest.mark.django_db
 
-WAITING_JOBS, ENDED_JOBS = 6_000, 6_000
+WAITING_JOBS, ENDED_JOBS = 2_000, 2_000
 
 
 @pytest.fixture
