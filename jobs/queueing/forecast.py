@@ -18,11 +18,12 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from jobs.enums import CLAIMED, WAITING, Priority, Status
+from jobs.enums import CLAIMED, Priority, Status
 from jobs.errors import QueueFull
 from jobs.models import Job, Run
 from jobs.progress import percents_of
 from jobs.queueing import marks
+from jobs.queueing.announcements import waiting_in
 from jobs.queueing.marks import Ahead, ExpectedSeconds, Key, Mark, Marks
 from simservice.redis import worker_heartbeats
 from simservice.redis.client import best_effort, redis
@@ -246,7 +247,6 @@ def _lane_lengths(marks: Sequence[Mark]) -> dict[str, int]:
 
 def oldest_wait_seconds() -> float:
     """Return how long the job submitted first has waited, 0 if none waits. One query."""
-    lanes = [Job.objects.filter(status__in=WAITING, priority=priority) for priority in Priority]
-    heads = [lane.order_by("id").values_list("created_at", flat=True)[:1] for lane in lanes]
+    heads = [waiting_in(priority).values_list("created_at", flat=True)[:1] for priority in Priority]
     submitted = list(heads[0].union(*heads[1:], all=True))
     return (timezone.now() - min(submitted)).total_seconds() if submitted else 0.0
