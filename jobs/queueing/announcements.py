@@ -69,8 +69,8 @@ def announce_pending() -> int:
 def waiting_in(priority: Priority) -> QuerySet[Job]:
     """Return the waiting jobs of a lane in order.
 
-    A range and both columns in the order leave only the index on lanes. For an empty lane, PostgreSQL would otherwise
-    read all jobs by their ids.
+    A range and both columns in the order leave only the index of waiting jobs. For an empty lane, PostgreSQL would
+    otherwise read all jobs by their ids.
     """
     lane = Job.objects.filter(status__in=WAITING, priority__range=(priority, priority))
     return lane.order_by("priority", "id")
