@@ -75,9 +75,7 @@ class Job(models.Model):
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="jobs", db_index=False)
     client = models.ForeignKey(Client, on_delete=models.PROTECT, related_name="jobs", db_index=False)
     # Null for a job submitted from the dashboard.
-    api_key = models.ForeignKey(
-        ApiKey, null=True, on_delete=models.SET_NULL, related_name="jobs", db_index=False
-    )
+    api_key = models.ForeignKey(ApiKey, null=True, on_delete=models.SET_NULL, related_name="jobs", db_index=False)
 
     # The request
     priority = models.PositiveSmallIntegerField(choices=Priority)
@@ -160,9 +158,7 @@ class Job(models.Model):
             # Filters of an account's jobs; a client belongs to one account, a build to none
             models.Index(fields=["account", "status", "-id"], name="job_by_status"),
             models.Index(fields=["client", "-id"], name="job_by_client"),
-            models.Index(
-                fields=["build", "account", "-id"], condition=Q(build__isnull=False), name="job_on_build"
-            ),
+            models.Index(fields=["build", "account", "-id"], condition=Q(build__isnull=False), name="job_on_build"),
             models.Index(fields=["pinned_build"], condition=Q(pinned_build__isnull=False), name="job_by_pin"),
             # The latest multistage jobs, from which the progress of others is estimated
             models.Index(fields=["-id"], condition=Q(multi_stage=True, status=Status.COMPLETED), name="job_staged"),
