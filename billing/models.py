@@ -191,7 +191,6 @@ class Hold(models.Model):
                 name="hold_spent_iff_resolved",
             ),
         ]
-        indexes = [models.Index(fields=["account"], condition=Q(resolved_at=None), name="hold_open")]
 
     def __str__(self) -> str:
         return f"{self.credits} for job {self.job_id}"

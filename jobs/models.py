@@ -75,7 +75,7 @@ class Job(models.Model):
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="jobs", db_index=False)
     client = models.ForeignKey(Client, on_delete=models.PROTECT, related_name="jobs", db_index=False)
     # Null for a job submitted from the dashboard.
-    api_key = models.ForeignKey(ApiKey, null=True, on_delete=models.SET_NULL, related_name="jobs")
+    api_key = models.ForeignKey(ApiKey, null=True, on_delete=models.SET_NULL, related_name="jobs", db_index=False)
 
     # The request
     priority = models.PositiveSmallIntegerField(choices=Priority)
@@ -138,6 +138,7 @@ class Job(models.Model):
 
     class Meta:
         constraints = JOB_CONSTRAINTS
+        # Each of the five changes of a job's status adds an entry to every index that contains the row.
         indexes = [
             # Claims, and the forecast, which reads nothing but this index
             models.Index(
@@ -150,12 +151,14 @@ class Job(models.Model):
             # The limit and the header of active jobs
             models.Index(fields=["account"], condition=Q(status__in=ACTIVE), name="job_active"),
             models.Index(fields=["account", "-id"], name="job_by_account"),
-            # Jobs whose files are not removed yet, oldest first
-            models.Index(fields=["created_at"], condition=Q(cleared_at=None), name="job_uncleared"),
+            # Ended jobs whose files are not removed yet, oldest first
+            models.Index(
+                fields=["created_at"], condition=Q(cleared_at=None, status__in=TERMINAL), name="job_to_clear"
+            ),
             # Filters of an account's jobs; a client belongs to one account, a build to none
             models.Index(fields=["account", "status", "-id"], name="job_by_status"),
             models.Index(fields=["client", "-id"], name="job_by_client"),
-            models.Index(fields=["build", "account", "-id"], name="job_by_build"),
+            models.Index(fields=["build", "account", "-id"], condition=Q(build__isnull=False), name="job_on_build"),
             models.Index(fields=["pinned_build"], condition=Q(pinned_build__isnull=False), name="job_by_pin"),
             # The latest multistage jobs, from which the progress of others is estimated
             models.Index(fields=["-id"], condition=Q(multi_stage=True, status=Status.COMPLETED), name="job_staged"),

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from uuid import UUID
 
+from django.db import connection
+
 from billing.models import Account
 from jobs import retention
 from jobs.enums import ACTIVE
@@ -13,7 +15,25 @@ from simservice.rows import RowReader
 from simservice.statements import Statement, run
 
 LISTED = ("status", "created_at", "completed_at", "error_code", "metadata", "build_id", "share_token")
+# Greater than every id in use
+LAST_ID = 10**18
 TITLED = ("created_at", "metadata", "character", "other_characters")
+
+
+# A job of an account, with and without its summary, and its build. A build can list thousands of files.
+_SUMMARIZED, _PLAIN = RowReader(Job), RowReader(Job, without=["summary"])
+_BUILD = RowReader(Build, without=["profiles", "includable"])
+FIND_JOB = """
+    SELECT {job.columns}, {build.columns}
+    FROM jobs_job LEFT JOIN jobs_build ON jobs_build.id = jobs_job.build_id
+    WHERE jobs_job.id = %s AND jobs_job.account_id = %s
+"""
+# An account's jobs from one id up to another one, newest first.
+_LISTED = RowReader(Job, only=["id", *LISTED])
+NEWEST_JOBS = f"""
+    SELECT {_LISTED.columns} FROM jobs_job
+    WHERE account_id = %s AND id >= %s AND id < %s ORDER BY id DESC LIMIT %s
+"""  # noqa: S608 - columns of the model
 
 
 def find_job(account: Account, job_id: str, *, with_summary: bool = False) -> Job:
@@ -21,14 +41,15 @@ def find_job(account: Account, job_id: str, *, with_summary: bool = False) -> Jo
 
     Raises NotFound if the id is malformed, unknown, or that of another account's job.
     """
-    number = parse_id(job_id)
-    # A build can list thousands of files, and clients poll jobs.
-    query = Job.objects.select_related("build").defer("build__profiles", "build__includable")
-    if not with_summary:
-        query = query.defer("summary")
-    job = query.filter(pk=number, account=account).first() if number is not None else None
-    if job is None:
+    reader = _SUMMARIZED if with_summary else _PLAIN
+    with connection.cursor() as cursor:
+        cursor.execute(FIND_JOB.format(job=reader, build=_BUILD), [_number(job_id), account.pk])
+        row = cursor.fetchone()
+    if row is None:
         raise NotFound
+    job = reader.instance(row)
+    if job.build_id is not None:
+        job.build = _BUILD.instance(row[reader.width :])
     return job
 
 
@@ -58,11 +79,18 @@ def poll_job(account: Account, job_id: str) -> tuple[Job, int]:
 
     Raises NotFound if the id is malformed, unknown, or that of another account's job.
     """
-    number = parse_id(job_id)
-    rows = run(POLL_JOB, values={"id": number, "account_id": account.pk}) if number is not None else []
+    rows = run(POLL_JOB, values={"id": _number(job_id), "account_id": account.pk})
     if not rows:
         raise NotFound
     return _POLLED.instance(rows[0]), rows[0][-1]
+
+
+def _number(job_id: str) -> int:
+    """Return the number of an id. Raises NotFound if it is malformed."""
+    number = parse_id(job_id)
+    if number is None:
+        raise NotFound
+    return number
 
 
 def newest_jobs(account: Account, *, before: int | None, limit: int) -> list[Job]:
@@ -70,10 +98,10 @@ def newest_jobs(account: Account, *, before: int | None, limit: int) -> list[Job
 
     They have only the fields that lists show. One query on an index.
     """
-    jobs = Job.objects.filter(account=account, id__gte=first_id_of(retention.window_start()))
-    if before is not None:
-        jobs = jobs.filter(id__lt=before)
-    return list(jobs.only(*LISTED).order_by("-id")[:limit])
+    first = first_id_of(retention.window_start())
+    with connection.cursor() as cursor:
+        cursor.execute(NEWEST_JOBS, [account.pk, first, LAST_ID if before is None else before, limit])
+        return [_LISTED.instance(row) for row in cursor.fetchall()]
 
 
 def profile_of(account: Account, job_id: str) -> str:

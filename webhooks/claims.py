@@ -9,16 +9,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from cryptography.fernet import InvalidToken
 from django.conf import settings
-from django.db import transaction
-from django.db.models import Case, Count, Exists, F, OuterRef, Q, When
+from django.db import connection, transaction
+from django.db.models import Count
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from webhooks import endpoints
-from webhooks.events import due
 from webhooks.models import Delivery, Endpoint, Event
 
 logger = logging.getLogger(__name__)
@@ -27,6 +27,59 @@ logger = logging.getLogger(__name__)
 LEASE_SECONDS = 30
 # A client can use the throughput of this period at once.
 BURST = timedelta(seconds=1)
+
+# Endpoints of a pool that have due events and are below their limits: first those with nothing in flight, then the
+# least recently used; endpoints that another worker has locked are skipped. `waiting` finds the clients with one
+# index search each, so the cost depends neither on the number of endpoints nor on how many events wait.
+CANDIDATES = """
+    WITH RECURSIVE sending AS MATERIALIZED (
+        SELECT event.client_id, client.account_id, count(*) AS requests
+        FROM webhooks_event AS event JOIN clients_client AS client ON client.id = event.client_id
+        WHERE event.state = 'sending' GROUP BY event.client_id, client.account_id
+    ), waiting(client_id) AS (
+        SELECT min(client_id) FROM webhooks_event WHERE state = 'waiting'
+        UNION ALL
+        SELECT (SELECT min(client_id) FROM webhooks_event
+            WHERE state = 'waiting' AND client_id > waiting.client_id)
+        FROM waiting WHERE client_id IS NOT NULL
+    )
+    SELECT endpoint.*, client.account_id, statement_timestamp() AS read_at
+    FROM waiting
+        JOIN webhooks_endpoint AS endpoint ON endpoint.client_id = waiting.client_id
+        JOIN clients_client AS client ON client.id = waiting.client_id
+        LEFT JOIN sending ON sending.client_id = waiting.client_id
+    WHERE endpoint.disabled_at IS NULL
+        AND (endpoint.failing_since IS NOT NULL) = %(failing)s
+        AND (endpoint.busy_until IS NULL OR endpoint.busy_until <= statement_timestamp() + %(spare)s)
+        AND coalesce(sending.requests, 0) < %(per_client)s
+        AND coalesce((SELECT sum(requests) FROM sending AS own WHERE own.account_id = client.account_id), 0)
+            < %(per_account)s
+        AND EXISTS (SELECT FROM webhooks_event AS event WHERE event.client_id = waiting.client_id
+            AND event.state = 'waiting' AND event.next_attempt_at <= statement_timestamp())
+    ORDER BY sending.client_id IS NOT NULL, endpoint.busy_until NULLS FIRST, endpoint.client_id
+    LIMIT %(room)s
+    FOR NO KEY UPDATE OF endpoint SKIP LOCKED
+"""
+# The next due events of clients, up to a number for each, in the order of the clients and then the earliest first.
+# A range and both columns in the order leave PostgreSQL only the index by client. That of all due events can begin
+# with many of other clients.
+NEXT_DUE = """
+    SELECT event.*
+    FROM unnest(%s::bigint[]) WITH ORDINALITY AS share(client_id, turn)
+    CROSS JOIN LATERAL (
+        SELECT * FROM webhooks_event AS waiting
+        WHERE waiting.client_id BETWEEN share.client_id AND share.client_id AND waiting.state = 'waiting'
+            AND waiting.next_attempt_at <= statement_timestamp()
+        ORDER BY waiting.client_id, waiting.next_attempt_at LIMIT %s
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS event
+    ORDER BY share.turn, event.next_attempt_at
+"""
+USE_THROUGHPUT = """
+    UPDATE webhooks_endpoint AS endpoint SET busy_until = used.until
+    FROM unnest(%s::bigint[], %s::timestamptz[]) AS used(client_id, until)
+    WHERE endpoint.client_id = used.client_id
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,31 +142,12 @@ def claim(pool: SlotPool, *, room: int) -> list[Attempt]:
 
 
 def _lock_endpoints(pool: SlotPool, *, room: int) -> list[_LockedEndpoint]:
-    """Lock endpoints of a pool that have due events and are below their limits.
-
-    Endpoints with nothing in flight come first, then the least recently used. Endpoints that another worker has
-    locked are skipped.
-    """
-    busy = _in_flight()
-    of_accounts = _per_account(busy)
-    full_clients = [client for client, (_, count) in busy.items() if count >= pool.per_client]
-    full_accounts = [account for account, count in of_accounts.items() if count >= pool.per_account]
-    candidates = (
-        Endpoint.objects.filter(_has_throughput(), disabled_at=None, failing_since__isnull=not pool.failing)
-        .exclude(pk__in=full_clients)
-        .exclude(client__account_id__in=full_accounts)
-        .filter(Exists(due().filter(client_id=OuterRef("client_id"))))
-        .annotate(is_busy=Case(When(pk__in=list(busy), then=1), default=0))
-        .order_by("is_busy", F("busy_until").asc(nulls_first=True), "pk")
-        .annotate(account_id=F("client__account_id"), read_at=Now())
-        .select_for_update(no_key=True, skip_locked=True, of=("self",))
+    """Lock up to `room` endpoints of a pool that have due events and are below their limits, by `CANDIDATES`."""
+    limits = {"failing": pool.failing, "per_client": pool.per_client, "per_account": pool.per_account}
+    rows: Iterable[Any] = Endpoint.objects.raw(
+        CANDIDATES, {**limits, "spare": BURST - send_interval(), "room": room}
     )
-    return [_LockedEndpoint(endpoint=row, account_id=row.account_id, now=row.read_at) for row in candidates[:room]]
-
-
-def _has_throughput() -> Q:
-    """Return the condition that an endpoint has throughput left."""
-    return Q(busy_until=None) | Q(busy_until__lte=Now() + (BURST - send_interval()))
+    return [_LockedEndpoint(endpoint=row, account_id=row.account_id, now=row.read_at) for row in rows]
 
 
 def send_interval() -> timedelta:
@@ -167,7 +201,7 @@ def distribute(allowed: Sequence[int], *, room: int) -> list[int]:
 
 def start_attempts(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[Attempt]:
     """Mark the next due events of locked endpoints as being sent, and insert an attempt for each."""
-    claimed = [(one, event) for one, share in shares for event in _next_due(one, share)]
+    claimed = _next_due(shares)
     Event.objects.filter(pk__in=[event.pk for _, event in claimed]).update(
         state=Event.State.SENDING,
         next_attempt_at=None,
@@ -192,21 +226,25 @@ def start_attempts(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[Attemp
     ]
 
 
-def _next_due(one: _LockedEndpoint, count: int) -> list[Event]:
-    """Lock and return up to `count` due events of a locked endpoint, the earliest first."""
-    if not count:
-        return []
-    waiting = due().filter(client_id=one.endpoint.pk).order_by("next_attempt_at")
-    return list(waiting.select_for_update(no_key=True, skip_locked=True)[:count])
+def _next_due(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[tuple[_LockedEndpoint, Event]]:
+    """Lock and return the next due events of locked endpoints, by `NEXT_DUE`. Can lock more than their shares."""
+    owners = {one.endpoint.pk: (one, share) for one, share in shares if share}
+    most = max((share for _, share in shares), default=0)
+    taken = Counter[int]()
+    claimed = []
+    for event in Event.objects.raw(NEXT_DUE, [list(owners), most]):
+        one, share = owners[event.client_id]
+        taken[event.client_id] += 1
+        if taken[event.client_id] <= share:
+            claimed.append((one, event))
+    return claimed
 
 
 def _use_throughput(claimed: Iterable[_LockedEndpoint]) -> None:
     """Count claimed events against the throughput of their endpoints."""
-    changed = []
-    for one, count in Counter(claimed).items():
-        one.endpoint.busy_until = one.free_at + count * send_interval()
-        changed.append(one.endpoint)
-    Endpoint.objects.bulk_update(changed, ["busy_until"])
+    until = {one.endpoint.pk: one.free_at + count * send_interval() for one, count in Counter(claimed).items()}
+    with connection.cursor() as cursor:
+        cursor.execute(USE_THROUGHPUT, [list(until), list(until.values())])
 
 
 def _decrypt_secrets(endpoint: Endpoint) -> Sequence[str] | None:

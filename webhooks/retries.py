@@ -10,10 +10,9 @@ import random
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from enum import Enum
 from typing import NamedTuple
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -59,37 +58,57 @@ class Decision(NamedTuple):
     wait: timedelta | None = None
 
 
-class Recording(Enum):
-    """What became of an attempt's outcome."""
+class _Ended(NamedTuple):
+    """An attempt with its response and what follows from it."""
 
-    # It was written.
-    RECORDED = "recorded"
-    # The attempt was declared lost before, and the event is left to another attempt.
-    LOST = "lost"
-    # The event no longer exists.
-    GONE = "gone"
+    attempt: Attempt
+    response: Response
+    decision: Decision
+
+
+# Both write a batch of rows at once. An attempt is left alone if it is no longer in progress: it was declared lost.
+END_ATTEMPTS = """
+    UPDATE webhooks_delivery AS delivery
+    SET outcome = ended.outcome, duration_ms = ended.duration_ms, address = ended.address, status = ended.status,
+        problem = ended.problem, detail = ended.detail, excerpt = ended.excerpt
+    FROM unnest(%s::bigint[], %s::text[], %s::int[], %s::text[], %s::int[], %s::text[], %s::text[], %s::text[])
+        AS ended(id, outcome, duration_ms, address, status, problem, detail, excerpt)
+    WHERE delivery.id = ended.id AND delivery.outcome = 'sending'
+    RETURNING delivery.id
+"""
+MOVE_EVENTS = """
+    UPDATE webhooks_event AS event
+    SET state = moved.state, failure = moved.failure, failures = moved.failures, lease_expires_at = NULL,
+        next_attempt_at = statement_timestamp() + moved.wait,
+        ended_at = CASE WHEN moved.wait IS NULL THEN statement_timestamp() END
+    FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::int[], %s::interval[])
+        AS moved(id, state, failure, failures, wait)
+    WHERE event.id = moved.id
+"""
 
 
 @transaction.atomic
 def record_responses(responses: Iterable[tuple[Attempt, Response]]) -> None:
-    """Record the outcomes of attempts, schedule retries, and update the health of the endpoints."""
+    """Record the outcomes of attempts, schedule retries, and update the health of the endpoints.
+
+    A batch takes four statements, and one more for each endpoint whose health changes.
+    """
     ordered = sorted(responses, key=lambda pair: (pair[0].client_id, pair[0].event_id))
+    if not ordered:
+        return
     locked = _lock([attempt for attempt, _ in ordered])
-    delivered = []
-    for attempt, response in ordered:
-        decision = decide(response, failures=attempt.failures, now=timezone.now())
-        recording = end_attempt(attempt, response, decision.outcome)
-        if recording is not Recording.RECORDED:
-            logger.warning("outcome of delivery %s dropped: %s", attempt.delivery, recording.value)
-            continue
-        if decision.outcome == Outcome.DELIVERED:
-            delivered.append(attempt.event_id)
-        else:
-            _retry_or_fail(attempt, decision)
+    now = timezone.now()
+    ended = end_attempts(
+        [
+            _Ended(attempt, response, decide(response, failures=attempt.failures, now=now))
+            for attempt, response in ordered
+        ]
+    )
+    _move_events(ended)
+    for attempt, _, decision in ended:
         # A missing key is not the receiver's fault, and disabling the endpoint would delete its secret.
         if attempt.secrets is not None:
             update_health(locked[attempt.client_id], succeeded=decision.outcome == Outcome.DELIVERED)
-    Event.objects.filter(pk__in=delivered).update(state=State.DELIVERED, lease_expires_at=None, ended_at=Now())
 
 
 def _lock(attempts: Sequence[Attempt]) -> dict[int, Endpoint]:
@@ -144,21 +163,38 @@ def _retry_after(response: Response, *, now: datetime) -> timedelta:
     return max(moment.replace(tzinfo=moment.tzinfo or UTC) - now, timedelta(0))
 
 
-def end_attempt(attempt: Attempt, response: Response, outcome: Outcome) -> Recording:
-    """Write the outcome of an attempt to the delivery log."""
-    row = Delivery.objects.filter(pk=attempt.delivery_id)
-    ended = row.filter(outcome=Outcome.SENDING).update(
-        outcome=outcome,
-        duration_ms=response.duration_ms,
-        address=response.address,
-        status=response.status,
-        problem=response.problem,
-        detail=response.detail[:MAX_DETAIL],
-        excerpt=_excerpt_of(response.body),
+def end_attempts(ended: Sequence[_Ended]) -> list[_Ended]:
+    """Write the outcomes of attempts to the delivery log; return those that were still in progress."""
+    columns = zip(*(_log_entry(*one) for one in ended), strict=True)
+    with connection.cursor() as cursor:
+        cursor.execute(END_ATTEMPTS, [list(column) for column in columns])
+        recorded = {delivery_id for (delivery_id,) in cursor.fetchall()}
+    _warn_of_dropped([attempt for attempt, _, _ in ended if attempt.delivery_id not in recorded])
+    return [one for one in ended if one.attempt.delivery_id in recorded]
+
+
+def _log_entry(attempt: Attempt, response: Response, decision: Decision) -> tuple[object, ...]:
+    """Return the values that `END_ATTEMPTS` writes for an attempt."""
+    return (
+        attempt.delivery_id,
+        decision.outcome.value,
+        response.duration_ms,
+        response.address,
+        response.status,
+        str(response.problem),
+        response.detail[:MAX_DETAIL],
+        _excerpt_of(response.body),
     )
-    if ended:
-        return Recording.RECORDED
-    return Recording.LOST if row.exists() else Recording.GONE
+
+
+def _warn_of_dropped(attempts: Sequence[Attempt]) -> None:
+    """Log the attempts whose outcome was not recorded: declared lost before, or deleted with their event."""
+    if not attempts:
+        return
+    known = set(Delivery.objects.filter(pk__in=[one.delivery_id for one in attempts]).values_list("pk", flat=True))
+    for attempt in attempts:
+        fate = "lost" if attempt.delivery_id in known else "gone"
+        logger.warning("outcome of delivery %s dropped: %s", attempt.delivery, fate)
 
 
 def _excerpt_of(body: bytes) -> str:
@@ -167,15 +203,24 @@ def _excerpt_of(body: bytes) -> str:
     return text.encode()[:MAX_EXCERPT_BYTES].decode("utf-8", "ignore")
 
 
-def _retry_or_fail(attempt: Attempt, decision: Decision) -> None:
-    """Schedule the next attempt of an event, or mark the event as failed."""
-    changes = {"lease_expires_at": None, "failures": attempt.failures + 1}
-    event = Event.objects.filter(pk=attempt.event_id)
-    if decision.wait is not None:
-        event.update(state=State.WAITING, next_attempt_at=Now() + decision.wait, **changes)
+def _move_events(ended: Sequence[_Ended]) -> None:
+    """Mark the events of recorded attempts as delivered or failed, or schedule their next attempts."""
+    if not ended:
         return
+    columns = zip(*(_event_change(attempt, decision) for attempt, _, decision in ended), strict=True)
+    with connection.cursor() as cursor:
+        cursor.execute(MOVE_EVENTS, [list(column) for column in columns])
+
+
+def _event_change(attempt: Attempt, decision: Decision) -> tuple[object, ...]:
+    """Return the values that `MOVE_EVENTS` writes for the event of an attempt."""
+    if decision.outcome == Outcome.DELIVERED:
+        return attempt.event_id, State.DELIVERED.value, "", attempt.failures, None
+    failures = attempt.failures + 1
+    if decision.wait is not None:
+        return attempt.event_id, State.WAITING.value, "", failures, decision.wait
     failure = Failure.REJECTED if decision.outcome == Outcome.REJECTED else Failure.EXHAUSTED
-    event.update(state=State.FAILED, failure=failure, ended_at=Now(), **changes)
+    return attempt.event_id, State.FAILED.value, failure.value, failures, None
 
 
 def update_health(endpoint: Endpoint, *, succeeded: bool) -> None:

@@ -6,7 +6,6 @@ An estimate needs no database query. It is None while there is no snapshot.
 import json
 import math
 import time
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,55 +13,27 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import accumulate
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.conf import settings
-from django.db import connection
 from django.utils import timezone
 
-from jobs.enums import CLAIMED, WAITING, Priority, Status
+from jobs.enums import CLAIMED, Priority, Status
 from jobs.errors import QueueFull
 from jobs.models import Job, Run
 from jobs.progress import percents_of
+from jobs.queueing import marks
+from jobs.queueing.announcements import waiting_in
+from jobs.queueing.marks import Ahead, ExpectedSeconds, Key, Mark, Marks
 from simservice.redis import worker_heartbeats
 from simservice.redis.client import best_effort, redis
 
 # Increase the number when the fields of the snapshot change: during an upgrade, processes of two versions run.
-KEY = "queue:snapshot:2"
+KEY = "queue:snapshot:3"
 KEPT_SECONDS = 10
 MEASURED_RUNS = 200
-MAX_MARKS = 1000
 # Greater than every id in use.
 LAST_ID = 10**18
-
-# The last job of each lane and a sample of the others, with the number of jobs and the seconds of work up to and
-# including each.
-MARKS = """
-    SELECT priority, id, position, work FROM (
-        SELECT priority, id, row_number() OVER line AS position, count(*) OVER () AS total,
-            sum(coalesce((%s::float8[])[vcpus], %s)) OVER line AS work,
-            lead(priority) OVER line IS DISTINCT FROM priority AS ends_lane
-        FROM jobs_job WHERE status IN ('pending', 'queued')
-        WINDOW line AS (ORDER BY priority, id ROWS UNBOUNDED PRECEDING)
-    ) AS waiting WHERE ends_lane OR position %% ((total - 1) / %s + 1) = 0
-    ORDER BY position
-"""
-
-
-class Mark(NamedTuple):
-    """A waiting job with the number of jobs and the seconds of work up to and including it."""
-
-    priority: int
-    job_id: int
-    position: int
-    work_seconds: float
-
-
-class Ahead(NamedTuple):
-    """The number of jobs ahead of a job, and their seconds of work."""
-
-    jobs: int
-    work_seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +56,16 @@ class QueuePosition:
 class QueueSnapshot:
     """The queue at one moment (`taken_at`, Unix seconds). Work is in seconds of one slot.
 
-    `marks` are in queue order: every job of a queue of up to 1000, a sample of a longer one. `free_in` has the
-    seconds until each of the live `slots` is free, soonest first, without slots that cannot be estimated.
+    `marks` are in queue order: every job of a queue of up to 1000, a sample of a longer one. Sweeps read a long
+    queue in parts; `read_to` is the end of the last part. `free_in` has the seconds until each of the live `slots`
+    is free, soonest first, without slots that cannot be estimated.
     `run_seconds` maps vCPUs to the mean duration of an attempt; it is empty until a run was measured.
     """
 
     taken_at: float
     waiting: Mapping[str, int]
     marks: list[Mark]
+    read_to: Key
     slots: int
     free_in: list[float]
     run_seconds: Mapping[str, float]
@@ -129,19 +102,8 @@ class QueueSnapshot:
         return math.ceil(min(moments)) if moments else None
 
     def ahead_of(self, job: Job) -> Ahead:
-        """Return what starts before a job. Between two marks, the position is interpolated from the job's id."""
-        index = bisect_left(self.marks, (job.priority, job.pk))
-        before = self.marks[index - 1] if index else Mark(-1, 0, 0, 0.0)
-        after = self.marks[index] if index < len(self.marks) else None
-        if after is None or after.priority != job.priority:
-            # Submitted after the snapshot was taken.
-            return Ahead(before.position, before.work_seconds)
-        between = after.position - before.position - 1
-        passed = (job.pk - before.job_id) / (after.job_id - before.job_id)
-        share = passed if before.priority == job.priority else 0.5
-        jobs = round(between * share)
-        work = (after.work_seconds - before.work_seconds) * jobs / (between + 1)
-        return Ahead(before.position + jobs, before.work_seconds + work)
+        """Return what starts before a waiting job."""
+        return marks.ahead_of(self.marks, (job.priority, job.pk))
 
 
 def estimated_start(job: Job) -> Estimate | None:
@@ -169,7 +131,8 @@ def current() -> QueueSnapshot | None:
 def _parse(text: str) -> QueueSnapshot:
     """Parse a published snapshot. The last one is cached, so it is parsed once between two sweeps."""
     fields: dict[str, Any] = json.loads(text)
-    return QueueSnapshot(**fields | {"marks": [Mark(*mark) for mark in fields["marks"]]})
+    parsed = {"marks": [Mark(*mark) for mark in fields["marks"]], "read_to": tuple(fields["read_to"])}
+    return QueueSnapshot(**fields | parsed)
 
 
 def publish() -> None:
@@ -177,7 +140,7 @@ def publish() -> None:
     slots = live_slots()
     if slots is None:
         return
-    text = json.dumps(asdict(take(slots=slots)))
+    text = json.dumps(asdict(take(slots=slots, previous=current())))
     seconds = max(KEPT_SECONDS, settings.SWEEP_SECONDS * 5)
     best_effort(lambda: redis().set(KEY, text, ex=seconds), default=None)
 
@@ -187,14 +150,18 @@ def live_slots() -> int | None:
     return best_effort(lambda: worker_heartbeats.total_slots(worker_heartbeats.simulation_workers()), default=None)
 
 
-def take(*, slots: int) -> QueueSnapshot:
-    """Return a snapshot of the queue with this number of live slots. Four queries and one request to Redis."""
+def take(*, slots: int, previous: QueueSnapshot | None = None) -> QueueSnapshot:
+    """Return a snapshot of the queue with this number of live slots, given the previous one.
+
+    At most five queries and one request to Redis.
+    """
     run_seconds = _measured_run_seconds()
-    marks = _read_marks(run_seconds)
+    queue = marks.read(_marks_of(previous), _expected_by_width(run_seconds))
     return QueueSnapshot(
         taken_at=time.time(),
-        waiting=_lane_lengths(marks),
-        marks=marks,
+        waiting=_lane_lengths(queue.marks),
+        marks=list(queue.marks),
+        read_to=queue.read_to,
         slots=slots,
         free_in=_seconds_until_free(_claimed_jobs(), run_seconds=run_seconds, slots=slots),
         run_seconds=run_seconds,
@@ -256,16 +223,19 @@ def _remaining_seconds(job: Job, run_seconds: Mapping[str, float], *, percent: f
     return max(min(total, job.ceiling_runtime_seconds) - elapsed, 0.0)
 
 
-def _read_marks(run_seconds: Mapping[str, float]) -> list[Mark]:
-    """Return the marks of the queue. One scan of the index on waiting jobs."""
+def _marks_of(snapshot: QueueSnapshot | None) -> Marks:
+    """Return the marks of a snapshot, none if there is no snapshot."""
+    return Marks(marks=snapshot.marks, read_to=snapshot.read_to) if snapshot else Marks()
+
+
+def _expected_by_width(run_seconds: Mapping[str, float]) -> ExpectedSeconds:
+    """Return the expected durations of jobs by their vCPUs."""
     widest = max(map(int, run_seconds), default=0)
     by_width = [_expected_seconds(run_seconds, width) for width in range(1, widest + 1)]
-    with connection.cursor() as cursor:
-        cursor.execute(MARKS, [by_width, _overall_mean(run_seconds), MAX_MARKS])
-        return [Mark(*row) for row in cursor.fetchall()]
+    return ExpectedSeconds(by_width, _overall_mean(run_seconds))
 
 
-def _lane_lengths(marks: list[Mark]) -> dict[str, int]:
+def _lane_lengths(marks: Sequence[Mark]) -> dict[str, int]:
     """Return how many jobs wait in each lane."""
     last = {mark.priority: mark.position for mark in marks}
     counts, before = {}, 0
@@ -277,7 +247,6 @@ def _lane_lengths(marks: list[Mark]) -> dict[str, int]:
 
 def oldest_wait_seconds() -> float:
     """Return how long the job submitted first has waited, 0 if none waits. One query."""
-    lanes = [Job.objects.filter(status__in=WAITING, priority=priority) for priority in Priority]
-    heads = [lane.order_by("id").values_list("created_at", flat=True)[:1] for lane in lanes]
+    heads = [waiting_in(priority).values_list("created_at", flat=True)[:1] for priority in Priority]
     submitted = list(heads[0].union(*heads[1:], all=True))
     return (timezone.now() - min(submitted)).total_seconds() if submitted else 0.0

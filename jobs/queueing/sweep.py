@@ -4,6 +4,7 @@ Each part works in bounded batches and with guarded moves, so two sweeps at once
 """
 
 import logging
+import time
 from dataclasses import replace
 from datetime import timedelta
 
@@ -93,9 +94,17 @@ def forget_credentials() -> int:
 
 
 def end_overdue_waits() -> int:
-    """End jobs that waited longer than their queue limit. Return how many were ended."""
+    """End jobs that waited longer than their queue limit, for up to `SWEEP_SECONDS`. Return how many were ended.
+
+    Every claim passes the overdue jobs at the front of the queue, so a batch for each sweep would be too few.
+    """
     overdue = Job.objects.filter(status__in=WAITING, queue_deadline_at__lt=Now()).order_by("queue_deadline_at")
-    return sum(bool(lifecycle.finish(job, _overdue_outcome(job))) for job in _unlocked_batch(overdue))
+    until, ended = time.monotonic() + settings.SWEEP_SECONDS, 0
+    while batch := _unlocked_batch(overdue):
+        ended += sum(bool(lifecycle.finish(job, _overdue_outcome(job))) for job in batch)
+        if len(batch) < announcements.SWEEP_BATCH or time.monotonic() > until:
+            break
+    return ended
 
 
 def _overdue_outcome(job: Job) -> Outcome:

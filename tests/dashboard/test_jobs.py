@@ -171,7 +171,7 @@ def test_each_filter_uses_its_index(owner: Membership, many_jobs: Job) -> None:
         ({"status": "active"}, "job_active"),
         ({"status": "failed"}, "job_by_status"),
         ({"client": str(many_jobs.client_id)}, "job_by_client"),
-        ({"build": str(many_jobs.build_id)}, "job_by_build"),
+        ({"build": str(many_jobs.build_id)}, "job_on_build"),
     ):
         rows = job_list.filtered(owner.account, job_list.NO_FILTERS | query)
         plan = rows.order_by("-pk").values("pk")[:26].explain()

@@ -45,7 +45,7 @@ def test_due_jobs_are_found_by_an_index() -> None:
         cursor.execute("SET LOCAL enable_seqscan = off; ANALYZE jobs_job")
     due = retention.overdue().order_by("created_at").values_list("pk")[:500]
     plan = due.explain()
-    assert "Index Scan using job_uncleared" in plan
+    assert "Index Scan using job_to_clear" in plan
     assert "Index Cond: (created_at <" in plan
 
 

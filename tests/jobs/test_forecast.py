@@ -15,8 +15,9 @@ from jobs import lifecycle
 from jobs.enums import Priority, Status
 from jobs.errors import QueueFull
 from jobs.models import Job, Run
-from jobs.queueing import claims, forecast, sweep
-from jobs.queueing.forecast import Mark, estimated_start
+from jobs.queueing import claims, forecast, marks, sweep
+from jobs.queueing.forecast import estimated_start
+from jobs.queueing.marks import Mark
 from simservice.redis import worker_heartbeats
 from simservice.redis.client import redis
 from tests.conftest import Api
@@ -288,24 +289,12 @@ def test_places_in_a_long_queue_are_derived_from_few_marks(length: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute(COPIES, [length, job.pk])
     snapshot = forecast.take(slots=1)
-    assert len(snapshot.marks) <= forecast.MAX_MARKS + len(Priority)
+    assert len(snapshot.marks) <= marks.MAX_MARKS + len(Priority)
     in_order = list(Job.objects.filter(status=Status.PENDING).order_by("priority", "id"))
     deviations = [abs(snapshot.ahead_of(job).jobs - position) for position, job in enumerate(in_order)]
-    assert max(deviations) <= length // forecast.MAX_MARKS
+    assert max(deviations) <= length // marks.MAX_MARKS
     seconds = snapshot.seconds_until(snapshot.ahead_of(in_order[-1]))
     assert seconds == length * 10
-
-
-@pytest.mark.django_db
-def test_marks_are_read_by_an_index_only_scan() -> None:
-    job = make_job()
-    with connection.cursor() as cursor:
-        cursor.execute(COPIES, [20_000, job.pk])
-        cursor.execute("ANALYZE jobs_job")
-        # The index is the cheapest way only after a vacuum, which a transaction cannot run.
-        cursor.execute("SET LOCAL enable_sort = off")
-        cursor.execute("EXPLAIN " + forecast.MARKS, [[1.0], 1.0, 1000])
-        assert "Index Only Scan using job_waiting" in str(cursor.fetchall())
 
 
 @pytest.mark.django_db

@@ -29,7 +29,7 @@ POINTS: dict[str, Arm] = {
     "request sent": partial(before, http_client, "read_response"),
     "response received": partial(after, dispatcher, "deliver"),
     "before the outcome is recorded": partial(before, retries, "record_responses"),
-    "outcome logged, not committed": partial(after, retries, "end_attempt"),
+    "outcome logged, not committed": partial(after, retries, "end_attempts"),
     "health updated, not committed": partial(after, retries, "update_health"),
     "outcome recorded": partial(after, retries, "record_responses"),
 }

@@ -1,0 +1,80 @@
+"""Plans of the statements that an action executes, with the pages that each reads."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+# Copies a job; the expressions replace its columns, and `n` is the number of the copy.
+COPY = """
+    INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
+        'id', job.id + n * %s, 'share_token', job.id + n * %s, 'priority', n %% 3) || {changes})).*
+    FROM jobs_job AS job, generate_series(1, %s) AS n WHERE job.id = %s
+"""
+ENDED = """jsonb_build_object('status', 'failed', 'error_code', 'internal', 'completed_at', now(),
+    'credits_consumed', 0)"""
+OVERDUE = "jsonb_build_object('priority', 0, 'queue_deadline_at', now() - interval '1 minute')"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How PostgreSQL executed a statement."""
+
+    sql: str
+    # The plan's nodes, each with its relation and index if it has one
+    nodes: list[tuple[str, str, str]]
+    # Pages of tables and indexes
+    pages: int
+
+    @property
+    def scanned(self) -> set[str]:
+        """Return the tables that were read from beginning to end."""
+        return {table for kind, table, _ in self.nodes if kind == "Seq Scan"}
+
+    @property
+    def indexes(self) -> set[str]:
+        return {index for _, _, index in self.nodes if index}
+
+
+def copy_job(job_id: int, count: int, *, changes: str = "'{}'::jsonb", step: int = 1) -> None:
+    """Insert copies of a job with ids that differ by `step`."""
+    with connection.cursor() as cursor:
+        cursor.execute(COPY.format(changes=changes), [step, step, count, job_id])
+        cursor.execute("ANALYZE jobs_job")
+
+
+def plans_of(action: Callable[[], object], *, table: str) -> list[Plan]:
+    """Execute an action; return the plans of its statements that read a table, executed once more and undone."""
+    with CaptureQueriesContext(connection) as captured:
+        action()
+    reads = [
+        query["sql"] for query in captured if f'FROM "{table}"' in query["sql"] or f"FROM {table}" in query["sql"]
+    ]
+    return [plan_of(sql) for sql in reads]
+
+
+def plan_of(sql: str) -> Plan:
+    """Return the plan of a SELECT. It is executed twice, because the first one can meet dead index entries."""
+    with connection.cursor() as cursor:
+        for _ in range(2):
+            cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.replace('%', '%%')}", [])
+            (explained,) = cursor.fetchone()
+    tree = explained if isinstance(explained, list) else json.loads(explained)
+    root = tree[0]["Plan"]
+    pages = root["Shared Hit Blocks"] + root["Shared Read Blocks"]
+    return Plan(sql=sql, nodes=[_described(node) for node in _nodes(root)], pages=pages)
+
+
+def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a node and all nodes below it."""
+    yield node
+    for child in node.get("Plans", []):
+        yield from _nodes(child)
+
+
+def _described(node: dict[str, Any]) -> tuple[str, str, str]:
+    """Return the kind, the table and the index of a node."""
+    return node["Node Type"], node.get("Relation Name", ""), node.get("Index Name", "")

@@ -1,0 +1,113 @@
+"""Marks of a queue that is longer than a sweep reads."""
+
+import random
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from jobs.enums import WAITING
+from jobs.models import Job
+from jobs.queueing import claims, marks
+from jobs.queueing.marks import ExpectedSeconds, Key, Mark, Marks
+from tests.factories import make_job
+from tests.jobs.queue_states import COPIES
+
+EXPECTED = ExpectedSeconds([10.0], 10.0)
+
+
+@pytest.fixture
+def _short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each sweep read 40 jobs from the front and 60 after it."""
+    monkeypatch.setattr(marks, "FRONT_JOBS", 40)
+    monkeypatch.setattr(marks, "PART_JOBS", 60)
+
+
+def fill_queue(length: int) -> None:
+    """Make a queue of this many jobs in all lanes."""
+    job = make_job()
+    with connection.cursor() as cursor:
+        cursor.execute(COPIES, [length - 1, job.pk])
+
+
+def read_often(times: int, queue: Marks | None = None) -> Marks:
+    """Return the marks after a number of sweeps."""
+    queue = queue or Marks()
+    for _ in range(times):
+        queue = marks.read(queue, EXPECTED)
+    return queue
+
+
+def keys_in_order() -> list[Key]:
+    """Return the keys of the waiting jobs in queue order."""
+    return list(Job.objects.filter(status__in=WAITING).order_by("priority", "id").values_list("priority", "id"))
+
+
+def assert_exact(queue: Marks) -> None:
+    """Check the position and the work of every waiting job."""
+    for position, key in enumerate(keys_in_order()):
+        assert marks.ahead_of(queue.marks, key) == (position, position * 10)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_short_parts")
+def test_a_long_queue_is_known_after_several_sweeps() -> None:
+    fill_queue(400)
+    assert [read_often(sweeps).marks[-1].position for sweeps in (1, 2, 6, 7)] == [100, 160, 400, 400]
+    assert_exact(read_often(6))
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_short_parts")
+def test_positions_are_exact_while_the_front_is_claimed() -> None:
+    fill_queue(400)
+    queue = read_often(7)
+    for _ in range(9):
+        for _ in range(7):
+            assert claims.claim("w")
+        queue = read_often(1, queue)
+        assert_exact(queue)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_short_parts")
+def test_changes_behind_the_front_are_found_in_turn() -> None:
+    fill_queue(400)
+    queue = read_often(7)
+    gone = random.Random(5).sample(keys_in_order()[100:], k=90)  # noqa: S311
+    Job.objects.filter(pk__in=[job_id for _, job_id in gone]).delete()
+    for _ in range(30):
+        make_job(priority=2)
+    assert_exact(read_often(7, queue))
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_short_parts")
+@pytest.mark.parametrize("length", [0, 39, 40, 41, 99, 100, 101])
+def test_a_short_queue_is_read_at_once(length: int) -> None:
+    if length:
+        fill_queue(length)
+    with CaptureQueriesContext(connection) as queries:
+        queue = read_often(1)
+    assert_exact(queue)
+    assert len(queries) <= 2
+
+
+def test_a_replaced_part_shifts_the_marks_behind_it() -> None:
+    previous = [Mark(1, number, number, number * 2.0) for number in range(10, 101, 10)]
+    front = marks._Part(marks.START, [Mark(1, 25, 5, 10.0)], (1, 25))
+    part = marks._Part((1, 50), [Mark(1, 65, 3, 6.0)], (1, 65))
+    spliced = marks.splice(previous, [front, part])
+    # Of the ten jobs from 21 to 30, five are in the front; of those from 61 to 70, five are in the part.
+    assert [(mark.job_id, mark.position) for mark in spliced] == [
+        (25, 5),
+        (30, 10),
+        (40, 20),
+        (50, 30),
+        (65, 33),
+        (70, 38),
+        (80, 48),
+        (90, 58),
+        (100, 68),
+    ]
+    assert all(mark.work_seconds == mark.position * 2 for mark in spliced)

@@ -1,0 +1,106 @@
+"""Frequent statements read a bounded number of pages, however many jobs wait or are stored."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from jobs import queries
+from jobs.models import Job
+from jobs.queueing import announcements, claims, forecast, marks, sweep
+from jobs.queueing.marks import ExpectedSeconds, Marks
+from tests.factories import make_job
+from tests.jobs.plans import ENDED, OVERDUE, copy_job, plan_of, plans_of
+
+pytestmark = pytest.mark.django_db
+
+WAITING_JOBS, ENDED_JOBS = 2_000, 2_000
+
+
+@pytest.fixture
+def stored() -> Job:
+    """A waiting job of an account with many waiting and many ended jobs."""
+    job = make_job(created_at=timezone.now() - timedelta(minutes=1))
+    copy_job(job.pk, WAITING_JOBS)
+    ended = make_job(job.client)
+    copy_job(ended.pk, ENDED_JOBS, changes=ENDED)
+    return job
+
+
+@pytest.mark.parametrize(
+    ("action", "index", "pages"),
+    [
+        (lambda: claims.claim("w"), "job_waiting", 20),
+        (sweep.recover_expired_leases, "job_held", 20),
+        (sweep.end_overdue_waits, "job_deadline", 20),
+        (announcements.announce_pending, "job_unannounced", 400),
+        (forecast.oldest_wait_seconds, "job_waiting", 40),
+    ],
+    ids=["claim", "recover_expired_leases", "end_overdue_waits", "announce_pending", "oldest_wait_seconds"],
+)
+def test_the_queue_is_read_by_an_index(
+    stored: Job,
+    monkeypatch: pytest.MonkeyPatch,
+    action: Callable[[], object],
+    index: str,
+    pages: int,
+) -> None:
+    # Not announced, so that the statement of `announce_pending` finds the same jobs again.
+    monkeypatch.setattr(announcements, "announce", lambda _: None)
+    plan = plans_of(action, table="jobs_job")[0]
+    assert index in plan.indexes
+    assert not plan.scanned
+    assert plan.pages <= pages
+
+
+def test_hints_are_counted_up_to_the_limit_of_a_lane(stored: Job) -> None:
+    plans = plans_of(announcements.replenish_hints, table="jobs_job")
+    assert len(plans) == 3
+    assert {name for plan in plans for name in plan.indexes} == {"job_waiting"}
+    assert all(plan.pages <= announcements.HINTS_PER_LANE + 10 for plan in plans)
+
+
+def test_a_claim_skips_overdue_jobs_in_order(stored: Job) -> None:
+    copy_job(stored.pk, 500, changes=OVERDUE, step=-1)
+    plan = plans_of(lambda: claims.claim("w"), table="jobs_job")[0]
+    assert plan.indexes == {"job_waiting"}
+    # At most one page of the table for each of the skipped jobs.
+    assert plan.pages <= 500 + 30
+
+
+def test_marks_read_no_more_than_a_part_of_the_queue(stored: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marks, "FRONT_JOBS", 300)
+    monkeypatch.setattr(marks, "PART_JOBS", 700)
+    middle = Marks(read_to=(1, stored.pk + WAITING_JOBS // 2))
+    with connection.cursor() as cursor:
+        # The index is the cheapest way only after a vacuum, which a transaction cannot run.
+        cursor.execute("SET LOCAL enable_sort = off")
+    plans = plans_of(lambda: marks.read(middle, ExpectedSeconds([1.0], 1.0)), table="jobs_job")
+    assert [plan.indexes for plan in plans] == [{"job_waiting"}] * 2
+    assert {kind for plan in plans for kind, table, _ in plan.nodes if table} == {"Index Only Scan"}
+    # At most one page of the table for each job, because nothing is vacuumed.
+    assert [plan.pages <= jobs + 30 for plan, jobs in zip(plans, (300, 700), strict=True)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("read", "pages"),
+    [
+        (lambda job: queries.newest_jobs(job.account, before=None, limit=26), 40),
+        (lambda job: queries.newest_jobs(job.account, before=job.pk + 50, limit=26), 40),
+        (lambda job: queries.find_job(job.account, str(job.pk)), 12),
+    ],
+    ids=["newest", "older", "one"],
+)
+def test_jobs_of_an_account_are_read_by_an_index(stored: Job, read: Callable[[Job], object], pages: int) -> None:
+    (plan,) = plans_of(lambda: read(stored), table="jobs_job")
+    assert plan.indexes & {"job_by_account", "jobs_job_pkey"}
+    assert "jobs_job" not in plan.scanned
+    assert plan.pages <= pages
+
+
+def test_a_sequential_scan_is_noticed(stored: Job) -> None:
+    plan = plan_of("SELECT * FROM jobs_job WHERE metadata = 'x'")
+    assert plan.scanned == {"jobs_job"}
+    assert plan.pages > 100
