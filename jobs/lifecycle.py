@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 
@@ -34,6 +34,16 @@ RELEASED = {"worker": "", "lease_expires_at": None}
 ANY = Q()
 LEASE_EXPIRED = Q(lease_expires_at__lt=Now())
 CANCEL_REQUESTED = Q(cancel_requested_at__isnull=False)
+
+# Moves a pending job with an id and an attempt to queued, and writes its event. Inserts no row if it has moved on.
+MARK_QUEUED = """
+    WITH moved AS (
+        UPDATE jobs_job SET status = 'queued', updated_at = statement_timestamp()
+        WHERE id = %s AND attempt = %s AND status = 'pending' RETURNING id, attempt
+    )
+    INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
+    SELECT id, statement_timestamp(), 'pending', 'queued', attempt, '' FROM moved
+"""
 
 
 class IllegalTransition(Exception):
@@ -110,8 +120,18 @@ def accept(job: Job) -> None:
 
 
 def mark_queued(job: Job) -> MoveResult:
-    """Record that a pending job was announced to the workers."""
-    return move(job, to=Status.QUEUED)
+    """Record that a pending job was announced to the workers: `move(job, to=Status.QUEUED)` in one statement.
+
+    Raises IllegalTransition.
+    """
+    if job.status != Status.PENDING:
+        raise IllegalTransition(f"{job.status} → {Status.QUEUED}")
+    with connection.cursor() as cursor:
+        cursor.execute(MARK_QUEUED, [job.pk, job.attempt])
+        if not cursor.rowcount:
+            return MoveResult.TAKEN
+    job.status = Status.QUEUED
+    return MoveResult.DONE
 
 
 def start_attempt(job: Job, *, worker: str) -> MoveResult:

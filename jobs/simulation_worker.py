@@ -1,0 +1,135 @@
+"""The simulation worker: a process with slots, each a thread that claims and runs one job at a time.
+
+It does not use Celery, whose worker receives messages for all its slots on one connection, and after all were busy
+notices an idle slot only within a second. Here, each idle slot waits for a hint itself.
+"""
+
+import logging
+import os
+import signal
+import socket
+import threading
+from functools import partial
+from queue import SimpleQueue
+
+from django.db import Error as DatabaseError
+from django.db import close_old_connections, connection
+
+from jobs import shutdown
+from jobs.execution import attempt
+from jobs.execution.periodic_thread import PeriodicThread
+from jobs.queueing import announcements, claims
+from jobs.queueing.worker_processes import WorkerProcess, recover_dead_workers
+from jobs.runs import directories, runner
+from jobs.simulator import layers
+from simservice import database
+from simservice.celery import app
+from simservice.redis import worker_heartbeats
+from simservice.redis.client import best_effort
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 2.0
+process = WorkerProcess()
+
+
+def run(slots: int) -> None:
+    """Run jobs until SIGTERM or SIGINT, then wait until the running ones have ended or returned to the queue.
+
+    Raises SandboxUnavailable if the required sandbox does not work.
+    """
+    # Unlike an event, a queue can be used safely by a signal handler.
+    stops: SimpleQueue[int] = SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: stops.put(number))
+    prepare()
+    report = _heartbeat(slots, _probe_sandbox())
+    report()
+    with PeriodicThread(report, seconds=HEARTBEAT_SECONDS, name="heartbeat"):
+        threads = [Slot(number) for number in range(slots)]
+        for thread in threads:
+            thread.start()
+        stops.get()
+        shutdown.stop.request()
+        for thread in threads:
+            thread.working.acquire()
+    # An idle slot of this process may have taken a hint, and running jobs may have returned to the queue.
+    best_effort(announcements.send_hint, default=False)
+
+
+def prepare() -> None:
+    """Recover the jobs of dead workers, remove leftovers of killed runs, and limit this process's statements."""
+    database.limit_statements(database.WORKER_STATEMENT_SECONDS)
+    # Celery creates its tasks on first use, which is not thread-safe.
+    app.finalize(auto=True)
+    process.register()
+    try:
+        recovered = recover_dead_workers()
+    except DatabaseError:
+        logger.exception("jobs of dead workers wait until their leases expire: the database does not respond")
+        connection.close()
+    else:
+        logger.info("recovered %s jobs of dead workers", recovered)
+    directories.sweep_leftovers()
+
+
+def _probe_sandbox() -> list[str]:
+    """Return the active layers of the sandbox. Raises SandboxUnavailable."""
+    active = runner.probe_sandbox()
+    if lacking := layers.missing(active):
+        logger.warning("SANDBOX=auto: simulators run without %s", ", ".join(lacking))
+    return active
+
+
+def _heartbeat(slots: int, active: list[str]) -> partial[None]:
+    """Return the function that records that this worker is alive."""
+    name = f"{worker_heartbeats.SIMULATION}{socket.gethostname()}-{os.getpid()}"
+    return partial(worker_heartbeats.report, name, slots=slots, layers=active)
+
+
+class Slot(threading.Thread):
+    """Runs jobs until none waits, then waits for a hint. `working` is locked except while it waits."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(name=f"slot-{number}", daemon=True)
+        self.working = threading.Lock()
+
+    def run(self) -> None:
+        while True:
+            with self.working:
+                self._work()
+            announcements.wait_for_hint()
+
+    def _work(self) -> None:
+        close_old_connections()
+        try:
+            simulate()
+        except Exception:
+            logger.exception("%s: no job could be claimed; the sweep sends another hint", self.name)
+            connection.close()
+
+
+def simulate() -> None:
+    """Run jobs until none waits, so that no job depends on a hint while all slots are busy."""
+    if not _run_next():
+        return
+    while _run_next(is_first=False):
+        close_old_connections()
+
+
+def _run_next(*, is_first: bool = True) -> bool:
+    """Run the best waiting job. Return False if there is none or the worker stops."""
+    if shutdown.stop.is_requested:
+        return False
+    job = claims.claim(slot_name())
+    if job is None:
+        return False
+    if is_first:
+        announcements.pass_on()
+    attempt.execute(job)
+    return True
+
+
+def slot_name() -> str:
+    """Return the name under which this thread claims jobs: host, process, a random part and thread."""
+    return f"{process.name}:{threading.get_native_id()}"
