@@ -13,7 +13,7 @@ from functools import partial
 from queue import SimpleQueue
 
 from django.db import Error as DatabaseError
-from django.db import close_old_connections, connection
+from django.db import close_old_connections, connection, connections
 
 from jobs import shutdown
 from jobs.execution import attempt
@@ -60,6 +60,8 @@ def run(slots: int) -> None:
 def prepare() -> None:
     """Recover the jobs of dead workers, remove leftovers of killed runs, and limit this process's statements."""
     database.limit_statements(database.WORKER_STATEMENT_SECONDS)
+    # A slot that wakes up must not wait for a new connection. It tests the old one before its first query.
+    connections.settings["default"]["CONN_MAX_AGE"] = None
     # Celery creates its tasks on first use, which is not thread-safe.
     app.finalize(auto=True)
     process.register()
@@ -88,17 +90,19 @@ def _heartbeat(slots: int, active: list[str]) -> partial[None]:
 
 
 class Slot(threading.Thread):
-    """Runs jobs until none waits, then waits for a hint. `working` is locked except while it waits."""
+    """Runs jobs until none waits, then waits for a hint. `working` is locked except while it waits for one."""
 
     def __init__(self, number: int) -> None:
         super().__init__(name=f"slot-{number}", daemon=True)
         self.working = threading.Lock()
 
     def run(self) -> None:
-        while True:
+        while not shutdown.stop.is_requested:
             with self.working:
                 self._work()
-            announcements.wait_for_hint()
+            if not shutdown.stop.is_requested:
+                announcements.wait_for_hint()
+        connection.close()
 
     def _work(self) -> None:
         close_old_connections()
@@ -111,23 +115,15 @@ class Slot(threading.Thread):
 
 def simulate() -> None:
     """Run jobs until none waits, so that no job depends on a hint while all slots are busy."""
-    if not _run_next():
-        return
-    while _run_next(is_first=False):
-        close_old_connections()
-
-
-def _run_next(*, is_first: bool = True) -> bool:
-    """Run the best waiting job. Return False if there is none or the worker stops."""
-    if shutdown.stop.is_requested:
-        return False
-    job = claims.claim(slot_name())
-    if job is None:
-        return False
-    if is_first:
-        announcements.pass_on()
-    attempt.execute(job)
-    return True
+    was_woken = True
+    while not shutdown.stop.is_requested:
+        job = claims.claim(slot_name())
+        if job is None:
+            return
+        if was_woken:
+            announcements.pass_on()
+            was_woken = False
+        attempt.execute(job)
 
 
 def slot_name() -> str:

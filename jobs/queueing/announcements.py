@@ -3,16 +3,18 @@
 The queue is in PostgreSQL. A hint in Redis only says that work may be waiting. It names no job: the slot that
 receives it claims the best waiting job, so lost and repeated hints do not change the order.
 
-Every idle slot waits for a hint, and Redis gives each hint to one of them at once. If no slot is idle, the hint stays
-until one is. At most one hint stays, and a woken slot that has claimed a job sends another one if more jobs wait.
+Every idle slot waits for a hint, and Redis gives each hint to one of them at once. If no slot is idle, the hint
+stays until one is. At most one stays, and a woken slot that has claimed a job sends another one if more jobs wait.
 """
 
 import time
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
 from itertools import takewhile
 
 from django.conf import settings
+from django.db import Error as DatabaseError
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from redis import Redis
@@ -73,9 +75,13 @@ def _waiting_client() -> "Redis":
 
 
 def pass_on() -> None:
-    """Wake another idle slot if more jobs wait, because several of them may have sent only one hint."""
-    if Job.objects.filter(status__in=WAITING, queue_deadline_at__gt=Now()).exists():
-        best_effort(send_hint, default=False)
+    """Wake another idle slot if more jobs wait, because several of them may have sent only one hint.
+
+    If the database or Redis does not respond, the sweep sends a hint.
+    """
+    with suppress(DatabaseError):
+        if Job.objects.filter(status__in=WAITING, queue_deadline_at__gt=Now()).exists():
+            best_effort(send_hint, default=False)
 
 
 def unannounced() -> QuerySet[Job]:

@@ -1,4 +1,4 @@
-"""Celery tasks of jobs, and the start and stop of workers."""
+"""The simulation worker: how it starts, wakes up and stops."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from pytest_django import Settings
 
-from jobs import shutdown, tasks
+from jobs import shutdown, simulation_worker
 from jobs.models import Artifact, Job, Run
 from jobs.shutdown import Stop
 from tests.factories import make_job
@@ -25,8 +25,8 @@ def _own_stop(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.django_db
 def test_a_stopping_worker_claims_nothing() -> None:
     job = make_job()
-    tasks.stop_claiming()
-    tasks.simulate()
+    shutdown.stop.request()
+    simulation_worker.simulate()
     assert Job.objects.get(pk=job.pk).status == "pending"
 
 
@@ -34,7 +34,7 @@ def test_a_stopping_worker_claims_nothing() -> None:
 def test_a_stopping_worker_requeues_running_jobs(tmp_path: Path, settings: Settings) -> None:
     settings.STOP_SECONDS = 0.2
     make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
-    job = run_with_action(lambda _: tasks.stop_claiming())
+    job = run_with_action(lambda _: shutdown.stop.request())
     assert (job.status, job.retried, job.worker, job.credits_consumed) == ("queued", True, "", None)
     run = Run.objects.get(job=job)
     assert (run.stopped_for, run.wall_ms) == ("lost", None)
@@ -44,14 +44,14 @@ def test_a_stopping_worker_requeues_running_jobs(tmp_path: Path, settings: Setti
 @pytest.mark.django_db(transaction=True)
 def test_a_stopping_worker_waits_for_jobs_to_end(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"print('running', flush=True)\ntime.sleep(1)\n{LEAVE_REPORT}")
-    job = run_with_action(lambda _: tasks.stop_claiming())
+    job = run_with_action(lambda _: shutdown.stop.request())
     assert job.status == "completed"
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_runs_all_waiting_jobs() -> None:
     jobs = [make_job() for _ in range(3)]
-    tasks.simulate()
+    simulation_worker.simulate()
     error_codes = Job.objects.filter(pk__in=[job.pk for job in jobs]).values_list("error_code", flat=True)
     assert list(error_codes) == ["build_unavailable"] * 3
 
@@ -67,9 +67,8 @@ def test_a_worker_does_not_start_without_its_sandbox(
 ) -> None:
     environment = os.environ | {"SANDBOX": mode, "DATA_DIR": str(open_directory)}
     container = [sys.executable, "-m", "tests.jobs.simulator.container", denied]
-    celery = [sys.executable, "-m", "celery", "--app", "simservice", "worker", "--hostname", "sim@test"]
     done = subprocess.run(
-        [*container, *celery, "--pool", "threads", "--concurrency", "1"],
+        [*container, sys.executable, "manage.py", "simworker"],
         cwd=settings.BASE_DIR,
         env=environment,
         capture_output=True,
