@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Sequence
 from functools import partial
 from queue import SimpleQueue
 
@@ -30,6 +31,7 @@ from simservice.redis.client import best_effort
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 2.0
+INTERRUPT_SECONDS = 0.2
 process = WorkerProcess()
 
 
@@ -46,15 +48,22 @@ def run(slots: int) -> None:
     report = _heartbeat(slots, _probe_sandbox())
     report()
     with PeriodicThread(report, seconds=HEARTBEAT_SECONDS, name="heartbeat"):
-        threads = [Slot(number) for number in range(slots)]
+        threads = [threading.Thread(target=run_slot, name=f"slot-{number}", daemon=True) for number in range(slots)]
         for thread in threads:
             thread.start()
         stops.get()
         shutdown.stop.request()
-        for thread in threads:
-            thread.working.acquire()
-    # An idle slot of this process may have taken a hint, and running jobs may have returned to the queue.
+        _wait_for_end(threads)
+    # An idle slot may have taken a hint as it stopped, and running jobs may have returned to the queue.
     best_effort(announcements.send_hint, default=False)
+
+
+def _wait_for_end(slots: Sequence[threading.Thread]) -> None:
+    """Wait until all slots of a stopping worker have ended."""
+    for slot in slots:
+        while slot.is_alive():
+            best_effort(announcements.interrupt_waits, default=None)
+            slot.join(INTERRUPT_SECONDS)
 
 
 def prepare() -> None:
@@ -89,28 +98,17 @@ def _heartbeat(slots: int, active: list[str]) -> partial[None]:
     return partial(worker_heartbeats.report, name, slots=slots, layers=active)
 
 
-class Slot(threading.Thread):
-    """Runs jobs until none waits, then waits for a hint. `working` is locked except while it waits for one."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(name=f"slot-{number}", daemon=True)
-        self.working = threading.Lock()
-
-    def run(self) -> None:
-        while not shutdown.stop.is_requested:
-            with self.working:
-                self._work()
-            if not shutdown.stop.is_requested:
-                announcements.wait_for_hint()
-        connection.close()
-
-    def _work(self) -> None:
+def run_slot() -> None:
+    """Run jobs until none waits, then wait for a hint, and so on until the worker stops."""
+    while not shutdown.stop.is_requested:
         close_old_connections()
         try:
             simulate()
         except Exception:
-            logger.exception("%s: no job could be claimed; the sweep sends another hint", self.name)
+            logger.exception("no job could be claimed; the sweep sends another hint")
             connection.close()
+        announcements.wait_for_hint()
+    connection.close()
 
 
 def simulate() -> None:

@@ -7,6 +7,8 @@ Every idle slot waits for a hint, and Redis gives each hint to one of them at on
 stays until one is. At most one stays, and a woken slot that has claimed a job sends another one if more jobs wait.
 """
 
+import os
+import socket
 import time
 from contextlib import suppress
 from datetime import timedelta
@@ -18,9 +20,11 @@ from django.db import Error as DatabaseError
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from redis import Redis
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
+from redis.retry import Retry
 
-from jobs import lifecycle
+from jobs import lifecycle, shutdown
 from jobs.enums import WAITING, Status
 from jobs.models import Job
 from simservice.redis.client import RETRY_SECONDS, TIMEOUT_SECONDS, best_effort, redis
@@ -54,8 +58,8 @@ def send_hint() -> bool:
 
 
 def wait_for_hint() -> None:
-    """Wait until this slot gets a hint."""
-    while True:
+    """Wait until this slot gets a hint or its worker stops."""
+    while not shutdown.stop.is_requested:
         try:
             if _waiting_client().bzpopmin(HINTS, timeout=WAIT_SECONDS):
                 return
@@ -63,14 +67,28 @@ def wait_for_hint() -> None:
             time.sleep(RETRY_SECONDS)
 
 
+def interrupt_waits() -> None:
+    """Make this worker's slots notice that it stops. Raises RedisError."""
+    for client in redis().client_list(_type="normal"):
+        if client["name"] == _client_name():
+            redis().client_unblock(int(client["id"]))
+
+
+def _client_name() -> str:
+    """Return the name of idle slots in Redis. Workers in containers may share it, and then only wait again."""
+    return f"slots:{socket.gethostname()}:{os.getpid()}"
+
+
 @cache
 def _waiting_client() -> "Redis":
     """Return the client of idle slots, whose timeout is longer than their wait."""
     return Redis.from_url(
         settings.REDIS_URL,
+        client_name=_client_name(),
         socket_timeout=WAIT_SECONDS + TIMEOUT_SECONDS,
         socket_connect_timeout=TIMEOUT_SECONDS,
         socket_keepalive=True,
+        retry=Retry(NoBackoff(), 0),
     )
 
 
