@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +19,7 @@ from jobs.models import Job, JobEvent
 from jobs.queueing import announcements, claims, sweep
 from simservice.redis.client import outage, redis
 from tests.factories import make_job
+from tests.jobs.simulators import wait_until
 
 OLD = timedelta(minutes=1)
 
@@ -33,7 +33,7 @@ def hints() -> int:
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the Redis commands that this process has sent."""
     sent: list[str] = []
-    execute = Redis.execute_command
+    execute: Any = Redis.execute_command
 
     def record(self: Any, *args: Any, **options: Any) -> Any:
         sent.append(args[0])
@@ -200,7 +200,7 @@ class IdleSlots:
         self.threads = [threading.Thread(target=self._wait, daemon=True) for _ in range(count)]
         for thread in self.threads:
             thread.start()
-        until(lambda: blocked() == count)
+        wait_for_idle(count)
 
     def _wait(self) -> None:
         announcements.wait_for_hint()
@@ -212,11 +212,9 @@ def blocked() -> int:
     return int(redis().info("clients")["blocked_clients"])
 
 
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+def wait_for_idle(count: int) -> None:
+    """Wait until that many slots wait for a hint."""
+    wait_until(lambda: blocked() == count)
 
 
 @pytest.mark.usefixtures("empty_redis")
@@ -225,7 +223,7 @@ def test_each_hint_wakes_one_idle_slot() -> None:
     for left in (2, 1, 0):
         assert announcements.send_hint()
         assert slots.woken.acquire(timeout=10)
-        until(lambda left=left: blocked() == left)
+        wait_for_idle(left)
     assert hints() == 0
 
 
@@ -246,7 +244,7 @@ def test_a_slot_waits_through_an_outage(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(announcements, "RETRY_SECONDS", 0.01)
     slots = IdleSlots(1)
     redis().client_kill_filter(_type="normal", skipme=True)
-    until(lambda: blocked() == 1)
+    wait_for_idle(1)
     announcements.send_hint()
     assert slots.woken.acquire(timeout=10)
 
