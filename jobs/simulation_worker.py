@@ -67,10 +67,8 @@ def _wait_for_end(slots: Sequence[threading.Thread]) -> None:
 
 
 def prepare() -> None:
-    """Recover the jobs of dead workers, remove leftovers of killed runs, and limit this process's statements."""
-    database.limit_statements(database.WORKER_STATEMENT_SECONDS)
-    # A slot that wakes up must not wait for a new connection. It tests the old one before its first query.
-    connections.settings["default"]["CONN_MAX_AGE"] = None
+    """Recover the jobs of dead workers, and remove leftovers of killed runs."""
+    configure_database()
     # Celery creates its tasks on first use, which is not thread-safe.
     app.finalize(auto=True)
     process.register()
@@ -82,6 +80,13 @@ def prepare() -> None:
     else:
         logger.info("recovered %s jobs of dead workers", recovered)
     directories.sweep_leftovers()
+
+
+def configure_database() -> None:
+    """Limit this process's statements, and keep its connections. Call before the first connection."""
+    database.limit_statements(database.WORKER_STATEMENT_SECONDS)
+    # A slot that wakes up must not wait for a new connection. It tests the old one before its first query.
+    connections.settings["default"]["CONN_MAX_AGE"] = None
 
 
 def _probe_sandbox() -> list[str]:
