@@ -31,7 +31,7 @@ from simservice.redis.client import best_effort
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 2.0
-INTERRUPT_SECONDS = 0.2
+INTERRUPT_SECONDS = 1.0
 process = WorkerProcess()
 
 
