@@ -20,9 +20,7 @@ from django.db import Error as DatabaseError
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from redis import Redis
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
-from redis.retry import Retry
 
 from jobs import lifecycle, shutdown
 from jobs.enums import WAITING, Status
@@ -88,7 +86,6 @@ def _waiting_client() -> "Redis":
         socket_timeout=WAIT_SECONDS + TIMEOUT_SECONDS,
         socket_connect_timeout=TIMEOUT_SECONDS,
         socket_keepalive=True,
-        retry=Retry(NoBackoff(), 0),
     )
 
 

@@ -9,9 +9,7 @@ from typing import TypeVar
 
 from django.conf import settings
 from redis import Redis
-from redis.backoff import NoBackoff
 from redis.exceptions import DataError, RedisError
-from redis.retry import Retry
 
 from simservice.metrics import REDIS_FAILURES
 
@@ -30,8 +28,6 @@ def redis() -> "Redis":
         decode_responses=True,
         socket_timeout=TIMEOUT_SECONDS,
         socket_connect_timeout=TIMEOUT_SECONDS,
-        # Callers do without Redis or try again later. A pooled connection that was closed is replaced in any case.
-        retry=Retry(NoBackoff(), 0),
     )
 
 
