@@ -112,8 +112,15 @@ def _require_transition(job: Job, to: Status) -> None:
 
 
 def mark_queued(job: Job) -> MoveResult:
-    """Record that a pending job was announced to the workers."""
-    return move(job, to=Status.QUEUED)
+    """Record that a pending job was announced to the workers: `move(job, to=Status.QUEUED)` in one statement.
+
+    Raises IllegalTransition.
+    """
+    _require_transition(job, Status.QUEUED)
+    if not run(move_statements.MARK_QUEUED, values={"job_id": job.pk, "attempt": job.attempt}):
+        return MoveResult.TAKEN
+    job.status = Status.QUEUED
+    return MoveResult.DONE
 
 
 def claim(worker: str) -> Job | None:

@@ -27,6 +27,19 @@ def _columns(fields: Sequence["Field[Any, Any]"], table: str) -> str:
 
 LEASE_END = "statement_timestamp() + %(lease_seconds)s * interval '1 second'"
 
+# Move a pending job to queued. Return a row if it was moved.
+MARK_QUEUED = Statement(
+    "mark_queued",
+    """
+    WITH moved AS (
+        UPDATE jobs_job SET status = 'queued', updated_at = statement_timestamp()
+        WHERE id = %(job_id)s AND attempt = %(attempt)s AND status = 'pending' RETURNING id, attempt
+    )
+    INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
+    SELECT id, statement_timestamp(), 'pending', 'queued', attempt, '' FROM moved RETURNING job_id
+    """,
+)
+
 # Claim the best waiting job and return its columns. `FOR UPDATE` reads the latest version of a row, and locked rows
 # are skipped, so this never waits.
 CLAIM = Statement(

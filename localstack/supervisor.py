@@ -20,7 +20,7 @@ GRACE_SECONDS = 10.0
 MIN_DELAY_SECONDS = 1.0
 MAX_DELAY_SECONDS = 10.0
 STABLE_SECONDS = 10.0
-"""A program that ran longer than this restarts after the minimum delay."""
+"""A program that ran longer than this restarts at once."""
 POLL_SECONDS = 0.2
 
 # linux/prctl.h
@@ -103,8 +103,7 @@ class _Child:
         """Schedule the next start and return the delay in seconds, which doubles if the program ended early."""
         now = time.monotonic()
         was_stable = now - self.started_at > STABLE_SECONDS
-        delay = 0.0 if was_stable else 2 * self.delay
-        self.delay = min(max(delay, MIN_DELAY_SECONDS), MAX_DELAY_SECONDS)
+        self.delay = 0.0 if was_stable else min(max(2 * self.delay, MIN_DELAY_SECONDS), MAX_DELAY_SECONDS)
         self.restart_at = now + self.delay
         return self.delay
 

@@ -1,56 +1,102 @@
 """Announcements of waiting jobs to the workers.
 
-The queue is in PostgreSQL. A message in a lane's Celery queue is only a hint that work may be waiting. It names no
-job: the worker that receives it claims the best waiting job, so lost and repeated hints do not change the order.
+The queue is in PostgreSQL. A hint in Redis only says that work may be waiting. It names no job: the slot that
+receives it claims the best waiting job, so lost and repeated hints do not change the order.
+
+Every idle slot waits for a hint, and Redis gives each hint to one of them at once. If no slot is idle, the hint
+stays until one is. At most one stays, and a woken slot that has claimed a job sends another one if more jobs wait.
 """
 
-import logging
+import os
+import socket
+import time
+from contextlib import suppress
 from datetime import timedelta
+from functools import cache
+from itertools import takewhile
 
+from django.conf import settings
+from django.db import Error as DatabaseError
 from django.db.models import QuerySet
 from django.db.models.functions import Now
-from kombu.exceptions import OperationalError
+from redis import Redis
+from redis.exceptions import RedisError
 
-from jobs import lifecycle
-from jobs.enums import WAITING, Priority, Status
+from jobs import lifecycle, shutdown
+from jobs.enums import WAITING, Status
 from jobs.models import Job
-from simservice.celery import LANE_QUEUES, app
-from simservice.redis.client import best_effort, redis
+from simservice.redis.client import RETRY_SECONDS, TIMEOUT_SECONDS, best_effort, redis
 
-logger = logging.getLogger(__name__)
-
-LANES = dict(zip(Priority, LANE_QUEUES, strict=True))
-HINTS_PER_LANE = 100
+# A sorted set, because adding a member a second time changes nothing.
+HINTS = "sim.hints"
+# How long one command waits for a hint, so that a slot notices a lost connection.
+WAIT_SECONDS = 20.0
 SWEEP_BATCH = 100
 # A younger pending job is still being announced by the request that submitted it.
 ANNOUNCED_WITHIN = timedelta(seconds=2)
 
 
 def announce(job: Job) -> None:
-    """Mark a pending job as queued and send a hint. If Redis does not respond, the sweep announces the job.
+    """Mark a pending job as queued and wake a slot. During an outage of Redis, the sweep announces the job."""
+    best_effort(lambda: _mark_and_wake(job), default=None)
 
-    The job is marked before the hint is sent, because a claim skips a row that is being written.
+
+def _mark_and_wake(job: Job) -> None:
+    """Mark a pending job as queued, then send a hint, because a claim skips a row that is being written.
+
+    Raises RedisError.
     """
-    queue = LANES[Priority(job.priority)]
-    hints = best_effort(lambda: hints_in(queue), default=None)
-    if hints is None:
-        return
-    lifecycle.mark_queued(job)
-    try:
-        if hints < HINTS_PER_LANE:
-            send_hint(queue)
-    except OperationalError:
-        logger.warning("job %s not announced: the broker does not respond", job.pk)
+    if lifecycle.mark_queued(job):
+        send_hint()
 
 
-def hints_in(queue: str) -> int:
-    """Return the number of hints in a lane. Raises RedisError."""
-    return int(str(redis().llen(queue)))
+def send_hint() -> bool:
+    """Wake an idle slot. Return False if an earlier hint still waits for one. Raises RedisError."""
+    return bool(redis().zadd(HINTS, {"": 0}))
 
 
-def send_hint(queue: str) -> None:
-    """Send a hint to a lane. Raises OperationalError."""
-    app.send_task("jobs.tasks.simulate", queue=queue)
+def wait_for_hint() -> None:
+    """Wait until this slot gets a hint or its worker stops."""
+    while not shutdown.stop.is_requested:
+        try:
+            if _waiting_client().bzpopmin(HINTS, timeout=WAIT_SECONDS):
+                return
+        except RedisError:
+            time.sleep(RETRY_SECONDS)
+
+
+def interrupt_waits() -> None:
+    """Make this worker's slots notice that it stops. Raises RedisError."""
+    for client in redis().client_list(_type="normal"):
+        if client["name"] == _client_name():
+            redis().client_unblock(int(client["id"]))
+
+
+def _client_name() -> str:
+    """Return the name of idle slots in Redis. Workers in containers may share it, and then only wait again."""
+    return f"slots:{socket.gethostname()}:{os.getpid()}"
+
+
+@cache
+def _waiting_client() -> "Redis":
+    """Return the client of idle slots, whose timeout is longer than their wait."""
+    return Redis.from_url(
+        settings.REDIS_URL,
+        client_name=_client_name(),
+        socket_timeout=WAIT_SECONDS + TIMEOUT_SECONDS,
+        socket_connect_timeout=TIMEOUT_SECONDS,
+        socket_keepalive=True,
+    )
+
+
+def pass_on() -> None:
+    """Wake another idle slot if more jobs wait, because several of them may have sent only one hint.
+
+    If the database or Redis does not respond, the sweep sends a hint.
+    """
+    with suppress(DatabaseError):
+        if Job.objects.filter(status__in=WAITING, queue_deadline_at__gt=Now()).exists():
+            best_effort(send_hint, default=False)
 
 
 def unannounced() -> QuerySet[Job]:
@@ -66,26 +112,11 @@ def announce_pending() -> int:
     return len(jobs)
 
 
-def waiting_in(priority: Priority) -> QuerySet[Job]:
-    """Return the waiting jobs of a lane in order.
-
-    A range and both columns in the order leave only the index of waiting jobs. For an empty lane, PostgreSQL would
-    otherwise read all jobs by their ids.
-    """
-    lane = Job.objects.filter(status__in=WAITING, priority__range=(priority, priority))
-    return lane.order_by("priority", "id")
-
-
 def replenish_hints() -> int:
-    """Send the hints that are missing: one for each waiting job, up to 100 in a lane. Return how many were sent.
+    """Wake an idle slot for each of up to 100 waiting jobs. Return how many hints were sent. Raises RedisError.
 
-    Without this, workers would ignore the queue after Redis loses its data.
+    Without this, slots would ignore the queue after Redis lost its data. If a hint stays, no slot is idle.
     """
-    sent = 0
-    for priority, queue in LANES.items():
-        waiting = waiting_in(priority)[:HINTS_PER_LANE].count()
-        missing = waiting - hints_in(queue) if waiting else 0
-        for _ in range(missing):
-            send_hint(queue)
-        sent += max(missing, 0)
-    return sent
+    # The order leaves only the index of waiting jobs.
+    waiting = Job.objects.filter(status__in=WAITING).order_by("priority", "id")[:SWEEP_BATCH].count()
+    return sum(takewhile(bool, (send_hint() for _ in range(waiting))))

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 from kombu.exceptions import OperationalError
@@ -55,15 +55,18 @@ def _unlocked_batch(jobs: QuerySet[Job]) -> list[Job]:
         return list(jobs.select_for_update(skip_locked=True)[: announcements.SWEEP_BATCH])
 
 
-def recover(job: Job) -> MoveResult:
-    """Retry a lost job, or end it if no attempts are left: `docs/reference/contract.md#automatic-retries`."""
+def recover(job: Job, *, reason: str = "", guard: Q = lifecycle.LEASE_EXPIRED) -> MoveResult:
+    """Retry a lost job, or end it if no attempts are left: `docs/reference/contract.md#automatic-retries`.
+
+    `guard` is the condition under which the job is lost; without a reason, its lease expired.
+    """
     if job.attempt < settings.MAX_ATTEMPTS or job.cancel_requested_at:
-        reason = f"{job.worker} stopped renewing its lease"
-        return lifecycle.requeue(job, reason=reason, guard=lifecycle.LEASE_EXPIRED)
+        reason = reason or f"{job.worker} stopped renewing its lease"
+        return lifecycle.requeue(job, reason=reason, guard=guard)
     # Redis is read before the transaction, so that a slow one does not prolong it.
     outcome = replace(interrupted(job), percent=last_percent(job))
     with transaction.atomic():
-        ended = lifecycle.finish(job, outcome, guard=lifecycle.LEASE_EXPIRED)
+        ended = lifecycle.finish(job, outcome, guard=guard)
         if ended:
             lifecycle.end_lost_runs(job)
     return ended

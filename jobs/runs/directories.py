@@ -69,7 +69,7 @@ def _locked_name() -> tuple[Path, BinaryIO]:
     runs().mkdir(parents=True, exist_ok=True)
     while True:
         folder = runs() / f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(8)}"
-        lock = _try_lock(lock_of(folder))
+        lock = try_lock(lock_of(folder))
         if lock is not None:  # None if a sweep removed it first
             return folder, lock
 
@@ -85,7 +85,7 @@ def _folder_of(entry: Path) -> Path:
     return entry
 
 
-def _try_lock(path: Path) -> BinaryIO | None:
+def try_lock(path: Path) -> BinaryIO | None:
     """Lock a file, created if missing. Return None if a process holds its lock or has just removed it."""
     # NFS locks only files that are open for writing.
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b")
@@ -102,7 +102,7 @@ def _try_lock(path: Path) -> BinaryIO | None:
 def _remove_if_dead(folder: Path) -> None:
     """Remove a folder whose lock is free."""
     with suppress(OSError):  # for example another user's folder, which their own workers remove
-        lock = _try_lock(lock_of(folder))
+        lock = try_lock(lock_of(folder))
         if lock is not None:
             with lock:
                 _remove(folder)

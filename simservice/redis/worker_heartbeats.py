@@ -1,4 +1,4 @@
-"""Heartbeats of workers in Redis, refreshed with every Celery heartbeat (two seconds)."""
+"""Heartbeats of simulation workers in Redis, refreshed every two seconds."""
 
 import time
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from simservice.redis.client import best_effort, redis
 
 KEY = "workers"
-# The names of simulation workers begin with this (Procfile).
+# The names of simulation workers begin with this.
 SIMULATION = "sim@"
 ALIVE_SECONDS = 10
 FORGOTTEN_SECONDS = 60

@@ -133,9 +133,9 @@ def configure(spec: WorkerSpec) -> None:
 
 def record_snapshots_in_claims() -> None:
     """Record in each claim's event which transactions had ended before the claim looked for the best job."""
-    from jobs import tasks
+    from jobs import simulation_worker
 
-    slot_name = tasks.slot_name
+    slot_name = simulation_worker.slot_name
 
     def with_snapshot() -> str:
         with connection.cursor() as cursor:
@@ -143,7 +143,7 @@ def record_snapshots_in_claims() -> None:
             (ended_before,) = cursor.fetchone()
         return f"{slot_name()} {SNAPSHOT_MARK}{ended_before}"
 
-    tasks.slot_name = with_snapshot
+    simulation_worker.slot_name = with_snapshot
 
 
 def receive(injector: FaultInjector, inbox: list[int], stopped: threading.Event) -> None:
@@ -176,9 +176,9 @@ def repeat(step: Callable[[], None], stopped: threading.Event) -> None:
 
 
 def simulate() -> None:
-    from jobs import tasks
+    from jobs import simulation_worker
 
-    tasks.simulate()
+    simulation_worker.simulate()
 
 
 def sweep() -> None:

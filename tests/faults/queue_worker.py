@@ -14,12 +14,12 @@ def work() -> None:
     """Run jobs like a slot of the Celery worker until no job waits or runs."""
     from django.db import connection
 
-    from jobs import tasks
+    from jobs import simulation_worker
     from jobs.enums import ACTIVE
     from jobs.models import Job
 
     while Job.objects.filter(status__in=ACTIVE).exists():
-        tasks.simulate()
+        simulation_worker.simulate()
         time.sleep(0.1)
     connection.close()
 
@@ -31,7 +31,7 @@ def main(slots: str, point: str = "") -> None:
 
     if point:
         POINTS[point](die)
-    # Celery creates tasks on their first call, which is not thread-safe.
+    # Celery creates tasks on first use, which is not thread-safe.
     app.finalize(auto=True)
     threads = [threading.Thread(target=work) for _ in range(int(slots))]
     for thread in threads:

@@ -9,7 +9,7 @@ from django.db.models import F
 
 from billing import ledger
 from billing.models import Hold
-from jobs import hold_audit, tasks
+from jobs import hold_audit, simulation_worker
 from jobs.enums import TERMINAL, WAITING
 from jobs.models import DailyUsage, Job, JobEvent, Run
 from jobs.queueing import sweep
@@ -86,7 +86,7 @@ def test_a_job_ends_once_and_is_billed_once_after_a_kill(point: str, tmp_path: P
     job = job_on_credit(held_credits=RESERVED)
     kill_worker(point, Path(build.executable))
     recover()
-    tasks.simulate()
+    simulation_worker.simulate()
     job.refresh_from_db()
     assert (job.status, job.attempt) == ("completed", 1 if point in ENDED else 2)
     counted = Run.objects.get(job=job, attempt=job.attempt)
@@ -120,7 +120,7 @@ def test_a_worker_that_resumes_after_its_lease_changes_nothing(tmp_path: Path) -
     wait_until(lambda: Job.objects.get().status == "running")
     worker.send_signal(signal.SIGSTOP)
     recover()
-    tasks.simulate()
+    simulation_worker.simulate()
     worker.send_signal(signal.SIGCONT)
     assert worker.wait(30) == 0
     job.refresh_from_db()

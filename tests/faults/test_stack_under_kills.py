@@ -21,10 +21,11 @@ from tests.faults.requests import credentials_of
 from tests.faults.secrets import Sampler, in_database, in_files, in_redis, showing
 from tests.stack import ROOT, TERMINAL, Stack, running_stack
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not LONG, reason="waits for several leases of 15 s")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not LONG, reason="kills a worker six times")]
 
 ROUNDS, SLOTS, SEED = 6, 8, 1
-RUNNING_AGAIN_SECONDS = 20.0
+# Less than a lease, because the restarted worker recovers the jobs.
+RUNNING_AGAIN_SECONDS = 10.0
 BRANCH = "midnight"
 # When each job of a killed worker ran again or ended.
 AGAIN = """

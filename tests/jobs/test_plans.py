@@ -55,11 +55,10 @@ def test_the_queue_is_read_by_an_index(
     assert plan.pages <= pages
 
 
-def test_hints_are_counted_up_to_the_limit_of_a_lane(stored: Job) -> None:
-    plans = plans_of(announcements.replenish_hints, table="jobs_job")
-    assert len(plans) == 3
-    assert {name for plan in plans for name in plan.indexes} == {"job_waiting"}
-    assert all(plan.pages <= announcements.HINTS_PER_LANE + 10 for plan in plans)
+def test_waiting_jobs_are_counted_up_to_a_batch(stored: Job) -> None:
+    (plan,) = plans_of(announcements.replenish_hints, table="jobs_job")
+    assert plan.indexes == {"job_waiting"}
+    assert plan.pages <= announcements.SWEEP_BATCH + 10
 
 
 def test_a_claim_skips_overdue_jobs_in_order(stored: Job) -> None:

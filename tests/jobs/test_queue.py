@@ -1,4 +1,4 @@
-"""Claims, announcements and the sweep, also from concurrent connections."""
+"""Claims and the sweep, also from concurrent connections."""
 
 import random
 import threading
@@ -10,15 +10,12 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from redis.exceptions import RedisError
 
 from jobs import lifecycle
 from jobs.enums import Priority, Status
 from jobs.models import Job, JobEvent
 from jobs.queueing import announcements, claims, sweep
 from jobs.submission.accept import active_jobs
-from simservice.celery import LANE_QUEUES
-from simservice.redis.client import redis
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
 
@@ -28,11 +25,6 @@ ENDED_JOBS = """
         'completed_at', now(), 'credits_consumed', 0))).*
     FROM jobs_job AS job, generate_series(1, 3000) AS n
 """
-
-
-def hints() -> int:
-    """Return the number of hints in all lanes."""
-    return sum(int(str(redis().llen(name))) for name in LANE_QUEUES)
 
 
 @pytest.mark.django_db
@@ -125,57 +117,12 @@ def test_frequent_queries_use_partial_indexes(action: Callable[[], object], inde
 
 
 @pytest.mark.django_db
-def test_an_announcement_sends_a_hint_to_the_lane() -> None:
-    job = make_job(priority=Priority.HIGH)
-    announcements.announce(job)
-    assert redis().llen("sim.high") == 1
-    assert Job.objects.get(pk=job.pk).status == Status.QUEUED
-
-
-@pytest.mark.django_db
-def test_a_full_lane_takes_no_more_hints() -> None:
-    redis().rpush("sim.standard", *["hint"] * announcements.HINTS_PER_LANE)
-    job = make_job()
-    announcements.announce(job)
-    assert hints() == announcements.HINTS_PER_LANE
-    assert Job.objects.get(pk=job.pk).status == Status.QUEUED
-
-
-@pytest.mark.django_db
-def test_without_a_broker_the_job_stays_pending(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(queue: str) -> int:
-        raise RedisError
-
-    monkeypatch.setattr(announcements, "hints_in", fail)
-    job = make_job()
-    announcements.announce(job)
-    assert Job.objects.get(pk=job.pk).status == Status.PENDING
-
-
-@pytest.mark.django_db
 def test_the_sweep_announces_unannounced_jobs() -> None:
     job = make_job(created_at=timezone.now() - timedelta(minutes=1))
     fresh = make_job()
     sweep.sweep()
     assert Job.objects.get(pk=job.pk).status == Status.QUEUED
     assert Job.objects.get(pk=fresh.pk).status == Status.PENDING
-
-
-@pytest.mark.django_db
-def test_the_sweep_restores_hints_after_redis_is_emptied() -> None:
-    for _ in range(10):
-        announcements.announce(make_job())
-    redis().flushdb()
-    sweep.sweep()
-    assert hints() == 10
-    sweep.sweep()
-    assert hints() == 10
-
-
-@pytest.mark.django_db
-def test_an_empty_queue_needs_no_hints() -> None:
-    sweep.sweep()
-    assert hints() == 0
 
 
 def lose_lease(job: Job) -> None:

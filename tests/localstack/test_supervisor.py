@@ -64,6 +64,19 @@ def test_a_crashing_program_is_restarted_with_growing_delays(
     assert delays[:4] == [0.0625, 0.125, 0.25, 0.25]
 
 
+def test_a_program_that_ran_for_long_is_restarted_at_once(
+    supervisor: Supervisor, program: MakeProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STABLE_SECONDS", 0.0)
+    monkeypatch.setattr(module, "MIN_DELAY_SECONDS", 600.0)
+    sleeper = program(SLEEP)
+    supervisor.start(sleeper)
+    assert eventually(lambda: starts(sleeper) == 1)
+    processes_in(sleeper.folder)[0].kill()
+    supervisor.watch(1)
+    assert eventually(lambda: starts(sleeper) == 2)
+
+
 def test_stop_kills_a_program_that_ignores_sigterm(
     supervisor: Supervisor, program: MakeProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,68 @@
+"""How soon the job of a killed worker runs again: at once, because the restarted worker recovers it."""
+
+import statistics
+import time
+from datetime import datetime
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+from localstack.supervisor import STABLE_SECONDS
+from tests.billing.ledger_state import LONG as IS_LONG
+from tests.stack import LONG, Stack, below, running_stack
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+KILLS = 20 if IS_LONG else 2
+# Far less than a lease. On an idle machine, it takes about two seconds.
+RUNNING_AGAIN_SECONDS = 8.0
+RUNNING = "SELECT min(at) FROM jobs_jobevent WHERE job_id = %s AND attempt = 2 AND to_status = 'running'"
+RECOVERED = "SELECT count(*) FROM jobs_jobevent WHERE job_id = %s AND to_status = 'queued' AND reason LIKE %s"
+
+
+def test_a_killed_workers_job_runs_again_at_once(tmp_path: Path) -> None:
+    with running_stack(tmp_path / "stack") as stack:
+        seconds = sorted(kill_while_running(stack) for _ in range(KILLS))
+    print(  # noqa: T201 - the figures of the proof
+        f"{KILLS} jobs of killed workers ran again after {seconds[0]:.1f} to {seconds[-1]:.1f} s, "
+        f"median {statistics.median(seconds):.1f}"
+    )
+    assert seconds[-1] < RUNNING_AGAIN_SECONDS
+
+
+def kill_while_running(stack: Stack) -> float:
+    """Kill the worker of a running job; return the seconds until the job runs again, with its simulator gone."""
+    job_id = stack.submit(LONG)
+    stack.wait(job_id, lambda job: job["status"] == "running", seconds=20)
+    worker = stack.worker()
+    time.sleep(max(0.0, worker.create_time() + STABLE_SECONDS + 1 - time.time()))
+    simulators = below(worker, "minisim")
+    assert simulators
+    killed_at = time.time()
+    worker.kill()
+    running_at = wait_for_second_attempt(stack, job_id)
+    assert not [each for each in simulators if is_alive(each)]
+    stack.call("POST", f"jobs/{job_id}/cancel")
+    job = stack.wait_for_end(job_id)
+    assert (job["status"], job["retried"]) == ("cancelled", True)
+    return running_at.timestamp() - killed_at
+
+
+def wait_for_second_attempt(stack: Stack, job_id: str) -> datetime:
+    """Wait until a job's second attempt runs, because its first was recovered; return since when."""
+    deadline = time.monotonic() + 60
+    with psycopg.connect(stack.ready["databaseUrl"], autocommit=True) as database:
+        while True:
+            (found,) = database.execute(RUNNING, [job_id]).fetchall()
+            if found[0] is not None:
+                assert database.execute(RECOVERED, [job_id, "% was killed"]).fetchall() == [(1,)]
+                running_at: datetime = found[0]
+                return running_at
+            assert time.monotonic() < deadline, "the job is lost"
+            time.sleep(0.05)
+
+
+def is_alive(process: psutil.Process) -> bool:
+    return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)

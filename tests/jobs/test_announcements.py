@@ -1,0 +1,258 @@
+"""Announcements of jobs: what they cost, how many hints they leave, and which slots they wake."""
+
+import threading
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import Error as DatabaseError
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+from redis import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from jobs import lifecycle
+from jobs.enums import MoveResult, Status
+from jobs.lifecycle import IllegalTransition
+from jobs.models import Job, JobEvent
+from jobs.queueing import announcements, claims, sweep
+from simservice.redis.client import outage, redis
+from tests.factories import make_job
+from tests.jobs.simulators import wait_until
+
+OLD = timedelta(minutes=1)
+
+
+def hints() -> int:
+    """Return the number of hints that wait for an idle slot."""
+    return int(str(redis().zcard(announcements.HINTS)))
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the Redis commands that this process has sent."""
+    sent: list[str] = []
+    execute: Any = Redis.execute_command
+
+    def record(self: Any, *args: Any, **options: Any) -> Any:
+        sent.append(args[0])
+        return execute(self, *args, **options)
+
+    monkeypatch.setattr(Redis, "execute_command", record)
+    return sent
+
+
+@pytest.fixture
+def unreachable(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Make every hint fail; the list grows with each."""
+    failed: list[int] = []
+
+    def fail() -> bool:
+        failed.append(1)
+        raise RedisConnectionError
+
+    monkeypatch.setattr(announcements, "send_hint", fail)
+    return failed
+
+
+@pytest.mark.django_db
+def test_an_announcement_costs_one_statement_and_one_command(
+    commands: list[str], django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    job = make_job()
+    commands.clear()
+    with django_assert_num_queries(1):
+        announcements.announce(job)
+    assert commands == ["ZADD"]
+    assert (job.status, Job.objects.get(pk=job.pk).status, hints()) == (Status.QUEUED, Status.QUEUED, 1)
+
+
+@pytest.mark.django_db
+def test_many_announcements_leave_one_hint() -> None:
+    for _ in range(5):
+        announcements.announce(make_job())
+    assert hints() == 1
+
+
+@pytest.mark.django_db
+def test_a_job_that_was_claimed_first_needs_no_hint() -> None:
+    job = make_job()
+    assert claims.claim("w") is not None
+    announcements.announce(job)
+    assert (hints(), Job.objects.get(pk=job.pk).status) == (0, Status.STARTING)
+
+
+CLAIMED = {"worker": "w", "lease_expires_at": timezone.now(), "attempt": 1}
+FAILED = {"error_code": "internal", "completed_at": timezone.now(), "credits_consumed": 0}
+STATES: list[dict[str, Any]] = [
+    {"status": "pending", "attempt": 0},
+    {"status": "pending", "attempt": 1},
+    {"status": "queued", "attempt": 0},
+    {"status": "queued", "attempt": 1},
+    {"status": "starting", **CLAIMED},
+    {"status": "failed", "attempt": 0, **FAILED},
+]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("state", STATES)
+def test_marking_as_queued_equals_the_readable_move(state: dict[str, Any]) -> None:
+    results = []
+    for mark in (lifecycle.mark_queued, lambda job: lifecycle.move(job, to=Status.QUEUED)):
+        job = make_job(updated_at=timezone.now() - OLD)
+        # The instance remains pending, as the announcer read it.
+        Job.objects.filter(pk=job.pk).update(**state)
+        results.append([mark(job), job.status, job.attempt, *stored(job)])
+    assert results[0] == results[1]
+    assert (results[0][0] == MoveResult.DONE) == (state == STATES[0])
+
+
+def stored(job: Job) -> list[object]:
+    """Return what a move changes."""
+    row = Job.objects.get(pk=job.pk)
+    age = timezone.now() - row.updated_at
+    events = JobEvent.objects.filter(job=job).order_by("id")
+    return [
+        row.status,
+        row.attempt,
+        age < OLD,
+        [(e.from_status, e.to_status, e.attempt, e.reason, timezone.now() - e.at < OLD) for e in events],
+    ]
+
+
+@pytest.mark.django_db
+def test_only_a_pending_job_is_marked_as_queued() -> None:
+    with pytest.raises(IllegalTransition):
+        lifecycle.mark_queued(make_job(status=Status.QUEUED))
+
+
+@pytest.mark.django_db
+def test_during_an_outage_jobs_stay_pending(unreachable: list[int]) -> None:
+    outage.record_failure(RedisConnectionError())
+    job = make_job(created_at=timezone.now() - OLD)
+    announcements.announce(job)
+    assert (Job.objects.get(pk=job.pk).status, unreachable) == (Status.PENDING, [])
+
+
+@pytest.mark.django_db
+def test_a_job_whose_hint_failed_is_found_by_the_sweep(
+    unreachable: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job()
+    announcements.announce(job)
+    assert (Job.objects.get(pk=job.pk).status, unreachable) == (Status.QUEUED, [1])
+    monkeypatch.undo()
+    sweep.sweep()
+    assert hints() == 1
+
+
+@pytest.mark.django_db
+def test_an_announcement_does_not_wait_long_for_redis() -> None:
+    job = make_job()
+    redis().client_pause(3000, all=False)
+    started = time.monotonic()
+    announcements.announce(job)
+    assert time.monotonic() - started < 2
+    redis().client_unpause()
+
+
+@pytest.mark.django_db
+def test_the_sweep_restores_a_hint_after_redis_is_emptied() -> None:
+    for _ in range(3):
+        announcements.announce(make_job())
+    redis().flushdb()
+    assert sweep.sweep()["hinted"] == 1
+    assert sweep.sweep()["hinted"] == 0
+    assert hints() == 1
+
+
+@pytest.mark.django_db
+def test_an_empty_queue_needs_no_hint() -> None:
+    sweep.sweep()
+    assert hints() == 0
+
+
+@pytest.mark.django_db
+def test_a_hint_is_passed_on_only_if_a_job_waits() -> None:
+    announcements.pass_on()
+    assert hints() == 0
+    make_job()
+    announcements.pass_on()
+    assert hints() == 1
+
+
+@pytest.mark.django_db
+def test_a_hint_that_cannot_be_passed_on_is_left_to_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise DatabaseError
+
+    monkeypatch.setattr(Job.objects, "filter", fail)
+    announcements.pass_on()
+    assert hints() == 0
+
+
+class IdleSlots:
+    """Threads that wait for one hint each."""
+
+    def __init__(self, count: int) -> None:
+        self.woken = threading.Semaphore(0)
+        self.threads = [threading.Thread(target=self._wait, daemon=True) for _ in range(count)]
+        for thread in self.threads:
+            thread.start()
+        wait_for_idle(count)
+
+    def _wait(self) -> None:
+        announcements.wait_for_hint()
+        self.woken.release()
+
+
+def blocked() -> int:
+    """Return the number of slots that wait for a hint."""
+    return int(redis().info("clients")["blocked_clients"])
+
+
+def wait_for_idle(count: int) -> None:
+    """Wait until that many slots wait for a hint."""
+    wait_until(lambda: blocked() == count)
+
+
+@pytest.mark.usefixtures("empty_redis")
+def test_each_hint_wakes_one_idle_slot() -> None:
+    slots = IdleSlots(3)
+    for left in (2, 1, 0):
+        assert announcements.send_hint()
+        assert slots.woken.acquire(timeout=10)
+        wait_for_idle(left)
+    assert hints() == 0
+
+
+@pytest.mark.django_db
+def test_the_sweep_wakes_an_idle_slot_for_each_waiting_job() -> None:
+    slots = IdleSlots(3)
+    for _ in range(2):
+        make_job()
+    assert announcements.replenish_hints() == 2
+    assert slots.woken.acquire(timeout=10)
+    assert slots.woken.acquire(timeout=10)
+    assert (blocked(), hints()) == (1, 0)
+    announcements.send_hint()
+
+
+@pytest.mark.usefixtures("empty_redis")
+def test_a_slot_waits_through_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(announcements, "RETRY_SECONDS", 0.01)
+    slots = IdleSlots(1)
+    redis().client_kill_filter(_type="normal", skipme=True)
+    wait_for_idle(1)
+    announcements.send_hint()
+    assert slots.woken.acquire(timeout=10)
+
+
+@pytest.mark.usefixtures("empty_redis")
+def test_a_slot_waits_longer_than_one_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(announcements, "WAIT_SECONDS", 0.1)
+    slots = IdleSlots(1)
+    assert not slots.woken.acquire(timeout=0.5)
+    announcements.send_hint()
+    assert slots.woken.acquire(timeout=10)
