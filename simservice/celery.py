@@ -14,7 +14,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
 
 LANE_QUEUES = ("sim.high", "sim.standard", "sim.background")
 
-app = Celery("simservice")
+app = Celery("simservice", fixups=["simservice.celery_fixup:install"])
 app.config_from_object("django.conf:settings", namespace="CELERY")
 # The anonymous exchange stores no bindings in Redis, so routing still works after Redis was emptied.
 app.conf.task_queues = [

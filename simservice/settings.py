@@ -137,7 +137,8 @@ ROOT_URLCONF = "simservice.urls"
 WSGI_APPLICATION = "simservice.wsgi.application"
 APPEND_SLASH = False
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    # `simservice/urls.py` loads the admin pages, so workers do not.
+    "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -199,7 +200,7 @@ DATABASES["default"].setdefault("OPTIONS", {}).update(
     connect_timeout=5,
     options="-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s",
 )
-DATABASES["default"].update(CONN_MAX_AGE=60, CONN_HEALTH_CHECKS=True)
+DATABASES["default"].update(CONN_MAX_AGE=600, CONN_HEALTH_CHECKS=True)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Redis stores only what may be lost: announcements, progress and counters.
@@ -210,7 +211,7 @@ CACHES = {"default": {"BACKEND": "simservice.redis.cache.BestEffortCache", "LOCA
 
 # A lost or repeated message costs only seconds, so messages are not retried, stored or prefetched.
 CELERY_BROKER_URL = REDIS_URL
-CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 2, "socket_timeout": 10, "health_check_interval": 10}
+CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 2, "socket_timeout": 10, "health_check_interval": 10, "polling_interval": 5}
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_TASK_IGNORE_RESULT = True
