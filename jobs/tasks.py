@@ -20,6 +20,7 @@ from jobs.simulator import layers
 from jobs.simulator.layers import SandboxUnavailable
 from simservice.celery import app
 from simservice.redis import worker_heartbeats
+from webhooks import tasks as webhook_tasks
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +67,8 @@ def simulate() -> None:
 
 @app.task(name="jobs.tasks.sweep")
 def sweep() -> None:
-    """Run one sweep."""
+    """Run one sweep: webhook events first, because a sweep of many jobs takes longer."""
+    webhook_tasks.announce_due()
     try:
         done = sweeping.sweep()
     except DatabaseError:
