@@ -4,10 +4,11 @@ import logging
 import os
 import signal
 import threading
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
 
-from celery.apps.worker import Worker
 from celery.beat import ScheduleEntry, Scheduler, Service
+from celery.schedules import schedule
 from celery.signals import worker_ready
 
 from simservice.celery import app
@@ -25,21 +26,21 @@ class SharedScheduler(Scheduler):
 
     def apply_async(self, entry: ScheduleEntry, *args: Any, **kwargs: Any) -> Any:
         """Send a task, unless another worker sent it in this interval. Return its result, or None."""
-        seconds: float = entry.schedule.run_every.total_seconds()
-        if not is_first(entry.name, seconds=seconds * EXCLUSIVE):
+        interval: timedelta = cast(schedule, entry.schedule).run_every
+        if not is_first(str(entry.name), seconds=interval.total_seconds() * EXCLUSIVE):
             return None
         return super().apply_async(entry, *args, **kwargs)
 
 
 def is_first(name: str, *, seconds: float) -> bool:
     """Return whether no worker has asked for this task for some seconds. True if Redis does not respond."""
-    asked = best_effort(lambda: redis().set(f"beat:{name}", 1, nx=True, px=int(seconds * 1000)), default=True)
-    return bool(asked)
+    key, milliseconds = f"beat:{name}", int(seconds * 1000)
+    return best_effort(lambda: bool(redis().set(key, 1, nx=True, px=milliseconds)), default=True)
 
 
-def start_with(worker: Worker) -> None:
-    """Start the schedule once a worker takes tasks. It ends with the process."""
-    worker_ready.connect(_start, sender=None, weak=False)
+def start_when_ready() -> None:
+    """Start the schedule once this process's worker takes tasks. It ends with the process."""
+    worker_ready.connect(_start)
 
 
 def _start(**_: Any) -> None:

@@ -9,8 +9,6 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from celery.apps.worker import Worker
-
 from simservice import beat
 from simservice.celery import app
 
@@ -29,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
         without_heartbeat=not arguments.heartbeat,
     )
     if arguments.beat:
-        beat.start_with(worker)
+        beat.start_when_ready()
     worker.start()
     return int(worker.exitcode or 0)
 

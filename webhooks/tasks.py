@@ -35,7 +35,7 @@ def deliver() -> None:
 
 
 def announce_due() -> None:
-    """Recover events of lost workers, and announce due events whose announcement may be lost. Part of each sweep."""
+    """Recover events of lost workers, and announce due events if their announcement may be lost, in each sweep."""
     try:
         if not retries.is_sweep_needed():
             return

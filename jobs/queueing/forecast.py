@@ -180,7 +180,7 @@ def publish() -> None:
 
 
 def publish_idle(*, latest_run: int | None) -> None:
-    """Store a snapshot without unfinished jobs, as `publish` does. One query, or none if this was the latest run before.
+    """Store a snapshot without unfinished jobs, as `publish` does. One query, or none if no run has ended since.
 
     `latest_run` is the id of the latest run that has ended, None if there is none.
     """
