@@ -12,7 +12,7 @@ from jobs import lifecycle, tasks
 from jobs.models import Job, Run
 from jobs.queueing import claims, forecast, sweep
 from simservice.redis import worker_heartbeats
-from tests.factories import make_job, make_running_job
+from tests.factories import BuildFactory, make_job
 
 pytestmark = pytest.mark.django_db
 
@@ -33,7 +33,7 @@ def test_a_sweep_is_idle_only_without_unfinished_jobs() -> None:
     claimed = claims.claim("worker")
     assert not is_idle()
     assert claimed is not None
-    lifecycle.mark_running(claimed)
+    assert lifecycle.start_run(claimed, build=BuildFactory.create())
     assert not is_idle()
     lifecycle.finish(claimed, sweep.interrupted(claimed))
     assert is_idle()
@@ -44,18 +44,19 @@ def is_idle() -> bool:
 
 
 def test_the_latest_ended_run_is_found() -> None:
-    job = make_running_job()
+    job = make_job()
     for number in range(5):
         ended = random.Random(number).random() < 0.5  # noqa: S311
-        Run.objects.create(
-            job=job, attempt=1, started_at=timezone.now(), stage=number + 1, wall_ms=100 if ended else None
-        )
+        make_run(job, stage=number + 1, wall_ms=100 if ended else None)
         assert sweep.idle_state()[1] == latest_ended().values_list("id", flat=True).first()
 
 
 def make_run(job: Job, *, stage: int, wall_ms: int | None) -> Run:
+    now = timezone.now()
+    ended_at = None if wall_ms is None else now
+    build = BuildFactory.create()
     return Run.objects.create(
-        job=job, attempt=1, stage=stage, build=job.build, started_at=timezone.now(), wall_ms=wall_ms
+        job=job, attempt=1, stage=stage, build=build, started_at=now, ended_at=ended_at, wall_ms=wall_ms
     )
 
 
@@ -77,7 +78,7 @@ def test_an_idle_snapshot_equals_a_complete_one() -> None:
 
 
 def test_an_idle_snapshot_includes_new_runs(django_assert_num_queries: DjangoAssertNumQueries) -> None:
-    job = make_running_job()
+    job = make_job()
     for number in (1, 2):
         run = make_run(job, stage=number, wall_ms=1000 * number)
         with django_assert_num_queries(1):
