@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any, cast
 
 from celery.beat import ScheduleEntry, Scheduler, Service
-from celery.schedules import schedule
 from celery.signals import worker_ready
 
 from simservice.celery import app
@@ -26,7 +25,7 @@ class SharedScheduler(Scheduler):
 
     def apply_async(self, entry: ScheduleEntry, *args: Any, **kwargs: Any) -> Any:
         """Send a task, unless another worker sent it in this interval. Return its result, or None."""
-        interval: timedelta = cast(schedule, entry.schedule).run_every
+        interval: timedelta = cast(Any, entry.schedule).run_every
         if not is_first(str(entry.name), seconds=interval.total_seconds() * EXCLUSIVE):
             return None
         return super().apply_async(entry, *args, **kwargs)

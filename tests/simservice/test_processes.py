@@ -54,7 +54,7 @@ def test_a_process_loads_only_what_it_needs(process: str, unused: set[str]) -> N
 
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_keeps_its_connection_between_tasks() -> None:
-    (fixup,) = app._fixups
+    (fixup,) = app._fixups  # type: ignore[attr-defined]
     assert isinstance(fixup, Fixup)
     assert isinstance(fixup.worker_fixup, WorkerFixup)
     before = backend()
