@@ -2,16 +2,18 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from rest_framework.request import Request
 
 from billing.models import Account
 from clients.models import ApiKey, AuditEvent
 from simservice.api.addresses import client_address
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request  # workers do not load the API framework
 
 Action = AuditEvent.Action
 MAX_LABEL_CHARACTERS = 300
@@ -49,7 +51,7 @@ def operator(request: HttpRequest) -> Actor:
     return Actor(label=f"Operator {name_of(user)}", user=user, address=client_address(request))
 
 
-def api_key(key: ApiKey, request: HttpRequest | Request) -> Actor:
+def api_key(key: ApiKey, request: "HttpRequest | Request") -> Actor:
     """Return an API key as an actor."""
     return Actor(label=f"API key {key}", key_id=key.pk, address=client_address(request))
 

@@ -16,7 +16,7 @@ from dashboard.paging import page_of
 from jobs import queries, usage
 from jobs.models import DailyUsage
 from jobs.simulator.csv_report import harmless
-from simservice.api.fields import iso
+from simservice.api.times import iso
 
 GROUPS = (("day", "Day"), ("client", "Client"), ("build", "Build"))
 ENTRY_COLUMNS = ("at", "change", "credits", "from", "to", "job", "grant", "what")

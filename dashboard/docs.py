@@ -16,7 +16,6 @@ from simservice.api.addresses import base_url
 from simservice.api.examples import envelope_of, family
 from simservice.api.jsonschema import Schema
 from simservice.api.methods import read_only
-from simservice.api.openapi import document
 
 # Texts for the keywords of a schema.
 KEYWORDS = {
@@ -34,6 +33,8 @@ CODE = re.compile("`([^`]+)`")
 @read_only
 def docs(request: HttpRequest) -> HttpResponse:
     """Show the whole API on one page."""
+    from simservice.api.openapi import document  # loads the generator: 3 MB
+
     openapi = document()
     context = {
         "address": f"{base_url(request)}/v1/{settings.API_RESOURCE}",

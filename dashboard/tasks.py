@@ -7,7 +7,6 @@ from django.contrib.sessions.models import Session
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from dashboard import password_reset, sign_up
 from simservice.celery import app
 from simservice.web import mail
 
@@ -19,12 +18,16 @@ BATCH = 10_000
 @app.task(name="dashboard.tasks.mail_sign_up_link")
 def mail_sign_up_link(*, email: str, base: str, wanted: str, invitation: int | None) -> None:
     """Mail the reply to a sign-up."""
+    from dashboard import sign_up  # with all pages, for their addresses
+
     mail.run_in_background(lambda: sign_up.mail_link(email=email, base=base, wanted=wanted, invitation=invitation))
 
 
 @app.task(name="dashboard.tasks.mail_reset_link")
 def mail_reset_link(*, email: str, base: str) -> None:
     """Mail the reply to a request for a password reset."""
+    from dashboard import password_reset  # with all pages, for their addresses
+
     mail.run_in_background(lambda: password_reset.mail_link(email=email, base=base))
 
 

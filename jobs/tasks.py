@@ -12,6 +12,7 @@ from jobs.builds import registry
 from jobs.queueing import sweep as sweeping
 from jobs.runs import directories
 from simservice.celery import app
+from webhooks import tasks as webhook_tasks
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +25,8 @@ def prepare(**_: Any) -> None:
 
 @app.task(name="jobs.tasks.sweep")
 def sweep() -> None:
-    """Run one sweep."""
+    """Run one sweep: webhook events first, because a sweep of many jobs takes longer."""
+    webhook_tasks.announce_due()
     try:
         done = sweeping.sweep()
     except DatabaseError:

@@ -12,7 +12,7 @@ from kombu import Exchange, Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
 
-app = Celery("simservice")
+app = Celery("simservice", fixups=["simservice.celery_fixup:install"])
 app.config_from_object("django.conf:settings", namespace="CELERY")
 # The anonymous exchange stores no bindings in Redis, so routing still works after Redis was emptied.
 app.conf.task_queues = [Queue(name, Exchange(""), routing_key=name) for name in ("webhooks", "control")]

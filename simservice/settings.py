@@ -137,7 +137,8 @@ ROOT_URLCONF = "simservice.urls"
 WSGI_APPLICATION = "simservice.wsgi.application"
 APPEND_SLASH = False
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    # `simservice/urls.py` loads the admin pages, so workers do not.
+    "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -200,7 +201,7 @@ DATABASES["default"].setdefault("OPTIONS", {}).update(
     # The statements of simservice/statements.py are planned once and not for each set of values.
     options="-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s -c plan_cache_mode=force_generic_plan",
 )
-DATABASES["default"].update(CONN_MAX_AGE=60, CONN_HEALTH_CHECKS=True)
+DATABASES["default"].update(CONN_MAX_AGE=600, CONN_HEALTH_CHECKS=True)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Redis stores only what may be lost: announcements, progress and counters.
@@ -211,7 +212,14 @@ CACHES = {"default": {"BACKEND": "simservice.redis.cache.BestEffortCache", "LOCA
 
 # A lost or repeated message costs only seconds, so messages are not retried, stored or prefetched.
 CELERY_BROKER_URL = REDIS_URL
-CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 2, "socket_timeout": 10, "health_check_interval": 10}
+# Received messages are not recorded in Redis (`ack_emulation`), and an idle worker asks again every five seconds.
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "socket_connect_timeout": 2,
+    "socket_timeout": 10,
+    "health_check_interval": 10,
+    "ack_emulation": False,
+    "polling_interval": 5,
+}
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_TASK_IGNORE_RESULT = True
@@ -225,11 +233,6 @@ CELERY_BEAT_SCHEDULE = {
     "expire-grants": {"task": "billing.tasks.expire_grants", "schedule": 60, "options": {"expires": 300}},
     "grant-allowances": {"task": "billing.tasks.grant_allowances", "schedule": 60, "options": {"expires": 300}},
     "forget-credentials": {"task": "jobs.tasks.forget_credentials", "schedule": 60, "options": {"expires": 300}},
-    "announce-deliveries": {
-        "task": "webhooks.tasks.announce_due",
-        "schedule": SWEEP_SECONDS,
-        "options": {"expires": SWEEP_SECONDS * 5},
-    },
     "keep-webhooks": {"task": "webhooks.tasks.keep", "schedule": 60, "options": {"expires": 300}},
     "forget-builds": {"task": "jobs.tasks.forget_builds", "schedule": 3600},
     "clear-expired": {"task": "jobs.tasks.clear_expired", "schedule": 60, "options": {"expires": 60}},

@@ -24,6 +24,7 @@ from simservice.web.prometheus import metrics
 
 register_converter(TokenConverter, "token")
 register_converter(IdConverter, "id")
+admin.autodiscover()
 admin_access.require_two_factor(admin.site)
 
 urlpatterns = [

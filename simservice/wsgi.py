@@ -4,6 +4,9 @@ import os
 
 import django
 
+from simservice.web import unused_modules
+
+unused_modules.block()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
 django.setup(set_prefix=False)
 

@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from simservice.api.fields import iso
+from simservice.api.times import iso
 from simservice.celery import app
 from simservice.redis.client import best_effort, redis
 from webhooks.models import Event, event_name

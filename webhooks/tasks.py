@@ -34,10 +34,11 @@ def deliver() -> None:
         logger.exception("webhook deliveries stopped: the database is unavailable")
 
 
-@app.task(name="webhooks.tasks.announce_due")
 def announce_due() -> None:
-    """Recover events of lost workers, and announce due events whose announcement may be lost."""
+    """Recover events of lost workers, and announce due events if their announcement may be lost, in each sweep."""
     try:
+        if not retries.is_sweep_needed():
+            return
         lost = retries.recover_lost()
         if events.due().exists():
             events.announce()

@@ -13,9 +13,9 @@ from jobs.api.base import ACTIVE_JOB_HEADERS, EXAMPLE_CREATED, JobsEndpoint
 from jobs.builds import registry
 from jobs.enums import Channel
 from simservice.api import errors
-from simservice.api.fields import iso
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
 from simservice.api.shapes import Count, Date, Time, Uuid
+from simservice.api.times import iso
 
 CheckStatus = Literal["pass", "partial", "fail", "unknown"]
 

@@ -9,9 +9,9 @@ from clients import audit
 from jobs import cancellation, models, queries
 from jobs.api.base import ACTIVE_JOB_HEADERS, EXAMPLE_JOB_ID, EXAMPLE_METADATA, JOB_ID, JobsEndpoint, Metadata
 from simservice.api import errors
-from simservice.api.fields import iso
 from simservice.api.operations import Link, Operation, ResponseSpec, documented
 from simservice.api.shapes import Id, Time
+from simservice.api.times import iso
 
 
 class Cancelled(TypedDict):

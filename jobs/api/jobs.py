@@ -32,10 +32,10 @@ from jobs.api.builds import EXAMPLE_JOB_BUILD, JobBuild, job_build
 from jobs.api.links import LinkBuilder, Links
 from jobs.enums import ErrorCode, Priority, PublicStatus
 from simservice.api import errors
-from simservice.api.fields import iso, iso_or_none
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
 from simservice.api.pagination import make_cursor, read_cursor, read_limit
 from simservice.api.shapes import Count, Id, Rule, Time, Uuid
+from simservice.api.times import iso, iso_or_none
 
 
 class Ceiling(TypedDict):

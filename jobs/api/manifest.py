@@ -15,10 +15,10 @@ from jobs.api.summary import EXAMPLE_ACTORS_SUMMARY, Summary
 from jobs.enums import PublicStatus
 from simservice.api import errors
 from simservice.api.errors import NotFound, error_response
-from simservice.api.fields import iso, iso_or_none
 from simservice.api.methods import read_only
 from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
 from simservice.api.shapes import Id, Rule, Time
+from simservice.api.times import iso, iso_or_none
 
 
 class ManifestJob(TypedDict):

@@ -24,9 +24,9 @@ from jobs.enums import ErrorCode, PublicStatus, StageLabel
 from jobs.queueing.forecast import estimated_start
 from simservice.api import errors
 from simservice.api.errors import ValidationFailed
-from simservice.api.fields import iso, iso_or_none
 from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
 from simservice.api.shapes import Id, Percent, Rule, Time
+from simservice.api.times import iso, iso_or_none
 
 
 class Queue(TypedDict):

@@ -3,7 +3,10 @@
 from django.conf import settings
 from django.urls import include, path
 
-from jobs.api import webhook  # noqa: F401  adds the webhook to the OpenAPI document
+from jobs.api import (
+    errors,  # noqa: F401  registers the HTTP responses of errors
+    webhook,  # noqa: F401  adds the webhook to the OpenAPI document
+)
 from jobs.api.artifacts import ArtifactUrlView
 from jobs.api.builds import BuildListView, BuildView
 from jobs.api.cancellation import CancelJobView

@@ -11,9 +11,9 @@ from clients import rate_limits
 from clients.rate_limits import Window
 from jobs import usage, variants
 from jobs.api.base import ACTIVE_JOB_HEADERS, Credits, JobsEndpoint, Seconds
-from simservice.api.fields import iso
 from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.api.shapes import Count, Rule, Time
+from simservice.api.times import iso
 
 
 class Period(TypedDict):

@@ -138,9 +138,23 @@ def _parse(text: str) -> QueueSnapshot:
 def publish() -> None:
     """Store a new snapshot in Redis; it expires after a few sweeps. Does nothing if Redis does not respond."""
     slots = live_slots()
-    if slots is None:
-        return
-    text = json.dumps(asdict(take(slots=slots, previous=current())))
+    if slots is not None:
+        _store(take(slots=slots, previous=current()))
+
+
+def publish_idle(*, latest_run: int | None) -> None:
+    """Store a snapshot without unfinished jobs, as `publish` does. One query, or none if no run has ended since.
+
+    `latest_run` is the id of the latest run that has ended, None if there is none.
+    """
+    slots = live_slots()
+    if slots is not None:
+        _store(take_idle(slots=slots, latest_run=latest_run))
+
+
+def _store(snapshot: QueueSnapshot) -> None:
+    """Store a snapshot in Redis for a few sweeps."""
+    text = json.dumps(asdict(snapshot))
     seconds = max(KEPT_SECONDS, settings.SWEEP_SECONDS * 5)
     best_effort(lambda: redis().set(KEY, text, ex=seconds), default=None)
 
@@ -167,6 +181,26 @@ def take(*, slots: int, previous: QueueSnapshot | None = None) -> QueueSnapshot:
         run_seconds=run_seconds,
         oldest_wait_seconds=oldest_wait_seconds(),
     )
+
+
+def take_idle(*, slots: int, latest_run: int | None) -> QueueSnapshot:
+    """Return the snapshot of `take` for a queue without unfinished jobs."""
+    return QueueSnapshot(
+        taken_at=time.time(),
+        waiting=_lane_lengths([]),
+        marks=[],
+        read_to=None,
+        slots=slots,
+        free_in=[0.0] * slots,
+        run_seconds=_run_seconds_as_of(latest_run),
+        oldest_wait_seconds=0.0,
+    )
+
+
+@lru_cache(maxsize=1)
+def _run_seconds_as_of(_latest_run: int | None) -> dict[str, float]:
+    """Return the measured run seconds, cached until another run is the latest. Only while no run is unfinished."""
+    return _measured_run_seconds()
 
 
 def _measured_run_seconds() -> dict[str, float]:

@@ -1,18 +1,21 @@
 """Base URL of the service and IP addresses of clients."""
 
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.http import HttpRequest
-from rest_framework.request import Request
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request  # workers do not load the API framework
 
 
-def base_url(request: HttpRequest | Request) -> str:
+def base_url(request: "HttpRequest | Request") -> str:
     """Return `PUBLIC_BASE_URL` or the host of the request, without a trailing slash."""
     return settings.PUBLIC_BASE_URL or request.build_absolute_uri("/").rstrip("/")
 
 
-def client_address(request: HttpRequest | Request) -> str | None:
+def client_address(request: "HttpRequest | Request") -> str | None:
     """Return the IP address of the client, None if unknown.
 
     Behind proxies, it is the address that the outermost of the `TRUSTED_PROXIES` received the request from. Each

@@ -1,7 +1,6 @@
 """Serializer fields that accept exactly one JSON type (docs/reference/contract.md#types-and-times)."""
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, cast
 from uuid import UUID
@@ -113,16 +112,6 @@ class StrictChoiceField(serializers.ChoiceField):
                 return choice
         allowed = ", ".join(str(choice) for choice in self.choices)
         raise serializers.ValidationError(f"Must be one of: {allowed}.")
-
-
-def iso(value: datetime) -> str:
-    """Return a time in the format of the API: `2026-11-20T08:10:00.123Z`."""
-    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def iso_or_none(value: datetime | None) -> str | None:
-    """Return a time in the format of the API, or None."""
-    return None if value is None else iso(value)
 
 
 def validated(serializer: serializers.Serializer[Any]) -> Any:

@@ -4,7 +4,6 @@ from django.http import HttpRequest, HttpResponse
 
 from simservice.api.errors import ValidationFailed, error_response
 from simservice.api.methods import read_only
-from simservice.api.openapi import document_text
 from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.api.query import single_values
 from simservice.api.shapes import FreeObject
@@ -25,5 +24,7 @@ def openapi_document(request: HttpRequest) -> HttpResponse:
         single_values(request.GET, known=OPENAPI.query_names)
     except ValidationFailed as error:
         return error_response(error, request)
+    from simservice.api.openapi import document_text  # loads the generator: 3 MB
+
     headers = {"Cache-Control": "public, max-age=300"}
     return HttpResponse(document_text(), content_type="application/json", headers=headers)

@@ -50,10 +50,13 @@ def plans_of(action: Callable[[], object], *, table: str) -> list[Plan]:
     """Execute an action; return the plans of its statements that read a table, executed once more and undone."""
     with CaptureQueriesContext(connection) as captured:
         action()
-    reads = [
-        query["sql"] for query in captured if f'FROM "{table}"' in query["sql"] or f"FROM {table}" in query["sql"]
-    ]
+    reads = [query["sql"] for query in captured if _reads(query["sql"], table)]
     return [plan_of(sql) for sql in reads]
+
+
+def _reads(sql: str, table: str) -> bool:
+    """Return whether a statement reads a table. A prepared one is assumed to."""
+    return sql.startswith("EXECUTE ") or f'FROM "{table}"' in sql or f"FROM {table}" in sql
 
 
 def plan_of(sql: str) -> Plan:

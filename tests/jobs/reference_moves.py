@@ -20,7 +20,7 @@ from jobs import lifecycle
 from jobs.enums import CLAIMED, WAITING, MoveResult, Status
 from jobs.lifecycle import ANY, Outcome
 from jobs.models import CHARACTER_LENGTH, Artifact, Build, DailyUsage, Job, Run
-from simservice.api.fields import iso
+from simservice.api.times import iso
 from tests.factories import start_attempt
 from webhooks.models import Event
 

@@ -9,7 +9,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 from hypothesis import given
 from hypothesis import strategies as st
-from pytest_django import Settings
+from pytest_django import DjangoAssertNumQueries, Settings
 
 from clients.audit import SYSTEM
 from simservice.redis.client import redis
@@ -239,6 +239,29 @@ def test_the_sweep_announces_due_events(monkeypatch: pytest.MonkeyPatch) -> None
     make_client_with_events(1)
     tasks.announce_due()
     assert announced == [True]
+
+
+def test_an_idle_sweep_of_events_costs_one_query(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    make_client_with_events(3)
+    claim(STEADY, room=1)
+    Event.objects.filter(state="waiting").update(next_attempt_at=Now() + timedelta(minutes=1))
+    with django_assert_num_queries(1):
+        tasks.announce_due()
+
+
+@given(ages=st.lists(st.tuples(st.sampled_from(["waiting", "sending"]), st.integers(-2, 2)), max_size=4))
+def test_the_sweep_of_events_looks_for_due_and_lost_ones(ages: list[tuple[str, int]]) -> None:
+    with transaction.atomic():
+        make_client_with_events(len(ages))
+        for event, (state, age) in zip(Event.objects.all(), ages, strict=True):
+            at = Now() - timedelta(hours=age, minutes=1)
+            column = "next_attempt_at" if state == "waiting" else "lease_expires_at"
+            Event.objects.filter(pk=event.pk).update(
+                **{"state": state, "next_attempt_at": None, "lease_expires_at": None, column: at}
+            )
+        lost = Event.objects.filter(state="sending", lease_expires_at__lt=Now())
+        assert retries.is_sweep_needed() is (events.due().exists() or lost.exists())
+        transaction.set_rollback(True)
 
 
 def test_at_most_ten_announcements_are_queued() -> None:

@@ -1,0 +1,46 @@
+"""The command that runs a worker: `python -m simservice.worker control --queues control`.
+
+`celery worker` does the same, but its command line loads an interactive shell (13 MB).
+"""
+
+import argparse
+import os
+import socket
+import sys
+from collections.abc import Sequence
+
+from simservice import beat
+from simservice.celery import app
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run a worker until it is asked to stop. Return its exit status."""
+    arguments = _parse(argv)
+    app.loader.import_default_modules()
+    worker = app.Worker(
+        hostname=f"{arguments.name}@{socket.gethostname()}-{os.getpid()}",
+        queues=arguments.queues,
+        concurrency=arguments.concurrency,
+        pool_cls="threads",
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    )
+    if arguments.beat:
+        beat.start_when_ready()
+    worker.start()
+    return int(worker.exitcode or 0)
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line. Raises SystemExit after a message if it is invalid."""
+    parser = argparse.ArgumentParser(prog="python -m simservice.worker", description="Run a worker.")
+    parser.add_argument("name", help="kind of worker, the first part of its name: webhooks or control")
+    parser.add_argument("--queues", required=True, help="queues whose tasks it runs, comma-separated")
+    parser.add_argument("--concurrency", type=int, default=1, help="how many tasks it runs at a time (%(default)s)")
+    parser.add_argument("--beat", action="store_true", help="also schedule the periodic tasks")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

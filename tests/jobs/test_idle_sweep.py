@@ -1,0 +1,98 @@
+"""The sweep of an idle machine: how little it asks, and that it misses nothing."""
+
+import random
+
+import pytest
+from django.db import connection
+from django.db.models import QuerySet
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from jobs import lifecycle, tasks
+from jobs.models import Job, Run
+from jobs.queueing import claims, forecast, sweep
+from simservice.redis import worker_heartbeats
+from tests.factories import BuildFactory, make_job
+
+pytestmark = pytest.mark.django_db
+
+
+def test_an_idle_sweep_costs_two_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    worker_heartbeats.report("sim@here", slots=2)
+    tasks.sweep()
+    with django_assert_num_queries(2):
+        tasks.sweep()
+
+
+def test_a_sweep_is_idle_only_without_unfinished_jobs() -> None:
+    assert is_idle()
+    job = make_job()
+    assert not is_idle()
+    lifecycle.mark_queued(job)
+    assert not is_idle()
+    claimed = claims.claim("worker")
+    assert not is_idle()
+    assert claimed is not None
+    assert lifecycle.start_run(claimed, build=BuildFactory.create())
+    assert not is_idle()
+    lifecycle.finish(claimed, sweep.interrupted(claimed))
+    assert is_idle()
+
+
+def is_idle() -> bool:
+    return sweep.idle_state()[0]
+
+
+def test_the_latest_ended_run_is_found() -> None:
+    job = make_job()
+    for number in range(5):
+        ended = random.Random(number).random() < 0.5  # noqa: S311
+        make_run(job, stage=number + 1, wall_ms=100 if ended else None)
+        assert sweep.idle_state()[1] == latest_ended().values_list("id", flat=True).first()
+
+
+def make_run(job: Job, *, stage: int, wall_ms: int | None) -> Run:
+    now = timezone.now()
+    ended_at = None if wall_ms is None else now
+    build = BuildFactory.create()
+    return Run.objects.create(
+        job=job, attempt=1, stage=stage, build=build, started_at=now, ended_at=ended_at, wall_ms=wall_ms
+    )
+
+
+def latest_ended() -> QuerySet[Run]:
+    return Run.objects.filter(wall_ms__isnull=False).order_by("-id")
+
+
+def test_an_idle_snapshot_equals_a_complete_one() -> None:
+    worker_heartbeats.report("sim@here", slots=2)
+    forecast.publish_idle(latest_run=None)
+    idle = forecast.current()
+    forecast.publish()
+    complete = forecast.current()
+    assert idle is not None
+    assert complete is not None
+    assert idle.taken_at < complete.taken_at
+    fields = set(forecast.QueueSnapshot.__dataclass_fields__) - {"taken_at"}
+    assert {name: getattr(idle, name) for name in fields} == {name: getattr(complete, name) for name in fields}
+
+
+def test_an_idle_snapshot_includes_new_runs(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    job = make_job()
+    for number in (1, 2):
+        run = make_run(job, stage=number, wall_ms=1000 * number)
+        with django_assert_num_queries(1):
+            snapshots = [forecast.take_idle(slots=1, latest_run=run.pk) for _ in range(2)]
+        assert [each.run_seconds for each in snapshots] == [{str(job.vcpus): float(1 + 2 * (number - 1))}] * 2
+
+
+def test_the_idle_query_reads_only_indexes() -> None:
+    make_job()
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute("EXPLAIN " + sweep.IDLE_STATE)
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "job_active" in plan
+    assert "Index Scan Backward using jobs_run_pkey" in plan
+    assert "Seq Scan" not in plan
+    assert "Sort" not in plan

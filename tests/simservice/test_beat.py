@@ -1,0 +1,62 @@
+"""The schedule of periodic tasks in the `control` workers."""
+
+import os
+import signal
+import threading
+from typing import Any
+
+import pytest
+from celery.beat import Scheduler, Service
+
+from simservice import beat
+from simservice.celery import app
+from simservice.redis import client
+from simservice.redis.client import redis
+from tests.concurrency import at_once
+
+
+@pytest.fixture(autouse=True)
+def _no_task_was_sent() -> None:
+    """Forget which tasks were sent."""
+    for key in redis().scan_iter("beat:*"):
+        redis().delete(key)
+
+
+def test_only_one_worker_sends_a_task_per_interval() -> None:
+    answers: list[bool] = []
+    at_once(4, lambda: answers.append(beat.is_first("sweep", seconds=60)))
+    assert sorted(answers) == [False, False, False, True]
+    assert beat.is_first("another", seconds=60)
+
+
+def test_a_task_is_sent_again_in_the_next_interval() -> None:
+    assert beat.is_first("sweep", seconds=0.05)
+    threading.Event().wait(0.1)
+    assert beat.is_first("sweep", seconds=60)
+
+
+def test_two_schedulers_send_each_task_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    def record(_: Scheduler, entry: Any, *__: Any, **___: Any) -> None:
+        sent.append(entry.name)
+
+    monkeypatch.setattr(Scheduler, "apply_async", record)
+    schedulers = [beat.SharedScheduler(app=app) for _ in range(2)]
+    for scheduler in schedulers:
+        for entry in scheduler.schedule.values():
+            scheduler.apply_async(entry)
+    assert sorted(sent) == sorted(app.conf.beat_schedule)
+
+
+def test_each_scheduler_sends_tasks_while_redis_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client.outage, "may_try", lambda: False)
+    assert [beat.is_first("sweep", seconds=60) for _ in range(2)] == [True, True]
+
+
+def test_a_failed_schedule_stops_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    signals: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda *arguments: signals.append(arguments))
+    monkeypatch.setattr(beat.SharedScheduler, "tick", lambda _: 1 / 0)
+    beat._run(Service(app, scheduler_cls=beat.SharedScheduler))
+    assert signals == [(os.getpid(), signal.SIGTERM)]

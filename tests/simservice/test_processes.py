@@ -1,0 +1,79 @@
+"""What each kind of process loads, and that workers keep their database connections."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from django.conf import settings
+from django.db import connection, connections
+
+from simservice.celery import app
+from simservice.celery_fixup import Fixup, WorkerFixup
+
+WEB = "import simservice.wsgi, simservice.urls"
+WORKER = """
+import simservice.worker
+from simservice.celery import app
+app.loader.import_default_modules()
+"""
+# Tools of developers, documents that few requests need, and storages of other deployments
+UNUSED = {"boto3", "botocore", "django.test", "drf_spectacular.generators", "greenlet", "pygments", "requests"}
+# What only the web server needs
+WEB_ONLY = {
+    "allauth.account.forms",
+    "allauth.mfa.base.views",
+    "celery.bin",
+    "click_repl",
+    "dashboard.views",
+    "fido2",
+    "gunicorn",
+    "jobs.admin",
+    "jobs.api",
+    "limits",
+    "prompt_toolkit",
+    "rest_framework.views",
+    "simservice.urls",
+    "whitenoise",
+}
+
+
+@pytest.mark.parametrize(
+    ("process", "unused"),
+    [(WEB, UNUSED), (WORKER, (UNUSED | WEB_ONLY) - {"greenlet"})],
+    ids=["web", "worker"],
+)
+def test_a_process_loads_only_what_it_needs(process: str, unused: set[str]) -> None:
+    program = f"{process}\nimport sys, json\nprint(json.dumps([n for n, m in sys.modules.items() if m]))"
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "simservice.settings"}
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    output = subprocess.check_output(command, cwd=settings.BASE_DIR, env=environment, text=True)
+    assert unused.intersection(json.loads(output.splitlines()[-1])) == set()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_keeps_its_connection_between_tasks() -> None:
+    (fixup,) = app._fixups  # type: ignore[attr-defined]
+    assert isinstance(fixup, Fixup)
+    assert isinstance(fixup.worker_fixup, WorkerFixup)
+    before = backend()
+    for _ in range(3):
+        fixup.worker_fixup.close_database()
+    assert backend() == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_replaces_a_connection_that_was_lost() -> None:
+    before = backend()
+    connection.connection.close()
+    WorkerFixup(app).close_database()
+    assert backend() != before
+
+
+def backend() -> int:
+    """Return the process id of this thread's PostgreSQL backend."""
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        (pid,) = cursor.fetchone() or (0,)
+    return int(pid)
