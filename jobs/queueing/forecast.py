@@ -189,7 +189,7 @@ def take_idle(*, slots: int, latest_run: int | None) -> QueueSnapshot:
         taken_at=time.time(),
         waiting=_lane_lengths([]),
         marks=[],
-        read_to=None,
+        read_to=marks.START,
         slots=slots,
         free_in=[0.0] * slots,
         run_seconds=_run_seconds_as_of(latest_run),
