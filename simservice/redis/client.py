@@ -16,7 +16,7 @@ from simservice.metrics import REDIS_FAILURES
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-TIMEOUT_SECONDS = 1.0
+TIMEOUT_SECONDS = 2.0
 RETRY_SECONDS = 1.0
 
 

@@ -110,7 +110,7 @@ def test_frequent_queries_use_partial_indexes(action: Callable[[], object], inde
     with CaptureQueriesContext(connection) as queries:
         action()
     unquoted = [query["sql"].replace('"', "") for query in queries]
-    statements = [sql for sql in unquoted if "FROM jobs_job" in sql and "status" in sql]
+    statements = [sql for sql in unquoted if ("FROM jobs_job" in sql and "status" in sql) or "EXECUTE" in sql]
     with connection.cursor() as cursor:
         cursor.execute("EXPLAIN " + statements[-1])
         assert index in str(cursor.fetchall())

@@ -250,8 +250,9 @@ def test_the_launcher_kills_a_hanging_supervisor_at_its_end(bench: Bench) -> Non
         started = below(worker.pid)
         supervisor.suspend()
         for each in started:
-            if "-c" in each.cmdline():
-                each.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if "-c" in each.cmdline():
+                    each.kill()
         worker.kill()
         assert all_end(started)
 
