@@ -32,7 +32,7 @@ def stored() -> Job:
 @pytest.mark.parametrize(
     ("action", "index", "pages"),
     [
-        (lambda: claims.claim("w"), "job_waiting", 60),
+        (lambda: claims.claim("w"), "job_waiting", 200),
         (sweep.recover_expired_leases, "job_held", 20),
         (sweep.end_overdue_waits, "job_deadline", 20),
         (announcements.announce_pending, "job_unannounced", 400),
