@@ -210,7 +210,7 @@ def test_a_restarted_redis_is_empty_at_the_same_address(
     with redis.Redis.from_url(redis_url) as client:
         client.set("hint", "gone")
         processes_in(folder / "redis")[0].terminate()  # SIGTERM would save the data if Redis stored any
-        supervisor.watch(1.6)
+        supervisor.watch(3.5)
         assert eventually(lambda: processes_in(folder / "redis"))
         assert client.get("hint") is None
 
