@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from django.db import connection
+from django.db import connection, transaction
 
 
 def at_once(count: int, action: Callable[[], object]) -> None:
@@ -20,3 +20,16 @@ def at_once(count: int, action: Callable[[], object]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def while_locked(rows: str, parameters: list[int], change: Callable[[], None], move: Callable[[], object]) -> None:
+    """Lock rows, let a move wait for them in another thread, make a change, and release the lock."""
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT FROM {rows} FOR UPDATE", parameters)
+        waiting = threading.Thread(target=at_once, args=(1, move))
+        waiting.start()
+        waiting.join(0.5)
+        assert waiting.is_alive()
+        change()
+    waiting.join()

@@ -1,6 +1,5 @@
 """Round trips of the frequent moves, the plan of a claim, and moves that wait for a lock."""
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ from jobs.lifecycle import Outcome
 from jobs.models import Job, JobEvent
 from jobs.queueing import announcements, claims
 from simservice.statements import Statement, run
-from tests.concurrency import at_once
+from tests.concurrency import at_once, while_locked
 from tests.factories import BuildFactory, make_account, make_job, make_running_job
 from tests.statements import traffic
 
@@ -108,19 +107,6 @@ def index_scan(plan: dict[str, Any], index: str) -> dict[str, Any]:
         return plan
     found = [index_scan(part, index) for part in plan.get("Plans", [])]
     return next(filter(None, found), {})
-
-
-def while_locked(rows: str, parameters: list[int], change: Callable[[], None], move: Callable[[], object]) -> None:
-    """Lock rows, let a move wait for them in another thread, make a change, and release the lock."""
-    with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute(f"SELECT FROM {rows} FOR UPDATE", parameters)
-        waiting = threading.Thread(target=at_once, args=(1, move))
-        waiting.start()
-        waiting.join(0.5)
-        assert waiting.is_alive()
-        change()
-    waiting.join()
 
 
 def test_an_end_settles_an_extension_that_it_waited_for() -> None:

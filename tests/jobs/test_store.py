@@ -16,6 +16,7 @@ from jobs.enums import ACTIVE, Channel, Priority, Status
 from jobs.models import Build, IdempotencyKey, Job, JobEvent, JobProfile
 from jobs.submission.store import COLUMNS, FIELDS, STORE, KeyRecord, Ruling, store
 from simservice.ids import new_token, next_id
+from tests.concurrency import while_locked
 from tests.factories import BuildFactory, make_account, make_key
 
 pytestmark = pytest.mark.django_db
@@ -154,3 +155,27 @@ def test_the_limit_is_counted_with_an_index() -> None:
         plan = str(cursor.fetchall())
     for index in ("job_active", "grant_spendable", "billing_account_pkey", "billing_balance_pkey"):
         assert index in plan
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("row", "is_suspended"),
+    [("billing_account WHERE id = %s", True), ("billing_balance WHERE account_id = %s", False)],
+)
+def test_a_submission_sees_what_it_waited_for(row: str, is_suspended: bool) -> None:
+    key, _ = make_key(make_account(credits=100))
+    account, build = key.client.account, BuildFactory.create()
+    rulings: list[Ruling] = []
+
+    def submit() -> None:
+        job = random_job(random.Random(1), key, build)  # noqa: S311 - repeatable
+        rulings.append(store(job, profile_text="", wanted=60, required=60, max_active_jobs=9, record=None))
+
+    def change() -> None:
+        ledger.correct(account, -50, reason="for the test")
+        if is_suspended:
+            Account.objects.filter(pk=account.pk).update(suspended_at=timezone.now())
+
+    while_locked(row, [account.pk], change=change, move=submit)
+    (ruling,) = rulings
+    assert (ruling.is_suspended, ruling.available_credits, ruling.is_stored) == (is_suspended, 50, False)
