@@ -162,7 +162,7 @@ def test_the_limit_is_counted_with_an_index() -> None:
     ("row", "is_suspended"),
     [("billing_account WHERE id = %s", True), ("billing_balance WHERE account_id = %s", False)],
 )
-def test_a_submission_sees_what_it_waited_for(row: str, is_suspended: bool) -> None:
+def test_a_submission_sees_what_it_waited_for(row: str, *, is_suspended: bool) -> None:
     key, _ = make_key(make_account(credits=100))
     account, build = key.client.account, BuildFactory.create()
     rulings: list[Ruling] = []
