@@ -45,7 +45,7 @@ class NotStored(Exception):
 
 
 def store(job: Job, kind: Artifact.Kind, content: BinaryIO, *, stage: int | None = None) -> Artifact:
-    """Store one file, close it, and return its row, not yet saved. Raises like `store_all`."""
+    """Store one file, close it, and return its unsaved row. Raises the same errors as `store_all`."""
     return store_all(job, [(kind, content)], stage=stage)[0]
 
 
@@ -56,11 +56,11 @@ def store_all(
     stage: int | None = None,
     ids: Iterator[int] | None = None,
 ) -> list[Artifact]:
-    """Stream files into the storage, close them, and return their rows, not yet saved: all files or none.
+    """Compress and store files, close them, and return their unsaved rows. Stores all files or none.
 
-    A file's name contains the attempt, so attempts never share a file, and storing one again is harmless. The rows
-    get the next of `ids`, and new ones after these. Raises NotStored, or WorkerStops if the worker cannot wait for
-    the storage.
+    The name of a file contains the attempt, so attempts never share a file, and a file can safely be stored again.
+    The rows get their ids from `ids`; if it has too few, new ids are created. Raises NotStored, or WorkerStops if
+    the worker stops while the storage is unavailable.
     """
     rows: list[Artifact] = []
     names: list[str] = []
@@ -80,7 +80,7 @@ def store_all(
 
 
 class _Batch:
-    """Compressed files that are saved together, which costs a disk less than saving one after another."""
+    """Compressed files that are saved together, because that needs fewer disk writes than one after another."""
 
     def __init__(self) -> None:
         self.files: dict[str, IO[bytes]] = {}
@@ -97,7 +97,7 @@ class _Batch:
         self.files[name] = compressed = self.opened.enter_context(seekable_gzip.scratch())
         packed = seekable_gzip.pack(content, compressed)
         if compressed.tell() > seekable_gzip.MEMORY_BYTES:
-            # The space for temporary files must not depend on the number of files.
+            # Save large files at once, to limit the space that temporary files need.
             self.save()
         return packed
 

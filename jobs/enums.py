@@ -63,10 +63,10 @@ class MoveResult(Enum):
 
 
 class Renewal(Enum):
-    """The result of a renewal of a lease. True unless the lease is lost."""
+    """The result of renewing a lease. It is true in a condition unless the lease is lost."""
 
     DONE = auto()
-    # The lease is renewed, and the job's cancellation was requested.
+    # The lease was renewed, but the job has a cancellation request.
     CANCEL_REQUESTED = auto()
     # Another attempt has the job, or it has ended.
     LOST = auto()

@@ -1,7 +1,7 @@
 """The simulation worker: a process with slots, each a thread that claims and runs one job at a time.
 
-It does not use Celery, whose worker receives messages for all its slots on one connection, and after all were busy
-notices an idle slot only within a second. Here, each idle slot waits for a hint itself.
+It does not use Celery. A Celery worker receives messages for all slots on one connection, and can take up to a
+second to notice that a slot is idle again. Here, each idle slot waits for hints on its own connection.
 """
 
 import logging

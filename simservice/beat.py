@@ -16,12 +16,12 @@ from simservice.redis.client import best_effort, redis
 logger = logging.getLogger(__name__)
 
 MAX_SLEEP_SECONDS = 60
-# Part of its interval for which nobody else sends a task. The rest is for clocks and threads that are late.
+# The part of a task's interval in which no other worker sends it. The rest allows for late clocks and threads.
 EXCLUSIVE = 0.9
 
 
 class SharedScheduler(Scheduler):
-    """Sends each periodic task once per interval, however many workers run a schedule."""
+    """A scheduler that sends each periodic task once per interval, even if several workers run a schedule."""
 
     def apply_async(self, entry: ScheduleEntry, *args: Any, **kwargs: Any) -> Any:
         """Send a task, unless another worker sent it in this interval. Return its result, or None."""
@@ -32,13 +32,13 @@ class SharedScheduler(Scheduler):
 
 
 def is_first(name: str, *, seconds: float) -> bool:
-    """Return whether no worker has asked for this task for some seconds. True if Redis does not respond."""
+    """Return whether no other call for this name returned True within `seconds`, or Redis does not respond."""
     key, milliseconds = f"beat:{name}", int(seconds * 1000)
     return best_effort(lambda: bool(redis().set(key, 1, nx=True, px=milliseconds)), default=True)
 
 
 def start_when_ready() -> None:
-    """Start the schedule once this process's worker takes tasks. It ends with the process."""
+    """Start the schedule when this process's worker is ready for tasks. The schedule ends with the process."""
     worker_ready.connect(_start)
 
 
@@ -48,7 +48,7 @@ def _start(**_: Any) -> None:
 
 
 def _run(service: Service) -> None:
-    """Run a schedule. If it ends, ask the worker to stop, because a restart also restarts the schedule."""
+    """Run a schedule. If it ends, stop the worker, because the process manager then restarts both."""
     try:
         service.start()
     except Exception:

@@ -1,7 +1,8 @@
-"""Celery's integration with Django, without new connections for each task and without checks in workers.
+"""Celery's integration with Django, changed to keep database connections and to skip Django's checks.
 
-Celery closes the database connection before and after each task, and PostgreSQL starts a process for each new one.
-It also runs Django's checks in every worker and ignores the result; they load all URLs, pages and the admin.
+By default, Celery closes the database connection before and after each task, and PostgreSQL starts a process for
+each new connection. Celery also runs Django's checks in every worker and ignores their result. The checks load all
+URLs, pages and the admin.
 """
 
 from functools import cached_property
@@ -20,7 +21,7 @@ class WorkerFixup(DjangoWorkerFixup):  # type: ignore[misc]
         self.django_setup()
 
     def close_database(self, **_: Any) -> None:
-        """Close this thread's connection if it failed or is too old. Otherwise, check it before the next use."""
+        """Close this thread's connection if it failed or is too old. Otherwise, check it before its next use."""
         close_old_connections()
 
 

@@ -137,7 +137,7 @@ ROOT_URLCONF = "simservice.urls"
 WSGI_APPLICATION = "simservice.wsgi.application"
 APPEND_SLASH = False
 INSTALLED_APPS = [
-    # `simservice/urls.py` loads the admin pages, so workers do not.
+    # This class does not load the admin pages; `simservice/urls.py` does, and workers do not load it.
     "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -198,7 +198,7 @@ DATABASES: dict[str, dict[str, Any]] = {
 DATABASES["default"].setdefault("OPTIONS", {}).update(
     application_name="simservice",
     connect_timeout=5,
-    # The statements of simservice/statements.py are planned once and not for each set of values.
+    # PostgreSQL plans each prepared statement of simservice/statements.py only once per connection.
     options="-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s -c plan_cache_mode=force_generic_plan",
 )
 DATABASES["default"].update(CONN_MAX_AGE=600, CONN_HEALTH_CHECKS=True)
@@ -212,7 +212,8 @@ CACHES = {"default": {"BACKEND": "simservice.redis.cache.BestEffortCache", "LOCA
 
 # A lost or repeated message costs only seconds, so messages are not retried, stored or prefetched.
 CELERY_BROKER_URL = REDIS_URL
-# Received messages are not recorded in Redis (`ack_emulation`), and an idle worker asks again every five seconds.
+# Received messages are not recorded in Redis (`ack_emulation`). An idle worker repeats its request for messages
+# every five seconds (`polling_interval`).
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 2,
     "socket_timeout": 10,

@@ -1,6 +1,6 @@
 """Statements of the busiest requests: prepared once for each connection, several in one round trip.
 
-They skip the ORM, so tests compare each of them with an equal form that uses it.
+They bypass the ORM, so tests compare each statement with a reference implementation that uses the ORM.
 """
 
 import re
@@ -33,12 +33,13 @@ class Statement:
 def run(*statements: Statement, values: Mapping[str, Any]) -> list[Row]:
     """Execute statements in one round trip; return the rows of the last one. Raises the errors of `django.db`.
 
-    Outside a transaction they form one: all take effect or none. Each statement sees what was committed before it
-    started, so it sees everything that a lock of an earlier one waited for. A single statement that waits for a
-    lock reads other rows as they were before the wait.
+    Outside a transaction, the statements form a transaction of their own: all take effect or none. Each statement
+    sees everything that was committed before it started. If an earlier statement waited for a lock, the later ones
+    therefore see the changes committed during the wait. A single statement that waits for a lock does not: it reads
+    other rows as they were before the wait.
 
-    They are one message, so that no lock waits for a process that stops between two. Therefore,
-    `statement_timestamp()` is the time before the first one.
+    The statements are sent as one message, so a process that stops never holds a lock between two of them. In all
+    of them, `statement_timestamp()` is the time at which PostgreSQL received the message.
     """
     with transaction.mark_for_rollback_on_error(), connection.cursor() as cursor:
         _prepare(cursor, statements)
@@ -50,7 +51,7 @@ def run(*statements: Statement, values: Mapping[str, Any]) -> list[Row]:
 
 
 def _prepare(cursor: Any, statements: Iterable[Statement]) -> None:
-    """Prepare the statements that this connection has not prepared yet. A rollback does not undo it."""
+    """Prepare statements that this connection has not prepared yet. A rollback keeps prepared statements."""
     done = _prepared.setdefault(connection.connection, set())
     for statement in statements:
         if statement.name not in done:

@@ -60,9 +60,9 @@ CANDIDATES = """
     LIMIT %(room)s
     FOR NO KEY UPDATE OF endpoint SKIP LOCKED
 """
-# The next due events of clients, up to a number for each, in the order of the clients and then the earliest first.
-# A range and both columns in the order leave PostgreSQL only the index by client. That of all due events can begin
-# with many of other clients.
+# The next due events of clients, up to a limit for each client, in the given order of clients, earliest events
+# first. The range condition and the two-column order make PostgreSQL use the index of events by client. The index
+# of all due events can begin with many events of other clients.
 NEXT_DUE = """
     SELECT event.*
     FROM unnest(%s::bigint[]) WITH ORDINALITY AS share(client_id, turn)

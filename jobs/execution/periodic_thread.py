@@ -1,4 +1,4 @@
-"""Threads that repeat actions during a `with` block, so that none of them can delay the block."""
+"""Threads that repeat actions during a `with` block, so that a slow action does not delay the block."""
 
 import logging
 import threading
@@ -17,7 +17,7 @@ START_CHECK_SECONDS = 0.25
 class PeriodicThread:
     """Calls some actions every `seconds` until the `with` block ends. An action that fails is tried again.
 
-    The thread starts only after `seconds`, so a block that ends earlier costs no thread.
+    The first call is after `seconds`. A block that ends earlier starts no thread.
     """
 
     def __init__(self, *actions: Callable[[], None], seconds: float, name: str) -> None:
@@ -42,7 +42,7 @@ class PeriodicThread:
             self._thread.join()
 
     def start(self) -> None:
-        """Start the thread unless the block has ended. Raises RuntimeError if the system has no thread left."""
+        """Start the thread unless the block has ended. Raises RuntimeError if the system refuses a new thread."""
         with self._lock:
             if not self._done.is_set():
                 self._thread.start()
@@ -61,12 +61,12 @@ class PeriodicThread:
             action()
         except Exception:
             logger.exception("%s: an action failed; it will be tried again", self._thread.name)
-            # A dead connection stays dead; the next query opens a new one.
+            # The connection may be lost; after this, the next query opens a new one.
             connection.close()
 
 
 class _Starter:
-    """A thread of this process that starts periodic threads when they are due, and sleeps while none is known."""
+    """A thread that starts this process's periodic threads when they are due, and sleeps while there are none."""
 
     def __init__(self) -> None:
         self._waiting: set[PeriodicThread] = set()
@@ -74,7 +74,7 @@ class _Starter:
         self._thread: threading.Thread | None = None
 
     def add(self, periodic: PeriodicThread) -> None:
-        """Start a periodic thread when it is due."""
+        """Schedule the start of a periodic thread for when it is due."""
         with self._changed:
             self._waiting.add(periodic)
             if self._thread is None:
@@ -84,7 +84,7 @@ class _Starter:
                 self._changed.notify()
 
     def remove(self, periodic: PeriodicThread) -> None:
-        """Forget a periodic thread, if it is not started yet."""
+        """Cancel the start of a periodic thread, if it is not started yet."""
         with self._changed:
             self._waiting.discard(periodic)
 
@@ -93,7 +93,7 @@ class _Starter:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
                 first = min(self._waiting, key=lambda periodic: periodic.due_at)
-            # Not longer, because another one can be due earlier than the first of those known now.
+            # Limit the sleep, because a thread that is due earlier can be added meanwhile.
             if (seconds := first.due_at - time.monotonic()) > 0:
                 time.sleep(min(seconds, START_CHECK_SECONDS))
             else:

@@ -3,8 +3,9 @@
 The queue is in PostgreSQL. A hint in Redis only says that work may be waiting. It names no job: the slot that
 receives it claims the best waiting job, so lost and repeated hints do not change the order.
 
-Every idle slot waits for a hint, and Redis gives each hint to one of them at once. If no slot is idle, the hint
-stays until one is. At most one stays, and a woken slot that has claimed a job sends another one if more jobs wait.
+Every idle slot waits for a hint, and Redis gives each hint to one idle slot at once. If no slot is idle, the hint
+stays in Redis until a slot is. At most one hint stays there, however many are sent. A slot that has received a hint
+and claimed a job therefore sends another hint if more jobs wait.
 """
 
 import os
@@ -27,9 +28,9 @@ from jobs.enums import WAITING, Status
 from jobs.models import Job
 from simservice.redis.client import RETRY_SECONDS, TIMEOUT_SECONDS, best_effort, redis
 
-# A sorted set, because adding a member a second time changes nothing.
+# A sorted set, because it contains each member only once: at most one hint.
 HINTS = "sim.hints"
-# How long one command waits for a hint, so that a slot notices a lost connection.
+# The longest wait of one command, so that a slot notices a lost connection.
 WAIT_SECONDS = 20.0
 SWEEP_BATCH = 100
 # A younger pending job is still being announced by the request that submitted it.
@@ -51,7 +52,7 @@ def _mark_and_wake(job: Job) -> None:
 
 
 def send_hint() -> bool:
-    """Wake an idle slot. Return False if an earlier hint still waits for one. Raises RedisError."""
+    """Wake an idle slot. Return False if an earlier hint is still in Redis. Raises RedisError."""
     return bool(redis().zadd(HINTS, {"": 0}))
 
 
@@ -66,20 +67,23 @@ def wait_for_hint() -> None:
 
 
 def interrupt_waits() -> None:
-    """Make this worker's slots notice that it stops. Raises RedisError."""
+    """Interrupt the waits of this worker's slots, so that they notice that it stops. Raises RedisError."""
     for client in redis().client_list(_type="normal"):
         if client["name"] == _client_name():
             redis().client_unblock(int(client["id"]))
 
 
 def _client_name() -> str:
-    """Return the name of idle slots in Redis. Workers in containers may share it, and then only wait again."""
+    """Return the name of this worker's idle slots in Redis.
+
+    Workers in different containers can have the same name. Their slots then only wait again after an interruption.
+    """
     return f"slots:{socket.gethostname()}:{os.getpid()}"
 
 
 @cache
 def _waiting_client() -> "Redis":
-    """Return the client of idle slots, whose timeout is longer than their wait."""
+    """Return the Redis client of idle slots. Its timeout is longer than their wait."""
     return Redis.from_url(
         settings.REDIS_URL,
         client_name=_client_name(),
@@ -90,7 +94,7 @@ def _waiting_client() -> "Redis":
 
 
 def pass_on() -> None:
-    """Wake another idle slot if more jobs wait, because several of them may have sent only one hint.
+    """Wake another idle slot if more jobs wait, because several submissions may have left only one hint.
 
     If the database or Redis does not respond, the sweep sends a hint.
     """
@@ -115,8 +119,9 @@ def announce_pending() -> int:
 def replenish_hints() -> int:
     """Wake an idle slot for each of up to 100 waiting jobs. Return how many hints were sent. Raises RedisError.
 
-    Without this, slots would ignore the queue after Redis lost its data. If a hint stays, no slot is idle.
+    Without these hints, idle slots would not notice waiting jobs after Redis lost its data. Stop at the first hint
+    that is still in Redis, because then no slot is idle.
     """
-    # The order leaves only the index of waiting jobs.
+    # This order makes PostgreSQL use the index of waiting jobs.
     waiting = Job.objects.filter(status__in=WAITING).order_by("priority", "id")[:SWEEP_BATCH].count()
     return sum(takewhile(bool, (send_hint() for _ in range(waiting))))

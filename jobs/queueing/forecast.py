@@ -56,9 +56,9 @@ class QueuePosition:
 class QueueSnapshot:
     """The queue at one moment (`taken_at`, Unix seconds). Work is in seconds of one slot.
 
-    `marks` are in queue order: every job of a queue of up to 1000, a sample of a longer one. Sweeps read a long
-    queue in parts; `read_to` is the end of the last part. `free_in` has the seconds until each of the live `slots`
-    is free, soonest first, without slots that cannot be estimated.
+    `marks` are in queue order. They contain every job of a queue of up to 1000 jobs, and a sample of a longer
+    queue. Sweeps read a long queue in parts; `read_to` is the end of the latest part. `free_in` contains the
+    seconds until each of the live `slots` is free, soonest first, without slots whose time cannot be estimated.
     `run_seconds` maps vCPUs to the mean duration of an attempt; it is empty until a run was measured.
     """
 
@@ -102,7 +102,7 @@ class QueueSnapshot:
         return math.ceil(min(moments)) if moments else None
 
     def ahead_of(self, job: Job) -> Ahead:
-        """Return what starts before a waiting job."""
+        """Return the jobs and work ahead of a waiting job."""
         return marks.ahead_of(self.marks, (job.priority, job.pk))
 
 
@@ -199,7 +199,7 @@ def take_idle(*, slots: int, latest_run: int | None) -> QueueSnapshot:
 
 @lru_cache(maxsize=1)
 def _run_seconds_as_of(_latest_run: int | None) -> dict[str, float]:
-    """Return the measured run seconds, cached until another run is the latest. Only while no run is unfinished."""
+    """Return the measured run seconds, cached until a newer run has ended. Call only while no run is unfinished."""
     return _measured_run_seconds()
 
 
@@ -282,8 +282,8 @@ def _lane_lengths(marks: Sequence[Mark]) -> dict[str, int]:
 def _waiting_in(priority: Priority) -> QuerySet[Job]:
     """Return the waiting jobs of a lane in order.
 
-    A range and both columns in the order leave only the index of waiting jobs. For an empty lane, PostgreSQL would
-    otherwise read all jobs by their ids.
+    The range condition and the two-column order make PostgreSQL use the index of waiting jobs. Otherwise, it would
+    scan all jobs in the order of their ids when a lane is empty.
     """
     lane = Job.objects.filter(status__in=WAITING, priority__range=(priority, priority))
     return lane.order_by("priority", "id")

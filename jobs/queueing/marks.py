@@ -14,14 +14,15 @@ from typing import NamedTuple
 from django.db import connection
 
 MAX_MARKS = 1000
-# Jobs that a sweep reads from the front of the queue, and from the part after it
+# The number of jobs that a sweep reads from the front of the queue, and from the next part of the rest
 FRONT_JOBS, PART_JOBS = 5_000, 15_000
 # The priority and the id of a job, by which the queue is ordered
 Key = tuple[int, int]
 START: Key = (-1, 0)
 
-# The last job of each lane and a sample of the others, among a number of jobs after a key: priority, id, and the
-# number of jobs and the seconds of work up to and including each; at last the number of jobs that were read.
+# Reads the next jobs after a key and returns a sample of them, always with the last job of each lane. The columns
+# are the job's priority and id, the number of jobs up to and including this job, their seconds of work, and the
+# number of jobs that were read.
 MARKS = """
     SELECT priority, id, position, work, total FROM (
         SELECT priority, id, row_number() OVER line AS position, count(*) OVER () AS total,
@@ -51,7 +52,7 @@ class Mark(NamedTuple):
 
 
 class ExpectedSeconds(NamedTuple):
-    """The expected seconds of a job with one vCPU, two, and so on, and of a job with more."""
+    """The expected seconds of jobs with 1, 2, … vCPUs, and of jobs with more vCPUs than the list contains."""
 
     by_width: list[float]
     other: float
@@ -66,14 +67,14 @@ class Ahead(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
-    """The marks of the queue in its order, and the key up to which the latest sweep read it."""
+    """The marks in queue order, and the key up to which the latest sweep read the queue."""
 
     marks: Sequence[Mark] = ()
     read_to: Key = START
 
 
 class _Part(NamedTuple):
-    """Marks of the jobs after a key, counted from there. `end` is None if the queue ends with them."""
+    """Marks of the jobs after the key `after`, counted from it. `end` is None if these are the last jobs."""
 
     after: Key
     marks: Sequence[Mark]
@@ -83,8 +84,8 @@ class _Part(NamedTuple):
 def read(previous: Marks, expected: ExpectedSeconds) -> Marks:
     """Return the current marks, given those of the previous sweep. At most two queries of bounded size.
 
-    A queue of up to 20,000 jobs is read completely. Without previous marks, a longer one is known after several
-    sweeps.
+    A queue of up to 20,000 jobs is read completely. Without previous marks, several sweeps are needed to read a
+    longer queue.
     """
     front = _read_part(START, expected, limit=FRONT_JOBS)
     if front.end is None:
@@ -116,7 +117,7 @@ def splice(previous: Sequence[Mark], parts: Sequence[_Part]) -> list[Mark]:
 
 
 def _between(previous: Sequence[Mark], after: Key, to: Key | None, *, base: Ahead) -> list[Mark]:
-    """Return the marks after a key and up to another one, counted from the first key and from `base`."""
+    """Return the marks after one key and up to another, with positions counted from the first key plus `base`."""
     first = bisect_right(previous, after, key=lambda mark: mark.key)
     last = len(previous) if to is None else bisect_right(previous, to, key=lambda mark: mark.key)
     priority, job_id = after
@@ -126,7 +127,7 @@ def _between(previous: Sequence[Mark], after: Key, to: Key | None, *, base: Ahea
 
 
 def _shifted(marks: Sequence[Mark], *, by: Ahead) -> list[Mark]:
-    """Return marks with further jobs and work ahead of them."""
+    """Return the marks with `by` added to their positions and work."""
     return [Mark(*mark.key, mark.position + by.jobs, mark.work_seconds + by.work_seconds) for mark in marks]
 
 
@@ -143,12 +144,12 @@ def _thinned(marks: Sequence[Mark]) -> list[Mark]:
 
 
 def ahead_of(marks: Sequence[Mark], key: Key) -> Ahead:
-    """Return what starts before a job. Between two marks, the position is interpolated from the job's id."""
+    """Return the jobs and work ahead of a job. Between two marks, interpolate the position from the job's id."""
     index = bisect_left(marks, key, key=lambda mark: mark.key)
     before = marks[index - 1] if index else Mark(-1, 0, 0, 0.0)
     after = marks[index] if index < len(marks) else None
     if after is None or after.priority != key[0]:
-        # Submitted after the marks were read.
+        # The job was submitted after the marks were read.
         return Ahead(before.position, before.work_seconds)
     between = after.position - before.position - 1
     passed = (key[1] - before.job_id) / (after.job_id - before.job_id)

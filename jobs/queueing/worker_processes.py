@@ -1,8 +1,8 @@
-"""Worker processes of this machine, and the jobs that dead ones held.
+"""Worker processes of this machine, and the recovery of jobs of dead workers.
 
 Each worker locks a file in `DATA_DIR/workers` until it ends. The kernel frees the lock however the process ends, so
-a file whose lock is free belongs to a dead worker. Process ids are not compared: they are reused, and mean nothing
-in another container.
+a file whose lock is free belongs to a dead worker. Process ids are not compared, because they are reused, and
+because each container has its own ids.
 
 The file's name contains the id of the machine's boot, because some file systems do not share locks between machines
 (`docs/running.md#private-directories`). Workers of other machines are therefore never taken for dead.
@@ -45,7 +45,8 @@ class WorkerProcess:
         while boot and self.lock is None:
             self.name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
             _folder().mkdir(parents=True, exist_ok=True)
-            # None if a worker that starts now takes the new file for that of a dead worker.
+            # Another starting worker may lock the new file first, to check for a dead worker. Then choose another
+            # name.
             self.lock = try_lock(_folder() / f"{boot}.{self.name}")
 
 
@@ -63,7 +64,8 @@ def _folder() -> Path:
 def recover_dead_workers() -> int:
     """Requeue the jobs of dead workers of this machine, or end them if no attempts are left. Return how many.
 
-    Raises a database error; the next worker that starts then recovers the rest, unless their leases expire first.
+    If the database fails, raises its error. The other jobs are recovered by the next worker that starts, or when
+    their leases expire.
     """
     recovered = 0
     for path, lock in _free_files():
@@ -80,13 +82,13 @@ def recover_dead_workers() -> int:
 def _free_files() -> Iterator[tuple[Path, BinaryIO]]:
     """Lock each file that no process has locked."""
     for path in sorted(_folder().glob("*")):
-        with suppress(OSError):  # for example the file of another user's worker
+        with suppress(OSError):  # For example, the file belongs to another user's worker.
             if lock := try_lock(path):
                 yield path, lock
 
 
 def recover_jobs_of(worker: str) -> int:
-    """Requeue or end the jobs that a dead worker held. Return how many were changed."""
+    """Requeue or end the jobs of a dead worker. Return how many were changed."""
     held = Job.objects.filter(status__in=CLAIMED, worker__startswith=f"{worker}:").order_by("id")
     return sum(
         bool(sweep.recover(job, reason=f"{job.worker} was killed", guard=Q(worker=job.worker))) for job in held

@@ -1,9 +1,9 @@
-"""The launcher: a small process of each worker that starts simulators without starting Python again.
+"""The launcher: a small process of each worker that starts simulators without starting a new Python interpreter.
 
-It runs as a script. Its standard input is a socket to the worker. For each request there, which is a specification
-by `jobs.simulator.sandbox` and three descriptors, it forks a supervisor (`jobs.simulator.supervisor`), and it reaps
-the supervisors. It has one thread and holds no locks, so forking it is safe. It ends when the worker has died or
-has closed the socket, and its supervisors end with it.
+It runs as a script, and its standard input is a socket to the worker. A request consists of a specification by
+`jobs.simulator.sandbox` and three descriptors. For each request, the launcher forks a supervisor
+(`jobs.simulator.supervisor`), which it reaps later. It has one thread and holds no locks, so forking it is safe.
+When the worker dies or closes the socket, the launcher ends all supervisors and exits.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ sys.path.append(str(Path(__file__).parents[2]))
 from jobs.simulator import children
 from jobs.simulator.supervisor import Supervisor
 
-# The socket to the worker of the run, its standard output and its standard error.
+# The run's socket to the worker, its standard output and its standard error.
 DESCRIPTORS = 3
 REQUEST_BYTES = 1 << 18
 ORPHANS_SECONDS = 0.002
@@ -34,20 +34,21 @@ END_SECONDS = 10.0
 class Launcher:
     """Forks a supervisor for each request and reaps it.
 
-    The launcher keeps each supervisor's socket to the worker open until no process of the run is alive. So the
-    worker reads the end of its socket only then, even if the supervisor is killed.
+    The launcher keeps a copy of each supervisor's socket to the worker, and closes it when no process of the run is
+    alive. The worker therefore reads EOF on its socket only after the whole run has ended, even if the supervisor
+    is killed.
     """
 
     def __init__(self, worker: socket.socket) -> None:
         self.worker = worker
-        # Supervisors notice the launcher's death as the end of this pipe, of which only it has the writing end.
+        # Only the launcher has the write end of this pipe, so supervisors read EOF when the launcher dies.
         self.lifeline, self.life = os.pipe()
         self.runs: dict[int, int] = {}
         self.ended_runs: list[int] = []
         self.wakeup, self.notify = children.watch_children()
 
     def serve(self) -> None:
-        """Serve until the worker closes its socket or dies; then end all supervisors."""
+        """Handle requests until the worker closes its socket or dies; then end all supervisors."""
         while True:
             readable, _, _ = select.select(
                 [self.worker, self.wakeup], [], [], ORPHANS_SECONDS if self.ended_runs else None
@@ -59,7 +60,7 @@ class Launcher:
                 return self.end()
 
     def end(self) -> None:
-        """End all supervisors, by force if they hang."""
+        """End all supervisors; kill those that hang."""
         os.close(self.life)
         deadline = time.monotonic() + END_SECONDS
         while self.runs or self.ended_runs:
@@ -108,7 +109,7 @@ class Launcher:
             os._exit(1)
 
     def reap(self) -> None:
-        """Reap supervisors, kill what killed ones have left behind, and close the sockets of runs that are over."""
+        """Reap supervisors, kill the orphans of killed supervisors, and close the sockets of ended runs."""
         self.ended_runs += [self.runs.pop(pid) for pid in children.reap() if pid in self.runs]
         if not self.ended_runs:
             return
@@ -122,13 +123,13 @@ class Launcher:
 
 
 def main() -> None:
-    """Serve the worker at the other end of standard input."""
+    """Handle the requests of the worker at the other end of standard input."""
     worker = socket.socket(fileno=os.dup(0))
     os.dup2(1, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     children.adopt_orphans()
-    # Forked processes then do not copy pages only because the collector touches their objects.
+    # The garbage collector then writes to no existing object, so forked processes copy fewer memory pages.
     gc.freeze()
     Launcher(worker).serve()
 

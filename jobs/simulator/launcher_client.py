@@ -1,4 +1,4 @@
-"""The worker's side of its launcher: its start, its requests, and its replacement when it has died or hangs."""
+"""The worker's client of its launcher: it starts the launcher, sends requests, and replaces a dead launcher."""
 
 import atexit
 import contextlib
@@ -22,23 +22,23 @@ class LauncherFailed(Exception):
 
 
 class LauncherClient:
-    """The one launcher of this process. The first request starts it by exec, so other threads do not matter."""
+    """The only launcher of this process. The first request starts it with exec, so starting it is thread-safe."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         self.forget()
 
     def forget(self) -> None:
-        """Let go of the launcher, which ends then; a forked process must never use or hold its parent's."""
+        """Close the socket to the launcher. A forked process must not use or keep its parent's launcher."""
         self.lock = threading.Lock()
         if self.process is not None:
             self.socket.close()
-            # Otherwise, its destructor complains that the process still runs.
+            # Otherwise, the destructor of `Popen` warns that the process is still running.
             self.process.returncode = 0
         self.process = None
 
     def launch(self, specification: dict[str, Any], descriptors: Sequence[int]) -> int:
-        """Request a start, with the run's socket, output and error output; return the launcher's process id.
+        """Request a run with its socket, standard output and standard error; return the launcher's process id.
 
         Raises LauncherFailed.
         """
@@ -48,7 +48,9 @@ class LauncherClient:
                 return self._send(request, descriptors)
             except TimeoutError as error:
                 self._replace()
-                raise LauncherFailed(f"the launcher accepts no request after {SEND_SECONDS:.0f} s") from error
+                raise LauncherFailed(
+                    f"the launcher did not accept the request within {SEND_SECONDS:.0f} s"
+                ) from error
             except OSError as error:
                 raise LauncherFailed(f"the launcher cannot be used: {error.strerror}") from error
 
@@ -68,12 +70,12 @@ class LauncherClient:
                 self._replace()
 
     def _send(self, request: bytes, descriptors: Sequence[int]) -> int:
-        """Send a request, to a new launcher if the last one has died. Raises OSError."""
+        """Send a request; if the launcher has died, start a new one. Raises OSError."""
         process = self._living()
         try:
             socket.send_fds(self.socket, [request], descriptors)
         except (BrokenPipeError, ConnectionResetError):
-            # It was dying; wait for its end, so that the next one is not mistaken for it.
+            # The launcher was dying. Wait until it is dead, so that it is not taken for the new one.
             self._replace()
             process = self._living()
             socket.send_fds(self.socket, [request], descriptors)
@@ -116,6 +118,6 @@ class LauncherClient:
 
 
 launcher = LauncherClient()
-# Its lock may be held forever in a forked process.
+# In a forked process, another thread's lock would never be released.
 os.register_at_fork(after_in_child=launcher.forget)
 atexit.register(launcher.stop)

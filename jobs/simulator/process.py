@@ -217,7 +217,7 @@ class SimulatorProcess:
     def _started_layers(self, message: dict[str, Any] | None) -> list[str]:
         """Return the layers from the first message about the simulator. Raises SimulatorNotStarted."""
         if message is None:
-            raise SimulatorNotStarted(f"not started after {START_SECONDS:.0f} s")
+            raise SimulatorNotStarted(f"the simulator did not start within {START_SECONDS:.0f} s")
         if "started" not in message:
             kind = NotExecutable if message.get("file_fault") else SimulatorNotStarted
             raise kind(message.get("failed", "the launcher ended"))

@@ -1,8 +1,8 @@
 """The supervisor of one simulator: a process that the launcher forks.
 
-It starts the second stage (`jobs.simulator.enter`), adopts the processes that this leaves behind, watches what the
-run uses, and ends only when none of its processes is alive. It accepts `interrupt` and `kill` on its socket to the
-worker, and treats the end of that stream, which means that the worker has died, as `kill`.
+It starts the second stage (`jobs.simulator.enter`), adopts orphaned processes of the run, monitors the run's disk
+and memory use, and exits only when no process of the run is alive. On its socket to the worker, it accepts
+`interrupt` and `kill`. EOF on this socket means that the worker has died, and has the effect of `kill`.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from jobs.simulator.usage import MemoryCgroup, disk_use, is_in_memory, memory_us
 
 CHECK_DISK_SECONDS = 1.0
 CHECK_MEMORY_SECONDS = 0.25
-# Allows a second stage that bubblewrap's namespaces have made an orphan to continue.
+# Sent to a second stage that has joined bubblewrap's namespaces, after the supervisor has become its parent.
 ADOPTED = b"adopted"
 
 
@@ -36,7 +36,7 @@ class Supervisor:
         # Becomes readable when the launcher dies.
         self.launcher = launcher
         self.pause: socket.socket | None = None
-        # What the second stage has reported.
+        # The messages of the second stage, merged.
         self.report: dict[str, Any] = {}
         self.child_pid = -1
         self.simulator_pid = 0
@@ -71,7 +71,7 @@ class Supervisor:
         self.send({"ended": self.result(wall_seconds)})
 
     def start(self, stdout: int, stderr: int) -> None:
-        """Start bubblewrap, if it is used, and the second stage with the run's output; close that output here."""
+        """Start bubblewrap, if it is used, and the second stage with the run's output; close the output here."""
         self.ready, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ready.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self.ready.settimeout(0)
@@ -80,7 +80,7 @@ class Supervisor:
                 self.pause = namespaces.start_bubblewrap(self.specification["bubblewrap"], stderr=stderr)
             self.child_pid = os.fork()
         except OSError as error:
-            # Received like an error of the second stage.
+            # `read_ready` receives this like an error of the second stage.
             theirs.send(json.dumps({"error": f"the sandbox cannot be started: {error}"}).encode())
         if self.child_pid == 0:
             self.become_second_stage(theirs, stdout, stderr)
@@ -122,7 +122,7 @@ class Supervisor:
             self.kill()
 
     def reap(self) -> None:
-        """Reap processes that have ended. The first one may only have brought the second stage into bubblewrap."""
+        """Reap ended processes. With bubblewrap, the first child may only have forked the second stage."""
         ended = children.reap()
         self.ended |= ended
         if self.pause and ended.get(self.child_pid) == 0:
@@ -130,7 +130,7 @@ class Supervisor:
                 self.ready.send(ADOPTED)
 
     def read_ready(self) -> None:
-        """Receive from the second stage: its layers, perhaps a socket or an error, then the end of its socket.
+        """Receive messages of the second stage until EOF: its layers, and perhaps a socket or an error.
 
         The kernel adds the sender's process id as seen from here, outside any namespace.
         """
@@ -151,7 +151,7 @@ class Supervisor:
                 self.listener = struct.unpack("i", received[socket.SCM_RIGHTS])[0]
 
     def announce_start(self) -> None:
-        """Notify the worker that the simulator runs and pass on its proxy's socket, or send why it does not run."""
+        """Notify the worker that the simulator runs, and send its proxy's socket; or send the error."""
         self.started_at = time.monotonic()
         self.has_failed = "layers" not in self.report or "error" in self.report
         if not self.has_failed:
@@ -161,26 +161,26 @@ class Supervisor:
             self.send({"failed": error, "file_fault": self.report.get("file_fault", False)})
 
     def obey(self, order: bytes) -> None:
-        """Interrupt the simulator, or kill all processes; no message means that the worker has died."""
+        """Interrupt the simulator, or kill all processes. An empty order (EOF) means that the worker has died."""
         if order == b"interrupt":
             self.interrupt()
         else:
             self.kill()
 
     def interrupt(self) -> None:
-        """Interrupt only the simulator; until it has been reaped, no other process has its id."""
+        """Interrupt only the simulator, unless it has been reaped, because its process id could then be reused."""
         if self.simulator_pid and self.simulator_pid not in self.ended:
             children.send_signal(self.simulator_pid, signal.SIGINT)
 
     def kill(self) -> None:
-        """Kill all processes and receive what the second stage has sent before."""
+        """Kill all processes, then receive the last messages of the second stage."""
         if self.pause is not None:
             self.pause.close()
         self.ended |= children.kill_descendants()
         self.read_ready()
 
     def stop(self, reason: StopReason) -> None:
-        """Kill all processes; the first reason counts."""
+        """Kill all processes and record the reason, unless an earlier one is recorded."""
         self.stopped_for = self.stopped_for or reason
         self.kill()
 

@@ -37,7 +37,7 @@ def test_a_finished_job_violates_nothing() -> None:
     assert violations() == set()
 
 
-def test_a_waiting_job_is_lost() -> None:
+def test_a_waiting_job_is_a_violation() -> None:
     make_job()
     assert violations() == {
         "jobs that have not ended",
@@ -46,7 +46,7 @@ def test_a_waiting_job_is_lost() -> None:
     }
 
 
-def test_a_running_process_is_not_accounted_for() -> None:
+def test_a_running_process_is_a_violation() -> None:
     finish_a_job()
     Run.objects.update(ended_at=None, wall_ms=None)
     assert violations() == {"runs that have not ended"}

@@ -1,4 +1,4 @@
-"""The frequent moves in a readable form: `lifecycle.move`, the ORM, and a settlement in Python.
+"""A reference implementation of the frequent moves, with `lifecycle.move`, the ORM, and a settlement in Python.
 
 Tests compare their results with those of the statements in `jobs/move_statements.py`.
 """

@@ -98,7 +98,7 @@ STATES: list[dict[str, Any]] = [
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("state", STATES)
-def test_marking_as_queued_equals_the_readable_move(state: dict[str, Any]) -> None:
+def test_marking_as_queued_matches_the_reference_move(state: dict[str, Any]) -> None:
     results = []
     for mark in (lifecycle.mark_queued, lambda job: lifecycle.move(job, to=Status.QUEUED)):
         job = make_job(updated_at=timezone.now() - OLD)

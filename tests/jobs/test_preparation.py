@@ -77,7 +77,7 @@ def test_files_of_a_build_are_read_when_they_are_used() -> None:
     assert prepared.build.includable == ["mage.simc"]
 
 
-def test_a_job_that_nobody_cancels_is_not_cancelled() -> None:
+def test_a_job_without_a_cancellation_request_continues() -> None:
     BuildFactory.create()
     prepared = prepare(make_running_job())
     assert prepared

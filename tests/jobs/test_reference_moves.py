@@ -1,4 +1,4 @@
-"""Random moves of jobs by the statements and by the readable form, which must have the same results."""
+"""Random moves of jobs by the SQL statements and by the reference implementation; the results must be equal."""
 
 import re
 from collections.abc import Callable
@@ -206,7 +206,7 @@ def differences(expected: Any, actual: Any) -> list[Any]:
 
 @pytest.mark.parametrize("seed", range(WORLDS))
 @pytest.mark.timeout(600)
-def test_statements_and_readable_forms_agree(seed: int, settings: Settings) -> None:
+def test_sql_matches_the_reference_implementation(seed: int, settings: Settings) -> None:
     settings.LEASE_SECONDS = 1000
     world = World(seed)
     for _ in range(MOVES):

@@ -80,7 +80,7 @@ def test_a_woken_slot_wakes_one_more_if_jobs_wait(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.django_db
-def test_a_slot_woken_in_vain_claims_once_and_wakes_nobody(empty_claims: list[int]) -> None:
+def test_a_slot_that_finds_no_job_claims_once(empty_claims: list[int]) -> None:
     simulation_worker.simulate()
     assert (empty_claims, redis().exists(announcements.HINTS)) == ([1], 0)
 

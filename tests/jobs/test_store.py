@@ -1,4 +1,4 @@
-"""The statement that stores a job, compared with a form that uses the ORM and Python."""
+"""The SQL that stores a job, compared with a reference implementation that uses the ORM and Python."""
 
 import random
 from collections import defaultdict
@@ -124,7 +124,7 @@ def submit_randomly(chance: random.Random, key: ApiKey, build: Build, way: Any) 
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_statement_equals_the_orm(seed: int) -> None:
+def test_sql_and_orm_store_the_same_rows(seed: int) -> None:
     key, _ = make_key(make_account(credits=0))
     build = BuildFactory.create()
     results = []

@@ -96,7 +96,7 @@ def test_a_hanging_launcher_is_replaced(bench: Bench, monkeypatch: pytest.Monkey
     # Otherwise, the end of the run replaces the launcher much later.
     monkeypatch.setattr(supervisor_client, "END_SECONDS", 1000.0)
     os.kill(before, signal.SIGSTOP)
-    with pytest.raises(SimulatorNotStarted, match="not started"), bench.process("status", 0):
+    with pytest.raises(SimulatorNotStarted, match="did not start within"), bench.process("status", 0):
         pass
     monkeypatch.undo()
     assert bench.run("status", 0).exit_status == 0
@@ -125,7 +125,7 @@ def test_a_launcher_that_takes_no_request_is_replaced(monkeypatch: pytest.Monkey
     monkeypatch.setattr("jobs.simulator.launcher_client.SEND_SECONDS", 0.2)
     pid = client.launch({}, [])
     os.kill(pid, signal.SIGSTOP)
-    with pytest.raises(LauncherFailed, match="accepts no request"):
+    with pytest.raises(LauncherFailed, match="did not accept the request"):
         fill(client)
     assert client.process is None
     assert not psutil.pid_exists(pid)
