@@ -23,7 +23,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description="Measure how fast the service is.")
     names = [each.name for each in SCENARIOS]
     parser.add_argument("--quick", action="store_true", help="smaller samples: under three minutes")
-    parser.add_argument("--repeat", type=int, default=1, help="repeat everything and show medians")
+    parser.add_argument("--repeat", type=int, default=1, help="repeat all measurements and show medians")
     parser.add_argument("--only", nargs="+", choices=names, help="measure only these scenarios")
     parser.add_argument(
         "--compare",

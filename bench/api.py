@@ -160,7 +160,7 @@ def benchmarks(filled: Mapping[str, Any]) -> dict[str, list[Call]]:
 
 
 def measure(*, quick: bool) -> Values:
-    """Return 95th percentiles of a list, a job and its status: the worst of both kinds of lists and statuses."""
+    """Return the 95th percentiles of a list, a job and a status. For lists and statuses: the slower kind."""
     jobs = QUICK_JOBS if quick else JOBS
     with server(jobs=jobs) as running:
         count = QUICK_REQUESTS if quick else REQUESTS

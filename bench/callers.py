@@ -27,7 +27,7 @@ class Caller:
         return str(json.loads(body)["id"])
 
     def _request(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
-        """Make a request; if the server has closed the idle connection, once more on a new one."""
+        """Make a request. If the server has closed the idle connection, repeat it on a new connection."""
         for is_last in (False, True):
             try:
                 self._connection.request(method, path, body=body, headers=self._headers)

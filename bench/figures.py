@@ -17,7 +17,7 @@ Values = dict[str, Value]
 
 @dataclass(frozen=True)
 class Aim:
-    """A limit that a figure should keep."""
+    """The limit that a figure should meet."""
 
     kind: Literal["at least", "at most"]
     limit: float
@@ -39,7 +39,7 @@ def at_most(limit: float) -> Aim:
 
 @dataclass(frozen=True)
 class Figure:
-    """One row of the table. Figures without an aim explain others."""
+    """One row of the table. Figures without an aim help to explain other figures."""
 
     key: str
     title: str
@@ -48,7 +48,7 @@ class Figure:
 
 
 class Scenario(NamedTuple):
-    """A function that measures some figures, in a process of its own: `module:function`."""
+    """A function (`module:function`) that measures some figures in a separate process."""
 
     name: str
     function: str

@@ -39,9 +39,9 @@ PROFILE_VALUES = {"job_id": "named.id", "text": """'mage="Ada"'"""}
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """Jobs with the numbers `first` to `last`, one every `seconds_apart` until now; the last `waiting` ones wait.
+    """Jobs with the numbers `first` to `last`, one every `seconds_apart` until now. The last `waiting` jobs wait.
 
-    Three in ten belong to the first account, the others to all of `accounts`, to some more than to others.
+    Three in ten belong to the first account. The others are distributed unevenly over all other accounts.
     """
 
     first: int = 1
@@ -82,7 +82,7 @@ def insert(series: Series) -> None:
 
 
 def _fill(model: type[models.Model], values: dict[str, str], series: Series) -> None:
-    """Insert a row of `model` for each job; fields without `values` have their defaults."""
+    """Insert a row of `model` for each job. Fields that are not in `values` have their defaults."""
     meta = model._meta  # noqa: SLF001 - public by its documentation
     fields = meta.concrete_fields
     defaults = [field.get_default() for field in fields if field.column not in values]

@@ -1,7 +1,7 @@
 """Durations of the hot operations while the database grows: `python -m bench.growth` writes JSON and an SVG.
 
-Each dimension starts with a database of its own, in a process of its own. Takes about ten minutes; with --quick,
-which has a tenth of the data, two.
+Each dimension is measured in a separate process with a new database. This takes about ten minutes, or two minutes
+with --quick, which uses a tenth of the data.
 """
 
 import argparse

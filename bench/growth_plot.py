@@ -94,7 +94,7 @@ def _x(number: int, count: int) -> float:
 
 
 def _y(value: float) -> float:
-    """Return the vertical position of a duration; values outside of the axis are at its ends."""
+    """Return the vertical position of a duration. Values beyond the axis are drawn at its ends."""
     inside = min(max(value, LOWEST), HIGHEST)
     share = math.log(inside / LOWEST) / math.log(HIGHEST / LOWEST)
     return TOP + (HEIGHT - TOP - BOTTOM) * (1 - share)

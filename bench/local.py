@@ -58,7 +58,7 @@ class LocalStack:
         return int(self.number(ACTIVE))
 
     def drain(self) -> None:
-        """Wait until every job has ended. Raises TimeoutError if none ends for DRAIN_SECONDS."""
+        """Wait until every job has ended. Raises TimeoutError if no job ends for DRAIN_SECONDS."""
         left, deadline = self.active_jobs(), time.monotonic() + DRAIN_SECONDS
         while left:
             time.sleep(0.02)
@@ -66,7 +66,7 @@ class LocalStack:
             if now < left:
                 left, deadline = now, time.monotonic() + DRAIN_SECONDS
             elif time.monotonic() > deadline:
-                raise TimeoutError(f"{now} jobs do not end")
+                raise TimeoutError(f"{now} jobs have not ended, and none ended for {DRAIN_SECONDS:.0f} s")
 
     def manage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run a management command and return its result, whatever its exit status."""
@@ -79,7 +79,7 @@ def local_stack(*, accounts: int, bubblewrap: bool = True, **settings: str) -> I
     """Run a stack with accounts, four slots and the stub simulator during the block."""
     with tempfile.TemporaryDirectory(prefix="simservice-bench-") as name:
         top = Path(name)
-        # Simulators run as other users.
+        # Simulators run as other users, which must be able to read the folder.
         top.chmod(0o755)
         environment = _environment(top, bubblewrap=bubblewrap) | {"SIM_SLOTS": str(SLOTS)} | settings
         with _started(top / "stack", environment) as (process, ready):
@@ -99,7 +99,7 @@ def local_stack(*, accounts: int, bubblewrap: bool = True, **settings: str) -> I
 
 
 def _environment(folder: Path, *, bubblewrap: bool) -> dict[str, str]:
-    """Return an environment without the settings of another stack, and without bubblewrap if so chosen."""
+    """Return an environment without the settings of other stacks and, if requested, without bubblewrap."""
     environment = {name: value for name, value in os.environ.items() if name not in OWN_SETTINGS}
     if not bubblewrap:
         environment["PATH"] = _path_without("bwrap", folder=folder / "programs")

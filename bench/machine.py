@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def clean_up_when_terminated() -> None:
-    """Let SIGTERM end this process by SystemExit, so that it stops its servers and removes its folders."""
+    """Raise SystemExit on SIGTERM, so that this process stops its servers and removes its folders."""
 
     def end(*_: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -22,12 +22,12 @@ def clean_up_when_terminated() -> None:
 
 
 def output_of(module: str, *arguments: str) -> str:
-    """Run a module in a new process and return its output; if this process is interrupted, let it clean up.
+    """Run a module in a new process and return its output. On an interrupt, let it clean up first.
 
     Raises CalledProcessError if it fails.
     """
     command = [sys.executable, "-m", module, *arguments]
-    # In a session of its own, so that Ctrl-C reaches only this process.
+    # A new session, so that Ctrl-C interrupts only this process.
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             output, _ = process.communicate()

@@ -27,7 +27,7 @@ from clients.models import Membership  # noqa: E402
 from jobs.models import Build, DailyUsage, Job, Run  # noqa: E402
 from simservice.api.pagination import make_cursor  # noqa: E402
 
-# Jobs in all; three in ten belong to the first account. All are within the retention period.
+# The number of jobs. Three in ten belong to the first account. All are within the retention period.
 JOBS = int(os.environ.get("BENCH_JOBS", "1000000"))
 WAITING = JOBS // 50
 LARGEST = JOBS * 3 // 10

@@ -1,4 +1,4 @@
-"""Claim, start and end of jobs without a simulator, and as many no-ops of other task queues in the same run."""
+"""Claims, starts and ends of jobs without a simulator, compared with no-op tasks of other task queues."""
 
 import time
 from collections.abc import Callable
@@ -83,13 +83,13 @@ def open_accounts(count: int) -> "list[Account]":
 
 
 def make_jobs(accounts: "list[Account]", *, count: int) -> None:
-    """Store waiting jobs with their holds, in turn for each account."""
+    """Store waiting jobs with their holds, for the accounts in turn."""
     from billing import ledger
     from clients.accounts import default_client
     from jobs.models import Job
 
     owners = [(account, default_client(account)) for account in accounts]
-    # Like real ids, they begin with the time in milliseconds.
+    # Like real ids, these ids begin with the time in milliseconds.
     first_id = int(time.time() * 1000) * 100_000
     jobs = [new_job(first_id + number, *owner) for number, owner in enumerate(islice(cycle(owners), count))]
     Job.objects.bulk_create(jobs)
@@ -134,7 +134,7 @@ def move_all(build: "Build", *, count: int) -> list[float]:
     turns, durations = iter(range(count)), list[float]()
 
     def work(number: int) -> None:
-        # `next` on one iterator is atomic, so every job has its turn once.
+        # `next` on a shared iterator is atomic, so all threads together make `count` moves.
         for _ in turns:
             durations.append(_move_one(build, worker=f"bench:{number}"))
 

@@ -1,4 +1,4 @@
-"""The operations that are measured while the database grows, each as a function of no arguments. Needs Django."""
+"""The operations that are measured while the database grows. Needs Django."""
 
 import json
 import time
@@ -66,7 +66,7 @@ class Operations:
         self._claimed.append(job)
 
     def _finishes(self) -> list[float]:
-        """End the claimed jobs, which get their holds first."""
+        """Create holds for the claimed jobs, then end the jobs."""
         for job in self._claimed:
             ledger.purchase(job.account, HELD_CREDITS, reason="bench")
             ledger.hold(job.account, HELD_CREDITS, job_id=job.pk)
@@ -78,14 +78,14 @@ class Operations:
 
 
 def _claim_events() -> None:
-    """Claim due webhook events, and undo it."""
+    """Claim due webhook events, then roll back the claim."""
     with transaction.atomic():
         assert webhook_claims.claim(dispatcher.pools()[0], room=ROOM)
         transaction.set_rollback(True)
 
 
 def _timed(call: Callable[[], object], times: int) -> list[float]:
-    """Return the durations of calls, without that of a first one unless there is only one."""
+    """Return the durations of calls, without the first call if there are several."""
     durations = []
     for _ in range(times):
         started = time.perf_counter()

@@ -1,6 +1,7 @@
 """No-ops through Celery: `python -m bench.peer_celery REDIS_URL COUNT` prints JSON.
 
-The messages are sent before the worker starts. Its start is not measured: the clock runs from the first task.
+The messages are sent before the worker starts. The measurement begins with the first task, so it excludes the
+start.
 """
 
 import json

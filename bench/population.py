@@ -27,7 +27,7 @@ PLAN = {
 }
 DUE_EVENTS_EACH = 4
 BODY = b'{"kind":"job.terminal","version":"v1","payload":{}}'
-# All waiting jobs are then within their queue limit of a day.
+# Small enough that no waiting job is past its queue limit of one day.
 SECONDS_APART = 0.05
 
 

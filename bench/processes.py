@@ -12,7 +12,7 @@ SUPERVISOR = "supervisor"
 
 
 def programs(supervisor: psutil.Process) -> dict[str, list[psutil.Process]]:
-    """Return the supervisor's children by program: the name of the log that their output goes to."""
+    """Return the supervisor's children by program. A child's program is the name of its log file."""
     found = defaultdict(list)
     for child in supervisor.children():
         with suppress(OSError):
@@ -32,7 +32,7 @@ def cpu_seconds(supervisor: psutil.Process) -> dict[str, float]:
 
 
 def _tree_seconds(process: psutil.Process) -> float:
-    """Return the CPU seconds of a process, its live descendants, and all children that they waited for."""
+    """Return the CPU seconds of a process, its live descendants, and all their reaped children."""
     return float(
         sum(times.user + times.system + times.children_user + times.children_system for times in _times(process))
     )
@@ -56,7 +56,7 @@ def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, 
 
 
 def megabytes(supervisor: psutil.Process) -> dict[str, float]:
-    """Return the resident memory of each Python process, simulators excluded; numbered if a program has several."""
+    """Return the megabytes of resident memory of each Python process, numbered if a program has several."""
     memory = {}
     for name, leaders in programs(supervisor).items():
         if name not in SERVERS:
@@ -66,7 +66,7 @@ def megabytes(supervisor: psutil.Process) -> dict[str, float]:
 
 
 def _resident(leaders: list[psutil.Process]) -> list[float]:
-    """Return the megabytes of the leaders and of their lasting descendants, the largest first."""
+    """Return the megabytes of the leaders and of their Python descendants, largest first."""
     sizes = []
     for each in (process for leader in leaders for process in [leader, *_descendants(leader)]):
         with suppress(psutil.Error):
@@ -76,7 +76,7 @@ def _resident(leaders: list[psutil.Process]) -> list[float]:
 
 
 def all_of(supervisor: psutil.Process, *, but: tuple[str, ...]) -> list[psutil.Process]:
-    """Return the processes of all programs except some, parents before children."""
+    """Return the processes of all programs except those in `but`, parents before children."""
     return [
         process
         for name, leaders in programs(supervisor).items()

@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent / "results"
 
 @dataclass
 class Measured:
-    """The values of one figure in one run. `load` has the load average before and after each."""
+    """The values of one figure in one run. `load` contains the load averages before and after each measurement."""
 
     values: list[float] = field(default_factory=list)
     load: list[tuple[float, float]] = field(default_factory=list)
@@ -24,7 +24,7 @@ class Measured:
 
     @property
     def value(self) -> float | None:
-        """The median, None if nothing was measured."""
+        """The median, or None if nothing was measured."""
         return median(self.values) if self.values else None
 
 
@@ -45,7 +45,7 @@ class Run:
         return cls(commit=machine.commit(), date=date, quick=quick, machine=machine.description())
 
     def add(self, values: Values, *, load: tuple[float, float]) -> None:
-        """Add one measurement of some figures. A value of None is a figure that cannot be measured here."""
+        """Add one measurement of some figures. A value of None means that the figure cannot be measured here."""
         for key, value in values.items():
             measured = self.figures.setdefault(key, Measured())
             measured.note = value.note

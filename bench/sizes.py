@@ -1,4 +1,4 @@
-"""How much the benchmarks of the whole path measure."""
+"""Sizes of the benchmarks of the whole path."""
 
 from dataclasses import dataclass
 

@@ -44,7 +44,7 @@ def _parse() -> argparse.Namespace:
 
 
 def _run(stack: LocalStack, *, minutes: float, rate: float) -> dict[str, Any]:
-    """Submit and kill for some minutes, wait for the last job, and return everything measured."""
+    """Submit jobs and kill the worker for some minutes, wait for the last job, and return the measurements."""
     kills = _Kills(stack)
     with OpenLoop(stack.url, stack.keys, rate=rate) as load:
         periods = [_period(stack, load, kills, seconds=minutes * 60 / PERIODS) for _ in range(PERIODS)]
@@ -56,7 +56,7 @@ def _run(stack: LocalStack, *, minutes: float, rate: float) -> dict[str, Any]:
 
 
 def _period(stack: LocalStack, load: OpenLoop, kills: "_Kills", *, seconds: float) -> dict[str, Any]:
-    """Wait for one period, kill when it is time, and print and return the period's figures."""
+    """Wait for one period, kill the worker when it is due, then print and return the period's figures."""
     since, end = time.time(), time.monotonic() + seconds
     while time.monotonic() < end:
         kills.kill_if_due()
@@ -83,7 +83,7 @@ class _Kills:
 
 
 def _row(measured: dict[str, Any]) -> str:
-    """Return one period as text: rates and delays in milliseconds (p50/p99), then what must not grow."""
+    """Return a period as text: rates, delays in milliseconds (p50/p99), and the sizes that must not grow."""
     delays = (f"{name} {'/'.join(map(str, measured[name]))} ms" for name in DELAYS)
     sizes = (f"{name} {measured[name]}" for name in ("active", "redisMb", "runFiles", "logsMb", "kills", "load"))
     first = f"{measured['seconds']} s: {measured['jobsPerSecond']} jobs/s, {', '.join(delays)}"

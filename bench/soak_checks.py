@@ -1,4 +1,4 @@
-"""What the soak reads from a stack: figures of a period, and proof that no job was lost or billed twice."""
+"""The soak's queries: figures of a period, and checks that no job was lost or billed twice."""
 
 import time
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from bench import machine, processes
 from bench.local import LocalStack
 from bench.percentiles import milliseconds, percentile
 
-# Most tables have no dead rows worth a line.
+# The report lists only the tables with the most dead rows.
 LISTED_TABLES = 6
 ENDED = "completed_at > to_timestamp(%s) AND completed_at <= to_timestamp(%s)"
 # The stub simulator names its actor with the Unix time of its start.
@@ -23,7 +23,7 @@ STATUSES = "SELECT status, count(*) FROM jobs_job GROUP BY status"
 LOST_RUNS = "SELECT count(*) FROM jobs_run WHERE stopped_for = 'lost'"
 RETRIED = "SELECT count(*) FROM jobs_job WHERE attempt > 1"
 TERMINAL = "('completed', 'failed', 'cancelled', 'timed_out')"
-# Each selects a number that must be 0.
+# Each query returns a number that must be 0.
 VIOLATIONS = {
     "jobs that have not ended": "SELECT count(*) FROM jobs_job WHERE completed_at IS NULL",
     "jobs without exactly one end": f"""
@@ -73,7 +73,7 @@ def period(stack: LocalStack, *, since: float, submissions: list[float]) -> dict
 
 
 def _spread(seconds: list[float]) -> list[float]:
-    """Return p50 and p99 in milliseconds; nothing without values."""
+    """Return p50 and p99 in milliseconds, or nothing if there are no values."""
     return [round(percentile(milliseconds(seconds), each), 1) for each in (50, 99)] if seconds else []
 
 

@@ -18,7 +18,7 @@ DELAYS = """
 
 
 def measure(stack: LocalStack, size: Size) -> Values:
-    """Return the percentiles of both kinds."""
+    """Return the percentiles of the delays on idle slots and after a burst."""
     idle = _single_jobs(stack, size.single_jobs)
     after_bursts = []
     for _ in range(size.bursts):
@@ -41,7 +41,7 @@ def _single_jobs(stack: LocalStack, count: int) -> list[float]:
     since, caller = time.time(), Caller(stack.url, stack.keys[0])
     for _ in range(count):
         caller.submit()
-        # Longer than a job takes, and random, so that no periodic task is always in step.
+        # Longer than a job, and random, so that submissions do not coincide with periodic tasks.
         time.sleep(random.uniform(0.25, 0.4))  # noqa: S311 - not secret
     stack.drain()
     return stack.column(DELAYS, since)

@@ -38,13 +38,13 @@ def of_two_runs(before: Run, after: Run) -> str:
 
 
 def _figures_in(*runs: Run) -> list[Figure]:
-    """Return the figures that any of the runs has, in the order of the registry."""
+    """Return the figures that any of the runs contains, in the order of the registry."""
     keys = {key for run in runs for key in run.figures}
     return [figure for scenario in SCENARIOS for figure in scenario.figures if figure.key in keys]
 
 
 def judged(figure: Figure, value: float | None) -> str:
-    """Return a value with its unit, and a mark that tells whether it meets the aim, if there is one."""
+    """Return a value with its unit and, if the figure has an aim, a mark for whether the value meets it."""
     if value is None:
         return MISSING
     shown = f"{number(value)} {figure.unit}".strip()
@@ -70,7 +70,7 @@ def difference(before: float | None, after: float | None) -> str:
 
 
 def _formatted(rows: Iterable[Row]) -> str:
-    """Return rows as columns, separated by two spaces; the first row is the head."""
+    """Return rows as text with columns separated by two spaces. The first row is the header."""
     table = list(rows)
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in table]

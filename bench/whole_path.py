@@ -16,7 +16,7 @@ from bench.percentiles import milliseconds, percentile
 from bench.sizes import FULL, QUICK, Size
 
 CALLERS = 4
-# Callers pause while more jobs than this have not ended: enough to keep every slot busy.
+# Callers pause while this many jobs are unfinished, which is enough to keep every slot busy.
 BACKLOG = 10 * SLOTS
 RAMP_SECONDS = 2.0
 POLL_SECONDS = 0.03
@@ -62,7 +62,7 @@ def _warm_up(stack: LocalStack, size: Size) -> None:
 class Load:
     """The jobs that ended during a load, and CPU seconds by program.
 
-    `unexplained` is the machine's CPU time that neither the stack nor the callers account for.
+    `unexplained` is the CPU time of all other processes of the machine, except the benchmark itself.
     """
 
     jobs: int
@@ -84,7 +84,7 @@ class Load:
 
 
 def sustained(stack: LocalStack, *, seconds: float, jobs: int) -> Load:
-    """Keep a bounded backlog until `jobs` have ended or the time is over; return what that cost."""
+    """Keep a bounded backlog until `jobs` jobs have ended or the time is over; return the measured load."""
     with _callers(stack) as may_go:
         _keep_backlog(stack, may_go, seconds=RAMP_SECONDS, jobs=jobs)
         cpu, busy, own = processes.cpu_seconds(stack.supervisor), machine.busy_seconds(), time.process_time()

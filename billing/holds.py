@@ -1,7 +1,7 @@
-"""SQL that holds the credits of a new job. `billing/ledger.py` runs it, and so does `jobs/submission/store.py`.
+"""SQL that holds credits for a new job, used by `billing/ledger.py` and `jobs/submission/store.py`.
 
-The account's balance must be locked by an earlier statement, because a statement that waits for a lock itself does
-not see what was written during the wait.
+The account's balance must be locked by an earlier statement, because a statement that waits for a lock does not see
+changes that are committed during its wait.
 """
 
 from simservice.statements import Statement
@@ -9,10 +9,10 @@ from simservice.statements import Statement
 # Lock the balance of the account.
 LOCK = Statement("lock_balance", "SELECT FROM billing_balance WHERE account_id = %(account_id)s FOR NO KEY UPDATE")
 
-# Parts of a WITH clause. They hold credits for the job in `request`, which has a row or none, with the columns
-# account_id, job_id, wanted and required: `wanted` credits, or all that are available if these are at least
-# `required`. `held` is the new hold, empty if too few are available, and `total` the number of available credits.
-# Credits are taken from grants by expiry, soonest first, then from purchased credits
+# Parts of a WITH clause that hold credits for the job in `request`, which has at most one row and the columns
+# account_id, job_id, wanted and required. They hold `wanted` credits or, if fewer are available but at least
+# `required`, all available credits. `held` is the new hold, empty if too few credits are available. `total` is the
+# number of available credits. Credits are taken from grants by expiry, soonest first, then from purchased credits
 # (docs/reference/contract.md#billing).
 PARTS = """
     portion AS (

@@ -178,15 +178,15 @@ def extend(job_id: int, amount: int) -> None:
 def settle(job_id: int, *, spent: int) -> None:
     """Resolve a job's hold: charge `spent` credits and return the rest to their origins. One round trip.
 
-    Unused credits of a grant that has expired since are lost. Raises HoldError if the job has no open hold or the
-    hold is smaller than `spent`.
+    Unused credits of a grant that has expired in the meantime are lost. Raises HoldError if the job has no open
+    hold or the hold is smaller than `spent`.
     """
     if not run(settlement.LOCK, settlement.SETTLE, values={"job_id": job_id, "spent": spent}):
         raise hold_error(job_id, spent=spent)
 
 
 def hold_error(job_id: int, *, spent: int = 0) -> HoldError:
-    """Return the error of a refused change of a job's hold. One query."""
+    """Return the error that explains why a job's hold could not be changed. One query."""
     refused = Hold.objects.filter(pk=job_id).first()
     if refused is None:
         return HoldError(f"job {job_id} has no hold")

@@ -1,7 +1,7 @@
-"""SQL that resolves a job's hold. `billing/ledger.py` runs it, and so does the statement that ends a job.
+"""SQL that resolves a job's hold, used by `billing/ledger.py` and by the statement that ends a job.
 
-The account's balance must be locked by an earlier statement, because a statement that waits for a lock itself does
-not see entries written during the wait. The parameters are `job_id` and `spent`.
+The account's balance must be locked by an earlier statement, because a statement that waits for a lock does not see
+changes that are committed during its wait. The parameters are `job_id` and `spent`.
 """
 
 from simservice.statements import Statement
@@ -20,11 +20,11 @@ IS_POSSIBLE = """
     EXISTS (SELECT FROM billing_hold WHERE job_id = %(job_id)s AND resolved_at IS NULL AND credits >= %(spent)s)
 """
 
-# Parts of a WITH clause. They settle the jobs in `settling`, which has a row or none, with its column `job_id`.
+# Parts of a WITH clause that settle the job in `settling`, which has at most one row and the column `job_id`.
 #
 # `upto` is the number of held credits of an origin and of all origins that are spent before it: grants by expiry,
-# soonest first, then purchased credits (docs/reference/contract.md#billing). Unused credits return to their origin.
-# Those of a grant that has expired are lost.
+# soonest first, then purchased credits (docs/reference/contract.md#billing). Unused credits return to their origin,
+# but unused credits of an expired grant are lost.
 PARTS = """
     settled_hold AS (
         UPDATE billing_hold SET spent = %(spent)s, resolved_at = statement_timestamp()

@@ -28,7 +28,7 @@ FORMAT = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{RANDOM_CHARACTERS + CHECKSUM_CHARAC
 USE_RECORDED_EVERY = timedelta(minutes=1)
 
 KEY, CLIENT, ACCOUNT, PLAN = RowReader(ApiKey), RowReader(Client), RowReader(Account), RowReader(Plan)
-# Every request with a key runs it.
+# Every request with a key runs this query.
 FIND_KEY = Statement(
     "find_key",
     f"""

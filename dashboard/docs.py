@@ -33,7 +33,7 @@ CODE = re.compile("`([^`]+)`")
 @read_only
 def docs(request: HttpRequest) -> HttpResponse:
     """Show the whole API on one page."""
-    from simservice.api.openapi import document  # loads the generator: 3 MB
+    from simservice.api.openapi import document  # imported late: it loads the generator (3 MB)
 
     openapi = document()
     context = {

@@ -106,7 +106,7 @@ def move(job: Job, *, to: Status, reason: str = "", guard: Q = ANY, **changes: A
 
 
 def _require_transition(job: Job, to: Status) -> None:
-    """Raise IllegalTransition if TRANSITIONS does not have the move."""
+    """Raise IllegalTransition if TRANSITIONS does not contain the move."""
     if to not in TRANSITIONS.get(job.status, ()):
         raise IllegalTransition(f"{job.status} → {to}")
 
@@ -145,7 +145,7 @@ def _job_of(row: Sequence[Any]) -> Job:
 
 
 def _converted(field: "Field[Any, Any]", value: Any) -> Any:
-    """Return a value from the database as a model has it."""
+    """Convert a value from the database to the type of its model field."""
     for convert in field.get_db_converters(connection):
         value = convert(value, None, connection)
     return value
@@ -247,8 +247,8 @@ def end_lost_runs(job: Job) -> None:
 def finish(job: Job, outcome: Outcome, *, guard: Q = ANY, artifacts: Sequence[Artifact] = ()) -> MoveResult:
     """End the job, settle its credits, record its usage and write its webhook event, all or nothing.
 
-    The rows of `artifacts` are inserted too. The instance is not changed, so the call can be repeated if the
-    database fails. One round trip outside a transaction and without a guard. Raises HoldError.
+    Also inserts the rows of `artifacts`. Does not change the instance, so the call can be repeated if the database
+    fails. Takes one round trip if it is outside a transaction and has no guard. Raises HoldError.
     """
     _require_transition(job, outcome.status)
     if outcome.percent is None:

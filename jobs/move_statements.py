@@ -1,6 +1,7 @@
-"""SQL of the frequent moves, claim, start and end of a job, and of the heartbeat. `jobs/lifecycle.py` runs it.
+"""SQL of the frequent moves (claim, start and end of a job) and of the lease's renewal, run by `jobs/lifecycle.py`.
 
-Each move does in one round trip what `lifecycle.move` and further queries would do in many, with the same result.
+Each move takes one round trip. `lifecycle.move` with further queries would have the same result in many round
+trips.
 """
 
 # ruff: noqa: S608 - only constants become part of the statements
@@ -62,7 +63,7 @@ CLAIM = Statement(
     """,
 )
 
-# The run of a stage, if the part `held` has the job
+# Insert the run of a stage if the part `held` contains the job.
 _RUN = """
     INSERT INTO jobs_run (job_id, attempt, stage, shard, build_id, started_at, stopped_for, sandbox_layers)
     SELECT id, attempt, %(stage)s::integer, 0, %(build_id)s::uuid, statement_timestamp(), '', '[]' FROM held

@@ -41,7 +41,7 @@ def release(job: Job, *, by: Actor) -> MoveResult:
     current = Job.objects.get(pk=job.pk)
     if current.status not in ACTIVE:
         return MoveResult.GUARD_FAILED
-    # Redis is read before the transaction, so that a slow one does not prolong it.
+    # Read Redis before the transaction, so that a slow Redis does not prolong it.
     outcome = replace(RELEASED, percent=last_percent(current))
     with transaction.atomic():
         result = lifecycle.finish(current, outcome)

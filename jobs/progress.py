@@ -16,7 +16,7 @@ from jobs.models import Job
 from simservice.redis.client import best_effort, redis
 
 PUBLISH_INTERVAL_SECONDS = 0.5
-# What has not changed is written again after this time, in case Redis was emptied.
+# Unchanged progress is written again after this time, in case Redis was emptied.
 REFRESH_SECONDS = 10.0
 KEPT_SECONDS = 600
 LISTED_ENTRIES = 200
@@ -101,9 +101,9 @@ class Publisher:
         self.next_at = self.refresh_at = 0.0
 
     def publish(self, progress: Progress) -> None:
-        """Store the progress and the new output, unless the last call stored them less than half a second ago.
+        """Store the progress and the new output, at most every half second.
 
-        If neither has changed, store nothing for ten seconds.
+        If neither has changed, store them only every ten seconds.
         """
         now = time.monotonic()
         if now < self.next_at or (now < self.refresh_at and not self._has_changed(progress)):
@@ -112,7 +112,7 @@ class Publisher:
         best_effort(lambda: self._store(progress), default=None)
 
     def _has_changed(self, progress: Progress) -> bool:
-        """Return whether the progress or the output differs from what is stored."""
+        """Return whether the progress or the output differs from the stored one."""
         return bool(
             progress != self.published or self.log.complete or list(self.log.open.values()) != self.open_published
         )

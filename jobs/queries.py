@@ -53,7 +53,7 @@ def find_job(account: Account, job_id: str, *, with_summary: bool = False) -> Jo
     return job
 
 
-# What a status shows, with the fields that decide it.
+# The fields that a status shows or is derived from.
 _POLLED = RowReader(
     Job,
     only=(

@@ -54,7 +54,7 @@ def run(slots: int) -> None:
         stops.get()
         shutdown.stop.request()
         _wait_for_end(threads)
-    # An idle slot may have taken a hint as it stopped, and running jobs may have returned to the queue.
+    # Send a hint, because a stopping slot may have taken one, and running jobs may have returned to the queue.
     best_effort(announcements.send_hint, default=False)
 
 
@@ -85,7 +85,7 @@ def prepare() -> None:
 def configure_database() -> None:
     """Limit this process's statements, and keep its connections. Call before the first connection."""
     database.limit_statements(database.WORKER_STATEMENT_SECONDS)
-    # A slot that wakes up must not wait for a new connection. It tests the old one before its first query.
+    # A slot that wakes up reuses its connection, and tests it before the first query.
     connections.settings["default"]["CONN_MAX_AGE"] = None
 
 
@@ -104,20 +104,20 @@ def _heartbeat(slots: int, active: list[str]) -> partial[None]:
 
 
 def run_slot() -> None:
-    """Run jobs until none waits, then wait for a hint, and so on until the worker stops."""
+    """Repeat until the worker stops: run jobs until the queue is empty, then wait for a hint."""
     while not shutdown.stop.is_requested:
         close_old_connections()
         try:
             simulate()
         except Exception:
-            logger.exception("no job could be claimed; the sweep sends another hint")
+            logger.exception("no job could be claimed; the next sweep sends another hint")
             connection.close()
         announcements.wait_for_hint()
     connection.close()
 
 
 def simulate() -> None:
-    """Run jobs until none waits, so that no job depends on a hint while all slots are busy."""
+    """Run jobs until the queue is empty, so that jobs submitted while all slots are busy need no hint."""
     was_woken = True
     while not shutdown.stop.is_requested:
         job = claims.claim(slot_name())

@@ -1,4 +1,4 @@
-"""Model instances from the rows of handwritten SQL, for queries so frequent that the ORM's own work matters."""
+"""Model instances from rows of handwritten SQL, for frequent queries where the ORM costs too much CPU time."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, Generic, TypeVar
@@ -28,7 +28,7 @@ class RowReader(Generic[M]):
         self.width = len(chosen)
 
     def instance(self, row: Sequence[Any]) -> M:
-        """Return the instance of a row that begins with the columns."""
+        """Return the instance for a row whose first values are these columns."""
         values = list(row[: self.width])
         for number, convert in self._converters:
             values[number] = convert(values[number], None, connection)

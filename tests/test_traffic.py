@@ -1,4 +1,4 @@
-"""The counter of statements and round trips that other tests use."""
+"""The counter of statements and round trips, which other tests use."""
 
 import pytest
 from django.db import connection, transaction

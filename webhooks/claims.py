@@ -227,7 +227,7 @@ def start_attempts(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[Attemp
 
 
 def _next_due(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[tuple[_LockedEndpoint, Event]]:
-    """Lock and return the next due events of locked endpoints, by `NEXT_DUE`. Can lock more than their shares."""
+    """Lock and return the next due events of locked endpoints. Can lock more events than their shares."""
     owners = {one.endpoint.pk: (one, share) for one, share in shares if share}
     most = max((share for _, share in shares), default=0)
     taken = Counter[int]()

@@ -72,7 +72,8 @@ class _Ended(NamedTuple):
     decision: Decision
 
 
-# Both write a batch of rows at once. An attempt is left alone if it is no longer in progress: it was declared lost.
+# Both statements write a batch of rows. They skip an attempt that is no longer in progress, because it was declared
+# lost.
 END_ATTEMPTS = """
     UPDATE webhooks_delivery AS delivery
     SET outcome = ended.outcome, duration_ms = ended.duration_ms, address = ended.address, status = ended.status,
@@ -194,7 +195,7 @@ def _log_entry(attempt: Attempt, response: Response, decision: Decision) -> tupl
 
 
 def _warn_of_dropped(attempts: Sequence[Attempt]) -> None:
-    """Log the attempts whose outcome was not recorded: declared lost before, or deleted with their event."""
+    """Log the attempts whose outcome was not recorded, because they were declared lost or deleted before."""
     if not attempts:
         return
     known = set(Delivery.objects.filter(pk__in=[one.delivery_id for one in attempts]).values_list("pk", flat=True))

@@ -1,5 +1,5 @@
 #!/bin/dash
-# The same as stub.c, for machines without a C compiler. `date` costs one more process.
+# Does the same as stub.c, for machines without a C compiler. `date` needs an additional process.
 started=$(date +%s.%6N)
 echo 'SimulationCraft 1120-01 for World of Warcraft 11.2.0 Live'
 for argument; do

@@ -51,7 +51,7 @@ def job_links(expression: str) -> dict[str, Link]:
 class JobsEndpoint(Endpoint):
     """Base view of authenticated endpoints; adds the active-job headers to successful responses."""
 
-    # The number of the account's unfinished jobs, if a query of the request has counted them.
+    # The number of the account's unfinished jobs, or None if this request has not counted them.
     active_jobs: int | None = None
 
     def caller(self) -> Caller:

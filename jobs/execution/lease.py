@@ -56,7 +56,7 @@ class Lease(PeriodicThread):
         If the database restarts while a simulator runs, the run is only delayed.
         """
         _close_old_connection()
-        # The first failure can be that of a connection that died meanwhile, so a new one is tried at once.
+        # The first failure can be caused by a lost connection, so a new connection is tried at once.
         for seconds in chain([0.0], repeat(RETRY_SECONDS)):
             try:
                 return write()
@@ -89,7 +89,7 @@ class Lease(PeriodicThread):
 
 
 def _close_old_connection() -> None:
-    """Close this thread's connection if it has reached its maximum age; no query, unlike Django's function."""
+    """Close this thread's connection if it is too old. Makes no query, unlike Django's function."""
     if (
         connection.close_at is not None
         and time.monotonic() >= connection.close_at

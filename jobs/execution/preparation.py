@@ -1,4 +1,4 @@
-"""What an attempt needs from the database before it runs, read with one statement."""
+"""Reads the data that an attempt needs before it runs, with one query."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +9,8 @@ from jobs.builds import registry
 from jobs.enums import Channel
 from jobs.models import Build, Job
 
-# The job's build: its pin if available, else the first one in the channel's order. Django reads the other columns,
-# some of which are large, when they are used.
+# Finds the job's build: the pinned build if it is available, otherwise the first build in the channel's order.
+# Django reads the build's other columns, some of which are large, only when they are used.
 PREPARE = """
     SELECT id, executable, readable_paths, git_branch, commit, simc_version, profiles_path,
         (SELECT text FROM jobs_jobprofile WHERE job_id = %(job_id)s) AS profile_text,
@@ -34,7 +34,7 @@ class Preparation:
 
 
 def prepare(job: Job) -> Preparation | None:
-    """Return what a claimed job needs, or None if no build is available. One query.
+    """Return the data that a claimed job needs, or None if no build is available. One query.
 
     Do not keep the build: it can be withdrawn at any time.
     """

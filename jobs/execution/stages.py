@@ -100,7 +100,7 @@ class Stages:
     def _outcome_before(self, stage: Stage) -> Outcome | None:
         """Return the outcome of a job that must stop before a stage, or None if it may run.
 
-        Before the first stage, only a cancellation that was requested before it was prepared stops it.
+        Before the first stage, only a cancellation request that was read during the preparation stops the job.
         """
         if stage.number == 1:
             return lifecycle.CANCELLED if self.lease.cancelled.is_set() else None

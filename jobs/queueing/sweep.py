@@ -78,12 +78,12 @@ def _unlocked_batch(jobs: QuerySet[Job]) -> list[Job]:
 def recover(job: Job, *, reason: str = "", guard: Q = lifecycle.LEASE_EXPIRED) -> MoveResult:
     """Retry a lost job, or end it if no attempts are left: `docs/reference/contract.md#automatic-retries`.
 
-    `guard` is the condition under which the job is lost; without a reason, its lease expired.
+    `guard` is the condition under which the job is lost. The default reason is an expired lease.
     """
     if job.attempt < settings.MAX_ATTEMPTS or job.cancel_requested_at:
         reason = reason or f"{job.worker} stopped renewing its lease"
         return lifecycle.requeue(job, reason=reason, guard=guard)
-    # Redis is read before the transaction, so that a slow one does not prolong it.
+    # Read Redis before the transaction, so that a slow Redis does not prolong it.
     outcome = replace(interrupted(job), percent=last_percent(job))
     with transaction.atomic():
         ended = lifecycle.finish(job, outcome, guard=guard)
@@ -119,7 +119,8 @@ def forget_credentials() -> int:
 def end_overdue_waits() -> int:
     """End jobs that waited longer than their queue limit, for up to `SWEEP_SECONDS`. Return how many were ended.
 
-    Every claim passes the overdue jobs at the front of the queue, so a batch for each sweep would be too few.
+    Every claim skips the overdue jobs at the front of the queue, so the sweep ends as many as it can, not one
+    batch.
     """
     overdue = Job.objects.filter(status__in=WAITING, queue_deadline_at__lt=Now()).order_by("queue_deadline_at")
     until, ended = time.monotonic() + settings.SWEEP_SECONDS, 0

@@ -38,8 +38,8 @@ def judge(
 ) -> Outcome:
     """Return the outcome's status, code and reason for an ended process. The caller adds the usage.
 
-    The report of a complete run has `profilesets` profilesets. `read_error_message` returns the simulator's error
-    message; it is called only for a job that failed.
+    `profilesets` is the number of profilesets in the report of a complete run. `read_error_message` returns the
+    simulator's error message; it is called only for a job that failed.
     """
     if ended.stopped_for in JOB_STOPS:
         return stopped(job, StopReason(ended.stopped_for))

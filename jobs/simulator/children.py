@@ -15,7 +15,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of every process below it that loses its own."""
+    """Make this process the new parent of every descendant whose parent ends (`PR_SET_CHILD_SUBREAPER`)."""
     _libc.prctl(PR_SET_CHILD_SUBREAPER, *map(ctypes.c_ulong, (1, 0, 0, 0)))
 
 
@@ -38,7 +38,7 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(*tops: int) -> list[int]:
-    """Return all processes below some processes, by default below this one, which may have adopted orphans."""
+    """Return all descendants of the given processes, by default of this process, adopted orphans included."""
     pids = list(tops) or [os.getpid()]
     count = len(pids)
     for pid in pids:
@@ -64,7 +64,7 @@ def reap() -> dict[int, int]:
 
 
 def _children_remain() -> bool:
-    """Return whether any child is alive or not yet reaped; unlike reading /proc, this misses none."""
+    """Return whether any child is alive or not yet reaped. Unlike a scan of /proc, this misses no child."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -75,7 +75,8 @@ def _children_remain() -> bool:
 def kill_descendants() -> dict[int, int]:
     """Kill and reap every descendant in any session; return their wait statuses by process id.
 
-    They can fork meanwhile, but not beyond their limit, because dead processes count until they are reaped.
+    Descendants can fork meanwhile. This ends, because dead processes count against their limit until they are
+    reaped.
     """
     ended = reap()
     while _children_remain():

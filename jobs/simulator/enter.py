@@ -1,4 +1,4 @@
-"""The second stage of a start: it drops every right that a simulator does not need, then executes it.
+"""The second stage of a start: it drops all privileges that a simulator does not need, then executes the simulator.
 
 It runs in a new process below the supervisor (`jobs.simulator.supervisor`). If bubblewrap is used, it first joins
 bubblewrap's namespaces. Its specification is written by `jobs.simulator.sandbox`.
@@ -232,7 +232,7 @@ def _enter_namespaces(
     layers = list(specification["layers"])
     if pause is not None:
         namespaces.join(pause, has_user_namespace=Layer.USER_NAMESPACE in layers)
-        # Only children of a process that joins a process namespace are in it.
+        # A process that joins a process namespace is not in it itself; only its children are.
         if os.fork():
             os._exit(0)
     else:

@@ -80,7 +80,7 @@ def tasks_of_this_user() -> int:
         for entry in entries:
             if entry.name.isdecimal():
                 with contextlib.suppress(OSError):
-                    # The links of this folder are its two own and one for each thread.
+                    # This folder has two links of its own, and one for each thread.
                     folder = os.stat(f"/proc/{entry.name}/task")  # noqa: PTH116 - quicker
                     count += folder.st_nlink - 2 if folder.st_uid == user else 0
     return count

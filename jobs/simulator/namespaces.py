@@ -19,7 +19,7 @@ if __name__ == "__main__":
 
 from jobs.simulator.landlock import checked
 
-# It writes one line when it runs, and ends at the end of its input.
+# The pause process writes a line when it runs, and ends when it reads EOF.
 PAUSE = ("/bin/sh", "-c", "echo && read -r _")
 # The user namespace comes first, because it gives the rights to join the others.
 CREATED = ("mnt", "net", "ipc", "uts", "pid")
@@ -28,11 +28,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class NotJoined(Exception):
-    """A namespace of bubblewrap is missing or cannot be joined; the message says which and why."""
+    """A namespace of bubblewrap is missing or cannot be joined; the message says why."""
 
 
 def start_bubblewrap(command: Sequence[str], *, stderr: int) -> socket.socket:
-    """Start bubblewrap with a pause process, which ends when the returned socket is closed everywhere."""
+    """Start bubblewrap with a pause process, which ends when all copies of the returned socket are closed."""
     ours, theirs = socket.socketpair()
     # The kernel adds the pause process's id, as seen from here, to the line that it writes.
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
@@ -49,7 +49,7 @@ def start_bubblewrap(command: Sequence[str], *, stderr: int) -> socket.socket:
 
 
 def join(pause: socket.socket, *, has_user_namespace: bool) -> None:
-    """Join the namespaces of a pause process; children of this process will be in its process namespace too.
+    """Join the namespaces of a pause process. The process namespace applies only to new children of this process.
 
     Raises NotJoined unless bubblewrap has created every namespace that it should have.
     """

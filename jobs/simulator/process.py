@@ -205,7 +205,7 @@ class SimulatorProcess:
         return self._started_layers(message)
 
     def _output(self, stream: str) -> IO[bytes]:
-        """Return the end of a pipe for the simulator's output, the other end of which a thread reads."""
+        """Return the write end of a pipe for the simulator's output. A thread reads the other end."""
         reading, writing = os.pipe()
         drain = threading.Thread(
             target=self._drain, args=(stream, os.fdopen(reading, "rb", buffering=0)), daemon=True
@@ -257,7 +257,7 @@ class SimulatorProcess:
         return self.printed_bytes > self.limits.output_bytes
 
     def _order(self, order: bytes, reason: str) -> None:
-        """Send an order to the supervisor; the first reason given is the one that counts."""
+        """Send an order to the supervisor, and record the reason unless an earlier one is recorded."""
         with self.lock:
             self.stopped_for = self.stopped_for or reason
         self.supervisor.order(order)

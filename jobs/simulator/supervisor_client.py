@@ -12,14 +12,14 @@ from jobs.simulator.launcher_client import launcher
 
 MESSAGE_BYTES = 65536
 END_SECONDS = 15.0
-# One is expected; room for a second one makes it possible to reject it.
+# One descriptor is expected. With room for a second one, it can be detected and rejected.
 MAX_DESCRIPTORS = 2
 
 
 class SupervisorClient:
-    """A socket to a supervisor, which ends its run when this end is closed.
+    """A socket to a supervisor. When this end is closed, the supervisor ends its run.
 
-    The other end is closed when no process of the run is alive, even if the supervisor has been killed.
+    The other end is closed only when no process of the run is alive, even if the supervisor was killed.
     """
 
     def __init__(self) -> None:
@@ -35,8 +35,8 @@ class SupervisorClient:
     ) -> dict[str, Any] | None:
         """Let the launcher start a run; return the first message about its simulator, like `receive`.
 
-        A launcher that dies before it has a supervisor has run nothing, so another one is asked. One that hangs is
-        replaced. Raises LauncherFailed.
+        If the launcher dies before it has forked a supervisor, nothing has run, so the request is repeated with a
+        new launcher. A launcher that hangs is replaced. Raises LauncherFailed.
         """
         deadline = time.monotonic() + timeout
         for _ in range(2):
@@ -65,7 +65,7 @@ class SupervisorClient:
         return message
 
     def receive(self, timeout: float | None) -> dict[str, Any] | None:
-        """Return the next message: empty if no process of the run is alive, None if none comes in time."""
+        """Return the next message, empty if no process of the run is alive, or None after the timeout."""
         if self.socket is None or self.is_over:
             return {}
         self.socket.settimeout(timeout)
@@ -88,13 +88,13 @@ class SupervisorClient:
                 connection.send(order)
 
     def close(self) -> None:
-        """Let the supervisor end the run and wait for that. If it hangs, kill it; then replace the launcher."""
+        """Let the supervisor end the run, and wait. If it hangs, kill it; if that fails, replace the launcher."""
         if self.socket is None:
             return
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
         if not self._ends():
-            # It keeps its process id as long as the other end is open.
+            # The supervisor keeps its process id while the other end is open.
             if self.pid:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self.pid, signal.SIGKILL)

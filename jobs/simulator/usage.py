@@ -59,7 +59,7 @@ def is_in_memory(path: str) -> bool:
 class MemoryCgroup:
     """A control group (version 2) of one run, whose memory the kernel limits as a whole.
 
-    The supervisor is in it only while it starts the simulator, so the kernel never kills it for this limit.
+    The supervisor is in the group only while it starts the simulator, so this limit never kills the supervisor.
     """
 
     def __init__(self, folder: Path, *, home: Path) -> None:

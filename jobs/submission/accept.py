@@ -29,7 +29,8 @@ logger = logging.getLogger(__name__)
 class Accepted:
     """A new job, with the warnings and the deprecated fields of its request.
 
-    `active_jobs` is the number of the account's unfinished jobs with this one, 0 until it is stored.
+    `active_jobs` is the number of the account's unfinished jobs, including this job. It is 0 until the job is
+    stored.
     """
 
     job: Job
@@ -52,7 +53,7 @@ class Deduplication(Protocol):
         """Return the response of an earlier, equal request, None for a new request."""
 
     def storing(self) -> AbstractContextManager[None]:
-        """Return the block in which the job is stored. If the job is refused, the block raises a JobsError."""
+        """Return the context manager in which the job is stored. It raises a JobsError if the job is refused."""
 
     def record(self, accepted: Accepted) -> KeyRecord | None:
         """Return the idempotency key to store with the job, or None."""
@@ -131,7 +132,7 @@ def _store(checked: CheckedSubmission, deduplication: Deduplication, *, job_id: 
             return replace(accepted, active_jobs=ruling.active + 1)
         if not ruling.is_repeated:
             _refuse(job, ruling, plan=checked.plan)
-    # A simultaneous equal request was first. Its job may have been deleted since.
+    # A simultaneous equal request was first. Its job may have been deleted in the meantime.
     return deduplication.find_replay() or _store(checked, deduplication, job_id=job_id)
 
 
@@ -182,7 +183,7 @@ def _fee_decided(checked: CheckedSubmission) -> Iterator[int]:
 
 
 def _required_credits(job: Job) -> int:
-    """Return the credits that the account must have: the job's fee and its cap, without a cap one second."""
+    """Return the credits that the account must have: the fee plus the cap, or plus one second without a cap."""
     return job.priority_fee_credits + (job.max_credits or first_second(job))
 
 

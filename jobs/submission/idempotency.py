@@ -48,7 +48,7 @@ class KeyedRequest:
         return Replay(first.response)
 
     def storing(self) -> AbstractContextManager[None]:
-        """Return a block without effect: the statement that stores the job is the whole transaction."""
+        """Return a context manager without effect: the message that stores the job is the whole transaction."""
         return nullcontext()
 
     def record(self, accepted: Accepted) -> KeyRecord | None:

@@ -13,7 +13,7 @@ from simservice.statements import Statement, run
 # that refer to the account, such as settlements.
 LOCK = Statement("lock_account", "SELECT FROM billing_account WHERE id = %(account_id)s FOR NO KEY UPDATE")
 
-# The columns of a new job that have the value of its instance. The others have their default or are times.
+# The columns that are copied from a new job's instance. The others have defaults or are set to the current time.
 COLUMNS = (
     "id account_id client_id api_key_id priority channel git_branch pinned_build_id multi_stage html csv "
     "has_credentials wants_webhook json_version metadata character other_characters max_credits ceiling_credits "
@@ -22,7 +22,7 @@ COLUMNS = (
 ).split()
 FIELDS = {field.attname: field for field in Job._meta.concrete_fields if field.attname in COLUMNS}  # noqa: SLF001
 
-# Store a job unless a rule refuses it; return what the rules are decided by, and whether the job was stored. The
+# Store a job unless a rule refuses it. Return the values that the rules check, and whether the job was stored. The
 # clock is the database's, as in claims and in the sweep.
 STORE = Statement(
     "store_job",
@@ -76,10 +76,10 @@ class KeyRecord:
 
 @dataclass(frozen=True)
 class Ruling:
-    """Whether a job was stored, and why not: in this order, the first rule that it breaks.
+    """Whether a job was stored. If it was not, the reason is the first rule, in this order, that it broke.
 
-    The idempotency key is already stored, the account has too many unfinished jobs (`active`, without this one), it
-    is suspended, or it has too few credits.
+    The rules: the idempotency key is new, the account has fewer unfinished jobs (`active`, without this job) than
+    allowed, it is not suspended, and it has enough credits.
     """
 
     is_repeated: bool
@@ -90,7 +90,7 @@ class Ruling:
 
 
 def lock(account_id: int) -> None:
-    """Lock an account for the transaction, so that its submissions wait."""
+    """Lock an account for the transaction, so that its other submissions wait."""
     run(LOCK, values={"account_id": account_id})
 
 

@@ -24,7 +24,7 @@ def openapi_document(request: HttpRequest) -> HttpResponse:
         single_values(request.GET, known=OPENAPI.query_names)
     except ValidationFailed as error:
         return error_response(error, request)
-    from simservice.api.openapi import document_text  # loads the generator: 3 MB
+    from simservice.api.openapi import document_text  # imported late: it loads the generator (3 MB)
 
     headers = {"Cache-Control": "public, max-age=300"}
     return HttpResponse(document_text(), content_type="application/json", headers=headers)

@@ -27,7 +27,7 @@ class LocalStorage(FileSystemStorage):
         return name
 
     def save_many(self, files: Mapping[str, IO[bytes]]) -> None:
-        """Save files. Written together, they need fewer commits of the file system's journal."""
+        """Save files together, because that needs fewer commits of the file system's journal."""
         paths = {Path(self.path(name)): content for name, content in files.items()}
         changed = {folder for path in paths for folder in _create_folder(path.parent)}
         parts = {path.with_name(f"{path.name}.part"): path for path in paths}
@@ -83,7 +83,7 @@ def _write(files: Mapping[Path, IO[bytes]]) -> None:
 
 
 def _create_folder(folder: Path) -> list[Path]:
-    """Create a folder for new files; return all folders that get a new entry, those of new folders included."""
+    """Create a folder for new files; return all folders that get a new entry, including parents of new folders."""
     if folder.is_dir():
         return [folder]
     changed = [folder, *(each.parent for each in (folder, *folder.parents) if not each.exists())]

@@ -1,6 +1,7 @@
 """Modules that other libraries load if they are installed, although the web server never needs them.
 
-`requests` is the HTTP client of the local stack, and the others belong to development tools. Together 7 MB.
+`requests` is the HTTP client of the local stack, and the others belong to development tools. Together, they use 7
+MB.
 """
 
 import sys
@@ -9,6 +10,6 @@ UNUSED = ("requests", "pygments", "greenlet")
 
 
 def block() -> None:
-    """Make imports of these modules raise ImportError in this process, which those libraries expect."""
+    """Make imports of these modules raise ImportError in this process, which the libraries handle."""
     for name in UNUSED:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # documented in the import system's reference

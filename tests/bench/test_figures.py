@@ -46,7 +46,7 @@ def test_keys_and_titles_are_unique() -> None:
     assert len({figure.key for figure in figures}) == len({figure.title for figure in figures}) == len(figures)
 
 
-# A module that needs Django when it is imported would break the others.
+# A module whose import needs Django would break the other modules.
 @pytest.mark.parametrize("function", [scenario.function for scenario in SCENARIOS])
 def test_functions_of_scenarios_exist(function: str) -> None:
     module, _, name = function.partition(":")

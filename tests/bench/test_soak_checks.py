@@ -1,4 +1,4 @@
-"""The queries with which the soak proves that no job was lost or billed twice."""
+"""The queries with which the soak checks that no job was lost or billed twice."""
 
 import pytest
 from django.db import connection

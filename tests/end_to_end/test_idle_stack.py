@@ -1,4 +1,4 @@
-"""What a running stack costs while there is nothing to do, and what jobs leave behind in its processes."""
+"""The load of an idle stack, and leaks of threads and descriptors by jobs."""
 
 import re
 import time
@@ -28,7 +28,7 @@ def test_an_idle_stack_needs_few_statements(stack: Stack) -> None:
         time.sleep(SECONDS)
         statements, commands = count_statements(log) - already, redis_commands(stack) - commands
         log_statements(connection, "none")
-    # At least the sweeps must have been seen.
+    # The log must contain at least the sweeps.
     assert SECONDS / 2 < statements <= 5 * SECONDS
     assert commands <= 12 * SECONDS
 

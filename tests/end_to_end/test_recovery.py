@@ -1,4 +1,4 @@
-"""How soon the job of a killed worker runs again: at once, because the restarted worker recovers it."""
+"""The restarted worker recovers the job of a killed worker at once."""
 
 import statistics
 import time
@@ -16,7 +16,7 @@ from tests.stack import LONG, Stack, below, running_stack
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 KILLS = 20 if IS_LONG else 2
-# Far less than a lease. On an idle machine, it takes about two seconds.
+# Much less than a lease. On an idle machine, a recovery takes about two seconds.
 RUNNING_AGAIN_SECONDS = 8.0
 RUNNING = "SELECT min(at) FROM jobs_jobevent WHERE job_id = %s AND attempt = 2 AND to_status = 'running'"
 RECOVERED = "SELECT count(*) FROM jobs_jobevent WHERE job_id = %s AND to_status = 'queued' AND reason LIKE %s"
@@ -33,7 +33,7 @@ def test_a_killed_workers_job_runs_again_at_once(tmp_path: Path) -> None:
 
 
 def kill_while_running(stack: Stack) -> float:
-    """Kill the worker of a running job; return the seconds until the job runs again, with its simulator gone."""
+    """Kill the worker of a running job. Return the seconds until it runs again and its old simulator is gone."""
     job_id = stack.submit(LONG)
     stack.wait(job_id, lambda job: job["status"] == "running", seconds=20)
     worker = stack.worker()
@@ -51,7 +51,7 @@ def kill_while_running(stack: Stack) -> float:
 
 
 def wait_for_second_attempt(stack: Stack, job_id: str) -> datetime:
-    """Wait until a job's second attempt runs, because its first was recovered; return since when."""
+    """Wait until the second attempt of a recovered job runs. Return when it started."""
     deadline = time.monotonic() + 60
     with psycopg.connect(stack.ready["databaseUrl"], autocommit=True) as database:
         while True:

@@ -1,4 +1,4 @@
-"""Plans of the statements that an action executes, with the pages that each reads."""
+"""Plans of the statements that an action executes, with the number of pages that each statement reads."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ def copy_job(job_id: int, count: int, *, changes: str = "'{}'::jsonb", step: int
 
 
 def plans_of(action: Callable[[], object], *, table: str) -> list[Plan]:
-    """Execute an action; return the plans of its statements that read a table, executed once more and undone."""
+    """Execute an action. Execute its statements that read a table again, roll them back, and return their plans."""
     with CaptureQueriesContext(connection) as captured:
         action()
     reads = [query["sql"] for query in captured if _reads(query["sql"], table)]
@@ -55,14 +55,14 @@ def plans_of(action: Callable[[], object], *, table: str) -> list[Plan]:
 
 
 def _reads(sql: str, table: str) -> bool:
-    """Return whether a statement reads a table. A prepared one is assumed to."""
+    """Return whether a statement reads a table. A prepared statement is assumed to read it."""
     return not sql.startswith("PREPARE") and (
         sql.startswith("EXECUTE ") or f'FROM "{table}"' in sql or f"FROM {table}" in sql
     )
 
 
 def plan_of(sql: str) -> Plan:
-    """Return the plan of a SELECT. It is executed twice, because the first one can meet dead index entries."""
+    """Return the plan of the second of two executions, because the first one can read dead index entries."""
     with connection.cursor() as cursor:
         for _ in range(2):
             cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.replace('%', '%%')}", [])

@@ -1,4 +1,4 @@
-"""Announcements of jobs: what they cost, how many hints they leave, and which slots they wake."""
+"""Announcements of jobs: their cost, the hints that they leave, and the slots that they wake."""
 
 import socket
 import threading
@@ -46,7 +46,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def unreachable(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Make every hint fail; the list grows with each."""
+    """Make every hint fail. Each failure adds an item to the list."""
     failed: list[int] = []
 
     def fail() -> bool:

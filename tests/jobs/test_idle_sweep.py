@@ -1,4 +1,4 @@
-"""The sweep of an idle machine: how little it asks, and that it misses nothing."""
+"""The sweep of an idle machine: it makes few queries and misses no change."""
 
 import random
 

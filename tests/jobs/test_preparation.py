@@ -1,4 +1,4 @@
-"""What an attempt reads before it runs, compared with the queries for each part."""
+"""The data that an attempt reads before it runs, compared with a separate query for each part."""
 
 from datetime import timedelta
 from random import Random

@@ -48,7 +48,7 @@ CODES = {Status.COMPLETED: None, Status.FAILED: "internal", Status.CANCELLED: "u
 def comparable(value: Any) -> Any:
     """Return a value of a row without the exact time of the change."""
     if isinstance(value, datetime):
-        # Far apart: times of the change, ends of leases, and all others
+        # The groups are far apart: times of the change, ends of leases, and all other times.
         return round((value - timezone.now()) / timedelta(seconds=500))
     return TIME_OF_BODY.sub(b"", bytes(value)) if isinstance(value, memoryview | bytes) else value
 
@@ -114,7 +114,8 @@ class World:
             held_credits=self.random.randint(1, 60),
             ceiling_credits=50,
         )
-        # The factory buys what it holds; with fewer purchased credits, later holds take more from grants.
+        # The factory buys the credits that it holds. With fewer purchased credits, later holds take more from
+        # grants.
         if credits_now:
             ledger.correct(job.account, -1, reason="a test")
 

@@ -1,4 +1,4 @@
-"""What a job costs besides its simulator: statements, Redis commands, threads, file writes and bytes logged."""
+"""The costs of a job without its simulator: statements, Redis commands, threads, file writes and log bytes."""
 
 import os
 import tempfile
@@ -34,7 +34,7 @@ def job(tmp_path: Path) -> Job:
     script.write_text(f"#!/bin/sh\necho SimulationCraft 1120-01\necho '{REPORT_TEXT}' > report.json\n")
     script.chmod(0o755)
     BuildFactory.create(executable=str(script), readable_paths=[str(tmp_path)])
-    # The first job of a process starts what later ones share.
+    # The first job of a process starts threads and connections that later jobs share.
     first = make_job()
     attempt.execute(claim())
     assert Job.objects.get(pk=first.pk).status == "completed"
@@ -74,7 +74,7 @@ def mark(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outside_moves(sent: Traffic) -> Iterator[str]:
-    """Yield the statements that belong to no move of the job."""
+    """Yield the statements that are not part of a move of the job."""
     in_move = False
     for statement in sent.statements:
         if "a move" in statement:

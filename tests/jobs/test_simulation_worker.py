@@ -129,7 +129,8 @@ def test_a_burst_leaves_no_hints_and_few_empty_claims(empty_claims: list[int]) -
     with running_slots(4):
         wait_until(lambda: not Job.objects.filter(completed_at=None).exists() and idle_slots() == 4)
         assert not redis().exists(announcements.HINTS)
-        # Each slot ends with one, and so does each hint: the last announcement's, and one that each slot passed on.
+        # Each slot ends with one empty claim. So does each hint: that of the last announcement and one from each
+        # slot.
         assert len(empty_claims) <= 4 + 1 + 4
 
 

@@ -55,7 +55,7 @@ def random_job(chance: random.Random, key: ApiKey, build: Build) -> Job:
 def store_by_orm(
     job: Job, *, profile_text: str, wanted: int, required: int, max_active_jobs: int, record: KeyRecord | None
 ) -> Ruling:
-    """Do what `store` does, one step at a time."""
+    """The reference implementation of `store`, one step at a time."""
     account = Account.objects.select_for_update(no_key=True).get(pk=job.account_id)
     stored_keys = IdempotencyKey.objects.filter(api_key=job.api_key, key=record.key) if record else None
     is_repeated = stored_keys is not None and job.api_key is not None and stored_keys.exists()

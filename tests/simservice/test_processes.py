@@ -1,4 +1,4 @@
-"""What each kind of process loads, and that workers keep their database connections."""
+"""The modules that each kind of process loads, and the database connections that workers keep."""
 
 import json
 import os

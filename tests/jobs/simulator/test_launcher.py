@@ -1,4 +1,4 @@
-"""The launcher and its supervisors: killed, hanging or inherited by a fork, with and without bubblewrap."""
+"""The launcher and its supervisors when they are killed, hang or are inherited by a forked process."""
 
 import contextlib
 import os
@@ -168,7 +168,7 @@ def test_supervisors_share_no_descriptors(bench: Bench) -> None:
         with PrivateDirectory.create(bench.top) as bench.directory, bench.process("deaf") as second:
             assert eventually(lambda: bench.printed().count("running") == 2)
             shared = sockets_of(first.supervisor.pid) & sockets_of(second.supervisor.pid)
-            # Only the pipe that shows that the launcher is alive.
+            # Only the pipe that ends when the launcher dies.
             assert len([link for link in shared if link.startswith("pipe:")]) <= 1
             assert not [link for link in shared if link.startswith("socket:")]
             os.kill(first.supervisor.pid, signal.SIGKILL)
@@ -267,7 +267,7 @@ def test_the_launcher_ends_with_its_worker() -> None:
 
 @needs_root
 def test_a_start_creates_few_processes_and_no_interpreter(bench: Bench) -> None:
-    """A supervisor and the simulator; with bubblewrap its two, the pause process, and one that joins it."""
+    """Supervisor and simulator. Bubblewrap adds its two processes, the pause process, and one that joins it."""
     command = [sys.executable, "-m", "tests.jobs.simulator.process_count", str(bench.sandbox.bubblewrap or "")]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True, timeout=60)
     assert int(done.stdout) == (6 if bench.sandbox.bubblewrap else 2)
