@@ -47,11 +47,11 @@ faults: .venv/.development
 	SIMSERVICE_LONG=1 $(BIN)/python -m pytest -s tests/faults
 
 # Figures with their aims and the previous run, saved in bench/results: 20 minutes on two quiet cores.
-# ARGS=--quick takes three; ARGS=--help lists the options.
+# ARGS=--quick takes three minutes; ARGS=--help lists the options.
 bench: .venv/.runtime
 	@$(BIN)/python -m bench $(ARGS)
 
-# An hour of submissions while a worker is killed every two minutes. ARGS='--minutes 3' is a short one.
+# An hour of submissions while a worker is killed every two minutes. For a short run: ARGS='--minutes 3'.
 soak: .venv/.runtime
 	@$(BIN)/python -m bench.soak $(ARGS)
 

@@ -12,7 +12,8 @@ from billing.models import Account
 from jobs.enums import ACTIVE, Status
 from jobs.models import DailyUsage, Job
 
-# Part of a WITH clause: add the jobs in its part `ended`, which has their columns, to the usage of their day (UTC).
+# Part of a WITH clause: add the jobs in the part `ended`, which has the columns of jobs, to the usage of their day
+# (UTC).
 COUNT = """
     INSERT INTO jobs_dailyusage (account_id, client_id, build_id, day, jobs, runs, sim_ms, credits)
     SELECT account_id, client_id, build_id, (completed_at AT TIME ZONE 'UTC')::date, 1,

@@ -24,7 +24,7 @@ MAX_ANNOUNCEMENTS = 10
 KIND, VERSION = "job.terminal", "v1"
 
 # Part of a WITH clause: insert an event for each job in its part `notifying`, which has `client_id` and `job_id`.
-# The parameters are those of `parameters`. The database's clock decides what is due.
+# The parameters are those of `parameters`. The database's clock decides which events are due.
 INSERT = """
     INSERT INTO webhooks_event
         (name, client_id, job_id, body, created_at, state, failure, failures, next_attempt_at)

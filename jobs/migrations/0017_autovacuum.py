@@ -1,6 +1,7 @@
 """Vacuum the tables of jobs after a number of changes instead of a share of all rows.
 
-A queue's dead rows slow down claims long before they are a fifth of all jobs. Blocks neither reads nor writes.
+By default, autovacuum waits until a fifth of all rows are dead, but a queue's dead rows slow down claims much earlier.
+The migration blocks neither reads nor writes.
 """
 
 from django.db import migrations

@@ -9,8 +9,8 @@ from jobs.enums import ACTIVE
 from jobs.models import Job
 from simservice.statements import Statement, run
 
-# Submissions of an account wait for each other here. Without a key lock, other transactions can still write rows
-# that refer to the account, such as settlements.
+# This lock makes an account's submissions wait for each other. Because it does not lock the key, other
+# transactions, such as settlements, can still insert rows that refer to the account.
 LOCK = Statement("lock_account", "SELECT FROM billing_account WHERE id = %(account_id)s FOR NO KEY UPDATE")
 
 # The columns that are copied from a new job's instance. The others have defaults or are set to the current time.

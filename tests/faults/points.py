@@ -61,7 +61,7 @@ def after(owner: Any, name: str, action: Action) -> None:
 def during(name: str) -> Arm:
     """Run an action while PostgreSQL executes a statement of `move_statements`, which it delays.
 
-    If the process dies, PostgreSQL does not notice before the statement is committed.
+    If the process dies, PostgreSQL notices only after it has committed the statement.
     """
     statement = getattr(move_statements, name)
 

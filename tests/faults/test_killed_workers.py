@@ -28,7 +28,7 @@ RATE, FEE = 32, 7
 RESERVED = RATE * 10
 # The points that a short run tests.
 FEW = ["simulator started", "while the end runs"]
-# Points at which the first attempt ends the job. PostgreSQL completes a statement whose sender has died.
+# Points at which the first attempt ends the job. PostgreSQL completes a statement even if its client has died.
 ENDED = ["while the end runs", "end committed"]
 
 

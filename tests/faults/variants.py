@@ -31,7 +31,7 @@ def without_fencing() -> None:
 
 
 def _unfenced(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of `lifecycle` that takes the current attempt for that of its caller."""
+    """Return a function of `lifecycle` that uses the job's current attempt instead of the caller's."""
 
     def unfenced(job: Job, *args: Any, **named: Any) -> Any:
         current = copy(job)
