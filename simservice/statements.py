@@ -4,11 +4,11 @@ They skip the ORM, so tests compare each of them with an equal form that uses it
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from django.db import connection, transaction
+from django.db import NotSupportedError, connection, transaction
 from psycopg import Connection
 
 Row = tuple[Any, ...]
@@ -40,6 +40,17 @@ def run(*statements: Statement, values: Mapping[str, Any]) -> list[Row]:
     They are one message, so that no lock waits for a process that stops between two. Therefore,
     `statement_timestamp()` is the time before the first one.
     """
+    try:
+        return _run(statements, values)
+    except NotSupportedError:
+        # A migration changed a column's type, so the plans of this connection are invalid. Nothing took effect.
+        if connection.in_atomic_block:
+            raise
+        connection.close()
+        return _run(statements, values)
+
+
+def _run(statements: Sequence[Statement], values: Mapping[str, Any]) -> list[Row]:
     with transaction.mark_for_rollback_on_error(), connection.cursor() as cursor:
         _prepare(cursor, statements)
         cursor.execute("; ".join(statement.execute for statement in statements), values)
