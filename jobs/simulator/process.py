@@ -86,7 +86,7 @@ class Ended:
 
     @property
     def is_lost(self) -> bool:
-        """Return whether the launcher or the supervisor died, so that how the simulator would have ended is unknown."""
+        """Return whether the launcher or the supervisor died, so that the run has no result."""
         is_unknown = self.exit_status is None and self.signal is None and self.stopped_for is None
         return is_unknown or self.stopped_for == StopReason.LOST
 
