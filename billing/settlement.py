@@ -63,7 +63,7 @@ PARTS = """
 SETTLE = Statement(
     "settle_hold",
     f"""
-    WITH settling AS (SELECT %(job_id)s::bigint AS job_id WHERE %(spent)s >= 0 AND {IS_POSSIBLE}), {PARTS}
+    WITH settling AS (SELECT %(job_id)s::bigint AS job_id WHERE %(spent)s::bigint >= 0 AND {IS_POSSIBLE}), {PARTS}
     SELECT FROM settling
     """,  # noqa: S608 - constants
 )

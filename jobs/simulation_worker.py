@@ -9,7 +9,9 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 
@@ -32,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 2.0
 INTERRUPT_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 process = WorkerProcess()
 
 
@@ -106,13 +109,15 @@ def _heartbeat(slots: int, active: list[str]) -> partial[None]:
 def run_slot() -> None:
     """Repeat until the worker stops: run jobs until the queue is empty, then wait for a hint."""
     while not shutdown.stop.is_requested:
-        close_old_connections()
         try:
+            close_old_connections()
             simulate()
+            announcements.wait_for_hint()
         except Exception:
-            logger.exception("no job could be claimed; the next sweep sends another hint")
-            connection.close()
-        announcements.wait_for_hint()
+            logger.exception("this slot failed and tries again")
+            time.sleep(RETRY_SECONDS)
+            with suppress(DatabaseError):
+                connection.close()
     connection.close()
 
 

@@ -4,11 +4,11 @@ They bypass the ORM, so tests compare each statement with a reference implementa
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from django.db import connection, transaction
+from django.db import NotSupportedError, connection, transaction
 from psycopg import Connection
 
 Row = tuple[Any, ...]
@@ -41,6 +41,17 @@ def run(*statements: Statement, values: Mapping[str, Any]) -> list[Row]:
     The statements are sent as one message, so a process that stops never holds a lock between two of them. In all
     of them, `statement_timestamp()` is the time at which PostgreSQL received the message.
     """
+    try:
+        return _run(statements, values)
+    except NotSupportedError:
+        # A migration changed a column's type, so the plans of this connection are invalid. Nothing took effect.
+        if connection.in_atomic_block:
+            raise
+        connection.close()
+        return _run(statements, values)
+
+
+def _run(statements: Sequence[Statement], values: Mapping[str, Any]) -> list[Row]:
     with transaction.mark_for_rollback_on_error(), connection.cursor() as cursor:
         _prepare(cursor, statements)
         cursor.execute("; ".join(statement.execute for statement in statements), values)

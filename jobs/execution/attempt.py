@@ -18,7 +18,7 @@ from jobs.enums import ErrorCode, Status
 from jobs.errors import CredentialStoreUnavailable
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.execution.preparation import prepare
-from jobs.execution.stages import BuildBroken, Stages
+from jobs.execution.stages import BuildBroken, RunLost, Stages
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job
 from jobs.runs.input_text import CannotRun
@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 REDIS_ATTEMPTS = 10
 REDIS_RETRY_SECONDS = 1.0
+# If the launcher cannot be started again, this slot must not take one job after the other.
+LOST_PAUSE_SECONDS = 5.0
 
 BUILD_UNAVAILABLE = Outcome(
     status=Status.FAILED,
@@ -53,6 +55,10 @@ def execute(job: Job) -> None:
             _requeue(job, lease, reason="the worker was shut down")
         except BuildBroken:
             _requeue(job, lease, reason="the build stopped working during the run")
+        except RunLost as error:
+            # The sweep also counts the attempts, so a job that always loses its run ends.
+            logger.error("job %s attempt %s is given up: %s", job.pk, job.attempt, error)
+            lease.lost.wait(LOST_PAUSE_SECONDS)
         except (DatabaseError, artifacts.NotStored):
             # The lease expires, and the sweep returns the job to the queue.
             logger.exception("job %s attempt %s is given up: its results cannot be stored", job.pk, job.attempt)
@@ -68,13 +74,13 @@ def _requeue(job: Job, lease: Lease, *, reason: str) -> None:
 def _run_to_end(job: Job, lease: Lease) -> None:
     """Run the attempt and end the job with its outcome, or with an internal error.
 
-    Raises LeaseLost, WorkerStops, BuildBroken, NotStored or a database error.
+    Raises LeaseLost, WorkerStops, BuildBroken, RunLost, NotStored or a database error.
     """
     stored: list[Artifact] = []
     try:
         outcome = _run_stages(job, lease, stored)
         lease.retry(lambda: conclude(job, outcome, stored))
-    except (LeaseLost, WorkerStops, BuildBroken, DatabaseError, artifacts.NotStored):
+    except (LeaseLost, WorkerStops, BuildBroken, RunLost, DatabaseError, artifacts.NotStored):
         artifacts.discard(stored)
         raise
     except Exception:

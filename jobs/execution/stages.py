@@ -35,7 +35,7 @@ from jobs.runs.scrubbing import scrubber_of
 from jobs.shutdown import WorkerStops
 from jobs.simulator import command
 from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.process import Ended, NotExecutable, SimulatorProcess
+from jobs.simulator.process import Ended, LauncherLost, NotExecutable, SimulatorProcess
 from jobs.simulator.reports import BrokenReport
 from jobs.simulator.sandbox import NotRunnable, require_runnable
 from jobs.simulator.stop_reasons import StopReason
@@ -49,6 +49,10 @@ SECOND_START_SECONDS = 1.0
 
 class BuildBroken(Exception):
     """The build cannot be run on this machine; the message says why."""
+
+
+class RunLost(Exception):
+    """The launcher or the supervisor of a simulator died, so the attempt has no result."""
 
 
 class Stages:
@@ -86,7 +90,7 @@ class Stages:
     def run(self) -> Outcome:
         """Run the stages until one does not complete, and return the job's outcome.
 
-        Raises LeaseLost, WorkerStops, BuildBroken or a database error.
+        Raises LeaseLost, WorkerStops, BuildBroken, RunLost or a database error.
         """
         for stage in self.plan.stages:
             outcome = self._outcome_before(stage) or self._run_stage(stage)
@@ -156,7 +160,7 @@ class Stages:
         )
 
     def _simulate(self, stage: Stage, arguments: list[str], *, directory: PrivateDirectory) -> Ended:
-        """Run one simulator process and record it. Raises LeaseLost or BuildBroken."""
+        """Run one simulator process and record it. Raises LeaseLost, BuildBroken or RunLost."""
         with closing(self._start(arguments, directory=directory)) as process:
             started = time.monotonic()
             run = lifecycle.start_run(self.job, build=self.build, stage=stage.number)
@@ -164,14 +168,18 @@ class Stages:
                 raise LeaseLost(self.job.pk)
             ended = self.watcher.watch(process, started=started)
         self.ids = self.lease.retry(lambda: record_end(run, ended))
+        if ended.is_lost:
+            raise RunLost(f"the launcher of stage {stage.number} died")
         if ended.exit_status in verdict.NO_PROGRAM and ended.stopped_for is None:
             self._require_working_build()
         return ended
 
     def _start(self, arguments: list[str], *, directory: PrivateDirectory) -> SimulatorProcess:
-        """Start a simulator process. Raises LeaseLost, or BuildBroken if its file fails twice."""
+        """Start a simulator process. Raises LeaseLost, RunLost, or BuildBroken if its file fails twice."""
         try:
             return self._start_once(arguments, directory=directory)
+        except LauncherLost as error:
+            raise RunLost(str(error)) from error
         except (NotRunnable, NotExecutable) as error:
             logger.warning("job %s: build %s did not start; trying again: %s", self.job.pk, self.build, error)
         self.lease.lost.wait(SECOND_START_SECONDS)

@@ -23,14 +23,14 @@ from django.db.models.functions import Now
 from redis import Redis
 from redis.exceptions import RedisError
 
-from jobs import lifecycle, shutdown
+from jobs import lifecycle
 from jobs.enums import WAITING, Status
 from jobs.models import Job
 from simservice.redis.client import RETRY_SECONDS, TIMEOUT_SECONDS, best_effort, redis
 
 # A sorted set, because it contains each member only once: at most one hint.
 HINTS = "sim.hints"
-# The longest wait of one command, so that a slot notices a lost connection.
+# After this time, a slot looks for a job without a hint.
 WAIT_SECONDS = 20.0
 SWEEP_BATCH = 100
 # A younger pending job is still being announced by the request that submitted it.
@@ -57,13 +57,11 @@ def send_hint() -> bool:
 
 
 def wait_for_hint() -> None:
-    """Wait until this slot gets a hint or its worker stops."""
-    while not shutdown.stop.is_requested:
-        try:
-            if _waiting_client().bzpopmin(HINTS, timeout=WAIT_SECONDS):
-                return
-        except RedisError:
-            time.sleep(RETRY_SECONDS)
+    """Wait for a hint, for `WAIT_SECONDS` at most, so that no job depends on a hint that was lost."""
+    try:
+        _waiting_client().bzpopmin(HINTS, timeout=WAIT_SECONDS)
+    except RedisError:
+        time.sleep(RETRY_SECONDS)
 
 
 def interrupt_waits() -> None:

@@ -5,6 +5,7 @@ Each part works in bounded batches and with guarded moves, so two sweeps at once
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -15,6 +16,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from redis.exceptions import RedisError
 
+from billing.errors import HoldError
 from jobs import credentials, lifecycle
 from jobs.enums import ACTIVE, CLAIMED, WAITING, ErrorCode, MoveResult, Status
 from jobs.lifecycle import Outcome
@@ -63,7 +65,16 @@ def idle_state() -> tuple[bool, int | None]:
 def recover_expired_leases() -> int:
     """Requeue jobs with an expired lease, or end them if no attempts are left. Return how many were changed."""
     expired = Job.objects.filter(lifecycle.LEASE_EXPIRED, status__in=CLAIMED)
-    return sum(bool(recover(job)) for job in _unlocked_batch(expired.order_by("id")))
+    return sum(_is_done(recover, job) for job in _unlocked_batch(expired.order_by("id")))
+
+
+def _is_done(move: Callable[[Job], MoveResult], job: Job) -> bool:
+    """Move a job and return whether it was moved. A job with a wrong hold must not end the sweep."""
+    try:
+        return bool(move(job))
+    except HoldError:
+        logger.exception("job %s cannot be ended", job.pk)
+        return False
 
 
 def _unlocked_batch(jobs: QuerySet[Job]) -> list[Job]:
@@ -125,10 +136,15 @@ def end_overdue_waits() -> int:
     overdue = Job.objects.filter(status__in=WAITING, queue_deadline_at__lt=Now()).order_by("queue_deadline_at")
     until, ended = time.monotonic() + settings.SWEEP_SECONDS, 0
     while batch := _unlocked_batch(overdue):
-        ended += sum(bool(lifecycle.finish(job, _overdue_outcome(job))) for job in batch)
+        ended += sum(_is_done(_end_overdue, job) for job in batch)
         if len(batch) < announcements.SWEEP_BATCH or time.monotonic() > until:
             break
     return ended
+
+
+def _end_overdue(job: Job) -> MoveResult:
+    """End an overdue job."""
+    return lifecycle.finish(job, _overdue_outcome(job))
 
 
 def _overdue_outcome(job: Job) -> Outcome:

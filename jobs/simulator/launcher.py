@@ -76,6 +76,9 @@ class Launcher:
             request, descriptors, _, _ = socket.recv_fds(self.worker, REQUEST_BYTES, DESCRIPTORS)
         except ConnectionError:
             return False
+        for descriptor in descriptors:
+            # Bubblewrap must not inherit them.
+            os.set_inheritable(descriptor, False)  # noqa: FBT003 - its only form
         if len(descriptors) == DESCRIPTORS:
             self.fork_supervisor(request, *descriptors)
             del descriptors[0]

@@ -37,6 +37,10 @@ class SimulatorNotStarted(Exception):
     """The simulator could not be started; the message says why."""
 
 
+class LauncherLost(SimulatorNotStarted):
+    """The launcher died or hung before the simulator ran; another start can work."""
+
+
 class NotExecutable(SimulatorNotStarted):
     """The sandbox works, but the kernel does not execute the simulator's file."""
 
@@ -79,6 +83,12 @@ class Ended:
     cpu_seconds: float
     peak_memory_bytes: int
     layers: list[str]
+
+    @property
+    def is_lost(self) -> bool:
+        """Return whether the launcher or the supervisor died, so that the run has no result."""
+        is_unknown = self.exit_status is None and self.signal is None and self.stopped_for is None
+        return is_unknown or self.stopped_for == StopReason.LOST
 
 
 class SimulatorProcess:
@@ -134,7 +144,7 @@ class SimulatorProcess:
             self._start_proxy()
         except (SimulatorNotStarted, LauncherFailed) as error:
             self.close()
-            kind = type(error) if isinstance(error, SimulatorNotStarted) else SimulatorNotStarted
+            kind = type(error) if isinstance(error, SimulatorNotStarted) else LauncherLost
             raise kind(f"{error}{self._early_errors()}") from None
         except BaseException:
             self.close()
@@ -217,10 +227,11 @@ class SimulatorProcess:
     def _started_layers(self, message: dict[str, Any] | None) -> list[str]:
         """Return the layers from the first message about the simulator. Raises SimulatorNotStarted."""
         if message is None:
-            raise SimulatorNotStarted(f"the simulator did not start within {START_SECONDS:.0f} s")
+            raise LauncherLost(f"the simulator did not start within {START_SECONDS:.0f} s")
+        if "failed" in message:
+            raise (NotExecutable if message.get("file_fault") else SimulatorNotStarted)(message["failed"])
         if "started" not in message:
-            kind = NotExecutable if message.get("file_fault") else SimulatorNotStarted
-            raise kind(message.get("failed", "the launcher ended"))
+            raise LauncherLost("the launcher ended")
         return list(message["started"])
 
     def _start_proxy(self) -> None:

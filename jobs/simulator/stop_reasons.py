@@ -17,5 +17,5 @@ class StopReason(StrEnum):
     DISK_FLOOD = "disk_flood"  # Its directory grew beyond the limit.
     MEMORY_LIMIT = "memory_limit"  # Its processes used more memory than the limit.
 
-    # Set afterwards by the sweep.
-    LOST = "lost"  # Its worker died, so how it ended is unknown.
+    # Set by the supervisor, or afterwards by the sweep.
+    LOST = "lost"  # Its launcher or its worker died, so how it would have ended is unknown.

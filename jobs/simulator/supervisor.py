@@ -119,13 +119,13 @@ class Supervisor:
         if self.worker in readable:
             self.obey(self.worker.recv(64))
         if self.launcher in readable:
-            self.kill()
+            self.stop(StopReason.LOST)
 
     def reap(self) -> None:
         """Reap ended processes. With bubblewrap, the first child may only have forked the second stage."""
         ended = children.reap()
         self.ended |= ended
-        if self.pause and ended.get(self.child_pid) == 0:
+        if self.pause and self.child_pid in ended:
             with contextlib.suppress(OSError):
                 self.ready.send(ADOPTED)
 
@@ -140,6 +140,9 @@ class Supervisor:
                 message, extra, _, _ = self.ready.recvmsg(65536, room)
             except BlockingIOError:
                 return
+            except ConnectionResetError:
+                # The second stage ended without reading ADOPTED. What it sent before can still be received.
+                continue
             if not message:
                 self.ready.close()
                 self.announce_start()

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import socket
@@ -9,6 +10,8 @@ import time
 from typing import Any
 
 from jobs.simulator.launcher_client import launcher
+
+logger = logging.getLogger(__name__)
 
 MESSAGE_BYTES = 65536
 END_SECONDS = 15.0
@@ -88,7 +91,11 @@ class SupervisorClient:
                 connection.send(order)
 
     def close(self) -> None:
-        """Let the supervisor end the run, and wait. If it hangs, kill it; if that fails, replace the launcher."""
+        """Let the supervisor end the run, and wait. If it hangs, kill it.
+
+        If the launcher forked no supervisor, the launcher itself hangs and is replaced. Otherwise, the launcher works
+        and is kept for other runs; the rest of this run is in an uninterruptible system call.
+        """
         if self.socket is None:
             return
         with contextlib.suppress(OSError):
@@ -99,12 +106,19 @@ class SupervisorClient:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self.pid, signal.SIGKILL)
             if not self._ends():
-                launcher.replace(self.launcher_pid)
+                self._give_up()
         self.socket.close()
         self.socket = None
         for descriptor in self.received:
             os.close(descriptor)
         self.received = []
+
+    def _give_up(self) -> None:
+        """Replace a launcher that never forked the supervisor; otherwise, only log that the run does not end."""
+        if self.pid:
+            logger.error("processes of a run below launcher %s do not end", self.launcher_pid)
+        else:
+            launcher.replace(self.launcher_pid)
 
     def _ends(self) -> bool:
         """Return whether the run is over within `END_SECONDS`."""

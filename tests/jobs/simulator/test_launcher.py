@@ -71,6 +71,7 @@ def test_all_die_with_the_launcher(bench: Bench, behaviour: str, victim: str) ->
         assert alive(bench.build) == []
     assert all_end(started)
     assert result.exit_status is None
+    assert result.is_lost
     assert bench.run("status", 0).exit_status == 0
 
 
