@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 REDIS_ATTEMPTS = 10
 REDIS_RETRY_SECONDS = 1.0
-# If the launcher cannot be started again, this slot must not take one job after the other.
+# A pause, so that a slot whose launcher cannot be restarted does not fail one job after another.
 LOST_PAUSE_SECONDS = 5.0
 
 BUILD_UNAVAILABLE = Outcome(
@@ -56,7 +56,7 @@ def execute(job: Job) -> None:
         except BuildBroken:
             _requeue(job, lease, reason="the build stopped working during the run")
         except RunLost as error:
-            # The sweep also counts the attempts, so a job that always loses its run ends.
+            # The sweep retries the job and limits its attempts, so a job that always loses its run ends.
             logger.error("job %s attempt %s is given up: %s", job.pk, job.attempt, error)
             lease.lost.wait(LOST_PAUSE_SECONDS)
         except (DatabaseError, artifacts.NotStored):

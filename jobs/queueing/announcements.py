@@ -57,7 +57,7 @@ def send_hint() -> bool:
 
 
 def wait_for_hint() -> None:
-    """Wait for a hint, for `WAIT_SECONDS` at most, so that no job depends on a hint that was lost."""
+    """Wait for a hint, at most `WAIT_SECONDS`, so that a lost hint only delays a job."""
     try:
         _waiting_client().bzpopmin(HINTS, timeout=WAIT_SECONDS)
     except RedisError:

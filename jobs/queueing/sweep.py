@@ -69,7 +69,7 @@ def recover_expired_leases() -> int:
 
 
 def _is_done(move: Callable[[Job], MoveResult], job: Job) -> bool:
-    """Move a job and return whether it was moved. A job with a wrong hold must not end the sweep."""
+    """Move a job and return whether it was moved. A job with an invalid hold must not stop the sweep."""
     try:
         return bool(move(job))
     except HoldError:

@@ -18,4 +18,4 @@ class StopReason(StrEnum):
     MEMORY_LIMIT = "memory_limit"  # Its processes used more memory than the limit.
 
     # Set by the supervisor, or afterwards by the sweep.
-    LOST = "lost"  # Its launcher or its worker died, so how it would have ended is unknown.
+    LOST = "lost"  # Its launcher or its worker died, so the result is unknown.

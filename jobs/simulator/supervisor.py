@@ -141,7 +141,7 @@ class Supervisor:
             except BlockingIOError:
                 return
             except ConnectionResetError:
-                # The second stage ended without reading ADOPTED. What it sent before can still be received.
+                # The second stage ended without reading ADOPTED. Its earlier messages can still be received.
                 continue
             if not message:
                 self.ready.close()

@@ -93,8 +93,8 @@ class SupervisorClient:
     def close(self) -> None:
         """Let the supervisor end the run, and wait. If it hangs, kill it.
 
-        If the launcher forked no supervisor, the launcher itself hangs and is replaced. Otherwise, the launcher works
-        and is kept for other runs; the rest of this run is in an uninterruptible system call.
+        If the launcher forked no supervisor, the launcher itself hangs and is replaced. Otherwise, the launcher
+        works and is kept for other runs; the rest of this run is in an uninterruptible system call.
         """
         if self.socket is None:
             return
