@@ -238,7 +238,7 @@ def _failure(build: Build, flat: FlatProfile) -> str | None:
             with process:
                 ended = process.wait(PROFILE_SECONDS)
         except SimulatorNotStarted as error:
-            return f"The simulator did not start: {error}"[:REASON_CHARACTERS]
+            return f"The build cannot be run: {error}"[:REASON_CHARACTERS]
         if ended is None:
             return f"The simulator did not end within {PROFILE_SECONDS} s."
         outputs = Outputs(Job(), directory, scrubber_of(None), stage=None, has_html=False)

@@ -167,9 +167,10 @@ class Stages:
             if run is None:
                 raise LeaseLost(self.job.pk)
             ended = self.watcher.watch(process, started=started)
-        self.ids = self.lease.retry(lambda: record_end(run, ended))
         if ended.is_lost:
+            # The sweep marks the run as lost.
             raise RunLost(f"the launcher of stage {stage.number} died")
+        self.ids = self.lease.retry(lambda: record_end(run, ended))
         if ended.exit_status in verdict.NO_PROGRAM and ended.stopped_for is None:
             self._require_working_build()
         return ended
