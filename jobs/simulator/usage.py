@@ -175,7 +175,7 @@ def proportional_bytes(pid: int) -> int:
 
 
 def threads(pid: int) -> list[Path]:
-    """Return the folders of a process's threads; none if it has ended, even between two calls of this function."""
+    """Return the folders of a process's threads; none if it has ended, even during this call."""
     with contextlib.suppress(OSError):
         return list(Path(f"/proc/{pid}/task").iterdir())
     return []
