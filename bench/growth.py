@@ -91,15 +91,6 @@ def _measure_all(*, quick: bool) -> dict[str, Any]:
     }
 
 
-def _save(measured: dict[str, Any], plot: Path) -> None:
-    folder = results.FOLDER / "growth"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{measured['date'][:19].replace(':', '-')}.json"
-    path.write_text(json.dumps(measured, indent=1) + "\n")
-    plot.write_text(growth_plot.draw(measured))
-    print(f"{path}\n{plot}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.growth")
     parser.add_argument("--quick", action="store_true", help="a tenth of the data")
@@ -113,7 +104,9 @@ def main() -> None:
     elif arguments.draw:
         arguments.plot.write_text(growth_plot.draw(json.loads(arguments.draw.read_text())))
     else:
-        _save(_measure_all(quick=arguments.quick), arguments.plot)
+        measured = _measure_all(quick=arguments.quick)
+        arguments.plot.write_text(growth_plot.draw(measured))
+        print(results.save_measurement("growth", measured), arguments.plot, sep="\n")
 
 
 if __name__ == "__main__":

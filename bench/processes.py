@@ -9,6 +9,10 @@ import psutil
 
 SERVERS = ("postgres", "redis")
 SUPERVISOR = "supervisor"
+SIMULATION = "sim"
+LAUNCHER, RUNS = "sim: launcher", "sim: supervisors, bubblewrap and simulators"
+# The parts of the simulation worker's CPU time: the worker itself, its launcher, and everything that they start.
+SIMULATION_PARTS = (SIMULATION, LAUNCHER, RUNS)
 
 
 def programs(supervisor: psutil.Process) -> dict[str, list[psutil.Process]]:
@@ -23,12 +27,27 @@ def programs(supervisor: psutil.Process) -> dict[str, list[psutil.Process]]:
 
 
 def cpu_seconds(supervisor: psutil.Process) -> dict[str, float]:
-    """Return the CPU seconds of each program with its ended and live descendants, and of the supervisor itself."""
-    own = supervisor.cpu_times()
-    return {
-        SUPERVISOR: own.user + own.system,
-        **{name: sum(map(_tree_seconds, processes)) for name, processes in programs(supervisor).items()},
-    }
+    """Return the CPU seconds of each program with its ended and live descendants, and of the supervisor itself.
+
+    The simulation worker's are divided into SIMULATION_PARTS.
+    """
+    found = programs(supervisor)
+    seconds = {name: sum(map(_tree_seconds, processes)) for name, processes in found.items()}
+    workers = found.get(SIMULATION, [])
+    worker, launcher = (sum(map(_own_seconds, each)) for each in (workers, _launchers(workers)))
+    parts = (worker, launcher, seconds.get(SIMULATION, 0.0) - worker - launcher)
+    return {SUPERVISOR: _own_seconds(supervisor), **seconds, **dict(zip(SIMULATION_PARTS, parts, strict=True))}
+
+
+def _launchers(workers: list[psutil.Process]) -> list[psutil.Process]:
+    """Return the launchers of simulation workers: their only direct children."""
+    return [child for worker in workers for child in worker.children()]
+
+
+def _own_seconds(process: psutil.Process) -> float:
+    """Return the CPU seconds of a process without its children."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 def _tree_seconds(process: psutil.Process) -> float:

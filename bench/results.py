@@ -64,6 +64,15 @@ class Run:
         return path
 
 
+def save_measurement(kind: str, measured: Mapping[str, Any]) -> Path:
+    """Write another benchmark's measurement, which has a `date`, to the folder of its kind; return the file."""
+    folder = FOLDER / kind
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{measured['date'][:19].replace(':', '-')}.json"
+    path.write_text(json.dumps(measured, indent=1) + "\n")
+    return path
+
+
 def load(path: Path) -> Run:
     """Read a saved run. Raises OSError or ValueError."""
     stored = json.loads(path.read_text())

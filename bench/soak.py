@@ -9,7 +9,6 @@ import json
 import sys
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -31,7 +30,7 @@ def main() -> int:
     soak |= {"machine": machine.description(), "rate": arguments.rate, "minutes": arguments.minutes}
     with local_stack(accounts=ACCOUNTS) as stack:
         measured = soak | _run(stack, minutes=arguments.minutes, rate=arguments.rate)
-    path = _save(measured)
+    path = results.save_measurement("soak", measured)
     print(json.dumps(measured["verdict"], indent=1), path, sep="\n")
     return 0 if measured["verdict"]["clean"] else 1
 
@@ -92,14 +91,6 @@ def _row(measured: dict[str, Any]) -> str:
 
 
 DELAYS = ("submit", "createdToStarted", "startedToEnded")
-
-
-def _save(measured: dict[str, Any]) -> Path:
-    folder = results.FOLDER / "soak"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{measured['date'][:19].replace(':', '-')}.json"
-    path.write_text(json.dumps(measured, indent=1) + "\n")
-    return path
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def measure_without_bubblewrap(*, quick: bool) -> Values:
         load = sustained(stack, seconds=size.bare_seconds, jobs=size.jobs)
         stack.drain()
         assert not stack.number(FAILED), "some jobs failed"
-    return {"bare.rate": Value(load.rate, load.note), "bare.sim_cpu": Value(load.cost("sim"))}
+    return {"bare.rate": Value(load.rate, load.note), "bare.sim_cpu": Value(load.cost(*processes.SIMULATION_PARTS))}
 
 
 def _warm_up(stack: LocalStack, size: Size) -> None:
@@ -131,10 +131,11 @@ def _keep_backlog(stack: LocalStack, may_go: threading.Event, *, seconds: float,
 
 
 def _load_values(load: Load) -> Values:
-    others = [name for name in load.cpu if name not in ("sim", *SUBMISSION_PROGRAMS)]
+    others = [name for name in load.cpu if name not in (*processes.SIMULATION_PARTS, *SUBMISSION_PROGRAMS)]
+    parts = ", ".join(f"{name} {load.cost(name):.1f}" for name in processes.SIMULATION_PARTS)
     return {
         "path.rate": Value(load.rate, load.note),
-        "path.sim_cpu": Value(load.cost("sim")),
+        "path.sim_cpu": Value(load.cost(*processes.SIMULATION_PARTS), parts),
         "path.web_cpu": Value(load.cost("web")),
         "path.postgres_cpu": Value(load.cost("postgres")),
         "path.redis_cpu": Value(load.cost("redis")),

@@ -1,4 +1,4 @@
-"""CPU time of programs, the stub simulator, and the plot of growth."""
+"""CPU time of programs, the stub simulator, and the plots."""
 
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench import growth, growth_plot, processes, stub
+from bench import growth, growth_plot, processes, steps, steps_plot, stub
 from bench.operations import NAMES
 from jobs.simulator import command
 from jobs.simulator.report_reader import read_report
@@ -27,9 +27,15 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Iterator[Path]:
+def name() -> str:
+    """The name of the program."""
+    return "busy"
+
+
+@pytest.fixture
+def program(tmp_path: Path, name: str) -> Iterator[Path]:
     """Run a program whose output goes to a log, until its busy child has ended; return the log."""
-    log = tmp_path / "busy.log"
+    log = tmp_path / f"{name}.log"
     with log.open("w") as output:
         command_line = [sys.executable, "-c", PARENT]
         with subprocess.Popen(command_line, stdin=subprocess.PIPE, stdout=output) as process:
@@ -43,6 +49,13 @@ def test_programs_include_their_ended_children(program: Path) -> None:
     seconds = processes.cpu_seconds(psutil.Process())
     assert seconds["busy"] >= BUSY_SECONDS
     assert processes.spent({"busy": 0.1}, seconds)["busy"] == pytest.approx(seconds["busy"] - 0.1)
+
+
+@pytest.mark.parametrize("name", [processes.SIMULATION])
+def test_the_simulation_worker_is_divided(program: Path) -> None:
+    seconds = processes.cpu_seconds(psutil.Process())
+    assert seconds[processes.SIMULATION] < BUSY_SECONDS
+    assert sum(seconds[part] for part in processes.SIMULATION_PARTS) >= BUSY_SECONDS
 
 
 def test_memory_is_listed_by_program(program: Path) -> None:
@@ -86,3 +99,18 @@ def test_the_plot_has_a_panel_for_each_operation() -> None:
     # Larger values are higher up, and all are inside of the panel.
     assert heights == sorted(heights, reverse=True)
     assert all(growth_plot.TOP <= height <= growth_plot.HEIGHT - growth_plot.BOTTOM for height in heights)
+
+
+def test_the_bars_show_each_value_to_scale() -> None:
+    measured = {
+        "commit": "<abc>",
+        "machine": {"cores": 2},
+        "steps": {name: [number + 1.0, 90.0] for number, name in enumerate(steps.STEPS)},
+        "cpu": {"sim": 30.0, "web": 10.0},
+    }
+    drawn = ElementTree.fromstring(steps_plot.draw(measured))  # noqa: S314 - our own
+    bars = [float(each.attrib["width"]) for each in drawn.findall("{*}rect") if each.attrib["height"] != "11"]
+    assert len(bars) == len(steps.STEPS) + 2
+    assert bars[-2] == pytest.approx(bars[-1] * 3, abs=0.2)
+    assert sum(bars[-2:]) == pytest.approx(sum(bars[:-2]), abs=1)
+    assert "40.0 ms" in str(ElementTree.tostring(drawn))
