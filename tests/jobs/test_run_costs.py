@@ -89,8 +89,8 @@ def test_a_run_sends_two_statements_besides_its_moves(job: Job, monkeypatch: pyt
     with traffic() as sent:
         attempt.execute(job)
     prepared, ended = outside_moves(sent)
-    assert "FROM jobs_build" in prepared
-    assert "UPDATE jobs_run" in ended
+    assert prepared.startswith("EXECUTE prepare_latest ")
+    assert ended.startswith("EXECUTE end_run ")
 
 
 def test_a_job_that_ends_at_once_sends_nothing_to_redis(job: Job, calls: Any) -> None:
