@@ -24,6 +24,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 REPORT_TEXT = str(REPORT).replace("'", '"')
 # A line of the log, without the job's id
 LOGGED_BYTES = 60
+# Each of these calls releases the interpreter's lock, which is expensive while other slots are busy.
+MAX_LOOKS = 45
 
 
 @pytest.fixture
@@ -119,6 +121,12 @@ def test_all_files_of_a_run_are_saved_together(job: Job, monkeypatch: pytest.Mon
     attempt.execute(job)
     assert saves == [["input.gz", "json_report.gz", "stdout_log.gz", "stderr_log.gz"]]
     assert len(synced) == 5, "each file once, and their folder once"
+
+
+def test_a_run_looks_at_few_files(job: Job, calls: Any) -> None:
+    looked = [calls(os, name) for name in ("stat", "lstat", "scandir")]
+    attempt.execute(job)
+    assert sum(map(len, looked)) <= MAX_LOOKS
 
 
 def test_small_files_need_no_temporary_file(job: Job, calls: Any) -> None:
