@@ -12,7 +12,7 @@ from django.utils import timezone
 from clients import audit
 from clients.audit import Actor
 from jobs import cancellation, operator_actions
-from jobs.builds import registration, registry
+from jobs.builds import registry
 from jobs.enums import ErrorCode, MoveResult
 from jobs.errors import JobAlreadyEnded
 from jobs.models import Artifact, Build, Job, JobEvent, Run
@@ -216,6 +216,9 @@ class BuildAdmin(ReadOnlyMixin, admin.ModelAdmin):
 
     @admin.action(description="Restore selected builds (broken builds are tested first)", permissions=["operate"])
     def restore(self, request: HttpRequest, queryset: QuerySet[Build]) -> None:
+        # It starts simulators, and no other request needs the code for that.
+        from jobs.builds import registration
+
         for build in queryset.filter(registry.BROKEN):
             try:
                 registration.require_as_registered(build)

@@ -14,11 +14,12 @@ from django.db.models import Field
 from billing import settlement
 from jobs import usage
 from jobs.models import Artifact, Job
+from simservice.rows import RowReader
 from simservice.statements import Statement
 from webhooks import events
 
-JOB_FIELDS = Job._meta.concrete_fields  # noqa: SLF001 - documented by Django
-ARTIFACT_FIELDS = Artifact._meta.concrete_fields  # noqa: SLF001
+JOB = RowReader(Job)
+ARTIFACT_FIELDS = Artifact._meta.concrete_fields  # noqa: SLF001 - documented by Django
 
 
 def _columns(fields: Sequence["Field[Any, Any]"], table: str) -> str:
@@ -53,7 +54,7 @@ CLAIM = Statement(
     ), claimed AS (
         UPDATE jobs_job SET status = 'starting', attempt = attempt + 1, worker = %(worker)s,
             lease_expires_at = {LEASE_END}, updated_at = statement_timestamp()
-        FROM best WHERE jobs_job.id = best.id RETURNING {_columns(JOB_FIELDS, "jobs_job")}
+        FROM best WHERE jobs_job.id = best.id RETURNING {JOB.columns}
     ), event AS (
         INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
         SELECT best.id, statement_timestamp(), best.status, claimed.status, attempt, %(reason)s

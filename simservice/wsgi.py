@@ -4,14 +4,16 @@ import os
 
 import django
 
-from simservice.web import unused_modules
+from simservice.web import free_memory, unused_modules
 
 unused_modules.block()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
 django.setup(set_prefix=False)
 
+from simservice import urls  # noqa: E402, F401 - otherwise, the first request loads the views
 from simservice.database import WEB_STATEMENT_SECONDS, limit_statements  # noqa: E402
 from simservice.web.wsgi_handler import Handler  # noqa: E402 - the framework reads its settings on import
 
 limit_statements(WEB_STATEMENT_SECONDS)
 application = Handler()
+free_memory.release()

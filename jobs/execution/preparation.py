@@ -1,26 +1,33 @@
 """Reads the data that an attempt needs before it runs, with one query."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from django.utils import timezone
 
 from jobs.builds import registry
 from jobs.enums import Channel
 from jobs.models import Build, Job
+from simservice.rows import RowReader
+from simservice.statements import Statement, run
 
-# Finds the job's build: the pinned build if it is available, otherwise the first build in the channel's order.
-# Django reads the build's other columns, some of which are large, only when they are used.
-PREPARE = """
-    SELECT id, executable, readable_paths, git_branch, commit, simc_version, profiles_path,
-        (SELECT text FROM jobs_jobprofile WHERE job_id = %(job_id)s) AS profile_text,
-        (SELECT credits FROM billing_hold WHERE job_id = %(job_id)s) AS hold_credits,
-        (SELECT cancel_requested_at IS NOT NULL FROM jobs_job WHERE id = %(job_id)s) AS cancel_requested
+_BUILD = RowReader(Build, without=["profiles", "includable"])
+# Read the job's build (the pinned build if it is available, otherwise the first build in the channel's order), its
+# profile and its hold, and whether its cancellation was requested. Django reads the build's other columns, which
+# can be large, only when they are used.
+_PREPARE = f"""
+    SELECT {_BUILD.columns},
+        (SELECT text FROM jobs_jobprofile WHERE job_id = %(job_id)s),
+        (SELECT credits FROM billing_hold WHERE job_id = %(job_id)s),
+        (SELECT cancel_requested_at IS NOT NULL FROM jobs_job WHERE id = %(job_id)s)
     FROM jobs_build
     WHERE git_branch = %(git_branch)s AND withdrawn_at IS NULL
-    ORDER BY id = %(pinned_build_id)s DESC NULLS LAST, {order}
+    ORDER BY id = %(pinned_build_id)s DESC NULLS LAST, {{order}}
     LIMIT 1
-"""
+"""  # noqa: S608 - made of constants
+PREPARE = {
+    channel: Statement(f"prepare_{channel.value}", _PREPARE.format(order=order))
+    for channel, order in registry.ORDERS.items()
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +50,12 @@ def prepare(job: Job) -> Preparation | None:
         "git_branch": job.git_branch,
         "pinned_build_id": job.pinned_build_id,
     }
-    for build in Build.objects.raw(PREPARE.format(order=registry.ORDERS[Channel(job.channel)]), parameters):
-        annotated: Any = build
+    for row in run(PREPARE[Channel(job.channel)], values=parameters):
+        profile_text, hold_credits, cancel_requested = row[_BUILD.width :]
         return Preparation(
-            build=build,
-            profile_text=annotated.profile_text,
-            hold_credits=annotated.hold_credits,
-            cancel_requested=annotated.cancel_requested,
+            build=_BUILD.instance(row),
+            profile_text=profile_text,
+            hold_credits=hold_credits,
+            cancel_requested=cancel_requested,
         )
     return None

@@ -1,5 +1,6 @@
 """The stages of an attempt: one simulator process each, its outputs, and the outcome of the job."""
 
+import json
 import logging
 import math
 import time
@@ -10,8 +11,6 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from django.db import Error as DatabaseError
-from django.db import connection
-from psycopg.types.json import Jsonb
 
 from jobs import artifacts, labels, lifecycle
 from jobs.builds import registration
@@ -39,7 +38,9 @@ from jobs.simulator.process import Ended, LauncherLost, NotExecutable, Simulator
 from jobs.simulator.reports import BrokenReport
 from jobs.simulator.sandbox import NotRunnable, require_runnable
 from jobs.simulator.stop_reasons import StopReason
+from simservice import statements
 from simservice.ids import NEW_ID
+from simservice.statements import Statement
 
 logger = logging.getLogger(__name__)
 
@@ -282,14 +283,19 @@ class Stages:
         return self.missing
 
 
-END_RUN = f"""
+# Record how a process ended, unless its run was already recorded as lost. Return ids for the rows of its artifacts.
+END_RUN = Statement(
+    "end_run",
+    f"""
     WITH ended AS (
-        UPDATE jobs_run SET ended_at = statement_timestamp(), wall_ms = %s, cpu_ms = %s, peak_memory_bytes = %s,
-            exit_code = %s, stopped_for = %s, sandbox_layers = %s
-        WHERE id = %s AND ended_at IS NULL
+        UPDATE jobs_run SET ended_at = statement_timestamp(), wall_ms = %(wall_ms)s, cpu_ms = %(cpu_ms)s,
+            peak_memory_bytes = %(peak_memory_bytes)s, exit_code = %(exit_code)s, stopped_for = %(stopped_for)s,
+            sandbox_layers = %(layers)s
+        WHERE id = %(run_id)s AND ended_at IS NULL
     )
-    SELECT {NEW_ID} FROM generate_series(1, %s)
-"""  # noqa: S608 - made of constants
+    SELECT {NEW_ID} FROM generate_series(1, {len(Artifact.Kind)})
+    """,  # noqa: S608 - made of constants
+)
 
 
 def record_end(run: Run, ended: Ended) -> Iterator[int]:
@@ -297,8 +303,13 @@ def record_end(run: Run, ended: Ended) -> Iterator[int]:
 
     Returns ids for the rows of the process's artifacts.
     """
-    figures = (round(ended.wall_seconds * 1000), round(ended.cpu_seconds * 1000), ended.peak_memory_bytes)
-    end: tuple[Any, ...] = (verdict.exit_code(ended), ended.stopped_for or "", Jsonb(ended.layers))
-    with connection.cursor() as cursor:
-        cursor.execute(END_RUN, [*figures, *end, run.pk, len(Artifact.Kind)])
-        return iter([artifact_id for (artifact_id,) in cursor.fetchall()])
+    values = {
+        "run_id": run.pk,
+        "wall_ms": round(ended.wall_seconds * 1000),
+        "cpu_ms": round(ended.cpu_seconds * 1000),
+        "peak_memory_bytes": ended.peak_memory_bytes,
+        "exit_code": verdict.exit_code(ended),
+        "stopped_for": ended.stopped_for or "",
+        "layers": json.dumps(ended.layers),
+    }
+    return iter([artifact_id for (artifact_id,) in statements.run(END_RUN, values=values)])

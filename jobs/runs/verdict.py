@@ -7,6 +7,7 @@ report.
 
 import signal
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 
@@ -15,9 +16,12 @@ from jobs.enums import ErrorCode, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
 from jobs.simulator.private_directory import megabytes
-from jobs.simulator.process import Ended
 from jobs.simulator.reports import BrokenReport, Report
 from jobs.simulator.stop_reasons import StopReason
+
+if TYPE_CHECKING:
+    # The web server needs `is_crash`, but no simulator.
+    from jobs.simulator.process import Ended
 
 # The other reasons are limits of the sandbox.
 JOB_STOPS = (StopReason.CEILING, StopReason.OVERTIME, StopReason.CREDITS, StopReason.CANCELLED)
@@ -30,7 +34,7 @@ EMPTY_INPUT_MESSAGE = "nothing to sim"
 
 def judge(
     job: Job,
-    ended: Ended,
+    ended: "Ended",
     *,
     report: Report | BrokenReport,
     profilesets: int,
@@ -79,7 +83,7 @@ def stopped(job: Job, stop_reason: StopReason) -> Outcome:
     return Outcome(status=Status.TIMED_OUT, error_code=variant.cap_reached, reason=reason)
 
 
-def _exceeded_limit(ended: Ended) -> str | None:
+def _exceeded_limit(ended: "Ended") -> str | None:
     """Return which limit a simulator exceeded, or None."""
     # The kernel sends SIGXFSZ when a single file reaches the limit.
     if ended.stopped_for == StopReason.DISK_FLOOD or ended.signal == signal.SIGXFSZ:
@@ -127,12 +131,12 @@ def is_crash(code: str | None) -> bool:
     return code is not None and (not code.isdigit() or int(code) == CRASH_STATUS)
 
 
-def _end_of(ended: Ended) -> str:
+def _end_of(ended: "Ended") -> str:
     """Return how a crashed process ended, as a phrase."""
     return f"status {ended.exit_status}" if ended.exit_status is not None else exit_code(ended)
 
 
-def exit_code(ended: Ended) -> str:
+def exit_code(ended: "Ended") -> str:
     """Return the exit status, or the name of the signal that ended the process."""
     if ended.exit_status is not None:
         return str(ended.exit_status)

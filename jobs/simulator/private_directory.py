@@ -7,9 +7,13 @@ import itertools
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Self
+
+# A run's directory has three levels; the names of each level have at most 255 bytes.
+LEVELS = 4
 
 
 class UnsafeOutput(Exception):
@@ -74,30 +78,34 @@ class PrivateDirectory:
 def remove_tree(top: Path) -> None:
     """Remove a directory that a hostile program filled. Nothing may change it meanwhile.
 
-    Subdirectories are moved to the top before they are removed, so that no path is too long. Links are removed,
-    never followed.
+    Deep subdirectories are moved to the top before they are removed, so that no path is too long. Links are
+    removed, never followed.
     """
-    moved = (top / f"{secrets.token_hex(8)}-{number}" for number in itertools.count())
-    while directories := _remove_files(top):
-        for directory in directories:
-            for inner in _remove_files(directory):
-                inner.rename(next(moved))
-            directory.rmdir()
+    moved = (f"{top}/{secrets.token_hex(8)}-{number}" for number in itertools.count())
+    while not _is_emptied(str(top), moved, levels=LEVELS):
+        pass
     top.rmdir()
 
 
-def _remove_files(directory: Path) -> list[Path]:
-    """Remove everything except directories from a directory; return the remaining directories."""
-    directory.chmod(0o700)
-    remaining = []
+def _is_emptied(directory: str, moved: Iterator[str], *, levels: int) -> bool:
+    """Empty a directory and its subdirectories; rename those below `levels` levels instead.
+
+    Return whether none was renamed.
+    """
+    is_empty = True
+    os.chmod(directory, 0o700)  # noqa: PTH101 - quicker
     for entry in list(os.scandir(directory)):
-        path = Path(entry.path)
-        if entry.is_dir(follow_symlinks=False):
-            path.chmod(0o700)
-            remaining.append(path)
+        if not entry.is_dir(follow_symlinks=False):
+            os.unlink(entry.path)  # noqa: PTH108
+        elif levels:
+            is_empty &= _is_emptied(entry.path, moved, levels=levels - 1)
+            os.rmdir(entry.path)  # noqa: PTH106
         else:
-            path.unlink()
-    return remaining
+            # Only its owner can move a directory that is closed to everyone.
+            os.chmod(entry.path, 0o700)  # noqa: PTH101
+            os.rename(entry.path, next(moved))  # noqa: PTH104
+            is_empty = False
+    return is_empty
 
 
 def open_output(directory: Path, name: str, *, max_bytes: int) -> BinaryIO | None:

@@ -175,20 +175,30 @@ def bubblewrap_command(executable: Path, confinement: Confinement) -> list[str]:
     ]
 
 
-def _system_binds() -> Iterator[str]:
+@functools.cache
+def _system_binds() -> list[str]:
     """Return options that show the system's programs and libraries as on this machine, links included."""
-    for path in map(Path, SYSTEM_PATHS):
-        if path.is_symlink():
-            yield from ("--symlink", str(path.readlink()), str(path))
-        elif path.exists():
-            yield from ("--ro-bind", str(path), str(path))
+    return [option for path in map(Path, SYSTEM_PATHS) for option in _system_bind(path)]
+
+
+def _system_bind(path: Path) -> Sequence[str]:
+    """Return the option that shows a folder or link of the system; none if it does not exist."""
+    if path.is_symlink():
+        return ("--symlink", str(path.readlink()), str(path))
+    return ("--ro-bind", str(path), str(path)) if path.exists() else ()
 
 
 def _parent_dirs(paths: Iterable[str]) -> Iterator[str]:
     """Return options that create the parent directories of paths, open to everyone instead of only to root."""
-    parents = {parent for path in map(Path, paths) for parent in path.parents}
-    for parent in sorted(parents):
-        yield from ("--perms", "0755", "--dir", str(parent))
+    for parent in sorted({parent for path in paths for parent in _parents(path)}):
+        yield from ("--perms", "0755", "--dir", parent)
+
+
+def _parents(path: str) -> Iterator[str]:
+    """Yield the parent directories of an absolute path."""
+    while (parent := os.path.dirname(path)) != path:  # noqa: PTH120 - quicker
+        yield parent
+        path = parent
 
 
 def _binds(paths: Iterable[str]) -> Iterator[str]:
@@ -227,9 +237,10 @@ def require_runnable(executable: Path, *, readable: Sequence[Path]) -> None:
         raise NotRunnable(f"{executable} is not an absolute path")
     try:
         target = executable.resolve(strict=True)
+        mode = target.stat().st_mode
     except OSError as error:
         raise NotRunnable(f"{executable}: {error.strerror}") from error
-    if not target.is_file() or not target.stat().st_mode & stat.S_IXUSR:
+    if not stat.S_ISREG(mode) or not mode & stat.S_IXUSR:
         raise NotRunnable(f"{executable} is not an executable file")
     visible = [*_system_paths(), *(path.resolve() for path in readable)]
     if not any(target.is_relative_to(path) for path in visible):

@@ -11,6 +11,7 @@ from django.core.files import File
 from django.core.files.storage import FileSystemStorage
 
 FILE_MODE = 0o644
+BUFFER_BYTES = 64 << 10
 
 
 class LocalStorage(FileSystemStorage):
@@ -29,7 +30,8 @@ class LocalStorage(FileSystemStorage):
     def save_many(self, files: Mapping[str, IO[bytes]]) -> None:
         """Save files together, because that needs fewer commits of the file system's journal."""
         paths = {Path(self.path(name)): content for name, content in files.items()}
-        changed = {folder for path in paths for folder in _create_folder(path.parent)}
+        folders = {path.parent for path in paths}
+        changed = {each for folder in folders for each in _create_folder(folder)}
         parts = {path.with_name(f"{path.name}.part"): path for path in paths}
         try:
             _write(dict(zip(parts, paths.values(), strict=True)))
@@ -73,7 +75,7 @@ class LocalStorage(FileSystemStorage):
 def _write(files: Mapping[Path, IO[bytes]]) -> None:
     """Write files to the disk. Raises OSError."""
     with ExitStack() as opened:
-        written = [opened.enter_context(path.open("wb")) for path in files]
+        written = [opened.enter_context(path.open("wb", BUFFER_BYTES)) for path in files]
         for file, content in zip(written, files.values(), strict=True):
             shutil.copyfileobj(content, file)
             file.flush()

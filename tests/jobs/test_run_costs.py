@@ -24,6 +24,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 REPORT_TEXT = str(REPORT).replace("'", '"')
 # A line of the log, without the job's id
 LOGGED_BYTES = 60
+# Each of these calls releases the interpreter's lock, which is expensive while other slots are busy.
+MAX_LOOKS = 45
 
 
 @pytest.fixture
@@ -89,8 +91,8 @@ def test_a_run_sends_two_statements_besides_its_moves(job: Job, monkeypatch: pyt
     with traffic() as sent:
         attempt.execute(job)
     prepared, ended = outside_moves(sent)
-    assert "FROM jobs_build" in prepared
-    assert "UPDATE jobs_run" in ended
+    assert prepared.startswith("EXECUTE prepare_latest ")
+    assert ended.startswith("EXECUTE end_run ")
 
 
 def test_a_job_that_ends_at_once_sends_nothing_to_redis(job: Job, calls: Any) -> None:
@@ -119,6 +121,12 @@ def test_all_files_of_a_run_are_saved_together(job: Job, monkeypatch: pytest.Mon
     attempt.execute(job)
     assert saves == [["input.gz", "json_report.gz", "stdout_log.gz", "stderr_log.gz"]]
     assert len(synced) == 5, "each file once, and their folder once"
+
+
+def test_a_run_looks_at_few_files(job: Job, calls: Any) -> None:
+    looked = [calls(os, name) for name in ("stat", "lstat", "scandir")]
+    attempt.execute(job)
+    assert sum(map(len, looked)) <= MAX_LOOKS
 
 
 def test_small_files_need_no_temporary_file(job: Job, calls: Any) -> None:

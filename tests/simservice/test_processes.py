@@ -18,8 +18,18 @@ import simservice.worker
 from simservice.celery import app
 app.loader.import_default_modules()
 """
-# Tools of developers, documents that few requests need, and storages of other deployments
-UNUSED = {"boto3", "botocore", "django.test", "drf_spectacular.generators", "greenlet", "pygments", "requests"}
+# Tools of developers, documents that few requests need, storages of other deployments, and simulator processes
+UNUSED = {
+    "boto3",
+    "botocore",
+    "django.test",
+    "drf_spectacular.generators",
+    "greenlet",
+    "jobs.simulator.process",
+    "pygments",
+    "requests",
+    "yaml",
+}
 # What only the web server needs
 WEB_ONLY = {
     "allauth.account.forms",
@@ -41,7 +51,7 @@ WEB_ONLY = {
 
 @pytest.mark.parametrize(
     ("process", "unused"),
-    [(WEB, UNUSED), (WORKER, (UNUSED | WEB_ONLY) - {"greenlet"})],
+    [(WEB, UNUSED), (WORKER, (UNUSED | WEB_ONLY) - {"greenlet", "yaml"})],
     ids=["web", "worker"],
 )
 def test_a_process_loads_only_what_it_needs(process: str, unused: set[str]) -> None:
