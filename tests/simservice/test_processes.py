@@ -18,6 +18,24 @@ import simservice.worker
 from simservice.celery import app
 app.loader.import_default_modules()
 """
+SIMULATION_WORKER = """
+import django
+django.setup()
+import jobs.management.commands.simworker
+"""
+LAUNCHER = "import jobs.simulator.launcher"
+# The launcher is forked for each run, so it must stay small.
+NOT_IN_LAUNCHER = {
+    "asyncio",
+    "celery",
+    "django",
+    "email",
+    "jobs.models",
+    "logging",
+    "psycopg",
+    "redis",
+    "ssl",
+}
 # Tools of developers, documents that few requests need, and storages of other deployments
 UNUSED = {"boto3", "botocore", "django.test", "drf_spectacular.generators", "greenlet", "pygments", "requests"}
 # What only the web server needs
@@ -41,8 +59,13 @@ WEB_ONLY = {
 
 @pytest.mark.parametrize(
     ("process", "unused"),
-    [(WEB, UNUSED), (WORKER, (UNUSED | WEB_ONLY) - {"greenlet"})],
-    ids=["web", "worker"],
+    [
+        (WEB, UNUSED),
+        (WORKER, (UNUSED | WEB_ONLY) - {"greenlet"}),
+        (SIMULATION_WORKER, (UNUSED | WEB_ONLY) - {"greenlet"}),
+        (LAUNCHER, UNUSED | WEB_ONLY | NOT_IN_LAUNCHER),
+    ],
+    ids=["web", "worker", "simulation worker", "launcher"],
 )
 def test_a_process_loads_only_what_it_needs(process: str, unused: set[str]) -> None:
     program = f"{process}\nimport sys, json\nprint(json.dumps([n for n, m in sys.modules.items() if m]))"
