@@ -92,7 +92,9 @@ def test_all_costs_are_counted() -> None:
     with counted() as costs:
         Job.objects.exists()
         with redis().pipeline(transaction=False) as pipeline:
-            pipeline.set("*1", "*2").get("*1").execute()
+            pipeline.set("*1", "*2")
+            pipeline.get("*1")
+            pipeline.execute()
         redis().ping()
         subprocess.run(["/bin/true"], check=True)
         if (pid := os.fork()) == 0:

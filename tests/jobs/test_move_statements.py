@@ -135,10 +135,14 @@ def test_a_stage_of_an_earlier_attempt_does_not_start() -> None:
 def test_a_stage_waits_for_a_move_of_its_job() -> None:
     build, job = BuildFactory.create(), make_running_job()
     runs: list[Run | None] = []
+
+    def requeue() -> None:
+        Job.objects.update(attempt=job.attempt + 1)
+
     while_locked(
         "jobs_job WHERE id = %s",
         [job.pk],
-        change=lambda: Job.objects.update(attempt=2),
+        change=requeue,
         move=lambda: runs.append(lifecycle.start_run(job, build=build, stage=2)),
     )
     assert runs == [None]
