@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from uuid import UUID
 
-from django.db import connection
-
 from billing.models import Account
 from jobs import retention
 from jobs.enums import ACTIVE
@@ -23,17 +21,34 @@ TITLED = ("created_at", "metadata", "character", "other_characters")
 # A job of an account, with and without its summary, and its build. A build can list thousands of files.
 _SUMMARIZED, _PLAIN = RowReader(Job), RowReader(Job, without=["summary"])
 _BUILD = RowReader(Build, without=["profiles", "includable"])
-FIND_JOB = """
+_FIND = """
     SELECT {job.columns}, {build.columns}
     FROM jobs_job LEFT JOIN jobs_build ON jobs_build.id = jobs_job.build_id
-    WHERE jobs_job.id = %s AND jobs_job.account_id = %s
+    WHERE jobs_job.id = %(id)s AND jobs_job.account_id = %(account_id)s
 """
+FIND_JOB = Statement("find_job", _FIND.format(job=_PLAIN, build=_BUILD))
+FIND_JOB_WITH_SUMMARY = Statement("find_job_with_summary", _FIND.format(job=_SUMMARIZED, build=_BUILD))
 # An account's jobs from one id up to another one, newest first.
 _LISTED = RowReader(Job, only=["id", *LISTED])
-NEWEST_JOBS = f"""
+NEWEST_JOBS = Statement(
+    "newest_jobs",
+    f"""
     SELECT {_LISTED.columns} FROM jobs_job
-    WHERE account_id = %s AND id >= %s AND id < %s ORDER BY id DESC LIMIT %s
-"""  # noqa: S608 - columns of the model
+    WHERE account_id = %(account_id)s AND id >= %(first)s AND id < %(before)s ORDER BY id DESC LIMIT %(limit)s
+    """,  # noqa: S608 - columns of the model
+)
+# The number of an account's unfinished jobs, from a partial index
+ACTIVE_JOBS = f"""
+    SELECT count(*) FROM jobs_job
+    WHERE account_id = %(account_id)s AND status IN ({", ".join(f"'{each}'" for each in ACTIVE)})
+"""  # noqa: S608 - constants
+COUNT_ACTIVE = Statement("count_active_jobs", ACTIVE_JOBS)
+
+
+def active_jobs(account: Account) -> int:
+    """Return the number of the account's unfinished jobs. One query on a partial index."""
+    ((count,),) = run(COUNT_ACTIVE, values={"account_id": account.pk})
+    return int(count)
 
 
 def find_job(account: Account, job_id: str, *, with_summary: bool = False) -> Job:
@@ -41,12 +56,11 @@ def find_job(account: Account, job_id: str, *, with_summary: bool = False) -> Jo
 
     Raises NotFound if the id is malformed, unknown, or that of another account's job.
     """
-    reader = _SUMMARIZED if with_summary else _PLAIN
-    with connection.cursor() as cursor:
-        cursor.execute(FIND_JOB.format(job=reader, build=_BUILD), [_number(job_id), account.pk])
-        row = cursor.fetchone()
-    if row is None:
+    reader, statement = (_SUMMARIZED, FIND_JOB_WITH_SUMMARY) if with_summary else (_PLAIN, FIND_JOB)
+    rows = run(statement, values={"id": _number(job_id), "account_id": account.pk})
+    if not rows:
         raise NotFound
+    (row,) = rows
     job = reader.instance(row)
     if job.build_id is not None:
         job.build = _BUILD.instance(row[reader.width :])
@@ -65,10 +79,7 @@ _POLLED = RowReader(
 POLL_JOB = Statement(
     "poll_job",
     f"""
-    SELECT {_POLLED.columns}, (
-        SELECT count(*) FROM jobs_job
-        WHERE account_id = %(account_id)s AND status IN ({", ".join(f"'{each}'" for each in ACTIVE)})
-    )
+    SELECT {_POLLED.columns}, ({ACTIVE_JOBS})
     FROM jobs_job WHERE id = %(id)s AND account_id = %(account_id)s
     """,  # noqa: S608 - columns of the model and constants
 )
@@ -99,9 +110,8 @@ def newest_jobs(account: Account, *, before: int | None, limit: int) -> list[Job
     They have only the fields that lists show. One query on an index.
     """
     first = first_id_of(retention.window_start())
-    with connection.cursor() as cursor:
-        cursor.execute(NEWEST_JOBS, [account.pk, first, LAST_ID if before is None else before, limit])
-        return [_LISTED.instance(row) for row in cursor.fetchall()]
+    bounds = {"first": first, "before": LAST_ID if before is None else before, "limit": limit}
+    return [_LISTED.instance(row) for row in run(NEWEST_JOBS, values={"account_id": account.pk, **bounds})]
 
 
 def profile_of(account: Account, job_id: str) -> str:

@@ -7,9 +7,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clients.authentication import Caller
+from jobs import queries
 from jobs.api.links import LinkBuilder
 from jobs.enums import Priority
-from jobs.submission import accept
 from simservice.api.endpoint import Endpoint
 from simservice.api.operations import Header, Link, Parameter
 from simservice.api.shapes import Count, Id, Rule
@@ -68,5 +68,5 @@ class JobsEndpoint(Endpoint):
             # The request has succeeded; a database failure here must not turn it into an error.
             with suppress(*DATABASE_UNAVAILABLE):
                 counted = self.active_jobs
-                final["X-Active-Jobs"] = str(accept.active_jobs(caller.account) if counted is None else counted)
+                final["X-Active-Jobs"] = str(queries.active_jobs(caller.account) if counted is None else counted)
         return final

@@ -8,9 +8,9 @@ from typing import Any, NoReturn, Protocol
 
 from django.db import transaction
 
-from billing.models import Account, Plan
+from billing.models import Plan
 from jobs import credentials, variants
-from jobs.enums import ACTIVE, Priority, Status
+from jobs.enums import Priority, Status
 from jobs.errors import AccountSuspended, ActiveJobLimitReached, CreditsMissing, JobsError
 from jobs.models import CHARACTER_LENGTH, SLICE_SECONDS, Job
 from jobs.profiles.analysis import warnings
@@ -159,11 +159,6 @@ def _deprecated_fields(submission: Submission) -> list[str]:
     deprecated = variants.current().deprecated_cap_field
     caps = {"maxCredits": submission.max_credits, "maxRuntimeSeconds": submission.max_runtime_seconds}
     return [f"runtime.{deprecated}"] if deprecated and caps[deprecated] is not None else []
-
-
-def active_jobs(account: Account) -> int:
-    """Return the number of the account's unfinished jobs. One query on a partial index."""
-    return Job.objects.filter(account=account, status__in=ACTIVE).count()
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from django.db import connection
 
 from billing import holds
-from jobs.enums import ACTIVE
 from jobs.models import Job
+from jobs.queries import ACTIVE_JOBS
 from simservice.statements import Statement, run
 
 # This lock makes an account's submissions wait for each other. Because it does not lock the key, other
@@ -31,10 +31,7 @@ STORE = Statement(
         SELECT EXISTS (
                 SELECT FROM jobs_idempotencykey WHERE api_key_id = %(api_key_id)s AND key = %(key)s
             ) AS is_repeated,
-            (
-                SELECT count(*) FROM jobs_job
-                WHERE account_id = %(account_id)s AND status IN ({", ".join(f"'{each}'" for each in ACTIVE)})
-            ) AS active,
+            ({ACTIVE_JOBS}) AS active,
             suspended_at IS NOT NULL AS is_suspended
         FROM billing_account WHERE id = %(account_id)s
     ),

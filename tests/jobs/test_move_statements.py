@@ -12,7 +12,7 @@ from jobs import lifecycle, move_statements
 from jobs.enums import MoveResult, Status
 from jobs.execution import attempt
 from jobs.lifecycle import Outcome
-from jobs.models import Job, JobEvent
+from jobs.models import Job, JobEvent, Run
 from jobs.queueing import announcements, claims
 from simservice.statements import Statement, run
 from tests.concurrency import at_once, while_locked
@@ -30,6 +30,7 @@ MANY_JOBS = """
     FROM jobs_job AS job, generate_series(1, 3000) AS n
 """
 DIVISION = Statement("division", "SELECT 1 / %(zero)s::integer")
+BALANCE = "billing_balance WHERE account_id = (SELECT account_id FROM jobs_job WHERE id = %s)"
 LOCK_FIRST = "SELECT FROM jobs_job WHERE status = 'pending' ORDER BY priority, id LIMIT %s FOR UPDATE"
 
 
@@ -109,11 +110,12 @@ def index_scan(plan: dict[str, Any], index: str) -> dict[str, Any]:
     return next(filter(None, found), {})
 
 
-def test_an_end_settles_an_extension_that_it_waited_for() -> None:
+@pytest.mark.parametrize("row", ["jobs_job WHERE id = %s", BALANCE])
+def test_an_end_settles_an_extension_that_it_waited_for(row: str) -> None:
     job = make_running_job()
     ended: list[MoveResult] = []
     while_locked(
-        "jobs_job WHERE id = %s",
+        row,
         [job.pk],
         change=lambda: ledger.extend(job.pk, 10),
         move=lambda: ended.append(lifecycle.finish(job, DONE)),
@@ -122,6 +124,29 @@ def test_an_end_settles_an_extension_that_it_waited_for() -> None:
     assert ledger.balances(job.account).reserved == 0
     assert Hold.objects.values_list("credits", "spent").get(pk=job.pk) == (3210, 64)
     assert list(ledger.verify()) == []
+
+
+def test_a_stage_of_an_earlier_attempt_does_not_start() -> None:
+    build, job = BuildFactory.create(), make_running_job()
+    Job.objects.filter(pk=job.pk).update(attempt=job.attempt + 1)
+    assert lifecycle.start_run(job, build=build, stage=2) is None
+
+
+def test_a_stage_waits_for_a_move_of_its_job() -> None:
+    build, job = BuildFactory.create(), make_running_job()
+    runs: list[Run | None] = []
+
+    def requeue() -> None:
+        Job.objects.update(attempt=job.attempt + 1)
+
+    while_locked(
+        "jobs_job WHERE id = %s",
+        [job.pk],
+        change=requeue,
+        move=lambda: runs.append(lifecycle.start_run(job, build=build, stage=2)),
+    )
+    assert runs == [None]
+    assert not Run.objects.filter(job=job, stage=2).exists()
 
 
 def test_a_settlement_sees_an_extension_that_it_waited_for() -> None:

@@ -14,8 +14,8 @@ from django.utils import timezone
 from jobs import lifecycle
 from jobs.enums import Priority, Status
 from jobs.models import Job, JobEvent
+from jobs.queries import active_jobs
 from jobs.queueing import announcements, claims, sweep
-from jobs.submission.accept import active_jobs
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
 

@@ -15,6 +15,7 @@ from jobs import lifecycle
 from jobs.execution import attempt
 from jobs.models import Job
 from simservice.storages.local import LocalStorage
+from tests.costs import Costs, counted
 from tests.factories import BuildFactory, make_job
 from tests.jobs.simulators import REPORT, claim
 from tests.statements import Traffic, traffic
@@ -93,6 +94,13 @@ def test_a_run_sends_two_statements_besides_its_moves(job: Job, monkeypatch: pyt
     prepared, ended = outside_moves(sent)
     assert prepared.startswith("EXECUTE prepare_latest ")
     assert ended.startswith("EXECUTE end_run ")
+
+
+def test_costs_of_a_run(job: Job) -> None:
+    """Statements: the preparation, the start, the ends of the run and of the job. The launcher starts processes."""
+    with counted() as costs:
+        attempt.execute(job)
+    assert costs == Costs(statements=4, round_trips=4, processes=0, log_bytes=96)
 
 
 def test_a_job_that_ends_at_once_sends_nothing_to_redis(job: Job, calls: Any) -> None:

@@ -18,6 +18,24 @@ import simservice.worker
 from simservice.celery import app
 app.loader.import_default_modules()
 """
+SIMULATION_WORKER = """
+import django
+django.setup()
+import jobs.management.commands.simworker
+"""
+LAUNCHER = "import jobs.simulator.launcher"
+# The launcher is forked for each run, so it must stay small.
+NOT_IN_LAUNCHER = {
+    "asyncio",
+    "celery",
+    "django",
+    "email",
+    "jobs.models",
+    "logging",
+    "psycopg",
+    "redis",
+    "ssl",
+}
 # Tools of developers, documents that few requests need, storages of other deployments, and simulator processes
 UNUSED = {
     "boto3",
@@ -51,8 +69,13 @@ WEB_ONLY = {
 
 @pytest.mark.parametrize(
     ("process", "unused"),
-    [(WEB, UNUSED), (WORKER, (UNUSED | WEB_ONLY) - {"greenlet", "yaml"})],
-    ids=["web", "worker"],
+    [
+        (WEB, UNUSED),
+        (WORKER, (UNUSED | WEB_ONLY) - {"greenlet", "yaml"}),
+        (SIMULATION_WORKER, (UNUSED | WEB_ONLY) - {"greenlet", "yaml", "jobs.simulator.process"}),
+        (LAUNCHER, UNUSED | WEB_ONLY | NOT_IN_LAUNCHER),
+    ],
+    ids=["web", "worker", "simulation worker", "launcher"],
 )
 def test_a_process_loads_only_what_it_needs(process: str, unused: set[str]) -> None:
     program = f"{process}\nimport sys, json\nprint(json.dumps([n for n, m in sys.modules.items() if m]))"

@@ -9,12 +9,11 @@ import pytest
 from django.db import InterfaceError, OperationalError
 
 from clients.models import ApiKey
-from jobs import lifecycle
+from jobs import lifecycle, queries
 from jobs.api.submission_request import SubmissionFields, from_json
 from jobs.enums import Status
 from jobs.errors import ActiveJobLimitReached
 from jobs.models import Job, JobEvent
-from jobs.submission import accept
 from jobs.submission.accept import submit
 from jobs.submission.idempotency import KeyedRequest
 from jobs.submission.validation import Sender
@@ -56,7 +55,7 @@ def test_a_database_failure_after_acceptance_is_no_error(
 def test_a_read_succeeds_if_active_jobs_cannot_be_counted(
     api: Api, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
-    monkeypatch.setattr(accept, "active_jobs", Mock(side_effect=error))
+    monkeypatch.setattr(queries, "active_jobs", Mock(side_effect=error))
     assert api.get("jobs").status_code == 200
 
 
