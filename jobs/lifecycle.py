@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
-from django.db.models import Field, Q
+from django.db import transaction
+from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 
 from billing import ledger, settlement
@@ -135,20 +135,7 @@ def claim(worker: str) -> Job | None:
         "lease_seconds": settings.LEASE_SECONDS,
     }
     rows = run(move_statements.CLAIM, values=parameters)
-    return _job_of(rows[0]) if rows else None
-
-
-def _job_of(row: Sequence[Any]) -> Job:
-    """Return the job of a row of `move_statements.CLAIM`."""
-    fields = move_statements.JOB_FIELDS
-    return Job.from_db(connection.alias, [field.attname for field in fields], list(map(_converted, fields, row)))
-
-
-def _converted(field: "Field[Any, Any]", value: Any) -> Any:
-    """Convert a value from the database to the type of its model field."""
-    for convert in field.get_db_converters(connection):
-        value = convert(value, None, connection)
-    return value
+    return move_statements.CLAIMED_JOB.instance(rows[0]) if rows else None
 
 
 def lease_end() -> Any:
