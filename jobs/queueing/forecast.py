@@ -23,7 +23,7 @@ from jobs.enums import CLAIMED, WAITING, Priority, Status
 from jobs.errors import QueueFull
 from jobs.models import Job, Run
 from jobs.progress import percents_of
-from jobs.queueing import announcements, marks
+from jobs.queueing import marks
 from jobs.queueing.marks import Ahead, ExpectedSeconds, Key, Mark, Marks
 from simservice.redis import worker_heartbeats
 from simservice.redis.client import best_effort, redis
@@ -59,8 +59,9 @@ class QueueSnapshot:
     `marks` are in queue order. They contain every job of a queue of up to 1000 jobs, and a sample of a longer
     queue. Sweeps read a long queue in parts; `read_to` is the end of the latest part. `free_in` contains the
     seconds until each of the live `slots` is free, soonest first, without slots whose time cannot be estimated.
-    `run_seconds` maps vCPUs to the mean duration of an attempt; it is empty until a run was measured. `length` is the
-    number of waiting jobs, at most MAX_QUEUE_LENGTH if the queue is long; `waiting` can be out of date then.
+    `run_seconds` maps vCPUs to the mean duration of an attempt; it is empty until a run was measured. `length` is
+    the number of waiting jobs; that of a long queue is counted up to MAX_QUEUE_LENGTH, because `waiting` can be out
+    of date then.
     """
 
     taken_at: float
@@ -281,7 +282,7 @@ def _length(read: Sequence[Mark]) -> int:
     length = read[-1].position if read else 0
     if length < marks.FRONT_JOBS:
         return length
-    return announcements.waiting_ids()[: settings.MAX_QUEUE_LENGTH].count()
+    return Job.objects.filter(status__in=WAITING)[: settings.MAX_QUEUE_LENGTH].count()
 
 
 def _lane_lengths(marks: Sequence[Mark]) -> dict[str, int]:

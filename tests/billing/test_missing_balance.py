@@ -1,5 +1,7 @@
 """Accounts without a balance row: new ones, which never had credits, and damaged ones."""
 
+from collections.abc import Callable
+
 import pytest
 
 from billing import ledger
@@ -46,7 +48,12 @@ def test_nothing_is_held_without_a_balance() -> None:
 def test_nothing_is_settled_or_extended_without_a_balance() -> None:
     account = damaged_account()
     before = Entry.objects.count()
-    for change in (lambda: ledger.settle(1, spent=5), lambda: ledger.release(1), lambda: ledger.extend(1, 5)):
+    changes: list[Callable[[], None]] = [
+        lambda: ledger.settle(1, spent=5),
+        lambda: ledger.release(1),
+        lambda: ledger.extend(1, 5),
+    ]
+    for change in changes:
         with pytest.raises(HoldError, match=f"account {account.pk}, which pays for job 1, has no balance"):
             change()
     hold = Hold.objects.get(pk=1)

@@ -1,4 +1,4 @@
-"""Frequent queries use their indexes even if PostgreSQL last counted the rows of a full queue, which is now empty."""
+"""Probes of an empty queue use its indexes even if PostgreSQL's statistics are those of a full queue."""
 
 from collections.abc import Callable
 
