@@ -6,13 +6,14 @@ The parameters are `job_id` and `amount`.
 from simservice.statements import Statement
 
 # Add `amount` to an open hold if the account has enough. Return the credits that were available, or no row if the
-# hold is missing or resolved. `upto` is the number of available credits of an origin and of all origins that are
-# spent before it (docs/reference/contract.md#billing).
+# hold is missing or resolved, or its account has no balance. `upto` is the number of available credits of an origin
+# and of all origins that are spent before it (docs/reference/contract.md#billing).
 EXTEND = Statement(
     "extend_hold",
     """
     WITH open_hold AS (
-        SELECT job_id, account_id FROM billing_hold WHERE job_id = %(job_id)s AND resolved_at IS NULL
+        SELECT job_id, account_id FROM billing_hold JOIN billing_balance USING (account_id)
+        WHERE job_id = %(job_id)s AND resolved_at IS NULL
     ), origin AS (
         SELECT id AS grant_id, 'grant' AS source, remaining AS credits, expires_at
         FROM billing_grant JOIN open_hold USING (account_id)

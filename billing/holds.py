@@ -12,12 +12,12 @@ LOCK = Statement("lock_balance", "SELECT FROM billing_balance WHERE account_id =
 # Parts of a WITH clause that hold credits for the job in `request`, which has at most one row and the columns
 # account_id, job_id, wanted and required. They hold `wanted` credits or, if fewer are available but at least
 # `required`, all available credits. `held` is the new hold, empty if too few credits are available. `total` is the
-# number of available credits. Credits are taken from grants by expiry, soonest first, then from purchased credits
-# (docs/reference/contract.md#billing).
+# number of available credits, 0 for an account without a balance. Credits are taken from grants by expiry, soonest
+# first, then from purchased credits (docs/reference/contract.md#billing).
 PARTS = """
     portion AS (
         SELECT id AS grant_id, remaining AS credits, row_number() OVER (ORDER BY expires_at NULLS LAST, id) AS place
-        FROM billing_grant
+        FROM billing_grant JOIN billing_balance USING (account_id)
         WHERE account_id = %(account_id)s AND remaining > 0
             -- After the lock; statement_timestamp() may be earlier
             AND (expires_at IS NULL OR expires_at > clock_timestamp())

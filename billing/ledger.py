@@ -186,12 +186,14 @@ def settle(job_id: int, *, spent: int) -> None:
 
 
 def hold_error(job_id: int, *, spent: int = 0) -> HoldError:
-    """Return the error that explains why a job's hold could not be changed. One query."""
+    """Return the error that explains why a job's hold could not be changed. At most two queries."""
     refused = Hold.objects.filter(pk=job_id).first()
     if refused is None:
         return HoldError(f"job {job_id} has no hold")
     if refused.resolved_at is not None:
         return HoldError(f"the hold of job {job_id} has been resolved")
+    if not Balance.objects.filter(pk=refused.account_id).exists():
+        return HoldError(f"account {refused.account_id}, which pays for job {job_id}, has no balance")
     return HoldError(f"{spent} credits cannot be spent of the {refused.credits} held for job {job_id}")
 
 

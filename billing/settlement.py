@@ -15,9 +15,12 @@ LOCK = Statement(
     """,
 )
 
-# Whether the hold is open and large enough.
+# Whether the hold is open and large enough, and its account has a balance.
 IS_POSSIBLE = """
-    EXISTS (SELECT FROM billing_hold WHERE job_id = %(job_id)s AND resolved_at IS NULL AND credits >= %(spent)s)
+    EXISTS (
+        SELECT FROM billing_hold JOIN billing_balance USING (account_id)
+        WHERE job_id = %(job_id)s AND resolved_at IS NULL AND credits >= %(spent)s
+    )
 """
 
 # Parts of a WITH clause that settle the job in `settling`, which has at most one row and the column `job_id`.

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import IO, BinaryIO, Self, cast
 
 from django.core.files.storage import default_storage
+from django.db import transaction
 from django.utils import timezone
 
 from jobs import shutdown
@@ -207,12 +208,17 @@ def remove_all(folder: str, job_ids: Collection[int], *, until: float) -> None:
 
 
 def discard(artifacts: list[Artifact]) -> None:
-    """Remove the files of artifacts whose rows were not saved.
+    """Remove the files of a job's artifacts whose rows were not saved.
 
-    The database is queried because a commit can succeed although its response is lost.
+    The database is queried because a commit can succeed although its response is lost. The lock waits until a
+    transaction that saves the rows has ended.
     """
+    if not artifacts:
+        return
     names = [artifact.storage_name for artifact in artifacts]
-    saved = set(Artifact.objects.filter(storage_name__in=names).values_list("storage_name", flat=True))
+    with transaction.atomic():
+        list(Job.objects.select_for_update(no_key=True).filter(pk=artifacts[0].job_id).values_list("pk"))
+        saved = set(Artifact.objects.filter(storage_name__in=names).values_list("storage_name", flat=True))
     _remove([name for name in names if name not in saved])
 
 

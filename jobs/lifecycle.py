@@ -135,7 +135,7 @@ def claim(worker: str) -> Job | None:
         "lease_seconds": settings.LEASE_SECONDS,
     }
     rows = run(move_statements.CLAIM, values=parameters)
-    return move_statements.JOB.instance(rows[0]) if rows else None
+    return move_statements.CLAIMED_JOB.instance(rows[0]) if rows else None
 
 
 def lease_end() -> Any:

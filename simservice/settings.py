@@ -191,7 +191,8 @@ TEMPLATES = [
     }
 ]
 
-# The timeouts release the locks of a process that hangs in a transaction.
+# The timeouts release the locks of a process that hangs in a transaction. The check stops statements whose process
+# has died or closed its connection, which would otherwise keep their locks until they end.
 DATABASES: dict[str, dict[str, Any]] = {
     "default": env.db_url_config(required("DATABASE_URL", "the URL of the PostgreSQL database"))
 }
@@ -199,7 +200,8 @@ DATABASES["default"].setdefault("OPTIONS", {}).update(
     application_name="simservice",
     connect_timeout=5,
     # PostgreSQL plans each prepared statement of simservice/statements.py only once per connection.
-    options="-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s -c plan_cache_mode=force_generic_plan",
+    options="-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s -c client_connection_check_interval=1s"
+    " -c plan_cache_mode=force_generic_plan",
 )
 DATABASES["default"].update(CONN_MAX_AGE=600, CONN_HEALTH_CHECKS=True)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

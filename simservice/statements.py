@@ -39,7 +39,11 @@ def run(*statements: Statement, values: Mapping[str, Any]) -> list[Row]:
     other rows as they were before the wait.
 
     The statements are sent as one message, so a process that stops never holds a lock between two of them. In all
-    of them, `statement_timestamp()` is the time at which PostgreSQL received the message.
+    of them, `statement_timestamp()` is the time at which PostgreSQL received the message, before any wait for a
+    lock. Stored times are still in order, because a process sends a move of a job only after it has read the result
+    of the previous one. Only a claim can be stored as slightly earlier than an announcement at the same moment, and
+    events are sorted by id. Rules that must hold after a wait, such as the expiry of a grant, use
+    `clock_timestamp()`.
     """
     try:
         return _run(statements, values)

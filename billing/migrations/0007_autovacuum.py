@@ -1,6 +1,7 @@
 """Let settlements change holds without touching an index, and vacuum balances and holds early.
 
 No query uses the index of open holds. It is dropped concurrently, and the settings block neither reads nor writes.
+The migration is not atomic; if it is interrupted, run it again, in either direction.
 """
 
 from django.contrib.postgres.operations import RemoveIndexConcurrently
@@ -32,6 +33,8 @@ class Migration(migrations.Migration):
         # A concurrent drop waits for all older transactions, such as a backup.
         migrations.RunSQL("SET lock_timeout = 0", "RESET lock_timeout"),
         RemoveIndexConcurrently(model_name="hold", name="hold_open"),
+        # In reverse, an interrupted CREATE INDEX CONCURRENTLY leaves an invalid index.
+        migrations.RunSQL(migrations.RunSQL.noop, "DROP INDEX CONCURRENTLY IF EXISTS hold_open"),
         migrations.RunSQL("RESET lock_timeout", "SET lock_timeout = 0"),
         migrations.RunSQL(SET, RESET),
     ]

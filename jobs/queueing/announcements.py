@@ -97,8 +97,13 @@ def pass_on() -> None:
     If the database or Redis does not respond, the sweep sends a hint.
     """
     with suppress(DatabaseError):
-        if Job.objects.filter(status__in=WAITING, queue_deadline_at__gt=Now()).exists():
+        if _waiting_ids()[:1]:
             best_effort(send_hint, default=False)
+
+
+def _waiting_ids() -> QuerySet[Job, int]:
+    """Return the ids of waiting jobs in the order of the queue, so that PostgreSQL uses their index."""
+    return Job.objects.filter(status__in=WAITING).order_by("priority", "id").values_list("id", flat=True)
 
 
 def unannounced() -> QuerySet[Job]:
@@ -120,6 +125,5 @@ def replenish_hints() -> int:
     Without these hints, idle slots would not notice waiting jobs after Redis lost its data. Stop at the first hint
     that is still in Redis, because then no slot is idle.
     """
-    # This order makes PostgreSQL use the index of waiting jobs.
-    waiting = Job.objects.filter(status__in=WAITING).order_by("priority", "id")[:SWEEP_BATCH].count()
+    waiting = _waiting_ids()[:SWEEP_BATCH].count()
     return sum(takewhile(bool, (send_hint() for _ in range(waiting))))

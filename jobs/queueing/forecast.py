@@ -29,7 +29,7 @@ from simservice.redis import worker_heartbeats
 from simservice.redis.client import best_effort, redis
 
 # Increase the number when the fields of the snapshot change: during an upgrade, processes of two versions run.
-KEY = "queue:snapshot:3"
+KEY = "queue:snapshot:4"
 KEPT_SECONDS = 10
 MEASURED_RUNS = 200
 # Greater than every id in use.
@@ -59,10 +59,13 @@ class QueueSnapshot:
     `marks` are in queue order. They contain every job of a queue of up to 1000 jobs, and a sample of a longer
     queue. Sweeps read a long queue in parts; `read_to` is the end of the latest part. `free_in` contains the
     seconds until each of the live `slots` is free, soonest first, without slots whose time cannot be estimated.
-    `run_seconds` maps vCPUs to the mean duration of an attempt; it is empty until a run was measured.
+    `run_seconds` maps vCPUs to the mean duration of an attempt; it is empty until a run was measured. `length` is
+    the number of waiting jobs; that of a long queue is counted up to MAX_QUEUE_LENGTH, because `waiting` can be out
+    of date then.
     """
 
     taken_at: float
+    length: int
     waiting: Mapping[str, int]
     marks: list[Mark]
     read_to: Key
@@ -117,7 +120,7 @@ def estimated_start(job: Job) -> Estimate | None:
 def require_open_queue() -> None:
     """Raise QueueFull if the queue has reached MAX_QUEUE_LENGTH. Without a snapshot, the queue counts as open."""
     snapshot = current() if settings.MAX_QUEUE_LENGTH else None
-    if snapshot and sum(snapshot.waiting.values()) >= settings.MAX_QUEUE_LENGTH:
+    if snapshot and snapshot.length >= settings.MAX_QUEUE_LENGTH:
         raise QueueFull
 
 
@@ -167,12 +170,13 @@ def live_slots() -> int | None:
 def take(*, slots: int, previous: QueueSnapshot | None = None) -> QueueSnapshot:
     """Return a snapshot of the queue with this number of live slots, given the previous one.
 
-    At most five queries and one request to Redis.
+    At most six queries and one request to Redis.
     """
     run_seconds = _measured_run_seconds()
     queue = marks.read(_marks_of(previous), _expected_by_width(run_seconds))
     return QueueSnapshot(
         taken_at=time.time(),
+        length=_length(queue.marks),
         waiting=_lane_lengths(queue.marks),
         marks=list(queue.marks),
         read_to=queue.read_to,
@@ -187,6 +191,7 @@ def take_idle(*, slots: int, latest_run: int | None) -> QueueSnapshot:
     """Return the snapshot of `take` for a queue without unfinished jobs."""
     return QueueSnapshot(
         taken_at=time.time(),
+        length=0,
         waiting=_lane_lengths([]),
         marks=[],
         read_to=marks.START,
@@ -267,6 +272,17 @@ def _expected_by_width(run_seconds: Mapping[str, float]) -> ExpectedSeconds:
     widest = max(map(int, run_seconds), default=0)
     by_width = [_expected_seconds(run_seconds, width) for width in range(1, widest + 1)]
     return ExpectedSeconds(by_width, _overall_mean(run_seconds))
+
+
+def _length(read: Sequence[Mark]) -> int:
+    """Return the number of waiting jobs, given the marks. At most one query.
+
+    A queue that a sweep may not have read completely is counted, up to MAX_QUEUE_LENGTH.
+    """
+    length = read[-1].position if read else 0
+    if length < marks.FRONT_JOBS:
+        return length
+    return Job.objects.filter(status__in=WAITING)[: settings.MAX_QUEUE_LENGTH].count()
 
 
 def _lane_lengths(marks: Sequence[Mark]) -> dict[str, int]:

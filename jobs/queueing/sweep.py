@@ -30,8 +30,12 @@ logger = logging.getLogger(__name__)
 SUBMITTED_WITHIN = timedelta(minutes=1)
 
 # This query runs every two seconds even if there is no work. The ORM would need five times the CPU time to run it.
+# The order makes PostgreSQL use the index of active jobs: with EXISTS, it may read all ended jobs.
 IDLE_STATE = """
-    SELECT NOT EXISTS (SELECT FROM jobs_job WHERE status IN ('pending', 'queued', 'starting', 'running')),
+    SELECT (
+            SELECT id FROM jobs_job WHERE status IN ('pending', 'queued', 'starting', 'running')
+            ORDER BY account_id LIMIT 1
+        ) IS NULL,
         (SELECT id FROM jobs_run WHERE wall_ms IS NOT NULL ORDER BY id DESC LIMIT 1)
 """
 

@@ -12,12 +12,13 @@ from django.core.files.storage import default_storage
 from django.utils import timezone
 from pytest_django import Settings
 
-from jobs import artifacts, shutdown
+from jobs import artifacts, lifecycle, shutdown
 from jobs.artifacts import NotStored
 from jobs.execution import attempt
 from jobs.models import Artifact, Build, Job, Run
 from jobs.queueing import sweep
 from jobs.shutdown import Stop, WorkerStops
+from tests.concurrency import while_locked
 from tests.factories import make_running_job
 from tests.jobs.simulators import claim, content, run
 from tests.s3_server import S3Server
@@ -178,6 +179,19 @@ def test_retention_removes_files_that_could_not_be_deleted(
     break_bucket(settings, s3_server)
     artifacts.discard([Artifact(pk=1, storage_name="17000/123/1-1-input.gz")])
     assert "stays until its job's retention ends" in caplog.text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_files_stay_if_a_commit_in_progress_saves_their_rows() -> None:
+    job = make_running_job()
+    stored = store(job)
+    while_locked(
+        "jobs_job WHERE id = %s",
+        [job.pk],
+        change=lambda: attempt.conclude(job, lifecycle.INTERNAL, [stored]),
+        move=lambda: artifacts.discard([stored]),
+    )
+    assert content(job, KIND) == b"mage=x\n"
 
 
 @pytest.mark.django_db

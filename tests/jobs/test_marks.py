@@ -1,6 +1,7 @@
 """Marks of a queue that is longer than a sweep reads."""
 
 import random
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -8,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs.enums import WAITING
 from jobs.models import Job
-from jobs.queueing import claims, marks
+from jobs.queueing import claims, forecast, marks
 from jobs.queueing.marks import ExpectedSeconds, Key, Mark, Marks
 from tests.factories import make_job
 from tests.jobs.queue_states import COPIES
@@ -91,6 +92,18 @@ def test_a_short_queue_is_read_at_once(length: int) -> None:
         queue = read_often(1)
     assert_exact(queue)
     assert len(queries) <= 2
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_short_parts")
+@pytest.mark.parametrize(
+    ("length", "limit", "counted"), [(39, 30, 39), (40, 400, 40), (400, 1000, 400), (400, 300, 300), (400, 0, 0)]
+)
+def test_a_long_queue_is_counted_up_to_the_limit(settings: Any, length: int, limit: int, counted: int) -> None:
+    """The first sweep reads only the marks of 100 jobs."""
+    settings.MAX_QUEUE_LENGTH = limit
+    fill_queue(length)
+    assert forecast.take(slots=1).length == counted
 
 
 def test_a_replaced_part_shifts_the_marks_behind_it() -> None:

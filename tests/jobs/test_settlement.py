@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from billing import ledger
 from billing.errors import HoldError
-from billing.models import Hold
+from billing.models import Balance, Hold
 from jobs import lifecycle, move_statements
 from jobs.enums import Status
 from jobs.lifecycle import Outcome
@@ -101,6 +101,14 @@ def test_an_end_over_the_hold_changes_nothing() -> None:
     with pytest.raises(HoldError, match="3201 credits cannot be spent of the 3200"):
         lifecycle.finish(job, over)
     assert (Job.objects.get(pk=job.pk).status, hold_of(job)) == ("running", (3200, None))
+
+
+def test_a_job_of_an_account_without_a_balance_does_not_end() -> None:
+    job = make_running_job()
+    Balance.objects.filter(pk=job.account_id).delete()
+    with pytest.raises(HoldError, match="has no balance"):
+        lifecycle.finish(job, lifecycle.INTERNAL)
+    assert (Job.objects.get(pk=job.pk).status, Hold.objects.get(pk=job.pk).resolved_at) == (Status.RUNNING, None)
 
 
 def test_the_demo_account_receives_its_credits_once() -> None:

@@ -1,0 +1,90 @@
+"""The migrations that create and drop indexes concurrently can be run again after an interruption."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import Error as DatabaseError
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Target = tuple[str, str]
+JOBS = (("jobs", "0015_ordered_metadata"), ("jobs", "0016_narrower_indexes"))
+BILLING = (("billing", "0006_grant_reasons_and_pools"), ("billing", "0007_autovacuum"))
+DIRECTIONS = [JOBS, JOBS[::-1], BILLING[::-1]]
+INDEXES = """
+    SELECT indexrelid::regclass::text, indisvalid, pg_get_indexdef(indexrelid) FROM pg_index
+    WHERE indrelid IN ('jobs_job'::regclass, 'billing_hold'::regclass) ORDER BY 1
+"""
+
+
+def migrate(target: Target) -> None:
+    MigrationExecutor(connection).migrate([target])
+
+
+def query(sql: str) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return list(cursor.fetchall()) if cursor.description else []
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    """Run all migrations after the test."""
+    yield
+    query("RESET statement_timeout; RESET lock_timeout")
+    MigrationExecutor(connection).migrate(MigrationExecutor(connection).loader.graph.leaf_nodes())
+
+
+@pytest.mark.parametrize(("before", "after"), DIRECTIONS)
+def test_an_invalid_index_is_created_again(before: Target, after: Target) -> None:
+    migrate(after)
+    expected = query(INDEXES)
+    migrate(before)
+    # Creating an index concurrently waits for transactions that have written to its table.
+    writer = connection.copy()
+    try:
+        with writer.cursor() as other:
+            other.execute("BEGIN; LOCK TABLE jobs_job, billing_hold IN ROW EXCLUSIVE MODE")
+        query("SET statement_timeout = '1s'")
+        with pytest.raises(DatabaseError, match="statement timeout"):
+            migrate(after)
+        query("RESET statement_timeout")
+    finally:
+        writer.close()
+    assert [name for name, is_valid, _ in query(INDEXES) if not is_valid]
+    migrate(after)
+    assert query(INDEXES) == expected
+
+
+@pytest.mark.parametrize(("before", "after"), DIRECTIONS)
+def test_a_migration_resumes_after_any_statement(before: Target, after: Target) -> None:
+    migrate(after)
+    expected = query(INDEXES)
+    migrate(before)
+    for number in range(30):
+        with connection.execute_wrapper(Interruption(number)):
+            try:
+                migrate(after)
+            except InterruptedError:
+                continue
+        break
+    assert number in range(2, 29)
+    assert query(INDEXES) == expected
+
+
+class Interruption:
+    """Interrupts a migration after a number of statements that create or drop an index."""
+
+    def __init__(self, statements: int) -> None:
+        self.statements = statements
+
+    def __call__(self, execute: Callable[..., Any], sql: str, *args: Any) -> Any:
+        result = execute(sql, *args)
+        if "INDEX CONCURRENTLY" in str(sql):
+            self.statements -= 1
+            if self.statements < 0:
+                raise InterruptedError
+        return result

@@ -1,0 +1,81 @@
+"""Overdue jobs at the front of the queue, and jobs that the sweep cannot end."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from billing import ledger
+from jobs import move_statements
+from jobs.models import Job
+from jobs.queueing import claims, sweep
+from tests.factories import make_job, make_running_job
+
+pytestmark = pytest.mark.django_db
+
+LATE = timedelta(seconds=5)
+OVERDUE_JOBS = """
+    INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
+        'id', job.id + n, 'share_token', n::text, 'queue_deadline_at', now() - interval '5 s'))).*
+    FROM jobs_job AS job, generate_series(1, 20000) AS n
+"""
+
+
+def make_overdue(**fields: Any) -> Job:
+    """Make a waiting job past its queue limit."""
+    return make_job(queue_deadline_at=timezone.now() - LATE, **fields)
+
+
+# Committed and truncated, because rows that are rolled back would change the plans of later tests.
+@pytest.mark.django_db(transaction=True)
+def test_a_claim_passes_over_overdue_jobs_in_one_index_scan() -> None:
+    make_overdue(priority=0)
+    with connection.cursor() as cursor:
+        cursor.execute(OVERDUE_JOBS)
+    job = make_job(priority=2)
+    with connection.cursor() as cursor:
+        # PREPARE, because EXPLAIN with values would not show the generic plan.
+        cursor.execute(move_statements.CLAIM.prepare.replace("claim_job", "explained"))
+        cursor.execute("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE explained ('w', 15, '')")
+        (plan,) = cursor.fetchone()
+        cursor.execute("DEALLOCATE explained")
+    (scan,) = [part for part in parts(plan[0]["Plan"]) if part.get("Index Name") == "job_waiting"]
+    assert (scan["Actual Rows"], scan["Rows Removed by Filter"], scan["Actual Loops"]) == (1, 20_001, 1)
+    assert not {"Seq Scan", "Sort", "Bitmap Heap Scan"} & {part["Node Type"] for part in parts(plan[0]["Plan"])}
+    assert Job.objects.get(pk=job.pk).status == "starting"
+
+
+def parts(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a plan and all its parts."""
+    return [plan, *(inner for part in plan.get("Plans", []) for inner in parts(part))]
+
+
+def test_the_sweep_ends_the_overdue_jobs_that_claims_skip() -> None:
+    overdue, job = make_overdue(), make_job()
+    claimed = claims.claim("w")
+    assert claimed is not None
+    assert claimed.pk == job.pk
+    assert sweep.end_overdue_waits() == 1
+    assert Job.objects.get(pk=overdue.pk).error_code == "queue_timeout"
+
+
+def test_an_invalid_hold_does_not_stop_the_sweep_of_others(caplog: pytest.LogCaptureFixture) -> None:
+    broken, overdue = make_overdue(), make_overdue()
+    ledger.release(broken.pk)
+    assert sweep.end_overdue_waits() == 1
+    assert f"job {broken.pk} cannot be ended" in caplog.text
+    assert [Job.objects.get(pk=job.pk).status for job in (broken, overdue)] == ["pending", "failed"]
+
+
+def test_an_invalid_hold_does_not_stop_the_recovery_of_others(
+    settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.MAX_ATTEMPTS = 1
+    broken, lost = make_running_job(), make_running_job()
+    ledger.release(broken.pk)
+    Job.objects.update(lease_expires_at=timezone.now() - LATE)
+    assert sweep.recover_expired_leases() == 1
+    assert f"job {broken.pk} cannot be ended" in caplog.text
+    assert [Job.objects.get(pk=job.pk).status for job in (broken, lost)] == ["running", "failed"]

@@ -1,0 +1,33 @@
+"""Statements of processes that die or lose their connection."""
+
+import time
+
+import pytest
+from django.db import connection
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+IS_RUNNING = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND state = 'active'"
+
+
+def is_running(process: int) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(IS_RUNNING, [process])
+        return bool(cursor.fetchone()[0])
+
+
+def test_a_statement_ends_soon_after_its_client_is_gone() -> None:
+    connection.ensure_connection()
+    lost = connection.copy()
+    lost.ensure_connection()
+    protocol = lost.connection.pgconn
+    protocol.send_query(b"SELECT pg_sleep(60)")
+    protocol.flush()
+    process = protocol.backend_pid
+    assert is_running(process)
+    # Closes the socket, as the kernel does when a process dies. PostgreSQL reads the end only between statements.
+    lost.close()
+    until = time.monotonic() + 10
+    while is_running(process):
+        assert time.monotonic() < until
+        time.sleep(0.1)
