@@ -1,7 +1,7 @@
 """The second stage of a start: it drops all privileges that a simulator does not need, then executes the simulator.
 
 It runs in a new process below the supervisor (`jobs.simulator.supervisor`). If bubblewrap is used, it first joins
-bubblewrap's namespaces. Its specification is written by `jobs.simulator.sandbox`.
+bubblewrap's namespaces, whose descriptors it gets from the supervisor. Its specification is written by `jobs.simulator.sandbox`.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ import signal
 import socket
 import stat
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -189,7 +190,7 @@ def _reset_signals() -> None:
 
 
 def _drop_rights(
-    specification: dict[str, Any], first_stage: socket.socket, pause: socket.socket | None
+    specification: dict[str, Any], first_stage: socket.socket, opened: Mapping[str, int]
 ) -> tuple[list[str], socket.socket | None]:
     """Apply every layer that this machine offers; return the layers and the proxy's listening socket, if any.
 
@@ -198,7 +199,7 @@ def _drop_rights(
     """
     Path("/proc/self/oom_score_adj").write_text("1000")
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    layers, listener = _enter_namespaces(specification, pause)
+    layers, listener = _enter_namespaces(specification, opened)
     if specification["covered"]:
         _reveal_covered(specification)
     os.umask(0o077)
@@ -212,7 +213,7 @@ def _drop_rights(
         layers.append(Layer.OWN_UID)
     drop_capabilities()
     os.chdir(specification["cwd"])
-    if pause is not None:
+    if "user" in opened:
         _wait_until_adopted(first_stage)
     # After the change of identity, which clears it.
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -226,14 +227,14 @@ def _drop_rights(
 
 
 def _enter_namespaces(
-    specification: dict[str, Any], pause: socket.socket | None
+    specification: dict[str, Any], opened: Mapping[str, int]
 ) -> tuple[list[str], socket.socket | None]:
     """Enter bubblewrap or only leave the network; return the layers and the proxy's listening socket, if any."""
     layers = list(specification["layers"])
-    if pause is not None:
-        namespaces.join(pause, has_user_namespace=Layer.USER_NAMESPACE in layers)
-        # A process that joins a process namespace is not in it itself; only its children are.
-        if os.fork():
+    if opened:
+        namespaces.join(opened)
+        # Without root, the supervisor could not start this process in the process namespace. Its children are in it.
+        if "user" in opened and os.fork():
             os._exit(0)
     else:
         layers += leave_network()
@@ -275,14 +276,14 @@ def _send_layers(first_stage: socket.socket, layers: list[str], listener: socket
     socket.send_fds(first_stage, [message], [] if listener is None else [listener.fileno()])
 
 
-def enter(specification: dict[str, Any], first_stage: socket.socket, pause: socket.socket | None) -> NoReturn:
+def enter(specification: dict[str, Any], first_stage: socket.socket, opened: Mapping[str, int]) -> NoReturn:
     """Execute the simulator. If the first stage has died meanwhile, sending the layers fails and this process ends.
 
     Executing the simulator closes the socket to the first stage, which signals success.
     """
     command = specification["command"]
     try:
-        _send_layers(first_stage, *_drop_rights(specification, first_stage, pause))
+        _send_layers(first_stage, *_drop_rights(specification, first_stage, opened))
         _reset_signals()
     except (_MissingProtection, namespaces.NotJoined, OSError) as error:
         _fail(first_stage, str(error))

@@ -15,7 +15,7 @@ from jobs.simulator import process as processes
 from jobs.simulator import supervisor_client
 from jobs.simulator.launcher_client import LauncherClient, LauncherFailed, launcher
 from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.process import SimulatorNotStarted
+from jobs.simulator.process import Ended, SimulatorNotStarted, SimulatorProcess
 from tests.jobs.simulator.bench import PROJECT, Bench, alive, eventually, needs_root
 
 
@@ -60,12 +60,10 @@ def test_a_launcher_that_dies_with_a_request_is_replaced(bench: Bench) -> None:
 def test_all_die_with_the_launcher(bench: Bench, behaviour: str, victim: str) -> None:
     with bench.process(behaviour) as process:
         assert bench.prints("daemon" if behaviour == "lasting_daemon" else "running")
-        started = below(process.supervisor.launcher_pid)
-        assert len(started) >= 2
-        if victim == "launcher":
-            os.kill(process.supervisor.launcher_pid, signal.SIGKILL)
-        else:
-            os.kill(process.supervisor.pid, signal.SIGKILL)
+        killed = process.supervisor.launcher_pid if victim == "launcher" else process.supervisor.pid
+        started = below(killed)
+        assert started
+        os.kill(killed, signal.SIGKILL)
         result = process.wait(20) or bench.fail("still running")
         # The worker learns of the end only when no process of the run is left.
         assert alive(bench.build) == []
@@ -162,26 +160,69 @@ def sockets_of(pid: int) -> set[str]:
     return {str(link) for link in links if str(link).startswith(("socket:", "pipe:"))}
 
 
-def test_supervisors_share_no_descriptors(bench: Bench) -> None:
+def descriptors_of_run(process: SimulatorProcess) -> set[str]:
+    """Return the sockets and pipes of a run's processes, the pause process included."""
+    pids = [process.supervisor.pid, *(each.pid for each in below(process.supervisor.pid))]
+    return set().union(*map(sockets_of, pids))
+
+
+def test_runs_share_no_descriptors(bench: Bench) -> None:
     """A worker notices the end of a run only if no other process has its sockets and pipes."""
     with bench.process("deaf") as first:
         assert bench.prints("running")
         with PrivateDirectory.create(bench.top) as bench.directory, bench.process("deaf") as second:
             assert eventually(lambda: bench.printed().count("running") == 2)
-            shared = sockets_of(first.supervisor.pid) & sockets_of(second.supervisor.pid)
-            # Only the pipe that ends when the launcher dies.
-            assert len([link for link in shared if link.startswith("pipe:")]) <= 1
-            assert not [link for link in shared if link.startswith("socket:")]
+            assert descriptors_of_run(first).isdisjoint(descriptors_of_run(second))
             os.kill(first.supervisor.pid, signal.SIGKILL)
             assert first.wait(20)
             assert second.wait(0) is None
         bench.directory = first.directory
 
 
-def test_the_launcher_counts_the_time_of_its_simulators(bench: Bench) -> None:
-    bench.run("status", 0)
-    assert launcher.process
-    times = psutil.Process(launcher.process.pid)
+def test_an_idle_supervisor_keeps_no_descriptors(bench: Bench) -> None:
+    with bench.process("status", 0) as process:
+        assert process.wait(60)
+    # The one to the launcher, and two to learn of ended children.
+    assert eventually(lambda: len(sockets_of(process.supervisor.pid)) == 3)
+
+
+def test_a_supervisor_is_used_again(bench: Bench) -> None:
+    with bench.process("status", 3) as first:
+        assert first.wait(60)
+    with bench.process("status", 0) as second:
+        assert second.wait(60)
+    assert second.supervisor.pid == first.supervisor.pid
+
+
+def test_a_killed_idle_supervisor_is_replaced(bench: Bench) -> None:
+    with bench.process("status", 0) as first:
+        assert first.wait(60)
+    os.kill(first.supervisor.pid, signal.SIGKILL)
+    with bench.process("status", 0) as second:
+        assert (second.wait(60) or bench.fail("still running")).exit_status == 0
+    assert second.supervisor.pid != first.supervisor.pid
+
+
+def test_use_is_counted_for_each_run(bench: Bench) -> None:
+    bench.limit(cpu_seconds=1)
+    assert bench.run("spin").cpu_seconds > 0.5
+    bench.limit(cpu_seconds=20)
+    large = killed_when_printing(bench, "holding 100", "fat", 100)
+    small = bench.run("status", 0)
+    assert small.cpu_seconds < 0.5
+    assert small.peak_memory_bytes < large.peak_memory_bytes - (50 << 20)
+
+
+def killed_when_printing(bench: Bench, line: str, *command: object) -> Ended:
+    with bench.process(*command) as process:
+        assert bench.prints(line)
+        return process.stop("cancelled", grace_seconds=0.0) or bench.fail("still running")
+
+
+def test_a_supervisor_counts_the_time_of_its_simulators(bench: Bench) -> None:
+    with bench.process("status", 0) as process:
+        assert process.wait(60)
+    times = psutil.Process(process.supervisor.pid)
     before = times.cpu_times().children_user
     bench.limit(cpu_seconds=1)
     bench.run("spin")
@@ -268,7 +309,7 @@ def test_the_launcher_ends_with_its_worker() -> None:
 
 @needs_root
 def test_a_start_creates_few_processes_and_no_interpreter(bench: Bench) -> None:
-    """Supervisor and simulator. Bubblewrap adds its two processes, the pause process, and one that joins it."""
+    """Only the simulator. Bubblewrap adds its two processes and the pause process."""
     command = [sys.executable, "-m", "tests.jobs.simulator.process_count", str(bench.sandbox.bubblewrap or "")]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True, timeout=60)
-    assert int(done.stdout) == (6 if bench.sandbox.bubblewrap else 2)
+    assert int(done.stdout) == (4 if bench.sandbox.bubblewrap else 1)
