@@ -1,7 +1,7 @@
 """The second stage of a start: it drops all privileges that a simulator does not need, then executes the simulator.
 
 It runs in a new process below the supervisor (`jobs.simulator.supervisor`). If bubblewrap is used, it first joins
-bubblewrap's namespaces, whose descriptors it gets from the supervisor. Its specification is written by `jobs.simulator.sandbox`.
+bubblewrap's namespaces, which the supervisor has opened. Its specification is written by `jobs.simulator.sandbox`.
 """
 
 import contextlib
@@ -233,7 +233,7 @@ def _enter_namespaces(
     layers = list(specification["layers"])
     if opened:
         namespaces.join(opened)
-        # Without root, the supervisor could not start this process in the process namespace. Its children are in it.
+        # An ordinary user's supervisor cannot fork into the process namespace, but this process can.
         if "user" in opened and os.fork():
             os._exit(0)
     else:

@@ -2,7 +2,7 @@
 
 It runs as a script, and its standard input is a socket to the worker. A request consists of a specification by
 `jobs.simulator.sandbox` and three descriptors. The launcher passes each request to an idle supervisor
-(`jobs.simulator.supervisor`). If there is none, it forks one. It has one thread and holds no locks, so forking it is
+(`jobs.simulator.supervisor`), or forks one if none is idle. It has one thread and holds no locks, so forking it is
 safe. When the worker dies or closes the socket, the launcher ends all supervisors and exits.
 """
 

@@ -57,14 +57,14 @@ def open_namespaces(pause: socket.socket, *, has_user_namespace: bool) -> dict[s
 
     Raises NotJoined unless bubblewrap has created every namespace that it should have.
     """
-    pid = _pause_pid(pause)
+    pid = pause_pid(pause)
     opened: dict[str, int] = {}
     try:
         for name in _names(has_user_namespace=has_user_namespace):
             opened[name] = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
             if os.path.samestat(os.fstat(opened[name]), os.stat(f"/proc/self/ns/{name}")):  # noqa: PTH116 - quicker
                 raise NotJoined(f"bubblewrap has not created a {name} namespace")
-        _require_answer(pause, pid)
+        require_answer(pause, pid)
     except (OSError, NotJoined) as error:
         close(opened)
         raise error if isinstance(error, NotJoined) else _not_joined(error) from error
@@ -112,7 +112,7 @@ def _not_joined(error: OSError) -> NotJoined:
     return NotJoined(f"the namespaces of bubblewrap cannot be joined ({error.strerror})")
 
 
-def _pause_pid(pause: socket.socket) -> int:
+def pause_pid(pause: socket.socket) -> int:
     """Wait until the pause process has written a line, inside a complete sandbox; return its process id."""
     pause.settimeout(ANSWER_SECONDS)
     line, extra, _, _ = pause.recvmsg(1, socket.CMSG_SPACE(struct.calcsize("3i")))
@@ -121,10 +121,13 @@ def _pause_pid(pause: socket.socket) -> int:
     return int(struct.unpack("3i", extra[0][2])[0])
 
 
-def _require_answer(pause: socket.socket, pid: int) -> None:
-    """Raise NotJoined unless a pause process still has this process id, which could have been reused otherwise."""
+def require_answer(pause: socket.socket, pid: int) -> None:
+    """Let a pause process write another line. Raises NotJoined unless it still has this process id.
+
+    Otherwise, it could have ended and another process could have its id.
+    """
     pause.send(b"\n")
-    if _pause_pid(pause) != pid:
+    if pause_pid(pause) != pid:
         raise NotJoined("bubblewrap's pause process has ended")
 
 

@@ -40,7 +40,8 @@ def serve(control: socket.socket) -> None:
     Also end after a run that has left a control group or a descriptor, so that no run affects another one.
     """
     children.adopt_orphans()
-    wakeup, notify = children.watch_children()
+    # Both ends must stay open.
+    ends = children.watch_children()
     before = _count_descriptors()
     is_clean = True
     while is_clean:
@@ -49,7 +50,7 @@ def serve(control: socket.socket) -> None:
             return
         worker, stdout, stderr = descriptors
         with socket.socket(fileno=worker) as connection:
-            supervisor = Supervisor(json.loads(request), connection, launcher=control, wakeup=wakeup)
+            supervisor = Supervisor(json.loads(request), connection, launcher=control, wakeup=ends[0])
             result = supervisor.run(stdout, stderr)
             is_clean = supervisor.has_removed_cgroup and _count_descriptors() == before + 1
             if is_clean:
@@ -67,7 +68,12 @@ class Supervisor:
     """One simulator, from its start until all its processes are gone."""
 
     def __init__(
-        self, specification: dict[str, Any], worker: socket.socket, *, launcher: socket.socket, wakeup: socket.socket
+        self,
+        specification: dict[str, Any],
+        worker: socket.socket,
+        *,
+        launcher: socket.socket,
+        wakeup: socket.socket,
     ) -> None:
         self.specification = specification
         self.worker = worker

@@ -179,6 +179,18 @@ def test_runs_share_no_descriptors(bench: Bench) -> None:
         bench.directory = first.directory
 
 
+def test_another_run_does_not_keep_the_output_open(bench: Bench) -> None:
+    with bench.process("deaf") as first:
+        assert bench.prints("running")
+        with PrivateDirectory.create(bench.top) as bench.directory, bench.process("lasting_daemon"):
+            assert bench.prints("daemon")
+            drains = list(first.drains)
+            first.kill("cancelled")
+            assert first.wait(20)
+            assert not any(drain.is_alive() for drain in drains)
+        bench.directory = first.directory
+
+
 def test_an_idle_supervisor_keeps_no_descriptors(bench: Bench) -> None:
     with bench.process("status", 0) as process:
         assert process.wait(60)
