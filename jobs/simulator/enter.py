@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import functools
 import json
 import os
 import resource
@@ -46,6 +47,8 @@ IFF_UP = 1
 SHORTAGES = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.E2BIG)
 
 _libc = ctypes.CDLL(None, use_errno=True)
+# All five arguments have their full width, because some options require zeros.
+_libc.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
 
 class _MissingProtection(Exception):
@@ -53,9 +56,8 @@ class _MissingProtection(Exception):
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """Call prctl(2) with all five arguments at full width, because some options require zeros."""
-    padded = (*arguments, 0, 0, 0, 0)[:4]
-    return checked(_libc.prctl, option, *(ctypes.c_ulong(value) for value in padded))
+    """Call prctl(2); missing arguments are zeros. Raises OSError."""
+    return checked(_libc.prctl, option, *(*arguments, 0, 0, 0, 0)[:4])
 
 
 # The network
@@ -132,11 +134,10 @@ def _drop_bounding_set() -> None:
 
     A process that may not change the set has no capabilities and cannot gain any.
     """
+    drop = _libc.prctl
     capability = 0
-    with contextlib.suppress(OSError):
-        while True:
-            prctl(PR_CAPBSET_DROP, capability)
-            capability += 1
+    while drop(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0:
+        capability += 1
 
 
 def become_user(uid: int) -> None:
@@ -181,11 +182,16 @@ def restrict_system_calls(program: bytes) -> bool:
     return True
 
 
+@functools.cache
+def ignored_signals() -> list[int]:
+    """Return the signals that Python, the launcher or the worker's parent ignores; compute them before forking."""
+    return [int(each) for each in signal.valid_signals() if signal.getsignal(each) == signal.SIG_IGN]
+
+
 def _reset_signals() -> None:
-    """Reset signals that Python or the worker's parent ignores, because exec passes ignored signals on."""
-    for number in signal.valid_signals():
-        if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
+    """Reset ignored signals, because exec passes them on."""
+    for number in ignored_signals():
+        signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 

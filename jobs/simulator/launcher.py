@@ -15,7 +15,6 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
@@ -30,14 +29,14 @@ REQUEST_BYTES = supervisor.REQUEST_BYTES
 END_SECONDS = 10.0
 
 
-@dataclass(eq=False)
 class SupervisorProcess:
     """A supervisor. `run` is a copy of its run's socket to the worker, or None while it is idle."""
 
-    pid: int
-    control: socket.socket
-    run: int | None = None
-    is_connected: bool = True
+    def __init__(self, pid: int, control: socket.socket) -> None:
+        self.pid = pid
+        self.control = control
+        self.run: int | None = None
+        self.is_connected = True
 
     @property
     def is_idle(self) -> bool:
@@ -61,12 +60,12 @@ class SupervisorProcess:
                 self.run = None
 
 
-@dataclass(eq=False)
 class EndedRun:
     """A run whose supervisor has died, its socket to the worker, and its processes that may still be alive."""
 
-    socket: int
-    processes: set[int] = field(default_factory=set)
+    def __init__(self, socket: int) -> None:
+        self.socket = socket
+        self.processes: set[int] = set()
 
 
 class Launcher:

@@ -40,6 +40,7 @@ def serve(control: socket.socket) -> None:
     Also end after a run that has left a control group or a descriptor, so that no run affects another one.
     """
     children.adopt_orphans()
+    enter.ignored_signals()
     # Both ends must stay open.
     ends = children.watch_children()
     before = _count_descriptors()

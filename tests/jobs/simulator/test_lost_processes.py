@@ -147,7 +147,8 @@ def add(has_orphan, *, fails):
             time.sleep(60)
         os._exit(1)
     control = socket.socketpair()[0]
-    subject.supervisors[pid] = launcher.SupervisorProcess(pid, control, run.detach(), is_connected=False)
+    added = subject.supervisors[pid] = launcher.SupervisorProcess(pid, control)
+    added.run, added.is_connected = run.detach(), False
     worker.settimeout(20)
     return worker, pid, int(os.read(reading, 20))
 
