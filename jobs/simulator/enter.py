@@ -4,7 +4,6 @@ It runs in a new process below the supervisor (`jobs.simulator.supervisor`). If 
 bubblewrap's namespaces, which the supervisor has opened. Its specification is written by `jobs.simulator.sandbox`.
 """
 
-import contextlib
 import ctypes
 import errno
 import fcntl

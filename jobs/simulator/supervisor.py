@@ -37,7 +37,8 @@ IDLE = b"idle"
 def serve(control: socket.socket) -> None:
     """Run the launcher's requests one after the other until the launcher dies.
 
-    Also end after a run that has left a control group or a descriptor, so that no run affects another one.
+    Also end after a run that has left a descriptor, and after one with a control group, which the kernel keeps
+    while memory of this process is charged to it. No run therefore affects another one.
     """
     children.adopt_orphans()
     enter.ignored_signals()
@@ -53,7 +54,7 @@ def serve(control: socket.socket) -> None:
         with socket.socket(fileno=worker) as connection:
             supervisor = Supervisor(json.loads(request), connection, launcher=control, wakeup=ends[0])
             result = supervisor.run(stdout, stderr)
-            is_clean = supervisor.has_removed_cgroup and _count_descriptors() == before + 1
+            is_clean = supervisor.cgroup is None and _count_descriptors() == before + 1
             if is_clean:
                 # First, so that the launcher knows it when the worker starts its next run.
                 control.send(IDLE)
@@ -101,7 +102,6 @@ class Supervisor:
         self.files_in_memory_bytes = 0
         self.has_files_in_memory = is_in_memory(specification["watched"])
         self.cgroup = MemoryCgroup.create(specification["memory_bytes"], home=own_cgroup())
-        self.has_removed_cgroup = True
 
     def run(self, stdout: int, stderr: int) -> dict[str, Any]:
         """Run until the simulator and all its descendants are gone; return the result for the worker."""
@@ -118,7 +118,8 @@ class Supervisor:
         self.check_disk()
         if self.cgroup is not None:
             self.check_memory()
-            self.has_removed_cgroup = self.cgroup.remove()
+            self.cgroup.leave()
+            self.cgroup.remove()
         if self.listener is not None:
             os.close(self.listener)
         return self.result(wall_seconds)

@@ -102,11 +102,10 @@ class MemoryCgroup:
         counts = dict(zip(words[::2], words[1::2], strict=True))
         return int(counts.get("oom", 0)) > 0 and int(counts.get("oom_kill", 0)) > 0
 
-    def remove(self) -> bool:
-        """Remove the group. Return False if it is still in use; a later run removes it."""
+    def remove(self) -> None:
+        """Remove the group; if it is still in use, a later run removes it."""
         with contextlib.suppress(OSError):
             self.folder.rmdir()
-        return not self.folder.exists()
 
 
 def own_cgroup() -> Path | None:

@@ -15,8 +15,8 @@ from jobs.simulator import process as processes
 from jobs.simulator import supervisor_client
 from jobs.simulator.launcher_client import LauncherClient, LauncherFailed, launcher
 from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.process import Ended, SimulatorNotStarted, SimulatorProcess
-from tests.jobs.simulator.bench import PROJECT, Bench, alive, eventually, needs_root
+from jobs.simulator.process import SimulatorNotStarted, SimulatorProcess
+from tests.jobs.simulator.bench import PROJECT, Bench, alive, eventually, needs_root, sockets_and_pipes_of
 
 
 def below(pid: int) -> list[psutil.Process]:
@@ -155,15 +155,10 @@ def test_a_malformed_request_does_not_stop_the_launcher(bench: Bench) -> None:
     assert launcher.process.pid == before
 
 
-def sockets_of(pid: int) -> set[str]:
-    links = [path.readlink() for path in Path(f"/proc/{pid}/fd").iterdir()]
-    return {str(link) for link in links if str(link).startswith(("socket:", "pipe:"))}
-
-
 def descriptors_of_run(process: SimulatorProcess) -> set[str]:
     """Return the sockets and pipes of a run's processes, the pause process included."""
     pids = [process.supervisor.pid, *(each.pid for each in below(process.supervisor.pid))]
-    return set().union(*map(sockets_of, pids))
+    return set().union(*map(sockets_and_pipes_of, pids))
 
 
 def test_runs_share_no_descriptors(bench: Bench) -> None:
@@ -189,56 +184,6 @@ def test_another_run_does_not_keep_the_output_open(bench: Bench) -> None:
             assert first.wait(20)
             assert not any(drain.is_alive() for drain in drains)
         bench.directory = first.directory
-
-
-def test_an_idle_supervisor_keeps_no_descriptors(bench: Bench) -> None:
-    with bench.process("status", 0) as process:
-        assert process.wait(60)
-    # The one to the launcher, and two to learn of ended children.
-    assert eventually(lambda: len(sockets_of(process.supervisor.pid)) == 3)
-
-
-def test_a_supervisor_is_used_again(bench: Bench) -> None:
-    with bench.process("status", 3) as first:
-        assert first.wait(60)
-    with bench.process("status", 0) as second:
-        assert second.wait(60)
-    assert second.supervisor.pid == first.supervisor.pid
-
-
-def test_a_killed_idle_supervisor_is_replaced(bench: Bench) -> None:
-    with bench.process("status", 0) as first:
-        assert first.wait(60)
-    os.kill(first.supervisor.pid, signal.SIGKILL)
-    with bench.process("status", 0) as second:
-        assert (second.wait(60) or bench.fail("still running")).exit_status == 0
-    assert second.supervisor.pid != first.supervisor.pid
-
-
-def test_use_is_counted_for_each_run(bench: Bench) -> None:
-    bench.limit(cpu_seconds=1)
-    assert bench.run("spin").cpu_seconds > 0.5
-    bench.limit(cpu_seconds=20)
-    large = killed_when_printing(bench, "holding 100", "fat", 100)
-    small = bench.run("status", 0)
-    assert small.cpu_seconds < 0.5
-    assert small.peak_memory_bytes < large.peak_memory_bytes - (50 << 20)
-
-
-def killed_when_printing(bench: Bench, line: str, *command: object) -> Ended:
-    with bench.process(*command) as process:
-        assert bench.prints(line)
-        return process.stop("cancelled", grace_seconds=0.0) or bench.fail("still running")
-
-
-def test_a_supervisor_counts_the_time_of_its_simulators(bench: Bench) -> None:
-    with bench.process("status", 0) as process:
-        assert process.wait(60)
-    times = psutil.Process(process.supervisor.pid)
-    before = times.cpu_times().children_user
-    bench.limit(cpu_seconds=1)
-    bench.run("spin")
-    assert eventually(lambda: times.cpu_times().children_user > before + 0.5)
 
 
 INHERITED = """
