@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -103,7 +104,9 @@ def test_a_launcher_that_cannot_be_killed_is_replaced(monkeypatch: pytest.Monkey
     stuck = client.process
     monkeypatch.setattr("jobs.simulator.launcher_client.KILL_SECONDS", 0.1)
     monkeypatch.setattr(stuck, "kill", lambda: None)
+    started_at = time.monotonic()
     client.replace(before)
+    assert time.monotonic() - started_at < 10
     assert client.launch({}, []) != before
     monkeypatch.undo()
     client.stop()
