@@ -3,13 +3,20 @@
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import socket
 import time
+from collections.abc import Collection
+from typing import NamedTuple
 
 from jobs.simulator.usage import threads
 
 PR_SET_CHILD_SUBREAPER = 36
+
+# Between attempts to kill processes that do not end at once.
+FIRST_PAUSE_SECONDS = 0.002
+LONGEST_PAUSE_SECONDS = 0.5
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -47,19 +54,25 @@ def descendants(*tops: int) -> list[int]:
 
 
 def send_signal(pid: int, number: int) -> None:
-    """Signal a process unless it has ended."""
+    """Signal a child of this process unless it has been reaped. A child's id is not reused before that."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
 
 
-def reap() -> dict[int, int]:
-    """Reap all children that have ended; return their wait statuses by process id."""
-    ended = {}
-    try:
-        while (result := os.waitpid(-1, os.WNOHANG)) != (0, 0):
-            ended[result[0]] = result[1]
-    except ChildProcessError:
-        pass
+class Reaped(NamedTuple):
+    """A child that has ended; `used` includes the descendants that it had reaped."""
+
+    pid: int
+    status: int
+    used: resource.struct_rusage
+
+
+def reap() -> list[Reaped]:
+    """Reap all children that have ended."""
+    ended = []
+    with contextlib.suppress(ChildProcessError):
+        while (result := os.wait4(-1, os.WNOHANG))[0]:
+            ended.append(Reaped(*result))
     return ended
 
 
@@ -72,18 +85,59 @@ def _children_remain() -> bool:
     return True
 
 
-def kill_descendants() -> dict[int, int]:
-    """Kill and reap every descendant in any session; return their wait statuses by process id.
+def kill(tops: Collection[int]) -> None:
+    """Kill children of this process and all their descendants."""
+    _kill_below(tops)
+    for pid in tops:
+        send_signal(pid, signal.SIGKILL)
+
+
+def _kill_below(tops: Collection[int]) -> None:
+    """Kill the descendants of children of this process.
+
+    Their parents can reap them at any time, and their ids can be reused. Each is therefore killed through a
+    descriptor that was opened before the descendants were listed again.
+    """
+    opened = [(pid, descriptor) for pid in _below(tops) if (descriptor := _open_process(pid)) is not None]
+    confirmed = set(_below(tops)) if opened else set()
+    for pid, descriptor in opened:
+        if pid in confirmed:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        os.close(descriptor)
+
+
+def _below(tops: Collection[int]) -> list[int]:
+    return descendants(*tops) if tops else []
+
+
+def _open_process(pid: int) -> int | None:
+    """Return a descriptor of a process (pidfd_open(2)), or None if it has ended."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
+
+
+def next_pause(pause: float, *, has_ended: bool) -> float:
+    """Return the seconds until the next attempt to kill: short while processes end, doubled while none does."""
+    return FIRST_PAUSE_SECONDS if has_ended else min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+def kill_descendants() -> list[Reaped]:
+    """Kill and reap every descendant in any session; return them.
 
     Descendants can fork meanwhile. This ends, because dead processes count against their limit until they are
     reaped.
     """
     ended = reap()
+    pause = FIRST_PAUSE_SECONDS
     while _children_remain():
-        for pid in descendants():
-            send_signal(pid, signal.SIGKILL)
-        time.sleep(0.002)
-        ended |= reap()
+        kill(children(os.getpid()))
+        time.sleep(pause)
+        reaped = reap()
+        pause = next_pause(pause, has_ended=bool(reaped))
+        ended += reaped
     return ended
 
 

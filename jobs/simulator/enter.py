@@ -1,13 +1,13 @@
 """The second stage of a start: it drops all privileges that a simulator does not need, then executes the simulator.
 
 It runs in a new process below the supervisor (`jobs.simulator.supervisor`). If bubblewrap is used, it first joins
-bubblewrap's namespaces. Its specification is written by `jobs.simulator.sandbox`.
+bubblewrap's namespaces, which the supervisor has opened. Its specification is written by `jobs.simulator.sandbox`.
 """
 
-import contextlib
 import ctypes
 import errno
 import fcntl
+import functools
 import json
 import os
 import resource
@@ -15,6 +15,7 @@ import signal
 import socket
 import stat
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -45,6 +46,8 @@ IFF_UP = 1
 SHORTAGES = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.E2BIG)
 
 _libc = ctypes.CDLL(None, use_errno=True)
+# All five arguments have their full width, because some options require zeros.
+_libc.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
 
 class _MissingProtection(Exception):
@@ -52,9 +55,8 @@ class _MissingProtection(Exception):
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """Call prctl(2) with all five arguments at full width, because some options require zeros."""
-    padded = (*arguments, 0, 0, 0, 0)[:4]
-    return checked(_libc.prctl, option, *(ctypes.c_ulong(value) for value in padded))
+    """Call prctl(2); missing arguments are zeros. Raises OSError."""
+    return checked(_libc.prctl, option, *(*arguments, 0, 0, 0, 0)[:4])
 
 
 # The network
@@ -131,11 +133,10 @@ def _drop_bounding_set() -> None:
 
     A process that may not change the set has no capabilities and cannot gain any.
     """
+    drop = _libc.prctl
     capability = 0
-    with contextlib.suppress(OSError):
-        while True:
-            prctl(PR_CAPBSET_DROP, capability)
-            capability += 1
+    while drop(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0:
+        capability += 1
 
 
 def become_user(uid: int) -> None:
@@ -180,16 +181,21 @@ def restrict_system_calls(program: bytes) -> bool:
     return True
 
 
+@functools.cache
+def ignored_signals() -> list[int]:
+    """Return the signals that Python, the launcher or the worker's parent ignores; compute them before forking."""
+    return [int(each) for each in signal.valid_signals() if signal.getsignal(each) == signal.SIG_IGN]
+
+
 def _reset_signals() -> None:
-    """Reset signals that Python or the worker's parent ignores, because exec passes ignored signals on."""
-    for number in signal.valid_signals():
-        if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
+    """Reset ignored signals, because exec passes them on."""
+    for number in ignored_signals():
+        signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 def _drop_rights(
-    specification: dict[str, Any], first_stage: socket.socket, pause: socket.socket | None
+    specification: dict[str, Any], first_stage: socket.socket, opened: Mapping[str, int]
 ) -> tuple[list[str], socket.socket | None]:
     """Apply every layer that this machine offers; return the layers and the proxy's listening socket, if any.
 
@@ -198,7 +204,7 @@ def _drop_rights(
     """
     Path("/proc/self/oom_score_adj").write_text("1000")
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    layers, listener = _enter_namespaces(specification, pause)
+    layers, listener = _enter_namespaces(specification, opened)
     if specification["covered"]:
         _reveal_covered(specification)
     os.umask(0o077)
@@ -212,7 +218,7 @@ def _drop_rights(
         layers.append(Layer.OWN_UID)
     drop_capabilities()
     os.chdir(specification["cwd"])
-    if pause is not None:
+    if "user" in opened:
         _wait_until_adopted(first_stage)
     # After the change of identity, which clears it.
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -226,14 +232,14 @@ def _drop_rights(
 
 
 def _enter_namespaces(
-    specification: dict[str, Any], pause: socket.socket | None
+    specification: dict[str, Any], opened: Mapping[str, int]
 ) -> tuple[list[str], socket.socket | None]:
     """Enter bubblewrap or only leave the network; return the layers and the proxy's listening socket, if any."""
     layers = list(specification["layers"])
-    if pause is not None:
-        namespaces.join(pause, has_user_namespace=Layer.USER_NAMESPACE in layers)
-        # A process that joins a process namespace is not in it itself; only its children are.
-        if os.fork():
+    if opened:
+        namespaces.join(opened)
+        # An ordinary user's supervisor cannot fork into the process namespace, but this process can.
+        if "user" in opened and os.fork():
             os._exit(0)
     else:
         layers += leave_network()
@@ -275,14 +281,14 @@ def _send_layers(first_stage: socket.socket, layers: list[str], listener: socket
     socket.send_fds(first_stage, [message], [] if listener is None else [listener.fileno()])
 
 
-def enter(specification: dict[str, Any], first_stage: socket.socket, pause: socket.socket | None) -> NoReturn:
+def enter(specification: dict[str, Any], first_stage: socket.socket, opened: Mapping[str, int]) -> NoReturn:
     """Execute the simulator. If the first stage has died meanwhile, sending the layers fails and this process ends.
 
     Executing the simulator closes the socket to the first stage, which signals success.
     """
     command = specification["command"]
     try:
-        _send_layers(first_stage, *_drop_rights(specification, first_stage, pause))
+        _send_layers(first_stage, *_drop_rights(specification, first_stage, opened))
         _reset_signals()
     except (_MissingProtection, namespaces.NotJoined, OSError) as error:
         _fail(first_stage, str(error))

@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -15,6 +16,9 @@ from jobs.simulator.sandbox import FOLDER, script_command
 LAUNCHER = FOLDER / "launcher.py"
 SEND_SECONDS = 10.0
 END_SECONDS = 15.0
+KILL_SECONDS = 5.0
+
+logger = logging.getLogger(__name__)
 
 
 class LauncherFailed(Exception):
@@ -109,10 +113,14 @@ class LauncherClient:
         return process
 
     def _replace(self) -> None:
-        """Kill the launcher; the next request starts another one."""
+        """Kill the launcher and wait at most `KILL_SECONDS`; the next request starts another one."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait()
+            try:
+                self.process.wait(KILL_SECONDS)
+            except subprocess.TimeoutExpired:
+                # It is in an uninterruptible system call. `subprocess` reaps it later.
+                logger.error("launcher %s does not end", self.process.pid)
             self.socket.close()
             self.process = None
 

@@ -1,14 +1,14 @@
-"""The supervisor of one simulator: a process that the launcher forks.
+"""The supervisor of one simulator at a time: a process that the launcher forks.
 
 It starts the second stage (`jobs.simulator.enter`), adopts orphaned processes of the run, monitors the run's disk
-and memory use, and exits only when no process of the run is alive. On its socket to the worker, it accepts
-`interrupt` and `kill`. EOF on this socket means that the worker has died, and has the effect of `kill`.
+and memory use, and accepts another run only when no process of the last one is alive. On its socket to the worker,
+it accepts `interrupt` and `kill`. EOF on this socket means that the worker has died, and has the effect of `kill`.
+EOF on its socket to the launcher means that the launcher has died, and has the same effect.
 """
 
 import contextlib
 import json
 import os
-import resource
 import select
 import signal
 import socket
@@ -18,6 +18,7 @@ import time
 from typing import Any, NoReturn
 
 from jobs.simulator import children, enter, namespaces
+from jobs.simulator.layers import Layer
 from jobs.simulator.stop_reasons import StopReason
 from jobs.simulator.usage import MemoryCgroup, disk_use, is_in_memory, memory_use, own_cgroup
 
@@ -27,15 +28,63 @@ CHECK_MEMORY_SECONDS = 0.25
 ADOPTED = b"adopted"
 
 
+# The run's socket to the worker, its standard output and its standard error.
+DESCRIPTORS = 3
+REQUEST_BYTES = 1 << 18
+IDLE = b"idle"
+
+
+def serve(control: socket.socket) -> None:
+    """Run the launcher's requests one after the other until the launcher dies.
+
+    Also end after a run that has left a descriptor, and after one with a control group, which the kernel keeps
+    while memory of this process is charged to it. No run therefore affects another one.
+    """
+    children.adopt_orphans()
+    enter.ignored_signals()
+    # Both ends must stay open.
+    ends = children.watch_children()
+    before = _count_descriptors()
+    is_clean = True
+    while is_clean:
+        request, descriptors, _, _ = socket.recv_fds(control, REQUEST_BYTES, DESCRIPTORS)
+        if not request:
+            return
+        worker, stdout, stderr = descriptors
+        with socket.socket(fileno=worker) as connection:
+            supervisor = Supervisor(json.loads(request), connection, launcher=control, wakeup=ends[0])
+            result = supervisor.run(stdout, stderr)
+            is_clean = supervisor.cgroup is None and _count_descriptors() == before + 1
+            if is_clean:
+                # First, so that the launcher knows it when the worker starts its next run.
+                control.send(IDLE)
+            supervisor.send({"ended": result})
+
+
+def _count_descriptors() -> int:
+    """Return how many descriptors are open, with one for the listing itself."""
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - quicker
+
+
 class Supervisor:
     """One simulator, from its start until all its processes are gone."""
 
-    def __init__(self, specification: dict[str, Any], worker: socket.socket, *, launcher: int) -> None:
+    def __init__(
+        self,
+        specification: dict[str, Any],
+        worker: socket.socket,
+        *,
+        launcher: socket.socket,
+        wakeup: socket.socket,
+    ) -> None:
         self.specification = specification
         self.worker = worker
         # Becomes readable when the launcher dies.
         self.launcher = launcher
+        # Becomes readable when a child ends.
+        self.wakeup = wakeup
         self.pause: socket.socket | None = None
+        self.has_user_namespace = Layer.USER_NAMESPACE in specification["second_stage"]["layers"]
         # The messages of the second stage, merged.
         self.report: dict[str, Any] = {}
         self.child_pid = -1
@@ -45,6 +94,8 @@ class Supervisor:
         self.stopped_for: StopReason | None = None
         # Wait statuses by process id.
         self.ended: dict[int, int] = {}
+        self.cpu_seconds = 0.0
+        self.peak_memory_kilobytes = 0
         self.listener: int | None = None
         self.next_disk_check_at = self.started_at + CHECK_DISK_SECONDS
         self.next_memory_check_at = self.started_at + CHECK_MEMORY_SECONDS
@@ -52,11 +103,11 @@ class Supervisor:
         self.has_files_in_memory = is_in_memory(specification["watched"])
         self.cgroup = MemoryCgroup.create(specification["memory_bytes"], home=own_cgroup())
 
-    def run(self, stdout: int, stderr: int) -> None:
-        """Run until the simulator and all its descendants are gone and the worker has the result."""
-        self.send({"supervisor": os.getpid()})
-        children.adopt_orphans()
-        self.wakeup, self.notify = children.watch_children()
+    def run(self, stdout: int, stderr: int) -> dict[str, Any]:
+        """Run until the simulator and all its descendants are gone; return the result for the worker."""
+        handle = os.pidfd_open(os.getpid())
+        self.send({"supervisor": os.getpid()}, descriptor=handle)
+        os.close(handle)
         self.start(stdout, stderr)
         while self.simulator_pid not in self.ended and not self.has_failed:
             self.step()
@@ -67,38 +118,70 @@ class Supervisor:
         self.check_disk()
         if self.cgroup is not None:
             self.check_memory()
+            self.cgroup.leave()
             self.cgroup.remove()
-        self.send({"ended": self.result(wall_seconds)})
+        if self.listener is not None:
+            os.close(self.listener)
+        return self.result(wall_seconds)
 
     def start(self, stdout: int, stderr: int) -> None:
-        """Start bubblewrap, if it is used, and the second stage with the run's output; close the output here."""
-        self.ready, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        """Start bubblewrap, if it is used, or the second stage."""
+        self.ready, self.first_stage = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ready.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self.ready.settimeout(0)
+        # The second stage's; until it has started, they are open here.
+        self.output = [stdout, stderr]
+        if not self.specification["bubblewrap"]:
+            return self.start_second_stage()
         try:
-            if self.specification["bubblewrap"]:
-                self.pause = namespaces.start_bubblewrap(self.specification["bubblewrap"], stderr=stderr)
-            self.child_pid = os.fork()
+            self.pause = namespaces.start_bubblewrap(self.specification["bubblewrap"], stderr=stderr)
         except OSError as error:
-            # `read_ready` receives this like an error of the second stage.
-            theirs.send(json.dumps({"error": f"the sandbox cannot be started: {error}"}).encode())
-        if self.child_pid == 0:
-            self.become_second_stage(theirs, stdout, stderr)
+            self.fail_start(error)
+
+    def start_second_stage(self) -> None:
+        """Start the second stage with the run's output, in bubblewrap's namespaces if it is used."""
+        opened: dict[str, int] = {}
+        try:
+            if self.pause is not None:
+                opened = namespaces.open_namespaces(self.pause, has_user_namespace=self.has_user_namespace)
+            self.fork_second_stage(opened)
+        except (OSError, namespaces.NotJoined) as error:
+            self.fail_start(error)
+        namespaces.close(opened)
+        self.close_start()
         if self.cgroup is not None:
             self.cgroup.leave()
-        theirs.close()
-        os.close(stdout)
-        os.close(stderr)
 
-    def become_second_stage(self, first_stage: socket.socket, stdout: int, stderr: int) -> NoReturn:
+    def fork_second_stage(self, opened: dict[str, int]) -> None:
+        """Fork the second stage. Only root can let it start in bubblewrap's process namespace."""
+        is_inside = opened and not self.has_user_namespace
+        with namespaces.children_in(opened["pid"]) if is_inside else contextlib.nullcontext():
+            self.child_pid = os.fork()
+            # The new process must not leave this block.
+            if self.child_pid == 0:
+                self.become_second_stage(opened)
+
+    def fail_start(self, error: Exception) -> None:
+        """Let `read_ready` receive an error like one of the second stage."""
+        self.first_stage.send(json.dumps({"error": f"the sandbox cannot be started: {error}"}).encode())
+        self.close_start()
+
+    def close_start(self) -> None:
+        """Close what only the second stage needs. If it has not started, it cannot start any more."""
+        self.first_stage.close()
+        for descriptor in self.output:
+            os.close(descriptor)
+        self.output = []
+
+    def become_second_stage(self, opened: dict[str, int]) -> NoReturn:
         """Execute the simulator in this new process, without any descriptor of the supervisor."""
         try:
             signal.set_wakeup_fd(-1)
             os.setsid()
-            os.dup2(stdout, 1)
-            os.dup2(stderr, 2)
-            children.close_descriptors(first_stage.fileno(), *([self.pause.fileno()] if self.pause else []))
-            enter.enter(self.specification["second_stage"], first_stage, self.pause)
+            os.dup2(self.output[0], 1)
+            os.dup2(self.output[1], 2)
+            children.close_descriptors(self.first_stage.fileno(), *opened.values())
+            enter.enter(self.specification["second_stage"], self.first_stage, opened)
         except BaseException:
             sys.excepthook(*sys.exc_info())
         finally:
@@ -109,11 +192,15 @@ class Supervisor:
         sources: list[Any] = [self.worker, self.wakeup, self.launcher]
         if self.ready.fileno() >= 0:
             sources.append(self.ready)
+        if self.output and self.pause is not None:
+            sources.append(self.pause)
         timeout = min(CHECK_MEMORY_SECONDS, max(0.0, self.seconds_left))
         readable, _, _ = select.select(sources, [], [], timeout)
         if self.wakeup in readable:
             self.wakeup.recv(4096)
             self.reap()
+        if self.pause in readable:
+            self.start_second_stage()
         if self.ready in readable:
             self.read_ready()
         if self.worker in readable:
@@ -122,12 +209,18 @@ class Supervisor:
             self.stop(StopReason.LOST)
 
     def reap(self) -> None:
-        """Reap ended processes. With bubblewrap, the first child may only have forked the second stage."""
-        ended = children.reap()
-        self.ended |= ended
-        if self.pause and self.child_pid in ended:
+        """Reap ended processes. The first child may only have forked the second stage."""
+        self.record(children.reap())
+        if self.pause and self.has_user_namespace and self.child_pid in self.ended:
             with contextlib.suppress(OSError):
                 self.ready.send(ADOPTED)
+
+    def record(self, reaped: list[children.Reaped]) -> None:
+        """Record the end of processes and their use of CPU time and memory."""
+        for each in reaped:
+            self.ended[each.pid] = each.status
+            self.cpu_seconds += each.used.ru_utime + each.used.ru_stime
+            self.peak_memory_kilobytes = max(self.peak_memory_kilobytes, each.used.ru_maxrss)
 
     def read_ready(self) -> None:
         """Receive messages of the second stage until EOF: its layers, and perhaps a socket or an error.
@@ -177,9 +270,10 @@ class Supervisor:
 
     def kill(self) -> None:
         """Kill all processes, then receive the last messages of the second stage."""
+        self.close_start()
         if self.pause is not None:
             self.pause.close()
-        self.ended |= children.kill_descendants()
+        self.record(children.kill_descendants())
         self.read_ready()
 
     def stop(self, reason: StopReason) -> None:
@@ -230,14 +324,13 @@ class Supervisor:
 
     def result(self, wall_seconds: float) -> dict[str, Any]:
         """Return the result for the worker; times in seconds, memory in bytes."""
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
         status = self.ended.get(self.simulator_pid)
         return {
             "status": None if status is None else os.waitstatus_to_exitcode(status),
             "stopped_for": self.stopped_for,
             "wall_seconds": wall_seconds,
-            "cpu_seconds": used.ru_utime + used.ru_stime,
-            "peak_memory_bytes": used.ru_maxrss * 1024,
+            "cpu_seconds": self.cpu_seconds,
+            "peak_memory_bytes": self.peak_memory_kilobytes * 1024,
         }
 
     def send(self, message: dict[str, Any], *, descriptor: int | None = None) -> None:

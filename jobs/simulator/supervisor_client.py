@@ -29,6 +29,8 @@ class SupervisorClient:
         self.socket: socket.socket | None = None
         # The launcher that was asked to start the run, and the supervisor that it forked.
         self.launcher_pid = self.pid = 0
+        # A descriptor of the supervisor's process, whose id could be reused.
+        self.process: int | None = None
         self.is_over = False
         # Descriptors that the supervisor has sent.
         self.received: list[int] = []
@@ -64,7 +66,7 @@ class SupervisorClient:
         while message := self.receive(max(0.0, deadline - time.monotonic())):
             if "supervisor" not in message:
                 break
-            self.pid = message["supervisor"]
+            self.pid, self.process = message["supervisor"], self.received.pop()
         return message
 
     def receive(self, timeout: float | None) -> dict[str, Any] | None:
@@ -73,15 +75,21 @@ class SupervisorClient:
             return {}
         self.socket.settimeout(timeout)
         try:
-            message, descriptors, _, _ = socket.recv_fds(self.socket, MESSAGE_BYTES, MAX_DESCRIPTORS)
+            message, descriptors = self._receive_bytes(self.socket)
         except (TimeoutError, BlockingIOError):
             return None
-        except ConnectionError:
-            message, descriptors = b"", []
         self.received += descriptors
         decoded: dict[str, Any] = json.loads(message) if message else {}
         self.is_over = not decoded or "ended" in decoded
         return decoded
+
+    def _receive_bytes(self, connection: socket.socket) -> tuple[bytes, list[int]]:
+        """Return the next message, empty at EOF, and its descriptors. Raises TimeoutError or BlockingIOError."""
+        for _ in range(2):
+            # If the other end was closed with an unread order, the kernel reports that before the last messages.
+            with contextlib.suppress(ConnectionResetError):
+                return socket.recv_fds(connection, MESSAGE_BYTES, MAX_DESCRIPTORS)[:2]
+        return b"", []
 
     def order(self, order: bytes) -> None:
         """Send `interrupt` or `kill`; any thread may do so, at any time."""
@@ -101,17 +109,16 @@ class SupervisorClient:
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
         if not self._ends():
-            # The supervisor keeps its process id while the other end is open.
-            if self.pid:
+            if self.process is not None:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(self.pid, signal.SIGKILL)
+                    signal.pidfd_send_signal(self.process, signal.SIGKILL)
             if not self._ends():
                 self._give_up()
         self.socket.close()
         self.socket = None
-        for descriptor in self.received:
+        for descriptor in (*self.received, *([] if self.process is None else [self.process])):
             os.close(descriptor)
-        self.received = []
+        self.received, self.process = [], None
 
     def _give_up(self) -> None:
         """Replace a launcher that never forked the supervisor; otherwise, only log that the run does not end."""

@@ -74,6 +74,12 @@ def eventually(condition: Callable[[], bool], *, seconds: float = 20.0) -> bool:
     return condition()
 
 
+def sockets_and_pipes_of(pid: int) -> set[str]:
+    """Return the sockets and pipes that a process has open."""
+    links = [path.readlink() for path in Path(f"/proc/{pid}/fd").iterdir()]
+    return {str(link) for link in links if str(link).startswith(("socket:", "pipe:"))}
+
+
 def copy_package(package: Path, target: Path) -> None:
     """Copy a package of this project into another folder, from which it can be imported under the same name."""
     copy = target / package.relative_to(PROJECT)

@@ -15,8 +15,8 @@ from jobs.simulator import process as processes
 from jobs.simulator import supervisor_client
 from jobs.simulator.launcher_client import LauncherClient, LauncherFailed, launcher
 from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.process import SimulatorNotStarted
-from tests.jobs.simulator.bench import PROJECT, Bench, alive, eventually, needs_root
+from jobs.simulator.process import SimulatorNotStarted, SimulatorProcess
+from tests.jobs.simulator.bench import PROJECT, Bench, alive, eventually, needs_root, sockets_and_pipes_of
 
 
 def below(pid: int) -> list[psutil.Process]:
@@ -60,12 +60,10 @@ def test_a_launcher_that_dies_with_a_request_is_replaced(bench: Bench) -> None:
 def test_all_die_with_the_launcher(bench: Bench, behaviour: str, victim: str) -> None:
     with bench.process(behaviour) as process:
         assert bench.prints("daemon" if behaviour == "lasting_daemon" else "running")
-        started = below(process.supervisor.launcher_pid)
-        assert len(started) >= 2
-        if victim == "launcher":
-            os.kill(process.supervisor.launcher_pid, signal.SIGKILL)
-        else:
-            os.kill(process.supervisor.pid, signal.SIGKILL)
+        killed = process.supervisor.launcher_pid if victim == "launcher" else process.supervisor.pid
+        started = below(killed)
+        assert started
+        os.kill(killed, signal.SIGKILL)
         result = process.wait(20) or bench.fail("still running")
         # The worker learns of the end only when no process of the run is left.
         assert alive(bench.build) == []
@@ -157,35 +155,35 @@ def test_a_malformed_request_does_not_stop_the_launcher(bench: Bench) -> None:
     assert launcher.process.pid == before
 
 
-def sockets_of(pid: int) -> set[str]:
-    links = [path.readlink() for path in Path(f"/proc/{pid}/fd").iterdir()]
-    return {str(link) for link in links if str(link).startswith(("socket:", "pipe:"))}
+def descriptors_of_run(process: SimulatorProcess) -> set[str]:
+    """Return the sockets and pipes of a run's processes, the pause process included."""
+    pids = [process.supervisor.pid, *(each.pid for each in below(process.supervisor.pid))]
+    return set().union(*map(sockets_and_pipes_of, pids))
 
 
-def test_supervisors_share_no_descriptors(bench: Bench) -> None:
+def test_runs_share_no_descriptors(bench: Bench) -> None:
     """A worker notices the end of a run only if no other process has its sockets and pipes."""
     with bench.process("deaf") as first:
         assert bench.prints("running")
         with PrivateDirectory.create(bench.top) as bench.directory, bench.process("deaf") as second:
             assert eventually(lambda: bench.printed().count("running") == 2)
-            shared = sockets_of(first.supervisor.pid) & sockets_of(second.supervisor.pid)
-            # Only the pipe that ends when the launcher dies.
-            assert len([link for link in shared if link.startswith("pipe:")]) <= 1
-            assert not [link for link in shared if link.startswith("socket:")]
+            assert descriptors_of_run(first).isdisjoint(descriptors_of_run(second))
             os.kill(first.supervisor.pid, signal.SIGKILL)
             assert first.wait(20)
             assert second.wait(0) is None
         bench.directory = first.directory
 
 
-def test_the_launcher_counts_the_time_of_its_simulators(bench: Bench) -> None:
-    bench.run("status", 0)
-    assert launcher.process
-    times = psutil.Process(launcher.process.pid)
-    before = times.cpu_times().children_user
-    bench.limit(cpu_seconds=1)
-    bench.run("spin")
-    assert eventually(lambda: times.cpu_times().children_user > before + 0.5)
+def test_another_run_does_not_keep_the_output_open(bench: Bench) -> None:
+    with bench.process("deaf") as first:
+        assert bench.prints("running")
+        with PrivateDirectory.create(bench.top) as bench.directory, bench.process("lasting_daemon"):
+            assert bench.prints("daemon")
+            drains = list(first.drains)
+            first.kill("cancelled")
+            assert first.wait(20)
+            assert not any(drain.is_alive() for drain in drains)
+        bench.directory = first.directory
 
 
 INHERITED = """
@@ -268,7 +266,7 @@ def test_the_launcher_ends_with_its_worker() -> None:
 
 @needs_root
 def test_a_start_creates_few_processes_and_no_interpreter(bench: Bench) -> None:
-    """Supervisor and simulator. Bubblewrap adds its two processes, the pause process, and one that joins it."""
+    """Only the simulator. Bubblewrap adds its two processes and the pause process."""
     command = [sys.executable, "-m", "tests.jobs.simulator.process_count", str(bench.sandbox.bubblewrap or "")]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True, timeout=60)
-    assert int(done.stdout) == (6 if bench.sandbox.bubblewrap else 2)
+    assert int(done.stdout) == (4 if bench.sandbox.bubblewrap else 1)

@@ -150,7 +150,13 @@ def test_only_a_kill_for_the_runs_own_limit_counts(home: Path, events: str, is_e
 def supervisor(watched: Path, home: Path | None, monkeypatch: pytest.MonkeyPatch) -> Supervisor:
     """Return the supervisor of a run whose group is below `home`."""
     monkeypatch.setattr(supervising, "own_cgroup", lambda: home)
-    return Supervisor({"watched": str(watched), "memory_bytes": LIMIT, "disk_bytes": MIB}, Mock(), launcher=-1)
+    specification = {
+        "watched": str(watched),
+        "memory_bytes": LIMIT,
+        "disk_bytes": MIB,
+        "second_stage": {"layers": []},
+    }
+    return Supervisor(specification, Mock(), launcher=Mock(), wakeup=Mock())
 
 
 def test_the_kernel_decides_for_a_run_in_its_own_group(

@@ -43,7 +43,14 @@ def test_a_bubblewrap_without_namespaces_starts_nothing(plain: Bench) -> None:
 
 @needs_bubblewrap
 @pytest.mark.parametrize(
-    ("option", "name"), [("--unshare-net", "net"), ("--unshare-pid", "pid"), ("--unshare-ipc", "ipc")]
+    ("option", "name"),
+    [
+        ("--unshare-net", "net"),
+        ("--unshare-pid", "pid"),
+        ("--unshare-ipc", "ipc"),
+        ("--unshare-uts", "uts"),
+        ("--unshare-cgroup-try", "cgroup"),
+    ],
 )
 def test_each_namespace_of_bubblewrap_is_required(plain: Bench, option: str, name: str) -> None:
     lacking = f'for each; do shift; [ "$each" = {option} ] || set -- "$@" "$each"; done; exec {BUBBLEWRAP} "$@"'
@@ -73,12 +80,24 @@ def test_a_bubblewrap_that_cannot_be_joined_does_not_work(plain: Bench) -> None:
     assert sandbox.bubblewrap_works(BUBBLEWRAP)
 
 
+def namespaces_of(process: psutil.Process) -> dict[str, str]:
+    """Return the namespaces of a process, by name, and its control groups."""
+    folder = Path(f"/proc/{process.pid}")
+    joined = {path.name: str(path.readlink()) for path in (folder / "ns").iterdir()}
+    return joined | {"cgroups": (folder / "cgroup").read_text()}
+
+
 @needs_bubblewrap
 def test_the_simulator_is_in_all_namespaces(tmp_path: Path) -> None:
+    """It is in exactly those of a process that bubblewrap starts itself."""
     bench = Bench(tmp_path, Sandbox(BUBBLEWRAP, "auto"))
     with bench.directory, bench.process("deaf") as process:
         assert bench.prints("running")
         below = psutil.Process(process.supervisor.pid).children(recursive=True)
-        simulator = next(each.pid for each in below if str(bench.executable) in each.cmdline())
-        for name in namespaces.CREATED:
-            assert Path(f"/proc/{simulator}/ns/{name}").readlink() != Path(f"/proc/self/ns/{name}").readlink()
+        simulator = next(each for each in below if str(bench.executable) in each.cmdline())
+        pause = next(each for each in below if each.cmdline() == list(namespaces.PAUSE))
+        joined = namespaces_of(simulator)
+        assert joined == namespaces_of(pause)
+        own = namespaces_of(psutil.Process())
+        for name in (*namespaces.CREATED, namespaces.CGROUP):
+            assert joined[name] != own[name]

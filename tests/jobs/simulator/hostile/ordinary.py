@@ -25,6 +25,13 @@ def status(code: str) -> None:
     sys.exit(int(code))
 
 
+def fat(megabytes: str) -> None:
+    """Use memory in one process."""
+    block = bytearray(os.urandom(1024)) * (int(megabytes) << 10)
+    print_line("holding", len(block) >> 20)
+    time.sleep(30)
+
+
 def die(number: str) -> None:
     os.kill(os.getpid(), int(number))
 
