@@ -20,6 +20,8 @@ app.loader.import_default_modules()
 """
 # Tools of developers, documents that few requests need, and storages of other deployments
 UNUSED = {"boto3", "botocore", "django.test", "drf_spectacular.generators", "greenlet", "pygments", "requests"}
+# What only workers with slots need
+UNUSED |= {"jobs.simulation_worker", "jobs.execution.attempt"}
 # What only the web server needs
 WEB_ONLY = {
     "allauth.account.forms",
