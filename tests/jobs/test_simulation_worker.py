@@ -9,11 +9,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from celery.utils.threads import default_socket_timeout
 from django.conf import settings
 from django.db import OperationalError, connection
 from pytest_django import Settings
@@ -83,6 +84,23 @@ def test_a_stopping_worker_waits_for_jobs_to_end(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"print('running', flush=True)\ntime.sleep(1)\n{LEAVE_REPORT}")
     job = run_with_action(lambda _: shutdown.stop.request())
     assert job.status == "completed"
+
+
+@pytest.mark.usefixtures("empty_redis")
+def test_jobs_of_a_stopping_worker_open_sockets_as_usual() -> None:
+    timeouts: list[float | None] = []
+
+    def end() -> None:
+        wait_until(lambda: shutdown.stop.is_requested)
+        timeouts.append(socket.getdefaulttimeout())
+
+    slots = simulation_worker.Slots(None)
+    slots.opened, slots.threads = ExitStack(), [threading.Thread(target=end)]
+    slots.threads[0].start()
+    # As Celery does while a worker stops.
+    with default_socket_timeout(5.0):
+        slots.close(None)
+    assert timeouts == [None]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -282,7 +300,10 @@ def test_a_worker_whose_slot_has_died_fails(open_directory: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.django_db(transaction=True)
-def test_celery_can_inspect_a_simulation_worker(open_directory: Path) -> None:
+def test_a_live_worker_answers_celery_and_keeps_its_file(open_directory: Path) -> None:
     with worker(open_directory) as process:
         name = wait_until_alive(process)
         wait_until(lambda: app.control.ping(timeout=1) == [{name: {"ok": "pong"}}])
+        (file,) = (open_directory / "workers").iterdir()
+        os.utime(file, (0, 0))
+        wait_until(lambda: file.stat().st_mtime > 0)
