@@ -14,7 +14,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from celery.utils.threads import default_socket_timeout
 from django.conf import settings
 from django.db import OperationalError, connection
 from pytest_django import Settings
@@ -98,8 +97,11 @@ def test_jobs_of_a_stopping_worker_open_sockets_as_usual() -> None:
     slots.opened, slots.threads = ExitStack(), [threading.Thread(target=end)]
     slots.threads[0].start()
     # As Celery does while a worker stops.
-    with default_socket_timeout(5.0):
+    socket.setdefaulttimeout(5.0)
+    try:
         slots.close(None)
+    finally:
+        socket.setdefaulttimeout(None)
     assert timeouts == [None]
 
 
