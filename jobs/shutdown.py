@@ -14,9 +14,11 @@ class Stop:
 
     def __init__(self) -> None:
         self.requested_at: float | None = None
+        self.is_urgent = False
 
-    def request(self) -> None:
-        """Record that the worker was asked to stop."""
+    def request(self, *, at_once: bool = False) -> None:
+        """Record that the worker was asked to stop. With `at_once`, running jobs have no time left."""
+        self.is_urgent = self.is_urgent or at_once
         if self.requested_at is None:
             self.requested_at = time.monotonic()
 
@@ -27,7 +29,9 @@ class Stop:
 
     def require_time(self) -> None:
         """Raise WorkerStops if the `STOP_SECONDS` that running jobs have are over."""
-        if self.requested_at is not None and time.monotonic() - self.requested_at >= settings.STOP_SECONDS:
+        if self.requested_at is None:
+            return
+        if self.is_urgent or time.monotonic() - self.requested_at >= settings.STOP_SECONDS:
             raise WorkerStops
 
 

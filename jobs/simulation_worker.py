@@ -1,20 +1,20 @@
-"""The simulation worker: a process with slots, each a thread that claims and runs one job at a time.
+"""Simulation slots: threads of a Celery worker that each claim and run one job at a time.
 
-It does not use Celery. A Celery worker receives messages for all slots on one connection, and can take up to a
-second to notice that a slot is idle again. Here, each idle slot waits for hints on its own connection.
+Celery starts and stops the slots, but sends them no messages. A Celery worker receives messages for all its threads
+on one connection, and can take up to a second to notice that a thread is idle again. Here, each idle slot waits for
+hints on its own connection.
 """
 
 import logging
-import os
-import signal
 import socket
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
-from queue import SimpleQueue
+from typing import Any
 
+from celery.bootsteps import StartStopStep
+from celery.signals import worker_shutting_down
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection, connections
 
@@ -23,10 +23,9 @@ from jobs.execution import attempt
 from jobs.execution.periodic_thread import PeriodicThread
 from jobs.queueing import announcements, claims
 from jobs.queueing.worker_processes import WorkerProcess, recover_dead_workers
-from jobs.runs import directories, runner
+from jobs.runs import runner
 from jobs.simulator import layers
-from simservice import database
-from simservice.celery import app
+from simservice.celery import stop_failed_worker
 from simservice.redis import worker_heartbeats
 from simservice.redis.client import best_effort
 
@@ -38,58 +37,51 @@ RETRY_SECONDS = 1.0
 process = WorkerProcess()
 
 
-def run(slots: int) -> None:
-    """Run jobs until SIGTERM or SIGINT, then wait until the running ones have ended or returned to the queue.
+class Slots(StartStopStep):
+    """The slots of a Celery worker, as many as its concurrency."""
 
-    Raises SandboxUnavailable if the required sandbox does not work.
-    """
-    # Unlike an event, a queue can be used safely by a signal handler.
-    stops: SimpleQueue[int] = SimpleQueue()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _: stops.put(number))
-    prepare()
-    report = _heartbeat(slots, _probe_sandbox())
-    report()
-    with PeriodicThread(report, seconds=HEARTBEAT_SECONDS, name="heartbeat"):
-        threads = [threading.Thread(target=run_slot, name=f"slot-{number}", daemon=True) for number in range(slots)]
-        for thread in threads:
+    def create(self, _worker: Any) -> None:
+        """Recover the jobs of dead workers, and test the sandbox. Raises SystemExit if it does not work."""
+        # A slot that wakes up reuses its connection, and tests it before the first query.
+        connections.settings["default"]["CONN_MAX_AGE"] = None
+        process.register()
+        logger.info("recovered %s jobs of dead workers", recover_dead_workers())
+        try:
+            self.layers = _probe_sandbox()
+        except layers.SandboxUnavailable as error:
+            raise SystemExit(str(error)) from error
+
+    def start(self, worker: Any) -> None:
+        """Start the heartbeat and the slots."""
+        report = partial(worker_heartbeats.report, worker.hostname, slots=worker.concurrency, layers=self.layers)
+        report()
+        self.opened = ExitStack()
+        self.opened.enter_context(
+            PeriodicThread(report, process.refresh, seconds=HEARTBEAT_SECONDS, name="heartbeat")
+        )
+        names = [f"slot-{number}" for number in range(worker.concurrency)]
+        self.threads = [threading.Thread(target=run_slot, name=name, daemon=True) for name in names]
+        for thread in self.threads:
             thread.start()
-        stops.get()
+
+    def close(self, _worker: Any) -> None:
+        """Wait until the running jobs have ended or returned to the queue."""
+        # While Celery stops, it limits all new sockets to five seconds, but running jobs still open sockets.
+        socket.setdefaulttimeout(None)
         shutdown.stop.request()
-        _wait_for_end(threads)
-    # Send a hint, because a stopping slot may have taken one, and running jobs may have returned to the queue.
-    best_effort(announcements.send_hint, default=False)
+        for thread in self.threads:
+            while thread.is_alive():
+                best_effort(announcements.interrupt_waits, default=None)
+                thread.join(INTERRUPT_SECONDS)
+        self.opened.close()
+        # A stopping slot may have taken a hint, and running jobs may have returned to the queue.
+        best_effort(announcements.send_hint, default=False)
 
 
-def _wait_for_end(slots: Sequence[threading.Thread]) -> None:
-    """Wait until all slots of a stopping worker have ended."""
-    for slot in slots:
-        while slot.is_alive():
-            best_effort(announcements.interrupt_waits, default=None)
-            slot.join(INTERRUPT_SECONDS)
-
-
-def prepare() -> None:
-    """Recover the jobs of dead workers, and remove leftovers of killed runs."""
-    configure_database()
-    # Celery creates its tasks on first use, which is not thread-safe.
-    app.finalize(auto=True)
-    process.register()
-    try:
-        recovered = recover_dead_workers()
-    except DatabaseError:
-        logger.exception("jobs of dead workers wait until their leases expire: the database does not respond")
-        connection.close()
-    else:
-        logger.info("recovered %s jobs of dead workers", recovered)
-    directories.sweep_leftovers()
-
-
-def configure_database() -> None:
-    """Limit this process's statements, and keep its connections. Call before the first connection."""
-    database.limit_statements(database.WORKER_STATEMENT_SECONDS)
-    # A slot that wakes up reuses its connection, and tests it before the first query.
-    connections.settings["default"]["CONN_MAX_AGE"] = None
+@worker_shutting_down.connect
+def request_stop(how: str, **_: Any) -> None:
+    """Let the slots stop as soon as the worker receives the signal. A cold shutdown gives running jobs no time."""
+    shutdown.stop.request(at_once=how == "Cold")
 
 
 def _probe_sandbox() -> list[str]:
@@ -100,25 +92,29 @@ def _probe_sandbox() -> list[str]:
     return active
 
 
-def _heartbeat(slots: int, active: list[str]) -> partial[None]:
-    """Return the function that records that this worker is alive."""
-    name = f"{worker_heartbeats.SIMULATION}{socket.gethostname()}-{os.getpid()}"
-    return partial(worker_heartbeats.report, name, slots=slots, layers=active)
-
-
 def run_slot() -> None:
     """Repeat until the worker stops: run jobs until the queue is empty, then wait for a hint."""
-    while not shutdown.stop.is_requested:
-        try:
-            close_old_connections()
-            simulate()
-            announcements.wait_for_hint()
-        except Exception:
-            logger.exception("this slot failed and tries again")
-            time.sleep(RETRY_SECONDS)
-            with suppress(DatabaseError):
-                connection.close()
-    connection.close()
+    try:
+        while not shutdown.stop.is_requested:
+            _run_once()
+        connection.close()
+    except BaseException:
+        logger.critical("this slot died, so its worker stops")
+        stop_failed_worker()
+        raise
+
+
+def _run_once() -> None:
+    """Run jobs until the queue is empty, then wait for a hint. After an error, wait a second."""
+    try:
+        close_old_connections()
+        simulate()
+        announcements.wait_for_hint()
+    except Exception:
+        logger.exception("this slot failed and tries again")
+        time.sleep(RETRY_SECONDS)
+        with suppress(DatabaseError):
+            connection.close()
 
 
 def simulate() -> None:

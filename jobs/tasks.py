@@ -1,4 +1,4 @@
-"""Celery tasks of jobs, and the start of their workers."""
+"""Celery tasks of jobs, and the start of workers."""
 
 import logging
 from typing import Any
@@ -18,9 +18,14 @@ logger = logging.getLogger(__name__)
 
 
 @worker_init.connect
-def prepare(**_: Any) -> None:
-    """Remove leftovers of killed runs, because the worker of a killed run may never start again."""
+def prepare(sender: Any, **_: Any) -> None:
+    """Remove leftovers of killed runs, because the worker of a killed run may never start again.
+
+    A worker that consumes the queue `sim` also gets simulation slots. Others do not load their code.
+    """
     directories.sweep_leftovers()
+    if "sim" in sender.app.amqp.queues.consume_from:
+        sender.app.steps["worker"].add("jobs.simulation_worker:Slots")
 
 
 @app.task(name="jobs.tasks.sweep")

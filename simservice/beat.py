@@ -1,8 +1,6 @@
 """The schedule of periodic tasks, in a thread of a `control` worker."""
 
 import logging
-import os
-import signal
 import threading
 from datetime import timedelta
 from typing import Any, cast
@@ -10,7 +8,7 @@ from typing import Any, cast
 from celery.beat import ScheduleEntry, Scheduler, Service
 from celery.signals import worker_ready
 
-from simservice.celery import app
+from simservice.celery import app, stop_failed_worker
 from simservice.redis.client import best_effort, redis
 
 logger = logging.getLogger(__name__)
@@ -53,4 +51,4 @@ def _run(service: Service) -> None:
         service.start()
     except Exception:
         logger.exception("the schedule of periodic tasks failed")
-    os.kill(os.getpid(), signal.SIGTERM)
+    stop_failed_worker()

@@ -1,5 +1,6 @@
-"""The Celery application and its queues: `webhooks` and `control`.
+"""The Celery application and its queues: `sim`, `webhooks` and `control`.
 
+Nothing is sent to `sim`. A worker that consumes it has simulation slots, which claim jobs from the database.
 Messages can be lost or repeated without harm, so they are not acknowledged late, retried or stored.
 """
 
@@ -15,7 +16,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
 app = Celery("simservice", fixups=["simservice.celery_fixup:install"])
 app.config_from_object("django.conf:settings", namespace="CELERY")
 # The anonymous exchange stores no bindings in Redis, so routing still works after Redis was emptied.
-app.conf.task_queues = [Queue(name, Exchange(""), routing_key=name) for name in ("webhooks", "control")]
+app.conf.task_queues = [Queue(name, Exchange(""), routing_key=name) for name in ("sim", "webhooks", "control")]
 app.autodiscover_tasks()
 
 
@@ -30,3 +31,12 @@ def limit_worker_statements(**_: Any) -> None:
     from simservice import database
 
     database.limit_statements(database.WORKER_STATEMENT_SECONDS)
+
+
+def stop_failed_worker() -> None:
+    """Stop this process's worker with a non-zero status, so that its process manager restarts it. Thread-safe."""
+    from celery.platforms import EX_FAILURE
+    from celery.worker import state
+
+    # Celery's signal handlers do the same.
+    state.should_stop = EX_FAILURE  # type: ignore[assignment]  # in the stubs, always None

@@ -5,9 +5,11 @@
 
 import argparse
 import os
+import signal
 import socket
 import sys
 from collections.abc import Sequence
+from types import FrameType
 
 from simservice import beat
 from simservice.celery import app
@@ -16,6 +18,8 @@ from simservice.celery import app
 def main(argv: Sequence[str]) -> int:
     """Run a worker until it is asked to stop. Return its exit status."""
     arguments = _parse(argv)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _exit)
     app.loader.import_default_modules()
     worker = app.Worker(
         hostname=f"{arguments.name}@{socket.gethostname()}-{os.getpid()}",
@@ -32,12 +36,24 @@ def main(argv: Sequence[str]) -> int:
     return int(worker.exitcode or 0)
 
 
+def _exit(_number: int, _frame: FrameType | None) -> None:
+    """End the process at once. Celery replaces this handler before the worker receives tasks and runs jobs.
+
+    The first process of a container ignores signals that have no handler. Raises SystemExit.
+    """
+    sys.exit()
+
+
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     """Parse the command line. Raises SystemExit after a message if it is invalid."""
     parser = argparse.ArgumentParser(prog="python -m simservice.worker", description="Run a worker.")
-    parser.add_argument("name", help="kind of worker, the first part of its name: webhooks or control")
-    parser.add_argument("--queues", required=True, help="queues whose tasks it runs, comma-separated")
-    parser.add_argument("--concurrency", type=int, default=1, help="how many tasks it runs at a time (%(default)s)")
+    parser.add_argument("name", help="kind of worker, the first part of its name: sim, webhooks or control")
+    parser.add_argument(
+        "--queues", required=True, help="queues whose tasks it runs, comma-separated; sim runs jobs"
+    )
+    parser.add_argument(
+        "--concurrency", type=int, default=1, help="how many tasks or jobs it runs at once (%(default)s)"
+    )
     parser.add_argument("--beat", action="store_true", help="also schedule the periodic tasks")
     return parser.parse_args(argv)
 

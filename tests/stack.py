@@ -66,7 +66,7 @@ class Stack:
 
     def worker(self) -> psutil.Process:
         """Return the simulation worker's process."""
-        (worker,) = below(psutil.Process(self.process.pid), "simworker")
+        (worker,) = below(psutil.Process(self.process.pid), "--queues sim")
         return worker
 
     def manage(self, *arguments: str) -> None:

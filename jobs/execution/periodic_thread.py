@@ -90,23 +90,23 @@ class _Starter:
 
     def _run(self) -> None:
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting)
-                first = min(self._waiting, key=lambda periodic: periodic.due_at)
-            # Limit the sleep, because a thread that is due earlier can be added meanwhile.
-            if (seconds := first.due_at - time.monotonic()) > 0:
-                time.sleep(min(seconds, START_CHECK_SECONDS))
-            else:
-                self._start(first)
+            try:
+                self._start_next()
+            except Exception:
+                logger.exception("a periodic thread was not started; it will be tried again")
+                time.sleep(START_CHECK_SECONDS)
 
-    def _start(self, periodic: PeriodicThread) -> None:
-        try:
-            periodic.start()
-        except RuntimeError:
-            logger.exception("a periodic thread was not started; it will be tried again")
-            time.sleep(START_CHECK_SECONDS)
+    def _start_next(self) -> None:
+        """Start the thread that is due first, or sleep for a while. Raises any error of its start."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting)
+            first = min(self._waiting, key=lambda periodic: periodic.due_at)
+        # Limit the sleep, because a thread that is due earlier can be added meanwhile.
+        if (seconds := first.due_at - time.monotonic()) > 0:
+            time.sleep(min(seconds, START_CHECK_SECONDS))
         else:
-            self.remove(periodic)
+            first.start()
+            self.remove(first)
 
 
 starter = _Starter()

@@ -26,7 +26,7 @@ from redis.exceptions import RedisError
 from jobs import lifecycle
 from jobs.enums import WAITING, Status
 from jobs.models import Job
-from simservice.redis.client import RETRY_SECONDS, TIMEOUT_SECONDS, best_effort, redis
+from simservice.redis.client import RETRY_SECONDS, TIMEOUT_SECONDS, Outage, best_effort, redis
 
 # A sorted set, because it contains each member only once: at most one hint.
 HINTS = "sim.hints"
@@ -35,6 +35,8 @@ WAIT_SECONDS = 20.0
 SWEEP_BATCH = 100
 # A younger pending job is still being announced by the request that submitted it.
 ANNOUNCED_WITHIN = timedelta(seconds=2)
+# Of this process's waits for hints.
+outage = Outage("idle slots look for jobs every second")
 
 
 def announce(job: Job) -> None:
@@ -58,10 +60,16 @@ def send_hint() -> bool:
 
 def wait_for_hint() -> None:
     """Wait for a hint, at most `WAIT_SECONDS`, so that a lost hint only delays a job."""
+    client = _waiting_client()
     try:
-        _waiting_client().bzpopmin(HINTS, timeout=WAIT_SECONDS)
-    except RedisError:
+        client.bzpopmin(HINTS, timeout=WAIT_SECONDS)
+    except RedisError as error:
+        outage.record_failure(error)
+        # Close idle connections, because after some errors, such as READONLY, only a new connection can succeed.
+        client.connection_pool.disconnect(inuse_connections=False)
         time.sleep(RETRY_SECONDS)
+    else:
+        outage.record_success()
 
 
 def interrupt_waits() -> None:

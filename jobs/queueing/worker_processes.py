@@ -10,15 +10,16 @@ The file's name contains the id of the machine's boot, because some file systems
 
 import logging
 import os
+import re
 import secrets
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from django.conf import settings
+from django.db import close_old_connections
 from django.db.models import Q
 
 from jobs.enums import CLAIMED
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 FORGOTTEN_SECONDS = 24 * 3600
+# Host, process id and a random part.
+NAME = re.compile(r"[^:]+:[0-9]+:[0-9a-f]{8}")
 
 
 class WorkerProcess:
@@ -49,6 +52,11 @@ class WorkerProcess:
             # name.
             self.lock = try_lock(_folder() / f"{boot}.{self.name}")
 
+    def refresh(self) -> None:
+        """Set the file's time to now, because programs that clean up temporary folders remove old files."""
+        if self.lock is not None:
+            os.utime(self.lock.fileno())
+
 
 def boot_id() -> str:
     """Return the id of this boot of the machine, or an empty text if it is unknown."""
@@ -64,27 +72,34 @@ def _folder() -> Path:
 def recover_dead_workers() -> int:
     """Requeue the jobs of dead workers of this machine, or end them if no attempts are left. Return how many.
 
-    If the database fails, raises its error. The other jobs are recovered by the next worker that starts, or when
-    their leases expire.
+    If a worker's jobs cannot be recovered, they are recovered by the next worker that starts, or when their leases
+    expire.
     """
+    return sum(_recover_if_dead(path) for path in sorted(_folder().glob("*")))
+
+
+def _recover_if_dead(path: Path) -> int:
+    """Recover the jobs of a file's worker if it is dead. Return how many, or 0 after an error, which is logged."""
+    try:
+        if lock := try_lock(path):
+            with lock:
+                return _recover(path)
+    except Exception:
+        logger.warning("%r: jobs of this worker wait until their leases expire", str(path), exc_info=True)
+        close_old_connections()
+    return 0
+
+
+def _recover(path: Path) -> int:
+    """Recover the jobs of a dead worker and remove its file. Of earlier boots, only remove old files."""
+    boot, _, worker = path.name.partition(".")
     recovered = 0
-    for path, lock in _free_files():
-        boot, _, worker = path.name.partition(".")
-        with lock:
-            if boot == boot_id():
-                recovered += recover_jobs_of(worker)
-                path.unlink(missing_ok=True)
-            elif time.time() - path.stat().st_mtime > FORGOTTEN_SECONDS:
-                path.unlink(missing_ok=True)
+    if boot == boot_id() and NAME.fullmatch(worker):
+        recovered = recover_jobs_of(worker)
+    elif time.time() - path.stat().st_mtime <= FORGOTTEN_SECONDS:
+        return 0
+    path.unlink(missing_ok=True)
     return recovered
-
-
-def _free_files() -> Iterator[tuple[Path, BinaryIO]]:
-    """Lock each file that no process has locked."""
-    for path in sorted(_folder().glob("*")):
-        with suppress(OSError):  # For example, the file belongs to another user's worker.
-            if lock := try_lock(path):
-                yield path, lock
 
 
 def recover_jobs_of(worker: str) -> int:

@@ -34,11 +34,12 @@ def redis() -> "Redis":
 class Outage:
     """The state of Redis for this process: whether it responds, and when to retry if it does not.
 
-    During an outage, only one thread probes Redis, about once a second. A Redis that hangs therefore costs an
-    occasional timeout, not one for every request.
+    `consequence` is logged with the first failure. During an outage, only one thread probes Redis, about once a
+    second. A Redis that hangs therefore costs an occasional timeout, not one for every request.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, consequence: str) -> None:
+        self._consequence = consequence
         self._lock = threading.Lock()
         # Monotonic time; None while Redis responds.
         self._retry_at: float | None = None
@@ -61,7 +62,7 @@ class Outage:
             is_first = self._retry_at is None
             self._retry_at = time.monotonic() + RETRY_SECONDS
         if is_first:
-            logger.warning("Redis does not respond; rate limits and progress are not available: %s", error)
+            logger.warning("Redis does not respond; %s: %s", self._consequence, error)
 
     def record_success(self) -> None:
         """End the outage, if there is one, and log it."""
@@ -73,7 +74,7 @@ class Outage:
             logger.warning("Redis responds again")
 
 
-outage = Outage()
+outage = Outage("rate limits and progress are not available")
 
 
 def best_effort(command: Callable[[], T], *, default: T) -> T:

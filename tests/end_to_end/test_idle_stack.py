@@ -14,8 +14,8 @@ pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 
 SECONDS = 12
 STATEMENT = re.compile(r"LOG:  (?:statement|execute [^:]*): ")
-QUEUES = ("webhooks", "control")
-KINDS = ("gunicorn", "simworker", "--queues webhooks", "--queues control")
+QUEUES = ("sim", "webhooks", "control")
+KINDS = ("gunicorn", "--queues sim", "--queues webhooks", "--queues control")
 
 
 def test_an_idle_stack_needs_few_statements(stack: Stack) -> None:

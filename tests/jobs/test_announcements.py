@@ -1,8 +1,8 @@
 """Announcements of jobs: their cost, the hints that they leave, and the slots that they wake."""
 
 import socket
-import threading
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -18,9 +18,9 @@ from jobs.enums import MoveResult, Status
 from jobs.lifecycle import IllegalTransition
 from jobs.models import Job, JobEvent
 from jobs.queueing import announcements, claims, sweep
-from simservice.redis.client import outage, redis
+from simservice.redis.client import TIMEOUT_SECONDS, outage, redis
 from tests.factories import make_job
-from tests.jobs.simulators import wait_until
+from tests.jobs.idle_slots import IdleSlots, idle_slots, wait_for_idle
 
 OLD = timedelta(minutes=1)
 
@@ -196,62 +196,76 @@ def test_a_hint_that_cannot_be_passed_on_is_left_to_the_sweep(monkeypatch: pytes
     assert hints() == 0
 
 
-class IdleSlots:
-    """Threads that wait for one hint each."""
-
-    def __init__(self, count: int) -> None:
-        self.woken = threading.Semaphore(0)
-        self.threads = [threading.Thread(target=self._wait, daemon=True) for _ in range(count)]
-        for thread in self.threads:
-            thread.start()
-        wait_for_idle(count)
-
-    def _wait(self) -> None:
-        announcements.wait_for_hint()
-        self.woken.release()
-
-
-def blocked() -> int:
-    """Return the number of slots that wait for a hint."""
-    return int(redis().info("clients")["blocked_clients"])
-
-
-def wait_for_idle(count: int) -> None:
-    """Wait until that many slots wait for a hint."""
-    wait_until(lambda: blocked() == count)
-
-
 @pytest.mark.usefixtures("empty_redis")
 def test_each_hint_wakes_one_idle_slot() -> None:
-    slots = IdleSlots(3)
-    for left in (2, 1, 0):
-        assert announcements.send_hint()
-        assert slots.woken.acquire(timeout=10)
-        wait_for_idle(left)
+    with IdleSlots(3) as slots:
+        for left in (2, 1, 0):
+            assert announcements.send_hint()
+            assert slots.woken.acquire(timeout=10)
+            wait_for_idle(left)
     assert hints() == 0
 
 
 @pytest.mark.django_db
 def test_the_sweep_wakes_an_idle_slot_for_each_waiting_job() -> None:
-    slots = IdleSlots(3)
-    for _ in range(2):
-        make_job()
-    assert announcements.replenish_hints() == 2
-    assert slots.woken.acquire(timeout=10)
-    assert slots.woken.acquire(timeout=10)
-    assert (blocked(), hints()) == (1, 0)
-    announcements.send_hint()
+    with IdleSlots(3) as slots:
+        for _ in range(2):
+            make_job()
+        assert announcements.replenish_hints() == 2
+        assert slots.woken.acquire(timeout=10)
+        assert slots.woken.acquire(timeout=10)
+        assert (idle_slots(), hints()) == (1, 0)
+
+
+@pytest.fixture
+def quick_waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make waits for hints short, also after errors."""
+    monkeypatch.setattr(announcements, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(announcements, "RETRY_SECONDS", 0.01)
+    yield
+    # Its timeout depends on the shorter wait.
+    announcements._waiting_client.cache_clear()
+    announcements.outage.record_success()
 
 
 @pytest.mark.usefixtures("empty_redis")
 def test_an_outage_of_redis_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announcements, "RETRY_SECONDS", 0.01)
-    slots = IdleSlots(1)
-    redis().client_kill_filter(_type="normal", skipme=True)
-    assert slots.woken.acquire(timeout=10)
+    with IdleSlots(1) as slots:
+        redis().client_kill_filter(_type="normal", skipme=True)
+        assert slots.woken.acquire(timeout=10)
+    announcements.outage.record_success()
 
 
-@pytest.mark.usefixtures("empty_redis")
-def test_a_slot_looks_for_a_job_without_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(announcements, "WAIT_SECONDS", 1.0)
-    assert IdleSlots(1).woken.acquire(timeout=10)
+@pytest.mark.usefixtures("empty_redis", "quick_waits")
+def test_a_slot_looks_for_a_job_without_a_hint() -> None:
+    started = time.monotonic()
+    announcements.wait_for_hint()
+    assert 0.2 < time.monotonic() - started < TIMEOUT_SECONDS
+
+
+@pytest.mark.usefixtures("empty_redis", "quick_waits")
+def test_after_an_error_the_next_wait_opens_a_connection(caplog: pytest.LogCaptureFixture) -> None:
+    # BZPOPMIN fails, but does not close the connection.
+    redis().set(announcements.HINTS, "not a sorted set")
+    announcements.wait_for_hint()
+    before = redis().info("stats")["total_connections_received"]
+    for _ in range(2):
+        announcements.wait_for_hint()
+    assert redis().info("stats")["total_connections_received"] >= before + 2
+    redis().delete(announcements.HINTS)
+    announcements.send_hint()
+    announcements.wait_for_hint()
+    assert hints() == 0
+    messages = [record.getMessage() for record in caplog.records]
+    assert [text.partition(";")[0] for text in messages] == ["Redis does not respond", "Redis responds again"]
+
+
+@pytest.mark.usefixtures("empty_redis", "quick_waits")
+def test_slots_pause_between_waits_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(announcements, "RETRY_SECONDS", 0.1)
+    redis().set(announcements.HINTS, "not a sorted set")
+    started = time.monotonic()
+    for _ in range(3):
+        announcements.wait_for_hint()
+    assert time.monotonic() - started >= 0.3

@@ -72,8 +72,9 @@ def test_an_action_that_fails_is_tried_again() -> None:
         wait_until(lambda: len(calls) >= 2)
 
 
-def test_a_thread_that_the_system_refuses_starts_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    called, refusals = threading.Event(), iter([RuntimeError("can't start new thread")] * 2)
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError(), ValueError()])
+def test_a_thread_that_cannot_be_started_starts_later(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    called, refusals = threading.Event(), iter([error] * 2)
     start = threading.Thread.start
 
     def sometimes(thread: threading.Thread) -> None:

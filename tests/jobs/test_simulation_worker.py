@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,10 +23,26 @@ from jobs.execution import attempt
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.queueing import announcements, claims
 from jobs.shutdown import Stop
+from simservice.celery import app
 from simservice.redis import worker_heartbeats
 from simservice.redis.client import redis
 from tests.factories import make_account, make_client, make_job
+from tests.jobs.idle_slots import idle_slots, wait_for_idle
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, make_stand_in, run_with_action, wait_until
+
+WORKER = ["-m", "simservice.worker", "sim", "--queues", "sim"]
+# A worker with a changed function.
+CHANGED = """
+import sys, time
+from simservice import worker
+import django
+django.setup()
+from jobs import simulation_worker
+{change}
+sys.exit(worker.main(["sim", "--queues", "sim"]))
+"""
+SLOW_START = "simulation_worker.recover_dead_workers = lambda: print('starting', flush=True) or time.sleep(60)"
+DYING_SLOT = "simulation_worker.simulate = sys.exit"
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +71,38 @@ def test_a_stopping_worker_requeues_running_jobs(tmp_path: Path, settings: Setti
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_cold_shutdown_requeues_running_jobs_at_once(tmp_path: Path, settings: Settings) -> None:
+    settings.STOP_SECONDS = 1000
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
+    job = run_with_action(lambda _: simulation_worker.request_stop(how="Cold"))
+    assert (job.status, job.retried) == ("queued", True)
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_stopping_worker_waits_for_jobs_to_end(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f"print('running', flush=True)\ntime.sleep(1)\n{LEAVE_REPORT}")
     job = run_with_action(lambda _: shutdown.stop.request())
     assert job.status == "completed"
+
+
+@pytest.mark.usefixtures("empty_redis")
+def test_jobs_of_a_stopping_worker_open_sockets_as_usual() -> None:
+    timeouts: list[float | None] = []
+
+    def end() -> None:
+        wait_until(lambda: shutdown.stop.is_requested)
+        timeouts.append(socket.getdefaulttimeout())
+
+    slots = simulation_worker.Slots(None)
+    slots.opened, slots.threads = ExitStack(), [threading.Thread(target=end)]
+    slots.threads[0].start()
+    # As Celery does while a worker stops.
+    socket.setdefaulttimeout(5.0)
+    try:
+        slots.close(None)
+    finally:
+        socket.setdefaulttimeout(None)
+    assert timeouts == [None]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -116,11 +160,6 @@ def running_slots(count: int) -> Iterator[None]:
             time.sleep(0.01)
 
 
-def idle_slots() -> int:
-    """Return the number of slots that wait for a hint."""
-    return int(redis().info("clients")["blocked_clients"])
-
-
 @pytest.mark.django_db(transaction=True)
 def test_a_burst_leaves_no_hints_and_few_empty_claims(empty_claims: list[int]) -> None:
     client = make_client(make_account())
@@ -144,7 +183,7 @@ def test_one_hint_wakes_all_idle_slots_while_jobs_wait(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(attempt, "execute", execute)
     with running_slots(16):
-        wait_until(lambda: idle_slots() == 16)
+        wait_for_idle(16)
         client = make_client(make_account())
         for _ in range(20):
             make_job(client)
@@ -157,49 +196,62 @@ def test_one_hint_wakes_all_idle_slots_while_jobs_wait(monkeypatch: pytest.Monke
 
 @pytest.mark.django_db(transaction=True)
 def test_a_slot_survives_a_failed_claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    claim = claims.claim
+    claim, failed = claims.claim, threading.Semaphore(0)
+
+    def fail(_: str) -> None:
+        failed.release()
+        raise OperationalError
+
+    monkeypatch.setattr(simulation_worker, "RETRY_SECONDS", 0.05)
     with running_slots(1):
-        wait_until(lambda: idle_slots() == 1)
-        monkeypatch.setattr(claims, "claim", lambda _: fail())
+        wait_for_idle(1)
+        monkeypatch.setattr(claims, "claim", fail)
         announcements.send_hint()
-        wait_until(lambda: not redis().exists(announcements.HINTS) and idle_slots() == 1)
-        monkeypatch.setattr(claims, "claim", claim)
+        # The slot claims again without another hint.
+        for _ in range(2):
+            assert failed.acquire(timeout=10)
         job = make_job()
-        announcements.announce(job)
+        monkeypatch.setattr(claims, "claim", claim)
         wait_until(lambda: Job.objects.get(pk=job.pk).status == "failed")
 
 
-def fail() -> None:
-    raise OperationalError
-
-
 @contextmanager
-def worker(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a worker with one slot on the test's database, and wait until it is alive."""
+def worker(folder: Path, *program: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a worker with one slot on the test's database, or a program that runs such a worker."""
     url = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
     environment = os.environ | {"DATABASE_URL": url, "SANDBOX": "auto", "DATA_DIR": str(folder)}
-    command = [sys.executable, "manage.py", "simworker", "--slots", "1"]
-    with subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment) as process:
+    command = [sys.executable, *(program or WORKER)]
+    with subprocess.Popen(
+        command, cwd=settings.BASE_DIR, env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
         try:
-            name = f"sim@{socket.gethostname()}-{process.pid}"
-            wait_until(lambda: name in [alive.name for alive in worker_heartbeats.simulation_workers()])
             yield process
         finally:
             process.kill()
 
 
+def wait_until_alive(process: "subprocess.Popen[str]") -> str:
+    """Wait for a worker's first heartbeat. Return the worker's name."""
+    name = f"sim@{socket.gethostname()}-{process.pid}"
+    wait_until(lambda: name in [alive.name for alive in worker_heartbeats.simulation_workers()])
+    return name
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_worker_runs_jobs_until_it_is_asked_to_stop(open_directory: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 1), (signal.SIGQUIT, 0)])
+def test_a_worker_runs_jobs_until_it_is_asked_to_stop(
+    open_directory: Path, number: signal.Signals, status: int
+) -> None:
     job = make_job()
     with worker(open_directory) as process:
+        wait_until_alive(process)
         wait_until(lambda: Job.objects.get(pk=job.pk).status == "failed" and idle_slots() == 1)
         event = JobEvent.objects.get(job=job, to_status="starting")
         assert re.fullmatch(rf"claimed by {socket.gethostname()}:{process.pid}:[0-9a-f]{{8}}:\d+", event.reason)
         process.send_signal(number)
-        assert process.wait(10) == 0
+        assert process.wait(10) == status
     # Its idle slot may have taken a hint.
     assert redis().exists(announcements.HINTS)
 
@@ -216,7 +268,7 @@ def test_a_worker_does_not_start_without_its_sandbox(
     environment = os.environ | {"SANDBOX": mode, "DATA_DIR": str(open_directory)}
     container = [sys.executable, "-m", "tests.jobs.simulator.container", denied]
     done = subprocess.run(
-        [*container, sys.executable, "manage.py", "simworker"],
+        [*container, sys.executable, *WORKER],
         cwd=settings.BASE_DIR,
         env=environment,
         capture_output=True,
@@ -224,5 +276,36 @@ def test_a_worker_does_not_start_without_its_sandbox(
         timeout=50,
         check=False,
     )
-    assert done.returncode != 0
+    assert done.returncode == 1
     assert f"No simulator can run here with SANDBOX={mode}: the sandbox lacks: {missing}" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_is_starting_stops_at_once(open_directory: Path) -> None:
+    with worker(open_directory, "-c", CHANGED.format(change=SLOW_START)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "starting\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_whose_slot_has_died_fails(open_directory: Path) -> None:
+    with worker(open_directory, "-c", CHANGED.format(change=DYING_SLOT)) as process:
+        assert process.wait(30) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+@pytest.mark.django_db(transaction=True)
+def test_a_live_worker_answers_celery_and_keeps_its_file(open_directory: Path) -> None:
+    with worker(open_directory) as process:
+        name = wait_until_alive(process)
+        wait_until(lambda: app.control.ping(timeout=1) == [{name: {"ok": "pong"}}])
+        (file,) = (open_directory / "workers").iterdir()
+        os.utime(file, (0, 0))
+        wait_until(lambda: file.stat().st_mtime > 0)

@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import OperationalError, connection
 from pytest_django import Settings
 
 from jobs import lifecycle
@@ -162,6 +163,63 @@ def test_a_recovery_after_the_lease_expired_changes_nothing() -> None:
     assert (status_of(stale), Job.objects.get(pk=stale.pk).attempt) == ("starting", 2)
     die(worker)
     assert recover_dead_workers() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_broken_file_does_not_stop_the_recovery(caplog: pytest.LogCaptureFixture) -> None:
+    worker = register()
+    job = make_job_of(worker)
+    die(worker)
+    folder = settings.DATA_DIR / "workers"
+    (folder / "0.directory").mkdir()
+    (folder / "0.link").symlink_to("nowhere")
+    (folder / os.fsdecode(boot_id().encode() + b".\xff:1:00000000")).touch()
+    assert recover_dead_workers() == 1
+    assert status_of(job) == "queued"
+    logged = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(logged) == 3
+    assert all("wait until their leases expire" in text for text in logged)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_failed_recovery_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = [register(), register()]
+    jobs = [make_job_of(worker) for worker in workers]
+    for worker in workers:
+        die(worker)
+    recover, failures = sweep.recover, iter([OperationalError])
+
+    def fail_once(*args: Any, **options: Any) -> Any:
+        for failure in failures:
+            raise failure
+        return recover(*args, **options)
+
+    monkeypatch.setattr(sweep, "recover", fail_once)
+    assert recover_dead_workers() == 1
+    assert sorted(map(status_of, jobs)) == ["queued", "running"]
+    # The file remains for the next worker that starts.
+    assert recover_dead_workers() == 1
+    assert [status_of(job) for job in jobs] == ["queued", "queued"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ["", "host", "host:1", "host:1:00", "host:1:00000000:77"])
+def test_a_file_with_an_invalid_name_recovers_no_jobs(name: str) -> None:
+    job = make_running_job()
+    Job.objects.filter(pk=job.pk).update(worker="host:1:00000000:77:1")
+    (settings.DATA_DIR / "workers").mkdir()
+    (settings.DATA_DIR / "workers" / f"{boot_id()}.{name}").touch()
+    assert recover_dead_workers() == 0
+    assert status_of(job) == "running"
+
+
+def test_a_refresh_makes_a_workers_file_new() -> None:
+    worker = register()
+    path = settings.DATA_DIR / "workers" / f"{boot_id()}.{worker.name}"
+    os.utime(path, (0, 0))
+    worker.refresh()
+    assert path.stat().st_mtime > time.time() - 60
+    die(worker)
 
 
 @pytest.mark.django_db(transaction=True)

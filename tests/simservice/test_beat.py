@@ -1,12 +1,12 @@
 """The schedule of periodic tasks in the `control` workers."""
 
-import os
-import signal
 import threading
 from typing import Any
 
 import pytest
 from celery.beat import Scheduler, Service
+from celery.exceptions import WorkerShutdown
+from celery.worker import state
 
 from simservice import beat
 from simservice.celery import app
@@ -55,8 +55,9 @@ def test_each_scheduler_sends_tasks_while_redis_is_unavailable(monkeypatch: pyte
 
 
 def test_a_failed_schedule_stops_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    signals: list[tuple[int, int]] = []
-    monkeypatch.setattr(os, "kill", lambda *arguments: signals.append(arguments))
+    monkeypatch.setattr(state, "should_stop", None)
     monkeypatch.setattr(beat.SharedScheduler, "tick", lambda _: 1 / 0)
     beat._run(Service(app, scheduler_cls=beat.SharedScheduler))
-    assert signals == [(os.getpid(), signal.SIGTERM)]
+    with pytest.raises(WorkerShutdown) as stopped:
+        state.maybe_shutdown()
+    assert stopped.value.code == 1

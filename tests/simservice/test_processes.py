@@ -19,9 +19,10 @@ from simservice.celery import app
 app.loader.import_default_modules()
 """
 SIMULATION_WORKER = """
-import django
-django.setup()
-import jobs.management.commands.simworker
+import simservice.worker
+from simservice.celery import app
+app.loader.import_default_modules()
+import jobs.simulation_worker
 """
 LAUNCHER = "import jobs.simulator.launcher"
 # The launcher is forked for each run, so it must stay small.
@@ -36,18 +37,19 @@ NOT_IN_LAUNCHER = {
     "redis",
     "ssl",
 }
-# Tools of developers, documents that few requests need, storages of other deployments, and simulator processes
+# Tools of developers, documents that few requests need, and storages of other deployments
 UNUSED = {
     "boto3",
     "botocore",
     "django.test",
     "drf_spectacular.generators",
     "greenlet",
-    "jobs.simulator.process",
     "pygments",
     "requests",
     "yaml",
 }
+# What only workers with slots need
+SLOTS = {"jobs.simulation_worker", "jobs.execution.attempt", "jobs.simulator.process"}
 # What only the web server needs
 WEB_ONLY = {
     "allauth.account.forms",
@@ -70,9 +72,9 @@ WEB_ONLY = {
 @pytest.mark.parametrize(
     ("process", "unused"),
     [
-        (WEB, UNUSED),
-        (WORKER, (UNUSED | WEB_ONLY) - {"greenlet", "yaml"}),
-        (SIMULATION_WORKER, (UNUSED | WEB_ONLY) - {"greenlet", "yaml", "jobs.simulator.process"}),
+        (WEB, UNUSED | SLOTS),
+        (WORKER, (UNUSED | WEB_ONLY | SLOTS) - {"greenlet", "yaml"}),
+        (SIMULATION_WORKER, (UNUSED | WEB_ONLY) - {"greenlet", "yaml"}),
         (LAUNCHER, UNUSED | WEB_ONLY | NOT_IN_LAUNCHER),
     ],
     ids=["web", "worker", "simulation worker", "launcher"],

@@ -29,15 +29,14 @@ with connection.cursor() as cursor:
 WORKER = """
 from celery.signals import worker_init
 from simservice.celery import app
-worker_init.send(type("Worker", (), {"hostname": "control@here"}))
+worker_init.send(type("Worker", (), {"hostname": "control@here", "app": app}))
 """
-SIMULATION_WORKER = "from jobs import simulation_worker; simulation_worker.configure_database()"
 
 
 @pytest.mark.parametrize(
     ("process", "limit"),
-    [("", "0"), ("import simservice.wsgi", "5s"), (WORKER, "30s"), (SIMULATION_WORKER, "30s")],
-    ids=["command", "web", "worker", "simulation worker"],
+    [("", "0"), ("import simservice.wsgi", "5s"), (WORKER, "30s")],
+    ids=["command", "web", "worker"],
 )
 def test_statement_timeouts_depend_on_the_process(process: str, limit: str) -> None:
     program = f"import django; django.setup()\n{process}\n{SHOW}"
