@@ -195,7 +195,7 @@ def _reset_signals() -> None:
 
 
 def _drop_rights(
-    specification: dict[str, Any], first_stage: socket.socket, opened: Mapping[str, int]
+    specification: dict[str, Any], first_stage: socket.socket, opened: Mapping[str, int], *, is_adopted: bool
 ) -> tuple[list[str], socket.socket | None]:
     """Apply every layer that this machine offers; return the layers and the proxy's listening socket, if any.
 
@@ -204,7 +204,7 @@ def _drop_rights(
     """
     Path("/proc/self/oom_score_adj").write_text("1000")
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    layers, listener = _enter_namespaces(specification, opened)
+    layers, listener = _enter_namespaces(specification, opened, is_adopted=is_adopted)
     if specification["covered"]:
         _reveal_covered(specification)
     os.umask(0o077)
@@ -218,7 +218,7 @@ def _drop_rights(
         layers.append(Layer.OWN_UID)
     drop_capabilities()
     os.chdir(specification["cwd"])
-    if "user" in opened:
+    if is_adopted:
         _wait_until_adopted(first_stage)
     # After the change of identity, which clears it.
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -232,14 +232,14 @@ def _drop_rights(
 
 
 def _enter_namespaces(
-    specification: dict[str, Any], opened: Mapping[str, int]
+    specification: dict[str, Any], opened: Mapping[str, int], *, is_adopted: bool
 ) -> tuple[list[str], socket.socket | None]:
     """Enter bubblewrap or only leave the network; return the layers and the proxy's listening socket, if any."""
     layers = list(specification["layers"])
     if opened:
         namespaces.join(opened)
-        # An ordinary user's supervisor cannot fork into the process namespace, but this process can.
-        if "user" in opened and os.fork():
+        # If the supervisor could not fork into the process namespace, this process can.
+        if is_adopted and os.fork():
             os._exit(0)
     else:
         layers += leave_network()
@@ -281,14 +281,18 @@ def _send_layers(first_stage: socket.socket, layers: list[str], listener: socket
     socket.send_fds(first_stage, [message], [] if listener is None else [listener.fileno()])
 
 
-def enter(specification: dict[str, Any], first_stage: socket.socket, opened: Mapping[str, int]) -> NoReturn:
+def enter(
+    specification: dict[str, Any], first_stage: socket.socket, opened: Mapping[str, int], *, is_adopted: bool
+) -> NoReturn:
     """Execute the simulator. If the first stage has died meanwhile, sending the layers fails and this process ends.
+
+    With `is_adopted`, this process forks inside the namespaces, and the first stage adopts the new process.
 
     Executing the simulator closes the socket to the first stage, which signals success.
     """
     command = specification["command"]
     try:
-        _send_layers(first_stage, *_drop_rights(specification, first_stage, opened))
+        _send_layers(first_stage, *_drop_rights(specification, first_stage, opened, is_adopted=is_adopted))
         _reset_signals()
     except (_MissingProtection, namespaces.NotJoined, OSError) as error:
         _fail(first_stage, str(error))

@@ -44,9 +44,14 @@ class SupervisorProcess:
         return self.is_connected and self.run is None
 
     def start(self, request: bytes, descriptors: list[int]) -> None:
-        """Pass a request on. Raises OSError."""
-        socket.send_fds(self.control, [request], descriptors)
-        self.run = os.dup(descriptors[0])
+        """Pass a request on. Raises OSError, and then nothing has been passed on."""
+        run = os.dup(descriptors[0])
+        try:
+            socket.send_fds(self.control, [request], descriptors)
+        except OSError:
+            os.close(run)
+            raise
+        self.run = run
 
     def receive(self) -> None:
         """Close the run's socket if the supervisor is idle again. Its connection ends when it dies."""
@@ -136,18 +141,22 @@ class Launcher:
 
     def start(self, request: bytes, descriptors: list[int]) -> None:
         """Pass a request to a supervisor; if that fails, report it to the worker."""
+        try:
+            self.choose_supervisor(request, descriptors)
+        except OSError as error:
+            failure = {"failed": f"the launcher cannot start a supervisor: {error.strerror}"}
+            with contextlib.suppress(OSError):
+                os.write(descriptors[0], json.dumps(failure).encode())
+
+    def choose_supervisor(self, request: bytes, descriptors: list[int]) -> None:
+        """Pass a request to an idle supervisor, or to a new one. Raises OSError."""
         for each in [each for each in self.supervisors.values() if each.is_idle]:
             try:
                 return each.start(request, descriptors)
             except (BrokenPipeError, ConnectionResetError):
                 # It has been killed.
                 each.is_connected = False
-        try:
-            self.fork_supervisor().start(request, descriptors)
-        except OSError as error:
-            failure = {"failed": f"the launcher cannot start a supervisor: {error.strerror}"}
-            with contextlib.suppress(OSError):
-                os.write(descriptors[0], json.dumps(failure).encode())
+        return self.fork_supervisor().start(request, descriptors)
 
     def fork_supervisor(self) -> SupervisorProcess:
         """Fork a supervisor. Raises OSError."""

@@ -87,13 +87,33 @@ def join(opened: Mapping[str, int]) -> None:
 @contextlib.contextmanager
 def children_in(process_namespace: int) -> Iterator[None]:
     """Let processes that are forked inside the block start in a process namespace. Raises NotJoined."""
-    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    own = _own_process_namespace()
     try:
         join({"pid": os.dup(process_namespace)})
         yield
     finally:
         checked(_libc.setns, own, 0)
         os.close(own)
+
+
+def can_return() -> bool:
+    """Return whether this process can leave `children_in` again.
+
+    Only root can, and not in a user namespace that shares its process namespace with the outside.
+    """
+    own = _own_process_namespace()
+    try:
+        checked(_libc.setns, own, 0)
+    except OSError:
+        return False
+    finally:
+        os.close(own)
+    return True
+
+
+def _own_process_namespace() -> int:
+    """Open this process's own process namespace."""
+    return os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def close(opened: Mapping[str, int]) -> None:

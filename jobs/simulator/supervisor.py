@@ -47,9 +47,15 @@ def serve(control: socket.socket) -> None:
     before = _count_descriptors()
     is_clean = True
     while is_clean:
-        request, descriptors, _, _ = socket.recv_fds(control, REQUEST_BYTES, DESCRIPTORS)
+        try:
+            request, descriptors, _, _ = socket.recv_fds(control, REQUEST_BYTES, DESCRIPTORS)
+        except ConnectionResetError:
+            return
         if not request:
             return
+        for descriptor in descriptors:
+            # Bubblewrap must not inherit them.
+            os.set_inheritable(descriptor, False)  # noqa: FBT003 - its only form
         worker, stdout, stderr = descriptors
         with socket.socket(fileno=worker) as connection:
             supervisor = Supervisor(json.loads(request), connection, launcher=control, wakeup=ends[0])
@@ -57,7 +63,8 @@ def serve(control: socket.socket) -> None:
             is_clean = supervisor.cgroup is None and _count_descriptors() == before + 1
             if is_clean:
                 # First, so that the launcher knows it when the worker starts its next run.
-                control.send(IDLE)
+                with contextlib.suppress(OSError):
+                    control.send(IDLE)
             supervisor.send({"ended": result})
 
 
@@ -88,6 +95,8 @@ class Supervisor:
         # The messages of the second stage, merged.
         self.report: dict[str, Any] = {}
         self.child_pid = -1
+        # Whether the first child only forks the second stage, which this process then adopts.
+        self.is_adopting = False
         self.simulator_pid = 0
         self.has_failed = False
         self.started_at = time.monotonic()
@@ -105,9 +114,6 @@ class Supervisor:
 
     def run(self, stdout: int, stderr: int) -> dict[str, Any]:
         """Run until the simulator and all its descendants are gone; return the result for the worker."""
-        handle = os.pidfd_open(os.getpid())
-        self.send({"supervisor": os.getpid()}, descriptor=handle)
-        os.close(handle)
         self.start(stdout, stderr)
         while self.simulator_pid not in self.ended and not self.has_failed:
             self.step()
@@ -124,16 +130,26 @@ class Supervisor:
             os.close(self.listener)
         return self.result(wall_seconds)
 
+    def send_identity(self) -> None:
+        """Send this process's id and descriptor to the worker. Raises OSError."""
+        try:
+            handle = os.pidfd_open(os.getpid())
+        except OSError as error:
+            raise OSError(error.errno, f"pidfd_open: {error.strerror}") from error
+        self.send({"supervisor": os.getpid()}, descriptor=handle)
+        os.close(handle)
+
     def start(self, stdout: int, stderr: int) -> None:
-        """Start bubblewrap, if it is used, or the second stage."""
+        """Tell the worker who supervises its run, then start bubblewrap, if it is used, or the second stage."""
         self.ready, self.first_stage = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ready.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self.ready.settimeout(0)
         # The second stage's; until it has started, they are open here.
         self.output = [stdout, stderr]
-        if not self.specification["bubblewrap"]:
-            return self.start_second_stage()
         try:
+            self.send_identity()
+            if not self.specification["bubblewrap"]:
+                return self.start_second_stage()
             self.pause = namespaces.start_bubblewrap(self.specification["bubblewrap"], stderr=stderr)
         except OSError as error:
             self.fail_start(error)
@@ -153,8 +169,9 @@ class Supervisor:
             self.cgroup.leave()
 
     def fork_second_stage(self, opened: dict[str, int]) -> None:
-        """Fork the second stage. Only root can let it start in bubblewrap's process namespace."""
-        is_inside = opened and not self.has_user_namespace
+        """Fork the second stage in bubblewrap's process namespace. If that is impossible, it forks itself again."""
+        is_inside = bool(opened) and not self.has_user_namespace and namespaces.can_return()
+        self.is_adopting = bool(opened) and not is_inside
         with namespaces.children_in(opened["pid"]) if is_inside else contextlib.nullcontext():
             self.child_pid = os.fork()
             # The new process must not leave this block.
@@ -181,7 +198,7 @@ class Supervisor:
             os.dup2(self.output[0], 1)
             os.dup2(self.output[1], 2)
             children.close_descriptors(self.first_stage.fileno(), *opened.values())
-            enter.enter(self.specification["second_stage"], self.first_stage, opened)
+            enter.enter(self.specification["second_stage"], self.first_stage, opened, is_adopted=self.is_adopting)
         except BaseException:
             sys.excepthook(*sys.exc_info())
         finally:
@@ -211,7 +228,7 @@ class Supervisor:
     def reap(self) -> None:
         """Reap ended processes. The first child may only have forked the second stage."""
         self.record(children.reap())
-        if self.pause and self.has_user_namespace and self.child_pid in self.ended:
+        if self.is_adopting and self.child_pid in self.ended:
             with contextlib.suppress(OSError):
                 self.ready.send(ADOPTED)
 

@@ -66,7 +66,8 @@ class SupervisorClient:
         while message := self.receive(max(0.0, deadline - time.monotonic())):
             if "supervisor" not in message:
                 break
-            self.pid, self.process = message["supervisor"], self.received.pop()
+            # The kernel drops the descriptor if this process has no room for it.
+            self.pid, self.process = message["supervisor"], self.received.pop() if self.received else None
         return message
 
     def receive(self, timeout: float | None) -> dict[str, Any] | None:

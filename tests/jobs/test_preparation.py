@@ -5,7 +5,6 @@ from random import Random
 
 import pytest
 from django.utils import timezone
-from pytest_django import DjangoAssertNumQueries
 
 from billing.models import Hold
 from jobs import lifecycle
@@ -14,6 +13,7 @@ from jobs.enums import Channel
 from jobs.execution.preparation import prepare
 from jobs.models import Build, Job, JobProfile
 from tests.factories import BuildFactory, make_job, make_running_job
+from tests.statements import traffic
 
 pytestmark = pytest.mark.django_db
 
@@ -56,14 +56,15 @@ def test_the_build_is_the_one_that_the_registry_names(seed: int) -> None:
         assert (prepared and prepared.build) == resolved(job)
 
 
-def test_everything_is_read_with_one_statement(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_everything_is_read_with_one_statement() -> None:
     job = make_running_job(text="mage=A\n", held_credits=64, priority_fee_credits=320)
     build = BuildFactory.create(readable_paths=["/opt/a", "/opt/b"], profiles_path="/opt/a")
     lifecycle.request_cancel(job)
-    with django_assert_num_queries(1):
+    with traffic() as sent:
         prepared = prepare(job)
         assert prepared
         assert (str(prepared.build), prepared.build.readable_paths) == (str(build), ["/opt/a", "/opt/b"])
+    assert len(sent.statements) == 1
     assert (prepared.build.executable, prepared.build.simc_version) == (build.executable, build.simc_version)
     assert prepared.profile_text == JobProfile.objects.get(job=job).text
     assert prepared.hold_credits == Hold.objects.get(job_id=job.pk).credits

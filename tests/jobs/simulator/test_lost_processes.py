@@ -96,6 +96,17 @@ def test_an_unread_order_without_a_message_ends_the_run() -> None:
     client.close()
 
 
+def test_a_descriptor_that_the_worker_has_no_room_for_is_optional() -> None:
+    client = SupervisorClient()
+    client.socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for message in ({"supervisor": 5}, {"started": []}):
+        other.send(json.dumps(message).encode())
+    assert client._receive_start(time.monotonic() + 5) == {"started": []}
+    assert (client.pid, client.process) == (5, None)
+    other.close()
+    client.close()
+
+
 def test_a_launcher_that_cannot_be_killed_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     client = LauncherClient()
     before = client.launch({}, [])

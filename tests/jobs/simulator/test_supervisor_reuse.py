@@ -1,14 +1,21 @@
 """A supervisor runs simulators one after the other, and nothing of a run remains for the next one."""
 
+import errno
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 
-from jobs.simulator.process import Ended
+from jobs.simulator import children, launcher_client, namespaces
+from jobs.simulator.launcher import Launcher, SupervisorProcess
+from jobs.simulator.process import Ended, SimulatorNotStarted
 from tests.jobs.simulator.bench import PROJECT, Bench, eventually, sockets_and_pipes_of
 
 
@@ -99,3 +106,88 @@ def test_a_supervisor_ends_after_a_run_that_leaves_a_trace(request_: str, idle: 
     command = [sys.executable, "-c", SERVING, request_]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True, timeout=30)
     assert int(done.stdout) == idle
+
+
+# The launcher dies before the supervisor has read its request.
+ORPHANED = (
+    SERVING[: SERVING.index("for _ in")]
+    + """
+Run.send = lambda self, message: print(message)
+socket.send_fds(ours, [b"[]"], [ours.fileno()] * 3)
+ours.close()
+supervisor.serve(theirs)
+"""
+)
+
+
+def test_a_result_is_sent_although_the_launcher_has_died() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ORPHANED], cwd=PROJECT, capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stdout == "{'ended': None}\n"
+
+
+def test_a_pause_process_inherits_only_its_streams(bench: Bench) -> None:
+    if bench.sandbox.bubblewrap is None:
+        pytest.skip("no bubblewrap")
+    with bench.process("deaf") as process:
+        assert bench.prints("running")
+        below = psutil.Process(process.supervisor.pid).children(recursive=True)
+        pause = next(each for each in below if each.cmdline() == list(namespaces.PAUSE))
+        assert {path.name for path in Path(f"/proc/{pause.pid}/fd").iterdir()} == {"0", "1", "2"}
+
+
+@pytest.fixture
+def request_() -> Iterator[tuple[socket.socket, list[int]]]:
+    """Return the worker's end of a run's socket, and the descriptors of a request."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        ours.settimeout(5)
+        yield ours, [theirs.fileno()] * 3
+
+
+@pytest.mark.parametrize("failing", ["dup", "send"])
+def test_a_request_that_cannot_be_passed_on_fails_alone(
+    failing: str, request_: tuple[socket.socket, list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, descriptors = request_
+    other, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    # Signals of this process must not change.
+    monkeypatch.setattr(children, "watch_children", socket.socketpair)
+    launcher = Launcher(control)
+    with other, control, launcher.wakeup, launcher.notify:
+        idle = launcher.supervisors[1] = SupervisorProcess(1, other)
+        before = len(list(Path("/proc/self/fd").iterdir()))
+
+        def fail(*_: object) -> int:
+            raise OSError(errno.EMFILE, "too many")
+
+        with monkeypatch.context() as patched:
+            if failing == "dup":
+                patched.setattr(os, "dup", fail)
+            else:
+                patched.setattr(socket, "send_fds", fail)
+            launcher.start(b"{}", descriptors)
+        assert "too many" in json.loads(worker.recv(1000))["failed"]
+        assert idle.is_idle
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+# A launcher on a kernel without pidfd_open
+OLD_KERNEL = """
+import errno, os, runpy
+def refuse(*_):
+    raise OSError(errno.ENOSYS, "Function not implemented")
+os.pidfd_open = refuse
+runpy.run_path({path!r}, run_name="__main__")
+"""
+
+
+def test_a_missing_pidfd_is_named(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "launcher.py"
+    program.write_text(OLD_KERNEL.format(path=str(launcher_client.LAUNCHER)))
+    launcher_client.launcher.stop()
+    monkeypatch.setattr(launcher_client, "LAUNCHER", program)
+    with pytest.raises(SimulatorNotStarted, match="pidfd_open: Function not implemented"):
+        bench.run("status", 0)
+    launcher_client.launcher.stop()
