@@ -113,7 +113,8 @@ ORPHANED = (
     SERVING[: SERVING.index("for _ in")]
     + """
 Run.send = lambda self, message: print(message)
-socket.send_fds(ours, [b"[]"], [ours.fileno()] * 3)
+worker = socket.socketpair()
+socket.send_fds(ours, [b"[]"], [worker[0].fileno()] * 3)
 ours.close()
 supervisor.serve(theirs)
 """
