@@ -33,6 +33,14 @@ def one_of(name: str, *values: str) -> str:
     return value
 
 
+def not_negative(name: str, *, default: int) -> int:
+    """Return a setting that is a number of at least 0. Raises ImproperlyConfigured if it is negative."""
+    value: int = env.int(name, default=default)
+    if value < 0:
+        raise ImproperlyConfigured(f"{name} is {value}; it must be at least 0.")
+    return value
+
+
 def _artifact_storage() -> dict[str, Any]:
     """Return the storage of artifacts: a bucket if one is set, else a folder in `DATA_DIR`."""
     bucket = env.str("ARTIFACTS_BUCKET", default="")
@@ -115,7 +123,7 @@ GAME_API_HOSTS = env.list(
 
 # How many jobs can wait (0: no limit), the Retry-After of a maintenance (0: none), and the bearer token of /metrics
 # (empty: /metrics returns 404)
-MAX_QUEUE_LENGTH = env.int("MAX_QUEUE_LENGTH", default=100_000)
+MAX_QUEUE_LENGTH = not_negative("MAX_QUEUE_LENGTH", default=100_000)
 MAINTENANCE_SECONDS = env.int("MAINTENANCE_SECONDS", default=0)
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 
