@@ -12,7 +12,7 @@ ERROR_PAUSE_SECONDS = 10.0
 STOP_CHECK_SECONDS = 0.2
 
 
-class Consumer(consumer.Consumer):  # type: ignore[misc]
+class Consumer(consumer.Consumer):
     """Reconnects only every few seconds while Redis answers with errors, such as READONLY or MISCONF.
 
     Celery would connect again at once, without success, and log each attempt.
@@ -24,7 +24,7 @@ class Consumer(consumer.Consumer):  # type: ignore[misc]
         Raises WorkerShutdown or WorkerTerminate if the worker is asked to stop.
         """
         super().on_connection_error_after_connected(exc)
-        if isinstance(exc, self.channel_errors):
+        if isinstance(exc, self.channel_errors):  # type: ignore[attr-defined]  # not in the stubs
             logger.warning("Redis refused a request; tasks wait until it accepts requests again: %s", exc)
             _pause()
 
