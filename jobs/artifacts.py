@@ -211,7 +211,8 @@ def discard(artifacts: list[Artifact]) -> None:
     """Remove the files of a job's artifacts whose rows were not saved.
 
     The database is queried because a commit can succeed although its response is lost. The lock waits until a
-    transaction that saves the rows has ended.
+    transaction that has the job's row and saves the rows has ended. It does not wait for one that PostgreSQL has
+    not started yet, such as a statement that is still in the network after its connection was lost.
     """
     if not artifacts:
         return

@@ -33,8 +33,8 @@ MARK_QUEUED = Statement(
 )
 
 # Claim the best waiting job and return its columns. `FOR UPDATE` reads the latest version of a row, and locked rows
-# are skipped, so this never waits. It reads past overdue jobs, about 1 µs each, because ending one takes as long as
-# reading thousands; the sweep ends them.
+# are skipped, so this never waits. It reads past overdue jobs, about 1 µs each. The sweep ends overdue jobs,
+# because ending one here would delay the claim more than reading past thousands.
 CLAIM = Statement(
     "claim_job",
     f"""

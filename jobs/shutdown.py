@@ -14,11 +14,14 @@ class Stop:
 
     def __init__(self) -> None:
         self.requested_at: float | None = None
-        self.is_urgent = False
+        self.at_once = False
 
     def request(self, *, at_once: bool = False) -> None:
-        """Record that the worker was asked to stop. With `at_once`, running jobs have no time left."""
-        self.is_urgent = self.is_urgent or at_once
+        """Record that the worker was asked to stop.
+
+        With `at_once`, running jobs return to the queue at once instead of after `STOP_SECONDS`.
+        """
+        self.at_once = self.at_once or at_once
         if self.requested_at is None:
             self.requested_at = time.monotonic()
 
@@ -31,7 +34,7 @@ class Stop:
         """Raise WorkerStops if the `STOP_SECONDS` that running jobs have are over."""
         if self.requested_at is None:
             return
-        if self.is_urgent or time.monotonic() - self.requested_at >= settings.STOP_SECONDS:
+        if self.at_once or time.monotonic() - self.requested_at >= settings.STOP_SECONDS:
             raise WorkerStops
 
 

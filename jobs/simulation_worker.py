@@ -41,8 +41,11 @@ class Slots(StartStopStep):
     """The slots of a Celery worker, as many as its concurrency."""
 
     def create(self, _worker: Any) -> None:
-        """Recover the jobs of dead workers, and test the sandbox. Raises SystemExit if it does not work."""
-        # A slot that wakes up reuses its connection, and tests it before the first query.
+        """Recover the jobs of dead workers, and test the sandbox.
+
+        Raises SystemExit if the sandbox does not work.
+        """
+        # Never close connections because of their age: a slot that wakes up tests its connection and reuses it.
         connections.settings["default"]["CONN_MAX_AGE"] = None
         process.register()
         logger.info("recovered %s jobs of dead workers", recover_dead_workers())
@@ -66,7 +69,8 @@ class Slots(StartStopStep):
 
     def close(self, _worker: Any) -> None:
         """Wait until the running jobs have ended or returned to the queue."""
-        # While Celery stops, it limits all new sockets to five seconds, but running jobs still open sockets.
+        # While Celery stops, every new socket of the process gets a timeout of five seconds. Running jobs open
+        # sockets that must wait longer.
         socket.setdefaulttimeout(None)
         shutdown.stop.request()
         for thread in self.threads:
@@ -74,7 +78,8 @@ class Slots(StartStopStep):
                 best_effort(announcements.interrupt_waits, default=None)
                 thread.join(INTERRUPT_SECONDS)
         self.opened.close()
-        # A stopping slot may have taken a hint, and running jobs may have returned to the queue.
+        # Wake a slot of another worker, because a stopping slot may have taken a hint, and running jobs may have
+        # returned to the queue.
         best_effort(announcements.send_hint, default=False)
 
 

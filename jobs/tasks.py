@@ -11,19 +11,23 @@ from jobs import retention
 from jobs.builds import registry
 from jobs.queueing import sweep as sweeping
 from jobs.runs import directories
-from simservice.celery import app
+from simservice.celery import app, required
 from webhooks import tasks as webhook_tasks
 
 logger = logging.getLogger(__name__)
 
 
 @worker_init.connect
-def prepare(sender: Any, **_: Any) -> None:
-    """Remove leftovers of killed runs, because the worker of a killed run may never start again.
-
-    A worker that consumes the queue `sim` also gets simulation slots. Others do not load their code.
-    """
+@required
+def sweep_leftovers_on_start(**_: Any) -> None:
+    """Remove leftovers of killed runs, because the worker of a killed run may never start again."""
     directories.sweep_leftovers()
+
+
+@worker_init.connect
+@required
+def add_slots(sender: Any, **_: Any) -> None:
+    """Give simulation slots to a worker that consumes the queue `sim`. Other workers do not load their code."""
     if "sim" in sender.app.amqp.queues.consume_from:
         sender.app.steps["worker"].add("jobs.simulation_worker:Slots")
 

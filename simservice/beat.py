@@ -46,7 +46,10 @@ def _start(**_: Any) -> None:
 
 
 def _run(service: Service) -> None:
-    """Run a schedule. If it ends, stop the worker, because the process manager then restarts both."""
+    """Run a schedule until it fails.
+
+    Then stop the worker, so that the process manager restarts the worker and its schedule.
+    """
     try:
         service.start()
     except Exception:

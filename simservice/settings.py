@@ -33,6 +33,14 @@ def one_of(name: str, *values: str) -> str:
     return value
 
 
+def not_negative(name: str, *, default: int) -> int:
+    """Return a setting that is a number of at least 0. Raises ImproperlyConfigured if it is negative."""
+    value: int = env.int(name, default=default)
+    if value < 0:
+        raise ImproperlyConfigured(f"{name} is {value}; it must be at least 0.")
+    return value
+
+
 def _artifact_storage() -> dict[str, Any]:
     """Return the storage of artifacts: a bucket if one is set, else a folder in `DATA_DIR`."""
     bucket = env.str("ARTIFACTS_BUCKET", default="")
@@ -115,7 +123,7 @@ GAME_API_HOSTS = env.list(
 
 # How many jobs can wait (0: no limit), the Retry-After of a maintenance (0: none), and the bearer token of /metrics
 # (empty: /metrics returns 404)
-MAX_QUEUE_LENGTH = env.int("MAX_QUEUE_LENGTH", default=100_000)
+MAX_QUEUE_LENGTH = not_negative("MAX_QUEUE_LENGTH", default=100_000)
 MAINTENANCE_SECONDS = env.int("MAINTENANCE_SECONDS", default=0)
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 
@@ -225,6 +233,12 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+# Otherwise, a worker ends when Redis answers with an error, such as READONLY or MISCONF.
+CELERY_BROKER_CHANNEL_ERROR_RETRY = True
+CELERY_WORKER_CONSUMER = "simservice.consumer:Consumer"
+# No task is acknowledged late or prefetched, so these only reduce what Celery logs when it loses a connection.
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
+CELERY_WORKER_ENABLE_PREFETCH_COUNT_REDUCTION = False
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from django.db import NotSupportedError, connection, transaction
+from django.db import DatabaseError, NotSupportedError, connection, transaction
 from psycopg import Connection
+from psycopg.errors import InvalidSqlStatementName
 
 Row = tuple[Any, ...]
 PLACEHOLDER = re.compile(r"%\((\w+)\)s")
@@ -40,19 +41,30 @@ def run(*statements: Statement, values: Mapping[str, Any]) -> list[Row]:
 
     The statements are sent as one message, so a process that stops never holds a lock between two of them. In all
     of them, `statement_timestamp()` is the time at which PostgreSQL received the message, before any wait for a
-    lock. Stored times are still in order, because a process sends a move of a job only after it has read the result
-    of the previous one. Only a claim can be stored as slightly earlier than an announcement at the same moment, and
-    events are sorted by id. Rules that must hold after a wait, such as the expiry of a grant, use
-    `clock_timestamp()`.
+    lock. A job's stored times are in order, with one exception: a claim can appear slightly earlier than an
+    announcement at the same moment. Sort events by id. Rules that must hold after a wait, such as the expiry of a
+    grant, use `clock_timestamp()`.
     """
     try:
         return _run(statements, values)
-    except NotSupportedError:
-        # A migration changed a column's type, so the plans of this connection are invalid. Nothing took effect.
+    except DatabaseError as error:
+        # Nothing took effect.
+        if not _is_unusable(error):
+            raise
         if connection.in_atomic_block:
+            # The next `close_old_connections` closes the connection.
+            connection.close_at = 0
             raise
         connection.close()
         return _run(statements, values)
+
+
+def _is_unusable(error: DatabaseError) -> bool:
+    """Return whether an error means that this connection's prepared statements cannot be executed.
+
+    Either a migration changed a column's type, or another program, such as a pooler, deallocated the statements.
+    """
+    return isinstance(error, NotSupportedError) or isinstance(error.__cause__, InvalidSqlStatementName)
 
 
 def _run(statements: Sequence[Statement], values: Mapping[str, Any]) -> list[Row]:

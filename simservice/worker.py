@@ -14,10 +14,14 @@ from types import FrameType
 from simservice import beat
 from simservice.celery import app
 
+KINDS = ("sim", "webhooks", "control")
+
 
 def main(argv: Sequence[str]) -> int:
     """Run a worker until it is asked to stop. Return its exit status."""
     arguments = _parse(argv)
+    # On SIGHUP, Celery restarts the process with these arguments.
+    sys.argv[:] = ["-m", "simservice.worker", *argv]
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _exit)
     app.loader.import_default_modules()
@@ -39,7 +43,8 @@ def main(argv: Sequence[str]) -> int:
 def _exit(_number: int, _frame: FrameType | None) -> None:
     """End the process at once. Celery replaces this handler before the worker receives tasks and runs jobs.
 
-    The first process of a container ignores signals that have no handler. Raises SystemExit.
+    Without this handler, a worker that is the first process of a container would ignore the signal while it starts.
+    Raises SystemExit.
     """
     sys.exit()
 
@@ -47,15 +52,22 @@ def _exit(_number: int, _frame: FrameType | None) -> None:
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     """Parse the command line. Raises SystemExit after a message if it is invalid."""
     parser = argparse.ArgumentParser(prog="python -m simservice.worker", description="Run a worker.")
-    parser.add_argument("name", help="kind of worker, the first part of its name: sim, webhooks or control")
+    parser.add_argument("name", choices=KINDS, help="kind of worker, the first part of its name")
     parser.add_argument(
         "--queues", required=True, help="queues whose tasks it runs, comma-separated; sim runs jobs"
     )
     parser.add_argument(
-        "--concurrency", type=int, default=1, help="how many tasks or jobs it runs at once (%(default)s)"
+        "--concurrency", type=_count, default=1, help="how many tasks or jobs it runs at once (%(default)s)"
     )
     parser.add_argument("--beat", action="store_true", help="also schedule the periodic tasks")
     return parser.parse_args(argv)
+
+
+def _count(text: str) -> int:
+    """Parse a number of at least 1. Raises ArgumentTypeError."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1; for `sim`, set SIM_SLOTS")
+    return int(text)
 
 
 if __name__ == "__main__":

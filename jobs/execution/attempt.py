@@ -81,12 +81,20 @@ def _run_to_end(job: Job, lease: Lease) -> None:
         outcome = _run_stages(job, lease, stored)
         lease.retry(lambda: conclude(job, outcome, stored))
     except (LeaseLost, WorkerStops, BuildBroken, RunLost, DatabaseError, artifacts.NotStored):
-        artifacts.discard(stored)
+        _discard(job, stored)
         raise
     except Exception:
         logger.exception("job %s attempt %s failed with an internal error", job.pk, job.attempt)
-        artifacts.discard(stored)
+        _discard(job, stored)
         lease.retry(lambda: conclude(job, lifecycle.INTERNAL, []))
+
+
+def _discard(job: Job, stored: list[Artifact]) -> None:
+    """Discard artifacts while an exception is handled. A database error must not replace that exception."""
+    try:
+        artifacts.discard(stored)
+    except DatabaseError:
+        logger.warning("job %s attempt %s: files stay until its retention ends", job.pk, job.attempt, exc_info=True)
 
 
 def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:

@@ -35,8 +35,8 @@ WAIT_SECONDS = 20.0
 SWEEP_BATCH = 100
 # A younger pending job is still being announced by the request that submitted it.
 ANNOUNCED_WITHIN = timedelta(seconds=2)
-# Of this process's waits for hints.
-outage = Outage("idle slots look for jobs every second")
+# Whether waiting for hints works in this process.
+outage = Outage("idle slots look for jobs every second", recovery="idle slots wait for hints")
 
 
 def announce(job: Job) -> None:
@@ -65,7 +65,7 @@ def wait_for_hint() -> None:
         client.bzpopmin(HINTS, timeout=WAIT_SECONDS)
     except RedisError as error:
         outage.record_failure(error)
-        # Close idle connections, because after some errors, such as READONLY, only a new connection can succeed.
+        # After a failover, an old connection still leads to the read-only server, so new ones are opened.
         client.connection_pool.disconnect(inuse_connections=False)
         time.sleep(RETRY_SECONDS)
     else:

@@ -60,8 +60,8 @@ class QueueSnapshot:
     queue. Sweeps read a long queue in parts; `read_to` is the end of the latest part. `free_in` contains the
     seconds until each of the live `slots` is free, soonest first, without slots whose time cannot be estimated.
     `run_seconds` maps vCPUs to the mean duration of an attempt; it is empty until a run was measured. `length` is
-    the number of waiting jobs; that of a long queue is counted up to MAX_QUEUE_LENGTH, because `waiting` can be out
-    of date then.
+    the number of waiting jobs. For a queue of 5,000 jobs or more, it is counted in the database, up to
+    MAX_QUEUE_LENGTH, because `waiting` may be out of date. If that is 0, it is not needed and 0.
     """
 
     taken_at: float

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 SUBMITTED_WITHIN = timedelta(minutes=1)
 
 # This query runs every two seconds even if there is no work. The ORM would need five times the CPU time to run it.
-# The order makes PostgreSQL use the index of active jobs: with EXISTS, it may read all ended jobs.
+# The order makes PostgreSQL use the index of active jobs; with EXISTS, PostgreSQL may scan the whole table.
 IDLE_STATE = """
     SELECT (
             SELECT id FROM jobs_job WHERE status IN ('pending', 'queued', 'starting', 'running')

@@ -72,8 +72,7 @@ def _folder() -> Path:
 def recover_dead_workers() -> int:
     """Requeue the jobs of dead workers of this machine, or end them if no attempts are left. Return how many.
 
-    If a worker's jobs cannot be recovered, they are recovered by the next worker that starts, or when their leases
-    expire.
+    Jobs that cannot be recovered now are recovered by the next worker that starts, or when their leases expire.
     """
     return sum(_recover_if_dead(path) for path in sorted(_folder().glob("*")))
 
@@ -91,7 +90,10 @@ def _recover_if_dead(path: Path) -> int:
 
 
 def _recover(path: Path) -> int:
-    """Recover the jobs of a dead worker and remove its file. Of earlier boots, only remove old files."""
+    """Recover the jobs of a dead worker, remove its file, and return how many were changed.
+
+    A file of an earlier boot or with an unknown name is only removed when it is a day old.
+    """
     boot, _, worker = path.name.partition(".")
     recovered = 0
     if boot == boot_id() and NAME.fullmatch(worker):

@@ -34,12 +34,14 @@ def redis() -> "Redis":
 class Outage:
     """The state of Redis for this process: whether it responds, and when to retry if it does not.
 
-    `consequence` is logged with the first failure. During an outage, only one thread probes Redis, about once a
-    second. A Redis that hangs therefore costs an occasional timeout, not one for every request.
+    `consequence` is logged with the first failure, and `recovery` with the first success after it. During an
+    outage, only one thread probes Redis, about once a second. A Redis that hangs therefore costs an occasional
+    timeout, not one for every request.
     """
 
-    def __init__(self, consequence: str) -> None:
+    def __init__(self, consequence: str, *, recovery: str) -> None:
         self._consequence = consequence
+        self._recovery = recovery
         self._lock = threading.Lock()
         # Monotonic time; None while Redis responds.
         self._retry_at: float | None = None
@@ -62,7 +64,7 @@ class Outage:
             is_first = self._retry_at is None
             self._retry_at = time.monotonic() + RETRY_SECONDS
         if is_first:
-            logger.warning("Redis does not respond; %s: %s", self._consequence, error)
+            logger.warning("Redis failed; %s: %s", self._consequence, error)
 
     def record_success(self) -> None:
         """End the outage, if there is one, and log it."""
@@ -71,10 +73,10 @@ class Outage:
         with self._lock:
             has_ended, self._retry_at = self._retry_at is not None, None
         if has_ended:
-            logger.warning("Redis responds again")
+            logger.warning("Redis works again; %s", self._recovery)
 
 
-outage = Outage("rate limits and progress are not available")
+outage = Outage("rate limits and progress are not available", recovery="rate limits and progress are available")
 
 
 def best_effort(command: Callable[[], T], *, default: T) -> T:

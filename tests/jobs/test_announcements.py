@@ -258,7 +258,7 @@ def test_after_an_error_the_next_wait_opens_a_connection(caplog: pytest.LogCaptu
     announcements.wait_for_hint()
     assert hints() == 0
     messages = [record.getMessage() for record in caplog.records]
-    assert [text.partition(";")[0] for text in messages] == ["Redis does not respond", "Redis responds again"]
+    assert [text.partition(";")[0] for text in messages] == ["Redis failed", "Redis works again"]
 
 
 @pytest.mark.usefixtures("empty_redis", "quick_waits")

@@ -14,10 +14,12 @@ from pytest_django import Settings
 from jobs import artifacts, lifecycle
 from jobs.execution import attempt, stages
 from jobs.execution.lease import LeaseLost
+from jobs.execution.stages import BuildBroken
 from jobs.models import Artifact, Build, Job, Run
 from jobs.progress import progress_of
 from jobs.queueing import claims
 from jobs.runs import verdict
+from jobs.shutdown import WorkerStops
 from jobs.simulator.process import Ended
 from simservice.storages.local import LocalStorage
 from tests.factories import make_job
@@ -263,3 +265,33 @@ def test_a_job_over_its_memory_limit_fails_with_a_reason(tmp_path: Path, setting
     job = run()
     assert (job.status, job.error_code) == ("failed", "execution_failed")
     assert job.status_reason == "The simulator exceeded the memory limit of 256 MiB and was stopped."
+
+
+def test_a_failed_discard_keeps_the_error_and_the_end(monkeypatch: pytest.MonkeyPatch, minisim: Build) -> None:
+    """An internal error ends the job even if its files cannot be discarded."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OperationalError
+
+    def crash(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(artifacts, "discard", fail)
+    monkeypatch.setattr(attempt, "_run_stages", crash)
+    job = run()
+    assert (job.status, job.error_code) == ("failed", "internal")
+
+
+@pytest.mark.parametrize("error", [WorkerStops, BuildBroken])
+def test_a_failed_discard_does_not_prevent_a_requeue(
+    monkeypatch: pytest.MonkeyPatch, minisim: Build, error: type[Exception]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OperationalError
+
+    def stop(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(artifacts, "discard", fail)
+    monkeypatch.setattr(attempt, "_run_stages", stop)
+    assert run().status == "queued"

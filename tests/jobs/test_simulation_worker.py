@@ -11,11 +11,10 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
-from django.db import OperationalError, connection
+from django.db import OperationalError
 from pytest_django import Settings
 
 from jobs import shutdown, simulation_worker
@@ -24,23 +23,12 @@ from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.queueing import announcements, claims
 from jobs.shutdown import Stop
 from simservice.celery import app
-from simservice.redis import worker_heartbeats
 from simservice.redis.client import redis
 from tests.factories import make_account, make_client, make_job
 from tests.jobs.idle_slots import idle_slots, wait_for_idle
+from tests.jobs.simulation_workers import CHANGED, WORKER, wait_until_alive, worker
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, make_stand_in, run_with_action, wait_until
 
-WORKER = ["-m", "simservice.worker", "sim", "--queues", "sim"]
-# A worker with a changed function.
-CHANGED = """
-import sys, time
-from simservice import worker
-import django
-django.setup()
-from jobs import simulation_worker
-{change}
-sys.exit(worker.main(["sim", "--queues", "sim"]))
-"""
 SLOW_START = "simulation_worker.recover_dead_workers = lambda: print('starting', flush=True) or time.sleep(60)"
 DYING_SLOT = "simulation_worker.simulate = sys.exit"
 
@@ -213,28 +201,6 @@ def test_a_slot_survives_a_failed_claim(monkeypatch: pytest.MonkeyPatch) -> None
         job = make_job()
         monkeypatch.setattr(claims, "claim", claim)
         wait_until(lambda: Job.objects.get(pk=job.pk).status == "failed")
-
-
-@contextmanager
-def worker(folder: Path, *program: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a worker with one slot on the test's database, or a program that runs such a worker."""
-    url = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
-    environment = os.environ | {"DATABASE_URL": url, "SANDBOX": "auto", "DATA_DIR": str(folder)}
-    command = [sys.executable, *(program or WORKER)]
-    with subprocess.Popen(
-        command, cwd=settings.BASE_DIR, env=environment, stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def wait_until_alive(process: "subprocess.Popen[str]") -> str:
-    """Wait for a worker's first heartbeat. Return the worker's name."""
-    name = f"sim@{socket.gethostname()}-{process.pid}"
-    wait_until(lambda: name in [alive.name for alive in worker_heartbeats.simulation_workers()])
-    return name
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from django.db import NotSupportedError, connection, transaction
+from django.db import NotSupportedError, ProgrammingError, close_old_connections, connection, transaction
 
 from simservice.statements import Statement, run
 
@@ -30,6 +30,30 @@ def _changed() -> Iterator[None]:
 def test_a_changed_column_costs_a_new_connection() -> None:
     assert run(READ, values={}) == [("a",)]
     assert run(READ, values={}) == [("a",)]
+
+
+@pytest.mark.parametrize("command", ["DISCARD ALL", "DEALLOCATE ALL"])
+def test_deallocated_statements_are_prepared_again(command: str) -> None:
+    assert run(READ, values={}) == [("a",)]
+    execute(command)
+    assert run(READ, values={}) == [("a",)]
+
+
+def test_a_failed_transaction_drops_its_connection() -> None:
+    for _ in range(2):
+        with pytest.raises(NotSupportedError), transaction.atomic():
+            run(READ, values={})
+    close_old_connections()
+    with transaction.atomic():
+        assert run(READ, values={}) == [("a",)]
+
+
+def test_other_errors_keep_the_connection() -> None:
+    execute("DROP TABLE changed; CREATE TABLE changed (label integer)")
+    before = connection.connection
+    with pytest.raises(ProgrammingError):
+        run(Statement("read_missing", "SELECT missing FROM changed"), values={})
+    assert connection.connection is before
 
 
 def test_a_changed_column_fails_an_open_transaction() -> None:

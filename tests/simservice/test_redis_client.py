@@ -48,7 +48,9 @@ def test_redis_is_retried_after_a_delay(monkeypatch: pytest.MonkeyPatch, caplog:
     time.sleep(0.1)
     assert best_effort(lambda: "result", default="") == "result"
     assert best_effort(lambda: "another", default="") == "another"
-    assert [record.message for record in caplog.records][1:] == ["Redis responds again"]
+    assert [record.message for record in caplog.records][1:] == [
+        "Redis works again; rate limits and progress are available"
+    ]
 
 
 def test_only_one_thread_at_a_time_probes_a_hanging_redis(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,12 @@ def test_an_incomplete_bucket_is_reported_at_the_start(variables: dict[str, str]
     assert message in done.stderr
 
 
+def test_a_negative_queue_length_is_reported_at_the_start() -> None:
+    done = start(os.environ | {"MAX_QUEUE_LENGTH": "-1"})
+    assert done.returncode != 0
+    assert "MAX_QUEUE_LENGTH is -1; it must be at least 0." in done.stderr
+
+
 EXAMPLE = (settings.BASE_DIR / ".env.example").read_text()
 BY_SETTINGS, _, BY_PROCFILE = EXAMPLE.partition("# For the Procfile\n")
 LISTED = re.compile(r"^#?([A-Z][A-Z0-9_]*)=(.*)$", re.MULTILINE)
