@@ -43,7 +43,7 @@ def test_probes_of_the_queue_read_no_ended_jobs() -> None:
                 cursor.execute("EXPLAIN " + queries[-1]["sql"])
                 plan = str(cursor.fetchall())
             assert "job_active" in plan or "job_waiting" in plan, plan
-            assert "Seq Scan" not in plan
+            assert "Seq Scan on jobs_job " not in plan
             assert "Sort" not in plan
     finally:
         with connection.cursor() as cursor:
