@@ -25,6 +25,7 @@ from jobs.queueing import announcements, claims
 from jobs.queueing.worker_processes import WorkerProcess, recover_dead_workers
 from jobs.runs import runner
 from jobs.simulator import layers
+from simservice import memory
 from simservice.celery import stop_failed_worker
 from simservice.redis import worker_heartbeats
 from simservice.redis.client import best_effort
@@ -58,6 +59,7 @@ class Slots(StartStopStep):
         """Start the heartbeat and the slots."""
         report = partial(worker_heartbeats.report, worker.hostname, slots=worker.concurrency, layers=self.layers)
         report()
+        memory.settle()
         self.opened = ExitStack()
         self.opened.enter_context(
             PeriodicThread(report, process.refresh, seconds=HEARTBEAT_SECONDS, name="heartbeat")

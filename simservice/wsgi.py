@@ -4,7 +4,8 @@ import os
 
 import django
 
-from simservice.web import free_memory, unused_modules
+from simservice import memory
+from simservice.web import unused_modules
 
 unused_modules.block()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
@@ -16,4 +17,4 @@ from simservice.web.wsgi_handler import Handler  # noqa: E402 - the framework re
 
 limit_statements(WEB_STATEMENT_SECONDS)
 application = Handler()
-free_memory.release()
+memory.settle()
