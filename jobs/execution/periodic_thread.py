@@ -93,7 +93,7 @@ class _Starter:
             try:
                 self._start_next()
             except Exception:
-                logger.exception("a periodic thread was not started; it will be tried again")
+                logger.exception("cannot start a periodic thread; trying again")
                 time.sleep(START_CHECK_SECONDS)
 
     def _start_next(self) -> None:

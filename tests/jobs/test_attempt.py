@@ -1,7 +1,7 @@
 """One attempt at a job, with the built-in simulator and misbehaving fake ones."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -267,31 +267,23 @@ def test_a_job_over_its_memory_limit_fails_with_a_reason(tmp_path: Path, setting
     assert job.status_reason == "The simulator exceeded the memory limit of 256 MiB and was stopped."
 
 
-def test_a_failed_discard_keeps_the_error_and_the_end(monkeypatch: pytest.MonkeyPatch, minisim: Build) -> None:
-    """An internal error ends the job even if its files cannot be discarded."""
+def fail_with(error: type[Exception]) -> Callable[..., None]:
+    """Return a function that raises an error."""
 
     def fail(*_: object, **__: object) -> None:
-        raise OperationalError
-
-    def crash(*_: object, **__: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(artifacts, "discard", fail)
-    monkeypatch.setattr(attempt, "_run_stages", crash)
-    job = run()
-    assert (job.status, job.error_code) == ("failed", "internal")
-
-
-@pytest.mark.parametrize("error", [WorkerStops, BuildBroken])
-def test_a_failed_discard_does_not_prevent_a_requeue(
-    monkeypatch: pytest.MonkeyPatch, minisim: Build, error: type[Exception]
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OperationalError
-
-    def stop(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(artifacts, "discard", fail)
-    monkeypatch.setattr(attempt, "_run_stages", stop)
-    assert run().status == "queued"
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(ZeroDivisionError, ("failed", "internal")), (WorkerStops, ("queued", None)), (BuildBroken, ("queued", None))],
+)
+def test_a_failed_discard_does_not_change_the_outcome(
+    monkeypatch: pytest.MonkeyPatch, minisim: Build, error: type[Exception], expected: tuple[str, str | None]
+) -> None:
+    monkeypatch.setattr(artifacts, "discard", fail_with(OperationalError))
+    monkeypatch.setattr(attempt, "_run_stages", fail_with(error))
+    job = run()
+    assert (job.status, job.error_code) == expected
