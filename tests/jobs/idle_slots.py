@@ -9,16 +9,27 @@ from simservice.redis.client import redis
 from tests.jobs.simulators import wait_until
 
 
-def idle_slots() -> int:
-    """Return the number of slots, of any process, that wait for a hint in this test process's Redis database.
+def waiting_clients() -> list[dict[str, str]]:
+    """Return the clients of slots, of any process, that wait for a hint in this test process's Redis database.
 
     Redis's own figure, `blocked_clients`, also counts the clients of the tests that run at the same time.
     """
-    database = redis().client_info()["db"]
+    database = str(redis().client_info()["db"])
     clients = redis().client_list(_type="normal")
-    return sum(
-        each["cmd"] == "bzpopmin" and "b" in each["flags"] and each["db"] == str(database) for each in clients
-    )
+    return [
+        each for each in clients if each["cmd"] == "bzpopmin" and "b" in each["flags"] and each["db"] == database
+    ]
+
+
+def idle_slots() -> int:
+    """Return the number of slots that wait for a hint."""
+    return len(waiting_clients())
+
+
+def kill_waiting_clients() -> None:
+    """Close the connections of all slots that wait in this test process's Redis database."""
+    for client in waiting_clients():
+        redis().client_kill_filter(_id=client["id"])
 
 
 def wait_for_idle(count: int) -> None:

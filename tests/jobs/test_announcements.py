@@ -20,7 +20,7 @@ from jobs.models import Job, JobEvent
 from jobs.queueing import announcements, claims, sweep
 from simservice.redis.client import TIMEOUT_SECONDS, outage, redis
 from tests.factories import make_job
-from tests.jobs.idle_slots import IdleSlots, idle_slots, wait_for_idle
+from tests.jobs.idle_slots import IdleSlots, idle_slots, kill_waiting_clients, wait_for_idle
 
 OLD = timedelta(minutes=1)
 
@@ -232,7 +232,7 @@ def quick_waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_an_outage_of_redis_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announcements, "RETRY_SECONDS", 0.01)
     with IdleSlots(1) as slots:
-        redis().client_kill_filter(_type="normal", skipme=True)
+        kill_waiting_clients()
         assert slots.woken.acquire(timeout=10)
     announcements.outage.record_success()
 
