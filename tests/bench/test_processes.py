@@ -16,10 +16,11 @@ from jobs.simulator import command
 from jobs.simulator.report_reader import read_report
 
 BUSY_SECONDS = 0.4
+# The kernel's figures are rounded down to hundredths of a second, so the child is busy a little longer.
 # A parent that waits for a busy child, then prints a line and waits for its input to end.
 PARENT = f"""
 import subprocess, sys
-busy = "import time\\nwhile time.process_time() < {BUSY_SECONDS}: pass"
+busy = "import time\\nwhile time.process_time() < {BUSY_SECONDS} + 0.05: pass"
 subprocess.run([sys.executable, "-c", busy])
 print("done", flush=True)
 sys.stdin.read()
