@@ -28,6 +28,13 @@ class SharedScheduler(Scheduler):
             return None
         return super().apply_async(entry, *args, **kwargs)
 
+    def adjust(self, n: float | None, drift: float = 0.0) -> float | None:
+        """Return a delay unchanged, so that the schedule sleeps until a task is due.
+
+        By default, Celery wakes up 10 ms earlier and checks the task without a pause until it is due.
+        """
+        return super().adjust(n, drift)
+
 
 def is_first(name: str, *, seconds: float) -> bool:
     """Return whether no other call for this name returned True within `seconds`, or Redis does not respond."""

@@ -1,6 +1,7 @@
 """The schedule of periodic tasks in the `control` workers."""
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -52,6 +53,18 @@ def test_two_schedulers_send_each_task_once(monkeypatch: pytest.MonkeyPatch) -> 
 def test_each_scheduler_sends_tasks_while_redis_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client.outage, "may_try", lambda: False)
     assert [beat.is_first("sweep", seconds=60) for _ in range(2)] == [True, True]
+
+
+def test_the_schedule_sleeps_until_a_task_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(Scheduler, "apply_async", lambda _, entry, *__, **___: sent.append(entry.name))
+    entries = {"often": {"task": "jobs.tasks.sweep", "schedule": 0.1}}
+    monkeypatch.setattr(app.conf, "beat_schedule", entries)
+    scheduler, ticks = beat.SharedScheduler(app=app), 0
+    while len(sent) < 3:
+        time.sleep(max(scheduler.tick(), 0))
+        ticks += 1
+    assert ticks <= 12
 
 
 def test_a_failed_schedule_stops_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
