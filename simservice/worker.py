@@ -11,8 +11,12 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-from simservice import beat
-from simservice.celery import app
+from simservice import unused_modules
+
+unused_modules.block()
+
+from simservice import beat  # noqa: E402 - Celery loads these modules
+from simservice.celery import app  # noqa: E402
 
 KINDS = ("sim", "webhooks", "control")
 

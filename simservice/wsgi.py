@@ -4,8 +4,7 @@ import os
 
 import django
 
-from simservice import memory
-from simservice.web import unused_modules
+from simservice import memory, unused_modules
 
 unused_modules.block()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")

@@ -73,8 +73,8 @@ WEB_ONLY = {
     ("process", "unused"),
     [
         (WEB, UNUSED | SLOTS),
-        (WORKER, (UNUSED | WEB_ONLY | SLOTS) - {"greenlet", "yaml"}),
-        (SIMULATION_WORKER, (UNUSED | WEB_ONLY) - {"greenlet", "yaml"}),
+        (WORKER, UNUSED | WEB_ONLY | SLOTS),
+        (SIMULATION_WORKER, UNUSED | WEB_ONLY),
         (LAUNCHER, UNUSED | WEB_ONLY | NOT_IN_LAUNCHER),
     ],
     ids=["web", "worker", "simulation worker", "launcher"],
