@@ -28,7 +28,7 @@ class SharedScheduler(Scheduler):
             return None
         return super().apply_async(entry, *args, **kwargs)
 
-    def adjust(self, n: float | None, drift: float = 0.0) -> float | None:
+    def adjust(self, n: int, drift: float = 0.0) -> float:
         """Return a delay unchanged, so that the schedule sleeps until a task is due.
 
         By default, Celery wakes up 10 ms earlier and checks the task without a pause until it is due.
