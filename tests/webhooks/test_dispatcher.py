@@ -151,7 +151,7 @@ def test_a_missing_key_disables_no_endpoint(
 def test_a_bug_with_one_event_fails_only_its_attempt(
     configured: tuple[Client, str], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_client, "post", lambda *_: 1 / 0)
+    monkeypatch.setattr(http_client, "post", lambda *_, **__: 1 / 0)
     write_events(configured[0], 1)
     tasks.deliver()
     assert (Event.objects.get().state, Delivery.objects.get().problem) == ("waiting", "internal")
