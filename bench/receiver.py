@@ -32,7 +32,8 @@ async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
         # Until the sender closes the connection.
         await reader.read()
         return False
-    await reader.readexactly(int(LENGTH.search(head)[1]))
+    length = LENGTH.search(head)
+    await reader.readexactly(int(length[1]) if length else 0)
     is_last = head.startswith(b"POST /close")
     writer.write(STATUS + (b"Connection: close\r\n\r\n" if is_last else b"\r\n"))
     await writer.drain()

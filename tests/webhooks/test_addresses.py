@@ -14,9 +14,9 @@ from tests.webhooks.connections import connections
 from tests.webhooks.corpus import ACCEPTED, ADDRESSES, PUBLIC, REFUSED
 from tests.webhooks.receivers import Receiver
 from webhooks import addresses, endpoints, http_client
-from webhooks.connection_pool import ConnectionPool
 from webhooks.addresses import AddressRefused
 from webhooks.apps import warn_of_allowed_addresses
+from webhooks.connection_pool import ConnectionPool
 from webhooks.special_ranges import IPV4, IPV6
 
 URL = f"https://{PUBLIC}/"
