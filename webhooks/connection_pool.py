@@ -8,11 +8,11 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from django.conf import settings
+
 # Shorter than the usual limits of servers, five seconds or more, so that few connections are closed in use.
 IDLE_SECONDS = 4.0
 MAX_IDLE = 64
-# As many as an endpoint has requests in flight by default.
-MAX_IDLE_OF_PEER = 4
 
 
 class Peer(NamedTuple):
@@ -69,11 +69,14 @@ class ConnectionPool:
         return None
 
     def put(self, connection: Connection) -> None:
-        """Keep a connection whose last response was read completely, and close the oldest above the limits."""
+        """Keep a connection whose last response was read completely, and close the oldest above the limits.
+
+        A peer has at most `WEBHOOK_IN_FLIGHT` idle connections; all peers together have at most `MAX_IDLE`.
+        """
         with self._lock:
             self._idle.append((time.monotonic(), connection))
             own = [entry for entry in self._idle if entry[1].peer == connection.peer]
-            surplus = own[:-MAX_IDLE_OF_PEER] or self._idle[:-MAX_IDLE]
+            surplus = own[: -settings.WEBHOOK_IN_FLIGHT] or self._idle[:-MAX_IDLE]
             for entry in surplus:
                 self._idle.remove(entry)
         _close(surplus)
