@@ -119,6 +119,7 @@ SCENARIOS = (
         "bench.webhooks:measure",
         (
             Figure("webhooks.rate", "webhook deliveries", "/s", at_least(500)),
+            Figure("webhooks.closing", "webhook deliveries, new connection for each", "/s"),
             Figure("webhooks.hanging", "webhook deliveries, a fifth hanging", "/s"),
         ),
     ),

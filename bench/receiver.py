@@ -1,31 +1,49 @@
 """Webhook receiver for benchmarks: `python -m bench.receiver CERTIFICATE` prints its port and runs.
 
-Requests to `/hang` get no response; all others get one at once.
+Requests to `/hang` get no response; all others get one at once. The connection then stays open, except after
+requests to `/close`.
 """
 
 import asyncio
+import re
 import ssl
 import sys
+from contextlib import suppress
 
-RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+STATUS = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"
+LENGTH = re.compile(rb"Content-Length: ([0-9]+)")
 
 
-async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Read one request and respond."""
+async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Respond to the requests of a connection until one side closes it."""
+    with suppress(asyncio.IncompleteReadError, ConnectionError):
+        while await respond(reader, writer):
+            pass
+    writer.close()
+
+
+async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Read one request and respond; return whether the connection stays open.
+
+    Raises asyncio.IncompleteReadError or ConnectionError if the sender closes it.
+    """
     head = await reader.readuntil(b"\r\n\r\n")
     if head.startswith(b"POST /hang"):
         # Until the sender closes the connection.
         await reader.read()
-    else:
-        writer.write(RESPONSE)
-        await writer.drain()
-    writer.close()
+        return False
+    length = LENGTH.search(head)
+    await reader.readexactly(int(length[1]) if length else 0)
+    is_last = head.startswith(b"POST /close")
+    writer.write(STATUS + (b"Connection: close\r\n\r\n" if is_last else b"\r\n"))
+    await writer.drain()
+    return not is_last
 
 
 async def main(certificate: str) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate)
-    server = await asyncio.start_server(respond, "127.0.0.1", 0, ssl=tls, backlog=512)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls, backlog=512)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     await server.serve_forever()

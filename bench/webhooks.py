@@ -1,5 +1,7 @@
-"""Signed webhook deliveries per second from one worker to a local receiver, each over a new TLS connection, and
-the same while every fifth client's receiver hangs. Takes 40 seconds.
+"""Signed webhook deliveries per second from one worker to a local receiver over TLS. Takes one minute.
+
+Three rates: to a receiver that keeps connections open, to one that closes them after each response, and to one that
+keeps them open while every fifth client's receiver hangs.
 
 Receiver and database run in their own processes; the database writes to disk before it responds, as in production.
 """
@@ -26,8 +28,8 @@ WARM_UP_SECONDS = 2.0
 PAYLOAD = {"id": "1" * 18, "status": "completed", "statusReason": None, "errorCode": None}
 
 
-def fill(url: str, *, hanging: int) -> None:
-    """Make due events for many clients; the receivers of the first ones hang."""
+def fill(url: str, *, hanging: int = 0, path: str = "/hook") -> None:
+    """Make due events for many clients, to be sent to a path; the receivers of the first ones hang."""
     from django.db import connection
 
     from billing.models import Account
@@ -40,8 +42,8 @@ def fill(url: str, *, hanging: int) -> None:
     encrypted = endpoints.encrypt_secret(endpoints.new_secret())
     for number, account in enumerate(Account.objects.order_by("pk")):
         client = Client.objects.create(account=account, name="bench")
-        path = "/hang" if number < hanging else "/hook"
-        Endpoint.objects.create(client=client, url=url + path, secret=encrypted)
+        own_path = "/hang" if number < hanging else path
+        Endpoint.objects.create(client=client, url=url + own_path, secret=encrypted)
         one = events.record(client.pk, job_id=None, payload=PAYLOAD)
         due = {"client": client, "body": one.body, "created_at": one.created_at, "next_attempt_at": one.created_at}
         Event.objects.bulk_create(Event(**due) for _ in range(EVENTS_EACH - 1))
@@ -100,19 +102,22 @@ def receiver(certificate: Path) -> Iterator[int]:
 
 
 def measure(*, quick: bool) -> Values:
-    """Return the rate of deliveries, and the rate while one receiver in five hangs."""
+    """Return the rate of deliveries, with new connections, and while one receiver in five hangs."""
     seconds = SECONDS / 3 if quick else SECONDS
     with tempfile.TemporaryDirectory() as directory:
         authority = make_authority(Path(directory))
         with receiver(authority.server_file) as port, django_on_stores(**_settings(port, authority)):
             open_accounts()
             url = f"https://localhost:{port}"
-            fill(url, hanging=0)
+            fill(url)
             healthy, cost = rate(seconds)
+            fill(url, path="/close")
+            closing, closing_cost = rate(seconds)
             fill(url, hanging=CLIENTS // 5)
             with_hanging, _ = rate(seconds)
     return {
         "webhooks.rate": Value(healthy, f"{cost:.1f} CPU ms each"),
+        "webhooks.closing": Value(closing, f"{closing_cost:.1f} CPU ms each"),
         "webhooks.hanging": Value(with_hanging),
     }
 

@@ -13,11 +13,13 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 
 from django.conf import settings
 
 from webhooks import claims, http_client, retries, signing
 from webhooks.claims import Attempt, SlotPool
+from webhooks.connection_pool import ConnectionPool
 from webhooks.http_client import Response
 
 logger = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ class Dispatcher:
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
         self._pools = pools()
+        self._connections = ConnectionPool()
         # The requests in flight, each with the pool that its slot belongs to.
         self._running: dict[Future[Response], tuple[Attempt, SlotPool]] = {}
 
@@ -58,8 +61,11 @@ class Dispatcher:
         Raises database errors; the events in flight are then delivered after their leases expire.
         """
         idle_since = time.monotonic()
-        with ThreadPoolExecutor(sum(pool.slots for pool in self._pools), "webhook") as threads:
+        slots = sum(pool.slots for pool in self._pools)
+        # Connections are closed after all threads have ended.
+        with closing(self._connections), ThreadPoolExecutor(slots, "webhook") as threads:
             while not self._stop.is_set():
+                self._connections.close_expired()
                 if self._start_requests(threads):
                     idle_since = time.monotonic()
                 if self._running:
@@ -78,7 +84,7 @@ class Dispatcher:
             used = sum(own is pool for _, own in self._running.values())
             attempts = claims.claim(pool, room=pool.slots - used) if used < pool.slots else []
             for attempt in attempts:
-                self._running[threads.submit(deliver, attempt)] = (attempt, pool)
+                self._running[threads.submit(deliver, attempt, self._connections)] = (attempt, pool)
             started += len(attempts)
         return started
 
@@ -96,18 +102,18 @@ class Dispatcher:
 INTERNAL_ERROR = Response(problem=http_client.Problem.INTERNAL, detail="An internal error prevented the request.")
 
 
-def deliver(attempt: Attempt) -> Response:
+def deliver(attempt: Attempt, connections: ConnectionPool) -> Response:
     """Make the request of an attempt. Raises nothing, so that a bug with one event does not stop the others."""
     if attempt.secrets is None:
         return INTERNAL_ERROR
     try:
-        return _post_signed(attempt, attempt.secrets)
+        return _post_signed(attempt, attempt.secrets, connections)
     except Exception:
         logger.exception("delivery %s failed", attempt.delivery)
         return INTERNAL_ERROR
 
 
-def _post_signed(attempt: Attempt, secrets: Sequence[str]) -> Response:
+def _post_signed(attempt: Attempt, secrets: Sequence[str], connections: ConnectionPool) -> Response:
     """Sign the body and post it."""
     headers = signing.headers(
         secrets,
@@ -116,4 +122,6 @@ def _post_signed(attempt: Attempt, secrets: Sequence[str]) -> Response:
         event=attempt.event,
         delivery=attempt.delivery,
     )
-    return http_client.post(attempt.url, headers, attempt.body)
+    return http_client.post(
+        attempt.url, headers, attempt.body, client_id=attempt.client_id, connections=connections
+    )

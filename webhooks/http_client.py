@@ -1,6 +1,7 @@
 """HTTP client of webhooks: one POST request to a checked address, within one deadline.
 
-It resolves the host name once, connects to an address that it checked, follows no redirects and uses no proxies.
+It resolves the host name once, connects to an address that it checked, follows no redirects and uses no proxies. An
+idle connection is used again only if it goes to one of the addresses that were just checked.
 """
 
 import io
@@ -8,9 +9,10 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cache
 from http.client import HTTPException, HTTPResponse
 from typing import Any
@@ -18,6 +20,7 @@ from typing import Any
 from django.conf import settings
 
 from webhooks import addresses
+from webhooks.connection_pool import Connection, ConnectionPool, Peer
 from webhooks.models import Delivery
 
 # For the whole request: name resolution, connection, TLS, headers and body (`docs/reference/contract.md#limits`).
@@ -68,45 +71,105 @@ class Deadline:
         return left
 
 
-def post(url: str, headers: Mapping[str, str], body: bytes) -> Response:
-    """Post a body to a URL and return the response. Raises nothing that a receiver could cause."""
+def post(
+    url: str, headers: Mapping[str, str], body: bytes, *, client_id: int, connections: ConnectionPool
+) -> Response:
+    """Post a body to a URL of a client and return the response. Raises nothing that a receiver could cause."""
     started = time.monotonic()
-    response, deadline = Response(), Deadline(TIMEOUT_SECONDS)
+    exchange = _Exchange(Deadline(TIMEOUT_SECONDS), connections)
+    response = exchange.response
     try:
-        _exchange(url, headers, body, deadline=deadline, response=response)
+        _post(exchange, url, headers, body, client_id=client_id)
     except RequestFailed as failed:
         response.problem, response.detail = failed.problem, str(failed)
     except TimeoutError:
         response.problem = Problem.TIMEOUT
-        response.detail = f"The response was not complete within {deadline.seconds:g} seconds."
+        response.detail = f"The response was not complete within {exchange.deadline.seconds:g} seconds."
     response.duration_ms = round((time.monotonic() - started) * 1000)
     return response
 
 
-def _exchange(url: str, headers: Mapping[str, str], body: bytes, *, deadline: Deadline, response: Response) -> None:
-    """Make the request and fill in `response` as far as it arrives. Raises RequestFailed or TimeoutError."""
+@dataclass
+class _Exchange:
+    """A request in progress; `response` is filled in as far as it arrives."""
+
+    deadline: Deadline
+    connections: ConnectionPool
+    response: Response = field(default_factory=Response)
+    # Bytes of the response, including its headers.
+    received: int = 0
+
+
+def _post(exchange: _Exchange, url: str, headers: Mapping[str, str], body: bytes, *, client_id: int) -> None:
+    """Make the request, over an idle connection if there is one. Raises RequestFailed or TimeoutError."""
     try:
         target = addresses.parse(url)
-        resolved = resolve(target, deadline=deadline)
+        resolved = resolve(target, deadline=exchange.deadline)
     except addresses.AddressRefused as refused:
         raise RequestFailed(Problem.ADDRESS, str(refused)) from None
-    connection, response.address = connect(resolved[:MAX_ADDRESSES], target.port, deadline=deadline)
-    with connection:
-        try:
-            with start_tls(connection, target.host, deadline=deadline) as secured:
-                secured.settimeout(deadline.left())
-                secured.sendall(_request_bytes(target, headers, body))
-                read_response(secured, deadline=deadline, response=response)
-        except TimeoutError:
+    request = _request_bytes(target, headers, body)
+    peer = Peer(client_id, target.host, target.port)
+    with _described_errors():
+        idle = exchange.connections.take(peer, addresses=resolved)
+        if idle is None or not _use_idle(idle, request, exchange):
+            _use(_open(peer, resolved, exchange), request, exchange)
+
+
+@contextmanager
+def _described_errors() -> Iterator[None]:
+    """Translate the errors of a connection to RequestFailed, except TimeoutError."""
+    try:
+        yield
+    except TimeoutError:
+        raise
+    except ssl.SSLError as error:
+        raise RequestFailed(Problem.TLS, f"TLS failed: {_reason_of(error)}.") from None
+    except OSError as error:
+        raise RequestFailed(Problem.CONNECTION, f"The connection broke: {_reason_of(error)}.") from None
+    except HTTPException as error:
+        raise RequestFailed(Problem.PROTOCOL, f"The response is not valid HTTP: {type(error).__name__}.") from None
+
+
+def _open(peer: Peer, resolved: Sequence[str], exchange: _Exchange) -> Connection:
+    """Return a new connection to a checked address. Raises RequestFailed, TimeoutError or OSError."""
+    deadline, response = exchange.deadline, exchange.response
+    plain, response.address = connect(resolved[:MAX_ADDRESSES], peer.port, deadline=deadline)
+    with plain:
+        secured = start_tls(plain, peer.host, deadline=deadline)
+    return Connection(peer=peer, address=response.address, socket=secured)
+
+
+def _use_idle(connection: Connection, request: bytes, exchange: _Exchange) -> bool:
+    """Send a request over an idle connection; return False if the server closed it before it responded.
+
+    Servers close idle connections at any time, so the request must then be sent over a new one. The server may have
+    processed it already: events can arrive twice.
+    """
+    try:
+        _use(connection, request, exchange)
+    except (ConnectionError, ssl.SSLEOFError):
+        if exchange.received:
             raise
-        except ssl.SSLError as error:
-            raise RequestFailed(Problem.TLS, f"TLS failed: {_reason_of(error)}.") from None
-        except OSError as error:
-            raise RequestFailed(Problem.CONNECTION, f"The connection broke: {_reason_of(error)}.") from None
-        except HTTPException as error:
-            raise RequestFailed(
-                Problem.PROTOCOL, f"The response is not valid HTTP: {type(error).__name__}."
-            ) from None
+        return False
+    return True
+
+
+def _use(connection: Connection, request: bytes, exchange: _Exchange) -> None:
+    """Send a request and read its response; then keep the connection, or close it if it cannot be used again.
+
+    Raises OSError, HTTPException or RequestFailed.
+    """
+    exchange.response.address = connection.address
+    is_reusable = False
+    try:
+        connection.socket.settimeout(exchange.deadline.left())
+        connection.socket.sendall(request)
+        is_reusable = read_response(connection.socket, exchange)
+    finally:
+        if is_reusable:
+            exchange.connections.put(connection)
+        else:
+            connection.close()
 
 
 def resolve(target: addresses.Target, *, deadline: Deadline) -> list[str]:
@@ -200,19 +263,20 @@ def _request_bytes(target: addresses.Target, headers: Mapping[str, str], body: b
         **headers,
         "Accept": "*/*",
         "Accept-Encoding": "identity",
-        "Connection": "close",
         "Content-Length": str(len(body)),
     }
     lines = [f"POST {target.path} HTTP/1.1", *(f"{name}: {value}" for name, value in named.items()), "", ""]
     return "\r\n".join(lines).encode("ascii") + body
 
 
-def read_response(connection: ssl.SSLSocket, *, deadline: Deadline, response: Response) -> None:
-    """Read the status and the beginning of the body. Raises OSError, HTTPException or RequestFailed.
+def read_response(connection: ssl.SSLSocket, exchange: _Exchange) -> bool:
+    """Read the status and the beginning of the body; return whether the connection can be used again.
 
-    A body that breaks off keeps its status; one that does not end in time raises TimeoutError.
+    A body that breaks off keeps its status; one that does not end in time raises TimeoutError. Raises OSError,
+    HTTPException or RequestFailed too.
     """
-    reader = HTTPResponse(_Source(connection, deadline), method="POST")  # type: ignore[arg-type]
+    source, response = _Source(connection, exchange), exchange.response
+    reader = HTTPResponse(source, method="POST")  # type: ignore[arg-type]
     reader.begin()
     if reader.status < FINAL_STATUS:
         raise RequestFailed(Problem.PROTOCOL, f"The response's status, {reader.status}, is not final.")
@@ -223,33 +287,55 @@ def read_response(connection: ssl.SSLSocket, *, deadline: Deadline, response: Re
     except TimeoutError:
         raise
     except (HTTPException, OSError, RequestFailed):
-        return
+        return False
+    # The reader is closed only once it has read the whole response.
+    return reader.isclosed() and not reader.will_close and not source.surplus
 
 
 class _Source(io.RawIOBase):
     """The bytes of a connection; each read has only the time left until the deadline."""
 
-    def __init__(self, connection: ssl.SSLSocket, deadline: Deadline) -> None:
-        self._connection, self._deadline = connection, deadline
-        self._count = 0
+    def __init__(self, connection: ssl.SSLSocket, exchange: _Exchange) -> None:
+        self._connection, self._exchange = connection, exchange
+        self._is_complete = False
+        # Bytes that arrived together with the response but do not belong to it.
+        self.surplus = b""
 
     def makefile(self, _: str) -> io.BufferedReader:
         """Return a buffered reader, as `http.client` expects of a socket."""
-        return io.BufferedReader(self)
+        return _Buffer(self)
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: Any) -> int | None:
         """Read the available bytes. Raises TimeoutError, OSError, or RequestFailed if there are too many."""
-        if self._count > MAX_RESPONSE_BYTES:
+        if self._is_complete:
+            return None
+        if self._exchange.received > MAX_RESPONSE_BYTES:
             raise RequestFailed(
                 Problem.PROTOCOL, f"The response headers are longer than {MAX_RESPONSE_BYTES} bytes."
             )
-        self._connection.settimeout(self._deadline.left())
+        self._connection.settimeout(self._exchange.deadline.left())
         count = self._connection.recv_into(buffer)
-        self._count += count
+        self._exchange.received += count
         return count
+
+    def complete(self, buffer: io.BufferedReader) -> None:
+        """Read nothing further, and take what the buffer still contains."""
+        self._is_complete = True
+        self.surplus = buffer.peek()
+
+
+class _Buffer(io.BufferedReader):
+    """Passes the rest of its content to its source when the response is complete."""
+
+    raw: _Source
+
+    def close(self) -> None:
+        if not self.closed:
+            self.raw.complete(self)
+        super().close()
 
 
 def _reason_of(error: OSError) -> str:

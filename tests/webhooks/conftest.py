@@ -1,6 +1,7 @@
 """Fixtures for the tests of webhooks: a receiver, and a client whose webhook is sent to it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 from pytest_django import Settings
@@ -10,6 +11,10 @@ from clients.models import Client
 from tests.factories import make_account, make_client
 from tests.webhooks.receivers import Authority, Receiver, make_authority, receiving
 from webhooks import dispatcher, endpoints, http_client
+from webhooks.connection_pool import ConnectionPool
+from webhooks.http_client import Response
+
+Post = Callable[..., Response]
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +29,22 @@ def receiver(authority: Authority, settings: Settings) -> Iterator[Receiver]:
         settings.WEBHOOK_ALLOWED_ADDRESSES = [running.address]
         settings.WEBHOOK_CA_FILE = str(authority.ca_file)
         yield running
+
+
+@pytest.fixture
+def connections() -> Iterator[ConnectionPool]:
+    with closing(ConnectionPool()) as pool:
+        yield pool
+
+
+@pytest.fixture
+def post(connections: ConnectionPool) -> Post:
+    """Return a function that posts over the kept connections."""
+
+    def post(url: str, *, client_id: int = 1, body: bytes = b"{}") -> Response:
+        return http_client.post(url, {}, body, client_id=client_id, connections=connections)
+
+    return post
 
 
 @pytest.fixture

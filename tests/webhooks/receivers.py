@@ -75,6 +75,8 @@ class Received:
     path: str
     headers: dict[str, str]
     body: bytes
+    # The sender's port, which identifies the connection.
+    sender_port: int
 
     @property
     def event(self) -> str:
@@ -92,6 +94,8 @@ class Receiver:
     arrived: threading.Event = field(default_factory=threading.Event)
     # Response functions by path, in addition to `RESPONDERS`.
     responders: dict[str, Callable[[BaseHTTPRequestHandler], None]] = field(default_factory=dict)
+    # Whether connections stay open after a response. If not, they are closed without notice.
+    keeps_open: bool = False
 
     @property
     def address(self) -> str:
@@ -102,6 +106,10 @@ class Receiver:
 
     def events(self) -> list[str]:
         return [request.event for request in self.received]
+
+    def connections(self) -> set[int]:
+        """Return the sender's ports of all requests."""
+        return {request.sender_port for request in self.received}
 
 
 def respond(request: BaseHTTPRequestHandler, status: int, body: bytes = b"", **headers: str) -> None:
@@ -207,14 +215,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.receiver.received.append(Received(self.path, dict(self.headers), body))
+        self.receiver.received.append(Received(self.path, dict(self.headers), body, self.client_address[1]))
         self.receiver.arrived.set()
-        self.close_connection = True
+        self.close_connection = not self.receiver.keeps_open
         behave = self.receiver.responders.get(self.path) or RESPONDERS.get(self.path)
         if behave:
             behave(self)
         else:
-            respond(self, int(self.path[1:4]), b'{"thanks": true}')
+            status = int(self.path[1:4])
+            respond(self, status, b"" if status in (204, 304) else b'{"thanks": true}')
 
     def log_message(self, *_: Any) -> None:
         """Log nothing."""

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable
+from contextlib import closing
 from ipaddress import ip_address, ip_network
 from itertools import permutations
 from typing import Any
@@ -15,6 +16,7 @@ from tests.webhooks.receivers import Receiver
 from webhooks import addresses, endpoints, http_client
 from webhooks.addresses import AddressRefused
 from webhooks.apps import warn_of_allowed_addresses
+from webhooks.connection_pool import ConnectionPool
 from webhooks.special_ranges import IPV4, IPV6
 
 URL = f"https://{PUBLIC}/"
@@ -46,7 +48,8 @@ def replace_resolver(monkeypatch: pytest.MonkeyPatch) -> Callable[[Resolver], li
 
 
 def post(url: str) -> http_client.Response:
-    return http_client.post(url, {}, b"{}")
+    with closing(ConnectionPool()) as pool:
+        return http_client.post(url, {}, b"{}", client_id=1, connections=pool)
 
 
 def test_the_corpus_has_at_least_300_refused_urls() -> None:

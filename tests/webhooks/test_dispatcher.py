@@ -5,6 +5,7 @@ from collections import Counter
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 
+import psutil
 import pytest
 from django.core import mail
 from django.db import Error as DatabaseError
@@ -18,7 +19,7 @@ from tests.factories import make_account, make_client
 from tests.jobs.simulators import wait_until
 from tests.webhooks.helpers import write_events
 from tests.webhooks.receivers import Receiver, respond
-from webhooks import dispatcher, endpoints, http_client, maintenance, retries, tasks
+from webhooks import connection_pool, dispatcher, endpoints, http_client, maintenance, retries, tasks
 from webhooks.models import Delivery, Endpoint, Event
 from webhooks.signing import signature
 
@@ -57,6 +58,41 @@ def test_hanging_receivers_delay_no_other_deliveries(receiver: Receiver, monkeyp
 def run(stop: threading.Event) -> None:
     dispatcher.Dispatcher(stop).run()
     connection.close()
+
+
+def test_deliveries_share_connections_until_the_end(receiver: Receiver, settings: Settings) -> None:
+    settings.WEBHOOK_PER_SECOND = 1000
+    receiver.keeps_open = True
+    make_client_sending_to(receiver, "/200", count=40)
+    tasks.deliver()
+    assert len(receiver.received) == 40
+    assert len(receiver.connections()) <= settings.WEBHOOK_IN_FLIGHT
+    sockets = psutil.Process().net_connections("tcp")
+    assert not [one for one in sockets if one.raddr and one.raddr.port == receiver.port]
+
+
+def test_idle_connections_close_while_others_are_used(
+    receiver: Receiver, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.WEBHOOK_PER_SECOND = 1000
+    receiver.keeps_open = True
+    monkeypatch.setattr(connection_pool, "IDLE_SECONDS", 0.2)
+    closed = threading.Event()
+
+    def wait_for_close(request: BaseHTTPRequestHandler) -> None:
+        if closed.wait(5):
+            respond(request, 200)
+
+    def respond_and_watch(request: BaseHTTPRequestHandler) -> None:
+        respond(request, 200)
+        assert request.rfile.read(1) == b""
+        closed.set()
+
+    receiver.responders = {"/idle": respond_and_watch, "/used": wait_for_close}
+    make_client_sending_to(receiver, "/idle", count=1)
+    make_client_sending_to(receiver, "/used", count=1)
+    tasks.deliver()
+    assert Event.objects.filter(state="delivered").count() == 2
 
 
 def test_a_client_receives_four_requests_at_a_time(receiver: Receiver, settings: Settings) -> None:
@@ -151,7 +187,7 @@ def test_a_missing_key_disables_no_endpoint(
 def test_a_bug_with_one_event_fails_only_its_attempt(
     configured: tuple[Client, str], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_client, "post", lambda *_: 1 / 0)
+    monkeypatch.setattr(http_client, "post", lambda *_, **__: 1 / 0)
     write_events(configured[0], 1)
     tasks.deliver()
     assert (Event.objects.get().state, Delivery.objects.get().problem) == ("waiting", "internal")

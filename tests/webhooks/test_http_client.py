@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from random import Random
 from typing import Any
 
@@ -13,13 +14,16 @@ from pytest_django import Settings
 from localstack.redis_server import free_port
 from tests.webhooks.receivers import Receiver
 from webhooks import http_client
+from webhooks.connection_pool import ConnectionPool
 from webhooks.http_client import Response
 
 HEADERS = {"X-Service-Event-Id": "evt_1", "Content-Type": "application/json"}
 
 
 def post(url: str) -> Response:
-    return http_client.post(url, HEADERS, b'{"kind": "job.terminal"}')
+    body = b'{"kind": "job.terminal"}'
+    with closing(ConnectionPool()) as connections:
+        return http_client.post(url, HEADERS, body, client_id=1, connections=connections)
 
 
 def test_the_timeout_is_ten_seconds() -> None:
