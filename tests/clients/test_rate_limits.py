@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 from django.conf import settings
 from django.test import Client as HttpClient
+from hypothesis import given
+from hypothesis import strategies as st
 from limits import RateLimitItem, RateLimitItemPerMinute
 from limits.storage import RedisStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
@@ -17,6 +19,7 @@ from limits.strategies import SlidingWindowCounterRateLimiter
 from clients import rate_limits
 from clients.authentication import Caller
 from clients.models import ApiKey
+from clients.rate_counters import Counters
 from simservice.api.parsers import StrictJSONParser
 from simservice.metrics import REGISTRY
 from simservice.redis import client
@@ -231,3 +234,21 @@ def test_requests_are_allowed_while_redis_hangs(key: tuple[ApiKey, str]) -> None
 
 def test_the_counter_uses_a_sliding_window() -> None:
     assert isinstance(rate_limits.limiter(), SlidingWindowCounterRateLimiter)
+
+
+@given(
+    previous=st.integers(0, 200),
+    previous_left=st.floats(0, 60),
+    current=st.integers(0, 200),
+    current_left=st.floats(60, 120),
+)
+def test_windows_equal_those_of_the_library(
+    previous: int, previous_left: float, current: int, current_left: float
+) -> None:
+    counters = Counters(previous, previous_left, current, current_left)
+    item = RateLimitItemPerMinute(100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RedisStorage, "get_sliding_window", lambda *_: counters)
+        expected, now = rate_limits.limiter().get_window_stats(item), time.time()
+    assert max(0, 100 - counters.used(60)) == expected.remaining
+    assert now + counters.reset_in(60) == pytest.approx(expected.reset_time, abs=0.5)
