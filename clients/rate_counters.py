@@ -42,7 +42,7 @@ class CountingStorage(RedisStorage):
 
     def initialize_storage(self, uri: str) -> None:
         super().initialize_storage(uri)
-        self.count_and_read_script = self.get_connection().register_script(COUNT_AND_READ)
+        self.count_and_read_script = self.get_connection().register_script(COUNT_AND_READ.encode())
 
     def count_and_read(self, key: str, *, limit: int, period: int) -> tuple[bool, Counters]:
         """Count 1 if the limit allows it; return whether it does, and the counters. One request to Redis."""
