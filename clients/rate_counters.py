@@ -38,7 +38,7 @@ class CountingStorage(RedisStorage):
     """The storage of `limits` in Redis, with one more script."""
 
     # `limits` does not choose this class by a URL.
-    STORAGE_SCHEME = None
+    STORAGE_SCHEME = None  # type: ignore[assignment]
 
     def initialize_storage(self, uri: str) -> None:
         super().initialize_storage(uri)
