@@ -18,7 +18,7 @@ from clients.audit import Action, Actor
 from clients.errors import NotAMember
 from clients.models import ApiKey, Client, Membership
 from simservice.rows import RowReader
-from simservice.statements import Statement, run
+from simservice.statements import Statement, read_first
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 PREFIX = "sk_"
@@ -145,7 +145,7 @@ def _record(action: Action, key: ApiKey, *, by: Actor, **details: str | None) ->
 
 def find_key(secret: str) -> ApiKey | None:
     """Return the key with its client, account and plan, or None. One query."""
-    rows = run(FIND_KEY, values={"sha256": _digest(secret)})
+    rows = read_first(FIND_KEY, values={"sha256": _digest(secret)})
     if not rows:
         return None
     row = rows[0]

@@ -15,13 +15,13 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from limits import RateLimitItemPerMinute
-from limits.storage import RedisStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from billing.models import Account
 from clients.authentication import Caller
+from clients.rate_counters import Counters, CountingStorage
 from simservice.api.addresses import client_address
 from simservice.api.errors import RateLimitExceeded
 from simservice.api.methods import View
@@ -132,13 +132,23 @@ def network_of(address: str) -> str:
 
 def spend(request: HttpRequest | Request, limit: Limit) -> None:
     """Count a request and store the rate limit headers for its response. Raises RateLimitExceeded."""
-    allowed = _hit(limit)
-    window = _window_of(limit)
-    if window is None:
+    result = best_effort(lambda: _count(limit), default=None)
+    if result is None:
         return
-    request.META[RATE_LIMIT_HEADERS] = window.headers()
-    if not allowed:
+    is_allowed, counters = result
+    request.META[RATE_LIMIT_HEADERS] = _window(limit, counters).headers()
+    if not is_allowed:
         raise _refusal(limit)
+
+
+def _count(limit: Limit) -> tuple[bool, Counters]:
+    """Count a request; return whether it is allowed, and the counters. One request to Redis."""
+    return _storage().count_and_read(_key(limit), limit=limit.item.amount, period=limit.item.get_expiry())
+
+
+def _key(limit: Limit) -> str:
+    """Return the name of a limit's counters."""
+    return limit.item.key_for(limit.kind, str(limit.subject))
 
 
 def spend_bytes(account: Account, length: int) -> None:
@@ -170,12 +180,10 @@ def wait_seconds(limit: Limit, cost: int) -> int:
 
     The count of the previous minute decreases linearly, and after that the count of the current minute.
     """
-    storage = cast(RedisStorage, limiter().storage)
-    key, period = limit.item.key_for(limit.kind, str(limit.subject)), limit.item.get_expiry()
-    window = best_effort(lambda: storage.get_sliding_window(key, period), default=None)
-    if window is None:
+    counters, period = _read(limit), limit.item.get_expiry()
+    if counters is None:
         return 1
-    previous, previous_left, current, current_left = window
+    previous, previous_left, current, current_left = counters
     # The counter rounds the decreasing part down, so any value below this is enough.
     room = limit.item.amount - cost + 1
     if current < room:
@@ -187,28 +195,35 @@ def wait_seconds(limit: Limit, cost: int) -> int:
 
 def reads(caller: Caller) -> Window | None:
     """Return the window of the API key's reads, or None while Redis is unavailable."""
-    return _window_of(_read_limit(caller))
+    limit = _read_limit(caller)
+    counters = _read(limit)
+    return None if counters is None else _window(limit, counters)
 
 
-def _window_of(limit: Limit) -> Window | None:
-    """Return the window of a limit, or None while Redis is unavailable."""
-    stats = best_effort(
-        lambda: limiter().get_window_stats(limit.item, limit.kind, str(limit.subject)), default=None
-    )
-    if stats is None:
-        return None
-    now = time.time()
+def _read(limit: Limit) -> Counters | None:
+    """Return the counters of a limit, or None while Redis is unavailable."""
+    key, period = _key(limit), limit.item.get_expiry()
+    return best_effort(lambda: Counters(*_storage().get_sliding_window(key, period)), default=None)
+
+
+def _window(limit: Limit, counters: Counters) -> Window:
+    """Return the window of a limit with these counters."""
+    now, period = time.time(), limit.item.get_expiry()
     return Window(
-        used=limit.item.amount - stats.remaining,
+        used=min(counters.used(period), limit.item.amount),
         limit=limit.item.amount,
-        reset_at=max(math.ceil(stats.reset_time), math.floor(now) + 1),
+        reset_at=max(math.ceil(now + counters.reset_in(period)), math.floor(now) + 1),
     )
+
+
+def _storage() -> CountingStorage:
+    return cast(CountingStorage, limiter().storage)
 
 
 @cache
 def limiter() -> SlidingWindowCounterRateLimiter:
     """Return the counter of this process. Its timeout is short, because every request waits for it."""
-    storage = RedisStorage(
+    storage = CountingStorage(
         settings.REDIS_URL, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS
     )
     return SlidingWindowCounterRateLimiter(storage)

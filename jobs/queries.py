@@ -20,16 +20,24 @@ LAST_ID = 10**18
 TITLED = ("created_at", "metadata", "character", "other_characters")
 
 
+# The number of an account's unfinished jobs, from a partial index
+ACTIVE_JOBS = f"""
+    SELECT count(*) FROM jobs_job
+    WHERE account_id = %(account_id)s AND status IN ({", ".join(f"'{each}'" for each in ACTIVE)})
+"""  # noqa: S608 - constants
 # A job of an account, with and without its summary, and its build. A build can list thousands of files.
 _SUMMARIZED, _PLAIN = RowReader(Job), RowReader(Job, without=["summary"])
 _BUILD = RowReader(Build, without=["profiles", "includable"])
+# It ends with the number of the account's unfinished jobs.
 _FIND = """
-    SELECT {job.columns}, {build.columns}
+    SELECT {job.columns}, {build.columns}, ({active_jobs})
     FROM jobs_job LEFT JOIN jobs_build ON jobs_build.id = jobs_job.build_id
     WHERE jobs_job.id = %(id)s AND jobs_job.account_id = %(account_id)s
 """
-FIND_JOB = Statement("find_job", _FIND.format(job=_PLAIN, build=_BUILD))
-FIND_JOB_WITH_SUMMARY = Statement("find_job_with_summary", _FIND.format(job=_SUMMARIZED, build=_BUILD))
+FIND_JOB = Statement("find_job", _FIND.format(job=_PLAIN, build=_BUILD, active_jobs=ACTIVE_JOBS))
+FIND_JOB_WITH_SUMMARY = Statement(
+    "find_job_with_summary", _FIND.format(job=_SUMMARIZED, build=_BUILD, active_jobs=ACTIVE_JOBS)
+)
 # An account's jobs from one id up to another one, newest first. It is not prepared, because a plan for all accounts
 # reads the jobs of every account if one account has most of them. `= ANY` and the two-column order make PostgreSQL
 # use the account's index; with `=`, it would drop the first column of the order and may use the primary key.
@@ -39,11 +47,6 @@ NEWEST_JOBS = f"""
     WHERE account_id = ANY (ARRAY[%(account_id)s]) AND id >= %(first)s AND id < %(before)s
     ORDER BY account_id, id DESC LIMIT %(limit)s
 """  # noqa: S608 - columns of the model
-# The number of an account's unfinished jobs, from a partial index
-ACTIVE_JOBS = f"""
-    SELECT count(*) FROM jobs_job
-    WHERE account_id = %(account_id)s AND status IN ({", ".join(f"'{each}'" for each in ACTIVE)})
-"""  # noqa: S608 - constants
 COUNT_ACTIVE = Statement("count_active_jobs", ACTIVE_JOBS)
 
 
@@ -53,8 +56,13 @@ def active_jobs(account: Account) -> int:
     return int(count)
 
 
-def find_job(account: Account, job_id: str, *, with_summary: bool = False) -> Job:
-    """Return a job of the account with its build. One query.
+def find_job(account: Account, job_id: str) -> Job:
+    """Return a job of the account with its build. Raises NotFound like `read_job`. One query."""
+    return read_job(account, job_id)[0]
+
+
+def read_job(account: Account, job_id: str, *, with_summary: bool = False) -> tuple[Job, int]:
+    """Return a job of the account with its build, and the number of unfinished jobs. One query.
 
     Raises NotFound if the id is malformed, unknown, or that of another account's job.
     """
@@ -66,7 +74,7 @@ def find_job(account: Account, job_id: str, *, with_summary: bool = False) -> Jo
     job = reader.instance(row)
     if job.build_id is not None:
         job.build = _BUILD.instance(row[reader.width :])
-    return job
+    return job, row[-1]
 
 
 # The fields that a status shows or is derived from.
@@ -106,16 +114,19 @@ def _number(job_id: str) -> int:
     return number
 
 
-def newest_jobs(account: Account, *, before: int | None, limit: int) -> list[Job]:
-    """Return the account's newest jobs within the retention period, below the id `before` if given.
+def list_jobs(account: Account, *, before: int | None, limit: int) -> tuple[list[Job], int]:
+    """Return the account's newest jobs within the retention period, and the number of unfinished jobs.
 
-    They have only the fields that lists show. One query on an index.
+    The jobs are below the id `before` if given, and have only the fields that lists show. One round trip.
     """
     first = first_id_of(retention.window_start())
     bounds = {"first": first, "before": LAST_ID if before is None else before, "limit": limit}
     with connection.cursor() as cursor:
-        cursor.execute(NEWEST_JOBS, {"account_id": account.pk, **bounds})
-        return [_LISTED.instance(row) for row in cursor.fetchall()]
+        cursor.execute(f"{NEWEST_JOBS}; {ACTIVE_JOBS}", {"account_id": account.pk, **bounds})
+        jobs = [_LISTED.instance(row) for row in cursor.fetchall()]
+        cursor.nextset()
+        ((active,),) = cursor.fetchall()
+    return jobs, int(active)
 
 
 def profile_of(account: Account, job_id: str) -> str:

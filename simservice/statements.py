@@ -12,6 +12,8 @@ from django.db import DatabaseError, NotSupportedError, connection, transaction
 from psycopg import Connection
 from psycopg.errors import InvalidSqlStatementName
 
+from simservice.database import DATABASE_UNAVAILABLE
+
 Row = tuple[Any, ...]
 PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 # The names of the statements that each connection has prepared.
@@ -57,6 +59,24 @@ def run(*statements: Statement, values: Mapping[str, Any]) -> list[Row]:
             raise
         connection.close()
         return _run(statements, values)
+
+
+def read_first(statement: Statement, *, values: Mapping[str, Any]) -> list[Row]:
+    """Execute a request's first statement, which must only read. Raises the errors of `django.db`.
+
+    It replaces the query by which Django checks a connection before each request: if the connection has ended, the
+    statement is repeated on a new one.
+    """
+    wrapper: Any = connection  # the stubs lack its health check
+    is_checked = wrapper.connection is None or wrapper.health_check_done or wrapper.in_atomic_block
+    wrapper.health_check_done = True
+    try:
+        return run(statement, values=values)
+    except DATABASE_UNAVAILABLE:
+        if is_checked or connection.is_usable():
+            raise
+        connection.close()
+        return run(statement, values=values)
 
 
 def _is_unusable(error: DatabaseError) -> bool:

@@ -239,7 +239,7 @@ class JobListView(JobsEndpoint):
     def get(self, request: Request) -> Response:  # noqa: ARG002
         account, limit = self.caller().account, read_limit(self.query.get("limit"))
         before = read_cursor(self.query["cursor"], account_id=account.pk) if "cursor" in self.query else None
-        jobs = queries.newest_jobs(account, before=before, limit=limit + 1)
+        jobs, self.active_jobs = queries.list_jobs(account, before=before, limit=limit + 1)
         page, has_more = jobs[:limit], len(jobs) > limit
         cursor = make_cursor(account_id=account.pk, last_id=page[-1].pk) if has_more else None
         return Response(job_list(page, limit=limit, next_cursor=cursor, links=self.links()))
@@ -250,7 +250,8 @@ class JobView(JobsEndpoint):
 
     @documented(GET_JOB)
     def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
-        return Response(job_object(queries.find_job(self.caller().account, job_id), self.links()))
+        job, self.active_jobs = queries.read_job(self.caller().account, job_id)
+        return Response(job_object(job, self.links()))
 
 
 class JobProfileView(JobsEndpoint):

@@ -83,7 +83,7 @@ class JobResultView(JobsEndpoint):
 
     @documented(GET_JOB_RESULT)
     def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
-        job = queries.find_job(self.caller().account, job_id, with_summary=True)
+        job, self.active_jobs = queries.read_job(self.caller().account, job_id, with_summary=True)
         if not job.is_terminal:
             raise ResultNotReady({"status": job.public_status})
         if job.started_at is None:

@@ -10,13 +10,15 @@ from urllib.parse import urlsplit
 import pytest
 from django.conf import settings
 from django.test import Client as HttpClient
+from hypothesis import given
+from hypothesis import strategies as st
 from limits import RateLimitItem, RateLimitItemPerMinute
-from limits.storage import RedisStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 
 from clients import rate_limits
 from clients.authentication import Caller
 from clients.models import ApiKey
+from clients.rate_counters import Counters, CountingStorage
 from simservice.api.parsers import StrictJSONParser
 from simservice.metrics import REGISTRY
 from simservice.redis import client
@@ -165,7 +167,7 @@ def test_a_submission_succeeds_after_retry_after(monkeypatch: pytest.MonkeyPatch
 def test_retry_after_is_computed_from_the_sliding_window(
     monkeypatch: pytest.MonkeyPatch, window: tuple[int, float, int, float], cost: int, seconds: int
 ) -> None:
-    monkeypatch.setattr(RedisStorage, "get_sliding_window", lambda *_: window)
+    monkeypatch.setattr(CountingStorage, "get_sliding_window", lambda *_: window)
     limit = rate_limits.Limit("bytes", 1, RateLimitItemPerMinute(100))
     assert rate_limits.wait_seconds(limit, cost) == seconds
 
@@ -231,3 +233,21 @@ def test_requests_are_allowed_while_redis_hangs(key: tuple[ApiKey, str]) -> None
 
 def test_the_counter_uses_a_sliding_window() -> None:
     assert isinstance(rate_limits.limiter(), SlidingWindowCounterRateLimiter)
+
+
+@given(
+    previous=st.integers(0, 200),
+    previous_left=st.floats(0, 60),
+    current=st.integers(0, 200),
+    current_left=st.floats(60, 120),
+)
+def test_windows_equal_those_of_the_library(
+    previous: int, previous_left: float, current: int, current_left: float
+) -> None:
+    counters = Counters(previous, previous_left, current, current_left)
+    item = RateLimitItemPerMinute(100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CountingStorage, "get_sliding_window", lambda *_: counters)
+        expected, now = rate_limits.limiter().get_window_stats(item), time.time()
+    assert max(0, 100 - counters.used(60)) == expected.remaining
+    assert now + counters.reset_in(60) == pytest.approx(expected.reset_time, abs=0.5)

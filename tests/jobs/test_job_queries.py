@@ -71,7 +71,7 @@ def test_a_found_job_equals_that_of_the_orm(with_summary: bool) -> None:  # noqa
     for made in make_varied_jobs(20):
         expected = Job.objects.select_related("build").get(pk=made.pk)
         with CaptureQueriesContext(connection) as captured:
-            job = queries.find_job(made.account, str(made.pk), with_summary=with_summary)
+            job, _ = queries.read_job(made.account, str(made.pk), with_summary=with_summary)
             build = job.build
         assert executed(captured) == 1
         assert job.get_deferred_fields() == (set() if with_summary else {"summary"})
@@ -89,10 +89,10 @@ def test_listed_jobs_equal_those_of_the_orm() -> None:
     make_job()
     expected = Job.objects.filter(account=jobs[0].account).only(*LISTED).order_by("-id")
     with CaptureQueriesContext(connection) as captured:
-        listed = queries.newest_jobs(jobs[0].account, before=None, limit=7)
+        listed, _ = queries.list_jobs(jobs[0].account, before=None, limit=7)
     assert executed(captured) == 1
     assert [values_of(job) for job in listed] == [values_of(job) for job in expected[:7]]
-    rest = queries.newest_jobs(jobs[0].account, before=listed[-1].pk, limit=7)
+    rest, _ = queries.list_jobs(jobs[0].account, before=listed[-1].pk, limit=7)
     assert [job.pk for job in rest] == [job.pk for job in expected[7:]]
 
 

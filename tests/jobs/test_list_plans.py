@@ -36,14 +36,14 @@ def jobs() -> Iterator[list[Job]]:
 def test_a_list_reads_only_jobs_of_its_account(jobs: list[Job], skipped: int) -> None:
     for job in jobs:
         before = job.pk + skipped if skipped else None
-        (plan,) = plans_of(partial(queries.newest_jobs, job.account, before=before, limit=LIMIT), table="jobs_job")
+        (plan,) = plans_of(partial(queries.list_jobs, job.account, before=before, limit=LIMIT), table="jobs_job")
         assert plan.indexes == {"job_by_account"}
         assert plan.pages <= PAGES
 
 
 def test_pages_of_a_list_follow_each_other(jobs: list[Job]) -> None:
     account = jobs[1].account
-    first = queries.newest_jobs(account, before=None, limit=LIMIT)
-    second = queries.newest_jobs(account, before=first[-1].pk, limit=LIMIT)
+    first, _ = queries.list_jobs(account, before=None, limit=LIMIT)
+    second, _ = queries.list_jobs(account, before=first[-1].pk, limit=LIMIT)
     newest = jobs[1].pk + 2_999
     assert [job.pk for job in (*first, *second)] == list(range(newest, newest - 2 * LIMIT, -1))

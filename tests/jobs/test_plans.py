@@ -86,9 +86,9 @@ def test_marks_read_no_more_than_a_part_of_the_queue(stored: Job, monkeypatch: p
 @pytest.mark.parametrize(
     ("read", "pages"),
     [
-        (lambda job: queries.newest_jobs(job.account, before=None, limit=26), 90),
-        (lambda job: queries.newest_jobs(job.account, before=job.pk + 50, limit=26), 90),
-        (lambda job: queries.find_job(job.account, str(job.pk)), 20),
+        (lambda job: queries.list_jobs(job.account, before=None, limit=26), 90),
+        (lambda job: queries.list_jobs(job.account, before=job.pk + 50, limit=26), 90),
+        (lambda job: queries.find_job(job.account, str(job.pk)), 90),
     ],
     ids=["newest", "older", "one"],
 )
