@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection
 from typing import NamedTuple
 
-from jobs.simulator.usage import threads
+from jobs.simulator.usage import read_words, threads
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -39,8 +39,7 @@ def children(pid: int) -> list[int]:
     """Return the children of all threads of a process; none if it has ended."""
     pids: list[int] = []
     for thread in threads(pid):
-        with contextlib.suppress(OSError):
-            pids += map(int, (thread / "children").read_text().split())
+        pids += map(int, read_words(f"{thread}/children"))
     return pids
 
 

@@ -98,7 +98,7 @@ class MemoryCgroup:
 
     def is_exceeded(self) -> bool:
         """Return whether the kernel killed a process for this limit, not for a memory shortage elsewhere."""
-        words = _read_words(self.folder / "memory.events")
+        words = read_words(str(self.folder / "memory.events"))
         counts = dict(zip(words[::2], words[1::2], strict=True))
         return int(counts.get("oom", 0)) > 0 and int(counts.get("oom_kill", 0)) > 0
 
@@ -159,7 +159,7 @@ def resident_bytes(pid: int) -> int:
     although other threads continue.
     """
     for thread in threads(pid):
-        words = _read_words(thread / "statm")
+        words = read_words(f"{thread}/statm")
         if words and words[1] != "0":
             return int(words[1]) * PAGE_BYTES
     return 0
@@ -168,22 +168,26 @@ def resident_bytes(pid: int) -> int:
 def proportional_bytes(pid: int) -> int:
     """Return the resident memory of a process with each page divided by its users; undivided if that is hidden."""
     for thread in threads(pid):
-        words = _read_words(thread / "smaps_rollup")
+        words = read_words(f"{thread}/smaps_rollup")
         if "Pss:" in words:
             return int(words[words.index("Pss:") + 1]) * 1024
     return resident_bytes(pid)
 
 
-def threads(pid: int) -> list[Path]:
-    """Return the folders of a process's threads; none if it has ended, even during this call."""
+def threads(pid: int) -> list[str]:
+    """Return the folders of a process's threads; none if it has ended, even during this call.
+
+    They are no `Path` objects, because the parts of a `Path` stay in memory forever, and a supervisor sees many.
+    """
     with contextlib.suppress(OSError):
-        return list(Path(f"/proc/{pid}/task").iterdir())
+        return [f"/proc/{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208
     return []
 
 
-def _read_words(path: Path) -> list[str]:
+def read_words(path: str) -> list[str]:
     """Return the words of a small file; none if it cannot be read."""
     try:
-        return path.read_text().split()
+        with open(path) as file:  # noqa: PTH123
+            return file.read().split()
     except OSError:
         return []
