@@ -57,7 +57,7 @@ def test_costs_of_a_submission(api: Api) -> None:
         response = api.post("jobs", BODY, headers={"idempotency-key": str(next(number))})
         assert response.status_code == 200
 
-    expected = Costs(statements=5, round_trips=5, redis_commands=5)
+    expected = Costs(statements=5, round_trips=5, redis_commands=4)
     assert costs_of(submit, Job(), Job()) == expected
 
 
@@ -65,7 +65,7 @@ def test_costs_of_a_poll(api: Api, key: tuple[ApiKey, str]) -> None:
     """Statements: the API key and the job."""
     jobs = [make_job(key[0].client) for _ in range(2)]
     costs = costs_of(lambda job: api.get(f"jobs/{job.pk}/status"), *jobs)
-    assert costs == Costs(statements=2, round_trips=2, redis_commands=3)
+    assert costs == Costs(statements=2, round_trips=2, redis_commands=2)
 
 
 def test_costs_of_a_claim() -> None:

@@ -238,6 +238,7 @@ def test_a_forked_process_does_not_keep_runs_alive(bench: Bench) -> None:
         assert all_end(started)
         assert fork.is_running()
         fork.kill()
+        assert all_end([fork])
 
 
 def test_the_launcher_kills_a_hanging_supervisor_at_its_end(bench: Bench) -> None:
