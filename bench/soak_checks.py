@@ -84,7 +84,7 @@ def _redis_megabytes(stack: LocalStack) -> float:
 
 
 def _files_in(stack: LocalStack, *folders: str) -> int:
-    """Return the number of files and folders below a folder of the stack's data, while others are removed."""
+    """Return the number of files and folders below a folder of the stack's data. Some may disappear meanwhile."""
     return sum(len(inner) + len(files) for _, inner, files in os.walk(stack.folder.joinpath(*folders)))
 
 

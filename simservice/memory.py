@@ -3,7 +3,7 @@
 import ctypes
 import gc
 
-# After 700 new objects, Python collects these; every third time also their elder, every ninth time all objects.
+# After 700 new objects, Python collects these; every fourth time also older objects, every thirteenth time all.
 THRESHOLDS = (700, 2, 2)
 _libc = ctypes.CDLL(None)
 
@@ -17,7 +17,7 @@ def settle() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
-    # Python postpones full collections until a quarter as many objects are new as the previous one left.
+    # Python postpones a full collection until the new objects exceed a quarter of those that survived the previous one.
     gc.collect()
     if (trim := getattr(_libc, "malloc_trim", None)) is not None:
         trim(0)

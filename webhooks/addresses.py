@@ -1,7 +1,7 @@
 """Rules for webhook addresses: only public internet addresses over HTTPS (`docs/webhooks.md`).
 
-`parse` checks the form of a URL. `require_public` checks the addresses that its host resolves to, each time a
-connection is made, and the connection uses an address that was checked.
+`parse` checks the form of a URL. `require_public` checks the addresses that its host resolves to before each
+delivery, and the delivery uses an address that was checked.
 """
 
 import re

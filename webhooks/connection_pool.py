@@ -5,13 +5,16 @@ import ssl
 import threading
 import time
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from http.client import HTTPResponse
 from typing import NamedTuple
 
 from django.conf import settings
 
 # Shorter than the usual limits of servers, five seconds or more, so that few connections are closed in use.
 IDLE_SECONDS = 4.0
+# A busy connection is replaced after this time, so that a changed certificate is noticed.
+MAX_AGE_SECONDS = 60.0
 MAX_IDLE = 64
 
 
@@ -30,6 +33,8 @@ class Connection:
     peer: Peer
     address: str
     socket: ssl.SSLSocket
+    # By the monotonic clock
+    opened_at: float = field(default_factory=time.monotonic)
 
     def is_quiet(self) -> bool:
         """Return whether nothing has arrived since the last response: no data, no end of the connection."""
@@ -39,6 +44,15 @@ class Connection:
 
     def close(self) -> None:
         self.socket.close()
+
+
+def can_be_kept(response: HTTPResponse) -> bool:
+    """Return whether a response was read to an end that its headers state without doubt, and the server stays."""
+    has_length, encoding = "Content-Length" in response.headers, response.getheader("Transfer-Encoding")
+    is_clear = not encoding or (response.chunked and not has_length)
+    # A response is also closed if the connection ended before the stated length.
+    has_ended = response.isclosed() and (response.chunked or not response.length)
+    return is_clear and has_ended and not response.will_close
 
 
 class ConnectionPool:
@@ -71,8 +85,12 @@ class ConnectionPool:
     def put(self, connection: Connection) -> None:
         """Keep a connection whose last response was read completely, and close the oldest above the limits.
 
-        A peer has at most `WEBHOOK_IN_FLIGHT` idle connections; all peers together have at most `MAX_IDLE`.
+        A peer has at most `WEBHOOK_IN_FLIGHT` idle connections; all peers together have at most `MAX_IDLE`. An old
+        connection is closed.
         """
+        if time.monotonic() - connection.opened_at > MAX_AGE_SECONDS:
+            connection.close()
+            return
         with self._lock:
             self._idle.append((time.monotonic(), connection))
             own = [entry for entry in self._idle if entry[1].peer == connection.peer]

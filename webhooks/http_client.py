@@ -20,7 +20,7 @@ from typing import Any
 from django.conf import settings
 
 from webhooks import addresses
-from webhooks.connection_pool import Connection, ConnectionPool, Peer
+from webhooks.connection_pool import Connection, ConnectionPool, Peer, can_be_kept
 from webhooks.models import Delivery
 
 # For the whole request: name resolution, connection, TLS, headers and body (`docs/reference/contract.md#limits`).
@@ -150,6 +150,7 @@ def _use_idle(connection: Connection, request: bytes, exchange: _Exchange) -> bo
     except (ConnectionError, ssl.SSLEOFError):
         if exchange.received:
             raise
+        exchange.response.address = ""
         return False
     return True
 
@@ -278,6 +279,9 @@ def read_response(connection: ssl.SSLSocket, exchange: _Exchange) -> bool:
     source, response = _Source(connection, exchange), exchange.response
     reader = HTTPResponse(source, method="POST")  # type: ignore[arg-type]
     reader.begin()
+    if reader.length == 0:
+        # A response such as 204 has no body, whatever its headers say; the reader would wait for chunks.
+        reader.chunked = False
     if reader.status < FINAL_STATUS:
         raise RequestFailed(Problem.PROTOCOL, f"The response's status, {reader.status}, is not final.")
     response.status = reader.status
@@ -286,10 +290,10 @@ def read_response(connection: ssl.SSLSocket, exchange: _Exchange) -> bool:
         response.body = reader.read(MAX_BODY_BYTES)
     except TimeoutError:
         raise
-    except (HTTPException, OSError, RequestFailed):
+    except (HTTPException, OSError, RequestFailed, ValueError):
+        # A negative chunk size is a ValueError.
         return False
-    # The reader is closed only once it has read the whole response.
-    return reader.isclosed() and not reader.will_close and not source.surplus
+    return can_be_kept(reader) and not source.surplus
 
 
 class _Source(io.RawIOBase):

@@ -235,11 +235,15 @@ def test_the_counter_uses_a_sliding_window() -> None:
     assert isinstance(rate_limits.limiter(), SlidingWindowCounterRateLimiter)
 
 
+def test_a_request_in_a_new_window_waits_for_a_whole_period() -> None:
+    assert Counters(0, 0, 1, 120.0).reset_in(60) == 60
+
+
 @given(
     previous=st.integers(0, 200),
     previous_left=st.floats(0, 60),
     current=st.integers(0, 200),
-    current_left=st.floats(60, 120),
+    current_left=st.floats(60, 120, exclude_max=True),
 )
 def test_windows_equal_those_of_the_library(
     previous: int, previous_left: float, current: int, current_left: float

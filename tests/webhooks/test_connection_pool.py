@@ -53,6 +53,15 @@ def test_few_connections_are_kept_for_a_short_time() -> None:
     assert (connection_pool.MAX_IDLE, connection_pool.IDLE_SECONDS) == (64, 4)
 
 
+def test_an_old_connection_is_not_kept(
+    receiver: Receiver, post: Post, connections: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (connection,) = open_connections(receiver, post, connections, count=1)
+    monkeypatch.setattr(connection_pool, "MAX_AGE_SECONDS", 0.0)
+    connections.put(connection)
+    assert are_closed([connection]) == [True]
+
+
 def test_a_connection_closes_after_a_short_idle_time(
     receiver: Receiver, post: Post, connections: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

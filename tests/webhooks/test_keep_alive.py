@@ -63,7 +63,37 @@ def test_a_chunked_response_keeps_the_connection(receiver: Receiver, post: Post)
     assert len(receiver.connections()) == 1
 
 
-def test_an_idle_connection_skips_no_address_check(
+@pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
+def test_a_response_without_a_body_ends_at_once(receiver: Receiver, post: Post, status: str) -> None:
+    receiver.responders["/bare"] = partial(
+        send, f"HTTP/1.1 {status}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    )
+    response = post(receiver.url("/bare"))
+    assert (response.status, response.problem) == (int(status[:3]), "")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param("Content-Length: 2\r\nTransfer-Encoding: gzip, chunked", id="another encoding"),
+        pytest.param("Content-Length: 7\r\nTransfer-Encoding: chunked", id="length and chunks"),
+    ],
+)
+def test_an_ambiguous_response_closes_its_connection(receiver: Receiver, post: Post, head: str) -> None:
+    body = "2\r\nok\r\n0\r\n\r\n" if head.endswith(": chunked") else "ok"
+    receiver.responders["/odd"] = partial(send, f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}".encode())
+    assert [post(receiver.url("/odd")).status for _ in range(2)] == [200, 200]
+    assert len(receiver.connections()) == 2
+
+
+def test_a_negative_chunk_size_keeps_the_status(receiver: Receiver, post: Post) -> None:
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-2\r\nok\r\n"
+    receiver.responders["/negative"] = partial(send, chunked)
+    response = post(receiver.url("/negative"))
+    assert (response.status, response.problem) == (200, "")
+
+
+def test_addresses_are_checked_before_an_idle_connection_is_used(
     receiver: Receiver, post: Post, settings: Settings, resolve_to: Callable[..., None]
 ) -> None:
     url = f"https://receiver.example.com:{receiver.port}/200"
