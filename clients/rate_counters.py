@@ -30,7 +30,7 @@ class Counters(NamedTuple):
         """Return the seconds until the limit allows one more, 0 if nothing is counted."""
         waits = [self.previous_left % (period / self.previous)] if self.previous else []
         if self.current:
-            # It expires after two periods. In `limits`, a count that was made just now would allow one more at once.
+            # It expires after two periods. In `limits`, a count made just now would allow one more at once.
             waits.append(max(self.current_left - period, 0))
         return min(waits, default=0)
 

@@ -17,7 +17,7 @@ def settle() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
-    # Python postpones a full collection until the new objects exceed a quarter of those that survived the previous one.
+    # Python postpones a full collection until new objects exceed a quarter of those that survived the previous one.
     gc.collect()
     if (trim := getattr(_libc, "malloc_trim", None)) is not None:
         trim(0)
