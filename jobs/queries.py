@@ -1,6 +1,7 @@
 """Queries of jobs, artifacts and builds for the API and the dashboard."""
 
 from collections.abc import Iterable
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -28,15 +29,16 @@ ACTIVE_JOBS = f"""
 # A job of an account, with and without its summary, and its build. A build can list thousands of files.
 _SUMMARIZED, _PLAIN = RowReader(Job), RowReader(Job, without=["summary"])
 _BUILD = RowReader(Build, without=["profiles", "includable"])
-# It ends with the number of the account's unfinished jobs.
 _FIND = """
-    SELECT {job.columns}, {build.columns}, ({active_jobs})
+    SELECT {job.columns}, {build.columns}, {more}
     FROM jobs_job LEFT JOIN jobs_build ON jobs_build.id = jobs_job.build_id
     WHERE jobs_job.id = %(id)s AND jobs_job.account_id = %(account_id)s
 """
-FIND_JOB = Statement("find_job", _FIND.format(job=_PLAIN, build=_BUILD, active_jobs=ACTIVE_JOBS))
-FIND_JOB_WITH_SUMMARY = Statement(
-    "find_job_with_summary", _FIND.format(job=_SUMMARIZED, build=_BUILD, active_jobs=ACTIVE_JOBS)
+FIND_JOB = Statement("find_job", _FIND.format(job=_PLAIN, build=_BUILD, more="NULL"))
+# These end with the number of the account's unfinished jobs.
+READ_JOB = Statement("read_job", _FIND.format(job=_PLAIN, build=_BUILD, more=f"({ACTIVE_JOBS})"))
+READ_JOB_WITH_SUMMARY = Statement(
+    "read_job_with_summary", _FIND.format(job=_SUMMARIZED, build=_BUILD, more=f"({ACTIVE_JOBS})")
 )
 # An account's jobs from one id up to another one, newest first. It is not prepared, because a plan for all accounts
 # reads the jobs of every account if one account has most of them. `= ANY` and the two-column order make PostgreSQL
@@ -58,7 +60,7 @@ def active_jobs(account: Account) -> int:
 
 def find_job(account: Account, job_id: str) -> Job:
     """Return a job of the account with its build. Raises NotFound like `read_job`. One query."""
-    return read_job(account, job_id)[0]
+    return _find(account, job_id, statement=FIND_JOB, reader=_PLAIN)[0]
 
 
 def read_job(account: Account, job_id: str, *, with_summary: bool = False) -> tuple[Job, int]:
@@ -66,7 +68,12 @@ def read_job(account: Account, job_id: str, *, with_summary: bool = False) -> tu
 
     Raises NotFound if the id is malformed, unknown, or that of another account's job.
     """
-    reader, statement = (_SUMMARIZED, FIND_JOB_WITH_SUMMARY) if with_summary else (_PLAIN, FIND_JOB)
+    reader, statement = (_SUMMARIZED, READ_JOB_WITH_SUMMARY) if with_summary else (_PLAIN, READ_JOB)
+    return _find(account, job_id, statement=statement, reader=reader)
+
+
+def _find(account: Account, job_id: str, *, statement: Statement, reader: RowReader[Job]) -> tuple[Job, Any]:
+    """Return a job with its build, and the last value of its row. Raises NotFound."""
     rows = run(statement, values={"id": _number(job_id), "account_id": account.pk})
     if not rows:
         raise NotFound

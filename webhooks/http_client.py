@@ -145,6 +145,7 @@ def _use_idle(connection: Connection, request: bytes, exchange: _Exchange) -> bo
     Servers close idle connections at any time, so the request must then be sent over a new one. The server may have
     processed it already: events can arrive twice.
     """
+    exchange.response.address = connection.address
     try:
         _use(connection, request, exchange)
     except (ConnectionError, ssl.SSLEOFError):
@@ -160,7 +161,6 @@ def _use(connection: Connection, request: bytes, exchange: _Exchange) -> None:
 
     Raises OSError, HTTPException or RequestFailed.
     """
-    exchange.response.address = connection.address
     is_reusable = False
     try:
         connection.socket.settimeout(exchange.deadline.left())

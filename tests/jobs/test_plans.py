@@ -26,6 +26,9 @@ def stored() -> Job:
     copy_job(job.pk, WAITING_JOBS)
     ended = make_job(job.client)
     copy_job(ended.pk, ENDED_JOBS, changes=ENDED)
+    with connection.cursor() as cursor:
+        # The indexes contain rows that earlier tests have rolled back.
+        cursor.execute("REINDEX TABLE jobs_job")
     return job
 
 
@@ -86,9 +89,9 @@ def test_marks_read_no_more_than_a_part_of_the_queue(stored: Job, monkeypatch: p
 @pytest.mark.parametrize(
     ("read", "pages"),
     [
-        (lambda job: queries.list_jobs(job.account, before=None, limit=26), 90),
-        (lambda job: queries.list_jobs(job.account, before=job.pk + 50, limit=26), 90),
-        (lambda job: queries.find_job(job.account, str(job.pk)), 90),
+        (lambda job: queries.list_jobs(job.account, before=None, limit=26), 40),
+        (lambda job: queries.list_jobs(job.account, before=job.pk + 50, limit=26), 40),
+        (lambda job: queries.find_job(job.account, str(job.pk)), 20),
     ],
     ids=["newest", "older", "one"],
 )

@@ -1,10 +1,19 @@
 """Prepared statements after a change of the tables that they read."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from django.db import NotSupportedError, ProgrammingError, close_old_connections, connection, transaction
+from django.db import (
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    close_old_connections,
+    connection,
+    transaction,
+)
 
+from simservice import statements
 from simservice.statements import Statement, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -60,3 +69,44 @@ def test_a_changed_column_fails_an_open_transaction() -> None:
     with pytest.raises(NotSupportedError), transaction.atomic():
         run(READ, values={})
     assert run(READ, values={}) == [("a",)]
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> list[Statement]:
+    """A list that grows with each statement; all fail, on a connection that Django has not checked."""
+    executed: list[Statement] = []
+
+    def fail(*run: Statement, **_: object) -> list[statements.Row]:
+        executed.extend(run)
+        raise OperationalError
+
+    connection.ensure_connection()
+    wrapper: Any = connection
+    wrapper.health_check_done = False
+    monkeypatch.setattr(statements, "run", fail)
+    return executed
+
+
+@pytest.mark.parametrize(("usable", "count"), [(True, 1), (False, 2)])
+def test_a_first_read_is_repeated_only_on_a_new_connection(
+    failing: list[Statement],
+    monkeypatch: pytest.MonkeyPatch,
+    usable: bool,  # noqa: FBT001
+    count: int,
+) -> None:
+    monkeypatch.setattr(connection, "is_usable", lambda: usable)
+    with pytest.raises(OperationalError):
+        statements.read_first(Statement("one", "SELECT 1"), values={})
+    assert len(failing) == count
+
+
+def test_a_first_read_is_not_repeated_in_a_transaction(
+    failing: list[Statement], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrapper: Any = connection
+    with transaction.atomic():
+        wrapper.health_check_done = False
+        monkeypatch.setattr(connection, "is_usable", lambda: False)
+        with pytest.raises(OperationalError):
+            statements.read_first(Statement("one", "SELECT 1"), values={})
+    assert len(failing) == 1

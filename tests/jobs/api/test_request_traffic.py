@@ -98,7 +98,7 @@ def test_a_poll_takes_two_round_trips(api: Api, key: tuple[ApiKey, str], monkeyp
     assert (len(recorded.statements), recorded.round_trips, commands) == (2, 2, 2)
 
 
-@pytest.mark.parametrize(("path", "prepared"), [("jobs", []), ("jobs/{}", ["find_job"])])
+@pytest.mark.parametrize(("path", "prepared"), [("jobs", []), ("jobs/{}", ["read_job"])])
 def test_a_read_takes_two_round_trips(
     api: Api, key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch, path: str, prepared: list[str]
 ) -> None:
