@@ -71,6 +71,8 @@ class Observations:
     contradictions: list[str] = field(default_factory=list)
     rejected: Counter[str] = field(default_factory=Counter)
     injected: Counter[tuple[str, str]] = field(default_factory=Counter)
+    # When each fault was injected, and a description of it
+    faults: list[tuple[float, str]] = field(default_factory=list)
     # Wall-clock intervals in which a paused or dead process may have locked a job's row.
     locked: list[tuple[float, float]] = field(default_factory=list)
     cancels: Counter[str] = field(default_factory=Counter)
@@ -218,6 +220,7 @@ class FaultRun:
         self.observed.injected[point, fault] += 1
         worker.armed_at = 0.0
         now = time.time()
+        self.observed.faults.append((now, f"{fault} of {worker.spec.name}: {point}"))
         resumes_at = now
         if fault == "kill":
             worker.was_killed = True

@@ -206,7 +206,15 @@ def order_violations(observed: Observations) -> Iterator[str]:
         skipped = [other.job for other in all_claims if other.rank < claim.rank and other.was_waiting_at(claim)]
         locked = sum(start - SLACK_SECONDS < claim.at < end + SLACK_SECONDS for start, end in observed.locked)
         if len(skipped) > locked:
-            yield f"job {claim.job} was claimed before {skipped}; {locked} rows may have been locked"
+            yield (
+                f"job {claim.job} was claimed before {skipped}; {locked} rows may have been locked; "
+                f"{faults_before(observed, claim.at)}"
+            )
+
+
+def faults_before(observed: Observations, at: float) -> list[str]:
+    """Return the faults of the last seconds before a time, with their distance to it."""
+    return [f"{at - then:.2f} s earlier, {fault}" for then, fault in observed.faults if -1 < at - then < 8]
 
 
 def file_violations() -> Iterator[str]:
