@@ -70,15 +70,19 @@ class Observations:
     accepted: dict[int, int] = field(default_factory=dict)
     contradictions: list[str] = field(default_factory=list)
     rejected: Counter[str] = field(default_factory=Counter)
-    injected: Counter[tuple[str, str]] = field(default_factory=Counter)
-    # When each fault was injected, and a description of it
-    faults: list[tuple[float, str]] = field(default_factory=list)
+    # The time of each fault, its process, its point and its kind
+    faults: list[tuple[float, str, str, str]] = field(default_factory=list)
     # Wall-clock intervals in which a paused or dead process may have locked a job's row.
     locked: list[tuple[float, float]] = field(default_factory=list)
     cancels: Counter[str] = field(default_factory=Counter)
     unexpected_deaths: list[str] = field(default_factory=list)
     stalled: bool = False
     seconds: float = 0.0
+
+    @property
+    def injected(self) -> Counter[tuple[str, str]]:
+        """Return how often each fault was injected at each point."""
+        return Counter((point, fault) for _, _, point, fault in self.faults)
 
 
 STAND_IN = """#!/bin/sh
@@ -217,10 +221,9 @@ class FaultRun:
 
     def inject(self, worker: Worker, point: str, fault: str) -> None:
         """Do the part of a fault that happens outside the worker."""
-        self.observed.injected[point, fault] += 1
         worker.armed_at = 0.0
         now = time.time()
-        self.observed.faults.append((now, f"{fault} of {worker.spec.name}: {point}"))
+        self.observed.faults.append((now, worker.spec.name, point, fault))
         resumes_at = now
         if fault == "kill":
             worker.was_killed = True

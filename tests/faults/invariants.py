@@ -214,7 +214,8 @@ def order_violations(observed: Observations) -> Iterator[str]:
 
 def faults_before(observed: Observations, at: float) -> list[str]:
     """Return the faults of the last seconds before a time, with their distance to it."""
-    return [f"{at - then:.2f} s earlier, {fault}" for then, fault in observed.faults if -1 < at - then < 8]
+    near = [(at - then, *rest) for then, *rest in observed.faults if -1 < at - then < 8]
+    return [f"{before:.2f} s earlier, {fault} of {process}: {point}" for before, process, point, fault in near]
 
 
 def file_violations() -> Iterator[str]:

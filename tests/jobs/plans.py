@@ -46,6 +46,12 @@ def copy_job(job_id: int, count: int, *, changes: str = "'{}'::jsonb", step: int
         cursor.execute("ANALYZE jobs_job")
 
 
+def reindex_jobs() -> None:
+    """Remove from the indexes of jobs the rows that earlier tests have rolled back."""
+    with connection.cursor() as cursor:
+        cursor.execute("REINDEX TABLE jobs_job")
+
+
 def plans_of(action: Callable[[], object], *, table: str) -> list[Plan]:
     """Execute an action. Execute its statements that read a table again, roll them back, and return their plans."""
     with CaptureQueriesContext(connection) as captured:

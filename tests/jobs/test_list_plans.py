@@ -9,7 +9,7 @@ from django.db import connection
 from jobs import queries
 from jobs.models import Job
 from tests.factories import make_account, make_client, make_job
-from tests.jobs.plans import copy_job, plans_of
+from tests.jobs.plans import copy_job, plans_of, reindex_jobs
 
 # Committed and truncated, because rows that are rolled back would change the plans of later tests.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -26,9 +26,7 @@ def jobs() -> Iterator[list[Job]]:
         made.append(make_job(make_client(make_account())))
         if count:
             copy_job(made[-1].pk, count - 1)
-    with connection.cursor() as cursor:
-        # The indexes contain rows that earlier tests have rolled back.
-        cursor.execute("REINDEX TABLE jobs_job")
+    reindex_jobs()
     yield made
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE jobs_job CASCADE")

@@ -12,7 +12,7 @@ from jobs.models import Job
 from jobs.queueing import announcements, claims, forecast, marks, sweep
 from jobs.queueing.marks import ExpectedSeconds, Marks
 from tests.factories import make_job
-from tests.jobs.plans import ENDED, OVERDUE, copy_job, plan_of, plans_of
+from tests.jobs.plans import ENDED, OVERDUE, copy_job, plan_of, plans_of, reindex_jobs
 
 pytestmark = pytest.mark.django_db
 
@@ -26,9 +26,7 @@ def stored() -> Job:
     copy_job(job.pk, WAITING_JOBS)
     ended = make_job(job.client)
     copy_job(ended.pk, ENDED_JOBS, changes=ENDED)
-    with connection.cursor() as cursor:
-        # The indexes contain rows that earlier tests have rolled back.
-        cursor.execute("REINDEX TABLE jobs_job")
+    reindex_jobs()
     return job
 
 
