@@ -18,6 +18,7 @@ from jobs.queries import active_jobs
 from jobs.queueing import announcements, claims, sweep
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
+from tests.jobs.plans import reindex_jobs
 
 ENDED_JOBS = """
     INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
@@ -107,6 +108,7 @@ def test_frequent_queries_use_partial_indexes(action: Callable[[], object], inde
         # Enough ended jobs to make a sequential scan expensive.
         cursor.execute(ENDED_JOBS)
         cursor.execute("ANALYZE jobs_job")
+    reindex_jobs()
     with CaptureQueriesContext(connection) as queries:
         action()
     unquoted = [query["sql"].replace('"', "") for query in queries]
