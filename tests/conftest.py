@@ -2,11 +2,13 @@
 
 import json
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.contrib.contenttypes.models import ContentType
+from django.db import connection
 from django.test import Client as HttpClient
 from hypothesis import settings as hypothesis_settings
 from pytest_django import Settings
@@ -15,7 +17,9 @@ from clients.models import ApiKey
 from jobs.builds import registration
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Build
+from simservice import statements
 from simservice.redis.client import outage, redis
+from simservice.statements import Statement
 from tests.factories import make_key
 
 # Without autorefresh, each test client would scan all static files.
@@ -46,6 +50,18 @@ def _empty_redis_with_database(request: pytest.FixtureRequest) -> None:
 def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip `fsync`; no test data needs to survive a power failure."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+@pytest.fixture(autouse=True)
+def _uncounted_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prepare statements without counting the queries: earlier tests may have prepared them on this connection."""
+
+    def prepare_uncounted(cursor: Any, statements: Iterable[Statement]) -> None:
+        with connection.wrap_database_errors:
+            prepare(cursor.cursor, statements)
+
+    prepare = statements._prepare
+    monkeypatch.setattr(statements, "_prepare", prepare_uncounted)
 
 
 @pytest.fixture(autouse=True)

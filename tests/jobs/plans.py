@@ -62,9 +62,7 @@ def plans_of(action: Callable[[], object], *, table: str) -> list[Plan]:
 
 def _reads(sql: str, table: str) -> bool:
     """Return whether a statement reads a table. A prepared statement is assumed to read it."""
-    return not sql.startswith("PREPARE") and (
-        sql.startswith("EXECUTE ") or f'FROM "{table}"' in sql or f"FROM {table}" in sql
-    )
+    return sql.startswith("EXECUTE ") or f'FROM "{table}"' in sql or f"FROM {table}" in sql
 
 
 def plan_of(sql: str) -> Plan:

@@ -14,6 +14,7 @@ from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, JobProfile
 from tests.concurrency import at_once
 from tests.factories import make_running_job
+from tests.jobs.plans import reindex_jobs
 
 CANCELLED = Outcome(status=Status.CANCELLED, error_code="user_cancelled")
 
@@ -41,6 +42,7 @@ def test_concurrent_rounds_clear_each_job_once() -> None:
 @pytest.mark.django_db
 def test_due_jobs_are_found_by_an_index() -> None:
     make_expired_job()
+    reindex_jobs()
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off; ANALYZE jobs_job")
     due = retention.overdue().order_by("created_at").values_list("pk")[:500]

@@ -13,6 +13,7 @@ from jobs.models import Job, Run
 from jobs.queueing import claims, forecast, sweep
 from simservice.redis import worker_heartbeats
 from tests.factories import BuildFactory, make_job
+from tests.jobs.plans import ENDED, copy_job, reindex_jobs
 
 pytestmark = pytest.mark.django_db
 
@@ -87,7 +88,8 @@ def test_an_idle_snapshot_includes_new_runs(django_assert_num_queries: DjangoAss
 
 
 def test_the_idle_query_reads_only_indexes() -> None:
-    make_job()
+    copy_job(make_job().pk, 500, changes=ENDED)
+    reindex_jobs()
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("EXPLAIN " + sweep.IDLE_STATE)

@@ -15,6 +15,7 @@ from jobs.execution import replicates, stage_statistics
 from jobs.lifecycle import Outcome
 from jobs.models import Run
 from tests.factories import make_account, make_running_job
+from tests.jobs.plans import reindex_jobs
 
 pytestmark = pytest.mark.django_db
 
@@ -106,6 +107,7 @@ def test_statistics_take_one_indexed_query() -> None:
     ) as queries:
         stage_statistics.recent(own_client.account_id, stages=2)
     assert len(queries) == 1
+    reindex_jobs()
     with connection.cursor() as cursor:
         # Few rows are cheaper to scan sequentially.
         cursor.execute("SET LOCAL enable_seqscan = off")
