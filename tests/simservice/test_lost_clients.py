@@ -16,6 +16,14 @@ def is_running(process: int) -> bool:
         return bool(cursor.fetchone()[0])
 
 
+def wait_until_running(process: int, *, expected: bool) -> None:
+    """Wait until a process executes a statement, or no longer does."""
+    until = time.monotonic() + 10
+    while is_running(process) != expected:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
 def test_a_statement_ends_soon_after_its_client_is_gone() -> None:
     connection.ensure_connection()
     lost = connection.copy()
@@ -24,10 +32,7 @@ def test_a_statement_ends_soon_after_its_client_is_gone() -> None:
     protocol.send_query(b"SELECT pg_sleep(60)")
     protocol.flush()
     process = protocol.backend_pid
-    assert is_running(process)
+    wait_until_running(process, expected=True)
     # Closes the socket, as the kernel does when a process dies. PostgreSQL reads the end only between statements.
     lost.close()
-    until = time.monotonic() + 10
-    while is_running(process):
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    wait_until_running(process, expected=False)
