@@ -23,6 +23,8 @@ class Configuration:
         self.actors: list[Actor] = []
         self.profilesets: dict[str, list[str]] = {}
         self.warnings: list[str] = []
+        # Options of the whole run, each with the number of actors that were declared before it.
+        self._run_options: list[tuple[int, str, str]] = []
         self._current: Actor | None = None
         self._is_profileset = False
 
@@ -52,6 +54,10 @@ class Configuration:
         variant._is_profileset = True
         # Each value is a separate argument, which can name a file.
         variant.apply_all(read_tokens(Token(0, value) for value in self.profilesets[name]))
+        # A profileset's values apply within the main actor's declaration; options after the next actor win.
+        for actors, option, value in self._run_options:
+            if actors > self.actors.index(main) + 1:
+                variant.settings.apply(option, value)
         return variant
 
     def main_actor(self) -> Actor:
@@ -70,7 +76,11 @@ class Configuration:
             self._activate(value)
         elif key := profileset_name(name):
             self._add_profileset(key[0], value, appends=key[1])
-        elif not (self._current and self._current.apply(name, value)) and not self.settings.apply(name, value):
+        elif self._current and self._current.apply(name, value):
+            return
+        elif self.settings.apply(name, value):
+            self._run_options.append((len(self.actors), name, value))
+        else:
             self._warn(name, value)
 
     def _start(self, kind: str, value: str) -> None:

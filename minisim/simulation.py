@@ -18,7 +18,7 @@ from minisim.combat import Encounter, Fighter, batch_rows
 from minisim.configuration import Configuration
 from minisim.progress import PhaseProgress, Progress
 from minisim.samples import Samples
-from minisim.settings import FIGHT_STYLES, Settings
+from minisim.settings import DETERMINISTIC_SEED, FIGHT_STYLES, Settings
 from minisim.sheet import Sheet, sheet_of
 from minisim.values import SimulatorError
 
@@ -247,9 +247,14 @@ def simulate(configuration: Configuration, settings: Settings, stop: StopFlag) -
 
 
 def _prepare(configuration: Configuration, settings: Settings, name: str) -> tuple[Configuration, Phase]:
-    """Return a profileset's configuration and phase. It has its own target, but the run's seed."""
+    """Return a profileset's configuration and phase, with its own target.
+
+    Unlike in the real simulator, profilesets use the run's seed, so that a run can be repeated. With
+    `deterministic=1`, they use a fixed seed instead, so that equal profilesets have equal results in all runs.
+    """
     variant = configuration.variant(name)
-    own = replace(variant.settings.completed(), seed=settings.seed)
+    seed = DETERMINISTIC_SEED if settings.deterministic else settings.seed
+    own = replace(variant.settings.completed(), seed=seed)
     return variant, Phase(variant, own, stream=name)
 
 

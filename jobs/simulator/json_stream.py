@@ -1,14 +1,15 @@
 """Streaming reader for a part of a large JSON document.
 
-A shape names the part: a dict for an object (the shape of each key to read), a function that creates a `Collector`
-for an array, None for anything else. All other parts are skipped and use no memory.
+`read` returns a part that a shape names: a dict for an object (the shape of each key to read), a function that
+creates a `Collector` for an array, None for anything else. All other parts are skipped and use no memory. `events`
+yields the whole document, piece by piece.
 """
 
 import codecs
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 from ijson import JSONError, sendable_list
 from ijson.backends import yajl2_c
@@ -21,17 +22,25 @@ _END = b""
 _DIGITS_BLOCK = 1_024
 # Longer strings are cut; the service never shows more.
 _KEPT_CHARACTERS = 20_000
-_DEEPEST = 1_000
+DEEPEST = 1_000
 # Real reports have about 15 bytes per value. A report with far more values would take minutes.
 _BYTES_PER_VALUE = 5
 
 _STARTS = frozenset({"start_map", "start_array"})
 _ENDS = frozenset({"end_map", "end_array"})
+# The name of an event of the parser, and the text of a key or the value of a string, number or boolean.
 Event = tuple[str, Any]
 
 
 class UnreadableJson(Exception):
     """The document cannot be read; the message says why, with the subject "it"."""
+
+
+class Readable(Protocol):
+    """A source of bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next bytes, at most `size`; nothing at the end."""
 
 
 class Collector(Protocol):
@@ -47,19 +56,50 @@ class Collector(Protocol):
 Shape = Mapping[str, "Shape"] | Callable[[], Collector] | None
 
 
-def read(stream: BinaryIO, shape: Mapping[str, Shape], *, max_bytes: int) -> dict[str, Any]:
+def read(stream: Readable, shape: Mapping[str, Shape], *, max_bytes: int) -> dict[str, Any]:
     """Return the part of the document that a shape names, with a collector for each array.
 
     A value of another type than its shape is returned as `{}`, `[]` or itself. If keys repeat, the last one wins.
     Memory: at most 40 MB, plus what the collectors keep. Raises UnreadableJson.
     """
-    events = chain.from_iterable(_batches(stream, max_bytes=max_bytes))
-    if next(events) != ("start_map", None):
-        raise UnreadableJson("it is not an object")
-    document = _read_object(events, shape)
-    for _ in events:  # The parser must reach the end.
-        pass
+    document_events = events(stream, max_bytes=max_bytes)
+    document = _read_object(document_events, shape)
+    finish(document_events)
     return document
+
+
+def events(stream: Readable, *, max_bytes: int) -> Iterator[Event]:
+    """Return the events of a document after the start of its object. Numbers are integers or decimals.
+
+    The document is known to be valid only after `finish`. Raises UnreadableJson, as does each step of the iterator.
+    """
+    found = chain.from_iterable(_batches(stream, max_bytes=max_bytes))
+    if next(found) != ("start_map", None):
+        raise UnreadableJson("it is not an object")
+    return found
+
+
+def finish(events: Iterator[Event]) -> None:
+    """Check the rest of a document after its object. Raises UnreadableJson."""
+    for _ in events:
+        pass
+
+
+def members(events: Iterator[Event]) -> Iterator[tuple[str, Event]]:
+    """Yield each key of the object that has just begun, with the first event of its value.
+
+    The caller must read the rest of the value, for example with `skip`, before the next key.
+    """
+    for event, key in events:
+        if event == "end_map":
+            return
+        yield key, next(events)
+
+
+def skip(first: Event, events: Iterator[Event]) -> None:
+    """Skip a value. Raises UnreadableJson."""
+    if first[0] in _STARTS:
+        _skip(events)
 
 
 def _read_value(first: Event, events: Iterator[Event], shape: Shape) -> Any:
@@ -76,15 +116,12 @@ def _read_value(first: Event, events: Iterator[Event], shape: Shape) -> Any:
 
 def _read_object(events: Iterator[Event], shape: Mapping[str, Shape]) -> dict[str, Any]:
     result: dict[str, Any] = {}
-    for event, key in events:
-        if event == "end_map":
-            break
-        first = next(events)
+    for key, first in members(events):
         if key in shape:
             result.pop(key, None)
             result[key] = _read_value(first, events, shape[key])
-        elif first[0] in _STARTS:
-            _skip(events)
+        else:
+            skip(first, events)
     return result
 
 
@@ -103,7 +140,7 @@ def _skip(events: Iterator[Event]) -> None:
     for event, _ in events:
         if event in _STARTS:
             depth += 1
-            if depth > _DEEPEST:
+            if depth > DEEPEST:
                 raise UnreadableJson("it is nested too deeply")
         elif event in _ENDS:
             depth -= 1
@@ -111,7 +148,7 @@ def _skip(events: Iterator[Event]) -> None:
                 return
 
 
-def _batches(stream: BinaryIO, *, max_bytes: int) -> Iterator[list[Event]]:
+def _batches(stream: Readable, *, max_bytes: int) -> Iterator[list[Event]]:
     """Yield the parser's events in batches."""
     batch = sendable_list()
     parser = yajl2_c.basic_parse_coro(batch)
@@ -129,7 +166,7 @@ def _batches(stream: BinaryIO, *, max_bytes: int) -> Iterator[list[Event]]:
     yield batch
 
 
-def _chunks(stream: BinaryIO, *, max_bytes: int) -> Iterator[bytes]:
+def _chunks(stream: Readable, *, max_bytes: int) -> Iterator[bytes]:
     """Yield the document in chunks, within the limits. Bytes that are not UTF-8 are replaced."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     guard = _Guard(max_bytes)

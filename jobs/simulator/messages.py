@@ -17,10 +17,10 @@ _ERROR = re.compile(r"(?:Error: |ERROR! |what\(\): +)")
 _WARNING = re.compile(r"Trivial: |(?:Moderate: )?Warning: ")
 # A consequence of an error or of a stop by the service, not a cause.
 _CANCELLED = re.compile(r"(?:Simulation (?:has been|was) )?cancell?ed\b", re.IGNORECASE)
-# Signal handlers, a call that the sandbox always denies (seccomp.py), and the notes of streams.py.
+# Signal handlers, a call that the sandbox always denies (seccomp.py), and the notes of streams.py and log_merge.py.
 _NOISE = re.compile(
     r"sim_signal_handler: |minisim: Interrupt!|ProfileSet=|Could not set process priority|"
-    r"\[the line above came |\[cut after "
+    r"\[the line above came |\[cut after |\[shard \d+ of \d+\]$"
 )
 # The folders of an absolute path; a list of ids such as 1/2/3 does not match.
 _FOLDERS = re.compile(r"(?:(?<=[\s'\"(])|^)(?:/[^/\s'\"]+)*/(?=[^/\s'\"])")

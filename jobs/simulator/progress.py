@@ -154,6 +154,12 @@ class ProgressMeter:
         if update is not None and self.began_at is None:
             self.began_at, self.began_percent = self._clock(), self.percent
 
+    def advance_to(self, percent: float) -> None:
+        """Set the percentage of a run that several processes share, unless it is higher."""
+        self.percent = max(self.percent, round(min(percent, self._MAX_WHILE_RUNNING), 1))
+        if percent > 0 and self.began_at is None:
+            self.began_at, self.began_percent = self._clock(), self.percent
+
     def finish(self) -> None:
         """Record that the run has succeeded and its reports are written."""
         self.percent = 100.0

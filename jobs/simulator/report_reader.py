@@ -15,21 +15,20 @@ from typing import Any, BinaryIO, ClassVar
 
 from jobs.simulator import json_stream, messages
 from jobs.simulator.json_stream import Shape, UnreadableJson
-from jobs.simulator.reports import BrokenReport, Player, Profileset, Report, Statistics
+from jobs.simulator.reports import MAX_ERRORS, BrokenReport, Player, Profileset, Report, Statistics
 
 _TALENTS_LENGTH = 2_000
 _MESSAGE_LENGTH = 500
-_LISTED_ERRORS = 20
 # Reading millions of messages would take an hour.
 _MAX_MESSAGES = 10_000
 _LISTED_IDS = 40
 _IDENTIFIER_DIGITS = 10
 # Beyond all simulated numbers. Neither a product nor the square of a quotient overflows.
-_LARGEST_NUMBER = 1e30
+LARGEST_NUMBER = 1e30
 _SMALLEST_NUMBER = 1e-30
 # More actors or profilesets than any plan allows, and longer names than a profile can contain.
-_MAX_ENTRIES = 100_000
-_MAX_NAME_CHARACTERS = 8_000_000
+MAX_ENTRIES = 100_000
+MAX_NAME_CHARACTERS = 8_000_000
 _ENCODED_ITEM_LENGTH = 10_000
 _ITEM_NAME_LENGTH = 300
 _LISTED_TALENTS = 200
@@ -40,7 +39,7 @@ _GEAR_SLOTS = (
 )  # fmt: skip
 _SAMPLE: Shape = dict.fromkeys(("mean", "mean_std_dev", "std_dev", "min", "max", "count"))
 _ACTOR: Shape = {"name": None, "collected_data": {"dps": _SAMPLE, "fight_length": {"count": None}}}
-_METRIC = dict.fromkeys(("mean", "mean_stddev", "stddev", "min", "max"))
+_METRIC = dict.fromkeys(("mean", "mean_stddev", "stddev", "min", "max", "iterations"))
 _ITEM: Shape = dict.fromkeys(("name", "encoded_item", "ilevel"))
 
 
@@ -94,9 +93,9 @@ class _Entries:
     def add(self, name: str, entry: object) -> None:
         self.name_characters += len(name)
         self.kept.append(entry)
-        if len(self.kept) > _MAX_ENTRIES:
-            raise BrokenReport(f"it has more than {_MAX_ENTRIES:,} {self.title}")
-        if self.name_characters > _MAX_NAME_CHARACTERS:
+        if len(self.kept) > MAX_ENTRIES:
+            raise BrokenReport(f"it has more than {MAX_ENTRIES:,} {self.title}")
+        if self.name_characters > MAX_NAME_CHARACTERS:
             raise BrokenReport(f"the names of its {self.title} are too long")
 
 
@@ -173,7 +172,7 @@ class _Messages:
         message, level = (entry.get("message"), entry.get("level")) if isinstance(entry, dict) else (entry, None)
         if not isinstance(message, str):
             return
-        if level == "severe" and len(self.severe) < _LISTED_ERRORS:
+        if level == "severe" and len(self.severe) < MAX_ERRORS:
             self.severe.append(_clean(message).strip()[:_MESSAGE_LENGTH])
         if messages.is_remark(message):
             self.kept = messages.distinct([*self.kept, message])
@@ -214,7 +213,7 @@ def _number(parent: Mapping[str, Any], key: str) -> float:
     value: object = parent.get(key, 0.0)
     if isinstance(value, Decimal):
         value = float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST_NUMBER:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_NUMBER:
         raise BrokenReport(f"its {key} is not a finite number in the expected range")
     return float(value) if abs(value) >= _SMALLEST_NUMBER else 0.0
 
@@ -263,7 +262,10 @@ def _profileset(entry: Mapping[str, Any], *, stage: int) -> Profileset | None:
         max=_number(block, "max"),
     )
     # One layout leaves out a failed or cancelled profileset; the other lists it with zeros.
-    return Profileset(_string(entry, "name"), statistics, stage) if statistics.mean else None
+    if not statistics.mean:
+        return None
+    iterations = int(_number(block, "iterations")) if "iterations" in block else None
+    return Profileset(_string(entry, "name"), statistics, stage, iterations)
 
 
 def _talents(value: object) -> str:
@@ -289,7 +291,7 @@ def _item(slot: str, item: Mapping[str, Any]) -> dict[str, Any]:
     ilevel = item.get("ilevel")
     optional = {
         "id": _first(options.get("id")),
-        "ilevel": ilevel if type(ilevel) is int and 0 < ilevel < _LARGEST_NUMBER else None,
+        "ilevel": ilevel if type(ilevel) is int and 0 < ilevel < LARGEST_NUMBER else None,
         "bonusIds": options.get("bonus_id"),
         "gemIds": options.get("gem_id"),
         "enchantId": _first(options.get("enchant_id")),

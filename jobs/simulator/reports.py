@@ -1,7 +1,16 @@
 """What the service uses of a simulator's JSON report."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
+
+from jobs.simulator.messages import MAX_WARNINGS
+
+# No simulation has more; larger figures would overflow.
+MAX_FIGHTS = 10**12
+MAX_ERRORS = 20
+_NAME_LENGTH = 100
 
 
 class BrokenReport(Exception):
@@ -29,6 +38,11 @@ class Statistics:
         return 1.96 * self.mean_stddev
 
 
+def fights_of(stddev: float, error: float) -> float:
+    """Return the number of fights n, from error = stddev / √n; 0 if unknown."""
+    return min(stddev / error, math.sqrt(MAX_FIGHTS)) ** 2 if error > 0 else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Player:
     """An actor of the profile, in the profile's order; only the first has talents and gear."""
@@ -49,6 +63,8 @@ class Profileset:
     name: str
     statistics: Statistics
     stage: int
+    iterations: int | None = None
+    """Its own finished iterations; None if the report does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +112,38 @@ class Report:
     def baseline(self) -> Player | None:
         """Return the profile's first actor, or None if it was not reached."""
         return None if self.not_reached and self.not_reached.baseline else self.players[0]
+
+
+def merged_report(first: Report, others: Iterable[Report]) -> Report:
+    """Return the report of shard 0 with the profilesets of the other shards, and the messages of all.
+
+    The profilesets of shard 0 are dropped, since they ran one iteration. The first one of each name is kept.
+    """
+    profilesets: dict[str, Profileset] = {}
+    errors, warnings = dict.fromkeys(first.errors), dict.fromkeys(first.warnings)
+    for report in others:
+        for profileset in report.profilesets:
+            profilesets.setdefault(profileset.name, profileset)
+        errors |= dict.fromkeys(report.errors)
+        warnings |= dict.fromkeys(report.warnings)
+    return replace(
+        first,
+        profilesets=tuple(profilesets.values()),
+        errors=tuple(errors)[:MAX_ERRORS],
+        warnings=tuple(warnings)[:MAX_WARNINGS],
+    )
+
+
+def wrong_iterations(report: Report, *, expected: int, target_error: float, threads: int) -> str | None:
+    """Return which profileset ran a wrong number of iterations, with the subject "it", or None.
+
+    `expected` is the number that the profile asks for, which is the maximum if there is a target error. Simulators
+    do not collect each thread's first iteration. A profileset whose settings are lost runs a single iteration.
+    """
+    smallest = min(expected, 2) if target_error else expected - threads
+    for profileset in report.profilesets:
+        count = profileset.iterations
+        if count is not None and not (smallest <= count and (target_error or count <= expected + threads)):
+            name = profileset.name[:_NAME_LENGTH]
+            return f"its profileset {name!r} ran {count} iterations, not {expected}"
+    return None

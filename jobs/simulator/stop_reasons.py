@@ -10,6 +10,7 @@ class StopReason(StrEnum):
     CEILING = "ceiling"  # It used the credits of the job's limit.
     CREDITS = "credits"  # The account has no more credits to reserve.
     CANCELLED = "cancelled"  # A user cancelled the job.
+    SHARD_FAILED = "shard_failed"  # Another shard of the job failed.
 
     # Set by the supervisor and by the reader of the simulator's output.
     OVERTIME = "overtime"  # It ran past its wall-clock limit, and the worker did not stop it.

@@ -91,8 +91,13 @@ class Log:
             self.file.write(data)
             self.room -= len(data)
         elif self.room >= 0:
-            self.file.write(f"[cut after {self.max_bytes} bytes]\n".encode())
+            self.file.write(cut_note(self.max_bytes))
             self.room = -1
+
+
+def cut_note(max_bytes: int) -> bytes:
+    """Return the last line of a log that was cut."""
+    return f"[cut after {max_bytes} bytes]\n".encode()
 
 
 class SafeCallback:

@@ -45,6 +45,20 @@ def test_templates_are_expanded(run: Run) -> None:
     assert run(f"$(n)=35\n{MAGE}\niterations=$(n)").dps["count"] == 35
 
 
+@pytest.mark.parametrize(("before", "after", "iterations"), [("iterations=30", "", 40), ("", "iterations=30", 30)])
+def test_options_after_an_enemy_override_a_profileset(run: Run, before: str, after: str, iterations: int) -> None:
+    profile = f"{MAGE}\n{before}\nenemy=B\n{after}\nprofileset.a+=iterations=40"
+    (result,) = run(profile).report["sim"]["profilesets"]["results"]
+    assert result["iterations"] == iterations
+
+
+def test_a_profileset_has_its_own_target_error(run: Run) -> None:
+    sets = "profileset.a+=iterations=0\nprofileset.a+=target_error=2\nprofileset.b+=level=79"
+    own, inherited = run(f"{MAGE}\niterations=130\n{sets}").report["sim"]["profilesets"]["results"]
+    assert own["mean_error"] <= 0.02 * own["mean"]
+    assert (own["iterations"], inherited["iterations"]) == (100, 130)
+
+
 def test_an_unknown_option_is_only_a_warning(run: Run) -> None:
     result = run(MAGE, "bogus=1")
     warning = "Warning: Unknown option 'bogus' with value '1', ignoring"

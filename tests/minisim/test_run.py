@@ -40,6 +40,12 @@ def test_deterministic_needs_no_seed(run: Run) -> None:
     assert run(MAGE, "seed=0", "deterministic=1").dps == run(MAGE, "seed=0", "deterministic=1").dps
 
 
+def test_a_seed_does_not_reach_deterministic_profilesets(run: Run) -> None:
+    first, second = (run(f"{MAGE}\n{SETS}", "deterministic=1", f"seed={seed}").report["sim"] for seed in (1, 2))
+    assert first["profilesets"] == second["profilesets"]
+    assert first["players"] != second["players"]
+
+
 def test_iterations_without_a_target_error_are_exact(run: Run) -> None:
     result = run(MAGE, "iterations=137")
     assert (result.dps["count"], result.report["sim"]["options"]["target_error"]) == (137, 0)

@@ -5,9 +5,10 @@ It prints the peak growth of the process in bytes, and the outcome. The reports 
 
 import io
 import itertools
-import resource
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from jobs.simulator.report_reader import read_report
@@ -107,16 +108,23 @@ class Pipe(io.RawIOBase):
         return size
 
 
+def peak_bytes() -> int:
+    """Return the peak memory of this process in bytes. `getrusage` would include that of its parent process."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found
+    return int(found[1]) << 10
+
+
 def main(case: str) -> None:
     """Read a case's report and print its outcome."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_bytes()
     try:
         stream = io.BufferedReader(Pipe(iter(CASES[case]())), 1 << 16)
         report = read_report(stream, max_bytes=MAX_BYTES)
         outcome = f"{len(report.players)} actors, {len(report.profilesets)} profilesets"
     except BrokenReport as error:
         outcome = str(error)
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10, outcome)  # noqa: T201
+    print(peak_bytes() - before, outcome)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -241,6 +241,7 @@ def test_a_forked_process_does_not_keep_runs_alive(bench: Bench) -> None:
         assert all_end([fork])
 
 
+@pytest.mark.slow
 def test_the_launcher_kills_a_hanging_supervisor_at_its_end(bench: Bench) -> None:
     arguments = [str(bench.directory.root), str(bench.sandbox.bubblewrap or "")]
     command = [sys.executable, "-c", FORKING_WORKER, *arguments]

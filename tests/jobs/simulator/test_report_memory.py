@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from tests.jobs.simulator import merge_memory
 from tests.jobs.simulator.report_memory import CASES
 
 MB = 1 << 20
@@ -32,14 +33,38 @@ OUTCOMES = {
     "infinity": "not valid JSON",
 }
 
+MERGED = {
+    "130 shards": "57 actors, 5200 profilesets",
+    "most names": "1 actors, 99999 profilesets",
+    "equal names": "1 actors, 40000 profilesets",
+    "long entry": "1 actors, 1 profilesets",
+    "long field": "1 actors, 0 profilesets",
+    "nesting": "nested too deeply",
+}
+
+
+def run(module: str, case: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", f"tests.jobs.simulator.{module}", case],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=90,
+    )
+    return done.stdout.strip()
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_reading_a_report_uses_bounded_memory(case: str) -> None:
-    module = "tests.jobs.simulator.report_memory"
-    done = subprocess.run(
-        [sys.executable, "-m", module, case], capture_output=True, text=True, check=True, timeout=90
-    )
-    grown, _, outcome = done.stdout.strip().partition(" ")
+    grown, _, outcome = run("report_memory", case).partition(" ")
     assert OUTCOMES[case] in outcome
     assert int(grown) < (200 if case == "most entries" else 50) * MB
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", merge_memory.CASES)
+def test_merging_reports_uses_bounded_memory(case: str) -> None:
+    grown, _, outcome = run("merge_memory", case).split(" ", 2)
+    assert MERGED[case] in outcome
+    assert int(grown) < (100 if case == "most names" else 60) * MB

@@ -1,0 +1,85 @@
+"""Merge many or large reports in a separate process: `python -m tests.jobs.simulator.merge_memory CASE`.
+
+It prints the growth of the process's peak memory in bytes, the seconds of the merge, and the outcome. The reports
+are generated while they are read.
+"""
+
+import io
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from tempfile import TemporaryFile
+from typing import BinaryIO
+
+from jobs.simulator.report_merge import merge
+from jobs.simulator.report_reader import read_report
+from jobs.simulator.reports import BrokenReport
+from tests.jobs.simulator.report_memory import (
+    DPS,
+    EMOJI,
+    FILLER,
+    MAX_BYTES,
+    PLAYERS,
+    SET,
+    SETS,
+    Pieces,
+    Pipe,
+    named,
+    peak_bytes,
+    repeated,
+)
+
+LONG = list(repeated(b'"%s",' % (b"x" * 60_000), 1_600))
+STATISTICS = b'"statistics":{"elapsed_time_seconds":1.5,"total_events_processed":7}}}'
+
+
+def base(*, actors: int) -> Pieces:
+    """Yield the report of shard 0, of about 1.06 MB for each actor."""
+    yield PLAYERS
+    yield from named(b"Actor ", DPS + b"," + FILLER, actors)
+    yield b'],"profilesets":{"metric":"Damage per Second","results":['
+    yield from named(b"s", SET, 5_200)
+    yield b"]}," + STATISTICS
+
+
+def shard(number: int, *, profilesets: int = 40, name: bytes = b"") -> Pieces:
+    """Yield the report of another shard."""
+    yield PLAYERS + SETS
+    yield from named(b"s%d." % number, SET + b',"iterations":1502', profilesets, name=name)
+    yield b"]}," + STATISTICS
+
+
+CASES: dict[str, tuple[Pieces, list[Pieces]]] = {
+    "130 shards": (base(actors=57), [shard(number) for number in range(130)]),
+    "most names": (base(actors=1), [shard(1, profilesets=99_999, name=EMOJI * 70)]),
+    "equal names": (base(actors=1), [shard(1, profilesets=40_000), shard(1, profilesets=40_000)]),
+    "long entry": (base(actors=1), [iter([PLAYERS + SETS + b'{"name":"a",%s,"x":[' % SET, *LONG, b"0]}]}}}"])]),
+    "long field": (iter([PLAYERS + b'{"name":"Base"}]}}']), [iter([PLAYERS + SETS + b'],"x":[', *LONG, b"0]}}}"])]),
+    "nesting": (base(actors=1), [iter([PLAYERS + SETS + b'{"x":', *repeated(b"[", 100 << 20)])]),
+}
+
+
+def opened(pieces: Pieces) -> BinaryIO:
+    """Return a report as a file."""
+    return io.BufferedReader(Pipe(pieces), 1 << 16)
+
+
+def main(first: Pieces, others: list[Pieces]) -> None:
+    """Merge reports and print the outcome."""
+    before, start = peak_bytes(), time.monotonic()
+    openers: list[Callable[[], BinaryIO]] = [partial(opened, other) for other in others]
+    with TemporaryFile() as target:
+        try:
+            merge(opened(first), openers, target, max_bytes=MAX_BYTES)
+            figures = peak_bytes() - before, time.monotonic() - start
+            target.seek(0)
+            report = read_report(target, max_bytes=MAX_BYTES)
+            outcome = f"{len(report.players)} actors, {len(report.profilesets)} profilesets"
+        except BrokenReport as error:
+            figures, outcome = (peak_bytes() - before, time.monotonic() - start), str(error)
+    print(*figures, outcome)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(*CASES[sys.argv[1]])
