@@ -1,14 +1,36 @@
 """Admin pages for plans and the ledger. Accounts are in `clients/admin.py`, which writes the audit log."""
 
+from django import forms
 from django.contrib import admin
 
-from billing.models import Entry, Grant, Hold, Plan
+from billing.models import MAX_PARALLEL_SLOTS, Entry, Grant, Hold, Plan
 from simservice.admin import LargeTableMixin, ReadOnlyMixin
+
+
+class PlanForm(forms.ModelForm):
+    """The form of a plan; `PlanAdmin` adds the other fields."""
+
+    max_parallel_slots = forms.IntegerField(
+        min_value=1,
+        max_value=MAX_PARALLEL_SLOTS,
+        initial=1,
+        help_text="Simulation slots that a job with many profilesets can use at a time, up to "
+        f"{MAX_PARALLEL_SLOTS}. A change affects new jobs only. With several simulation machines, a value above 1 "
+        "requires shared artifact storage.",
+    )
 
 
 @admin.register(Plan)
 class PlanAdmin(admin.ModelAdmin):
-    list_display = ["name", "credits_per_second", "max_active_jobs", "max_credits_per_job", "monthly_credits"]
+    form = PlanForm
+    list_display = [
+        "name",
+        "credits_per_second",
+        "max_active_jobs",
+        "max_credits_per_job",
+        "max_parallel_slots",
+        "monthly_credits",
+    ]
 
 
 @admin.register(Grant)

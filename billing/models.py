@@ -9,6 +9,8 @@ from django.db.models.functions import Now
 
 # Keeps sums within PostgreSQL's bigint and the numbers that JSON parsers read exactly.
 MAX_AMOUNT = 10**12
+# More would only split jobs into shards that are too short.
+MAX_PARALLEL_SLOTS = 256
 
 
 class Pool(models.TextChoices):
@@ -55,6 +57,8 @@ class Plan(models.Model):
     max_active_jobs = models.PositiveIntegerField(default=200)
     max_credits_per_job = models.PositiveIntegerField(default=57_600)
     max_variants = models.PositiveIntegerField(default=10_000)
+    # Simulation slots that one job with many profilesets may use at a time.
+    max_parallel_slots = models.PositiveSmallIntegerField(default=1, db_default=1)
     allows_build_pin = models.BooleanField(default=False)
     max_queue_seconds = models.PositiveIntegerField(default=86_400)
     default_queue_seconds = models.PositiveIntegerField(default=1_800)
@@ -73,6 +77,9 @@ class Plan(models.Model):
             models.CheckConstraint(condition=Q(credits_per_second__gt=0), name="plan_rate_positive"),
             models.CheckConstraint(condition=Q(vcpu_per_job__gt=0), name="plan_vcpu_positive"),
             models.CheckConstraint(condition=Q(max_credits_per_job__gt=0), name="plan_credits_positive"),
+            models.CheckConstraint(
+                condition=Q(max_parallel_slots__range=(1, MAX_PARALLEL_SLOTS)), name="plan_slots_in_range"
+            ),
             models.CheckConstraint(condition=Q(monthly_credits__lte=MAX_AMOUNT), name="plan_allowance_bounded"),
             models.CheckConstraint(
                 condition=Q(submissions_per_minute__gt=0, reads_per_minute__gt=0), name="plan_rate_limits_positive"

@@ -1,8 +1,8 @@
-"""Database constraints of builds and jobs."""
+"""Database constraints of builds, jobs and shards."""
 
 from django.db.models import BaseConstraint, CheckConstraint, F, Q, UniqueConstraint
 
-from jobs.enums import ACTIVE, CLAIMED, TERMINAL, Priority, Status
+from jobs.enums import ACTIVE, CLAIMED, TERMINAL, Priority, ShardStatus, Status
 
 BUILD_CONSTRAINTS: list[BaseConstraint] = [
     UniqueConstraint(fields=["git_branch", "commit"], name="build_commit_unique"),
@@ -37,5 +37,29 @@ JOB_CONSTRAINTS: list[BaseConstraint] = [
         condition=Q(credits_consumed=None)
         | Q(credits_consumed__lte=F("ceiling_credits") + F("priority_fee_credits")),
         name="job_billed_within_ceiling",
+    ),
+]
+SHARDED_STAGE_CONSTRAINTS: list[BaseConstraint] = [
+    UniqueConstraint(fields=["job", "attempt", "stage"], name="sharded_stage_unique"),
+    # The shards never use more time than the job's hold pays for.
+    CheckConstraint(condition=Q(allotted_ms__lte=F("funded_ms")), name="sharded_stage_is_funded"),
+]
+RUNNING = Q(status=ShardStatus.RUNNING)
+SHARD_CONSTRAINTS: list[BaseConstraint] = [
+    UniqueConstraint(fields=["stage", "number"], name="shard_unique"),
+    UniqueConstraint(fields=["stage", "seat"], condition=RUNNING, name="shard_seat_unique"),
+    CheckConstraint(condition=Q(status__in=ShardStatus.values), name="shard_status_known"),
+    # Running shards have a seat, a worker, a lease and an allowance; all others have none.
+    CheckConstraint(
+        condition=(
+            RUNNING & Q(seat__isnull=False, lease_expires_at__isnull=False, allowance_ms__gt=0) & ~Q(worker="")
+        )
+        | (~RUNNING & Q(seat=None, lease_expires_at=None, allowance_ms=0, worker="")),
+        name="shard_seated_iff_running",
+    ),
+    CheckConstraint(
+        condition=Q(status__in=[ShardStatus.WAITING, ShardStatus.RUNNING], result=None, billed_ms=0)
+        | Q(status__in=[ShardStatus.DONE, ShardStatus.STOPPED, ShardStatus.FAILED], result__isnull=False),
+        name="shard_result_iff_ended",
     ),
 ]

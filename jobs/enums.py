@@ -75,6 +75,21 @@ class Renewal(Enum):
         return self is not Renewal.LOST
 
 
+class ShardStatus(models.TextChoices):
+    """The status of a shard: `docs/reference/state-machine.md#shards`."""
+
+    # No process runs it. It has not run yet, or it was returned or lost.
+    WAITING = "waiting"
+    # A slot has its lease.
+    RUNNING = "running"
+    # Its report is stored.
+    DONE = "done"
+    # Its process was stopped before the end. Its report, if any, contains the finished profilesets.
+    STOPPED = "stopped"
+    # Its process failed, so the job fails.
+    FAILED = "failed"
+
+
 class ErrorCode(models.TextChoices):
     """Why a job did not complete (docs/reference/contract.md#job-error-codes)."""
 

@@ -1,5 +1,7 @@
 """Labels for people: statuses, advice, events, stages, stop reasons and artifacts of jobs."""
 
+from collections.abc import Sequence
+
 from jobs.enums import WAITING, ErrorCode, MultistageReason, Priority, PublicStatus, StageLabel, Status
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.queueing.forecast import QueuePosition
@@ -75,6 +77,7 @@ STOPS: dict[str, str] = {
     StopReason.OUTPUT_FLOOD: "stopped at the output limit",
     StopReason.DISK_FLOOD: "stopped at the disk limit",
     StopReason.MEMORY_LIMIT: "stopped at the memory limit",
+    StopReason.SHARD_FAILED: "stopped because another shard failed",
     StopReason.LOST: "lost when its worker stopped",
 }
 SANDBOX_LAYERS: dict[str, str] = {
@@ -106,15 +109,19 @@ def status_of(job: Job) -> str:
     return STATUSES[job.public_status]
 
 
-def advice(job: Job, last_run: Run | None) -> str | None:
-    """Return what to do next about an ended job, or None if it completed or has not ended."""
+def advice(job: Job, runs: Sequence[Run]) -> str | None:
+    """Return what to do next about an ended job, given its runs, or None if it completed or has not ended."""
     if job.error_code != ErrorCode.EXECUTION_FAILED:
         return ADVICE.get(job.error_code or "")
-    if last_run is None or last_run.attempt != job.attempt:
-        return CREDENTIALS_LOST if job.has_credentials else ADVICE[ErrorCode.EXECUTION_FAILED]
-    if last_run.stopped_for in STOPPED_ADVICE:
-        return STOPPED_ADVICE[last_run.stopped_for]
-    return CRASHED if verdict.is_crash(last_run.exit_code) else ADVICE[ErrorCode.EXECUTION_FAILED]
+    last = [run for run in runs if run.attempt == job.attempt]
+    if not last and job.has_credentials:
+        return CREDENTIALS_LOST
+    # All runs are searched: when one shard fails, those of other shards are only stopped.
+    for run in last:
+        if run.stopped_for in STOPPED_ADVICE:
+            return STOPPED_ADVICE[run.stopped_for]
+    has_crashed = any(verdict.is_crash(run.exit_code) and not run.stopped_for for run in last)
+    return CRASHED if has_crashed else ADVICE[ErrorCode.EXECUTION_FAILED]
 
 
 def priority_of(job: Job) -> str:

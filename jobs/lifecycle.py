@@ -6,7 +6,7 @@ statements of their own (`jobs/move_statements.py`).
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -45,8 +45,9 @@ class IllegalTransition(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The end of a job. `sim_duration_ms` is None if no simulator process ran.
+    """The end of a job. `sim_duration_ms` and `slots_used` are None if no simulator process ran.
 
+    `slots_used` is the number of slots that ran simulators in the last attempt.
     `percent` is the progress of the job, None for the last published value.
     """
 
@@ -55,6 +56,7 @@ class Outcome:
     reason: str | None = None
     exit_code: str | None = None
     sim_duration_ms: int | None = None
+    slots_used: int | None = None
     credits_consumed: int = 0
     summary: dict[str, Any] | None = None
     missing_artifacts: Sequence[dict[str, Any]] = ()
@@ -123,13 +125,15 @@ def mark_queued(job: Job) -> MoveResult:
     return MoveResult.DONE
 
 
-def claim(worker: str) -> Job | None:
-    """Assign the best waiting job to `worker`, with a new attempt and a new lease. Return None if none waits.
+def claim(worker: str, *, skipped_stages: Collection[int] = ()) -> Job | None:
+    """Assign the best waiting job to `worker`, with a new attempt and a new lease.
 
     The best job has the highest priority and, among equals, the earliest submission
-    (`docs/reference/contract.md#priority`). Overdue jobs are skipped; the sweep ends them. One statement.
+    (`docs/reference/contract.md#priority`). Overdue jobs are skipped; the sweep ends them. Return None if no job
+    waits, or if a shard of a stage that is not in `skipped_stages` comes first. One statement.
     """
     parameters = {
+        "skipped": list(skipped_stages),
         "worker": worker,
         "reason": f"claimed by {worker}"[:500],
         "lease_seconds": settings.LEASE_SECONDS,
@@ -158,7 +162,7 @@ def extend_hold(job: Job, credits_more: int) -> bool:
     The row is locked, so the job cannot end or be requeued at the same time. Raises InsufficientCredits.
     """
     with transaction.atomic():
-        if not _lock_row(job):
+        if not lock_row(job):
             return False
         ledger.extend(job.pk, credits_more)
     return True
@@ -178,15 +182,23 @@ def cancel_requested(job: Job) -> bool:
     return Job.objects.filter(CANCEL_REQUESTED, pk=job.pk).exists()
 
 
-def start_run(job: Job, *, build: Build, stage: int = 1) -> Run | None:
+def start_run(job: Job, *, build: Build, stage: int = 1, try_number: int = 1) -> Run | None:
     """Record the simulator process of a stage. The first one moves the job to running. One statement.
+
+    `try_number` is the try of the stage's first shard, 1 for a stage that runs as one process.
 
     Return None if another attempt has the job or it has ended.
     """
     statement = move_statements.START if stage == 1 else move_statements.START_STAGE
     if stage == 1:
         _require_transition(job, Status.RUNNING)
-    parameters = {"job_id": job.pk, "attempt": job.attempt, "build_id": build.pk, "stage": stage}
+    parameters = {
+        "job_id": job.pk,
+        "attempt": job.attempt,
+        "build_id": build.pk,
+        "stage": stage,
+        "try_number": try_number,
+    }
     rows = run(statement, values=parameters)
     if not rows:
         return None
@@ -195,7 +207,7 @@ def start_run(job: Job, *, build: Build, stage: int = 1) -> Run | None:
     return Run(id=run_id, job=job, attempt=job.attempt, stage=stage, build=build, started_at=started_at)
 
 
-def _lock_row(job: Job) -> bool:
+def lock_row(job: Job) -> bool:
     """Lock the job's row for the transaction. Return False if another attempt has the job or it has ended."""
     row = Job.objects.select_for_update(no_key=True).filter(pk=job.pk, attempt=job.attempt, status__in=CLAIMED)
     return row.values_list("pk").first() is not None
@@ -285,6 +297,7 @@ def _end_parameters(job: Job, outcome: Outcome) -> dict[str, Any]:
         "status_reason": reason,
         "exit_code": outcome.exit_code,
         "sim_duration_ms": outcome.sim_duration_ms,
+        "slots_used": outcome.slots_used,
         "spent": outcome.credits_consumed,
         "summary": None if outcome.summary is None else json.dumps(outcome.summary),
         "character": job.character or _character_in(outcome.summary),

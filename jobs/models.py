@@ -7,7 +7,12 @@ from django.db.models import Q
 
 from billing.models import Account
 from clients.models import ApiKey, Client
-from jobs.constraints import BUILD_CONSTRAINTS, JOB_CONSTRAINTS
+from jobs.constraints import (
+    BUILD_CONSTRAINTS,
+    JOB_CONSTRAINTS,
+    SHARD_CONSTRAINTS,
+    SHARDED_STAGE_CONSTRAINTS,
+)
 from jobs.enums import (
     ACTIVE,
     CLAIMED,
@@ -18,6 +23,7 @@ from jobs.enums import (
     ErrorCode,
     Priority,
     PublicStatus,
+    ShardStatus,
     Status,
 )
 from jobs.fields import OrderedJSONField
@@ -106,6 +112,8 @@ class Job(models.Model):
     priority_fee_credits = models.PositiveIntegerField(default=0)
     credits_per_second = models.PositiveIntegerField()
     vcpus = models.PositiveSmallIntegerField()
+    # Slots that the job's shards may use at a time, including the conductor's.
+    parallel_slots = models.PositiveSmallIntegerField(default=1, db_default=1)
 
     # The current state
     status = models.CharField(max_length=9, choices=Status, default=Status.PENDING)
@@ -128,6 +136,8 @@ class Job(models.Model):
     # Progress at the end; the progress of a running job is in Redis.
     percent = models.FloatField(default=0, db_default=0)
     credits_consumed = models.PositiveBigIntegerField(null=True)
+    # How many slots ran simulators in the last attempt; null until the job ends, and if none ran.
+    slots_used = models.PositiveSmallIntegerField(null=True)
     summary = models.JSONField(null=True)
     # The kind, stage and reason of each requested artifact that could not be stored
     missing_artifacts = models.JSONField(default=list, db_default=[])
@@ -226,13 +236,85 @@ class JobProfile(models.Model):
         return f"profile of {self.job_id}"
 
 
+class ShardedStage(models.Model):
+    """A stage of an attempt that is split into shards, which several slots can run. Deleted when the stage ends.
+
+    The stage and its shards are void once the job has ended or has another attempt. That is derived from the job
+    and never stored. `funded_ms` is the simulator time that the job's hold pays for in this stage. `allotted_ms` is
+    the time of ended shards and the allowances of running ones.
+    """
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="sharded_stages", db_index=False)
+    attempt = models.PositiveSmallIntegerField()
+    stage = models.PositiveSmallIntegerField()
+    build = models.ForeignKey(Build, on_delete=models.CASCADE, related_name="+", db_index=False)
+    # A machine whose file differs leaves the shards to others.
+    executable_sha256 = models.CharField(max_length=64)
+    priority = models.PositiveSmallIntegerField()
+    slots = models.PositiveSmallIntegerField()
+    # The profile without its profilesets, the base of every shard but the first.
+    base_text = models.TextField()
+    # The stage's `iterations` and `target_error`, as lines, for a shard with `full_baseline`.
+    numbers = models.CharField(max_length=100)
+    funded_ms = models.PositiveBigIntegerField()
+    allotted_ms = models.PositiveBigIntegerField(default=0)
+    # The allowance of a shard at its start. Each renewal of its lease extends it until as much is left again.
+    slice_ms = models.PositiveIntegerField()
+    # Why running shards must stop; empty if they may continue.
+    stop_reason = models.CharField(max_length=32, blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = SHARDED_STAGE_CONSTRAINTS
+
+    def __str__(self) -> str:
+        return f"{self.job_id}#{self.attempt}.{self.stage}"
+
+
+class Shard(models.Model):
+    """A part of a sharded stage: some profilesets, run by one simulator process at a time.
+
+    Shard 0 is the whole profile, with one iteration for each profileset. `try_number` counts the starts, and fences
+    all writes of the process that runs the shard.
+    """
+
+    stage = models.ForeignKey(ShardedStage, on_delete=models.CASCADE, related_name="shards", db_index=False)
+    number = models.PositiveSmallIntegerField()
+    # Its profilesets, as lines to append to the base; empty for shard 0, which only the conductor runs.
+    text = models.TextField()
+    profilesets = models.PositiveIntegerField()
+    # Whether the baseline runs with the stage's numbers, which the profilesets inherit, instead of one iteration.
+    full_baseline = models.BooleanField(default=False)
+    status = models.CharField(max_length=7, choices=ShardStatus, default=ShardStatus.WAITING)
+    try_number = models.PositiveSmallIntegerField(default=0)
+    losses = models.PositiveSmallIntegerField(default=0)
+    # While it runs: its slot among the job's (0 is the conductor's), its lease, and the time that it may use.
+    seat = models.PositiveSmallIntegerField(null=True)
+    worker = models.CharField(max_length=128, blank=True)
+    lease_expires_at = models.DateTimeField(null=True)
+    allowance_ms = models.PositiveBigIntegerField(default=0)
+    # The time that is billed for the try that counts, once it has ended.
+    billed_ms = models.PositiveBigIntegerField(default=0)
+    # How the try ended (`jobs.shards.results.ShardResult`), once it has ended.
+    result = models.JSONField(null=True)
+
+    class Meta:
+        constraints = SHARD_CONSTRAINTS
+
+    def __str__(self) -> str:
+        return f"{self.stage_id}.{self.number}"
+
+
 class Run(models.Model):
-    """One simulator process: a stage and shard of an attempt."""
+    """One simulator process: a stage and shard of an attempt, and the try of that shard."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="runs")
     attempt = models.PositiveSmallIntegerField()
     stage = models.PositiveSmallIntegerField(default=1)
     shard = models.PositiveSmallIntegerField(default=0)
+    try_number = models.PositiveSmallIntegerField(default=1, db_default=1)
+    # The number of the slot among those of the job; 0 is the slot that claimed the job.
+    seat = models.PositiveSmallIntegerField(default=0, db_default=0)
     build = models.ForeignKey(Build, on_delete=models.PROTECT, related_name="runs")
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
@@ -246,7 +328,9 @@ class Run(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["job", "attempt", "stage", "shard"], name="run_unique"),
+            models.UniqueConstraint(
+                fields=["job", "attempt", "stage", "shard", "try_number"], name="run_try_unique"
+            ),
             models.CheckConstraint(
                 condition=Q(wall_ms=None) | Q(ended_at__isnull=False), name="run_with_duration_has_ended"
             ),

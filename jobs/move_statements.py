@@ -19,6 +19,32 @@ ARTIFACT_COLUMNS = [str(field.column) for field in ARTIFACT_FIELDS]
 
 LEASE_END = "statement_timestamp() + %(lease_seconds)s * interval '1 second'"
 
+# The job of a sharded stage, if the stage is not void.
+CURRENT_JOB = """
+    JOIN jobs_job AS job ON job.id = stage.job_id AND job.attempt = stage.attempt
+        AND job.status IN ('starting', 'running')
+"""
+# Conditions of every claim, by a helper or the conductor.
+MAY_START = """
+    job.cancel_requested_at IS NULL AND job.lease_expires_at > statement_timestamp() AND stage.stop_reason = ''
+"""
+# Conditions of a claim by a helper. The job is running, because its conductor has then tested the build. The funds
+# cover a whole slice, because a smaller rest is kept for running shards.
+NEEDS_HELP = f"""
+    {MAY_START} AND job.status = 'running' AND stage.allotted_ms + stage.slice_ms <= stage.funded_ms
+"""
+
+# The open stage with the best priority and, among equals, the earliest submission. An open stage has a waiting
+# shard, a free seat and funds. For use in a WITH clause.
+BEST_OPEN_STAGE = f"""
+    SELECT stage.id, stage.priority FROM jobs_shardedstage AS stage {CURRENT_JOB}
+    WHERE {NEEDS_HELP} AND NOT stage.id = ANY(%(skipped)s::bigint[])
+        AND EXISTS (SELECT FROM jobs_shard WHERE stage_id = stage.id AND status = 'waiting' AND number > 0)
+        AND (SELECT count(*) FROM jobs_shard WHERE stage_id = stage.id AND status = 'running' AND seat > 0)
+            < stage.slots - 1
+    ORDER BY stage.priority, stage.job_id LIMIT 1
+"""
+
 # Move a pending job to queued. Return a row if it was moved.
 MARK_QUEUED = Statement(
     "mark_queued",
@@ -32,15 +58,18 @@ MARK_QUEUED = Statement(
     """,
 )
 
-# Claim the best waiting job and return its columns. `FOR UPDATE` reads the latest version of a row, and locked rows
-# are skipped, so this never waits. It reads past overdue jobs, about 1 µs each. The sweep ends overdue jobs,
-# because ending one here would delay the claim more than reading past thousands.
+# Claim the best waiting job, unless a shard comes first, and return its columns. `FOR UPDATE` reads the latest
+# version of a row, and locked rows are skipped, so this never waits. It reads past overdue jobs, about 1 µs each.
+# The sweep ends overdue jobs, because ending one here would delay the claim more than reading past thousands.
 CLAIM = Statement(
     "claim_job",
     f"""
-    WITH best AS (
+    WITH open AS (
+        {BEST_OPEN_STAGE}
+    ), best AS (
         SELECT id, status FROM jobs_job
         WHERE status IN ('pending', 'queued') AND queue_deadline_at > statement_timestamp()
+            AND priority <= coalesce((SELECT priority FROM open), 32767)
         ORDER BY priority, id LIMIT 1 FOR UPDATE SKIP LOCKED
     ), claimed AS (
         UPDATE jobs_job SET status = 'starting', attempt = attempt + 1, worker = %(worker)s,
@@ -57,9 +86,20 @@ CLAIM = Statement(
 
 # Insert the run of a stage if the part `held` contains the job.
 _RUN = """
-    INSERT INTO jobs_run (job_id, attempt, stage, shard, build_id, started_at, stopped_for, sandbox_layers)
-    SELECT id, attempt, %(stage)s::integer, 0, %(build_id)s::uuid, statement_timestamp(), '', '[]' FROM held
+    INSERT INTO jobs_run (
+        job_id, attempt, stage, shard, try_number, build_id, started_at, stopped_for, sandbox_layers
+    )
+    SELECT id, attempt, %(stage)s::integer, 0, %(try_number)s::integer, %(build_id)s::uuid, statement_timestamp(),
+        '', '[]'
+    FROM held
     RETURNING id, started_at
+"""
+
+# Columns of a run whose process has ended, for use in an UPDATE
+RUN_END = """
+    ended_at = statement_timestamp(), wall_ms = %(wall_ms)s, cpu_ms = %(cpu_ms)s,
+    peak_memory_bytes = %(peak_memory_bytes)s, exit_code = %(exit_code)s, stopped_for = %(stopped_for)s,
+    sandbox_layers = %(layers)s
 """
 
 # Move a job to running and insert its first run.
@@ -109,9 +149,10 @@ END = Statement(
     WITH ended AS (
         UPDATE jobs_job SET status = %(status)s, error_code = %(error_code)s, status_reason = %(status_reason)s,
             simulator_exit_code = %(exit_code)s, sim_duration_ms = %(sim_duration_ms)s,
-            credits_consumed = %(spent)s, summary = %(summary)s, character = %(character)s,
-            missing_artifacts = %(missing_artifacts)s, percent = %(percent)s, worker = '', lease_expires_at = NULL,
-            completed_at = statement_timestamp(), updated_at = statement_timestamp()
+            slots_used = %(slots_used)s, credits_consumed = %(spent)s, summary = %(summary)s,
+            character = %(character)s, missing_artifacts = %(missing_artifacts)s, percent = %(percent)s,
+            worker = '', lease_expires_at = NULL, completed_at = statement_timestamp(),
+            updated_at = statement_timestamp()
         WHERE id = %(job_id)s AND status = %(from_status)s AND attempt = %(attempt)s AND {settlement.IS_POSSIBLE}
         RETURNING *
     ), event AS (

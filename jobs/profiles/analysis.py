@@ -37,6 +37,8 @@ DAMAGE = frozenset({"dps", "raid_dps"})
 STAGE_SENSITIVE = frozenset({"deterministic"})
 # Options that a profileset must not set if the job runs in stages.
 STAGE_OPTIONS = FINAL_STAGE_OPTIONS | LIMITED | STAGE_SENSITIVE | {"profileset_metric"}
+# Options of the base whose values are read.
+SETTINGS = frozenset({"calculate_scale_factors", "profileset_metric"})
 # Controllers cancel profilesets by themselves (`docs/reference/simulator-command-line.md#profilesets`).
 CONTROLLERS = "profileset_controller."
 # Real profiles stay below these limits: at 50 bytes or more for each option, 2 MB contain at most 42,000.
@@ -109,6 +111,8 @@ class Analysis:
     # Whether an option keeps stages from being compared, and whether the profile cancels profilesets by itself.
     stage_sensitive: bool = False
     cancels_profilesets: bool = False
+    # Whether the baseline also runs for scale factors, which lowers the default target error.
+    scale_factors: bool = False
     metric: str = "dps"
 
     @property
@@ -203,14 +207,20 @@ class _Reader:
             result.copies += 1
         elif name in LIMITED:
             result.numbers[name][None] = option
-        elif name == "profileset_metric":
-            first = METRIC.search(option.value.strip().lower())
-            result.metric = first[0] if first else "dps"
+        elif name in SETTINGS:
+            self._take_setting(name, option.value)
         elif name in STAGE_SENSITIVE or name[: len(CONTROLLERS)] == CONTROLLERS:
             result.stage_sensitive = True
             result.cancels_profilesets |= name not in STAGE_SENSITIVE
         elif name in ACTOR_OPTIONS or (name[:7] == "actions" and name.partition(".")[0].rstrip("+") == "actions"):
             result.actor_options += 1
+
+    def _take_setting(self, name: str, value: str) -> None:
+        if name == "calculate_scale_factors":
+            self.result.scale_factors = bool(read_integer(value))
+        else:
+            first = METRIC.search(value.strip().lower())
+            self.result.metric = first[0] if first else "dps"
 
 
 def _clamp_of(option: AllowedOption, bounds: Bounds) -> Clamp | None:

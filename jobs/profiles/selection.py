@@ -33,10 +33,11 @@ def remaining_lines(
         elif key[0] not in without_profilesets:
             yield quoted(token.text)
             if key[0] in replicates:
-                yield quoted(_renamed(token, replicates[key[0]], appends=key[1]))
+                yield quoted(renamed(token, replicates[key[0]], appends=key[1]))
 
 
-def _renamed(token: Token, profileset: str, *, appends: bool) -> str:
+def renamed(token: Token, profileset: str, *, appends: bool) -> str:
+    """Return the text of a profileset's token under another profileset's name."""
     return f"profileset.{profileset}{'+' if appends else ''}={token.value}"
 
 

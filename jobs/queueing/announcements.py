@@ -4,8 +4,9 @@ The queue is in PostgreSQL. A hint in Redis only says that work may be waiting. 
 receives it claims the best waiting job, so lost and repeated hints do not change the order.
 
 Every idle slot waits for a hint, and Redis gives each hint to one idle slot at once. If no slot is idle, the hint
-stays in Redis until a slot is. At most one hint stays there, however many are sent. A slot that has received a hint
-and claimed a job therefore sends another hint if more jobs wait.
+stays in Redis until a slot is. At most one hint for jobs stays there, however many are sent. A slot that has
+received a hint and claimed a job therefore sends another hint if more jobs wait. For shards, there are as many
+hints as slots that can help, and the conductor repeats them while shards wait.
 """
 
 import os
@@ -56,6 +57,11 @@ def _mark_and_wake(job: Job) -> None:
 def send_hint() -> bool:
     """Wake an idle slot. Return False if an earlier hint is still in Redis. Raises RedisError."""
     return bool(redis().zadd(HINTS, {"": 0}))
+
+
+def send_hints(count: int) -> None:
+    """Wake up to `count` idle slots. Raises RedisError."""
+    redis().zadd(HINTS, {str(number or ""): 0 for number in range(count)})
 
 
 def wait_for_hint() -> None:

@@ -16,12 +16,12 @@ from statistics import fmean
 from typing import Any
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from jobs.enums import CLAIMED, WAITING, Priority, Status
+from jobs.enums import CLAIMED, WAITING, Priority, ShardStatus, Status
 from jobs.errors import QueueFull
-from jobs.models import Job, Run
+from jobs.models import Job, Run, Shard
 from jobs.progress import percents_of
 from jobs.queueing import marks
 from jobs.queueing.marks import Ahead, ExpectedSeconds, Key, Mark, Marks
@@ -32,6 +32,8 @@ from simservice.redis.client import best_effort, redis
 KEY = "queue:snapshot:4"
 KEPT_SECONDS = 10
 MEASURED_RUNS = 200
+# A slot that runs a shard for another slot's job is expected to be free after this time at the latest.
+SHARD_SECONDS = 5.0
 # Greater than every id in use.
 LAST_ID = 10**18
 
@@ -170,7 +172,7 @@ def live_slots() -> int | None:
 def take(*, slots: int, previous: QueueSnapshot | None = None) -> QueueSnapshot:
     """Return a snapshot of the queue with this number of live slots, given the previous one.
 
-    At most six queries and one request to Redis.
+    At most seven queries and one request to Redis.
     """
     run_seconds = _measured_run_seconds()
     queue = marks.read(_marks_of(previous), _expected_by_width(run_seconds))
@@ -209,7 +211,11 @@ def _run_seconds_as_of(_latest_run: int | None) -> dict[str, float]:
 
 
 def _measured_run_seconds() -> dict[str, float]:
-    """Return the mean simulator seconds of recent attempts by the number of vCPUs."""
+    """Return the mean simulator seconds of recent attempts by the number of vCPUs.
+
+    The runs of an attempt are summed, because shards of one job could all run on one slot. An attempt with shards
+    can have hundreds of runs, so the latest MEASURED_RUNS can belong to only one or two attempts.
+    """
     runs = Run.objects.filter(wall_ms__isnull=False).order_by("-id")[:MEASURED_RUNS]
     attempts: dict[tuple[int, int, int], float] = defaultdict(float)
     for vcpus, job_id, attempt, wall_ms in runs.values_list("job__vcpus", "job_id", "attempt", "wall_ms"):
@@ -231,14 +237,38 @@ def _overall_mean(run_seconds: Mapping[str, float]) -> float:
 def _claimed_jobs() -> list[Job]:
     """Return the jobs that workers have claimed. One query."""
     jobs = Job.objects.filter(status__in=CLAIMED)
-    return list(jobs.only("id", "attempt", "vcpus", "started_at", "ceiling_runtime_seconds"))
+    return list(jobs.only("id", "attempt", "vcpus", "parallel_slots", "started_at", "ceiling_runtime_seconds"))
+
+
+def helpers() -> QuerySet[Shard]:
+    """Return the running shards of helpers, without those of lost attempts."""
+    running = Shard.objects.filter(status=ShardStatus.RUNNING, seat__gt=0)
+    return running.filter(stage__job__status__in=CLAIMED, stage__attempt=F("stage__job__attempt"))
+
+
+def _helped_jobs(claimed: Sequence[Job]) -> list[int]:
+    """Return the id of the job that each helping slot works on. At most one query."""
+    if all(job.parallel_slots == 1 for job in claimed):
+        return []
+    return list(helpers().values_list("stage__job_id", flat=True))
 
 
 def _seconds_until_free(claimed: Sequence[Job], *, run_seconds: Mapping[str, float], slots: int) -> list[float]:
-    """Return the seconds until each slot is free, soonest first, without slots that cannot be estimated."""
-    idle = [0.0] * (slots - len(claimed))
-    busy = (_remaining_seconds(job, run_seconds, percent=percent) for job, percent in _with_percents(claimed))
-    return sorted([*idle, *(seconds for seconds in busy if seconds is not None)])[:slots]
+    """Return the seconds until each slot is free, soonest first, without slots that cannot be estimated.
+
+    A slot that helps a job is free when its shard ends, because the slot then claims a waiting job first.
+    """
+    remaining = {
+        job.pk: _remaining_seconds(job, run_seconds, percent=percent) for job, percent in _with_percents(claimed)
+    }
+    helping = [min(SHARD_SECONDS, _or_endless(remaining.get(job_id))) for job_id in _helped_jobs(claimed)]
+    idle = [0.0] * (slots - len(claimed) - len(helping))
+    return sorted([*idle, *helping, *(seconds for seconds in remaining.values() if seconds is not None)])[:slots]
+
+
+def _or_endless(seconds: float | None) -> float:
+    """Return the seconds, or infinity if they are unknown."""
+    return math.inf if seconds is None else seconds
 
 
 def _with_percents(jobs: Sequence[Job]) -> Iterator[tuple[Job, float]]:

@@ -23,6 +23,7 @@ from jobs.lifecycle import Outcome
 from jobs.models import Job
 from jobs.progress import last_percent
 from jobs.queueing import announcements, forecast
+from jobs.shards import moves
 from simservice.ids import first_id_of
 
 logger = logging.getLogger(__name__)
@@ -35,21 +36,25 @@ IDLE_STATE = """
     SELECT (
             SELECT id FROM jobs_job WHERE status IN ('pending', 'queued', 'starting', 'running')
             ORDER BY account_id LIMIT 1
-        ) IS NULL,
+        ) IS NULL AND NOT EXISTS (SELECT FROM jobs_shardedstage),
         (SELECT id FROM jobs_run WHERE wall_ms IS NOT NULL ORDER BY id DESC LIMIT 1)
 """
 
 
 def sweep() -> dict[str, int]:
-    """Run one sweep. Return the number of jobs that each part handled.
+    """Run one sweep. Return how many jobs or sharded stages each part handled.
 
-    Without an unfinished job, no part has anything to do, and the sweep costs one short query.
+    Without an unfinished job or a sharded stage, no part has anything to do, and the sweep costs one short query.
     """
     is_idle, latest_run = idle_state()
     if is_idle:
         forecast.publish_idle(latest_run=latest_run)
         return {}
-    done = {"recovered": recover_expired_leases(), "timed_out": end_overdue_waits()}
+    done = {
+        "recovered": recover_expired_leases(),
+        "timed_out": end_overdue_waits(),
+        "removed_stages": moves.remove_void(),
+    }
     try:
         done |= {"announced": announcements.announce_pending(), "hinted": announcements.replenish_hints()}
     except RedisError:
@@ -59,7 +64,10 @@ def sweep() -> dict[str, int]:
 
 
 def idle_state() -> tuple[bool, int | None]:
-    """Return whether no job is unfinished, and the id of the latest run that has ended. One query."""
+    """Return whether no unfinished job and no sharded stage is left, and the id of the latest run that has ended.
+
+    One query.
+    """
     with connection.cursor() as cursor:
         cursor.execute(IDLE_STATE)
         is_idle, latest_run = cursor.fetchone()

@@ -26,6 +26,7 @@ from jobs.enums import CLAIMED
 from jobs.models import Job
 from jobs.queueing import sweep
 from jobs.runs.directories import try_lock
+from jobs.shards import moves
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +106,8 @@ def _recover(path: Path) -> int:
 
 
 def recover_jobs_of(worker: str) -> int:
-    """Requeue or end the jobs of a dead worker. Return how many were changed."""
+    """Requeue or end the jobs of a dead worker, and requeue its shards. Return how many jobs were changed."""
+    moves.lose_shards_of(worker)
     held = Job.objects.filter(status__in=CLAIMED, worker__startswith=f"{worker}:").order_by("id")
     return sum(
         bool(sweep.recover(job, reason=f"{job.worker} was killed", guard=Q(worker=job.worker))) for job in held

@@ -220,6 +220,7 @@ def _new_job(checked: CheckedSubmission, *, job_id: int, fee_credits: int) -> Jo
         priority_fee_credits=fee_credits,
         credits_per_second=checked.plan.credits_per_second,
         vcpus=checked.plan.vcpu_per_job,
+        parallel_slots=checked.plan.max_parallel_slots,
         status=Status.PENDING,
         share_token=new_token(),
     )

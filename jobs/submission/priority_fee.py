@@ -11,6 +11,8 @@ def buys_earlier_start(*, live_slots: int) -> bool:
     With F free slots, A waiting `high` jobs and O waiting `standard` jobs, it does if O >= 1 and F <= A + O. Any
     worker can run any job, whatever its width. Two queries, which read no more rows than there are slots.
 
+    Slots that help with another slot's job count as free: they claim a waiting job as soon as their shard ends.
+
     Uncommitted submissions are not counted. Counting them could only make the fee due, so simultaneous submissions
     never cost more than consecutive ones.
     """

@@ -41,6 +41,19 @@ def test_an_operator_grants_credits_with_a_note(operator: HttpClient) -> None:
     assert LogEntry.objects.get(object_id=str(first.pk)).change_message == "70 credits: Sorry"
 
 
+@pytest.mark.parametrize(("slots", "is_valid"), [(0, False), (1, True), (256, True), (257, False)])
+def test_a_plan_has_from_1_to_256_slots_for_a_job(operator: HttpClient, slots: int, is_valid: bool) -> None:  # noqa: FBT001
+    plan = make_account(max_parallel_slots=5).plan
+    page = f"/admin/billing/plan/{plan.pk}/change/"
+    form = operator.get(page).context["adminform"].form
+    assert "a job with many profilesets" in form.fields["max_parallel_slots"].help_text
+    fields = {name: form[name].value() for name in form.fields}
+    response = operator.post(page, fields | {"max_parallel_slots": slots})
+    assert (response.status_code == 302) == is_valid
+    plan.refresh_from_db()
+    assert plan.max_parallel_slots == (slots if is_valid else 5)
+
+
 def test_an_operator_corrects_credits_with_a_note(operator: HttpClient) -> None:
     account = make_account(credits=100)
     act(operator, "correct_credits", account, credits=-30, note="Paid twice")

@@ -1,0 +1,1 @@
+"""Shards: the parts of a stage that several slots run at the same time."""

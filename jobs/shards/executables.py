@@ -1,0 +1,59 @@
+"""Which sharded stages the slots of this machine can help with: those whose build has the same file here."""
+
+import hashlib
+import threading
+import time
+from functools import lru_cache
+from pathlib import Path
+
+from jobs.models import Build, ShardedStage
+
+# After this time, a machine that has received the right file helps again.
+SKIPPED_SECONDS = 60.0
+
+
+def sha256_of(build: Build) -> str:
+    """Return the SHA-256 of a build's executable on this machine, as hexadecimal digits. Raises OSError.
+
+    The file is read again only if it has changed.
+    """
+    found = Path(build.executable).stat()
+    return _sha256(build.executable, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _sha256(path: str, _inode: int, _size: int, _changed_ns: int) -> str:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_same(stage: ShardedStage) -> bool:
+    """Return whether this machine has the same executable of the stage's build as the conductor."""
+    try:
+        return sha256_of(stage.build) == stage.executable_sha256
+    except OSError:
+        return False
+
+
+class SkippedStages:
+    """Stages that this worker leaves to others for a while."""
+
+    def __init__(self) -> None:
+        self._until: dict[int, float] = {}
+        self._lock = threading.Lock()
+
+    def add(self, stage_id: int) -> None:
+        """Skip a stage for `SKIPPED_SECONDS`."""
+        with self._lock:
+            self._until[stage_id] = time.monotonic() + SKIPPED_SECONDS
+
+    def ids(self) -> set[int]:
+        """Return the ids of the stages to skip now."""
+        with self._lock:
+            now = time.monotonic()
+            self._until = {stage_id: until for stage_id, until in self._until.items() if until > now}
+            return set(self._until)
+
+
+# The skipped stages of this process
+skipped = SkippedStages()

@@ -1,0 +1,263 @@
+"""Slots that help with a shard, and how they give it up."""
+
+import errno
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.db.models.functions import Now
+from pytest_django import Settings
+
+from jobs import cancellation, lifecycle, shutdown
+from jobs.execution import helper
+from jobs.execution.lease import LeaseLost
+from jobs.execution.shard_lease import ShardLease
+from jobs.execution.shard_run import ShardRun
+from jobs.models import Job, Run, Shard, ShardedStage
+from jobs.runs import runner
+from jobs.shards import executables, files, moves
+from jobs.simulator.stop_reasons import StopReason
+from tests.concurrency import at_once
+from tests.factories import make_running_job
+from tests.jobs.shards.helping_slots import helping
+from tests.jobs.shards.sharded_jobs import allotted, claimed, make_stage, row
+from tests.jobs.shards.sharded_runs import assert_nothing_left, make_simulator, meanwhile, wait_for_shard
+from tests.jobs.simulators import claim as claim_job
+from tests.jobs.simulators import wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _short_leases(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.LEASE_SECONDS, settings.HEARTBEAT_SECONDS = 2.0, 0.2
+    monkeypatch.setattr(helper, "LOST_PAUSE_SECONDS", 0.0)
+
+
+def stage_on(folder: Path, *, seconds: float = 30, **fields: Any) -> ShardedStage:
+    """Return the stage of a running job whose simulator sleeps for some seconds."""
+    build = make_simulator(folder, f"time.sleep({seconds})")
+    job = make_running_job(parallel_slots=3)
+    Job.objects.filter(pk=job.pk).update(build=build, lease_expires_at=Now() + 10 * moves.VOID_KEPT)
+    job.refresh_from_db()
+    return make_stage(job, **{"executable_sha256": executables.sha256_of(build), **fields})
+
+
+def status_after(stage: ShardedStage, action: Callable[[], object] | None = None) -> tuple[str, int]:
+    """Help with a shard, and call an action while it runs; return the shard's status and losses."""
+    shard = claimed(stage)
+
+    def act() -> None:
+        if action is not None:
+            wait_for_shard()
+            action()
+
+    with meanwhile(act):
+        helper.execute(shard)
+    allotted(stage)
+    return row(shard).status, row(shard).losses
+
+
+def test_a_shard_without_results_has_failed(tmp_path: Path) -> None:
+    """The texts of `make_stage` contain no profilesets."""
+    assert status_after(stage_on(tmp_path, seconds=0)) == ("failed", 0)
+
+
+def test_a_worker_that_shuts_down_returns_its_shard_without_a_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = shutdown.Stop()
+    monkeypatch.setattr(shutdown, "stop", stop)
+    stage = stage_on(tmp_path)
+    assert status_after(stage, lambda: stop.request(at_once=True)) == ("waiting", 0)
+    assert Run.objects.get(try_number=1, seat=1).stopped_for == "lost"
+
+
+def test_a_helper_stops_when_its_attempt_is_over(tmp_path: Path) -> None:
+    stage = stage_on(tmp_path)
+    started = time.monotonic()
+
+    def end_attempt() -> None:
+        assert lifecycle.requeue(Job.objects.get(pk=stage.job_id), reason="shut down")
+
+    assert status_after(stage, end_attempt) == ("running", 0)
+    assert time.monotonic() - started < 5
+
+
+def test_a_helper_stops_when_its_stage_is_removed(tmp_path: Path) -> None:
+    stage = stage_on(tmp_path)
+    shard = claimed(stage)
+    with meanwhile(lambda: moves.remove(wait_for_shard().stage_id)):
+        helper.execute(shard)
+    assert_nothing_left(stage.job)
+
+
+def test_files_that_are_stored_too_late_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, store = stage_on(tmp_path, seconds=0), files.store
+
+    def stored(*args: Any, **named: Any) -> None:
+        store(*args, **named)
+        moves.remove(stage.pk)
+
+    monkeypatch.setattr(files, "store", stored)
+    helper.execute(claimed(stage))
+    assert_nothing_left(stage.job)
+
+
+def test_a_shard_of_a_removed_stage_is_ignored(tmp_path: Path) -> None:
+    stage = stage_on(tmp_path)
+    shard = claimed(stage)
+    moves.remove(stage.pk)
+    helper.execute(shard)
+    assert Run.objects.count() == 1
+
+
+def test_a_hint_stops_a_helper_soon(tmp_path: Path, settings: Settings) -> None:
+    settings.LEASE_SECONDS, settings.HEARTBEAT_SECONDS = 60, 30
+    stage = stage_on(tmp_path)
+    at: list[float] = []
+
+    def stop() -> None:
+        moves.stop(stage.pk, StopReason.SHARD_FAILED)
+        cancellation.hint(stage.job)
+        at.append(time.monotonic())
+
+    assert status_after(stage, stop) == ("stopped", 0)
+    assert time.monotonic() - at[0] < 4
+    assert allotted(stage) == 0
+
+
+def test_a_build_replaced_after_the_claim_is_left_to_others(tmp_path: Path) -> None:
+    stage = stage_on(tmp_path, executable_sha256="1" * 64)
+    assert status_after(stage) == ("waiting", 0)
+    assert stage.pk in executables.skipped.ids()
+    assert not Run.objects.filter(seat=1).exists()
+
+
+def test_a_missing_executable_is_left_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.execution.simulation.SECOND_START_SECONDS", 0.0)
+    stage = stage_on(tmp_path)
+    Path(stage.build.executable).unlink()
+    assert status_after(stage) == ("waiting", 0)
+    assert stage.pk in executables.skipped.ids()
+
+
+def test_an_internal_error_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: ShardRun) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(ShardRun, "run", fail)
+    stage = stage_on(tmp_path)
+    assert status_after(stage) == ("waiting", 1)
+    assert stage.pk in executables.skipped.ids()
+
+
+def test_a_machine_with_a_full_disk_does_not_lose_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("jobs.execution.shard_run.private_directory", fail)
+    stage = stage_on(tmp_path)
+    with helping(1):
+        wait_until(lambda: stage.pk in executables.skipped.ids())
+        time.sleep(0.5)
+    assert list(Shard.objects.filter(losses__gt=0).values_list("number", "losses")) == [(1, 1)]
+
+
+def test_a_helper_that_wakes_up_in_the_next_attempt_starts_nothing(tmp_path: Path) -> None:
+    stage = stage_on(tmp_path)
+    shard = claimed(stage)
+    assert lifecycle.requeue(Job.objects.get(pk=stage.job_id), reason="lost")
+    again = claim_job()
+    helper.execute(shard)
+    again.refresh_from_db()
+    assert (again.status, again.attempt) == ("starting", 2)
+    assert not Run.objects.filter(attempt=2).exists()
+
+
+def test_a_helper_without_funds_ends_its_shard(tmp_path: Path) -> None:
+    stage = stage_on(tmp_path, funded_ms=1500, slice_ms=1000)
+    assert status_after(stage) == ("stopped", 0)
+    assert allotted(stage) == 1500
+
+
+def test_a_shard_can_outlast_the_funds_at_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "OVERTIME_SECONDS", 0)
+    stage = stage_on(tmp_path, seconds=3, funded_ms=1500, slice_ms=1000)
+    assert status_after(stage, lambda: moves.fund(stage.pk, funded_ms=60_000)) == ("failed", 0)
+    assert Run.objects.get(seat=1).stopped_for == ""
+
+
+def test_a_shard_that_its_supervisor_stops_is_stopped_rather_than_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As after a pause of the worker that outlasted the allowance
+    monkeypatch.setattr(runner, "OVERTIME_SECONDS", 0)
+    monkeypatch.setattr(ShardLease, "has_more_time", lambda _: False)
+    stage = stage_on(tmp_path)
+    Job.objects.filter(pk=stage.job_id).update(ceiling_runtime_seconds=1)
+    assert status_after(stage) == ("stopped", 0)
+    assert Run.objects.get(seat=1).stopped_for == StopReason.OVERTIME
+
+
+# The lease
+
+
+def lease_of(stage: ShardedStage) -> ShardLease:
+    return ShardLease(stage.job, claimed(stage), slice_ms=stage.slice_ms)
+
+
+def test_a_lease_extends_its_allowance(settings: Settings) -> None:
+    stage = make_stage()
+    lease = lease_of(stage)
+    lease.started = time.monotonic() - 4
+    lease.renew()
+    assert lease.allowance_ms == pytest.approx(stage.slice_ms + 4000, abs=200)
+    assert allotted(stage) == lease.allowance_ms
+    assert lease.seconds_left == pytest.approx(stage.slice_ms / 1000, abs=0.2)
+
+
+def test_simultaneous_renewals_extend_once() -> None:
+    stage = make_stage()
+    lease = lease_of(stage)
+    lease.started = time.monotonic() - 4
+    at_once(4, lease.renew)
+    assert lease.allowance_ms == pytest.approx(stage.slice_ms + 4000, abs=500)
+    assert allotted(stage) == lease.allowance_ms
+
+
+def test_a_lease_without_the_database_is_lost_when_it_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OperationalError
+
+    stage = make_stage()
+    monkeypatch.setattr(moves, "renew", fail)
+    with lease_of(stage) as lease:
+        assert not lease.lost.wait(1)
+        assert lease.lost.wait(5)
+        with pytest.raises(LeaseLost):
+            lease.require()
+
+
+def test_new_funds_give_a_used_up_allowance_more_time() -> None:
+    stage = make_stage(funded_ms=10_000)
+    lease = lease_of(stage)
+    lease.started = time.monotonic() - 10
+    assert lease.stop_reason() == StopReason.CEILING
+    assert not lease.has_more_time()
+    moves.fund(stage.pk, funded_ms=20_000)
+    assert lease.has_more_time()
+
+
+def test_an_extension_after_the_stop_counts_as_more_time() -> None:
+    stage = make_stage(funded_ms=10_000)
+    lease = lease_of(stage)
+    lease.started = time.monotonic() - 10
+    assert lease.stop_reason() == StopReason.CEILING
+    moves.fund(stage.pk, funded_ms=20_000)
+    lease.renew()
+    assert allotted(stage) == 20_000
+    assert lease.has_more_time()
