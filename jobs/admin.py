@@ -29,6 +29,8 @@ class RunInline(ReadOnlyMixin, admin.TabularInline):
         "attempt",
         "stage",
         "shard",
+        "try_number",
+        "seat",
         "build",
         "started_at",
         "ended_at",

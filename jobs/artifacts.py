@@ -1,6 +1,7 @@
 """Artifacts of jobs: compressed files in the storage, and their rows."""
 
 import logging
+import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -64,20 +65,41 @@ def store_all(
     the worker stops while the storage is unavailable.
     """
     rows: list[Artifact] = []
-    names: list[str] = []
     ids = ids or iter(())
-    try:
-        with _Batch() as batch:
-            for kind, content in contents:
-                names.append(name := storage_name(job, kind, stage=stage))
-                with content, _as_not_stored(kind):
-                    packed = batch.add(name, content)
-                rows.append(_row(job, kind, name, packed, stage=stage, artifact_id=next(ids, None) or next_id()))
-            batch.save()
-    except Exception:
-        _remove(names)
-        raise
+    with _all_or_none() as batch:
+        for kind, content in contents:
+            name = storage_name(job, kind, stage=stage)
+            packed = batch.pack(name, content)
+            rows.append(_row(job, kind, name, packed, stage=stage, artifact_id=next(ids, None) or next_id()))
     return rows
+
+
+def store_files(contents: Iterable[tuple[str, BinaryIO]]) -> None:
+    """Compress and store files under these names, and close them. Store all or none.
+
+    Raises the same errors as `store_all`.
+    """
+    with _all_or_none() as batch:
+        for name, content in contents:
+            batch.pack(name, content)
+
+
+def copy_file(name: str, target: BinaryIO) -> None:
+    """Copy a stored, compressed file. Raises FileNotFoundError, or another OSError if the storage fails."""
+    with default_storage.open(name) as stored:
+        shutil.copyfileobj(stored, target, CHUNK_BYTES)
+
+
+@contextmanager
+def _all_or_none() -> Iterator["_Batch"]:
+    """Save the files that the block packs when it ends. After an error, remove those already saved."""
+    with _Batch() as batch:
+        try:
+            yield batch
+            batch.save()
+        except Exception:
+            remove(batch.names)
+            raise
 
 
 class _Batch:
@@ -85,6 +107,8 @@ class _Batch:
 
     def __init__(self) -> None:
         self.files: dict[str, IO[bytes]] = {}
+        # The names of all files, including those already saved.
+        self.names: list[str] = []
         self.opened = ExitStack()
 
     def __enter__(self) -> Self:
@@ -93,8 +117,13 @@ class _Batch:
     def __exit__(self, *_: object) -> None:
         self.opened.close()
 
-    def add(self, name: str, content: BinaryIO) -> seekable_gzip.Packed:
-        """Compress a file. Raises OSError, NotStored or WorkerStops."""
+    def pack(self, name: str, content: BinaryIO) -> seekable_gzip.Packed:
+        """Compress a file, and close it. Raises NotStored or WorkerStops."""
+        self.names.append(name)
+        with content, _as_not_stored(name):
+            return self._pack(name, content)
+
+    def _pack(self, name: str, content: BinaryIO) -> seekable_gzip.Packed:
         self.files[name] = compressed = self.opened.enter_context(seekable_gzip.scratch())
         packed = seekable_gzip.pack(content, compressed)
         if compressed.tell() > seekable_gzip.MEMORY_BYTES:
@@ -220,10 +249,10 @@ def discard(artifacts: list[Artifact]) -> None:
     with transaction.atomic():
         list(Job.objects.select_for_update(no_key=True).filter(pk=artifacts[0].job_id).values_list("pk"))
         saved = set(Artifact.objects.filter(storage_name__in=names).values_list("storage_name", flat=True))
-    _remove([name for name in names if name not in saved])
+    remove([name for name in names if name not in saved])
 
 
-def _remove(names: list[str]) -> None:
+def remove(names: list[str]) -> None:
     """Remove files that have no rows, if the storage allows it."""
     try:
         if names:

@@ -37,12 +37,13 @@ class QueueCollector(Collector):
 
 
 def _database_gauges() -> list[GaugeMetricFamily]:
-    """Return the metrics of unfinished jobs, expired jobs and broken builds. Seven queries."""
+    """Return the metrics of unfinished jobs, expired jobs and broken builds. Eight queries."""
     claimed = Job.objects.filter(status__in=CLAIMED)
     stalled = claimed.filter(lifecycle.LEASE_EXPIRED).count()
     return [
         _waiting_jobs(),
         gauge("jobs_held", "Jobs claimed by workers.", claimed.count()),
+        gauge("slots_helping", "Slots that run a shard of another slot's job.", forecast.helpers().count()),
         gauge("oldest_wait_seconds", "How long the oldest waiting job has waited.", forecast.oldest_wait_seconds()),
         gauge("leases_stalled", "Claimed jobs whose worker stopped renewing the lease.", stalled),
         gauge("jobs_unannounced", "Pending jobs whose announcement was lost.", announcements.unannounced().count()),

@@ -1,4 +1,4 @@
-"""Simulation slots: threads of a Celery worker that each claim and run one job at a time.
+"""Simulation slots: threads of a Celery worker that each claim and run one job or shard at a time.
 
 Celery starts and stops the slots, but sends them no messages. A Celery worker receives messages for all its threads
 on one connection, and can take up to a second to notice that a thread is idle again. Here, each idle slot waits for
@@ -19,8 +19,9 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection, connections
 
 from jobs import shutdown
-from jobs.execution import attempt
+from jobs.execution import attempt, helper
 from jobs.execution.periodic_thread import PeriodicThread
+from jobs.models import Job
 from jobs.queueing import announcements, claims
 from jobs.queueing.worker_processes import WorkerProcess, recover_dead_workers
 from jobs.runs import runner
@@ -100,7 +101,7 @@ def _probe_sandbox() -> list[str]:
 
 
 def run_slot() -> None:
-    """Repeat until the worker stops: run jobs until the queue is empty, then wait for a hint."""
+    """Repeat until the worker stops: run jobs and shards until none waits, then wait for a hint."""
     try:
         while not shutdown.stop.is_requested:
             _run_once()
@@ -125,16 +126,19 @@ def _run_once() -> None:
 
 
 def simulate() -> None:
-    """Run jobs until the queue is empty, so that jobs submitted while all slots are busy need no hint."""
+    """Run jobs and shards until none waits, so that jobs submitted while all slots are busy need no hint."""
     was_woken = True
     while not shutdown.stop.is_requested:
-        job = claims.claim(slot_name())
-        if job is None:
+        claimed = claims.claim(slot_name())
+        if claimed is None:
             return
         if was_woken:
             announcements.pass_on()
             was_woken = False
-        attempt.execute(job)
+        if isinstance(claimed, Job):
+            attempt.execute(claimed)
+        else:
+            helper.execute(claimed)
 
 
 def slot_name() -> str:

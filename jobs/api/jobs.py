@@ -57,6 +57,10 @@ class Runtime(TypedDict):
     ]
     creditsPerSecond: Credits
     vcpus: Count
+    slotsUsed: Annotated[
+        Count | None,
+        "Number of slots that ran simulators. Null until the job has ended, if no simulator ran, or if unknown",
+    ]
     ceiling: Ceiling
 
 
@@ -147,6 +151,7 @@ EXAMPLE_JOB: Job = {
         "priorityFeeCredits": 0,
         "creditsPerSecond": 32,
         "vcpus": 2,
+        "slotsUsed": 1,
         "ceiling": EXAMPLE_CEILING,
     },
     "retried": False,
@@ -326,6 +331,7 @@ def _runtime(job: models.Job) -> Runtime:
         "priorityFeeCredits": job.fee_credits,
         "creditsPerSecond": job.credits_per_second,
         "vcpus": job.vcpus,
+        "slotsUsed": job.slots_used,
         "ceiling": ceiling(job),
     }
 

@@ -54,6 +54,7 @@ class PlanLimits(TypedDict):
     defaultQueueSeconds: Seconds
     creditsPerSecond: Credits
     vcpuPerJob: Count
+    maxParallelSlots: Annotated[Count, "Maximum number of slots that a job with many profilesets can use at a time"]
     maxSimcVariants: Annotated[Count, "Maximum number of variants in a profile"]
     pool: Annotated[Pool, "The workers that run the plan's jobs"]
     priorityFeeCredits: PriorityFees
@@ -78,6 +79,7 @@ EXAMPLE_PLAN: PlanLimits = {
     "defaultQueueSeconds": 1800,
     "creditsPerSecond": 32,
     "vcpuPerJob": 2,
+    "maxParallelSlots": 8,
     "maxSimcVariants": 10000,
     "pool": Pool.STANDARD,
     "priorityFeeCredits": {"high": 320},
@@ -161,6 +163,7 @@ def _plan_limits(plan: Plan) -> PlanLimits:
         "defaultQueueSeconds": variant.default_queue_for(plan),
         "creditsPerSecond": plan.credits_per_second,
         "vcpuPerJob": plan.vcpu_per_job,
+        "maxParallelSlots": plan.max_parallel_slots,
         "maxSimcVariants": plan.max_variants,
         "pool": Pool(plan.pool),
         "priorityFeeCredits": {"high": plan.high_priority_fee_credits},

@@ -18,7 +18,9 @@ from jobs.enums import ErrorCode, Status
 from jobs.errors import CredentialStoreUnavailable
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.execution.preparation import prepare
-from jobs.execution.stages import BuildBroken, RunLost, Stages
+from jobs.execution.shard_run import BuildReplaced
+from jobs.execution.simulation import BuildBroken, RunLost
+from jobs.execution.stages import Stages
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job
 from jobs.runs.input_text import CannotRun
@@ -55,6 +57,8 @@ def execute(job: Job) -> None:
             _requeue(job, lease, reason="the worker was shut down")
         except BuildBroken:
             _requeue(job, lease, reason="the build stopped working during the run")
+        except BuildReplaced:
+            _requeue(job, lease, reason="the build was replaced during the run")
         except RunLost as error:
             # The sweep retries the job and limits its attempts, so a job that always loses its run ends.
             logger.error("job %s attempt %s is given up: %s", job.pk, job.attempt, error)
@@ -74,19 +78,21 @@ def _requeue(job: Job, lease: Lease, *, reason: str) -> None:
 def _run_to_end(job: Job, lease: Lease) -> None:
     """Run the attempt and end the job with its outcome, or with an internal error.
 
-    Raises LeaseLost, WorkerStops, BuildBroken, RunLost, NotStored or a database error.
+    Raises LeaseLost, WorkerStops, BuildBroken, BuildReplaced, RunLost, NotStored or a database error.
     """
     stored: list[Artifact] = []
     try:
         outcome = _run_stages(job, lease, stored)
         lease.retry(lambda: conclude(job, outcome, stored))
-    except (LeaseLost, WorkerStops, BuildBroken, RunLost, DatabaseError, artifacts.NotStored):
+    except (LeaseLost, WorkerStops, BuildBroken, BuildReplaced, RunLost, DatabaseError, artifacts.NotStored):
         _discard(job, stored)
         raise
     except Exception:
         logger.exception("job %s attempt %s failed with an internal error", job.pk, job.attempt)
         _discard(job, stored)
         lease.retry(lambda: conclude(job, lifecycle.INTERNAL, []))
+        # Helpers may still run shards, whose ends are no longer recorded.
+        lease.retry(lambda: lifecycle.end_lost_runs(job))
 
 
 def _discard(job: Job, stored: list[Artifact]) -> None:

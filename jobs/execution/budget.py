@@ -1,6 +1,7 @@
 """The budget of a running job: the credits reserved for it (`docs/reference/contract.md#reservations`)."""
 
 import logging
+import math
 import time
 
 from billing.errors import InsufficientCredits
@@ -41,14 +42,17 @@ class Budget:
         """Return whether all credits up to the job's limit are held."""
         return self.held_credits >= self.job.ceiling_credits
 
-    def extend_when_due(self, *, ran_seconds: float) -> None:
-        """Hold the next slice, or as much as the account can pay for, if little time is left.
+    def extend_when_due(self, *, ran_seconds: float, ahead_seconds: float = MIN_AHEAD_SECONDS) -> None:
+        """Hold the next slice, or as much as the account can pay for, if less than `ahead_seconds` are left.
 
-        Raises a database error and then changes nothing.
+        A slice is one minute, or longer if `ahead_seconds` would not be left otherwise. Raises a database error and
+        then changes nothing.
         """
-        if self.is_complete or self.seconds - ran_seconds >= MIN_AHEAD_SECONDS or time.monotonic() < self.next_at:
+        lacking = ran_seconds + ahead_seconds - self.seconds
+        if self.is_complete or lacking <= 0 or time.monotonic() < self.next_at:
             return
-        wanted = min(SLICE_SECONDS * self.job.credits_per_second, self.job.ceiling_credits - self.held_credits)
+        slice_credits = max(SLICE_SECONDS, math.ceil(lacking)) * self.job.credits_per_second
+        wanted = min(slice_credits, self.job.ceiling_credits - self.held_credits)
         self.next_at = time.monotonic() + RETRY_SECONDS
         try:
             if self._extend(wanted):

@@ -45,6 +45,11 @@ class Lease(PeriodicThread):
         if self.lost.is_set():
             raise LeaseLost(self.job.pk)
 
+    def pause(self, seconds: float) -> None:
+        """Wait, but no longer than the lease is held. Raises LeaseLost."""
+        self.lost.wait(seconds)
+        self.require()
+
     def check_cancellation(self) -> None:
         """Set `cancelled` if the job's cancellation was requested. Raises a database error."""
         if not self.cancelled.is_set() and lifecycle.cancel_requested(self.job):

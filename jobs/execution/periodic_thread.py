@@ -20,7 +20,7 @@ class PeriodicThread:
     The first call is after `seconds`. A block that ends earlier starts no thread.
     """
 
-    def __init__(self, *actions: Callable[[], None], seconds: float, name: str) -> None:
+    def __init__(self, *actions: Callable[[], object], seconds: float, name: str) -> None:
         self._actions, self._seconds = actions, seconds
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -56,7 +56,7 @@ class PeriodicThread:
         finally:
             connection.close()
 
-    def _try(self, action: Callable[[], None]) -> None:
+    def _try(self, action: Callable[[], object]) -> None:
         try:
             action()
         except Exception:

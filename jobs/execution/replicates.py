@@ -9,15 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from jobs.simulator.reports import Profileset, Statistics
+from jobs.simulator.reports import Profileset, Statistics, fights_of
 
 SUFFIX = "~replicate"
 # Enough to measure the difference. More would take too much of the simulator's memory.
 MAX_REPLICATED = 1000
 # The simulator checks the error after a hundred fights, less the first one of each thread.
 MIN_FIGHTS = 80
-# No simulation has more; larger figures would overflow.
-MAX_FIGHTS = 10**12
 
 
 def names_for(profilesets: Sequence[str]) -> dict[str, str]:
@@ -59,11 +57,6 @@ def _combine(first: Statistics, second: Statistics) -> Statistics:
         min=min(first.min, second.min),
         max=max(first.max, second.max),
     )
-
-
-def fights_of(stddev: float, error: float) -> float:
-    """Return the number of fights n, from error = stddev / √n; 0 if unknown."""
-    return min(stddev / error, math.sqrt(MAX_FIGHTS)) ** 2 if error > 0 else 0.0
 
 
 def known_error(statistics: Statistics) -> float:

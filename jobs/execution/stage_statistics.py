@@ -8,18 +8,21 @@ from typing import Any
 
 from django.db import connection
 
-from jobs.execution.replicates import fights_of
+from jobs.simulator.reports import fights_of
 
 READ_JOBS = 40
 # With this many jobs of the account itself, those of other accounts are not used.
 ENOUGH_JOBS = 3
 DEFAULT_SHARE = 0.15
 
-# The last completed jobs in stages. The index `job_staged` keeps the query from reading other rows.
+# The last completed jobs in stages, with the simulator time of each stage: the sum over its shards of the last try,
+# the one that is billed. The index `job_staged` keeps the query from reading other rows.
 RECENT = """
     SELECT account_id, summary -> 'multiStage' -> 'stages', summary -> 'mainActor' -> 'profilesets' -> 'results',
-        ARRAY(SELECT coalesce(wall_ms, 0) FROM jobs_run
-            WHERE job_id = jobs_job.id AND attempt = jobs_job.attempt ORDER BY stage)
+        ARRAY(SELECT sum(wall_ms)::bigint FROM (
+            SELECT DISTINCT ON (stage, shard) stage, coalesce(wall_ms, 0) AS wall_ms FROM jobs_run
+            WHERE job_id = jobs_job.id AND attempt = jobs_job.attempt ORDER BY stage, shard, try_number DESC
+        ) AS counted GROUP BY stage ORDER BY stage)
     FROM jobs_job WHERE multi_stage AND status = 'completed' ORDER BY id DESC LIMIT %s
 """
 

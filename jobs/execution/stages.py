@@ -1,59 +1,50 @@
-"""The stages of an attempt: one simulator process each, its outputs, and the outcome of the job."""
+"""The stages of an attempt: their simulator processes and outputs, and the outcome of the job."""
 
-import json
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Literal, cast
+from functools import partial
+from typing import Any, BinaryIO, Literal, cast
 
 from django.db import Error as DatabaseError
 
 from jobs import artifacts, labels, lifecycle
-from jobs.builds import registration
 from jobs.credentials import GameCredentials
 from jobs.enums import Status
-from jobs.execution import multistage, stage_statistics
+from jobs.execution import multistage, shard_plan, simulation, stage_statistics
 from jobs.execution.budget import Budget
+from jobs.execution.conductor import Conducted, Conductor, ShardPlan
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.execution.multistage import Stage
 from jobs.execution.preparation import Preparation
 from jobs.execution.replicates import pooled, widening
 from jobs.execution.results import Results
+from jobs.execution.shard_outputs import ShardOutputs
+from jobs.execution.simulation import RunLost
 from jobs.execution.stage_progress import ProgressEstimate
 from jobs.execution.watcher import Watcher
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, Run
+from jobs.move_statements import RUN_END
 from jobs.runs import input_text, runner, verdict
 from jobs.runs.directories import private_directory
 from jobs.runs.outputs import Outputs, missing
 from jobs.runs.scrubbing import scrubber_of
+from jobs.shards import moves
 from jobs.shutdown import WorkerStops
 from jobs.simulator import command
 from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.process import Ended, LauncherLost, NotExecutable, SimulatorProcess
-from jobs.simulator.reports import BrokenReport
-from jobs.simulator.sandbox import NotRunnable, require_runnable
+from jobs.simulator.process import Ended, SimulatorProcess
+from jobs.simulator.reports import BrokenReport, Report
 from jobs.simulator.stop_reasons import StopReason
 from simservice import statements
 from simservice.ids import NEW_ID
 from simservice.statements import Statement
 
 logger = logging.getLogger(__name__)
-
-# A file that an operator replaces is missing or busy for a moment.
-SECOND_START_SECONDS = 1.0
-
-
-class BuildBroken(Exception):
-    """The build cannot be run on this machine; the message says why."""
-
-
-class RunLost(Exception):
-    """The launcher or the supervisor of a simulator died, so the attempt has no result."""
 
 
 class Stages:
@@ -76,6 +67,7 @@ class Stages:
             lease.cancelled.set()
         self.secrets, self.stored = secrets, stored
         self.scrubber = scrubber_of(secrets)
+        self.submitted_text = prepared.profile_text
         self.text, self.analysis = input_text.read(job, prepared.profile_text, self.build)
         self.plan = multistage.plan(self.analysis, wanted=job.multi_stage, bounds=input_text.bounds())
         self.results = Results(self.plan, self.analysis)
@@ -85,6 +77,7 @@ class Stages:
         budget = Budget.of(job, hold_credits=prepared.hold_credits)
         self.watcher = Watcher(job, lease, budget, estimate=estimate, scrubber=self.scrubber)
         self.wall_ms = 0
+        self.ran_in_shards = False
         self.ids: Iterator[int] = iter(())
         self.missing: list[dict[str, Any]] = []
 
@@ -100,7 +93,13 @@ class Stages:
         if outcome is lifecycle.INTERNAL:
             return outcome
         self._store_csv()
-        return replace(outcome, missing_artifacts=self._missing_artifacts())
+        return replace(outcome, missing_artifacts=self._missing_artifacts(), slots_used=self._slots_used())
+
+    def _slots_used(self) -> int | None:
+        """Return how many slots ran simulators, None if none ran. One query if the job ran in shards."""
+        if self.ran_in_shards:
+            return self.lease.retry(lambda: moves.slots_used(self.job)) or None
+        return 1 if self.results.stages else None
 
     def _outcome_before(self, stage: Stage) -> Outcome | None:
         """Return the outcome of a job that must stop before a stage, or None if it may run.
@@ -115,20 +114,36 @@ class Stages:
         return self._with_usage(verdict.stopped(self.job, reason), stopped_for=reason) if reason else None
 
     def _run_stage(self, stage: Stage) -> Outcome:
-        """Run one stage's process, store its outputs, and return the job's outcome if no other stage follows."""
-        profilesets = self.results.remaining
+        """Run one stage, store its outputs, and return the job's outcome if no other stage follows."""
         culled = self.results.culled
         replicates = multistage.replicates(stage, self.analysis, culled=culled)
-        text = multistage.stage_text(stage, self.text, self.analysis, culled=culled, replicates=replicates)
-        arguments = self._arguments(stage)
-        self.watcher.estimate.enter(stage, profilesets=profilesets, replicates=replicates)
+        self.watcher.estimate.enter(stage, profilesets=self.results.remaining, replicates=replicates)
+        plan = shard_plan.plan(
+            self.job,
+            self.build,
+            stage,
+            text=self.text,
+            submitted_text=self.submitted_text,
+            analysis=self.analysis,
+            culled=culled,
+            replicates=replicates,
+            has_html=self._has_html(stage),
+        )
+        if plan is None:
+            return self._run_whole(stage, replicates)
+        return self._run_in_shards(plan, replicates)
+
+    def _run_whole(self, stage: Stage, replicates: Mapping[str, str]) -> Outcome:
+        """Run a stage as one process, and return the job's outcome if no other stage follows."""
+        text, arguments = self._text(stage, replicates), self._arguments(stage)
         with private_directory() as directory:
             runner.prepare(directory, text, credentials=self.secrets)
             ended = self._simulate(stage, arguments, directory=directory)
             self.wall_ms += round(ended.wall_seconds * 1000)
             self.lease.require()
-            number = stage.number if self.plan.enabled else None
-            outputs = Outputs(self.job, directory, self.scrubber, stage=number, has_html=self._has_html(stage))
+            outputs = Outputs(
+                self.job, directory, self.scrubber, stage=self._number(stage), has_html=self._has_html(stage)
+            )
             try:
                 outcome = self._outcome_of(stage, ended, outputs, replicates)
                 self.stored.extend(outputs.store(ran=command.input_text(text, arguments), ids=self.ids))
@@ -139,6 +154,54 @@ class Stages:
                 logger.exception("job %s attempt %s failed with an internal error", self.job.pk, self.job.attempt)
                 outcome = self._store_only_logs(outputs)
         return outcome
+
+    def _run_in_shards(self, plan: ShardPlan, replicates: Mapping[str, str]) -> Outcome:
+        """Run a stage in shards, and return the job's outcome if no other stage follows."""
+        conductor = Conductor(plan, job=self.job, build=self.build, lease=self.lease, watcher=self.watcher)
+        with closing(conductor.intake) as intake:
+            conducted = conductor.run()
+            if self.job.status == Status.STARTING:
+                return _never_started(conducted)
+            self.wall_ms += conducted.billed_ms
+            self.lease.require()
+            outputs = ShardOutputs(intake, count=1 + len(plan.groups))
+            report, factor = _pooled(outputs.report(), replicates)
+            outcome = self._checked(conducted.outcome, report)
+            is_completed = outcome.status == Status.COMPLETED
+            self._add_report(plan.stage, report, conducted.warnings, widening=factor if is_completed else None)
+            text = command.input_text(self._text(plan.stage, replicates), self._arguments(plan.stage))
+            self._store_shards(outputs.contents(text), stage=plan.stage)
+        self.ran_in_shards = True
+        return self._with_usage(outcome, stopped_for=conducted.stopped_for)
+
+    def _checked(self, outcome: Outcome, report: Report | BrokenReport) -> Outcome:
+        """Return the outcome of shards; all of them together may lack a profileset that none of them misses.
+
+        A shard whose own baseline, of one iteration, did no damage cannot tell.
+        """
+        if outcome.status != Status.COMPLETED or isinstance(report, BrokenReport):
+            return outcome
+        expected = self.results.remaining if self.analysis.reports_all else 0
+        incomplete = verdict.incomplete(report, expected)
+        return replace(incomplete, exit_code=outcome.exit_code) if incomplete else outcome
+
+    def _store_shards(self, contents: Iterator[tuple[Artifact.Kind, BinaryIO]], *, stage: Stage) -> None:
+        """Store the merged artifacts of a stage. Raises NotStored or WorkerStops."""
+        number = self._number(stage)
+        stored = artifacts.store_all(self.job, contents, stage=number)
+        self.stored.extend(stored)
+        if not any(artifact.kind == Artifact.Kind.JSON_REPORT for artifact in stored):
+            reason = "the reports of its shards could not be merged"
+            self.missing.append(missing(Artifact.Kind.JSON_REPORT, stage=number, reason=reason))
+
+    def _text(self, stage: Stage, replicates: Mapping[str, str]) -> str:
+        """Return the profile as a stage runs it."""
+        culled = self.results.culled
+        return multistage.stage_text(stage, self.text, self.analysis, culled=culled, replicates=replicates)
+
+    def _number(self, stage: Stage) -> int | None:
+        """Return the number of a stage for its artifacts, None for a single pass."""
+        return stage.number if self.plan.enabled else None
 
     def _store_only_logs(self, outputs: Outputs) -> Outcome:
         """Discard everything stored except this stage's logs, and return the outcome of an internal error."""
@@ -173,82 +236,51 @@ class Stages:
             raise RunLost(f"the launcher of stage {stage.number} died")
         self.ids = self.lease.retry(lambda: record_end(run, ended))
         if ended.exit_status in verdict.NO_PROGRAM and ended.stopped_for is None:
-            self._require_working_build()
+            simulation.require_working(self.build)
         return ended
 
     def _start(self, arguments: list[str], *, directory: PrivateDirectory) -> SimulatorProcess:
-        """Start a simulator process. Raises LeaseLost, RunLost, or BuildBroken if its file fails twice."""
-        try:
-            return self._start_once(arguments, directory=directory)
-        except LauncherLost as error:
-            raise RunLost(str(error)) from error
-        except (NotRunnable, NotExecutable) as error:
-            logger.warning("job %s: build %s did not start; trying again: %s", self.job.pk, self.build, error)
-        self.lease.lost.wait(SECOND_START_SECONDS)
-        self.lease.require()
-        try:
-            return self._start_once(arguments, directory=directory)
-        except (NotRunnable, NotExecutable) as error:
-            raise BuildBroken(str(error)) from error
-
-    def _start_once(self, arguments: list[str], *, directory: PrivateDirectory) -> SimulatorProcess:
-        """Start a simulator process. Raises NotRunnable, or SimulatorNotStarted if the sandbox fails too."""
-        require_runnable(Path(self.build.executable), readable=[Path(path) for path in self.build.readable_paths])
-        process = runner.simulator(
+        """Start a simulator process. Raises LeaseLost, RunLost or BuildBroken."""
+        launch = partial(
+            simulation.start_once,
             self.build,
             arguments,
+            job=self.job,
             directory=directory,
-            threads=self.job.vcpus,
             seconds=math.ceil(self.job.ceiling_runtime_seconds - self.watcher.ran_seconds),
             on_line=self.watcher.on_line,
             on_line_end=self.watcher.on_line_end,
-            proxy=runner.game_api_proxy(self.job) if self.job.has_credentials else None,
         )
-        process.start()
-        return process
-
-    def _require_working_build(self) -> None:
-        """Raise BuildBroken unless the build prints its version, which does not depend on the job."""
-        try:
-            registration.version_of(self.build)
-        except registration.UnusableBuild as error:
-            raise BuildBroken(str(error)) from error
+        return simulation.start(launch, holder=self.lease)
 
     def _outcome_of(self, stage: Stage, ended: Ended, outputs: Outputs, replicates: Mapping[str, str]) -> Outcome:
         """Return the outcome of a stage's process, and add its report to the results."""
-        report, factor = outputs.report, 1.0
-        if not isinstance(report, BrokenReport):
-            factor = widening(report.profilesets, replicates)
-            report = replace(report, profilesets=pooled(report.profilesets, replicates))
+        report, factor = _pooled(outputs.report, replicates)
         expected = self.results.remaining if self.analysis.reports_all else 0
         outcome = verdict.judge(
             self.job, ended, report=report, profilesets=expected, read_error_message=outputs.error_message
         )
-        self.results.add_warnings([*self._version_warnings(outputs), *outputs.warnings()])
-        valid = None if isinstance(report, BrokenReport) else report
-        self.results.add_stage(stage, valid)
-        if valid is not None and outcome.status == Status.COMPLETED and not stage.is_last:
-            self.results.cull(valid, widening=factor)
+        warnings = [*outputs.version_warnings(self.build), *outputs.warnings()]
+        is_completed = outcome.status == Status.COMPLETED
+        self._add_report(stage, report, warnings, widening=factor if is_completed else None)
         return self._with_usage(replace(outcome, exit_code=verdict.exit_code(ended)), stopped_for=ended.stopped_for)
 
-    def _version_warnings(self, outputs: Outputs) -> list[str]:
-        """Return a warning if the simulator's version is not its build's, because its file was replaced."""
-        version, registered = outputs.version(), self.build.simc_version
-        if version in (None, registered):
-            return []
-        logger.error(
-            "build %s was registered as %s and is now %s; register it again",
-            self.build,
-            registered,
-            version,
-        )
-        return [f"The simulator reports version {version}, but its build was registered with version {registered}."]
+    def _add_report(
+        self, stage: Stage, report: Report | BrokenReport, warnings: Iterable[str], *, widening: float | None
+    ) -> None:
+        """Add a stage's report to the results, and cull; `widening` is None if the stage did not complete."""
+        self.results.add_warnings(warnings)
+        valid = None if isinstance(report, BrokenReport) else report
+        self.results.add_stage(stage, valid)
+        if valid is not None and widening is not None and not stage.is_last:
+            self.results.cull(valid, widening=widening)
 
     def _with_usage(self, outcome: Outcome, *, stopped_for: str | None) -> Outcome:
         """Return an outcome with the attempt's usage, credits and results so far."""
         budget = self.watcher.budget
-        # A job stopped at its cap is billed the cap, even if that is not a whole number of seconds.
-        charge = budget.held_credits if stopped_for == StopReason.CEILING else budget.charge(self.wall_ms)
+        # Without shards, a job stopped at its cap is billed the cap, even if that is not a whole number of seconds.
+        is_capped = stopped_for == StopReason.CEILING and not self.ran_in_shards
+        charge = budget.held_credits if is_capped else budget.charge(self.wall_ms)
         if stopped_for is not None:
             self.results.drop_unreached()
         return replace(
@@ -283,15 +315,25 @@ class Stages:
         return self.missing
 
 
+def _never_started(conducted: Conducted) -> Outcome:
+    """Return the outcome of a stage that was stopped before its first simulator started. Nothing is billed."""
+    return lifecycle.CANCELLED if conducted.stopped_for == StopReason.CANCELLED else conducted.outcome
+
+
+def _pooled(report: Report | BrokenReport, replicates: Mapping[str, str]) -> tuple[Report | BrokenReport, float]:
+    """Return a report with each profileset once, and the factor by which replicates differ more than reported."""
+    if isinstance(report, BrokenReport):
+        return report, 1.0
+    factor = widening(report.profilesets, replicates)
+    return replace(report, profilesets=pooled(report.profilesets, replicates)), factor
+
+
 # Record how a process ended, unless its run was already recorded as lost. Return ids for the rows of its artifacts.
 END_RUN = Statement(
     "end_run",
     f"""
     WITH ended AS (
-        UPDATE jobs_run SET ended_at = statement_timestamp(), wall_ms = %(wall_ms)s, cpu_ms = %(cpu_ms)s,
-            peak_memory_bytes = %(peak_memory_bytes)s, exit_code = %(exit_code)s, stopped_for = %(stopped_for)s,
-            sandbox_layers = %(layers)s
-        WHERE id = %(run_id)s AND ended_at IS NULL
+        UPDATE jobs_run SET {RUN_END} WHERE id = %(run_id)s AND ended_at IS NULL
     )
     SELECT {NEW_ID} FROM generate_series(1, {len(Artifact.Kind)})
     """,  # noqa: S608 - made of constants
@@ -303,13 +345,5 @@ def record_end(run: Run, ended: Ended) -> Iterator[int]:
 
     Returns ids for the rows of the process's artifacts.
     """
-    values = {
-        "run_id": run.pk,
-        "wall_ms": round(ended.wall_seconds * 1000),
-        "cpu_ms": round(ended.cpu_seconds * 1000),
-        "peak_memory_bytes": ended.peak_memory_bytes,
-        "exit_code": verdict.exit_code(ended),
-        "stopped_for": ended.stopped_for or "",
-        "layers": json.dumps(ended.layers),
-    }
+    values = simulation.run_fields(run.pk, ended)
     return iter([artifact_id for (artifact_id,) in statements.run(END_RUN, values=values)])

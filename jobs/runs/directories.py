@@ -38,6 +38,18 @@ def private_directory() -> Iterator[PrivateDirectory]:
             _remove(folder)
 
 
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Create a folder for the worker's files and remove it afterwards; if that fails, the next sweep removes it."""
+    folder, lock = _locked_name()
+    with lock:
+        try:
+            folder.mkdir(mode=0o700)
+            yield folder
+        finally:
+            _remove(folder)
+
+
 def remove_leftovers() -> None:
     """Remove the directories of runs whose process has ended. Safe to run concurrently and to kill at any time."""
     with suppress(FileNotFoundError):

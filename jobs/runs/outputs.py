@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from django.conf import settings
 
 from jobs import artifacts
-from jobs.models import Artifact, Job
+from jobs.models import Artifact, Build, Job
 from jobs.runs.scrubbing import Scrubber
 from jobs.simulator import command, messages, report_reader
 from jobs.simulator.private_directory import PrivateDirectory, UnsafeOutput, open_output
@@ -70,6 +70,14 @@ class Outputs:
         version = command.parse_version_line("\n".join(islice(self.lines("stdout"), VERSION_WITHIN_LINES)))
         return version.simc_version if version else None
 
+    def version_warnings(self, build: Build) -> list[str]:
+        """Return a warning if the simulator's version is not its build's, because its file was replaced."""
+        version, registered = self.version(), build.simc_version
+        if version in (None, registered):
+            return []
+        logger.error("build %s was registered as %s and is now %s; register it again", build, registered, version)
+        return [f"The simulator reports version {version}, but its build was registered with version {registered}."]
+
     def lines(self, stream: str) -> Iterator[str]:
         """Yield the lines of a log."""
         with self.directory.log(stream).open(encoding="utf-8", errors="replace", newline="\n") as log:
@@ -85,6 +93,11 @@ class Outputs:
     def store_logs(self) -> list[Artifact]:
         """Store only the logs and return their rows, not yet saved."""
         return artifacts.store_all(self.job, self._opened(self._logs()), stage=self.stage)
+
+    def shard_files(self) -> Iterator[tuple[Artifact.Kind, BinaryIO]]:
+        """Yield the report, if there is one, and the logs."""
+        report = (Artifact.Kind.JSON_REPORT, partial(self._output_file, command.REPORT_NAME))
+        yield from self._opened([report, *self._logs()])
 
     def _opened(self, openers: Iterable[tuple[Artifact.Kind, Opener]]) -> Iterator[tuple[Artifact.Kind, BinaryIO]]:
         """Yield the artifacts that can be opened, with their content."""

@@ -57,11 +57,27 @@ def judge(
         return _crashed(f"The simulator exited with status {exit_code(ended)}.")
     if isinstance(report, BrokenReport):
         return _crashed(f"The simulator wrote no valid report: {report}.")
+    return incomplete(report, profilesets, read_error_message) or Outcome(status=Status.COMPLETED)
+
+
+def incomplete(
+    report: Report, profilesets: int, read_error_message: Callable[[], str | None] = lambda: None
+) -> Outcome | None:
+    """Return the outcome of a report without all `profilesets`, or None if it has them.
+
+    The simulator exits with 0 even if profilesets failed.
+    """
     lacking = profilesets - len(report.profilesets)
     # If nobody does any damage, reports leave profilesets out although they did not fail.
-    if lacking > 0 and report.players[0].dps.mean > 0:
-        return _incomplete(lacking, profilesets, read_error_message() or next(iter(report.errors), None))
-    return Outcome(status=Status.COMPLETED)
+    if lacking <= 0 or report.players[0].dps.mean <= 0:
+        return None
+    reason = f"The simulator returned no result for {lacking} of {profilesets} profilesets."
+    error_message = read_error_message() or next(iter(report.errors), None)
+    return Outcome(
+        status=Status.FAILED,
+        error_code=ErrorCode.SIMULATION_ERROR,
+        reason=_with_error_message(reason, error_message),
+    )
 
 
 def stopped(job: Job, stop_reason: StopReason) -> Outcome:
@@ -93,16 +109,6 @@ def _exceeded_limit(ended: "Ended") -> str | None:
     if ended.stopped_for == StopReason.MEMORY_LIMIT:
         return f"exceeded the memory limit of {settings.SIM_MEMORY_BYTES >> 20:,} MiB"
     return None
-
-
-def _incomplete(lacking: int, profilesets: int, error_message: str | None) -> Outcome:
-    """Return the outcome for failed profilesets, after which the simulator still exits with 0."""
-    reason = f"The simulator returned no result for {lacking} of {profilesets} profilesets."
-    return Outcome(
-        status=Status.FAILED,
-        error_code=ErrorCode.SIMULATION_ERROR,
-        reason=_with_error_message(reason, error_message),
-    )
 
 
 def _crashed(reason: str, error_message: str | None = None) -> Outcome:

@@ -7,9 +7,9 @@ import pytest
 from django.utils import timezone
 
 from jobs import lifecycle
-from jobs.enums import Status
+from jobs.enums import ShardStatus, Status
 from jobs.lifecycle import Outcome
-from jobs.models import Job, Run
+from jobs.models import Job, Run, Shard, ShardedStage
 from jobs.progress import Progress, Publisher
 from jobs.queueing import forecast
 from jobs.queueing.forecast import estimated_start
@@ -63,3 +63,30 @@ def run_for(seconds: float, *, percent: float | None = None, **fields: Any) -> J
     if percent is not None:
         Publisher(job).publish(Progress(percent=percent, stage=None))
     return job
+
+
+def cut(job: Job) -> ShardedStage:
+    """Cut the first stage of a running job into shards. Seat 0 runs the first one."""
+    assert job.build is not None
+    stage = ShardedStage.objects.create(
+        job=job, attempt=job.attempt, stage=1, build=job.build, priority=job.priority, slots=job.parallel_slots,
+        funded_ms=10**6, slice_ms=1000, created_at=timezone.now(),
+    )  # fmt: skip
+    run_shard(stage, seat=0)
+    return stage
+
+
+def run_shard(stage: ShardedStage, *, seat: int) -> Shard:
+    """Add a shard that the slot with this seat runs."""
+    return Shard.objects.create(
+        stage=stage, number=stage.shards.count(), profilesets=1, status=ShardStatus.RUNNING, try_number=1,
+        seat=seat, worker="w", lease_expires_at=lifecycle.lease_end(), allowance_ms=1000,
+    )  # fmt: skip
+
+
+def help_with(job: Job, *, helpers: int) -> ShardedStage:
+    """Cut a running job into shards, and let helpers run some of them."""
+    stage = cut(job)
+    for seat in range(1, 1 + helpers):
+        run_shard(stage, seat=seat)
+    return stage

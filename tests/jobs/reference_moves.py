@@ -61,6 +61,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY, artifacts: Sequence[Ar
         status_reason=reason,
         simulator_exit_code=outcome.exit_code,
         sim_duration_ms=outcome.sim_duration_ms,
+        slots_used=outcome.slots_used,
         credits_consumed=outcome.credits_consumed,
         summary=outcome.summary,
         character=job.character or actor.get("name", "")[:CHARACTER_LENGTH],

@@ -213,6 +213,14 @@ def test_list_queries_do_not_grow_with_the_list(operator: HttpClient, path: str)
     assert queries_of(operator, f"/admin/{path}/") == before <= 12
 
 
+def test_a_job_page_shows_slots_and_shards(operator: HttpClient) -> None:
+    job = make_running_job(parallel_slots=77)
+    Run.objects.filter(job=job).update(shard=78, try_number=79, seat=76)
+    text = operator.get(f"{JOBS}{job.pk}/change/").content.decode()
+    assert [number for number in (76, 77, 78, 79) if f">{number}<" not in text] == []
+    assert "Slots used" in text
+
+
 def test_job_page_queries_do_not_grow_with_the_runs(operator: HttpClient) -> None:
     job = make_running_job()
     page = f"{JOBS}{job.pk}/change/"

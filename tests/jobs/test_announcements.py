@@ -17,7 +17,7 @@ from jobs import lifecycle
 from jobs.enums import MoveResult, Status
 from jobs.lifecycle import IllegalTransition
 from jobs.models import Job, JobEvent
-from jobs.queueing import announcements, claims, sweep
+from jobs.queueing import announcements, sweep
 from simservice.redis.client import TIMEOUT_SECONDS, outage, redis
 from tests.factories import make_job
 from tests.jobs.idle_slots import IdleSlots, idle_slots, kill_waiting_clients, wait_for_idle
@@ -79,7 +79,7 @@ def test_many_announcements_leave_one_hint() -> None:
 @pytest.mark.django_db
 def test_a_job_that_was_claimed_first_needs_no_hint() -> None:
     job = make_job()
-    assert claims.claim("w") is not None
+    assert lifecycle.claim("w") is not None
     announcements.announce(job)
     assert (hints(), Job.objects.get(pk=job.pk).status) == (0, Status.STARTING)
 

@@ -14,10 +14,9 @@ from pytest_django import Settings
 from jobs import artifacts, lifecycle
 from jobs.execution import attempt, stages
 from jobs.execution.lease import LeaseLost
-from jobs.execution.stages import BuildBroken
+from jobs.execution.simulation import BuildBroken
 from jobs.models import Artifact, Build, Job, Run
 from jobs.progress import progress_of
-from jobs.queueing import claims
 from jobs.runs import verdict
 from jobs.shutdown import WorkerStops
 from jobs.simulator.process import Ended
@@ -142,7 +141,7 @@ def test_a_lost_attempt_writes_nothing_and_stops_its_simulator(tmp_path: Path, s
     settings.HEARTBEAT_SECONDS = 0.1
     make_stand_in(tmp_path, "time.sleep(60)")
     make_job()
-    job = claims.claim("worker-1")
+    job = lifecycle.claim("worker-1")
     assert job is not None
     start_run = lifecycle.start_run
 
@@ -176,7 +175,7 @@ def test_a_worker_that_resumes_does_not_record_a_lost_run(minisim: Build) -> Non
 
 def test_files_of_a_lost_attempt_are_removed(minisim: Build) -> None:
     make_job()
-    job = claims.claim("worker-1")
+    job = lifecycle.claim("worker-1")
     assert job is not None
     conclude = attempt.conclude
 

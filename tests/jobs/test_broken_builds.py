@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from clients.models import ApiKey
 from jobs.builds import registration, registry
-from jobs.execution import attempt, stages
+from jobs.execution import attempt, simulation, stages
 from jobs.execution.multistage import Stage
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, Run
@@ -34,7 +34,7 @@ PRINTS_ITS_VERSION = 'if "display_build=2" in sys.argv: sys.exit(print("Simulati
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retry a build that does not start without a delay."""
-    monkeypatch.setattr(stages, "SECOND_START_SECONDS", 0.0)
+    monkeypatch.setattr(simulation, "SECOND_START_SECONDS", 0.0)
 
 
 def stand_in(parent: Path, name: str, body: str = LEAVE_REPORT, *, days_old: int = 0) -> Build:
@@ -213,16 +213,16 @@ def test_a_build_replaced_meanwhile_is_retried(tmp_path: Path, monkeypatch: pyte
     build = stand_in(tmp_path, "new")
     executable, moved_path = Path(build.executable), tmp_path / "aside"
     executable.rename(moved_path)
-    start_once = stages.Stages._start_once
+    start_once = simulation.start_once
 
-    def replaced_afterwards(self: stages.Stages, *args: object, **named: object) -> object:
+    def replaced_afterwards(*args: object, **named: object) -> object:
         try:
-            return start_once(self, *args, **named)  # type: ignore[arg-type]
+            return start_once(*args, **named)  # type: ignore[arg-type]
         finally:
             if moved_path.exists():
                 moved_path.rename(executable)
 
-    monkeypatch.setattr(stages.Stages, "_start_once", replaced_afterwards)
+    monkeypatch.setattr(simulation, "start_once", replaced_afterwards)
     job = run()
     assert (job.status, job.build) == ("completed", build)
 

@@ -14,7 +14,7 @@ from billing.models import GrantReason, Hold
 from clients.accounts import default_client
 from clients.models import Client
 from jobs import hold_audit, lifecycle
-from jobs.execution import attempt, budget, watcher
+from jobs.execution import attempt, budget, simulation, watcher
 from jobs.execution.budget import Budget
 from jobs.models import Job
 from jobs.submission import accept
@@ -244,7 +244,8 @@ def test_a_stubborn_simulator_exceeds_its_cap_by_two_seconds(tmp_path: Path) -> 
 
 
 def test_a_late_watcher_does_not_let_a_job_exceed_its_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher.Watcher, "_seconds_to_next_check", lambda _: 30.0)
+    monkeypatch.setattr(watcher.Watcher, "seconds_left", 30.0)
+    monkeypatch.setattr(simulation, "WATCH_SECONDS", 30.0)
     make_stand_in(tmp_path, "time.sleep(60)")
     job = run(ceiling_credits=32, ceiling_runtime_seconds=1)
     assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", "max_credits_reached", 32)

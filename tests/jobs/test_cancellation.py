@@ -19,7 +19,7 @@ from jobs.errors import JobAlreadyEnded
 from jobs.execution import attempt
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, JobEvent, Run
-from jobs.queueing import claims, sweep
+from jobs.queueing import sweep
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, claim, make_stand_in, run_with_action
@@ -50,7 +50,7 @@ def test_a_waiting_job_is_cancelled_at_once(status: Status) -> None:
         0,
     )
     assert "Nothing is billed" in str(cancelled.status_reason)
-    assert claims.claim("w") is None
+    assert lifecycle.claim("w") is None
 
 
 @pytest.mark.parametrize("status", [Status.STARTING, Status.RUNNING])
@@ -101,7 +101,7 @@ def test_a_hundred_concurrent_cancels_count_once() -> None:
 
 
 def claimed(job: Job) -> None:
-    claims.claim("w")
+    lifecycle.claim("w")
 
 
 def completed(job: Job) -> None:

@@ -320,3 +320,10 @@ def test_the_sweep_is_repeated_while_a_worker_lives(start: Start) -> None:
     for _ in range(2):
         create_leftovers(1)
         assert eventually(lambda: list(runs().iterdir()) == [])
+
+
+def test_a_scratch_folder_is_kept_while_it_is_used() -> None:
+    with directories.scratch_folder() as folder:
+        remove_leftovers()
+        assert folder.is_dir()
+    assert not list(runs().iterdir())

@@ -12,17 +12,28 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from jobs import lifecycle
-from jobs.enums import Priority, Status
+from jobs.enums import Priority, ShardStatus, Status
 from jobs.errors import QueueFull
-from jobs.models import Job, Run
-from jobs.queueing import claims, forecast, marks, sweep
+from jobs.models import Job, Run, Shard
+from jobs.queueing import forecast, marks, sweep
 from jobs.queueing.forecast import estimated_start
 from jobs.queueing.marks import Mark
 from simservice.redis import worker_heartbeats
 from simservice.redis.client import redis
 from tests.conftest import Api
 from tests.factories import PROFILE, make_job, make_running_job
-from tests.jobs.queue_states import COPIES, _frozen_clock, _one_slot, end, measure, run_for, seconds_until
+from tests.jobs.queue_states import (
+    COPIES,
+    _frozen_clock,
+    _one_slot,
+    cut,
+    end,
+    help_with,
+    measure,
+    run_for,
+    run_shard,
+    seconds_until,
+)
 from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, run_with_action
 
 __all__ = ["_frozen_clock", "_one_slot"]
@@ -43,7 +54,7 @@ def test_the_estimate_falls_to_zero_as_the_queue_drains() -> None:
     last, estimates = jobs[-1], []
     for _ in jobs:
         estimates.append(seconds_until(last))
-        claimed = claims.claim("w")
+        claimed = lifecycle.claim("w")
         assert claimed
         if claimed.pk != last.pk:
             end(claimed)
@@ -132,7 +143,7 @@ def test_progress_gives_an_estimate_without_past_runs() -> None:
 def test_the_progress_of_a_lost_attempt_is_ignored() -> None:
     lost = run_for(50, percent=10, ceiling_runtime_seconds=1800)
     assert lifecycle.requeue(lost, reason="lost")
-    assert claims.claim("w")
+    assert lifecycle.claim("w")
     assert seconds_until(make_job()) == 10
 
 
@@ -186,6 +197,56 @@ def test_snapshot_queries_do_not_grow_with_running_jobs(running: int) -> None:
         forecast.take(slots=50)
     assert len(queries) == 4
     assert redis().info("commandstats")["cmdstat_mget"]["calls"] == calls_before + 1
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot", "_frozen_clock")
+@pytest.mark.parametrize(("elapsed", "percent", "free_in"), [(40, 50, [0, 5, 5, 40]), (18, 90, [0, 2, 2, 2])])
+def test_helpers_are_busy_until_their_shards_end(elapsed: float, percent: float, free_in: list[float]) -> None:
+    help_with(run_for(elapsed, percent=percent, parallel_slots=4), helpers=2)
+    assert forecast.take(slots=4).free_in == free_in
+
+
+@pytest.mark.django_db
+def test_helpers_of_a_job_of_unknown_length_are_soon_free() -> None:
+    help_with(run_for(1, parallel_slots=4), helpers=2)
+    assert forecast.take(slots=4).free_in == [0, 5, 5]
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot", "_frozen_clock")
+def test_only_running_shards_of_the_attempt_have_helpers() -> None:
+    cut(run_for(10, percent=50, parallel_slots=4))
+    lost = run_for(0, parallel_slots=4)
+    help_with(lost, helpers=2)
+    Job.objects.filter(pk=lost.pk).update(attempt=2)
+    ended = make_running_job(parallel_slots=4)
+    help_with(ended, helpers=2)
+    end(ended)
+    returned = run_shard(cut(run_for(10, percent=50, parallel_slots=4)), seat=1)
+    free = {"seat": None, "worker": "", "lease_expires_at": None, "allowance_ms": 0}
+    Shard.objects.filter(pk=returned.pk).update(status=ShardStatus.WAITING, **free)
+    assert forecast.take(slots=5).free_in == [0, 0, 10, 10, 10]
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot", "_frozen_clock")
+@pytest.mark.parametrize("helpers", [0, 1, 40])
+def test_a_job_with_slots_adds_one_query(helpers: int) -> None:
+    run_for(10, percent=50)
+    help_with(run_for(10, percent=50, parallel_slots=64), helpers=helpers)
+    with CaptureQueriesContext(connection) as queries:
+        forecast.take(slots=50)
+    assert len(queries) == 5
+
+
+@pytest.mark.django_db
+def test_helpers_are_found_with_an_index_of_running_shards() -> None:
+    help_with(make_running_job(parallel_slots=4), helpers=2)
+    with connection.cursor() as cursor:
+        # PostgreSQL would scan so few rows sequentially.
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    assert "shard_seat_unique" in forecast.helpers().explain()
 
 
 @pytest.mark.django_db

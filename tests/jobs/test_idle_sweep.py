@@ -1,6 +1,7 @@
 """The sweep of an idle machine: it makes few queries and misses no change."""
 
 import random
+from datetime import timedelta
 
 import pytest
 from django.db import connection
@@ -10,10 +11,12 @@ from pytest_django import DjangoAssertNumQueries
 
 from jobs import lifecycle, tasks
 from jobs.models import Job, Run
-from jobs.queueing import claims, forecast, sweep
+from jobs.queueing import forecast, sweep
+from jobs.shards import moves
 from simservice.redis import worker_heartbeats
 from tests.factories import BuildFactory, make_job
 from tests.jobs.plans import ENDED, copy_job, reindex_jobs
+from tests.jobs.shards.sharded_jobs import make_stage
 
 pytestmark = pytest.mark.django_db
 
@@ -31,12 +34,21 @@ def test_a_sweep_is_idle_only_without_unfinished_jobs() -> None:
     assert not is_idle()
     lifecycle.mark_queued(job)
     assert not is_idle()
-    claimed = claims.claim("worker")
+    claimed = lifecycle.claim("worker")
     assert not is_idle()
     assert claimed is not None
     assert lifecycle.start_run(claimed, build=BuildFactory.create())
     assert not is_idle()
     lifecycle.finish(claimed, sweep.interrupted(claimed))
+    assert is_idle()
+
+
+def test_a_sweep_is_not_idle_before_the_shards_of_ended_jobs_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moves, "VOID_KEPT", timedelta(0))
+    stage = make_stage()
+    lifecycle.finish(stage.job, sweep.interrupted(stage.job))
+    assert not is_idle()
+    sweep.sweep()
     assert is_idle()
 
 

@@ -36,7 +36,7 @@ def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
     )
     job.status, job.error_code = outcome.status, outcome.error_code
     run = Run(attempt=1, exit_code=verdict.exit_code(end), stopped_for=end.stopped_for or "")
-    return labels.advice(job, run)
+    return labels.advice(job, [run])
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_advice_matches_how_the_simulator_ended(end: Ended, complaint: str | Non
 
 def after(outcome: Outcome, **fields: Any) -> str | None:
     """Return the advice for a job that ended before its first process."""
-    return labels.advice(Job(status=outcome.status, error_code=outcome.error_code, attempt=1, **fields), None)
+    return labels.advice(Job(status=outcome.status, error_code=outcome.error_code, attempt=1, **fields), [])
 
 
 def test_advice_matches_an_end_before_the_simulator_ran() -> None:
@@ -77,12 +77,28 @@ def test_advice_matches_an_end_before_the_simulator_ran() -> None:
 def test_advice_ignores_earlier_attempts() -> None:
     lost = Run(attempt=1, stopped_for="memory_limit")
     job = Job(status=Status.FAILED, error_code="execution_failed", attempt=2, has_credentials=True)
-    assert labels.advice(job, lost) == labels.CREDENTIALS_LOST
+    assert labels.advice(job, [lost]) == labels.CREDENTIALS_LOST
+
+
+@pytest.mark.parametrize(
+    ("failed", "expected"),
+    [
+        (Run(exit_code="SIGKILL", stopped_for="memory_limit"), labels.STOPPED_ADVICE["memory_limit"]),
+        (Run(exit_code="SIGSEGV"), labels.CRASHED),
+        (Run(exit_code="1"), labels.ADVICE["execution_failed"]),
+    ],
+)
+def test_advice_matches_the_shard_that_failed(failed: Run, expected: str) -> None:
+    """The other shards of the job were stopped because of it."""
+    stopped = [Run(shard=shard, exit_code="SIGKILL", stopped_for="lost", attempt=1) for shard in (0, 2)]
+    failed.attempt = failed.shard = 1
+    job = Job(status=Status.FAILED, error_code="execution_failed", attempt=1)
+    assert labels.advice(job, [stopped[0], failed, stopped[1]]) == expected
 
 
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.RUNNING])
 def test_successful_jobs_have_no_advice(status: Status) -> None:
-    assert labels.advice(Job(status=status, attempt=1), None) is None
+    assert labels.advice(Job(status=status, attempt=1), []) is None
 
 
 def test_the_messages_of_a_completed_run_are_not_searched() -> None:

@@ -7,9 +7,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from jobs import lifecycle
 from jobs.enums import WAITING
 from jobs.models import Job
-from jobs.queueing import claims, forecast, marks
+from jobs.queueing import forecast, marks
 from jobs.queueing.marks import ExpectedSeconds, Key, Mark, Marks
 from tests.factories import make_job
 from tests.jobs.queue_states import COPIES
@@ -65,7 +66,7 @@ def test_positions_are_exact_while_the_front_is_claimed() -> None:
     queue = read_often(7)
     for _ in range(9):
         for _ in range(7):
-            assert claims.claim("w")
+            assert lifecycle.claim("w")
         queue = read_often(1, queue)
         assert_exact(queue)
 

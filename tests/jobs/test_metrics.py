@@ -17,6 +17,7 @@ from jobs.models import Job
 from localstack.redis_server import free_port
 from simservice.redis import worker_heartbeats
 from tests.factories import BuildFactory, make_job, make_running_job
+from tests.jobs.queue_states import help_with
 
 
 def queue_gauges() -> dict[str, Any]:
@@ -31,7 +32,7 @@ def test_gauges_describe_the_queue_and_the_workers() -> None:
     make_job(created_at=timezone.now() - timedelta(minutes=1))
     make_job(priority=Priority.HIGH)
     stalled = make_running_job()
-    make_running_job()
+    help_with(make_running_job(parallel_slots=4), helpers=2)
     registry.mark_broken(BuildFactory.create(), "gone")
     Job.objects.filter(pk=stalled.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
     worker_heartbeats.report("sim@here", slots=3, layers=["landlock", "seccomp"])
@@ -42,6 +43,7 @@ def test_gauges_describe_the_queue_and_the_workers() -> None:
         "jobs_waiting.standard": 1,
         "jobs_waiting.background": 0,
         "jobs_held": 2,
+        "slots_helping": 2,
         "leases_stalled": 1,
         "jobs_unannounced": 1,
         "jobs_uncleared": 0,
@@ -59,10 +61,10 @@ def test_gauges_describe_the_queue_and_the_workers() -> None:
 
 
 @pytest.mark.django_db
-def test_a_scrape_takes_seven_queries() -> None:
+def test_a_scrape_takes_eight_queries() -> None:
     with CaptureQueriesContext(connection) as queries:
         queue_gauges()
-    assert len(queries) == 7
+    assert len(queries) == 8
 
 
 @pytest.mark.django_db(transaction=True)

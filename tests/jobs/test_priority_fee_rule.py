@@ -18,6 +18,7 @@ from simservice.redis import client, worker_heartbeats
 from tests.conftest import Api
 from tests.factories import make_job, make_running_job, start_attempt
 from tests.jobs.api.bodies import BODY
+from tests.jobs.queue_states import help_with
 
 pytestmark = pytest.mark.django_db
 FEE = 320
@@ -75,6 +76,14 @@ def test_starting_and_running_jobs_take_slots() -> None:
     make_job()
     assert buys_earlier_start(live_slots=3)
     assert not buys_earlier_start(live_slots=4)
+
+
+def test_slots_that_help_another_job_are_free() -> None:
+    """A waiting job takes such a slot as soon as its shard ends, so shards never make the fee due."""
+    help_with(make_running_job(parallel_slots=4), helpers=3)
+    make_job()
+    assert not buys_earlier_start(live_slots=4)
+    assert buys_earlier_start(live_slots=2)
 
 
 def test_jobs_of_dead_workers_take_no_slots() -> None:

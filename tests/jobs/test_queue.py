@@ -15,7 +15,7 @@ from jobs import lifecycle
 from jobs.enums import Priority, Status
 from jobs.models import Job, JobEvent
 from jobs.queries import active_jobs
-from jobs.queueing import announcements, claims, sweep
+from jobs.queueing import announcements, sweep
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
 from tests.jobs.plans import reindex_jobs
@@ -32,16 +32,16 @@ ENDED_JOBS = """
 def test_jobs_are_claimed_by_priority_and_then_by_submission() -> None:
     lanes = random.Random(7).choices(Priority.values, k=60)  # noqa: S311
     jobs = [make_job(priority=lane) for lane in lanes]
-    claimed = [claims.claim("w") for _ in jobs]
+    claimed = [lifecycle.claim("w") for _ in jobs]
     expected = sorted(jobs, key=lambda job: (job.priority, job.pk))
     assert [job.pk for job in claimed if job] == [job.pk for job in expected]
-    assert claims.claim("w") is None
+    assert lifecycle.claim("w") is None
 
 
 @pytest.mark.django_db
 def test_a_claim_takes_a_lease_and_counts_the_attempt() -> None:
     make_job()
-    job = claims.claim("worker-1")
+    job = lifecycle.claim("worker-1")
     assert job is not None
     job.refresh_from_db()
     assert (job.status, job.attempt, job.worker) == ("starting", 1, "worker-1")
@@ -52,7 +52,7 @@ def test_a_claim_takes_a_lease_and_counts_the_attempt() -> None:
 @pytest.mark.django_db
 def test_a_job_past_its_queue_deadline_is_not_started() -> None:
     make_job(queue_deadline_at=timezone.now() - timedelta(seconds=1))
-    assert claims.claim("w") is None
+    assert lifecycle.claim("w") is None
 
 
 @pytest.mark.django_db(transaction=True)
@@ -61,7 +61,7 @@ def test_claims_at_the_same_moment_get_different_jobs() -> None:
     claimed: list[int] = []
 
     def work() -> None:
-        while job := claims.claim("w"):
+        while job := lifecycle.claim("w"):
             claimed.append(job.pk)
 
     at_once(6, work)
@@ -84,7 +84,7 @@ def test_a_claim_does_not_wait_for_a_locked_job() -> None:
     blocker = threading.Thread(target=hold)
     blocker.start()
     locked.wait(10)
-    claimed = claims.claim("w")
+    claimed = lifecycle.claim("w")
     release.set()
     blocker.join()
     assert claimed is not None
@@ -95,7 +95,7 @@ def test_a_claim_does_not_wait_for_a_locked_job() -> None:
 @pytest.mark.parametrize(
     ("action", "index"),
     [
-        (lambda: claims.claim("w"), "job_waiting"),
+        (lambda: lifecycle.claim("w"), "job_waiting"),
         (sweep.recover_expired_leases, "job_held"),
         (sweep.end_overdue_waits, "job_deadline"),
         (announcements.announce_pending, "job_unannounced"),
@@ -140,7 +140,7 @@ def test_a_lost_job_is_requeued_and_retried() -> None:
     job.refresh_from_db()
     assert (job.status, job.attempt, job.retried) == ("queued", 1, True)
     assert [(run.wall_ms, run.stopped_for, bool(run.ended_at)) for run in job.runs.all()] == [(None, "lost", True)]
-    again = claims.claim("worker-2")
+    again = lifecycle.claim("worker-2")
     assert again is not None
     assert (again.pk, again.attempt, again.retried) == (job.pk, 2, True)
 
@@ -151,7 +151,7 @@ def test_a_lost_job_goes_before_later_ones() -> None:
     make_job()
     lose_lease(lost)
     sweep.sweep()
-    claimed = claims.claim("w")
+    claimed = lifecycle.claim("w")
     assert claimed is not None
     assert claimed.pk == lost.pk
 

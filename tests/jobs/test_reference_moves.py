@@ -161,6 +161,7 @@ class World:
             reason=self.random.choice([None, "because", 'a "long" % reason' * 60]),
             exit_code=self.random.choice([None, "0"]),
             sim_duration_ms=self.random.choice([None, 0, 2**40]),
+            slots_used=self.random.choice([None, 1, 256]),
             credits_consumed=self.random.choice([0, 1, self.random.randint(0, 50), 60]),
             summary=summary if status == Status.COMPLETED else None,
             missing_artifacts=self.random.choice([(), [{"kind": "html_report", "stage": 1, "reason": "no"}]]),

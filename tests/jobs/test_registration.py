@@ -14,12 +14,12 @@ from django.apps import apps
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
+from jobs import lifecycle
 from jobs.builds import registration
 from jobs.execution import attempt
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_PROFILES, MINISIM_READS
 from jobs.models import Build, Job
 from jobs.profiles import bundle
-from jobs.queueing import claims
 from tests.factories import BuildFactory, make_job
 from tests.jobs.bundles import FILES, write
 from tests.jobs.simulators import LEAVE_REPORT, make_stand_in
@@ -278,7 +278,7 @@ def test_the_migration_rewrites_old_checks_both_ways(old_checks: Any) -> None:
 )
 def test_a_job_can_include_a_bundled_profile(with_profiles: Build, text: str) -> None:
     make_job(text=text)
-    job = claims.claim("w")
+    job = lifecycle.claim("w")
     assert job is not None
     attempt.execute(job)
     finished = Job.objects.get(pk=job.pk)
@@ -288,7 +288,7 @@ def test_a_job_can_include_a_bundled_profile(with_profiles: Build, text: str) ->
 def test_a_job_runs_within_the_platform_limits(with_profiles: Build, settings: Settings) -> None:
     settings.MAX_ITERATIONS = 30
     make_job(text='mage=A\niterations=50\nprofileset."B C"+=iterations=40\n')
-    job = claims.claim("w")
+    job = lifecycle.claim("w")
     assert job is not None
     attempt.execute(job)
     finished = Job.objects.get(pk=job.pk)

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from billing import ledger
 from billing.errors import HoldError
-from billing.models import Balance, Hold
+from billing.models import Balance, Hold, Plan
 from jobs import lifecycle, move_statements
 from jobs.enums import Status
 from jobs.lifecycle import Outcome
@@ -116,6 +116,12 @@ def test_the_demo_account_receives_its_credits_once() -> None:
     ensure_credits(account)
     ensure_credits(account)
     assert ledger.available(account) == DEMO_CREDITS
+
+
+def test_the_demo_plan_has_several_slots_unless_an_operator_changed_it() -> None:
+    assert ensure_account().plan.max_parallel_slots == 8
+    Plan.objects.update(max_parallel_slots=1)
+    assert ensure_account().plan.max_parallel_slots == 1
 
 
 @pytest.mark.django_db(transaction=True)

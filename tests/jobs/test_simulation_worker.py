@@ -21,6 +21,7 @@ from jobs import shutdown, simulation_worker
 from jobs.execution import attempt
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.queueing import announcements, claims
+from jobs.shards.moves import ClaimedShard
 from jobs.shutdown import Stop
 from simservice.celery import app
 from simservice.redis.client import redis
@@ -123,11 +124,11 @@ def empty_claims(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found_nothing: list[int] = []
     claim = claims.claim
 
-    def record(worker: str) -> Job | None:
-        job = claim(worker)
-        if job is None:
+    def record(worker: str) -> Job | ClaimedShard | None:
+        claimed = claim(worker)
+        if claimed is None:
             found_nothing.append(1)
-        return job
+        return claimed
 
     monkeypatch.setattr(claims, "claim", record)
     return found_nothing

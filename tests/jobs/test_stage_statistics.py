@@ -11,9 +11,10 @@ from clients.accounts import default_client
 from clients.models import Client
 from jobs import lifecycle
 from jobs.enums import Status
-from jobs.execution import replicates, stage_statistics
+from jobs.execution import stage_statistics
 from jobs.lifecycle import Outcome
 from jobs.models import Run
+from jobs.simulator.reports import fights_of
 from tests.factories import make_account, make_running_job
 from tests.jobs.plans import reindex_jobs
 
@@ -48,6 +49,21 @@ def test_past_jobs_give_shares_and_setup_costs() -> None:
     known = stage_statistics.recent(own_client.account_id, stages=2)
     assert known.share(1) == pytest.approx(0.2)
     assert known.setup_fights(startup_seconds=1) == pytest.approx(200, rel=0.01)
+
+
+def test_the_time_of_a_stage_is_that_of_its_shards() -> None:
+    """A stage runs as one process or in shards. Of each shard, only the last try counts."""
+    own_client = client()
+    end_funnel(own_client, remaining=2)
+    expected = stage_statistics.recent(own_client.account_id, stages=2).costs
+    run = Run.objects.get(stage=1)
+    for shard, try_number, wall_ms in ((1, 1, None), (1, 2, 70), (2, 1, 9999), (2, 2, 30)):
+        run.pk, run.shard, run.try_number, run.wall_ms = None, shard, try_number, wall_ms
+        run.save(force_insert=True)
+    ((first, last),) = stage_statistics.recent(own_client.account_id, stages=2).costs
+    ((alone, last_alone),) = expected
+    assert first.seconds == pytest.approx(alone.seconds + 0.1)
+    assert last == last_alone
 
 
 def test_defaults_apply_without_past_jobs() -> None:
@@ -90,7 +106,7 @@ def test_stored_errors_near_zero_are_handled() -> None:
     results = [{"stage": number, "stddev": 1e30, "mean_stddev": 1e-170} for number in (1, 2)]
     cost = stage_statistics.costs_of(stages, results, [1000, 1000])
     assert cost is not None
-    assert cost[0].fights == replicates.fights_of(1e30, 1e-170) / 2 < 1e13
+    assert cost[0].fights == fights_of(1e30, 1e-170) / 2 < 1e13
 
 
 def nodes(plan: dict[str, Any]) -> list[str]:

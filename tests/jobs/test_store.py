@@ -48,6 +48,7 @@ def random_job(chance: random.Random, key: ApiKey, build: Build) -> Job:
         priority_fee_credits=chance.choice([0, 320]),
         credits_per_second=chance.choice([1, 32]),
         vcpus=chance.choice([1, 2]),
+        parallel_slots=chance.choice([1, 256]),
         status=Status.PENDING,
         share_token=new_token(),
     )

@@ -17,7 +17,7 @@ from pytest_django import Settings
 
 from jobs import lifecycle
 from jobs.models import Job, JobEvent
-from jobs.queueing import claims, sweep, worker_processes
+from jobs.queueing import sweep, worker_processes
 from jobs.queueing.worker_processes import WorkerProcess, boot_id, recover_dead_workers
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
@@ -157,7 +157,7 @@ def test_a_recovery_after_the_lease_expired_changes_nothing() -> None:
     stale = make_job_of(worker)
     stale.refresh_from_db()
     assert lifecycle.requeue(Job.objects.get(pk=stale.pk), reason="the lease expired")
-    again = claims.claim("another:1:x:1")
+    again = lifecycle.claim("another:1:x:1")
     assert again is not None
     assert not sweep.recover(stale, reason="killed")
     assert (status_of(stale), Job.objects.get(pk=stale.pk).attempt) == ("starting", 2)

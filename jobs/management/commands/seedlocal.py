@@ -29,6 +29,8 @@ DEMO = "demo"
 # Mail to this address stays on the machine.
 DEMO_ADDRESS = "demo@localhost"
 DEMO_CREDITS = 10_000_000
+# More than one, so that jobs with many profilesets use several slots.
+DEMO_PARALLEL_SLOTS = 8
 DEMO_NOTE = "Demonstration"
 ROOT = Path(settings.BASE_DIR)
 MINISIM = ROOT / "minisim" / "minisim"
@@ -74,8 +76,11 @@ class Command(BaseCommand):
 
 
 def ensure_account() -> Account:
-    """Return the demo account, and open it at the first start."""
-    plan, _ = Plan.objects.get_or_create(name="standard")
+    """Return the demo account, and open it at the first start.
+
+    An existing plan keeps its values, because an operator may have changed them in the admin.
+    """
+    plan, _ = Plan.objects.get_or_create(name="standard", defaults={"max_parallel_slots": DEMO_PARALLEL_SLOTS})
     return Account.objects.filter(name=DEMO).first() or open_account(DEMO, plan=plan)
 
 

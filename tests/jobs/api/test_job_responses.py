@@ -9,10 +9,12 @@ from django.test import Client as HttpClient
 
 from clients.accounts import default_client
 from clients.models import ApiKey
+from jobs import lifecycle
 from jobs.models import Job
 from jobs.progress import LISTED_ENTRIES, LogEntry, Progress, Publisher, StageProgress
 from jobs.queueing import forecast
 from tests.conftest import Api
+from tests.dashboard.summaries import make_completed_job
 from tests.factories import PROFILE, make_running_job, start_attempt
 from tests.jobs.api.bodies import BODY, body_with, only_in
 from tests.jobs.api.job_states import PUBLIC, STATES
@@ -73,6 +75,17 @@ def test_a_job_in_each_state(api: Api, account: Any, variant: str, state: str, t
     forecast.publish()
     body = checked(api.get(f"jobs/{job.pk}{tail}"), variant)
     assert body.get("status", PUBLIC.get(state, state)) == PUBLIC.get(state, state)
+
+
+def test_a_job_says_how_many_slots_ran_simulators(api: Api, account: Any) -> None:
+    running, done = (
+        make_running_job(client=default_client(account)),
+        make_completed_job(slots_used=3, client=default_client(account)),
+    )
+    assert [api.get(f"jobs/{job.pk}").json()["runtime"]["slotsUsed"] for job in (running, done)] == [None, 3]
+    assert lifecycle.requeue(running, reason="lost")
+    assert lifecycle.finish(running, lifecycle.CANCELLED)
+    assert api.get(f"jobs/{running.pk}").json()["runtime"]["slotsUsed"] is None
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import pytest
 from django.db import InterfaceError, OperationalError
 
+from billing.models import Plan
 from clients.models import ApiKey
 from jobs import lifecycle, queries
 from jobs.api.submission_request import SubmissionFields, from_json
@@ -33,6 +34,13 @@ def test_the_response_contains_limits_and_links(api: Api) -> None:
     assert body["metadata"] == {"guild": "Ünïcode"}
     assert len(body["id"]) == 18
     assert list(body["links"]) == ["share"]
+
+
+def test_a_later_change_of_the_plan_does_not_change_a_jobs_slots(api: Api) -> None:
+    Plan.objects.update(max_parallel_slots=8)
+    job_id = api.post("jobs", BODY).json()["id"]
+    Plan.objects.update(max_parallel_slots=2)
+    assert Job.objects.get(pk=job_id).parallel_slots == 8
 
 
 def test_the_profile_is_stored_exactly_as_sent(api: Api) -> None:

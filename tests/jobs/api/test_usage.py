@@ -44,6 +44,7 @@ def test_plan_and_limits_are_the_same(api: Api) -> None:
         "defaultQueueSeconds": 1800,
         "creditsPerSecond": 32,
         "vcpuPerJob": 2,
+        "maxParallelSlots": 1,
         "maxSimcVariants": 10_000,
         "pool": "standard",
         "priorityFeeCredits": {"high": 320},

@@ -13,6 +13,7 @@ PLAN = an_object(
         "defaultQueueSeconds": COUNT,
         "creditsPerSecond": POSITIVE,
         "vcpuPerJob": POSITIVE,
+        "maxParallelSlots": POSITIVE,
         "maxSimcVariants": COUNT,
         "pool": one_of("standard", "warm", "dedicated"),
         "priorityFeeCredits": an_object({"high": COUNT}),

@@ -56,6 +56,7 @@ def job_fields(variant: str) -> dict[str, Schema]:
         "priorityFeeCredits": COUNT,
         "creditsPerSecond": POSITIVE,
         "vcpus": POSITIVE,
+        "slotsUsed": or_null(POSITIVE),
         "ceiling": ceiling(variant),
     }
     return {

@@ -1,0 +1,194 @@
+"""The conductor's intake: the files of ended shards, fetched and checked as soon as they are stored."""
+
+import gzip
+import logging
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from django.conf import settings
+
+from jobs.artifacts import NotStored
+from jobs.enums import ShardStatus
+from jobs.models import Artifact, Shard, ShardedStage
+from jobs.runs.directories import scratch_folder
+from jobs.runs.outputs import LOGS
+from jobs.shards import files, moves, texts
+from jobs.shards.results import ShardResult
+from jobs.shards.texts import Numbers, ProfilesetText
+from jobs.simulator import report_reader
+from jobs.simulator.reports import BrokenReport, Report, wrong_iterations
+
+logger = logging.getLogger(__name__)
+
+# If the storage fails for longer, the attempt is lost.
+MAX_OUTAGE_SECONDS = 60.0
+CHUNK_BYTES = 64 * 1024
+# Errors raised for an incomplete compressed file.
+UNREADABLE = (EOFError, zlib.error, gzip.BadGzipFile)
+
+
+class Rejected(Exception):
+    """The report of a shard cannot be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class TakenShard:
+    """A shard that has ended, with its report, if it has one."""
+
+    shard: Shard
+    report: Report | None
+
+
+class Intake:
+    """Takes in ended shards: fetches their files into a folder, and checks their logs and reports.
+
+    `groups` contains the profilesets of each shard but the first.
+    """
+
+    def __init__(
+        self, numbers: Numbers, stage: ShardedStage, *, groups: Sequence[Sequence[ProfilesetText]]
+    ) -> None:
+        self.stage, self.precision, self.groups = stage, numbers, groups
+        self.resources = ExitStack()
+        self.folder = self.resources.enter_context(scratch_folder())
+        self.taken: dict[int, TakenShard] = {}
+        # How many tries each shard had, set when the stage ends.
+        self.tries: dict[int, int] = {}
+        self.lock = threading.Lock()
+        self.failing_since: float | None = None
+
+    @property
+    def numbers(self) -> list[int]:
+        """Return the numbers of the shards that are taken in."""
+        return list(self.taken)
+
+    def is_complete(self) -> bool:
+        """Return whether every ended shard is taken in. Raises NotStored or a database error."""
+        if self.failing_since is not None and time.monotonic() - self.failing_since > MAX_OUTAGE_SECONDS:
+            raise NotStored("the reports of shards cannot be read from the storage")
+        return not self._new_shards()
+
+    def take_in(self) -> None:
+        """Take in the shards that have ended since the last call. Raises a database error."""
+        with self.lock:
+            for shard in self._new_shards():
+                try:
+                    self._take(shard)
+                except Rejected as error:
+                    self._reject(shard, str(error))
+                except OSError as error:
+                    logger.warning("shard %s: its files cannot be fetched; trying again: %s", shard, error)
+                    self.failing_since = self.failing_since or time.monotonic()
+                    return
+            self.failing_since = None
+
+    def _new_shards(self) -> list[Shard]:
+        """Return the ended shards that are not taken in yet. One query."""
+        ended = Shard.objects.filter(stage=self.stage, result__isnull=False).order_by("number")
+        return list(ended.exclude(number__in=self.numbers).defer("text"))
+
+    def _take(self, shard: Shard) -> None:
+        """Fetch the files of a shard and check its report. Raises Rejected, or OSError if the storage fails."""
+        result = ShardResult.of_json(cast(dict[str, Any], shard.result))
+        for kind in files.KINDS if result.has_report else files.KINDS[1:]:
+            self._fetch(shard, kind)
+        for kind in LOGS:
+            self._require_readable(shard, kind)
+        report = self._read(shard) if result.has_report else None
+        self.taken[shard.number] = TakenShard(shard, report and self._checked(shard, report))
+
+    def _fetch(self, shard: Shard, kind: Artifact.Kind) -> None:
+        """Fetch a file. Raises Rejected if a done shard lacks it, or OSError if the storage fails."""
+        try:
+            with self._path(shard.number, kind).open("wb") as target:
+                files.fetch(self.stage, kind, target, number=shard.number, try_number=shard.try_number)
+        except FileNotFoundError as error:
+            if shard.status == ShardStatus.DONE:
+                raise Rejected(f"a file is missing: {error}") from error
+
+    def _require_readable(self, shard: Shard, kind: Artifact.Kind) -> None:
+        """Read a log. If it is incomplete, raise Rejected, or empty it if the shard was stopped."""
+        try:
+            with self.open(shard.number, kind) as log:
+                while log.read(CHUNK_BYTES):
+                    pass
+        except UNREADABLE as error:
+            if shard.status == ShardStatus.DONE:
+                raise Rejected(f"its {kind} cannot be read: {error}") from error
+            self._path(shard.number, kind).write_bytes(b"")
+
+    def _read(self, shard: Shard) -> Report | None:
+        """Return the report of a shard. Raises Rejected unless the shard was stopped."""
+        try:
+            with self.open(shard.number, Artifact.Kind.JSON_REPORT) as stream:
+                return report_reader.read_report(
+                    stream, max_bytes=settings.SIM_OUTPUT_BYTES, stage=self.stage.stage
+                )
+        except (BrokenReport, *UNREADABLE) as error:
+            if shard.status != ShardStatus.DONE:
+                return None
+            raise Rejected(f"its report cannot be read: {error}") from error
+
+    def _checked(self, shard: Shard, report: Report) -> Report | None:
+        """Return a report if it can be used. Else raise Rejected, or return None if the shard was stopped."""
+        problem = self._problem(shard, report) if shard.number else None
+        if problem is None:
+            return report
+        if shard.status == ShardStatus.DONE:
+            raise Rejected(problem)
+        logger.warning("shard %s of job %s was stopped, and %s", shard, self.stage.job_id, problem)
+        return None
+
+    def _problem(self, shard: Shard, report: Report) -> str | None:
+        """Return why a report cannot be used, or None.
+
+        Either profilesets are missing or belong to other shards, or one ran with a wrong number of iterations. With
+        the full baseline, a wrong number is accepted, because the profile itself then causes it.
+        """
+        names = {profileset.name for profileset in report.profilesets}
+        planned = {profileset.name for profileset in self.groups[shard.number - 1]}
+        # A stopped shard reports what it finished. If no actor does damage, reports leave profilesets out.
+        must_have_all = shard.status == ShardStatus.DONE and report.players[0].dps.mean > 0
+        if names - planned or (must_have_all and planned - names):
+            return "its report does not contain its profilesets"
+        wrong = wrong_iterations(
+            report,
+            expected=self.precision.iterations,
+            target_error=self.precision.target_error,
+            threads=self.stage.job.vcpus,
+        )
+        return None if shard.full_baseline else wrong
+
+    def _reject(self, shard: Shard, reason: str) -> None:
+        """Return a shard to the queue. Its next try runs the full baseline, in case the short one was the cause."""
+        logger.warning("shard %s of job %s runs again: %s", shard.number, self.stage.job_id, reason)
+        text = texts.shard_text(self.groups[shard.number - 1], numbers=None) if shard.number else None
+        # Remove the files first: if the move fails, a later call finds none and rejects the try again.
+        files.remove(self.stage, number=shard.number, try_number=shard.try_number)
+        moves.reject(shard, text=text)
+
+    def _path(self, number: int, kind: Artifact.Kind) -> Path:
+        return self.folder / f"{number}-{kind}.gz"
+
+    def open(self, number: int, kind: Artifact.Kind) -> BinaryIO:
+        """Open a fetched file of a shard."""
+        return cast(BinaryIO, gzip.open(self._path(number, kind)))
+
+    def opened(self, kind: Artifact.Kind) -> Iterator[tuple[int, Callable[[], BinaryIO]]]:
+        """Yield the numbers of the shards that have such a file, in order, each with a function that opens it."""
+        for number, taken in sorted(self.taken.items()):
+            if kind != Artifact.Kind.JSON_REPORT or taken.report is not None:
+                yield number, partial(self.open, number, kind)
+
+    def close(self) -> None:
+        """Remove the fetched files, and the files of all tries from the storage."""
+        self.resources.close()
+        taken = {number: taken.shard.try_number for number, taken in self.taken.items()}
+        files.remove_all(self.stage, taken | self.tries)
