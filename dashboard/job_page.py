@@ -21,6 +21,7 @@ from jobs.progress import Progress, log_entries_of, progress_of
 from simservice.database import snapshot
 
 MAX_EVENTS = 100
+MAX_RUNS = 200
 MAX_LOG_LINES = 12
 
 
@@ -29,19 +30,21 @@ def job(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpRespons
     """Show a job. Return only the content for htmx requests."""
     with snapshot():
         job = _find_job(access, job_id)
-        files, runs, events = files_of(job), _runs_of(job), _events_of(job)
+        files, (runs, has_more_runs), events = files_of(job), _runs_of(job), _events_of(job)
     context = {
         **_status_context(job),
         "section": "jobs",
         "layout": "part.html" if "HX-Request" in request.headers else "dashboard/jobs_base.html",
         "progress": _progress_in(job, runs),
         "result": results.result_of(job, search=request.GET.get("q", "")),
-        "advice": labels.advice(job, runs[-1]["run"] if runs else None),
+        "advice": labels.advice(job, [entry["run"] for entry in runs]),
         "simulated": _seconds(job.sim_duration_ms),
         "priority": labels.priority_of(job),
         "files": files,
         "missing_files": missing_files_of(job),
         "runs": runs,
+        "has_shards": any(entry["run"].shard or entry["run"].try_number > 1 for entry in runs),
+        "has_more_runs": has_more_runs,
         "events": events,
         "share": LinkBuilder.for_request(request).of(job)["share"] if retention.is_kept(job) else None,
     }
@@ -91,10 +94,14 @@ def _progress_in(job: Job, runs: list[dict[str, Any]]) -> Progress:
     return replace(progress, stage=replace(progress.stage, current=last.stage))
 
 
-def _runs_of(job: Job) -> list[dict[str, Any]]:
-    """Return a job's simulator processes with their labels. One query."""
-    runs = Run.objects.filter(job=job).order_by("attempt", "stage", "shard")
-    return [
+def _runs_of(job: Job) -> tuple[list[dict[str, Any]], bool]:
+    """Return the last simulator processes of a job, with their labels, and whether there are more. One query.
+
+    They are at most MAX_RUNS, sorted by attempt, stage, shard and try.
+    """
+    newest = list(Run.objects.filter(job=job).order_by("-id")[: MAX_RUNS + 1])
+    runs = sorted(newest[:MAX_RUNS], key=lambda run: (run.attempt, run.stage, run.shard, run.try_number))
+    listed = [
         {
             "run": run,
             "end": labels.end_of(run),
@@ -104,6 +111,7 @@ def _runs_of(job: Job) -> list[dict[str, Any]]:
         }
         for run in runs
     ]
+    return listed, len(newest) > MAX_RUNS
 
 
 def _seconds(milliseconds: int | None) -> float | None:

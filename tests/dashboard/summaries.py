@@ -34,11 +34,15 @@ def summary(
     return {"metric": "dps", "mainActor": actor | fields, "multiStage": stages or SINGLE}
 
 
-def make_completed_job(job_summary: dict[str, Any] | None = None, **fields: Any) -> Job:
+def make_completed_job(job_summary: dict[str, Any] | None = None, *, slots_used: int = 1, **fields: Any) -> Job:
     """Return a completed job with a summary."""
     job = make_running_job(**fields)
     done = Outcome(
-        status=Status.COMPLETED, sim_duration_ms=1500, credits_consumed=64, summary=job_summary or summary()
+        status=Status.COMPLETED,
+        sim_duration_ms=1500,
+        slots_used=slots_used,
+        credits_consumed=64,
+        summary=job_summary or summary(),
     )
     assert lifecycle.finish(job, done)
     return Job.objects.select_related("client", "build").get(pk=job.pk)

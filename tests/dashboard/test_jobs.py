@@ -1,5 +1,6 @@
 """The list of jobs and the page of a job: states, filters, query plans, cancellation."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -10,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from clients.accounts import default_client
 from clients.models import Client, Membership
-from dashboard import job_list
+from dashboard import job_list, job_page
 from dashboard.paging import ROWS
 from jobs import labels, lifecycle, progress
 from jobs.enums import Priority, Status
@@ -247,6 +248,43 @@ def test_runs_show_times_memory_and_sandbox(owner: Membership) -> None:
     text = text_of(open_job(owner, job))
     for expected in ("1.2 s", "0.9 s", "3.0\xa0MB", "exit status 0", "private file system (bubblewrap), new layer"):
         assert expected.replace("\xa0", " ") in text.replace("\xa0", " "), expected
+
+
+def test_runs_of_shards_are_in_order(owner: Membership) -> None:
+    job = make_completed_job(client=default_client(owner.account), slots_used=3)
+    run = Run.objects.get(job=job)
+    for shard, try_number in ((2, 1), (1, 2), (1, 1)):
+        run.pk, run.shard, run.try_number = None, shard, try_number
+        run.save(force_insert=True)
+    text = " ".join(text_of(open_job(owner, job)).split())
+    assert "Slots used 3" in text
+    assert "Attempt Stage Shard Try Started" in text
+    assert re.findall(r"1 1 (\d) (\d) \d\d:", text) == [("1", "1"), ("2", "1"), ("2", "2"), ("3", "1")]
+
+
+def test_a_job_in_one_process_shows_no_shards(owner: Membership) -> None:
+    text = text_of(open_job(owner, make_completed_job(client=default_client(owner.account))))
+    assert [word for word in ("Slots used", "Shard", "Try", "Only the last") if word in text] == []
+
+
+def test_only_the_last_runs_are_listed(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_page, "MAX_RUNS", 2)
+    job = make_running_job(client=default_client(owner.account))
+    run = Run.objects.get(job=job)
+    for shard in (1, 2):
+        run.pk, run.shard = None, shard
+        run.save(force_insert=True)
+    text = " ".join(text_of(open_job(owner, job)).split())
+    assert re.findall(r"1 1 (\d) 1 \d\d:", text) == ["2", "3"]
+    assert "Only the last 2 runs are listed." in text
+
+
+def test_a_list_of_all_runs_does_not_say_that_there_are_more(
+    owner: Membership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_page, "MAX_RUNS", 1)
+    job = make_running_job(client=default_client(owner.account))
+    assert "Only the last" not in text_of(open_job(owner, job))
 
 
 def test_every_transition_has_a_label() -> None:
