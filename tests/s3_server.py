@@ -49,6 +49,15 @@ class S3Server:
             self.process.wait()
             self.process = None
 
+    def variables(self) -> dict[str, str]:
+        """Return the environment variables that make processes store artifacts in the bucket."""
+        return {
+            "ARTIFACTS_BUCKET": "artifacts",
+            "ARTIFACTS_ENDPOINT_URL": f"http://127.0.0.1:{self.port}",
+            "ARTIFACTS_ACCESS_KEY_ID": KEY_ID,
+            "ARTIFACTS_SECRET_ACCESS_KEY": SECRET,
+        }
+
     def storages(self, **options: str) -> dict[str, Any]:
         """Return the setting `STORAGES` with artifacts in the bucket."""
         defaults = {

@@ -26,13 +26,10 @@ LONG = 'mage="Long"\nlevel=80\niterations=250000\n' + "".join(
 
 
 @dataclass(frozen=True)
-class Stack:
-    """A running stack and the content of its READY line."""
+class ApiClient:
+    """A client of the API. `ready` contains its `url` and `apiKey`."""
 
-    process: subprocess.Popen[str]
     ready: dict[str, str]
-    # The stack's data folder.
-    data: Path
 
     def call(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
         """Call the API and return the body of the response. Raises HTTPError for an error."""
@@ -63,6 +60,24 @@ class Stack:
     def wait_for_end(self, job_id: str, *, seconds: float = 60) -> dict[str, Any]:
         """Poll a job until it has ended."""
         return self.wait(job_id, lambda job: job["status"] in TERMINAL, seconds=seconds)
+
+    def report(self, job_id: str) -> dict[str, Any]:
+        """Download the JSON report of a job that ran in a single pass."""
+        artifacts = self.call("GET", f"jobs/{job_id}/result")["result"]["artifacts"]
+        (url,) = [artifact["url"] for artifact in artifacts if artifact["kind"] == "json_report"]
+        response = requests.get(url, timeout=10)
+        response.raise_for_status()
+        report: dict[str, Any] = response.json()
+        return report
+
+
+@dataclass(frozen=True)
+class Stack(ApiClient):
+    """A running stack and the content of its READY line."""
+
+    process: subprocess.Popen[str]
+    # The stack's data folder.
+    data: Path
 
     def worker(self) -> psutil.Process:
         """Return the simulation worker's process."""
@@ -100,7 +115,7 @@ def running_stack(data: Path, **chosen: str) -> Iterator[Stack]:
     line = process.stdout.readline()
     assert line.startswith("READY "), line
     try:
-        yield Stack(process, json.loads(line.removeprefix("READY ")), data)
+        yield Stack(json.loads(line.removeprefix("READY ")), process, data)
     finally:
         process.send_signal(signal.SIGTERM)
         status = process.wait(30)

@@ -1,6 +1,5 @@
 """A run of the fault suite: submit, cancel and process jobs while faults hit the processes that do it."""
 
-import json
 import logging
 import signal
 import time
@@ -16,7 +15,7 @@ from django.db import connection
 
 from clients.audit import SYSTEM
 from jobs import cancellation
-from jobs.enums import TERMINAL
+from jobs.enums import TERMINAL, WAITING
 from jobs.errors import JobAlreadyEnded
 from jobs.models import Job, JobEvent
 from jobs.runs import directories
@@ -27,14 +26,12 @@ from tests.faults.fault_workers import (
     Worker,
     WorkerSpec,
 )
-from tests.faults.points import BY_ROLE, WITHIN_TRANSACTIONS
+from tests.faults.points import ANYWHERE, BY_ROLE, WITHIN_TRANSACTIONS, faults_at
 from tests.faults.redis_server import RedisServer
-from tests.faults.requests import REPORT
 
 logger = logging.getLogger(__name__)
 
-FAULTS = ("kill", "pause", "database", "redis")
-ANYWHERE = "anywhere"
+FAULTS = ("kill", "pause", "database", "redis", "answer", "stop", "file")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,14 +47,18 @@ class FaultPlan:
     slots: int = 2
     sweepers: int = 2
     submitters: int = 2
-    # Submissions stop while this many jobs wait.
+    # Submissions pause when this many jobs wait, and resume when none does.
     max_waiting: int = 30
     cancelled_share: float = 0.1
     faults: Sequence[str] = FAULTS
-    faults_per_second: float = 4.0
+    faults_per_second: float = 2.0
     roles: Sequence[str] = tuple(BY_ROLE)
     points: Sequence[str] | None = None
     variant: str = ""
+    # Whether all jobs may run in shards, instead of one in four.
+    all_in_shards: bool = False
+    # If not 0, how long each profileset of these jobs runs.
+    shard_milliseconds: int = 0
     lost_after_seconds: float = 20.0
 
 
@@ -76,6 +77,10 @@ class Observations:
     locked: list[tuple[float, float]] = field(default_factory=list)
     cancels: Counter[str] = field(default_factory=Counter)
     unexpected_deaths: list[str] = field(default_factory=list)
+    # The process ids of killed and paused workers, and of those asked to stop, each with the time of the request.
+    killed: set[int] = field(default_factory=set)
+    paused: set[int] = field(default_factory=set)
+    stopped: dict[int, float] = field(default_factory=dict)
     stalled: bool = False
     seconds: float = 0.0
 
@@ -83,35 +88,6 @@ class Observations:
     def injected(self) -> Counter[tuple[str, str]]:
         """Return how often each fault was injected at each point."""
         return Counter((point, fault) for _, _, point, fault in self.faults)
-
-
-STAND_IN = """#!/bin/sh
-echo 'SimulationCraft 1120-01'
-report() { cat > report.json <<'END'
-%s
-END
-}
-trap 'report; exit 0' INT
-set -- $(sed -n 's/^# stand-in: //p' profile.simc)
-# Jobs that run in stages lose their comments.
-[ $# -gt 0 ] || set -- 0.2 completed
-cat apikey.txt 2>/dev/null
-sleep "${1:-0}" & wait $!
-case "$2" in
-    error) echo 'Error: nothing to simulate' >&2; exit 1;;
-    crash) kill -SEGV $$;;
-    *) report;;
-esac
-"""
-
-
-def make_fast_stand_in(folder: Path) -> Path:
-    """Write a simulator that starts at once; comments in its profile set its duration and exit status."""
-    folder.chmod(0o755)
-    script = folder / "stand-in"
-    script.write_text(STAND_IN % json.dumps(REPORT))
-    script.chmod(0o755)
-    return script
 
 
 class FaultRun:
@@ -130,6 +106,7 @@ class FaultRun:
         self.to_submit = deque(range(plan.jobs))
         # Submissions without a result yet, and the worker that sends each.
         self.in_flight: dict[int, Worker] = {}
+        self.is_draining = False
         self.next_fault_at = 0.0
         self.last_change_at = time.monotonic()
         self.last_event = 0
@@ -164,6 +141,8 @@ class FaultRun:
             slots=self.plan.slots if role == "worker" else 1,
             seed=self.plan.seed,
             variant=self.plan.variant,
+            all_in_shards=self.plan.all_in_shards,
+            shard_milliseconds=self.plan.shard_milliseconds,
             settings={"LEASE_SECONDS": LEASE_SECONDS, "HEARTBEAT_SECONDS": HEARTBEAT_SECONDS},
         )
 
@@ -226,13 +205,19 @@ class FaultRun:
         self.observed.faults.append((now, worker.spec.name, point, fault))
         resumes_at = now
         if fault == "kill":
-            worker.was_killed = True
+            worker.was_ended = True
+            self.observed.killed.add(worker.pid)
+        elif fault == "stop":
+            worker.was_ended = True
+            self.observed.stopped[worker.pid] = now
+            worker.send("shut down")
         elif fault == "pause":
+            self.observed.paused.add(worker.pid)
             resumes_at = worker.resumes_at = now + LEASE_SECONDS * self.random.uniform(1.2, 2.5)
         elif fault == "database":
             drop_connections(worker.spec.name)
             worker.send("resume")
-        else:
+        elif fault == "redis":
             self.server.restart()
             worker.send("resume")
         if point in WITHIN_TRANSACTIONS or fault in ("kill", "database"):
@@ -250,7 +235,7 @@ class FaultRun:
             if worker.is_alive:
                 continue
             self.receive_from(worker)
-            if not worker.was_killed:
+            if not worker.was_ended:
                 self.observed.unexpected_deaths.append(f"{worker.spec.name}: {worker.process.exitcode}")
             for number in [number for number, sender in self.in_flight.items() if sender is worker]:
                 del self.in_flight[number]
@@ -262,7 +247,10 @@ class FaultRun:
         """Request submissions while few jobs wait."""
         if not self.to_submit or len(self.in_flight) >= 4:
             return
-        if Job.objects.filter(status__in=["pending", "queued"]).count() >= self.plan.max_waiting:
+        waiting = Job.objects.filter(status__in=WAITING).count()
+        # Let the queue run empty in between, so that idle slots help with shards.
+        self.is_draining = waiting > 0 if self.is_draining else waiting >= self.plan.max_waiting
+        if self.is_draining:
             return
         ready = [each for each in self.workers if each.spec.role == "submitter" and each.resumes_at is None]
         for submitter in ready:
@@ -293,10 +281,12 @@ class FaultRun:
         ready = [each for each in self.workers if each.spec.role in self.plan.roles and each.can_be_armed(now)]
         if not ready:
             return
-        worker, fault = self.random.choice(ready), self.random.choice(list(self.plan.faults))
+        worker = self.random.choice(ready)
         points = self.plan.points or [*BY_ROLE[worker.spec.role], ANYWHERE]
         known = [point for point in points if point in BY_ROLE[worker.spec.role] or point == ANYWHERE]
         point = self.random.choice(known)
+        possible = faults_at(point, role=worker.spec.role)
+        fault = self.random.choice([fault for fault in self.plan.faults if fault in possible])
         if point != ANYWHERE:
             worker.arm(point, fault)
             return
@@ -310,4 +300,6 @@ class FaultRun:
 def drop_connections(name: str) -> None:
     """Close a worker's database connections, as a network failure does."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", [name])
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s", [f"{name}:%"]
+        )

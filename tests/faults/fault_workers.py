@@ -13,14 +13,16 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import close_old_connections, connection, connections
+from django.db import OperationalError, close_old_connections, connection, connections
 
+from jobs import shutdown
 from simservice.celery import app
 from simservice.redis.client import redis
 
@@ -51,6 +53,8 @@ class WorkerSpec:
     slots: int = 1
     seed: int = 0
     variant: str = ""
+    all_in_shards: bool = False
+    shard_milliseconds: int = 0
     settings: dict[str, float] = field(default_factory=dict)
 
 
@@ -67,19 +71,25 @@ class FaultInjector:
         with self.send_lock:
             self.link.send(message)
 
-    def reached(self, point: str) -> None:
-        """Inject the fault armed at a point, once."""
+    def reached(self, point: str) -> str | None:
+        """Inject the fault armed at a point, once. Return it, or None if there is none."""
         fault = self.armed.pop(point, None)
         if fault is None:
-            return
+            return None
         self.resume.clear()
         self.send("reached", point, fault)
         if fault == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         elif fault == "pause":
             os.kill(os.getpid(), signal.SIGSTOP)
-        else:
+        elif fault == "stop":
+            shutdown.stop.request(at_once=True)
+        elif fault == "answer":
+            connection.close()
+            raise OperationalError("the response was lost")
+        elif fault in ("database", "redis"):
             self.resume.wait(DISCONNECTED_SECONDS)
+        return fault
 
 
 def run_worker(spec: WorkerSpec, link: Connection) -> None:
@@ -117,7 +127,7 @@ def configure(spec: WorkerSpec) -> None:
     os.dup2(descriptor, sys.stderr.fileno())
     database = connections.settings["default"]
     database["NAME"] = spec.database
-    database["OPTIONS"]["application_name"] = spec.name
+    database["OPTIONS"]["application_name"] = f"{spec.name}:{os.getpid()}"
     idle_ms = IDLE_IN_TRANSACTION_SECONDS * 1000
     database["OPTIONS"]["options"] = f"-c idle_in_transaction_session_timeout={idle_ms:.0f}ms -c lock_timeout=10s"
     for name, value in spec.settings.items():
@@ -129,6 +139,20 @@ def configure(spec: WorkerSpec) -> None:
     # Slices short enough that fast jobs need a second one.
     vars(accept)["SLICE_SECONDS"] = vars(budget)["SLICE_SECONDS"] = 3
     budget.MIN_AHEAD_SECONDS = 2
+    cut_into_short_shards()
+
+
+def cut_into_short_shards() -> None:
+    """Let short jobs run in shards, and shorten the times of shards to suit the short leases of a run."""
+    from jobs.execution import conductor, shard_lease, simulation
+    from jobs.shards import eligibility, moves, sizes
+
+    eligibility.MIN_JOB_SECONDS, eligibility.MIN_PROFILESETS_OF_UNKNOWN_TIME = 0, 2
+    sizes.MIN_SHARD_SECONDS = 0.02
+    conductor.OBSERVE_SECONDS, conductor.POLL_SECONDS = 0.15, 0.03
+    conductor.SLICE_MS, conductor.MIN_SLICE_MS = round(LEASE_SECONDS * 1000), 400
+    shard_lease.SHORT_SECONDS, simulation.UPDATE_SECONDS = 0.3, 0.1
+    moves.VOID_KEPT = timedelta(seconds=1)
 
 
 def record_snapshots_in_claims() -> None:
@@ -159,6 +183,9 @@ def receive(injector: FaultInjector, inbox: list[int], stopped: threading.Event)
             injector.resume.set()
         elif kind == "submit":
             inbox.append(rest[0])
+        elif kind == "shut down":
+            shutdown.stop.request(at_once=True)
+            stopped.set()
         else:
             stopped.set()
 
@@ -200,7 +227,10 @@ def submit(spec: WorkerSpec, injector: FaultInjector, inbox: list[int]) -> None:
     keys = list(ApiKey.objects.order_by("id"))
     while inbox:
         number = inbox.pop(0)
-        key, request = keys[number % len(keys)], make_request(spec.seed, number)
+        key, request = (
+            keys[number % len(keys)],
+            make_request(spec.seed, number, in_shards=spec.all_in_shards, milliseconds=spec.shard_milliseconds),
+        )
         keyed = KeyedRequest(key, str(number), request, render=lambda accepted: str(accepted.job.pk))
         try:
             outcome = submit_job(request, sender=Sender(key.client, key), deduplication=keyed)
@@ -223,11 +253,17 @@ class Worker:
         self.armed_at = 0.0
         # Wall-clock time at which a paused process continues.
         self.resumes_at: float | None = None
-        self.was_killed = False
+        # Whether a fault ended it, or asked it to stop.
+        self.was_ended = False
         self.link, worker_end = forking.Pipe()
         self.process = forking.Process(target=run_worker, args=(spec, worker_end), name=spec.name)
         self.process.start()
         worker_end.close()
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
 
     @property
     def is_alive(self) -> bool:

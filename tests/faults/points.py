@@ -6,27 +6,51 @@ Each point wraps a function of the production code, in test processes only.
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from pathlib import Path
+from types import ModuleType
+from typing import Any, BinaryIO
+
+from django.core.files.storage import default_storage
 
 from billing import ledger
 from jobs import artifacts, credentials, lifecycle, move_statements
 from jobs.execution import attempt, stages
+from jobs.execution.conductor import Conductor
+from jobs.execution.shard_intake import Intake
+from jobs.execution.shard_outputs import ShardOutputs
 from jobs.execution.watcher import Watcher
+from jobs.models import Artifact, ShardedStage
 from jobs.progress import Publisher
 from jobs.queueing import announcements, claims, sweep
+from jobs.shards import files, moves
+from jobs.shards import statements as shard_statements
 from jobs.simulator.process import SimulatorProcess
 from jobs.submission import accept
 from jobs.submission.idempotency import KeyedRequest
 from simservice.statements import Statement
 
-# An action at a point, and the function that installs it.
-Action = Callable[[], None]
+# An action at a point, which may return the injected fault, and a function that installs an action.
+Action = Callable[[], object]
 Arm = Callable[[Action], None]
 # Before a statement, so that a fault can hit while PostgreSQL executes it.
 DELAY_SECONDS = 0.04
 DELAY = Statement("delay", f"SELECT pg_sleep({DELAY_SECONDS})")
+ALL: Mapping[str, object] = {}
+# The functions that move shards, and their names in a fault run. `remove` returns nothing.
+MOVES = {
+    "create": "shards are created",
+    "start": "a shard starts",
+    "renew": "a shard is renewed",
+    "end": "a shard ends",
+    "give_back": "a shard is given back",
+    "lose": "a shard is lost",
+    "reject": "a shard is rejected",
+    "fund": "shards are funded",
+    "stop": "shards are stopped",
+    "remove": "shards are removed",
+}
 
 
 def die() -> None:
@@ -34,39 +58,41 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def before(owner: Any, name: str, action: Action) -> None:
-    """Run an action before each call of a function."""
+def before(owner: Any, name: str, action: Action, *, only: Mapping[str, object] = ALL) -> None:
+    """Run an action before each call of a function, or only before calls with certain arguments."""
     function = getattr(owner, name)
 
     def reached(*args: Any, **named: Any) -> Any:
-        action()
+        if only.items() <= named.items():
+            action()
         return function(*args, **named)
 
     setattr(owner, name, reached)
 
 
-def after(owner: Any, name: str, action: Action) -> None:
-    """Run an action after each call of a function, except a claim that found no job."""
+def after(owner: Any, name: str, action: Action, *, only: Mapping[str, object] = ALL) -> None:
+    """Run an action after each call of a function, except claims and moves of shards that changed nothing."""
     function = getattr(owner, name)
 
     def reached(*args: Any, **named: Any) -> Any:
         result = function(*args, **named)
-        if function is not claim or result is not None:
+        may_change_nothing = owner in (claims, moves) and name != "remove"
+        if only.items() <= named.items() and (result or not may_change_nothing):
             action()
         return result
 
     setattr(owner, name, reached)
 
 
-def during(name: str) -> Arm:
-    """Run an action while PostgreSQL executes a statement of `move_statements`, which it delays.
+def during(name: str, *, module: ModuleType = lifecycle, statements: ModuleType = move_statements) -> Arm:
+    """Run an action while PostgreSQL executes a delayed statement. `module` is the module that runs it.
 
     If the process dies, PostgreSQL notices only after it has committed the statement.
     """
-    statement = getattr(move_statements, name)
+    statement = getattr(statements, name)
 
     def arm(action: Action) -> None:
-        run: Callable[..., list[tuple[Any, ...]]] = vars(lifecycle)["run"]
+        run: Callable[..., list[tuple[Any, ...]]] = vars(module)["run"]
 
         def reached(*statements: Statement, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
             if statements[-1] is not statement:
@@ -78,12 +104,26 @@ def during(name: str) -> Arm:
             finally:
                 timer.join()
 
-        vars(lifecycle)["run"] = reached
+        vars(module)["run"] = reached
 
     return arm
 
 
-claim = claims.claim
+def after_storing(action: Action) -> None:
+    """Run an action after the files of a shard are stored. If it injects "file", truncate the report."""
+    store = files.store
+
+    def reached(
+        stage: ShardedStage, contents: Iterator[tuple[Artifact.Kind, BinaryIO]], *, number: int, try_number: int
+    ) -> None:
+        store(stage, contents, number=number, try_number=try_number)
+        if action() == "file":
+            name = files.name_of(stage, Artifact.Kind.JSON_REPORT, number=number, try_number=try_number)
+            report = Path(default_storage.path(name))
+            report.write_bytes(report.read_bytes()[: report.stat().st_size // 2])
+
+    vars(files)["store"] = reached
+
 
 # In the order in which a worker reaches them.
 POINTS: dict[str, Arm] = {
@@ -94,7 +134,7 @@ POINTS: dict[str, Arm] = {
     "before the run is recorded": partial(before, lifecycle, "start_run"),
     "while the start runs": during("START"),
     "run recorded": partial(after, lifecycle, "start_run"),
-    "while it runs": partial(before, Watcher, "_stop_when_due"),
+    "while it runs": partial(before, Watcher, "stop_reason"),
     "credits extended": partial(after, ledger, "extend"),
     "simulator ended": partial(before, stages, "record_end"),
     "end recorded": partial(after, stages, "record_end"),
@@ -113,6 +153,26 @@ WORKER_POINTS = POINTS | {
     "before credits are extended": partial(before, ledger, "extend"),
     "before credentials are forgotten": partial(before, credentials, "forget"),
 }
+AS_HELPER, AS_CONDUCTOR = {"conducts": False}, {"conducts": True}
+SHARD_POINTS: dict[str, Arm] = {
+    **{f"before {title}": partial(before, moves, name) for name, title in MOVES.items()},
+    **{f"after {title}": partial(after, moves, name) for name, title in MOVES.items()},
+    "before a helper's claim": partial(before, moves, "claim", only=AS_HELPER),
+    "after a helper's claim": partial(after, moves, "claim", only=AS_HELPER),
+    "before a conductor's claim": partial(before, moves, "claim", only=AS_CONDUCTOR),
+    "after a conductor's claim": partial(after, moves, "claim", only=AS_CONDUCTOR),
+    "while the claim of a shard runs": during("CLAIM", module=moves, statements=shard_statements),
+    "while the end of a shard runs": during("END", module=moves, statements=shard_statements),
+    "while the return of a shard runs": during("RETURN", module=moves, statements=shard_statements),
+    "before the files of a shard are stored": partial(before, files, "store"),
+    "after the files of a shard are stored": after_storing,
+    "before the intake fetches": partial(before, Intake, "_take"),
+    "fetched, not checked": partial(before, Intake, "_checked"),
+    "taken in": partial(after, Intake, "_take"),
+    "all shards ended": partial(before, Conductor, "_conclude"),
+    "before the merge": partial(before, ShardOutputs, "report"),
+    "merged": partial(after, ShardOutputs, "_merged_report"),
+}
 SUBMITTER_POINTS: dict[str, Arm] = {
     "credentials stored": partial(after, credentials, "store"),
     "before the job is stored": partial(before, accept, "_store"),
@@ -130,9 +190,12 @@ SWEEPER_POINTS: dict[str, Arm] = {
     "sweeper ended, perhaps not committed": partial(after, lifecycle, "finish"),
     "sweeper's end committed": partial(after, sweep, "recover"),
     "before hints are sent again": partial(before, announcements, "replenish_hints"),
+    "before void shards are removed": partial(before, moves, "remove"),
+    "after void shards are removed": partial(after, moves, "remove"),
 }
-BY_ROLE = {"worker": WORKER_POINTS, "submitter": SUBMITTER_POINTS, "sweeper": SWEEPER_POINTS}
+BY_ROLE = {"worker": WORKER_POINTS | SHARD_POINTS, "submitter": SUBMITTER_POINTS, "sweeper": SWEEPER_POINTS}
 
+ANYWHERE = "anywhere"
 # A process paused at one of these may have locked a job's row, which claims then skip.
 WITHIN_TRANSACTIONS = frozenset(
     [
@@ -142,6 +205,28 @@ WITHIN_TRANSACTIONS = frozenset(
         "while the end runs",
         "recovered, not committed",
         "sweeper ended, perhaps not committed",
-        "anywhere",
+        ANYWHERE,
     ]
 )
+
+# Points after a commit whose response a fault can lose.
+ANSWERS = frozenset(
+    ["run recorded", "heartbeat committed", "end recorded", "end committed"]
+    + [point for point in SHARD_POINTS if point.startswith("after ") and "files" not in point]
+)
+
+
+def faults_at(point: str, *, role: str) -> set[str]:
+    """Return the faults that are possible at a point.
+
+    "kill", "pause", "database" and "redis" are possible everywhere. "answer" loses the response to a commit, "stop"
+    is an ordinary shutdown of a worker, and "file" damages a stored file.
+    """
+    possible = {"kill", "pause", "database", "redis"}
+    if point in ANSWERS:
+        possible.add("answer")
+    if role == "worker":
+        possible.add("stop")
+    if point == "after the files of a shard are stored":
+        possible.add("file")
+    return possible

@@ -19,9 +19,9 @@ from jobs.queueing import sweep
 from jobs.runs import directories
 from tests.billing.ledger_state import LONG
 from tests.factories import PROFILE, BuildFactory, make_account, make_job
-from tests.faults.fault_run import make_fast_stand_in
 from tests.faults.invariants import orphans, simulators_left
 from tests.faults.processes import start_worker
+from tests.faults.stand_in import make_fast_stand_in
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,11 +23,14 @@ from jobs.queueing import sweep
 from simservice.redis.client import redis
 from tests.billing.ledger_state import LONG
 from tests.factories import BuildFactory, make_account, make_job, make_key
-from tests.faults.fault_run import FaultPlan, FaultRun, Observations, make_fast_stand_in
-from tests.faults.invariants import checked_pairs, orphans, simulators_left, violations
+from tests.faults import invariants, shard_audit, shard_violations
+from tests.faults.fault_run import FaultPlan, FaultRun, Observations
+from tests.faults.invariants import checked_pairs, orphans, simulators_left
 from tests.faults.redis_server import RedisServer
 from tests.faults.requests import credentials_of
 from tests.faults.secrets import Sampler, in_database, in_files, in_processes, in_redis, showing
+from tests.faults.shard_audit import auditing
+from tests.faults.stand_in import make_fast_stand_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -44,7 +48,14 @@ class FinishedRun:
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
+def _audit(transactional_db: None) -> Iterator[None]:
+    """Record the changes of shards and runs."""
+    with auditing():
+        yield
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _audit: None) -> Iterator[RedisServer]:
     """The Redis server of a run, which this process uses too."""
     folder = tmp_path / "redis"
     folder.mkdir()
@@ -58,16 +69,21 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisSer
 
 
 def run_plan(plan: FaultPlan, folder: Path, server: RedisServer) -> FinishedRun:
-    """Run a plan with three accounts and one fast simulator."""
+    """Run a plan with three accounts, which have 2, 3 and 4 parallel slots, and one fast simulator."""
     script = make_fast_stand_in(folder)
     BuildFactory.create(executable=str(script), readable_paths=[str(folder)])
-    keys = [make_key(make_account(max_active_jobs=100_000))[1] for _ in range(3)]
+    keys = [make_key(make_account(max_active_jobs=100_000, max_parallel_slots=slots))[1] for slots in (2, 3, 4)]
     pairs = [pair for number in range(plan.jobs) if (pair := credentials_of(plan.seed, number)) is not None]
     secrets = [*keys, *(pair.client_id for pair in pairs), *(pair.client_secret for pair in pairs)]
     sampler = Sampler(secrets)
     observed = FaultRun(plan, folder, server=server, watch=sampler.sample).run()
     assert simulators_left(script) == []
     return FinishedRun(observed=observed, secrets=secrets, sampler=sampler)
+
+
+def violations(observed: Observations) -> list[str]:
+    """Return all violations of a run."""
+    return [*invariants.violations(observed), *shard_violations.violations(observed)]
 
 
 def leaks(finished: FinishedRun, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -103,8 +119,26 @@ def report(observed: Observations) -> None:
         f"rejected {dict(observed.rejected)}, {retried} retried, {interrupted} lost three times, "
         f"{len(orphans())} orphaned files, {checked_pairs()} pairs of claims checked"
     )
+    shard_figures()
     for (point, fault), count in sorted(observed.injected.items()):
         print(f"{count:5} {fault:9} {point}")  # noqa: T201
+
+
+def shard_figures() -> None:
+    """Print the figures of shards."""
+    audit = shard_audit.read()
+    updates = [(old, new) for history in audit.stages.values() for _, old, new in history.updates()]
+    tries = sum(old["status"] == "waiting" for old, _ in updates)
+    lost = sum(new["losses"] > old["losses"] for old, new in updates)
+    jobs = Job.objects.filter(pk__in={history.stage["job_id"] for history in audit.stages.values()})
+    ends = Counter(error_code or status for status, error_code in jobs.values_list("status", "error_code"))
+    claims, pairs = shard_violations.checked_claims()
+    print(  # noqa: T201 - the figures of the proof
+        f"{len(jobs)} sharded jobs ({dict(ends)}), {len(audit.stages)} stages, "
+        f"{sum(len(history.shards) for history in audit.stages.values())} shards, "
+        f"{tries} tries, {lost} losses, {claims} claims by helpers, {pairs} pairs with waiting jobs checked, "
+        f"{len(updates)} moves and renewals"
+    )
 
 
 @pytest.mark.timeout(7200 if LONG else 120)
@@ -165,6 +199,20 @@ BROKEN: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"faults": [], "workers": 2, "slots": 1},
         [" went from ", "was claimed before"],
     ),
+    "no fencing of tries": (
+        {
+            "faults": ["pause"],
+            "roles": ["worker"],
+            "points": ["before a shard ends"],
+            "faults_per_second": 0.7,
+            "all_in_shards": True,
+            "shard_milliseconds": 1200,
+            "lost_after_seconds": 10,
+        },
+        ["ZOMBIE: "],
+    ),
+    "merge without a missing shard": ({"faults": [], "all_in_shards": True}, ["COMPLETE: "]),
+    "allowance ignored": ({"faults": [], "all_in_shards": True}, ["ALLOWANCES: "]),
 }
 
 
@@ -174,9 +222,8 @@ def test_the_invariants_detect_a_missing_protection(variant: str, tmp_path: Path
     chosen, expected = BROKEN[variant]
     detected: list[str] = []
     for seed in range(SEED, SEED + TRIES):
-        plan = FaultPlan(
-            jobs=12, seed=seed, sweepers=1, variant=variant, lost_after_seconds=4, cancelled_share=0, **chosen
-        )
+        settings: dict[str, Any] = {"jobs": 12, "lost_after_seconds": 4} | chosen
+        plan = FaultPlan(seed=seed, sweepers=1, variant=variant, cancelled_share=0, **settings)
         detected += violations(run_plan(plan, tmp_path, server).observed)
         missing = [text for text in expected if not any(text in violation for violation in detected)]
         if not missing:

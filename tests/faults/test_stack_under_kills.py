@@ -16,9 +16,9 @@ import requests
 
 from tests.billing.ledger_state import LONG
 from tests.factories import PROFILE
-from tests.faults.fault_run import make_fast_stand_in
 from tests.faults.requests import credentials_of
 from tests.faults.secrets import Sampler, in_database, in_files, in_redis, showing
+from tests.faults.stand_in import make_fast_stand_in
 from tests.stack import ROOT, TERMINAL, Stack, running_stack
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not LONG, reason="kills a worker six times")]

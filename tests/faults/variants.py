@@ -14,8 +14,13 @@ from django.db.models.functions import Now
 
 from jobs import lifecycle
 from jobs.enums import CLAIMED, WAITING, Renewal, Status
-from jobs.models import Job, JobEvent
+from jobs.execution.shard_intake import Intake, TakenShard
+from jobs.execution.shard_lease import ShardLease
+from jobs.models import Job, JobEvent, Shard
 from jobs.queueing import claims, sweep
+from jobs.shards import statements
+from jobs.simulator.stop_reasons import StopReason
+from simservice.statements import Statement
 
 
 def without_fencing() -> None:
@@ -78,8 +83,37 @@ def announced_instead_of_claimed() -> None:
     claims.claim = take
 
 
+def without_fencing_of_tries() -> None:
+    """Let outdated tries write to their shards."""
+    for name in ("START", "RENEW", "END", "RETURN"):
+        fenced: Statement = getattr(statements, name)
+        sql = fenced.sql.replace("AND try_number = %(try_number)s", "", 1)
+        setattr(statements, name, Statement(fenced.name, sql))
+
+
+def merged_without_missing_shards() -> None:
+    """Merge the shards with usable reports, and leave out the others."""
+
+    def leave_out(self: Intake, shard: Shard, reason: str) -> None:
+        self.taken[shard.number] = TakenShard(shard, None)
+
+    setattr(Intake, "_reject", leave_out)  # noqa: B010 - a private method
+
+
+def without_allowances() -> None:
+    """Let shards run beyond their allowances."""
+
+    def stop_reason(self: ShardLease) -> StopReason | None:
+        return self.stop_request
+
+    ShardLease.stop_reason = stop_reason  # type: ignore[method-assign]
+
+
 VARIANTS: dict[str, Callable[[], None]] = {
     "no fencing": without_fencing,
     "no lease": without_lease,
     "announcement instead of claim": announced_instead_of_claimed,
+    "no fencing of tries": without_fencing_of_tries,
+    "merge without a missing shard": merged_without_missing_shards,
+    "allowance ignored": without_allowances,
 }

@@ -12,15 +12,9 @@ from celery.worker import state
 from simservice import beat
 from simservice.celery import app
 from simservice.redis import client
-from simservice.redis.client import redis
 from tests.concurrency import at_once
 
-
-@pytest.fixture(autouse=True)
-def _no_task_was_sent() -> None:
-    """Forget which tasks were sent."""
-    for key in redis().scan_iter("beat:*"):
-        redis().delete(key)
+pytestmark = pytest.mark.usefixtures("empty_redis")
 
 
 def test_only_one_worker_sends_a_task_per_interval() -> None:
