@@ -1,5 +1,6 @@
-"""A local stack for benchmarks: `manage.py local` in a temporary folder, with the stub simulator as its build."""
+"""A local stack for benchmarks: `manage.py local` in a temporary folder, with a stub simulator as its build."""
 
+import gzip
 import json
 import os
 import shlex
@@ -9,20 +10,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import psutil
 import psycopg
+from psycopg import sql
 
 from bench import stub
+from bench.callers import Caller
 from bench.machine import ROOT
 
 SLOTS = 4
 DRAIN_SECONDS = 60.0
+JOB_SECONDS = 3_600.0
 OWN_SETTINGS = ("DATABASE_URL", "REDIS_URL", "DATA_DIR", "SECRET_KEY", "DJANGO_SETTINGS_MODULE", "PUBLIC_BASE_URL")
 ACTIVE = "SELECT count(*) FROM jobs_job WHERE status IN ('pending', 'queued', 'starting', 'running')"
 
@@ -68,6 +72,34 @@ class LocalStack:
             elif time.monotonic() > deadline:
                 raise TimeoutError(f"{now} jobs have not ended, and none ended for {DRAIN_SECONDS:.0f} s")
 
+    def run_job(self, text: str, *, multi_stage: bool = False) -> int:
+        """Run a job of the first account until it ends, and return its id. Raises TimeoutError after an hour."""
+        fields = {"build": {"channel": "latest"}, "profile": {"text": text}, "runtime": {"multiStage": multi_stage}}
+        job_id = int(Caller(self.url, self.keys[0], body=json.dumps(fields).encode()).submit())
+        deadline = time.monotonic() + JOB_SECONDS
+        while self.active_jobs():
+            time.sleep(0.1)
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"job {job_id} has not ended after {JOB_SECONDS:.0f} s")
+        return job_id
+
+    def set_plan(self, **fields: int) -> None:
+        """Set columns of the accounts' plan. Only later jobs are affected."""
+        for name, value in fields.items():
+            self.database.execute(
+                sql.SQL("UPDATE billing_plan SET {} = %s WHERE name = 'bench'").format(sql.Identifier(name)),
+                [value],
+            )
+
+    @contextmanager
+    def reports(self, job_id: int) -> Iterator[list[BinaryIO]]:
+        """Open a job's JSON reports during the block, in the order of their stages."""
+        query = "SELECT storage_name FROM jobs_artifact WHERE job_id = %s AND kind = 'json_report' ORDER BY stage"
+        names = [name for (name,) in self.database.execute(query, [job_id])]
+        with ExitStack() as opened:
+            paths = [self.folder / "files" / "artifacts" / name for name in names]
+            yield [cast(BinaryIO, opened.enter_context(gzip.open(path))) for path in paths]
+
     def manage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run a management command and return its result, whatever its exit status."""
         command = [sys.executable, "manage.py", *arguments]
@@ -75,8 +107,17 @@ class LocalStack:
 
 
 @contextmanager
-def local_stack(*, accounts: int, bubblewrap: bool = True, **settings: str) -> Iterator[LocalStack]:
-    """Run a stack with accounts, four slots and the stub simulator during the block."""
+def local_stack(
+    *,
+    accounts: int,
+    bubblewrap: bool = True,
+    simulator: Callable[[Path], Path] | None = stub.build,
+    **settings: str,
+) -> Iterator[LocalStack]:
+    """Run a stack with accounts and four slots during the block.
+
+    `simulator` creates the simulator in a folder. If it is None, jobs run on the built-in simulator.
+    """
     with tempfile.TemporaryDirectory(prefix="simservice-bench-") as name:
         top = Path(name)
         # Simulators run as other users, which must be able to read the folder.
@@ -84,7 +125,8 @@ def local_stack(*, accounts: int, bubblewrap: bool = True, **settings: str) -> I
         environment = _environment(top, bubblewrap=bubblewrap) | {"SIM_SLOTS": str(SLOTS)} | settings
         with _started(top / "stack", environment) as (process, ready):
             own = environment | _stack_settings(top / "stack")
-            _register_stub(top / "build", own)
+            if simulator is not None:
+                _register(simulator(top / "build"), own)
             with psycopg.connect(ready["databaseUrl"], autocommit=True) as database:
                 yield LocalStack(
                     url=ready["url"],
@@ -143,8 +185,7 @@ def _stack_settings(data: Path) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _register_stub(folder: Path, environment: Mapping[str, str]) -> None:
-    simulator = stub.build(folder)
+def _register(simulator: Path, environment: Mapping[str, str]) -> None:
     _run(
         "manage.py",
         "registerbuild",

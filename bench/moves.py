@@ -146,10 +146,9 @@ def _move_one(build: "Build", *, worker: str) -> float:
     """Claim the best job, record one simulator process, and end the job; return the seconds of the claim."""
     from jobs import lifecycle
     from jobs.execution import attempt
-    from jobs.queueing import claims
 
     started = time.perf_counter()
-    job = claims.claim(worker)
+    job = lifecycle.claim(worker)
     seconds = time.perf_counter() - started
     assert job is not None, "no job waits"
     assert lifecycle.start_run(job, build=build) is not None

@@ -14,7 +14,7 @@ from billing import ledger
 from jobs import lifecycle
 from jobs.execution import attempt
 from jobs.models import Build, Job
-from jobs.queueing import claims, forecast, sweep
+from jobs.queueing import forecast, sweep
 from webhooks import claims as webhook_claims
 from webhooks import dispatcher
 
@@ -61,7 +61,7 @@ class Operations:
         assert response.status_code == 200, response.content
 
     def _claim(self) -> None:
-        job = claims.claim("bench:1")
+        job = lifecycle.claim("bench:1")
         assert job is not None
         self._claimed.append(job)
 

@@ -12,7 +12,7 @@ Row = Sequence[str]
 def of_run(run: Run, previous: Mapping[str, float]) -> str:
     """Return the table of a run: figure, aim, this run, previous run, load before and after, remark."""
     rows = [_row(figure, run.figures[figure.key], previous) for figure in _figures_in(run)]
-    return _formatted([("figure", "aim", "this run", "previous", "load", "remark"), *rows])
+    return formatted([("figure", "aim", "this run", "previous", "load", "remark"), *rows])
 
 
 def _row(figure: Figure, measured: Measured, previous: Mapping[str, float]) -> Row:
@@ -34,7 +34,7 @@ def of_two_runs(before: Run, after: Run) -> str:
         old, new = before.value_of(figure.key), after.value_of(figure.key)
         values = (number(old), judged(figure, new), difference(old, new))
         rows.append((figure.title, str(figure.aim or ""), *values))
-    return _formatted(rows)
+    return formatted(rows)
 
 
 def _figures_in(*runs: Run) -> list[Figure]:
@@ -69,7 +69,7 @@ def difference(before: float | None, after: float | None) -> str:
     return f"{(after / before - 1) * 100:+.0f} %"
 
 
-def _formatted(rows: Iterable[Row]) -> str:
+def formatted(rows: Iterable[Row]) -> str:
     """Return rows as text with columns separated by two spaces. The first row is the header."""
     table = list(rows)
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
