@@ -8,11 +8,11 @@ import psutil
 import psycopg
 import pytest
 
-from tests.stack import Stack, below
+from tests.stack import TERMINAL, Stack, below
 
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 
-SECONDS = 12
+SECONDS, MEASUREMENTS = 12, 4
 STATEMENT = re.compile(r"LOG:  (?:statement|execute [^:]*): ")
 QUEUES = ("sim", "webhooks", "control")
 KINDS = ("gunicorn", "--queues sim", "--queues webhooks", "--queues control")
@@ -21,22 +21,36 @@ KINDS = ("gunicorn", "--queues sim", "--queues webhooks", "--queues control")
 def test_an_idle_stack_needs_few_statements(stack: Stack) -> None:
     """At most 5 statements and 12 Redis commands a second, of all processes together. Measured: 2 and 7."""
     wait_until_idle(stack)
+    # Earlier tests' webhooks may be due for another attempt within a measurement.
+    measured = [measure_load(stack)]
+    while not is_small(*measured[-1]) and len(measured) < MEASUREMENTS:
+        measured.append(measure_load(stack))
+    assert is_small(*measured[-1]), measured
+
+
+def measure_load(stack: Stack) -> tuple[int, int]:
+    """Return how many statements and Redis commands the stack sends in 12 seconds."""
     log = stack.data / "logs" / "postgres.log"
     with psycopg.connect(stack.ready["databaseUrl"], autocommit=True) as connection:
         log_statements(connection, "all")
-        already, commands = count_statements(log), redis_commands(stack)
+        statements, commands = count_statements(log), redis_commands(stack)
         time.sleep(SECONDS)
-        statements, commands = count_statements(log) - already, redis_commands(stack) - commands
+        statements, commands = count_statements(log) - statements, redis_commands(stack) - commands
         log_statements(connection, "none")
     # The log must contain at least the sweeps.
-    assert SECONDS / 2 < statements <= 5 * SECONDS
-    assert commands <= 12 * SECONDS
+    assert statements > SECONDS / 2
+    return statements, commands
+
+
+def is_small(statements: int, commands: int) -> bool:
+    return statements <= 5 * SECONDS and commands <= 12 * SECONDS
 
 
 def wait_until_idle(stack: Stack) -> None:
-    """Wait until workers have taken the hints of earlier tests, and a while longer."""
-    with stack.redis() as client:
-        while any(client.llen(queue) for queue in QUEUES):
+    """Wait until the jobs of earlier tests have ended and workers have taken all hints, and a while longer."""
+    active = "SELECT exists(SELECT FROM jobs_job WHERE status <> ALL(%s))"
+    with psycopg.connect(stack.ready["databaseUrl"], autocommit=True) as connection, stack.redis() as client:
+        while client.exists(*QUEUES) or connection.execute(active, (list(TERMINAL),)).fetchone() == (True,):
             time.sleep(0.5)
     time.sleep(5)
 

@@ -28,6 +28,7 @@ from tests.faults.fault_workers import (
 )
 from tests.faults.points import ANYWHERE, BY_ROLE, WITHIN_TRANSACTIONS, faults_at
 from tests.faults.redis_server import RedisServer
+from tests.faults.requests import ShardedForm
 
 logger = logging.getLogger(__name__)
 
@@ -55,10 +56,8 @@ class FaultPlan:
     roles: Sequence[str] = tuple(BY_ROLE)
     points: Sequence[str] | None = None
     variant: str = ""
-    # Whether all jobs may run in shards, instead of one in four.
-    all_in_shards: bool = False
-    # If not 0, how long each profileset of these jobs runs.
-    shard_milliseconds: int = 0
+    # The profilesets of all jobs; without it, one job in four can run in shards.
+    form: ShardedForm | None = None
     lost_after_seconds: float = 20.0
 
 
@@ -94,9 +93,16 @@ class FaultRun:
     """Starts the workers, arms and injects faults, and restarts dead workers."""
 
     def __init__(
-        self, plan: FaultPlan, folder: Path, *, server: RedisServer, watch: Callable[[], None] = lambda: None
+        self,
+        plan: FaultPlan,
+        folder: Path,
+        *,
+        keys: Sequence[int],
+        server: RedisServer,
+        watch: Callable[[], None] = lambda: None,
     ) -> None:
         self.plan = plan
+        self.keys = tuple(keys)
         self.folder = folder
         self.server = server
         self.watch = watch
@@ -141,8 +147,8 @@ class FaultRun:
             slots=self.plan.slots if role == "worker" else 1,
             seed=self.plan.seed,
             variant=self.plan.variant,
-            all_in_shards=self.plan.all_in_shards,
-            shard_milliseconds=self.plan.shard_milliseconds,
+            keys=self.keys,
+            form=self.plan.form,
             settings={"LEASE_SECONDS": LEASE_SECONDS, "HEARTBEAT_SECONDS": HEARTBEAT_SECONDS},
         )
 

@@ -25,6 +25,7 @@ from django.db import OperationalError, close_old_connections, connection, conne
 from jobs import shutdown
 from simservice.celery import app
 from simservice.redis.client import redis
+from tests.faults.requests import ShardedForm
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +54,9 @@ class WorkerSpec:
     slots: int = 1
     seed: int = 0
     variant: str = ""
-    all_in_shards: bool = False
-    shard_milliseconds: int = 0
+    # The API keys with which a submitter sends its submissions.
+    keys: tuple[int, ...] = ()
+    form: ShardedForm | None = None
     settings: dict[str, float] = field(default_factory=dict)
 
 
@@ -224,13 +226,10 @@ def submit(spec: WorkerSpec, injector: FaultInjector, inbox: list[int]) -> None:
     from jobs.submission.validation import Sender
     from tests.faults.requests import make_request
 
-    keys = list(ApiKey.objects.order_by("id"))
+    keys = list(ApiKey.objects.filter(pk__in=spec.keys).order_by("id"))
     while inbox:
         number = inbox.pop(0)
-        key, request = (
-            keys[number % len(keys)],
-            make_request(spec.seed, number, in_shards=spec.all_in_shards, milliseconds=spec.shard_milliseconds),
-        )
+        key, request = keys[number % len(keys)], make_request(spec.seed, number, form=spec.form)
         keyed = KeyedRequest(key, str(number), request, render=lambda accepted: str(accepted.job.pk))
         try:
             outcome = submit_job(request, sender=Sender(key.client, key), deduplication=keyed)

@@ -1,5 +1,6 @@
 """Submissions of a fault run, derived from a seed and a number so that each can be sent again."""
 
+from dataclasses import dataclass
 from random import Random
 
 from jobs.credentials import GameCredentials
@@ -26,6 +27,28 @@ SPECIAL_ENDS = [NORMAL] * 7 + [LOST_NUMBERS] * 2 + [ERROR, CRASH]
 SMALL_CAP, LONG_MILLISECONDS = 64, 600
 # Longer than the time that this cap pays for.
 CAPPED_MILLISECONDS = 4000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardedForm:
+    """The profilesets and the cap of all jobs of a run, instead of random ones."""
+
+    milliseconds: int = 40
+    # The first profileset runs this long, and the last one ends so.
+    first_milliseconds: int = 40
+    last_end: str = NORMAL
+    max_credits: int | None = None
+
+    def profilesets(self) -> str:
+        """Return the lines of eight profilesets."""
+        middle = [profileset(NORMAL, self.milliseconds, number) for number in range(1, 7)]
+        first = profileset(NORMAL, self.first_milliseconds, 0)
+        return "".join([first, *middle, profileset(self.last_end, self.milliseconds, 7)])
+
+
+OUTLASTING_PAUSES = ShardedForm(milliseconds=1200, first_milliseconds=1200)
+WITH_REJECTED_SHARD = ShardedForm(last_end=LOST_NUMBERS)
+BEYOND_CAP = ShardedForm(first_milliseconds=2 * CAPPED_MILLISECONDS, max_credits=SMALL_CAP)
 
 
 def random_for(seed: int, number: int) -> Random:
@@ -60,23 +83,22 @@ def profilesets_of(random: Random, *, is_capped: bool) -> str:
     return "".join(lines)
 
 
-def make_request(seed: int, number: int, *, in_shards: bool = False, milliseconds: int = 0) -> Submission:
-    """Return a submission; a few wait for one second only, some run in stages, and some, or all, in shards.
+def make_request(seed: int, number: int, *, form: ShardedForm | None = None) -> Submission:
+    """Return a submission; a few wait for one second only, some run in stages, and some in shards.
 
-    If `milliseconds` is not 0, each profileset runs that long, and the job has no cap.
+    With a `form`, all have its profilesets and can run in shards.
     """
     random = random_for(seed, number)
     staged = number % STAGED_EVERY == 0
     seconds, end = random.choice(SECONDS), random.choice(OUTCOMES)
     max_credits = random.choice([None, None, 640])
     profilesets = PROFILESETS if staged else ""
-    in_shards = in_shards or is_sharded(number)
-    if in_shards:
+    in_shards = form is not None or is_sharded(number)
+    if form:
+        max_credits, profilesets = form.max_credits, form.profilesets()
+    elif in_shards:
         max_credits = random.choice([None, None, 640, SMALL_CAP])
         profilesets = profilesets_of(random, is_capped=max_credits == SMALL_CAP)
-    if milliseconds:
-        max_credits = None
-        profilesets = "".join(profileset(NORMAL, milliseconds, each) for each in range(8))
     return Submission(
         channel=Channel.LATEST,
         git_branch="midnight",

@@ -27,7 +27,7 @@ from tests.faults import invariants, shard_audit, shard_violations
 from tests.faults.fault_run import FaultPlan, FaultRun, Observations
 from tests.faults.invariants import checked_pairs, orphans, simulators_left
 from tests.faults.redis_server import RedisServer
-from tests.faults.requests import credentials_of
+from tests.faults.requests import BEYOND_CAP, OUTLASTING_PAUSES, WITH_REJECTED_SHARD, credentials_of
 from tests.faults.secrets import Sampler, in_database, in_files, in_processes, in_redis, showing
 from tests.faults.shard_audit import auditing
 from tests.faults.stand_in import make_fast_stand_in
@@ -72,11 +72,13 @@ def run_plan(plan: FaultPlan, folder: Path, server: RedisServer) -> FinishedRun:
     """Run a plan with three accounts, which have 2, 3 and 4 parallel slots, and one fast simulator."""
     script = make_fast_stand_in(folder)
     BuildFactory.create(executable=str(script), readable_paths=[str(folder)])
-    keys = [make_key(make_account(max_active_jobs=100_000, max_parallel_slots=slots))[1] for slots in (2, 3, 4)]
+    keys = [make_key(make_account(max_active_jobs=100_000, max_parallel_slots=slots)) for slots in (2, 3, 4)]
     pairs = [pair for number in range(plan.jobs) if (pair := credentials_of(plan.seed, number)) is not None]
-    secrets = [*keys, *(pair.client_id for pair in pairs), *(pair.client_secret for pair in pairs)]
+    own = [secret for _, secret in keys]
+    secrets = [*own, *(pair.client_id for pair in pairs), *(pair.client_secret for pair in pairs)]
     sampler = Sampler(secrets)
-    observed = FaultRun(plan, folder, server=server, watch=sampler.sample).run()
+    key_ids = [key.pk for key, _ in keys]
+    observed = FaultRun(plan, folder, keys=key_ids, server=server, watch=sampler.sample).run()
     assert simulators_left(script) == []
     return FinishedRun(observed=observed, secrets=secrets, sampler=sampler)
 
@@ -205,14 +207,16 @@ BROKEN: dict[str, tuple[dict[str, Any], list[str]]] = {
             "roles": ["worker"],
             "points": ["before a shard ends"],
             "faults_per_second": 0.7,
-            "all_in_shards": True,
-            "shard_milliseconds": 1200,
+            "form": OUTLASTING_PAUSES,
             "lost_after_seconds": 10,
         },
         ["ZOMBIE: "],
     ),
-    "merge without a missing shard": ({"faults": [], "all_in_shards": True}, ["COMPLETE: "]),
-    "allowance ignored": ({"faults": [], "all_in_shards": True}, ["ALLOWANCES: "]),
+    "merge without a missing shard": ({"jobs": 4, "faults": [], "form": WITH_REJECTED_SHARD}, ["COMPLETE: "]),
+    "allowance ignored": (
+        {"jobs": 4, "faults": [], "form": BEYOND_CAP, "lost_after_seconds": 20},
+        ["ALLOWANCES: "],
+    ),
 }
 
 

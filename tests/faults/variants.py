@@ -18,6 +18,7 @@ from jobs.execution.shard_intake import Intake, TakenShard
 from jobs.execution.shard_lease import ShardLease
 from jobs.models import Job, JobEvent, Shard
 from jobs.queueing import claims, sweep
+from jobs.runs import verdict
 from jobs.shards import statements
 from jobs.simulator.stop_reasons import StopReason
 from simservice.statements import Statement
@@ -92,21 +93,24 @@ def without_fencing_of_tries() -> None:
 
 
 def merged_without_missing_shards() -> None:
-    """Merge the shards with usable reports, and leave out the others."""
+    """Merge the shards with usable reports, leave out the others, and do not count the results."""
 
     def leave_out(self: Intake, shard: Shard, reason: str) -> None:
         self.taken[shard.number] = TakenShard(shard, None)
 
     setattr(Intake, "_reject", leave_out)  # noqa: B010 - a private method
+    # Completed jobs are checked again.
+    verdict.incomplete = lambda *_: None
 
 
 def without_allowances() -> None:
-    """Let shards run beyond their allowances."""
+    """Let shards run beyond their allowances, until the supervisor stops them at the job's limit."""
 
     def stop_reason(self: ShardLease) -> StopReason | None:
         return self.stop_request
 
     ShardLease.stop_reason = stop_reason  # type: ignore[method-assign]
+    ShardLease.has_more_time = lambda self: False  # type: ignore[method-assign]
 
 
 VARIANTS: dict[str, Callable[[], None]] = {
