@@ -110,7 +110,7 @@ def without_allowances() -> None:
         return self.stop_request
 
     ShardLease.stop_reason = stop_reason  # type: ignore[method-assign]
-    ShardLease.has_more_time = lambda self: False  # type: ignore[method-assign]
+    ShardLease.has_more_time = lambda self: False  # type: ignore[method-assign]  # noqa: ARG005
 
 
 VARIANTS: dict[str, Callable[[], None]] = {
