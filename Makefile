@@ -23,8 +23,8 @@ PYTEST := $(BIN)/python -m pytest --dist loadgroup -n $(shell expr $$(nproc) \* 
 test: check
 	$(PYTEST) -m "not slow" $(STACK_TESTS:%=--ignore=%)
 
-# Tests that start whole stacks, fill large tables or are slow: twelve minutes. Tests that need `chromium` or `npm` are skipped without
-# them.
+# Tests that start whole stacks, fill large tables or are slow: twelve minutes. Without `chromium` or `npm`, the tests
+# that need them are skipped.
 STACK_TESTS := tests/browser tests/contract tests/end_to_end tests/faults tests/localstack \
 	tests/jobs/shards/test_conductor.py tests/jobs/shards/test_conductor_faults.py tests/jobs/shards/test_funding.py \
 	tests/jobs/shards/test_helper.py tests/jobs/shards/test_model.py \

@@ -154,7 +154,7 @@ def outcomes(model: Model, state: State, worker: Worker) -> Iterator[tuple[Shard
 
 
 def must_stop(model: Model, state: State, *, allowance: int) -> bool:
-    """Return whether a shard is told to stop, or has spent an allowance that cannot be extended."""
+    """Return whether a shard must stop, or has used up an allowance that cannot be extended."""
     bounds = model.bounds
     is_spent = allowance < bounds.longest_run and unspent(state, funded=bounds.funded) < SLICE
     return is_spent or state.job.cancel_requested or state.stage.stop_reason is not None
@@ -217,7 +217,7 @@ def accepts(model: Model, state: State, worker: Worker) -> bool:
 
 
 def returns(model: Model, state: State, index: int) -> Steps:
-    """Yield the return of a shard by a helper that is told to stop."""
+    """Yield the return of a shard by a helper that must stop."""
     worker = state.workers[index]
     if not state.faults_left or worker.role != Role.HELPER or not claim_is_current(state, worker):
         return
