@@ -152,6 +152,7 @@ def test_a_submission_succeeds_after_retry_after(monkeypatch: pytest.MonkeyPatch
     assert api.post("jobs", "x" * 900).status_code == 400
 
 
+@pytest.mark.usefixtures("empty_redis")
 @pytest.mark.parametrize(
     ("window", "cost", "seconds"),
     [
