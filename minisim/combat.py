@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from minisim.record import WINDOW_PERIOD_SECONDS, WINDOW_SECONDS, Floats, Hits, Record
 from minisim.sheet import Sheet
-
-Floats = NDArray[np.floating]
 
 CAST_SECONDS = 1.4
 PASSIVE_SECONDS = 2.2
@@ -21,8 +20,6 @@ JITTER = 0.15
 PROC_CHANCE = 0.05
 PROC_COEFFICIENT = 3.2
 PASSIVE_COEFFICIENT = 0.45
-WINDOW_PERIOD_SECONDS = 90.0
-WINDOW_SECONDS = 20.0
 WINDOW_BONUS = 0.3
 CLEAVE = 0.6
 """The additional damage of each target after the first, as a fraction."""
@@ -62,11 +59,19 @@ class Fighter:
         area = 1 + CLEAVE * (encounter.targets - 1)
         self._scale = 1.5 * sheet.power * sheet.multiplier * secondary * area * encounter.uptime
 
-    def fight(self, lengths: NDArray[np.float64]) -> Fights:
+    def fight(self, lengths: NDArray[np.float64], record: Record | None = None) -> Fights:
         """Simulate one fight for each of `lengths` (seconds)."""
-        casts, actions, procs = self._casts(lengths)
-        passive, hits = self._passive(lengths)
+        cast = self._hits(lengths, CAST_SECONDS)
+        casts, actions, procs = self._casts(cast)
+        tick = self._hits(lengths, PASSIVE_SECONDS)
+        passive, hits = tick.strength * np.float32(PASSIVE_COEFFICIENT), int(np.count_nonzero(tick.strength))
         known = len(self.sheet.actions)
+        if record is not None:
+            record.begin(lengths)
+            record.add(actions, casts * self._scale, cast)
+            record.add(np.full_like(actions, known), procs * self._scale, cast)
+            record.add(np.full(passive.shape, known + 1), passive * self._scale, tick)
+            record.add_procs(np.where(procs > 0, cast.times, np.float32(np.inf)))
         active = actions < known
         counts = np.bincount(actions[active], minlength=known)
         totals = np.bincount(actions[active], weights=casts[active], minlength=known)
@@ -77,37 +82,33 @@ class Fighter:
             totals=np.concatenate([totals, [procs.sum(), passive.sum()]]) * self._scale,
         )
 
-    def _casts(self, lengths: NDArray[np.float64]) -> tuple[Floats, NDArray[np.intp], Floats]:
+    def _casts(self, cast: Hits) -> tuple[Floats, NDArray[np.intp], Floats]:
         """Return the damage of each cast, the index of its action, and proc damage.
 
         After the end of a fight, the index is one beyond the last action.
         """
-        hit = self._hits(lengths, CAST_SECONDS)
-        columns = hit.shape[1]
-        start = self._rng.integers(len(self._rotation), size=(len(lengths), 1))
+        hit = cast.strength
+        rows, columns = hit.shape
+        start = self._rng.integers(len(self._rotation), size=(rows, 1))
         actions = self._rotation[(start + np.arange(columns)) % len(self._rotation)]
         triggered = self._rng.random(hit.shape, dtype=np.float32) < PROC_CHANCE
         procs = np.where(triggered, hit * np.float32(PROC_COEFFICIENT), np.float32(0))
         damage = hit * self._coefficients[actions]
         return damage, np.where(hit > 0, actions, len(self._coefficients)), procs
 
-    def _passive(self, lengths: NDArray[np.float64]) -> tuple[Floats, int]:
-        hit = self._hits(lengths, PASSIVE_SECONDS)
-        return hit * np.float32(PASSIVE_COEFFICIENT), int(np.count_nonzero(hit))
-
-    def _hits(self, lengths: NDArray[np.float64], seconds: float) -> Floats:
-        """Return the strength of each event relative to a normal hit; 0 after the end of the fight."""
+    def _hits(self, lengths: NDArray[np.float64], seconds: float) -> Hits:
         interval = seconds / (1 + self.sheet.haste)
         columns = int(lengths.max() / (interval * (1 - JITTER))) + 1
         draws = self._rng.random((3, len(lengths), columns), dtype=np.float32)
         gaps = np.float32(interval) * (np.float32(1 - JITTER) + np.float32(2 * JITTER) * draws[0])
         times = np.cumsum(gaps, axis=1)
         strength = np.float32(0.9) + np.float32(0.2) * draws[1]
-        strength += strength * (draws[2] < self.sheet.crit)
+        crits = draws[2] < self.sheet.crit
+        strength += strength * crits
         strength += strength * (
             np.float32(WINDOW_BONUS) * (times % np.float32(WINDOW_PERIOD_SECONDS) < WINDOW_SECONDS)
         )
-        return np.asarray(strength * (times < lengths[:, np.newaxis]))
+        return Hits(times, np.asarray(strength * (times < lengths[:, np.newaxis])), crits)
 
 
 def batch_rows(max_seconds: float) -> int:

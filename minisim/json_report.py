@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from minisim import GAME_VERSION, VERSION
+from minisim import GAME_VERSION, VERSION, json_details
 from minisim.samples import Samples
 from minisim.settings import FIGHT_STYLES, METRICS, JsonTarget
 from minisim.sheet import Item
@@ -88,6 +88,8 @@ def _options(outcome: Outcome) -> dict[str, Any]:
 
 def _player(result: ActorResult, outcome: Outcome) -> dict[str, Any]:
     options = result.actor.options
+    mean_seconds = outcome.baseline.lengths.mean
+    damage = _damage(result.dps, outcome)
     return {
         "name": result.actor.name,
         "race": options.get("race", "none"),
@@ -99,10 +101,12 @@ def _player(result: ActorResult, outcome: Outcome) -> dict[str, Any]:
         "dbc": _DBC,
         "collected_data": {
             "fight_length": _statistic(outcome.baseline.lengths),
-            "dmg": _damage(result.dps, outcome),
+            "dmg": damage,
+            "compound_dmg": damage,
             "dps": _statistic(result.dps),
+            **json_details.of_collected_data(result, mean_seconds=mean_seconds),
         },
-        "stats": _abilities(result),
+        **json_details.of_actor(result, mean_seconds=mean_seconds),
         "gear": {slot: _item(item) for slot, item in result.sheet.gear.items()},
         "custom": {},
     }
@@ -111,14 +115,6 @@ def _player(result: ActorResult, outcome: Outcome) -> dict[str, Any]:
 def _item(item: Item) -> dict[str, Any]:
     ratings = {f"{name}_rating": round(points) for name, points in item.ratings.items() if points}
     return {"name": item.name, "encoded_item": item.encoded, "ilevel": item.ilevel, **ratings}
-
-
-def _abilities(result: ActorResult) -> list[dict[str, Any]]:
-    totals, fights = result.abilities, result.dps.count
-    return [
-        {"name": name, "num_executes": {"mean": count / fights}, "compound_amount": damage / fights}
-        for name, count, damage in zip(totals.names, totals.counts, totals.damage, strict=True)
-    ]
 
 
 def _statistics(outcome: Outcome) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from minisim.actor import ENEMY_TYPES, Actor
 from minisim.combat import Encounter, Fighter, batch_rows
 from minisim.configuration import Configuration
 from minisim.progress import PhaseProgress, Progress
+from minisim.record import Record
 from minisim.samples import Samples
 from minisim.settings import DETERMINISTIC_SEED, FIGHT_STYLES, Settings
 from minisim.sheet import Sheet, sheet_of
@@ -52,11 +53,12 @@ class AbilityTotals:
 
 @dataclass(slots=True)
 class ActorResult:
-    """The results of one actor."""
+    """The results of one actor; only the baseline has a record."""
 
     actor: Actor
     sheet: Sheet
     abilities: AbilityTotals
+    record: Record | None
     dps: Samples = field(default_factory=Samples)
 
 
@@ -95,7 +97,9 @@ class PhaseResult:
 class Phase:
     """One simulation: a configuration, its fighters and their results."""
 
-    def __init__(self, configuration: Configuration, settings: Settings, *, stream: str = "") -> None:
+    def __init__(
+        self, configuration: Configuration, settings: Settings, *, stream: str = "", with_record: bool = False
+    ) -> None:
         """Create a phase. With the same seed, each `stream` has different random numbers."""
         players = configuration.players()
         encounter = _encounter(configuration, settings)
@@ -109,7 +113,12 @@ class Phase:
         self._result = PhaseResult(
             settings,
             [
-                ActorResult(actor, fighter.sheet, _no_totals(fighter))
+                ActorResult(
+                    actor,
+                    fighter.sheet,
+                    _no_totals(fighter),
+                    Record(len(fighter.abilities)) if with_record else None,
+                )
                 for actor, fighter in zip(players, self._fighters, strict=True)
             ],
         )
@@ -151,7 +160,7 @@ class Phase:
         result = self._result
         raid = np.zeros(len(lengths))
         for actor, fighter in zip(result.actors, self._fighters, strict=True):
-            fights = fighter.fight(lengths)
+            fights = fighter.fight(lengths, actor.record)
             actor.dps.add(fights.damage / lengths)
             actor.abilities.counts += fights.counts
             actor.abilities.damage += fights.totals
@@ -229,7 +238,7 @@ def simulate(configuration: Configuration, settings: Settings, stop: StopFlag) -
     wall, cpu = time.perf_counter(), time.process_time()
     progress = Progress(phases=1 + len(configuration.profilesets), tabular=settings.progressbar_type == 1)
     progress.start_phase("Baseline")
-    baseline = Phase(configuration, settings).run(progress, stop)
+    baseline = Phase(configuration, settings, with_record=True).run(progress, stop)
     outcome = Outcome(baseline, [], configuration.warnings, is_cancelled=False, events=baseline.events())
     for name in configuration.profilesets:
         if stop.is_set:
