@@ -1,6 +1,6 @@
-"""Progress and latest output of running jobs.
+"""Progress, latest output and preview of running jobs.
 
-Both are in Redis, written at most twice a second and only if they changed, and may be lost. The final progress of a
+They are in Redis, written at most twice a second and only if they changed, and may be lost. The final progress of a
 job is in its row.
 """
 
@@ -13,9 +13,11 @@ from typing import Literal, cast
 
 from jobs.enums import Status
 from jobs.models import Job
+from jobs.preview import Preview, preview_key_of
 from simservice.redis.client import best_effort, redis
 
 PUBLISH_INTERVAL_SECONDS = 0.5
+PREVIEW_INTERVAL_SECONDS = 1.0
 # Unchanged progress is written again after this time, in case Redis was emptied.
 REFRESH_SECONDS = 10.0
 KEPT_SECONDS = 600
@@ -59,6 +61,10 @@ def _unchanged(text: str) -> str:
     return text
 
 
+def _no_preview() -> None:
+    """Return no preview."""
+
+
 class LogBuffer:
     """Output that is not published yet: the latest complete lines, and the open line of each stream.
 
@@ -87,18 +93,26 @@ class LogBuffer:
 
 
 class Publisher:
-    """Publishes progress and output of an attempt. The keys contain the attempt, so a stale one is never shown.
+    """Publishes progress, output and preview of an attempt.
 
-    `scrub` removes secrets from a line.
+    The keys contain the attempt, so a stale one is never shown. `scrub` removes secrets from a text; `preview`
+    returns the current preview, None while there is nothing to show.
     """
 
-    def __init__(self, job: Job, *, scrub: Callable[[str], str] = _unchanged) -> None:
-        self.key, self.log_key = _key_of(job), log_key_of(job)
-        self.scrub = scrub
+    def __init__(
+        self,
+        job: Job,
+        *,
+        scrub: Callable[[str], str] = _unchanged,
+        preview: Callable[[], Preview | None] = _no_preview,
+    ) -> None:
+        self.key, self.log_key, self.preview_key = _key_of(job), log_key_of(job), preview_key_of(job)
+        self.scrub, self.preview = scrub, preview
         self.log = LogBuffer()
         self.published: Progress | None = None
         self.open_published: list[Line] = []
-        self.next_at = self.refresh_at = 0.0
+        self.preview_published: Preview | None = None
+        self.next_at = self.next_preview_at = self.refresh_at = 0.0
 
     def publish(self, progress: Progress) -> None:
         """Store the progress and the new output, at most every half second.
@@ -121,6 +135,7 @@ class Publisher:
         """Append the new lines; they replace the lines that were open at the last call."""
         complete, still_open = self.log.take()
         entries = [self._as_json(line) for line in (*complete, *still_open)]
+        preview = self._new_preview()
         with redis().pipeline() as pipeline:
             pipeline.set(self.key, json.dumps(asdict(progress)), ex=KEPT_SECONDS)
             if self.open_published:
@@ -129,14 +144,32 @@ class Publisher:
                 pipeline.rpush(self.log_key, *entries)
                 pipeline.ltrim(self.log_key, -LISTED_ENTRIES, -1)
             pipeline.expire(self.log_key, KEPT_SECONDS)
+            if preview is not None:
+                pipeline.set(self.preview_key, preview.as_json(clean=self._clean), ex=KEPT_SECONDS)
             pipeline.execute()
+        if preview is not None:
+            self.preview_published = preview
         self.published, self.open_published = progress, still_open
         self.refresh_at = time.monotonic() + REFRESH_SECONDS
 
+    def _new_preview(self) -> Preview | None:
+        """Return the preview if it is time to store it: at most once a second, and only if it changed."""
+        now = time.monotonic()
+        if now < self.next_preview_at:
+            return None
+        preview = self.preview()
+        if preview is None or (preview == self.preview_published and now < self.refresh_at):
+            return None
+        self.next_preview_at = now + PREVIEW_INTERVAL_SECONDS
+        return preview
+
     def _as_json(self, line: Line) -> str:
         source, text, printed_at = line
-        message = _printable(self.scrub(text)[: 2 * ENTRY_CHARACTERS])[:ENTRY_CHARACTERS]
-        return json.dumps([source, message, round(printed_at * 1000)])
+        return json.dumps([source, self._clean(text), round(printed_at * 1000)])
+
+    def _clean(self, text: str) -> str:
+        """Return a text without secrets and control characters, cut to the length of an entry."""
+        return _printable(self.scrub(text)[: 2 * ENTRY_CHARACTERS])[:ENTRY_CHARACTERS]
 
 
 def _printable(text: str) -> str:

@@ -48,7 +48,9 @@ class Outputs:
             if stream is None:
                 return BrokenReport("the file is missing")
             with stream:
-                return report_reader.read_report(stream, max_bytes=settings.SIM_OUTPUT_BYTES, stage=self.stage or 1)
+                return report_reader.read_report(
+                    stream, max_bytes=settings.SIM_OUTPUT_BYTES, stage=self.stage or 1, with_details=True
+                )
         except UnsafeOutput as error:
             return BrokenReport(str(error))
         except BrokenReport as error:

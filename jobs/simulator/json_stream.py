@@ -1,13 +1,14 @@
 """Streaming reader for a part of a large JSON document.
 
 `read` returns a part that a shape names: a dict for an object (the shape of each key to read), a function that
-creates a `Collector` for an array, None for anything else. All other parts are skipped and use no memory. `events`
-yields the whole document, piece by piece.
+creates a `Collector` for an array, `Members` for an object with unknown keys, None for anything else. All other
+parts are skipped and use no memory. `events` yields the whole document, piece by piece.
 """
 
 import codecs
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Protocol
 
@@ -44,7 +45,7 @@ class Readable(Protocol):
 
 
 class Collector(Protocol):
-    """A receiver of an array: `take` is called with each entry, reduced to `shape`."""
+    """A receiver of an array: `take` is called with each entry, reduced to `shape`, which is read once for each."""
 
     @property
     def shape(self) -> "Shape": ...
@@ -53,11 +54,25 @@ class Collector(Protocol):
         """Process the next entry."""
 
 
-Shape = Mapping[str, "Shape"] | Callable[[], Collector] | None
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The shape of an object with unknown keys. A collector takes each key with its value, as a pair."""
+
+    new_collector: Callable[[], Collector]
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """The type of DONE."""
+
+
+# The shape of entries that a collector does not take: the next one and all after it are skipped.
+DONE = _Done()
+Shape = Mapping[str, "Shape"] | Callable[[], Collector] | Members | _Done | None
 
 
 def read(stream: Readable, shape: Mapping[str, Shape], *, max_bytes: int) -> dict[str, Any]:
-    """Return the part of the document that a shape names, with a collector for each array.
+    """Return the part of the document that a shape names, with a collector for each array and each `Members`.
 
     A value of another type than its shape is returned as `{}`, `[]` or itself. If keys repeat, the last one wins.
     Memory: at most 40 MB, plus what the collectors keep. Raises UnreadableJson.
@@ -104,8 +119,13 @@ def skip(first: Event, events: Iterator[Event]) -> None:
 
 def _read_value(first: Event, events: Iterator[Event], shape: Shape) -> Any:
     event, value = first
+    if event == "start_map" and isinstance(shape, Members):
+        return _read_members(events, shape)
+    if event == "start_map" and isinstance(shape, Mapping):
+        return _read_object(events, shape)
     if event == "start_map":
-        return _read_object(events, shape if isinstance(shape, Mapping) else {})
+        _skip(events)
+        return {}
     if event == "start_array" and callable(shape):
         return _read_array(events, shape)
     if event == "start_array":
@@ -125,13 +145,34 @@ def _read_object(events: Iterator[Event], shape: Mapping[str, Shape]) -> dict[st
     return result
 
 
+def _read_members(events: Iterator[Event], shape: Members) -> Collector:
+    collector = shape.new_collector()
+    for key, first in members(events):
+        wanted = collector.shape
+        if wanted is DONE:
+            _skip_rest(first, events)
+            break
+        collector.take((key[:_KEPT_CHARACTERS], _read_value(first, events, wanted)))
+    return collector
+
+
 def _read_array(events: Iterator[Event], new_collector: Callable[[], Collector]) -> Collector:
     collector = new_collector()
     for event in events:
         if event[0] == "end_array":
             break
-        collector.take(_read_value(event, events, collector.shape))
+        shape = collector.shape
+        if shape is DONE:
+            _skip_rest(event, events)
+            break
+        collector.take(_read_value(event, events, shape))
     return collector
+
+
+def _skip_rest(first: Event, events: Iterator[Event]) -> None:
+    """Skip an entry, and the rest of the object or array that it is in."""
+    skip(first, events)
+    _skip(events)
 
 
 def _skip(events: Iterator[Event]) -> None:

@@ -7,8 +7,11 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-_LABEL_LENGTH = 200
+PROFILESET = "Profileset: "
+BASELINE = "Baseline"
+_LABEL_LENGTH = 400
 
 # The real bar is the last one on the line, because nothing after it comes from the profile. A name that looks like
 # a counter or a bar is part of the label.
@@ -52,6 +55,25 @@ class ParallelSets:
 
     done: int
     count: int
+
+
+class FinishedRun(NamedTuple):
+    """A finished run of a profileset, with its figures as in `Phase`; they are 0 if none were printed."""
+
+    name: str
+    mean: float
+    error_percent: float
+    iterations: int
+
+
+def finished_run(update: Phase | ParallelSets | None) -> FinishedRun | None:
+    """Return the run that an update shows to be finished, or None."""
+    if not isinstance(update, Phase) or not update.label.startswith(PROFILESET):
+        return None
+    if update.share < 1 or not update.iterations:
+        return None
+    name = update.label.removeprefix(PROFILESET)
+    return FinishedRun(name, update.mean, update.error_percent, update.iterations)
 
 
 def parse_update(text: str) -> Phase | ParallelSets | None:
@@ -137,8 +159,8 @@ class ProgressMeter:
         """Return the last update of each ended phase."""
         return [phase for number, phase in sorted(self._phases.copy().items()) if number < self._latest_phase]
 
-    def feed(self, text: str) -> None:
-        """Process one update; other text is ignored."""
+    def feed(self, text: str) -> Phase | ParallelSets | None:
+        """Process one update and return its contents; other text is ignored."""
         update = parse_update(text)
         match update:
             case Phase(label, number, count, share):
@@ -153,6 +175,7 @@ class ProgressMeter:
                 self._advance(done=self._latest_phase + done, phases=self._latest_phase + count)
         if update is not None and self.began_at is None:
             self.began_at, self.began_percent = self._clock(), self.percent
+        return update
 
     def advance_to(self, percent: float) -> None:
         """Set the percentage of a run that several processes share, unless it is higher."""

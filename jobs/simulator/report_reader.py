@@ -5,73 +5,88 @@ It reads both report versions and the layouts of all simulators since 2020
 all of it is untrusted: what cannot be used raises `BrokenReport`.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from itertools import chain
 from typing import Any, BinaryIO, ClassVar
 
-from jobs.simulator import json_stream, messages
+from jobs.simulator import equipment, json_stream, messages, report_details, report_values
+from jobs.simulator.equipment import clean
 from jobs.simulator.json_stream import Shape, UnreadableJson
-from jobs.simulator.reports import MAX_ERRORS, BrokenReport, Player, Profileset, Report, Statistics
+from jobs.simulator.reports import (
+    LARGEST_NUMBER,
+    MAX_ERRORS,
+    BrokenReport,
+    Player,
+    Profileset,
+    Report,
+    Statistics,
+)
 
-_TALENTS_LENGTH = 2_000
 _MESSAGE_LENGTH = 500
 # Reading millions of messages would take an hour.
 _MAX_MESSAGES = 10_000
-_LISTED_IDS = 40
-_IDENTIFIER_DIGITS = 10
-# Beyond all simulated numbers. Neither a product nor the square of a quotient overflows.
-LARGEST_NUMBER = 1e30
 _SMALLEST_NUMBER = 1e-30
 # More actors or profilesets than any plan allows, and longer names than a profile can contain.
 MAX_ENTRIES = 100_000
 MAX_NAME_CHARACTERS = 8_000_000
-_ENCODED_ITEM_LENGTH = 10_000
-_ITEM_NAME_LENGTH = 300
-_LISTED_TALENTS = 200
 
-_GEAR_SLOTS = (
-    "head", "neck", "shoulders", "back", "chest", "shirt", "tabard", "wrists", "hands", "waist", "legs",
-    "feet", "finger1", "finger2", "trinket1", "trinket2", "main_hand", "off_hand", "ranged",
-)  # fmt: skip
-_SAMPLE: Shape = dict.fromkeys(("mean", "mean_std_dev", "std_dev", "min", "max", "count"))
-_ACTOR: Shape = {"name": None, "collected_data": {"dps": _SAMPLE, "fight_length": {"count": None}}}
+_SAMPLE: Shape = dict.fromkeys(("mean", "mean_std_dev", "std_dev", "min", "max", "median", "count"))
+_COLLECTED: dict[str, Shape] = {"dps": _SAMPLE, "fight_length": {"count": None}}
+_ACTOR: dict[str, Shape] = {"name": None, "collected_data": _COLLECTED}
+_FIRST_ACTOR: dict[str, Shape] = {**_ACTOR, **equipment.SHAPE}
+_DETAILED_ACTOR: dict[str, Shape] = {
+    **_FIRST_ACTOR,
+    **report_details.ACTOR,
+    "collected_data": {**_COLLECTED, **report_details.COLLECTED},
+}
 _METRIC = dict.fromkeys(("mean", "mean_stddev", "stddev", "min", "max", "iterations"))
-_ITEM: Shape = dict.fromkeys(("name", "encoded_item", "ilevel"))
 
 
-def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1) -> Report:
+def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1, with_details: bool = False) -> Report:
     """Read one report of at most `max_bytes`; its profilesets get `stage` as their stage.
 
     The report is read as a stream. Memory: 20 MB and about 1 KB for each actor and profileset, but never more than
-    200 MB (`tests/jobs/simulator/test_report_memory.py`). Raises BrokenReport.
+    200 MB (`tests/jobs/simulator/test_report_memory.py`). `with_details` adds details of the first actors,
+    which need at most 50 MB. Raises BrokenReport.
     """
-    document = _read(stream, max_bytes=max_bytes, stage=stage)
+    document = _read(stream, max_bytes=max_bytes, stage=stage, with_details=with_details)
     sim = _object(document, "sim")
     players = tuple(_collected(sim, "players"))
     if not players:
         raise BrokenReport("it contains no actors")
+    options = _object(sim, "options")
+    iterations = int(_number(options, "iterations"))
     return Report(
         players=players,
         profilesets=tuple(_collected(_object(sim, "profilesets"), "results")),
         raid_dps=_sample(_object(_object(sim, "statistics"), "raid_dps")),
-        iterations=int(_number(_object(sim, "options"), "iterations")),
+        iterations=iterations,
         errors=tuple(getattr(document.get("logs"), "severe", ())),
         warnings=tuple(messages.distinct(chain.from_iterable(_remarks(document)))),
+        details=_details(sim, options, iterations=iterations) if with_details else None,
     )
 
 
-def _read(stream: BinaryIO, *, max_bytes: int, stage: int) -> dict[str, Any]:
+def _details(sim: Mapping[str, Any], options: Mapping[str, Any], *, iterations: int) -> dict[str, Any]:
+    return report_details.document(
+        sim["players"].details, options=options, targets=sim.get("targets"), iterations=iterations
+    )
+
+
+def _read(stream: BinaryIO, *, max_bytes: int, stage: int, with_details: bool) -> dict[str, Any]:
     """Return the part of a report that the service uses. Raises BrokenReport."""
+    report_values.begin_report()
+    targets: dict[str, Shape] = {"targets": report_details.Targets} if with_details else {}
     shape: dict[str, Shape] = {
         "logs": _Messages,
         "notifications": _Messages,
         "sim": {
-            "options": {"iterations": None},
-            "players": _Players,
+            "options": {"iterations": None, **report_details.OPTIONS},
+            "players": partial(_Players, with_details=with_details),
+            **targets,
             "profilesets": {"results": partial(_Profilesets, stage)},
             "statistics": {"raid_dps": _SAMPLE},
         },
@@ -102,15 +117,24 @@ class _Entries:
 class _Players(_Entries):
     title = "players"
 
+    def __init__(self, *, with_details: bool) -> None:
+        super().__init__()
+        self.with_details = with_details
+        self.details: list[dict[str, Any]] = []
+
     @property
     def shape(self) -> Shape:
+        if self.with_details and len(self.details) < report_details.MAX_ACTORS:
+            return _DETAILED_ACTOR
         # Talents and gear are shown only for the first actor.
-        first = {"talents": _TalentNames, "gear": dict.fromkeys(_GEAR_SLOTS, _ITEM)}
-        return _ACTOR if self.kept else {**_ACTOR, **first}  # type: ignore[dict-item]
+        return _ACTOR if self.kept else _FIRST_ACTOR
 
     def take(self, entry: Any) -> None:
+        has_details = self.shape is _DETAILED_ACTOR
         player = _player(_entry(entry, self.title))
         self.add(player.name, player)
+        if has_details and player.reached:
+            self.details.append(report_details.actor(entry, player))
 
 
 class _Profilesets(_Entries):
@@ -141,20 +165,6 @@ class _FirstMetric:
         self.kept = self.kept or [metric]
 
 
-class _TalentNames:
-    """Talents as versions of 2020 list them: objects with a name."""
-
-    shape: Shape = {"name": None}
-
-    def __init__(self) -> None:
-        self.kept: list[str] = []
-
-    def take(self, entry: Any) -> None:
-        name = entry.get("name") if isinstance(entry, dict) else None
-        if isinstance(name, str) and len(self.kept) < _LISTED_TALENTS:
-            self.kept.append(name)
-
-
 class _Messages:
     """The simulator's messages: objects with a level since August 2025, strings before."""
 
@@ -173,7 +183,7 @@ class _Messages:
         if not isinstance(message, str):
             return
         if level == "severe" and len(self.severe) < MAX_ERRORS:
-            self.severe.append(_clean(message).strip()[:_MESSAGE_LENGTH])
+            self.severe.append(clean(message).strip()[:_MESSAGE_LENGTH])
         if messages.is_remark(message):
             self.kept = messages.distinct([*self.kept, message])
 
@@ -222,7 +232,7 @@ def _string(parent: Mapping[str, Any], key: str) -> str:
     value = parent.get(key)
     if not isinstance(value, str):
         raise BrokenReport(f"its {key} is not a string")
-    return _clean(value)
+    return clean(value)
 
 
 def _sample(block: Mapping[str, Any]) -> Statistics:
@@ -244,8 +254,8 @@ def _player(entry: Mapping[str, Any]) -> Player:
     return Player(
         name=_string(entry, "name"),
         dps=statistics,
-        talents=_talents(entry.get("talents")),
-        gear=tuple(_gear(entry.get("gear"))),
+        talents=equipment.talents(entry.get("talents")),
+        gear=tuple(equipment.gear(entry.get("gear"))),
         reached=bool(statistics.mean or _number(dps, "count") or _number(fights, "count")),
     )
 
@@ -266,49 +276,3 @@ def _profileset(entry: Mapping[str, Any], *, stage: int) -> Profileset | None:
         return None
     iterations = int(_number(block, "iterations")) if "iterations" in block else None
     return Profileset(_string(entry, "name"), statistics, stage, iterations)
-
-
-def _talents(value: object) -> str:
-    """Return the talents as one text."""
-    if isinstance(value, _TalentNames):
-        value = "/".join(value.kept)
-    return _clean(value)[:_TALENTS_LENGTH] if isinstance(value, str) else ""
-
-
-def _gear(value: object) -> Iterable[dict[str, Any]]:
-    # Gear is optional in the summary: layouts that only forks use are ignored, not rejected.
-    if isinstance(value, dict):
-        for slot in _GEAR_SLOTS:
-            item = value.get(slot)
-            if isinstance(item, dict) and isinstance(item.get("name"), str):
-                yield _item(slot, item)
-
-
-def _item(slot: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    encoded = item.get("encoded_item")
-    text = encoded[:_ENCODED_ITEM_LENGTH] if isinstance(encoded, str) else ""
-    options = {key: _identifiers(value) for key, _, value in (part.partition("=") for part in text.split(","))}
-    ilevel = item.get("ilevel")
-    optional = {
-        "id": _first(options.get("id")),
-        "ilevel": ilevel if type(ilevel) is int and 0 < ilevel < LARGEST_NUMBER else None,
-        "bonusIds": options.get("bonus_id"),
-        "gemIds": options.get("gem_id"),
-        "enchantId": _first(options.get("enchant_id")),
-    }
-    known = {key: value for key, value in optional.items() if value}
-    return {"slot": slot, "name": _clean(item["name"])[:_ITEM_NAME_LENGTH], **known}
-
-
-def _identifiers(value: str) -> list[int]:
-    digits = [part for part in re.split("[/:]", value) if part.isascii() and part.isdigit()]
-    return [int(part) for part in digits[:_LISTED_IDS] if len(part) <= _IDENTIFIER_DIGITS]
-
-
-def _first(identifiers: list[int] | None) -> int | None:
-    return identifiers[0] if identifiers else None
-
-
-def _clean(text: str) -> str:
-    """Replace what PostgreSQL's jsonb cannot store: NUL and lone surrogates."""
-    return re.sub("[\x00\ud800-\udfff]", "\ufffd", text)

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from jobs.simulator.reports import Report, Statistics
 
-_LISTED_RESULTS = 200
-_NAME_LENGTH = 300
+LISTED_RESULTS = 200
+NAME_LENGTH = 300
 
 
 def summarise(
@@ -26,7 +26,7 @@ def summarise(
         "multiStage": dict(multistage),
     }
     if several:
-        listed = report.players[:_LISTED_RESULTS]
+        listed = report.players[:LISTED_RESULTS]
         actors = [{"name": _name(player.name), **_figures(player.dps)} for player in listed]
         summary["actors"] = {"count": len(report.players), "results": actors}
     if not multistage["enabled"]:
@@ -46,7 +46,7 @@ def _main_actor(report: Report, *, metric: Literal["dps", "raid_dps"]) -> dict[s
         ranking = sorted(report.profilesets, key=lambda profileset: -profileset.statistics.mean)
         results = [
             {"name": _name(entry.name), **_figures(entry.statistics), "stage": entry.stage}
-            for entry in ranking[:_LISTED_RESULTS]
+            for entry in ranking[:LISTED_RESULTS]
         ]
         actor["profilesets"] = {"count": len(ranking), "results": results}
     if player.talents:
@@ -68,4 +68,4 @@ def _figures(statistics: Statistics) -> dict[str, float]:
 
 
 def _name(text: str) -> str:
-    return text[:_NAME_LENGTH]
+    return text[:NAME_LENGTH]

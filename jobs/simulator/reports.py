@@ -1,12 +1,14 @@
 """What the service uses of a simulator's JSON report."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from jobs.simulator.messages import MAX_WARNINGS
 
+# Beyond all simulated numbers. Neither a product nor the square of a quotient overflows.
+LARGEST_NUMBER = 1e30
 # No simulation has more; larger figures would overflow.
 MAX_FIGHTS = 10**12
 MAX_ERRORS = 20
@@ -45,7 +47,7 @@ def fights_of(stddev: float, error: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """An actor of the profile, in the profile's order; only the first has talents and gear."""
+    """An actor of the profile, in the profile's order; only the first ones have talents and gear."""
 
     name: str
     dps: Statistics
@@ -92,6 +94,8 @@ class Report:
     """The simulator's warnings."""
     not_reached: "NotReached | None" = None
     """The players and profilesets that were left out because the run was stopped early."""
+    details: Mapping[str, Any] | None = None
+    """The document of `jobs/simulator/report_details.py`, None if it was not read."""
 
     def only_reached(self, *, profilesets: int) -> "Report":
         """Return the report of a stopped run without the entries that finished no iteration.

@@ -16,6 +16,7 @@ from jobs.simulator.reports import BrokenReport
 
 MAX_BYTES = 256 << 20
 PLAYERS = b'{"sim":{"players":['
+ACTOR = PLAYERS + b'{"name":"a","collected_data":{"dps":{"mean":1}},'
 SETS = b'{"name":"Base"}],"profilesets":{"results":['
 DPS = b'"collected_data":{"dps":{"mean":5.25,"std_dev":1.5,"mean_std_dev":0.25,"min":1.125,"max":9.5}}'
 SET = b'"mean":5.25,"stddev":1.5,"mean_stddev":0.25,"min":1.125,"max":9.5'
@@ -35,6 +36,37 @@ def named(start: bytes, rest: bytes, count: int, *, name: bytes = b"") -> Pieces
     """Yield objects with different names."""
     for number in range(count):
         yield b'{"name":"%s%d",%s}%s' % (name + start, number, rest, b"," if number < count - 1 else b"")
+
+
+def long_names() -> Pieces:
+    """Yield actors whose abilities, pets, buffs, stats and resources have different names of a megabyte."""
+    parts = (
+        b'"stats":[{"compound_amount":1,"name":"%s"}]',
+        b'"stats_pets":{"%s":[{"compound_amount":1}]}',
+        b'"buffs":[{"uptime":1,"name":"%s"}]',
+        b'"gains":[{"%s":{"actual":1}}]',
+        b'"race":"%s"',
+    )
+    yield PLAYERS
+    for number in range(20):
+        yield b'{"name":"a","collected_data":{"dps":{"mean":1}}'
+        yield from (b"," + part % (b"%d" % number * 500_000) for part in parts)
+        yield b"},"
+    yield b'{"name":"b"}]}}'
+
+
+def large_details() -> Pieces:
+    """Yield the largest details of 50 actors that are kept, in different names."""
+    names = [b"%s%d" % (EMOJI * 290, number) for number in range(250)]
+    stats = b",".join(b'{"compound_amount":1,"name":"%s"}' % name for name in names)
+    buffs = b",".join(b'{"uptime":1,"name":"%s"}' % name for name in names)
+    numbers = b",".join(b'"%s":1.5' % name for name in names)
+    part = b'"stats":[%s],"stats_pets":{"p":[%s]},"buffs":[%s]' % (stats, stats, buffs)
+    collected = b'"collected_data":{"dps":{"mean":1},"buffed_stats":{"attribute":{%s},"stats":{%s}}}'
+    collected %= numbers, numbers
+    yield PLAYERS
+    yield from named(b"a", collected + b"," + part, 60)
+    yield b"]}}"
 
 
 def max_entries() -> Pieces:
@@ -79,6 +111,21 @@ CASES: dict[str, Callable[[], Iterable[bytes]]] = {
         b"{}]}",
     ],
     "invalid bytes": lambda: [PLAYERS, *repeated(b'{"name":"\xff\xfe"},', 50_000), b'{"name":"a"}]}}'],
+    "abilities": lambda: [ACTOR, b'"stats":[', *repeated(b'{"compound_amount":1},', 10_000_000), b"{}]}]}}"],
+    "nested abilities": lambda: [
+        ACTOR,
+        b'"stats":[',
+        *repeated(b'{"compound_amount":1,"children":[' * 9 + b"]}" * 9 + b",", 500_000),
+        b"{}]}]}}",
+    ],
+    "pets": lambda: [
+        ACTOR,
+        b'"stats_pets":{',
+        *repeated(b'"p":[{"compound_amount":1}],', 1_000_000),
+        b'"p":[]}}]}}',
+    ],
+    "long ability names": long_names,
+    "largest details": large_details,
     "not a number": lambda: [PLAYERS, b'{"name":"a","x":NaN}]}}'],
     "infinity": lambda: [PLAYERS, b'{"name":"a","x":-Infinity}]}}'],
 }
@@ -120,7 +167,7 @@ def main(case: str) -> None:
     before = peak_bytes()
     try:
         stream = io.BufferedReader(Pipe(iter(CASES[case]())), 1 << 16)
-        report = read_report(stream, max_bytes=MAX_BYTES)
+        report = read_report(stream, max_bytes=MAX_BYTES, with_details=True)
         outcome = f"{len(report.players)} actors, {len(report.profilesets)} profilesets"
     except BrokenReport as error:
         outcome = str(error)

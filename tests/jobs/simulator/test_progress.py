@@ -71,7 +71,7 @@ class TestParseUpdate:
         parsed = parse_update(update("Profileset: \x1b[31m\x00\ud800" + "n" * 999, done=1, total=2))
         assert isinstance(parsed, Phase)
         assert parsed.label.startswith("Profileset: \ufffd[31m\ufffd\ufffdnnn")
-        assert len(parsed.label) == 200
+        assert len(parsed.label) == 400
 
     @pytest.mark.parametrize("counts", ["0/0", "7/5"])
     def test_a_share_is_between_0_and_1(self, counts: str) -> None:

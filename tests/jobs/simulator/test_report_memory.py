@@ -29,6 +29,11 @@ OUTCOMES = {
     "messages": "contains no actors",
     "different messages": "contains no actors",
     "invalid bytes": "actors",
+    "abilities": "1 actors",
+    "nested abilities": "1 actors",
+    "pets": "1 actors",
+    "long ability names": "21 actors",
+    "largest details": "60 actors",
     "not a number": "not valid JSON",
     "infinity": "not valid JSON",
 }
