@@ -29,6 +29,7 @@ from jobs.enums import (
 from jobs.fields import OrderedJSONField
 
 CHARACTER_LENGTH = 100
+TITLE_LENGTH = 200
 # A job without a cap reserves credits for this many seconds at a time.
 SLICE_SECONDS = 60
 
@@ -69,7 +70,7 @@ class Build(models.Model):
         return f"{self.git_branch}@{self.commit[:12]}"
 
 
-def _is_visible(text: str) -> bool:
+def is_visible(text: str) -> bool:
     """Return whether a text has visible characters; whitespace and zero-width characters are invisible."""
     return any(character.isprintable() and not character.isspace() for character in text)
 
@@ -103,6 +104,8 @@ class Job(models.Model):
     # The first character of the profile, empty if it names none, and the number of other characters.
     character = models.CharField(max_length=CHARACTER_LENGTH, blank=True, default="", db_default="")
     other_characters = models.PositiveIntegerField(default=0, db_default=0)
+    # The title that a member gave the job on its page (`jobs/titles.py`), empty if none did.
+    given_title = models.CharField(max_length=TITLE_LENGTH, blank=True, default="", db_default="")
 
     # Limits, copied from the plan at submission so that a changed plan does not affect accepted jobs
     max_credits = models.PositiveBigIntegerField(null=True)
@@ -172,6 +175,12 @@ class Job(models.Model):
             models.Index(fields=["pinned_build"], condition=Q(pinned_build__isnull=False), name="job_by_pin"),
             # The latest multistage jobs, from which the progress of others is estimated
             models.Index(fields=["-id"], condition=Q(multi_stage=True, status=Status.COMPLETED), name="job_staged"),
+            # The history of an account's characters
+            models.Index(
+                fields=["account", "character", "-id"],
+                condition=Q(status=Status.COMPLETED) & ~Q(character=""),
+                name="job_by_character",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -179,19 +188,19 @@ class Job(models.Model):
 
     @property
     def title(self) -> str:
-        """Return the title on account pages: the one in the metadata, else the public title."""
+        """Return the title on account pages: a given one, the one in the metadata, or the public title."""
         title = self.metadata.get("title", "").strip()
-        return title if _is_visible(title) else self.public_title
+        return title if not self.given_title and is_visible(title) else self.public_title
 
     @property
     def public_title(self) -> str:
-        """Return the title on public pages: the characters, else the time of submission (UTC)."""
-        return self.characters or f"Job from {self.created_at:%-d %b, %H:%M}"
+        """Return the title on public pages: a given one, the characters, or the time of submission (UTC)."""
+        return self.given_title or self.characters or f"Job from {self.created_at:%-d %b, %H:%M}"
 
     @property
     def characters(self) -> str:
         """Return the names of the characters, empty if the profile names none."""
-        if not _is_visible(self.character):
+        if not is_visible(self.character):
             return ""
         others = f" and {self.other_characters:,} more" if self.other_characters else ""
         return f"{self.character}{others}"
@@ -234,6 +243,27 @@ class JobProfile(models.Model):
 
     def __str__(self) -> str:
         return f"profile of {self.job_id}"
+
+
+class JobDetails(models.Model):
+    """The details of a job's report, as compressed JSON (`jobs/details.py`). Written when the job ends."""
+
+    job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="details")
+    version = models.PositiveSmallIntegerField()
+    document = models.BinaryField()
+
+    def __str__(self) -> str:
+        return f"details of {self.job_id}"
+
+
+class JobRanking(models.Model):
+    """All profilesets of a job, if its summary lists only some, as compressed JSON (`jobs/rankings.py`)."""
+
+    job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="ranking")
+    document = models.BinaryField()
+
+    def __str__(self) -> str:
+        return f"ranking of {self.job_id}"
 
 
 class ShardedStage(models.Model):

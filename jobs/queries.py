@@ -9,16 +9,17 @@ from django.db import connection
 from billing.models import Account
 from jobs import retention
 from jobs.enums import ACTIVE
-from jobs.errors import ArtifactRemoved, NotFound
+from jobs.errors import ArtifactRemoved, NotFound, ProfilePrivate
 from jobs.models import Artifact, Build, Job, JobProfile
 from simservice.ids import first_id_of, parse_id
 from simservice.rows import RowReader
 from simservice.statements import Statement, run
 
-LISTED = ("status", "created_at", "completed_at", "error_code", "metadata", "build_id", "share_token")
 # Greater than every id in use
 LAST_ID = 10**18
-TITLED = ("created_at", "metadata", "character", "other_characters")
+TITLED = ("created_at", "metadata", "given_title", "character", "other_characters")
+LISTED = ("status", "completed_at", "error_code", "build_id", "share_token", *TITLED)
+RECENT_JOBS = 100
 
 
 # The number of an account's unfinished jobs, from a partial index
@@ -48,6 +49,12 @@ NEWEST_JOBS = f"""
     SELECT {_LISTED.columns} FROM jobs_job
     WHERE account_id = ANY (ARRAY[%(account_id)s]) AND id >= %(first)s AND id < %(before)s
     ORDER BY account_id, id DESC LIMIT %(limit)s
+"""  # noqa: S608 - columns of the model
+# The account's latest jobs with the fields of their titles, read like NEWEST_JOBS.
+_TITLED = RowReader(Job, only=["id", *TITLED])
+LATEST_JOBS = f"""
+    SELECT {_TITLED.columns} FROM jobs_job
+    WHERE account_id = ANY (ARRAY[%(account_id)s]) AND id >= %(first)s ORDER BY account_id, id DESC LIMIT %(limit)s
 """  # noqa: S608 - columns of the model
 COUNT_ACTIVE = Statement("count_active_jobs", ACTIVE_JOBS)
 
@@ -136,6 +143,19 @@ def list_jobs(account: Account, *, before: int | None, limit: int) -> tuple[list
     return jobs, int(active)
 
 
+def recent_profiles(account: Account, *, count: int) -> list[Job]:
+    """Return the newest job of each title among the account's last RECENT_JOBS jobs, newest first. One query.
+
+    They are within the retention period, so their profiles are still stored.
+    """
+    bounds = {"first": first_id_of(retention.window_start()), "limit": RECENT_JOBS}
+    with connection.cursor() as cursor:
+        cursor.execute(LATEST_JOBS, {"account_id": account.pk, **bounds})
+        jobs = [_TITLED.instance(row) for row in cursor.fetchall()]
+    newest = {job.title: job for job in reversed(jobs)}
+    return sorted(newest.values(), key=lambda job: -job.pk)[:count]
+
+
 def profile_of(account: Account, job_id: str) -> str:
     """Return the profile text of a job of the account, within the retention period. Raises NotFound. One query."""
     number = parse_id(job_id)
@@ -144,6 +164,20 @@ def profile_of(account: Account, job_id: str) -> str:
     if text is None:
         raise NotFound
     return text
+
+
+def shared_profile(token: str) -> tuple[Job, str]:
+    """Return the job of a share link with its profile text, if the link also shows the input of its runs.
+
+    Credentials are removed from inputs, but not from the text, so the text of a job with credentials stays private.
+    Raises NotFound like `find_shared`, or ProfilePrivate. Four queries.
+    """
+    job = find_shared(token)
+    if job is None:
+        raise NotFound
+    if job.has_credentials or not any(each.kind == Artifact.Kind.INPUT for each in artifacts_of(job)):
+        raise ProfilePrivate
+    return job, profile_of(job.account, str(job.pk))
 
 
 def titles_of(account: Account, job_ids: Iterable[int]) -> dict[int, str]:

@@ -1,8 +1,8 @@
 """Retention of jobs: `docs/reference/contract.md#retention`.
 
-At the end of the retention period, links, files, the profile text and the list entry of a job become unavailable
-at once. Files and text are removed soon after. The rows of the job, its idempotency key and its artifacts remain,
-so the API can distinguish expired artifacts from unknown ones.
+At the end of the retention period, links, files, the profile text, the details and the list entry of a job become
+unavailable at once. Files, text and details are removed soon after. The rows of the job, its idempotency key and
+its artifacts remain, so the API can distinguish expired artifacts from unknown ones.
 """
 
 import logging
@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from jobs import artifacts
 from jobs.enums import TERMINAL
-from jobs.models import Job, JobProfile
+from jobs.models import Job, JobDetails, JobProfile, JobRanking
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +38,11 @@ def window_start() -> datetime:
 def is_kept(job: Job) -> bool:
     """Return whether the job is within its retention period, so its links and files are available."""
     return job.cleared_at is None and job.created_at >= window_start()
+
+
+def kept_until(job: Job) -> datetime:
+    """Return the end of the job's retention period."""
+    return job.created_at + timedelta(days=settings.RETENTION_DAYS)
 
 
 def overdue() -> QuerySet[Job]:
@@ -84,4 +89,6 @@ def clear(folder: str, job_ids: Collection[int], *, until: float) -> int:
         uncleared = Job.objects.select_for_update(no_key=True, skip_locked=True).filter(cleared_at=None)
         locked = list(uncleared.filter(pk__in=job_ids).values_list("pk", flat=True))
         JobProfile.objects.filter(pk__in=locked).delete()
+        JobDetails.objects.filter(pk__in=locked).delete()
+        JobRanking.objects.filter(pk__in=locked).delete()
         return Job.objects.filter(pk__in=locked).update(cleared_at=Now())

@@ -37,6 +37,8 @@ from simservice.api.pagination import make_cursor, read_cursor, read_limit
 from simservice.api.shapes import Count, Id, Rule, Time, Uuid
 from simservice.api.times import iso, iso_or_none
 
+Title = Annotated[str, "The title on the job's page: a given one, the one in `metadata`, or a default one"]
+
 
 class Ceiling(TypedDict):
     """Limits of a job."""
@@ -81,6 +83,7 @@ class Job(TypedDict):
         Count, "Number of days after submission that links, files and the profile remain available"
     ]
     metadata: Metadata
+    title: Title
     runtime: Runtime
     retried: Annotated[bool, "Whether the job was started again after a lost attempt"]
     build: Annotated[JobBuild | None, "Null until the simulator has started"]
@@ -96,6 +99,7 @@ class ListedJob(TypedDict):
     completedAt: Time | None
     errorCode: Annotated[ErrorCode | None, "Why the job did not complete, as a code"]
     metadata: Metadata
+    title: Title
     buildId: Uuid | None
     links: Links
 
@@ -144,6 +148,7 @@ EXAMPLE_JOB: Job = {
     "simcExitCode": "0",
     "retentionDays": 30,
     "metadata": EXAMPLE_METADATA,
+    "title": "Frosty",
     "runtime": {
         "simDurationMs": 11870,
         "totalDurationMs": 12333,
@@ -168,6 +173,7 @@ EXAMPLE_JOB_LIST: JobList = {
             "completedAt": EXAMPLE_COMPLETED,
             "errorCode": None,
             "metadata": EXAMPLE_METADATA,
+            "title": "Frosty",
             "buildId": EXAMPLE_JOB_BUILD["id"],
             "links": EXAMPLE_LINKS,
         }
@@ -287,6 +293,7 @@ def _listed_job(job: models.Job, links: LinkBuilder) -> ListedJob:
         "completedAt": iso_or_none(job.completed_at),
         "errorCode": error_code(job),
         "metadata": job.metadata,
+        "title": job.title,
         "buildId": str(job.build_id) if job.build_id else None,
         "links": links.of(job),
     }
@@ -307,6 +314,7 @@ def job_object(job: models.Job, links: LinkBuilder) -> Job:
         "simcExitCode": job.simulator_exit_code,
         "retentionDays": settings.RETENTION_DAYS,
         "metadata": job.metadata,
+        "title": job.title,
         "runtime": _runtime(job),
         "retried": job.retried,
         "build": job_build(job),

@@ -1,20 +1,21 @@
 """Result of a job: `GET /v1/{resource}/jobs/{id}/result`."""
 
 from collections.abc import Sequence
-from typing import Annotated, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict, cast
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import artifacts, models, queries
+from jobs import artifacts, details, models, queries
 from jobs.api.artifacts import EXAMPLE_ARTIFACT, EXAMPLE_ARTIFACT_ID, ArtifactFile, artifact_object
 from jobs.api.base import ACTIVE_JOB_HEADERS, JOB_ID, JobsEndpoint
+from jobs.api.details import EXAMPLE_DETAILS, ResultDetails
 from jobs.api.jobs import EXAMPLE_JOB, Job, job_object
 from jobs.api.links import LinkBuilder
 from jobs.api.summary import EXAMPLE_STAGED_SUMMARY, Summary
 from simservice.api import errors
-from simservice.api.errors import ResultNotReady, ResultUnavailable
-from simservice.api.operations import Link, Operation, ResponseSpec, documented
+from simservice.api.errors import ResultNotReady, ResultUnavailable, ValidationFailed
+from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
 from simservice.api.shapes import Id, Rule
 
 
@@ -39,6 +40,12 @@ class Result(TypedDict):
     summary: Annotated[Summary | None, "Null if the simulator wrote no report"]
     artifacts: list[ResultArtifact]
     missingArtifacts: NotRequired[Annotated[list[MissingArtifact], "Omitted if there are none"]]
+    details: NotRequired[
+        Annotated[
+            ResultDetails | None,
+            "Present only if requested with `include`. Null if the job has none, and after its retention period",
+        ]
+    ]
 
 
 class JobResult(Job):
@@ -52,14 +59,22 @@ EXAMPLE_RESULT: JobResult = {
     "result": {
         "summary": EXAMPLE_STAGED_SUMMARY,
         "artifacts": [{"id": EXAMPLE_ARTIFACT_ID, **EXAMPLE_ARTIFACT}],
+        "details": EXAMPLE_DETAILS,
     },
 }
+INCLUDE = Parameter(
+    name="include",
+    location="query",
+    shape=Literal["details"],
+    description="Includes abilities, buffs, damage over time, resources, stats and gear of each actor.",
+    example="details",
+)
 GET_JOB_RESULT = Operation(
     id="getJobResult",
     tag="Jobs",
     summary="Get the result of a job",
     description="Returns the job, its summary and its artifacts. Available once the job has ended.",
-    parameters=[JOB_ID],
+    parameters=[JOB_ID, INCLUDE],
     responses={
         200: ResponseSpec(
             description="The job and its result.",
@@ -83,12 +98,17 @@ class JobResultView(JobsEndpoint):
 
     @documented(GET_JOB_RESULT)
     def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
+        if self.query.get("include", "details") != "details":
+            raise ValidationFailed([{"path": "include", "message": "Must be: details."}])
         job, self.active_jobs = queries.read_job(self.caller().account, job_id, with_summary=True)
         if not job.is_terminal:
             raise ResultNotReady({"status": job.public_status})
         if job.started_at is None:
             raise ResultUnavailable({"status": job.public_status})
-        return Response(_result_object(job, queries.artifacts_of(job), self.links()))
+        body = _result_object(job, queries.artifacts_of(job), self.links())
+        if "include" in self.query:
+            body["result"]["details"] = cast(ResultDetails | None, details.document_of(job))
+        return Response(body)
 
 
 def _result_object(job: models.Job, stored: Sequence[models.Artifact], links: LinkBuilder) -> JobResult:

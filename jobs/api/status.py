@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Literal, TypedDict, cast
+from datetime import UTC, datetime
+from typing import Annotated, Literal, NotRequired, TypedDict, cast, get_args
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import models, progress, queries
+from jobs import models, preview, progress, queries
 from jobs.api.base import (
     ACTIVE_JOB_HEADERS,
     EXAMPLE_JOB_ID,
@@ -25,7 +26,7 @@ from jobs.queueing.forecast import estimated_start
 from simservice.api import errors
 from simservice.api.errors import ValidationFailed
 from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
-from simservice.api.shapes import Id, Percent, Rule, Time
+from simservice.api.shapes import Count, Id, Percent, Rule, Time
 from simservice.api.times import iso, iso_or_none
 
 
@@ -63,6 +64,39 @@ class LogEntry(TypedDict):
     ts: Annotated[int, "Unix time in milliseconds"]
 
 
+class PreviewFigures(TypedDict):
+    """A mean, as far as it is known. The names are those of the summary."""
+
+    mean: float
+    mean_error: Annotated[float, "Half of the 95 % interval of the mean. 0 if unknown"]
+
+
+class PreviewProfileset(PreviewFigures):
+    """A finished profileset."""
+
+    name: Annotated[str, Rule(maxLength=300)]
+    stage: Annotated[int, Rule(minimum=1), "The stage that the figures are from"]
+
+
+class PreviewProfilesets(TypedDict):
+    """The finished profilesets of a running job."""
+
+    finished: Annotated[Count, "Number of profilesets of the current stage that are finished"]
+    count: Annotated[Count, "Number of profilesets of the current stage"]
+    results: Annotated[
+        list[PreviewProfileset], Rule(maxItems=50), "The highest means, best first, of all stages so far"
+    ]
+
+
+class Preview(TypedDict):
+    """Results of a running job so far, from the simulator's output. They can still change."""
+
+    updatedAt: Time
+    secondsLeft: Annotated[Seconds | None, "Estimated seconds until the simulation ends. Null while unknown"]
+    baseline: Annotated[PreviewFigures | None, "Null while unknown, and for several actors"]
+    profilesets: PreviewProfilesets
+
+
 class JobStatus(TypedDict):
     """Status and progress of a job."""
 
@@ -80,6 +114,12 @@ class JobStatus(TypedDict):
     startedAt: Time | None
     updatedAt: Time
     retried: Annotated[bool, "Whether the job was started again after a lost attempt"]
+    preview: NotRequired[
+        Annotated[
+            Preview | None,
+            "Omitted unless requested with `include`. Null if nothing is known or the job is not running",
+        ]
+    ]
 
 
 EXAMPLE_STATUS: JobStatus = {
@@ -98,13 +138,24 @@ EXAMPLE_STATUS: JobStatus = {
     "startedAt": EXAMPLE_STARTED,
     "updatedAt": "2026-11-20T08:10:07.001Z",
     "retried": False,
+    "preview": {
+        "updatedAt": "2026-11-20T08:10:06.802Z",
+        "secondsLeft": 17,
+        "baseline": {"mean": 1523400, "mean_error": 1176.0},
+        "profilesets": {
+            "finished": 12,
+            "count": 40,
+            "results": [{"mean": 1541870, "mean_error": 1190.3, "name": "Ring_B", "stage": 1}],
+        },
+    },
 }
+Included = Literal["logEntries", "preview"]
 INCLUDE = Parameter(
     name="include",
     location="query",
-    shape=Literal["logEntries"],
-    description="Includes the last lines of the simulator's output.",
-    example="logEntries",
+    shape=Included,
+    description="Includes the last lines of the simulator's output, or a preview of the result.",
+    example="preview",
 )
 GET_JOB_STATUS = Operation(
     id="getJobStatus",
@@ -130,11 +181,16 @@ class JobStatusView(JobsEndpoint):
 
     @documented(GET_JOB_STATUS)
     def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
-        if self.query.get("include", "logEntries") != "logEntries":
-            raise ValidationFailed([{"path": "include", "message": "Must be: logEntries."}])
+        included = self.query.get("include")
+        if included not in (None, *get_args(Included)):
+            choices = " or ".join(get_args(Included))
+            raise ValidationFailed([{"path": "include", "message": f"Must be: {choices}."}])
         job, self.active_jobs = queries.poll_job(self.caller().account, job_id)
-        entries = progress.log_entries_of(job) if "include" in self.query else None
-        return Response(_status_object(job, progress.progress_of(job), entries))
+        entries = progress.log_entries_of(job) if included == "logEntries" else None
+        body = _status_object(job, progress.progress_of(job), entries)
+        if included == "preview":
+            body["preview"] = _preview(preview.preview_of(job))
+        return Response(body)
 
 
 def _status_object(
@@ -167,6 +223,26 @@ def _queue(job: models.Job) -> Queue | None:
         "estimatedStartSeconds": estimate.seconds if estimate else None,
         "estimatedStartUpdatedAt": iso(estimate.updated_at) if estimate else None,
     }
+
+
+def _preview(known: preview.Preview | None) -> Preview | None:
+    """Return the results of a running job so far, None if there are none."""
+    if known is None:
+        return None
+    results: list[PreviewProfileset] = [
+        {**_figures(entry), "name": entry.name, "stage": entry.stage} for entry in known.best
+    ]
+    return {
+        "updatedAt": iso(datetime.fromtimestamp(known.updated_at, UTC)),
+        "secondsLeft": known.seconds_left,
+        "baseline": None if known.baseline is None else _figures(known.baseline),
+        "profilesets": {"finished": known.finished, "count": known.count, "results": results},
+    }
+
+
+def _figures(known: preview.Figures) -> PreviewFigures:
+    """Return a mean and its error."""
+    return {"mean": known.mean, "mean_error": known.error}
 
 
 def _log_entry(entry: progress.LogEntry) -> LogEntry:

@@ -13,7 +13,7 @@ class Figures(TypedDict):
     """Statistics of one metric over all iterations. The names are SimulationCraft's."""
 
     mean: float
-    mean_error: Annotated[float, "Margin of error of the mean: 1.96 times `mean_stddev`, half of the 95% interval"]
+    mean_error: Annotated[float, "Margin of error of the mean: 1.96 times `mean_stddev`, half of the 95 % interval"]
     mean_stddev: Annotated[float, "Standard error of the mean"]
     stddev: float
     min: float

@@ -8,7 +8,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, BinaryIO, Literal, TypeVar, cast
 
-from jobs import labels, variants
+from jobs import labels, rankings, variants
 from jobs.execution.multistage import Stage, StagePlan, beaten
 from jobs.profiles.analysis import Analysis
 from jobs.simulator import csv_report, messages, report_summary
@@ -76,6 +76,10 @@ class Results:
         warnings = messages.distinct([*labels.spread(self.widening), *self.warnings])
         return {**summary, "warnings": warnings} if warnings else summary
 
+    def ranking(self) -> bytes | None:
+        """Return the list of all profilesets, or None if the summary lists them all."""
+        return rankings.packed(self.report.profilesets) if self.report else None
+
     def table(self) -> BinaryIO | None:
         """Return the CSV table of all stages, or None without a result."""
         if self.report is None or not (self.report.players or self.report.profilesets):
@@ -97,6 +101,7 @@ def merged(earlier: Report, later: Report) -> Report:
         ),
         profilesets=_most_precise([*earlier.profilesets, *later.profilesets], lambda entry: entry.statistics),
         raid_dps=later.raid_dps if _is_more_precise(later.raid_dps, earlier.raid_dps) else earlier.raid_dps,
+        details=later.details if later.details and later.details["actors"] else earlier.details,
     )
 
 

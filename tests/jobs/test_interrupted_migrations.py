@@ -13,7 +13,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 Target = tuple[str, str]
 JOBS = (("jobs", "0015_ordered_metadata"), ("jobs", "0016_narrower_indexes"))
 BILLING = (("billing", "0006_grant_reasons_and_pools"), ("billing", "0007_autovacuum"))
-DIRECTIONS = [JOBS, JOBS[::-1], BILLING[::-1]]
+HISTORY = (("jobs", "0020_job_details"), ("jobs", "0021_titles_and_history"))
+DIRECTIONS = [JOBS, JOBS[::-1], BILLING[::-1], HISTORY]
 INDEXES = """
     SELECT indexrelid::regclass::text, indisvalid, pg_get_indexdef(indexrelid) FROM pg_index
     WHERE indrelid IN ('jobs_job'::regclass, 'billing_hold'::regclass) ORDER BY 1

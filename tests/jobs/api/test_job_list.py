@@ -29,7 +29,7 @@ def test_the_fields_of_a_listed_job(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_running_job(client=key[0].client, metadata={"a": "b"})
     (listed,) = api.get("jobs").json()["jobs"]
     assert set(listed) == {
-        "id", "status", "createdAt", "completedAt", "errorCode", "metadata", "buildId", "links",
+        "id", "status", "createdAt", "completedAt", "errorCode", "metadata", "title", "buildId", "links",
     }  # fmt: skip
     assert (listed["id"], listed["status"], listed["metadata"]) == (str(job.pk), "running", {"a": "b"})
     assert listed["buildId"] == str(job.build_id)

@@ -11,6 +11,7 @@ from clients.accounts import default_client
 from clients.models import ApiKey
 from jobs import lifecycle
 from jobs.models import Job
+from jobs.preview import LISTED_PROFILESETS, Figures, Preview, RankedProfileset
 from jobs.progress import LISTED_ENTRIES, LogEntry, Progress, Publisher, StageProgress
 from jobs.queueing import forecast
 from tests.conftest import Api
@@ -69,7 +70,9 @@ def test_a_replay_returns_the_first_response(api: Api, variant: str) -> None:
 
 
 @pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("tail", ["", "/status", "/status?include=logEntries", "/profile"])
+@pytest.mark.parametrize(
+    "tail", ["", "/status", "/status?include=logEntries", "/status?include=preview", "/profile"]
+)
 def test_a_job_in_each_state(api: Api, account: Any, variant: str, state: str, tail: str) -> None:
     job = STATES[state](client=default_client(account), metadata={"a": "b"})
     forecast.publish()
@@ -128,8 +131,9 @@ def test_the_status_contains_progress_and_log_entries(api: Api, account: Any, va
 @pytest.mark.parametrize("profile", PROFILES)
 def test_result_and_manifest_of_a_real_job(api: Api, account: Any, variant: str, profile: str) -> None:
     job = run(default_client(account), **PROFILES[profile])
-    body = checked(api.get(f"jobs/{job.pk}/result"), variant)
+    body = checked(api.get(f"jobs/{job.pk}/result?include=details"), variant)
     assert (body["status"], body["statusReason"]) == ("completed", None)
+    assert body["result"]["details"]["actors"][0].keys() >= {"abilities", "buffs", "damage", "resources", "stats"}
     shared = checked(HttpClient().get(f"/manifests/{job.share_token}"), variant)
     names = [artifact["name"] for artifact in body["result"]["artifacts"]]
     assert names == [artifact["name"] for artifact in shared["artifacts"]]
@@ -151,3 +155,17 @@ def test_a_repeated_cancellation_has_the_same_response(api: Api, account: Any, v
     job = STATES[state](client=default_client(account), metadata={"a": "b"})
     first = checked(api.post(f"jobs/{job.pk}/cancel"), variant)
     assert checked(api.post(f"jobs/{job.pk}/cancel"), variant) == first
+
+
+def test_the_status_contains_a_preview(api: Api, account: Any, variant: str) -> None:
+    job = make_running_job(client=default_client(account))
+    best = [RankedProfileset(name="\u05d0" * 300, mean=200, error=0.5, stage=2)] * LISTED_PROFILESETS
+    known = Preview(seconds_left=90, baseline=Figures(mean=150, error=1), finished=60, count=70, best=best)
+    Publisher(job, preview=lambda: known).publish(Progress(percent=42.5, stage=None))
+    preview = checked(api.get(f"jobs/{job.pk}/status?include=preview"), variant)["preview"]
+    assert (preview["secondsLeft"], preview["baseline"]) == (90, {"mean": 150, "mean_error": 1})
+    assert (preview["profilesets"]["finished"], preview["profilesets"]["count"]) == (60, 70)
+    assert (
+        preview["profilesets"]["results"]
+        == [{"mean": 200, "mean_error": 0.5, "name": "\u05d0" * 300, "stage": 2}] * LISTED_PROFILESETS
+    )

@@ -2,30 +2,37 @@
 
 import io
 from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
 from django.test import Client as HttpClient
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from clients.models import ApiKey
-from jobs import artifacts, lifecycle
+from jobs import artifacts, details, lifecycle
 from jobs.enums import Status
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Job
+from jobs.models import Artifact, Job, JobDetails
+from jobs.preview import Preview
 from jobs.progress import Progress, Publisher, StageProgress, progress_of
 from tests.conftest import Api
 from tests.factories import BuildFactory, make_job, make_running_job, start_attempt
 
 JOB_KEYS = {
     "id", "status", "priority", "createdAt", "startedAt", "completedAt", "cancelRequestedAt", "errorCode",
-    "statusReason", "simcExitCode", "retentionDays", "metadata", "runtime", "retried", "build", "links",
+    "statusReason", "simcExitCode", "retentionDays", "metadata", "title", "runtime", "retried", "build",
+    "links",
 }  # fmt: skip
 STATUS_KEYS = {
     "id", "metadata", "status", "errorCode", "statusReason", "simcExitCode", "queue", "progress", "logEntries",
     "startedAt", "updatedAt", "retried",
 }  # fmt: skip
 SUMMARY = {"metric": "dps", "mainActor": {"name": "A", "mean": 5.0, "gear": [{"slot": "head"}]}}
+DETAILS = {"version": 1, "fight": {"targets": 1}, "actors": [{"name": "A"}]}
+RESULT_QUERIES = 3
 HTML = b"<!doctype html><script>alert(1)</script>" + b"x" * 5000
 
 
@@ -98,6 +105,32 @@ def test_a_completed_job_has_its_fields(api: Api, running: Job) -> None:
     assert api.get(f"jobs/{running.pk}/status").json()["progress"]["percent"] == 100
 
 
+def test_details_are_included_on_request(api: Api, running: Job, django_assert_num_queries: Any) -> None:
+    end(running)
+    assert "details" not in api.get(f"jobs/{running.pk}/result").json()["result"]
+    assert api.get(f"jobs/{running.pk}/result?include=details").json()["result"]["details"] is None
+    JobDetails.objects.create(job=running, version=1, document=details.packed(DETAILS))
+    with django_assert_num_queries(RESULT_QUERIES):
+        api.get(f"jobs/{running.pk}/result")
+    with django_assert_num_queries(RESULT_QUERIES + 1):
+        assert api.get(f"jobs/{running.pk}/result?include=details").json()["result"]["details"] == DETAILS
+
+
+def test_details_are_unavailable_after_retention(api: Api, running: Job) -> None:
+    end(running)
+    JobDetails.objects.create(job=running, version=1, document=details.packed(DETAILS))
+    Job.objects.filter(pk=running.pk).update(created_at=timezone.now() - timedelta(days=31))
+    assert api.get(f"jobs/{running.pk}/result?include=details").json()["result"]["details"] is None
+
+
+@pytest.mark.parametrize("include", ["logEntries", "details,x", "", "details&include=x"])
+def test_nothing_else_can_be_included_in_a_result(api: Api, running: Job, include: str) -> None:
+    end(running)
+    response = api.get(f"jobs/{running.pk}/result?include={include}")
+    assert (response.status_code, response.json()["code"]) == (400, "validation_failed")
+    assert response.json()["meta"]["issues"][0]["path"] == "include"
+
+
 @pytest.mark.parametrize("make", [make_job, make_running_job])
 def test_there_is_no_result_before_the_job_ends(
     api: Api, key: tuple[ApiKey, str], make: Callable[..., Job]
@@ -122,7 +155,35 @@ def test_log_entries_need_a_request_and_a_running_job(api: Api, running: Job) ->
     assert api.get(f"jobs/{running.pk}/status?include=logEntries").json()["logEntries"] is None
 
 
-@pytest.mark.parametrize("tail", ["", "/status"])
+def test_a_preview_needs_a_request_and_a_running_job(api: Api, running: Job) -> None:
+    known = Preview(seconds_left=None, baseline=None, finished=1, count=2, best=[])
+    Publisher(running, preview=lambda: known).publish(Progress(percent=5, stage=None))
+    for query in ("", "?include=logEntries"):
+        assert "preview" not in api.get(f"jobs/{running.pk}/status{query}").json()
+    shown = api.get(f"jobs/{running.pk}/status?include=preview").json()
+    assert shown["preview"]["profilesets"] == {"finished": 1, "count": 2, "results": []}
+    assert shown["logEntries"] is None
+    end(running)
+    assert api.get(f"jobs/{running.pk}/status?include=preview").json()["preview"] is None
+
+
+@pytest.mark.parametrize("value", ["", "Preview", "preview,logEntries", "everything"])
+def test_only_known_parts_can_be_included(api: Api, running: Job, value: str) -> None:
+    response = api.get(f"jobs/{running.pk}/status?include={value}")
+    assert (response.status_code, response.json()["code"]) == (400, "validation_failed")
+    (issue,) = response.json()["meta"]["issues"]
+    assert issue == {"path": "include", "message": "Must be: logEntries or preview."}
+
+
+def test_another_accounts_preview_does_not_exist(api: Api) -> None:
+    foreign = make_running_job()
+    known = Preview(seconds_left=5, baseline=None, finished=1, count=2, best=[])
+    Publisher(foreign, preview=lambda: known).publish(Progress(percent=5, stage=None))
+    response = api.get(f"jobs/{foreign.pk}/status?include=preview")
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("tail", ["", "/status", "/status?include=preview"])
 def test_a_read_takes_two_queries(api: Api, running: Job, tail: str) -> None:
     api.get(f"jobs/{running.pk}{tail}")
     with CaptureQueriesContext(

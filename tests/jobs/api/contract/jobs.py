@@ -72,6 +72,7 @@ def job_fields(variant: str) -> dict[str, Schema]:
         "simcExitCode": or_null(TEXT),
         "retentionDays": POSITIVE,
         "metadata": METADATA,
+        "title": TEXT,
         "runtime": an_object(runtime),
         "retried": BOOLEAN,
         "build": or_null(JOB_BUILD),
@@ -119,6 +120,7 @@ LISTED_JOB = an_object(
         "completedAt": or_null(TIME),
         "errorCode": ERROR_CODE,
         "metadata": METADATA,
+        "title": TEXT,
         "buildId": or_null(UUID),
         "links": LINKS,
     }
@@ -131,6 +133,21 @@ QUEUE = an_object(
 )
 STAGE = an_object({"current": POSITIVE, "total": POSITIVE, "label": LABEL, "percent": PERCENT})
 LOG_ENTRY = an_object({"source": one_of("stdout", "stderr"), "message": TEXT, "ts": COUNT})
+PREVIEW_FIGURES = {"mean": NUMBER, "mean_error": NUMBER}
+PREVIEW = an_object(
+    {
+        "updatedAt": TIME,
+        "secondsLeft": or_null(COUNT),
+        "baseline": or_null(an_object(PREVIEW_FIGURES)),
+        "profilesets": an_object(
+            {
+                "finished": COUNT,
+                "count": COUNT,
+                "results": many(an_object(PREVIEW_FIGURES | {"name": TEXT, "stage": POSITIVE}), 50),
+            }
+        ),
+    }
+)
 JOB_STATUS = an_object(
     {
         "id": ID,
@@ -145,7 +162,8 @@ JOB_STATUS = an_object(
         "startedAt": or_null(TIME),
         "updatedAt": TIME,
         "retried": BOOLEAN,
-    }
+    },
+    preview=or_null(PREVIEW),
 ) | when({"status": WAITING}, {"queue": QUEUE, "logEntries": NULL}, {"queue": NULL})
 CANCELLED = {"success": TRUE, "id": ID, "metadata": METADATA}
 CANCELLATION = {

@@ -11,7 +11,7 @@ from tests.jobs.api.contract.jobs import (
     job_fields,
     submitted,
 )
-from tests.jobs.api.contract.results import MISSING_ARTIFACT, SUMMARY, artifact
+from tests.jobs.api.contract.results import DETAILS, MISSING_ARTIFACT, SUMMARY, artifact
 from tests.jobs.api.contract.types import (
     COUNT,
     DOWNLOAD,
@@ -38,6 +38,7 @@ def responses(variant: str) -> dict[str, Schema]:
     result = an_object(
         {"summary": SUMMARY, "artifacts": many(artifact(id=ID))},
         missingArtifacts=many(MISSING_ARTIFACT) | {"minItems": 1},
+        details=DETAILS,
     )
     return {
         "submitJob": submitted(variant),

@@ -7,6 +7,7 @@ from tests.jobs.api.contract.types import (
     LABEL,
     NULL,
     NUMBER,
+    PERCENT,
     POSITIVE,
     TEXT,
     TRUE,
@@ -67,6 +68,42 @@ SUMMARY = or_null(
         | {"minItems": 1, "uniqueItems": True},
     )
 )
+
+AMOUNT = {"type": "number", "minimum": 0}
+SHARE = {"type": "number", "minimum": 0, "maximum": 1}
+SHORT = {"type": "string", "minLength": 1, "maxLength": 300}
+NUMBERS = {"type": "object", "additionalProperties": NUMBER, "minProperties": 1, "maxProperties": 100}
+ABILITY: Schema = an_object(
+    {"share": SHARE},
+    **dict.fromkeys(("dps", "executes", "hits", "average", "critPercent"), AMOUNT),
+    **dict.fromkeys(("name", "school"), SHORT),
+    id=POSITIVE,
+    pet=TRUE,
+)
+ABILITY = ABILITY | {"properties": ABILITY["properties"] | {"children": many(ABILITY, 200)}}
+BUFF = an_object({"uptime": PERCENT, "debuff": BOOLEAN}, name=SHORT, id=POSITIVE, count=AMOUNT)
+ACTOR_DETAILS = an_object(
+    {},
+    **dict.fromkeys(("name", "class", "specialization", "race", "role"), SHORT),
+    level=POSITIVE,
+    dps=an_object({}, **dict.fromkeys(("mean", "error", "stddev", "min", "median", "max"), AMOUNT)),
+    fightLength=an_object({}, **dict.fromkeys(("mean", "min", "max"), AMOUNT)),
+    abilities=many(ABILITY, 200),
+    buffs=many(BUFF, 200),
+    damage=an_object({"step": POSITIVE, "values": many(AMOUNT, 600)}),
+    resources=many(an_object({"name": SHORT}, gained=AMOUNT, lost=NUMBER, overflowed=NUMBER, end=NUMBER), 100),
+    stats=an_object({}, **dict.fromkeys(("attribute", "resources", "stats"), NUMBERS)),
+    gear=many(ITEM),
+    talents=SHORT | {"maxLength": 2000},
+)
+FIGHT = an_object(
+    {},
+    **dict.fromkeys(("style", "gameVersion"), SHORT),
+    **dict.fromkeys(("targets", "iterations"), POSITIVE),
+    **dict.fromkeys(("length", "targetError"), AMOUNT),
+    variation=SHARE,
+)
+DETAILS = or_null(an_object({"version": {"const": 1}, "fight": FIGHT, "actors": many(ACTOR_DETAILS, 50)}))
 
 FILES = (
     ("json_report", "report.json", "application/json"),

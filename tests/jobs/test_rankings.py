@@ -1,0 +1,98 @@
+"""The stored list of all profilesets of a job."""
+
+import os
+import zlib
+from datetime import timedelta
+
+import pytest
+
+from jobs import lifecycle, rankings, retention
+from jobs.enums import MoveResult, Status
+from jobs.lifecycle import Outcome
+from jobs.models import Job, JobRanking
+from jobs.rankings import LISTED, Entry, differs
+from jobs.simulator.reports import Profileset, Statistics
+from tests.factories import make_running_job
+
+
+def profilesets(count: int, *, name: str = "set {}") -> list[Profileset]:
+    """Return profilesets, the worst first."""
+    figures = {"mean_stddev": 0.5, "stddev": 9.0, "min": 1.0, "max": 2.0}
+    return [
+        Profileset(name=name.format(number), statistics=Statistics(mean=100.0 + number, **figures), stage=2)
+        for number in range(count)
+    ]
+
+
+def test_a_short_list_is_not_stored() -> None:
+    assert rankings.packed(profilesets(LISTED)) is None
+
+
+def test_a_long_list_is_stored_best_first() -> None:
+    content = rankings.packed(profilesets(LISTED + 1))
+    assert content is not None
+    entries = rankings.unpacked(content)
+    assert entries[0] == Entry(1, "set 200", 300.0, 0.98, 2)
+    assert [entry.number for entry in entries] == list(range(1, LISTED + 2))
+
+
+def test_a_list_that_does_not_fit_is_cut_at_its_end() -> None:
+    names = [os.urandom(150).hex() for _ in range(12_000)]
+    many = [
+        Profileset(name=name, statistics=each.statistics, stage=1)
+        for name, each in zip(names, profilesets(12_000), strict=True)
+    ]
+    content = rankings.packed(many)
+    assert content is not None
+    assert len(content) <= rankings.MAX_BYTES
+    assert rankings.unpacked(content)[0].name == names[-1]
+
+
+@pytest.mark.parametrize("content", [b"", b"x", zlib.compress(b"[]"), zlib.compress(b'{"names": 1}')], ids=repr)
+def test_an_unreadable_list_is_empty(content: bytes) -> None:
+    assert rankings.unpacked(content) == []
+
+
+def test_means_differ_beyond_the_combined_error() -> None:
+    base = Entry(0, "base", 100.0, 3.0)
+    assert not differs(base, Entry(1, "close", 105.0, 4.0))
+    assert differs(base, Entry(1, "far", 105.1, 4.0))
+
+
+def stored_for(job: Job, *, summary_count: int) -> list[Entry]:
+    job.summary = {"mainActor": {"profilesets": {"count": summary_count, "results": [{}] * LISTED}}}
+    return rankings.entries_of(job)
+
+
+@pytest.mark.django_db
+def test_the_end_of_a_job_stores_the_list() -> None:
+    job = make_running_job()
+    content = rankings.packed(profilesets(LISTED + 1))
+    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}, ranking=content))
+    assert len(stored_for(job, summary_count=LISTED + 1)) == LISTED + 1
+    assert stored_for(job, summary_count=LISTED) == []
+
+
+@pytest.mark.django_db
+def test_a_lost_attempt_stores_nothing() -> None:
+    job = make_running_job()
+    Job.objects.filter(pk=job.pk).update(attempt=2)
+    lost = lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}, ranking=b"x"))
+    assert (lost, JobRanking.objects.count()) == (MoveResult.TAKEN, 0)
+
+
+@pytest.mark.django_db
+def test_the_list_is_unavailable_after_retention_even_before_it_is_removed() -> None:
+    job = make_running_job()
+    content = rankings.packed(profilesets(LISTED + 1))
+    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}, ranking=content))
+    job.created_at = retention.window_start() - timedelta(seconds=1)
+    assert stored_for(job, summary_count=LISTED + 1) == []
+
+
+@pytest.mark.django_db
+def test_a_cleared_job_has_no_list() -> None:
+    job = make_running_job()
+    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}, ranking=b"x"))
+    retention.clear("unused", [job.pk], until=float("inf"))
+    assert not JobRanking.objects.exists()
