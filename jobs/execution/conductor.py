@@ -34,7 +34,7 @@ from jobs.shards.moves import ClaimedShard, StageState
 from jobs.shards.results import ShardResult
 from jobs.shards.texts import CutProfile, Numbers, ProfilesetText
 from jobs.simulator import messages
-from jobs.simulator.progress import ProgressMeter
+from jobs.simulator.progress import ProgressMeter, finished_run
 from jobs.simulator.stop_reasons import StopReason
 from simservice.redis.client import best_effort
 
@@ -245,8 +245,14 @@ class Conductor:
     def _on_line(self, stream: str, text: str) -> None:
         """Process an update of the output of the shard that this slot runs."""
         self.watcher.publisher.log.update(stream, text)
-        if stream == "stdout":
-            self.own_meter.feed(text)
+        if stream != "stdout":
+            return
+        update = self.own_meter.feed(text)
+        # Only the first shard has the full baseline, and its profilesets have one iteration.
+        if self.own_number == 0:
+            self.watcher.live.add_baseline(update)
+        else:
+            self.watcher.live.add(finished_run(update))
 
     def _input_of(self, shard: ClaimedShard) -> str:
         if shard.number == 0:
@@ -316,9 +322,12 @@ class Conductor:
             best_effort(lambda: announcements.send_hints(helpers), default=None)
 
     def _publish(self) -> None:
-        """Publish the progress of the job."""
+        """Publish the progress and the preview of the job."""
         sizes = [1, *map(len, self.plan.groups)]
-        shares = {**progress.percents(self.stage), self.own_number: self.own_meter.percent}
+        percents, runs = progress.take(self.stage)
+        for run in runs:
+            self.watcher.live.add(run)
+        shares = {**percents, self.own_number: self.own_meter.percent}
         ended = self.intake.numbers
         running = sum(sizes[n] * share / 100 for n, share in shares.items() if n not in ended and n < len(sizes))
         done = sum(sizes[number] for number in ended)

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import deque
 from contextlib import suppress
 
 from django.db import Error as DatabaseError
@@ -17,7 +18,7 @@ from jobs.models import ShardedStage
 from jobs.shards import executables, moves, progress
 from jobs.shards.moves import ClaimedShard
 from jobs.shutdown import WorkerStops
-from jobs.simulator.progress import ProgressMeter
+from jobs.simulator.progress import FinishedRun, ProgressMeter, finished_run
 
 logger = logging.getLogger(__name__)
 
@@ -55,17 +56,19 @@ def execute(shard: ClaimedShard) -> None:
 
 
 def _run(shard: ClaimedShard, stage: ShardedStage, lease: ShardLease) -> None:
-    """Run a shard and publish its progress. Raises what `ShardRun.run` raises."""
+    """Run a shard and publish its progress and finished runs. Raises what `ShardRun.run` raises."""
     meter = ProgressMeter(expected_phases=1 + shard.profilesets)
+    runs: deque[FinishedRun] = deque(maxlen=shard.profilesets)
 
     def on_line(stream: str, text: str) -> None:
-        if stream == "stdout":
-            meter.feed(text)
+        if stream == "stdout" and (run := finished_run(meter.feed(text))) is not None:
+            runs.append(run)
 
     def publish() -> None:
-        progress.publish(stage, number=shard.number, percent=meter.percent)
+        progress.publish(stage, number=shard.number, percent=meter.percent, runs=runs)
 
     ShardRun(shard, stage, lease, text=input_of(shard, stage), on_line=on_line, actions=[publish]).run()
+    publish()
 
 
 def _lose(shard: ClaimedShard, *, reason: str) -> None:

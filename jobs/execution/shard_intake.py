@@ -129,7 +129,11 @@ class Intake:
         try:
             with self.open(shard.number, Artifact.Kind.JSON_REPORT) as stream:
                 return report_reader.read_report(
-                    stream, max_bytes=settings.SIM_OUTPUT_BYTES, stage=self.stage.stage
+                    stream,
+                    max_bytes=settings.SIM_OUTPUT_BYTES,
+                    stage=self.stage.stage,
+                    # Only shard 0 has the full baseline.
+                    with_details=shard.number == 0,
                 )
         except (BrokenReport, *UNREADABLE) as error:
             if shard.status != ShardStatus.DONE:

@@ -9,7 +9,7 @@ from statistics import fmean
 from jobs.execution.multistage import MIN_ITERATIONS, Stage, beaten, one_run
 from jobs.execution.replicates import MAX_REPLICATED, pooled, widening
 from jobs.execution.stage_statistics import StageStatistics
-from jobs.simulator.progress import Phase, ProgressMeter
+from jobs.simulator.progress import PROFILESET, Phase, ProgressMeter
 from jobs.simulator.reports import Profileset, Statistics
 
 # The standard deviation of fights, in percent of the mean, that is assumed until the simulator prints an error.
@@ -19,7 +19,9 @@ PRIOR_PART = 0.02
 # The pace cannot be estimated from fewer runs.
 MIN_RUNS = 2
 MAX_WHILE_RUNNING = 99.9
-PROFILESET = "Profileset: "
+# A shorter observation says too little about the pace of a single pass.
+MIN_WATCHED_SECONDS = 2.0
+MIN_WATCHED_PERCENT = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +90,22 @@ class ProgressEstimate:
         """Update and return the percent of the job."""
         self.percent = max(self.percent, self._current_percent())
         return self.percent
+
+    @property
+    def seconds_left(self) -> int | None:
+        """Return the seconds that the job still needs at its own pace, or None while unknown."""
+        seconds = self._remaining_seconds() if len(self.stages) > 1 else self._remaining_at_pace()
+        return None if seconds is None else math.ceil(seconds)
+
+    def _remaining_at_pace(self) -> float | None:
+        """Return the seconds that a single pass still needs, None if unknown."""
+        meter = self.meter
+        if meter.began_at is None:
+            return None
+        seconds, percent = self.clock() - meter.began_at, meter.percent - meter.began_percent
+        if seconds < MIN_WATCHED_SECONDS or percent < min(MIN_WATCHED_PERCENT, 100 * MIN_RUNS / self.runs):
+            return None
+        return seconds / percent * (100 - meter.percent)
 
     def _current_percent(self) -> float:
         if len(self.stages) == 1:

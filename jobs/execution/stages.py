@@ -11,13 +11,14 @@ from typing import Any, BinaryIO, Literal, cast
 
 from django.db import Error as DatabaseError
 
-from jobs import artifacts, labels, lifecycle
+from jobs import artifacts, details, labels, lifecycle
 from jobs.credentials import GameCredentials
 from jobs.enums import Status
 from jobs.execution import multistage, shard_plan, simulation, stage_statistics
 from jobs.execution.budget import Budget
 from jobs.execution.conductor import Conducted, Conductor, ShardPlan
 from jobs.execution.lease import Lease, LeaseLost
+from jobs.execution.live_results import LiveResults, has_means
 from jobs.execution.multistage import Stage
 from jobs.execution.preparation import Preparation
 from jobs.execution.replicates import pooled, widening
@@ -75,7 +76,8 @@ class Stages:
         statistics = stage_statistics.recent(job.account_id, stages=count) if count > 1 else None
         estimate = ProgressEstimate(self.plan.stages, statistics)
         budget = Budget.of(job, hold_credits=prepared.hold_credits)
-        self.watcher = Watcher(job, lease, budget, estimate=estimate, scrubber=self.scrubber)
+        live = LiveResults(has_means=has_means(self.analysis))
+        self.watcher = Watcher(job, lease, budget, estimate=estimate, live=live, scrubber=self.scrubber)
         self.wall_ms = 0
         self.ran_in_shards = False
         self.ids: Iterator[int] = iter(())
@@ -93,7 +95,17 @@ class Stages:
         if outcome is lifecycle.INTERNAL:
             return outcome
         self._store_csv()
-        return replace(outcome, missing_artifacts=self._missing_artifacts(), slots_used=self._slots_used())
+        return replace(
+            outcome,
+            missing_artifacts=self._missing_artifacts(),
+            slots_used=self._slots_used(),
+            details=self._details(),
+        )
+
+    def _details(self) -> bytes | None:
+        """Return the details of the result as they are stored, or None without a report."""
+        report = self.results.report
+        return details.packed(report.details, scrub=self.scrubber.text) if report and report.details else None
 
     def _slots_used(self) -> int | None:
         """Return how many slots ran simulators, None if none ran. One query if the job ran in shards."""
@@ -118,6 +130,7 @@ class Stages:
         culled = self.results.culled
         replicates = multistage.replicates(stage, self.analysis, culled=culled)
         self.watcher.estimate.enter(stage, profilesets=self.results.remaining, replicates=replicates)
+        self.watcher.live.enter(stage.number, profilesets=self.results.remaining, replicates=replicates)
         plan = shard_plan.plan(
             self.job,
             self.build,
@@ -289,6 +302,7 @@ class Stages:
             sim_duration_ms=self.wall_ms,
             credits_consumed=charge + self.job.priority_fee_credits,
             summary=self.results.summary(partial=stopped_for is not None),
+            ranking=self.results.ranking(),
             percent=self.watcher.estimate.percent,
         )
 

@@ -6,11 +6,14 @@ from jobs import cancellation
 from jobs.execution import simulation
 from jobs.execution.budget import Budget
 from jobs.execution.lease import Lease
+from jobs.execution.live_results import LiveResults
 from jobs.execution.stage_progress import ProgressEstimate
 from jobs.models import Job
+from jobs.preview import Preview
 from jobs.progress import Progress, Publisher, StageProgress
 from jobs.runs.scrubbing import Scrubber
 from jobs.simulator.process import Ended, SimulatorProcess
+from jobs.simulator.progress import finished_run
 from jobs.simulator.stop_reasons import StopReason
 
 HINT_SECONDS = 1.0
@@ -23,13 +26,20 @@ class Watcher:
     """
 
     def __init__(
-        self, job: Job, lease: Lease, budget: Budget, *, estimate: ProgressEstimate, scrubber: Scrubber
+        self,
+        job: Job,
+        lease: Lease,
+        budget: Budget,
+        *,
+        estimate: ProgressEstimate,
+        live: LiveResults,
+        scrubber: Scrubber,
     ) -> None:
         self.job = job
         self.lease = lease
         self.budget = budget
-        self.estimate = estimate
-        self.publisher = Publisher(job, scrub=scrubber.text)
+        self.estimate, self.live = estimate, live
+        self.publisher = Publisher(job, scrub=scrubber.text, preview=self._preview)
         self.ran_before = 0.0
         # By the monotonic clock; None while no process runs.
         self.started: float | None = None
@@ -44,7 +54,9 @@ class Watcher:
         """Process an update of the simulator's output."""
         self.publisher.log.update(stream, text)
         if stream == "stdout":
-            self.estimate.meter.feed(text)
+            update = self.estimate.meter.feed(text)
+            self.live.add_baseline(update)
+            self.live.add(finished_run(update))
 
     def on_line_end(self, stream: str) -> None:
         """Note that the last update of a stream is final."""
@@ -89,6 +101,9 @@ class Watcher:
         stage, percent = self.estimate.stage, self.estimate.meter.percent
         progress = StageProgress(current=stage.number, total=stage.count, label=stage.label, percent=percent)
         self.publisher.publish(Progress(percent=self.estimate.advance(), stage=progress))
+
+    def _preview(self) -> Preview | None:
+        return self.live.preview(seconds_left=self.estimate.seconds_left)
 
     def check_cancellation(self) -> None:
         """Query the database if Redis hints at a cancellation."""

@@ -11,17 +11,18 @@ from django.core.files.storage import default_storage
 from django.db import OperationalError
 from pytest_django import Settings
 
-from jobs import artifacts, lifecycle
+from jobs import artifacts, details, lifecycle
 from jobs.execution import attempt, stages
 from jobs.execution.lease import LeaseLost
 from jobs.execution.simulation import BuildBroken
-from jobs.models import Artifact, Build, Job, Run
+from jobs.models import Artifact, Build, Job, JobDetails, Run
 from jobs.progress import progress_of
 from jobs.runs import verdict
 from jobs.shutdown import WorkerStops
 from jobs.simulator.process import Ended
 from simservice.storages.local import LocalStorage
 from tests.factories import make_job
+from tests.jobs.simulator.details_check import check_report
 from tests.jobs.simulators import content, make_stand_in, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,6 +46,19 @@ def test_a_real_profile_completes_with_its_result(minisim: Build) -> None:
     assert json.loads(content(job, Artifact.Kind.JSON_REPORT))["report_version"] == "2.0.0"
     assert content(job, Artifact.Kind.INPUT).startswith(b'mage="Frosty"')
     assert content(job, Artifact.Kind.STDERR_LOG) == b""
+
+
+def test_a_completed_job_has_the_details_of_its_report(minisim: Build, tmp_path: Path) -> None:
+    job = run()
+    report = tmp_path / "report.json"
+    report.write_bytes(content(job, Artifact.Kind.JSON_REPORT))
+    assert check_report(report, details.document_of(job)).problems == []
+
+
+def test_a_job_without_a_report_has_no_details(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, "pass")
+    assert run().status == "failed"
+    assert not JobDetails.objects.exists()
 
 
 def test_report_version_3_is_written_on_request(minisim: Build) -> None:
@@ -135,6 +149,10 @@ def test_partial_results_at_the_ceiling_are_kept(minisim: Build) -> None:
     assert job.status == "timed_out"
     assert job.summary is not None
     assert job.summary["partial"] is True
+    partial = details.details_of(job)
+    assert partial is not None
+    assert partial.actors[0].dps is not None
+    assert partial.actors[0].dps.mean == job.summary["mainActor"]["mean"]
 
 
 def test_a_lost_attempt_writes_nothing_and_stops_its_simulator(tmp_path: Path, settings: Settings) -> None:
@@ -190,6 +208,7 @@ def test_files_of_a_lost_attempt_are_removed(minisim: Build) -> None:
         attempt.execute(job)
     assert Job.objects.get(pk=job.pk).status == "queued"
     assert not Artifact.objects.exists()
+    assert not JobDetails.objects.exists()
 
 
 def test_a_database_failure_leaves_the_job_to_the_sweep(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from django.db import OperationalError
 
 from clients.models import ApiKey
-from jobs import lifecycle
+from jobs import details, lifecycle
 from jobs.execution import stages
 from jobs.execution.watcher import Watcher
 from jobs.models import Artifact, Build, Job, Run
@@ -83,6 +83,9 @@ def test_a_real_job_runs_in_stages(minisim: Build) -> None:
     assert job.sim_duration_ms == sum(recorded.wall_ms or 0 for recorded in runs)
     assert job.credits_consumed == -(-job.sim_duration_ms // 1000) * 32
     assert progress_of(job).percent == 100
+    found = details.details_of(job)
+    assert found is not None
+    assert found.fight.target_error == 0.4
 
 
 def test_every_stage_has_its_own_files(tmp_path: Path) -> None:

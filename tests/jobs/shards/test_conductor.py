@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from jobs import details
 from jobs.execution import conductor
 from jobs.models import Artifact, Build, Job, Run
 from jobs.queueing import announcements
@@ -104,7 +105,9 @@ def test_warnings_of_several_shards_are_listed_once(tmp_path: Path) -> None:
 
 def test_a_deterministic_job_is_equal_to_one_pass(minisim: Build) -> None:
     text = f"{PROFILE}deterministic=1\n"
-    one, merged = report_of(conducted(text=text, parallel_slots=1)), report_of(conducted(text=text, helpers=2))
+    whole, sharded = conducted(text=text, parallel_slots=1), conducted(text=text, helpers=2)
+    assert details.document_of(sharded) == details.document_of(whole) is not None
+    one, merged = report_of(whole), report_of(sharded)
     assert by_name(merged) == by_name(one)
     assert merged["sim"]["players"] == one["sim"]["players"]
     assert len(by_name(merged)) == 12

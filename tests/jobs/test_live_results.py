@@ -1,0 +1,167 @@
+"""Figures of running jobs, collected from the simulator's progress lines."""
+
+from dataclasses import replace
+
+import pytest
+
+from jobs.execution.live_results import LiveResults, has_means
+from jobs.preview import LISTED_PROFILESETS, Figures, Preview
+from jobs.profiles.analysis import Bounds, analyse
+from jobs.profiles.policy import Rules
+from jobs.simulator.progress import FinishedRun, ProgressMeter, finished_run, parse_update
+
+BAR = "[=====>..............]"
+ESTIMATE = "Mean=51200 Error=0.500%"
+
+
+def line(label: str, counts: str, estimate: str = ESTIMATE, *, end: str = "12sec") -> str:
+    return f"Generating {label} 2/9 {BAR} {counts} 85.210 {estimate} {end}"
+
+
+def run(name: str, mean: float = 100.0, error: float = 1.0, iterations: int = 100) -> FinishedRun:
+    return FinishedRun(name, mean, error, iterations)
+
+
+@pytest.fixture
+def live() -> LiveResults:
+    """The results of a job with three profilesets."""
+    results = LiveResults(has_means=True)
+    results.enter(1, profilesets=3, replicates={})
+    return results
+
+
+def preview_in(live: LiveResults) -> Preview:
+    preview = live.preview(seconds_left=None)
+    assert preview is not None
+    return preview
+
+
+def ranking(live: LiveResults) -> list[tuple[str, float, int]]:
+    return [(entry.name, entry.mean, entry.stage) for entry in preview_in(live).best]
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        (line("Profileset: a b", "1602/1602", end="2.964 (3m, 7s)"), run("a b", 51200, 0.5, 1602)),
+        (line("Profileset: a b", "9/9", "", end="312msec"), run("a b", 0, 0, 9)),
+        (line("Profileset: a b", "1601/1602"), None),
+        (line("Profileset: a b", "0/0"), None),
+        (line("Baseline:", "1602/1602"), None),
+        (line("Ref Int: 100 Int", "9/9"), None),
+        (f"Profilesets (4*1): 3/3 {BAR} avg=1s done=4s left=0s", None),
+        ("Profileset: a 9/9", None),
+    ],
+)
+def test_only_the_end_of_a_profileset_is_a_result(printed: str, expected: FinishedRun | None) -> None:
+    assert finished_run(parse_update(printed)) == expected
+
+
+def test_the_meter_returns_what_it_read() -> None:
+    meter = ProgressMeter(expected_phases=9)
+    assert finished_run(meter.feed(line("Profileset: a", "9/9"))) == run("a", 51200, 0.5, 9)
+    assert meter.feed("Simulating...") is None
+
+
+def test_nothing_known_gives_no_preview(live: LiveResults) -> None:
+    live.add_baseline(parse_update(line("Profileset: a", "9/9")))
+    live.add_baseline(parse_update(line("Baseline:", "9/90", "")))
+    live.add_baseline(parse_update(line("Baseline:", "0/90")))
+    live.add(None)
+    assert live.preview(seconds_left=None) is None
+
+
+def test_the_baseline_narrows(live: LiveResults) -> None:
+    for label in ("Baseline:", "Baseline: Frost Mage"):
+        live.add_baseline(parse_update(line(label, "100/900", "Mean=50000 Error=2.000%")))
+        live.add_baseline(parse_update(line(label, "400/900", "Mean=51000 Error=1.000%")))
+        assert preview_in(live).baseline == Figures(mean=51000, error=510)
+
+
+def test_finished_profilesets_are_ranked_by_mean(live: LiveResults) -> None:
+    for each in (run("a", 100), run("b", 300, 2), run("c", 200)):
+        live.add(each)
+    assert ranking(live) == [("b", 300, 1), ("c", 200, 1), ("a", 100, 1)]
+    assert (preview_in(live).finished, preview_in(live).best[0].error) == (3, 6)
+
+
+def test_only_the_best_are_listed() -> None:
+    live = LiveResults(has_means=True)
+    live.enter(1, profilesets=5000, replicates={})
+    for number in range(5000):
+        live.add(run(str(number), 1000.0 + number))
+    assert [name for name, *_ in ranking(live)] == [str(n) for n in range(4999, 4999 - LISTED_PROFILESETS, -1)]
+    assert preview_in(live).finished == 5000
+
+
+def test_more_names_than_profilesets_are_ignored(live: LiveResults) -> None:
+    for number in range(10_000):
+        live.add(run(str(number)))
+    assert len(live.ranked) == preview_in(live).finished == 3
+    live.add(run("1", 500))
+    assert ranking(live)[0] == ("1", 500, 1)
+
+
+def test_names_that_were_cut_do_not_count_as_additional_profilesets(live: LiveResults) -> None:
+    live.enter(1, profilesets=1, replicates={"x" * 400: "x" * 400 + "~replicate"})
+    live.add(run("x" * 388))
+    live.add(run("other"))
+    assert preview_in(live).finished == 1
+
+
+def test_replicates_are_combined_with_their_originals(live: LiveResults) -> None:
+    live.enter(1, profilesets=3, replicates={"a": "a~replicate"})
+    live.add(run("a~replicate", 100, 1, 100))
+    assert ranking(live) == [("a", 100, 1)]
+    live.add(run("a", 104, 1, 300))
+    (entry,) = preview_in(live).best
+    assert (entry.mean, round(entry.error, 2), preview_in(live).finished) == (103, 0.82, 1)
+
+
+def test_a_later_stage_replaces_less_precise_figures(live: LiveResults) -> None:
+    live.add(run("a", 100, 1.0))
+    live.add(run("b", 90, 1.0))
+    live.enter(2, profilesets=1, replicates={})
+    assert (preview_in(live).finished, preview_in(live).count) == (0, 1)
+    live.add(run("a", 110, 0.2))
+    assert ranking(live) == [("a", 110, 2), ("b", 90, 1)]
+    live.enter(3, profilesets=1, replicates={})
+    live.add(run("a", 80, 5.0))
+    assert ranking(live)[0] == ("a", 110, 2)
+
+
+def test_the_baseline_of_a_new_stage_waits_until_it_is_as_precise(live: LiveResults) -> None:
+    live.add_baseline(parse_update(line("Baseline:", "400/900", "Mean=51000 Error=1.000%")))
+    live.enter(2, profilesets=1, replicates={})
+    live.add_baseline(parse_update(line("Baseline:", "100/9000", "Mean=53000 Error=4.000%")))
+    assert preview_in(live).baseline == Figures(mean=51000, error=510)
+    live.add_baseline(parse_update(line("Baseline:", "5000/9000", "Mean=52000 Error=0.500%")))
+    assert preview_in(live).baseline == Figures(mean=52000, error=260)
+
+
+def test_without_a_target_error_profilesets_are_only_counted(live: LiveResults) -> None:
+    live.add(run("a", 0, 0))
+    assert (preview_in(live).finished, preview_in(live).best) == (1, [])
+
+
+def test_means_of_another_kind_are_never_shown() -> None:
+    live = LiveResults(has_means=False)
+    live.enter(1, profilesets=3, replicates={})
+    live.add(run("a"))
+    live.add_baseline(parse_update(line("Baseline:", "9/9")))
+    assert preview_in(live) == replace(preview_in(live), baseline=None, finished=1, best=[])
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("", True),
+        ("profileset.a+=talents=1", True),
+        ('rogue="B"', False),
+        ("copy=B", False),
+        ("profileset_metric=hps", False),
+    ],
+)
+def test_printed_means_are_results_of_a_single_actors_dps(more: str, expected: bool) -> None:  # noqa: FBT001
+    analysis = analyse(f'mage="A"\n{more}\n', rules=Rules(), bounds=Bounds(iterations=1000, target_error=0.05))
+    assert has_means(analysis) is expected
