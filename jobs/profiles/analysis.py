@@ -48,6 +48,7 @@ MAX_TEMPLATES = 20_000
 MAX_COUNTS = (("\n", MAX_LINES, "lines"), ('"', MAX_QUOTES, "quotes"), ("$", MAX_TEMPLATES, "dollar signs"))
 LISTED_REFUSALS = 20
 LISTED_WARNINGS = 100
+LISTED_NAMES = 20
 SHOWN_CHARACTERS = 40
 
 
@@ -102,6 +103,8 @@ class Analysis:
     included_actors: int = 0
     actor_options: int = 0
     main_actor: str | None = None
+    # The first names of actors and copies
+    names: list[str] = field(default_factory=list)
     # By name, whether a profileset changes anything of the base.
     profilesets: dict[str, bool] = field(default_factory=dict)
     # The last `iterations` and `target_error` of the base (None), and of each profileset with its own.
@@ -202,9 +205,12 @@ class _Reader:
             result.included_actors += option.value in self.rules.profiles
         elif name in CLASSES or name in NEEDS_CREDENTIALS:
             result.actors += _download_count(option.value) if name == "armory" else 1
-            result.main_actor = result.main_actor or _character_of(option)
+            character = _character_of(option)
+            result.main_actor = result.main_actor or character
+            self._take_name(character)
         elif name == "copy":
             result.copies += 1
+            self._take_name(option.value.partition(",")[0])
         elif name in LIMITED:
             result.numbers[name][None] = option
         elif name in SETTINGS:
@@ -214,6 +220,10 @@ class _Reader:
             result.cancels_profilesets |= name not in STAGE_SENSITIVE
         elif name in ACTOR_OPTIONS or (name[:7] == "actions" and name.partition(".")[0].rstrip("+") == "actions"):
             result.actor_options += 1
+
+    def _take_name(self, name: str | None) -> None:
+        if name and len(self.result.names) < LISTED_NAMES:
+            self.result.names.append(name)
 
     def _take_setting(self, name: str, value: str) -> None:
         if name == "calculate_scale_factors":
