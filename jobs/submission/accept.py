@@ -13,11 +13,11 @@ from jobs import credentials, variants
 from jobs.enums import Priority, Status
 from jobs.errors import AccountSuspended, ActiveJobLimitReached, CreditsMissing, JobsError
 from jobs.models import CHARACTER_LENGTH, SLICE_SECONDS, Job
-from jobs.profiles.analysis import warnings
+from jobs.profiles.analysis import Analysis, warnings
 from jobs.queueing import announcements, forecast
 from jobs.submission import priority_fee, validation
 from jobs.submission.request import Submission
-from jobs.submission.store import KeyRecord, Ruling, lock, store
+from jobs.submission.store import KeyRecord, Ruling, lock, rule_on, store
 from jobs.submission.validation import CheckedSubmission, Sender
 from simservice.database import DATABASE_UNAVAILABLE
 from simservice.ids import new_token, next_id
@@ -66,8 +66,7 @@ def submit(submission: Submission, *, sender: Sender, deduplication: Deduplicati
     """
     if replay := deduplication.find_replay():
         return replay
-    forecast.require_open_queue()
-    checked = validation.check(submission, sender=sender)
+    checked = check(submission, sender=sender)
     job_id = next_id()
     with _credentials_stored(checked, job_id=job_id):
         outcome = _store(checked, deduplication, job_id=job_id)
@@ -76,6 +75,28 @@ def submit(submission: Submission, *, sender: Sender, deduplication: Deduplicati
     else:
         _announce(outcome.job)
     return outcome
+
+
+def check(submission: Submission, *, sender: Sender, analysis: Analysis | None = None) -> CheckedSubmission:
+    """Make the checks that need no lock, in order. `analysis` is that of the profile if it is known already.
+
+    Raises an error of `jobs.errors`.
+    """
+    forecast.require_open_queue()
+    return validation.check(submission, sender=sender, analysis=analysis)
+
+
+def require_storable(checked: CheckedSubmission, *, fee_credits: int) -> None:
+    """Raise the error with which `submit` would refuse a checked submission now. Stores and locks nothing.
+
+    One query, and one request to Redis if the job has game credentials.
+    """
+    if checked.submission.credentials is not None:
+        credentials.require_store()
+    job = _new_job(checked, job_id=0, fee_credits=fee_credits)
+    ruling = rule_on(job.account_id, required=_required_credits(job), max_active_jobs=checked.plan.max_active_jobs)
+    if not ruling.is_stored:
+        _refuse(job, ruling, plan=checked.plan)
 
 
 def _announce(job: Job) -> None:
@@ -173,8 +194,15 @@ def _fee_decided(checked: CheckedSubmission) -> Iterator[int]:
         return
     with transaction.atomic():
         lock(checked.sender.client.account_id)
-        is_due = priority_fee.buys_earlier_start(live_slots=checked.live_slots or 0)
-        yield checked.plan.high_priority_fee_credits if is_due else 0
+        yield fee_now(checked)
+
+
+def fee_now(checked: CheckedSubmission) -> int:
+    """Return the priority fee of a job submitted now, 0 if none is due. At most two queries."""
+    if checked.submission.priority != Priority.HIGH:
+        return 0
+    is_due = priority_fee.buys_earlier_start(live_slots=checked.live_slots or 0)
+    return checked.plan.high_priority_fee_credits if is_due else 0
 
 
 def _required_credits(job: Job) -> int:

@@ -22,6 +22,10 @@ COLUMNS = (
 ).split()
 FIELDS = {field.attname: field for field in Job._meta.concrete_fields if field.attname in COLUMNS}  # noqa: SLF001
 
+# The number of unfinished jobs and whether the account is suspended, and the rules about them
+_STATE = f"({ACTIVE_JOBS}) AS active, suspended_at IS NOT NULL AS is_suspended"
+_ALLOWED = "active < %(max_active_jobs)s AND NOT is_suspended"
+
 # Store a job unless a rule refuses it. Return the values that the rules check, and whether the job was stored. The
 # clock is the database's, as in claims and in the sweep.
 STORE = Statement(
@@ -31,14 +35,13 @@ STORE = Statement(
         SELECT EXISTS (
                 SELECT FROM jobs_idempotencykey WHERE api_key_id = %(api_key_id)s AND key = %(key)s
             ) AS is_repeated,
-            ({ACTIVE_JOBS}) AS active,
-            suspended_at IS NOT NULL AS is_suspended
+            {_STATE}
         FROM billing_account WHERE id = %(account_id)s
     ),
     request AS (
         SELECT %(account_id)s::bigint AS account_id, %(id)s::bigint AS job_id, %(wanted)s::bigint AS wanted,
             %(required)s::bigint AS required
-        FROM ruling WHERE NOT is_repeated AND active < %(max_active_jobs)s AND NOT is_suspended
+        FROM ruling WHERE NOT is_repeated AND {_ALLOWED}
     ),
     {holds.PARTS},
     job AS (
@@ -58,6 +61,15 @@ STORE = Statement(
     )
     SELECT is_repeated, active, is_suspended, (SELECT credits::bigint FROM total), EXISTS (SELECT FROM held)
     FROM ruling
+    """,  # noqa: S608 - constants of this module and of billing/holds.py
+)
+# Return the same for a job without an idempotency key, but only read: whether it would be stored.
+TRY = Statement(
+    "try_job",
+    f"""
+    WITH ruling AS (SELECT {_STATE} FROM billing_account WHERE id = %(account_id)s), {holds.AVAILABLE}
+    SELECT false, active, is_suspended, credits::bigint, {_ALLOWED} AND credits >= %(required)s::bigint
+    FROM ruling, total
     """,  # noqa: S608 - constants of this module and of billing/holds.py
 )
 
@@ -109,4 +121,12 @@ def store(
         "response": record and record.response,
     }
     (ruling,) = run(LOCK, holds.LOCK, STORE, values=values)
+    return Ruling(*ruling)
+
+
+def rule_on(account_id: int, *, required: int, max_active_jobs: int) -> Ruling:
+    """Return whether `store` would store a job of the account now. Locks and stores nothing. One query."""
+    (ruling,) = run(
+        TRY, values={"account_id": account_id, "required": required, "max_active_jobs": max_active_jobs}
+    )
     return Ruling(*ruling)

@@ -70,14 +70,14 @@ class CheckedSubmission:
         return self.sender.client.account.plan
 
 
-def check(submission: Submission, *, sender: Sender) -> CheckedSubmission:
+def check(submission: Submission, *, sender: Sender, analysis: Analysis | None = None) -> CheckedSubmission:
     """Check a submission in the order of `docs/reference/contract.md#order-of-checks`.
 
-    Raises an error of `jobs.errors`.
+    `analysis` is that of the profile if it is known already. Raises an error of `jobs.errors`.
     """
     plan = sender.client.account.plan
     ceilings = _ceilings_for(submission, plan=plan)
-    analysis = _require_runnable(submission)
+    analysis = _require_runnable(analysis or analysis_of(submission))
     if analysis.variants > plan.max_variants:
         raise VariantLimitExceeded(variants=analysis.variants, limit=plan.max_variants)
     pin = _pinned_build(submission.build_id, git_branch=submission.git_branch, plan=plan)
@@ -97,9 +97,8 @@ def analysis_of(submission: Submission) -> Analysis:
     return analyse_submitted(submission.profile_text, rules=rules, bounds=bounds())
 
 
-def _require_runnable(submission: Submission) -> Analysis:
+def _require_runnable(analysis: Analysis) -> Analysis:
     """Return the analysis of a profile. Raises ProfileTooComplex, ProfileRejected or NothingToSimulate."""
-    analysis = analysis_of(submission)
     if analysis.excess:
         raise ProfileTooComplex(excess=analysis.excess)
     if analysis.refused:

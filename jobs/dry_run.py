@@ -1,0 +1,96 @@
+"""Dry run of a submission: whether it would be accepted now, what would run, and what that would cost.
+
+It makes the checks of a submission in their order (`docs/reference/contract.md#order-of-checks`), but locks, stores
+and charges nothing.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils import timezone
+
+from jobs import estimates
+from jobs.builds import registry
+from jobs.errors import JobsError
+from jobs.estimates import Estimate
+from jobs.execution import multistage
+from jobs.execution.multistage import StagePlan
+from jobs.models import CHARACTER_LENGTH, Build
+from jobs.profiles.analysis import Analysis, warnings
+from jobs.profiles.policy import Refusal
+from jobs.queueing import forecast
+from jobs.queueing.forecast import QueuePosition
+from jobs.runs.input_text import bounds
+from jobs.submission import accept, validation
+from jobs.submission.request import Submission
+from jobs.submission.validation import Ceilings, CheckedSubmission, Sender
+
+
+@dataclass(frozen=True, kw_only=True)
+class DryRun:
+    """The result of a dry run.
+
+    `refusal` is the error with which the submission would be refused, None if it would be accepted. `refusals` are
+    the first of `refused` lines. Fields are None if they are unknown: `ceilings` after a refusal by an earlier
+    check, `build` if none is available, and `start` while the queue is unknown.
+    """
+
+    refusal: JobsError | None
+    refusals: tuple[Refusal, ...]
+    refused: int
+    warnings: list[dict[str, Any]]
+    # Without those of included files, which are read when the job runs
+    variants: int
+    actors: int
+    # The first names of actors and copies
+    names: tuple[str, ...]
+    stages: StagePlan
+    build: Build | None
+    ceilings: Ceilings | None
+    fee_credits: int
+    start: QueuePosition | None
+    estimate: Estimate | None
+
+
+def run(submission: Submission, *, sender: Sender) -> DryRun:
+    """Return what would happen to a submission now. At most nine queries, three for most submissions."""
+    analysis = validation.analysis_of(submission)
+    checked, fee_credits, refusal = _ruling(submission, analysis, sender=sender)
+    pin = checked.pin if checked else None
+    build = pin or _build_of(submission)
+    stages = multistage.plan(analysis, wanted=submission.multi_stage, bounds=bounds())
+    snapshot = forecast.current()
+    return DryRun(
+        refusal=refusal,
+        refusals=tuple(analysis.refusals),
+        refused=analysis.refused,
+        warnings=warnings(analysis),
+        variants=analysis.variants,
+        actors=analysis.actors + analysis.included_actors + analysis.copies,
+        names=tuple(name[:CHARACTER_LENGTH] for name in analysis.names),
+        stages=stages,
+        build=build,
+        ceilings=checked.ceilings if checked else None,
+        fee_credits=fee_credits,
+        start=snapshot.position_of_new(submission.priority) if snapshot else None,
+        estimate=estimates.estimate(sender.client.account, build, analysis, stages) if checked and build else None,
+    )
+
+
+def _ruling(
+    submission: Submission, analysis: Analysis, *, sender: Sender
+) -> tuple[CheckedSubmission | None, int, JobsError | None]:
+    """Return the submission if it passes the checks without a lock, its fee, and the error of a failed check."""
+    checked, fee_credits = None, 0
+    try:
+        checked = accept.check(submission, sender=sender, analysis=analysis)
+        fee_credits = accept.fee_now(checked)
+        accept.require_storable(checked, fee_credits=fee_credits)
+    except JobsError as error:
+        return checked, fee_credits, error
+    return checked, fee_credits, None
+
+
+def _build_of(submission: Submission) -> Build | None:
+    """Return the build that the channel means now, or None. One query."""
+    return registry.for_channel(submission.channel, submission.git_branch, now=timezone.now())

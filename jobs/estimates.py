@@ -1,0 +1,216 @@
+"""Estimates of a job's simulator time before it runs, from past jobs.
+
+Work is counted in fights: those of each actor and of each profileset. The estimate uses the median of the seconds
+per fight in the past jobs that are most like the new one. Its range is that of these jobs.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, NamedTuple
+
+from django.db import connection
+
+from billing.models import Account
+from jobs.execution.multistage import COARSE_TARGET_ERRORS, StagePlan
+from jobs.execution.stage_statistics import statistics_of
+from jobs.models import CHARACTER_LENGTH, Build
+from jobs.profiles.analysis import Analysis
+from jobs.runs.input_text import bounds
+from jobs.shards.durations import expected_fights
+from jobs.shards.texts import Numbers, effective_numbers
+from jobs.simulator.reports import fights_of
+
+READ_JOBS = 40
+# With fewer jobs of the account, the build's latest jobs are read too.
+NEAREST_JOBS = 5
+# The latest jobs of the service, of which those on the build count.
+LATEST_JOBS = 500
+# The distance of a job that differs in one respect. The same distance separates jobs whose fights differ e-fold.
+DIFFERENCE = 1.0
+
+_COLUMNS = """
+    SELECT account_id = %(account_id)s, build_id = %(build_id)s, character, other_characters, sim_duration_ms,
+        coalesce(nullif(summary -> 'mainActor', 'null'), summary #> '{actors,results,0}') - 'profilesets',
+        summary #> '{mainActor,profilesets,results,0}', summary #> '{mainActor,profilesets,count}',
+        summary #> '{multiStage,stages}'
+"""
+# The index `job_by_status` reads the account's jobs, and the primary key the latest of all accounts.
+OWN_JOBS = f"""
+    {_COLUMNS} FROM jobs_job
+    WHERE account_id = %(account_id)s AND status = 'completed' ORDER BY id DESC LIMIT %(limit)s
+"""
+JOBS_ON_BUILD = f"""
+    {_COLUMNS} FROM (SELECT * FROM jobs_job ORDER BY id DESC LIMIT %(latest)s) AS latest
+    WHERE account_id <> %(account_id)s AND build_id = %(build_id)s AND status = 'completed'
+    ORDER BY id DESC LIMIT %(limit)s
+"""  # noqa: S608 - constants
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """A figure with the lowest and the highest value that is likely."""
+
+    low: float
+    expected: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """The simulator seconds that a job is expected to take, from `jobs` past ones.
+
+    `is_own` is false if some of them belong to other accounts, `on_build` if some ran on other builds.
+    """
+
+    seconds: Range
+    jobs: int
+    is_own: bool
+    on_build: bool
+
+    def credits(self, *, per_second: int) -> Range:
+        """Return the price of the time, rounded up as in a settlement, without a priority fee."""
+        low, expected, high = (
+            math.ceil(each * per_second) for each in (self.seconds.low, self.seconds.expected, self.seconds.high)
+        )
+        return Range(low=low, expected=expected, high=high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastJob:
+    """A completed job: its simulator seconds, its fights, and their standard deviation in percent of the mean.
+
+    `character` is empty for a job of another account: an estimate must not depend on the names in it.
+    """
+
+    seconds: float
+    fights: float
+    spread: float
+    character: str
+    is_own: bool
+    on_build: bool
+    stages: Sequence[dict[str, Any]]
+
+    @property
+    def pace(self) -> float:
+        """The seconds of one fight."""
+        return self.seconds / self.fights
+
+
+def estimate(account: Account, build: Build, analysis: Analysis, stages: StagePlan) -> Estimate | None:
+    """Return the expected time of a profile on a build, or None without past jobs. At most two queries."""
+    past = past_jobs(account, build)
+    return from_past_jobs(past, analysis, stages) if past else None
+
+
+def from_past_jobs(past: Sequence[PastJob], analysis: Analysis, stages: StagePlan) -> Estimate:
+    """Return the expected time of a profile from at least one past job.
+
+    Medians are used, so one unusual job does not change the result. The fewer jobs there are, the wider is the
+    range: from half to double of a single one.
+    """
+    character = (analysis.main_actor or "")[:CHARACTER_LENGTH]
+    alike = [job for job in past if job.character and job.character == character] or past
+    fights = _fights_of_profile(analysis, stages, spread=median(job.spread for job in alike), past=past)
+
+    def distance(job: PastJob) -> float:
+        differences = (
+            job.character != character,
+            not job.on_build,
+            bool(job.stages) != stages.enabled,
+            not job.is_own,
+        )
+        return abs(math.log(job.fights / fights)) + DIFFERENCE * sum(differences)
+
+    nearest = sorted(past, key=distance)[:NEAREST_JOBS]
+    seconds = sorted(job.pace * fights for job in nearest)
+    margin = 1 + 1 / len(nearest)
+    return Estimate(
+        seconds=Range(low=seconds[0] / margin, expected=median(seconds), high=seconds[-1] * margin),
+        jobs=len(nearest),
+        is_own=all(job.is_own for job in nearest),
+        on_build=all(job.on_build for job in nearest),
+    )
+
+
+def _fights_of_profile(analysis: Analysis, stages: StagePlan, *, spread: float, past: Iterable[PastJob]) -> float:
+    """Return the expected number of fights of a profile."""
+    actors = max(1, analysis.actors + analysis.included_actors) + analysis.copies
+    candidates = len(analysis.profilesets)
+    if not stages.enabled:
+        numbers = effective_numbers(analysis, bounds=bounds())
+        return (actors + candidates) * expected_fights(numbers, spread=spread)
+    count = len(stages.stages)
+    known = statistics_of([(list(job.stages), [], []) for job in past if len(job.stages) == count])
+    total, remaining = 0.0, float(candidates)
+    for stage in stages.stages:
+        numbers = Numbers(iterations=stage.iterations, target_error=stage.target_error or 0.0)
+        total += (actors + remaining) * expected_fights(numbers, spread=spread)
+        remaining *= known.share(stage.number)
+    return total
+
+
+def past_jobs(account: Account, build: Build) -> list[PastJob]:
+    """Return the account's latest completed jobs, and others on the build if they are few. At most two queries."""
+    values = {"account_id": account.pk, "build_id": build.pk, "limit": READ_JOBS, "latest": LATEST_JOBS}
+    own = _read(OWN_JOBS, values)
+    return own if len(own) >= NEAREST_JOBS else own + _read(JOBS_ON_BUILD, values)
+
+
+class _Row(NamedTuple):
+    """A row of the queries: a job, the figures of its first actor and best profileset, and its stages."""
+
+    is_own: bool
+    on_build: bool | None
+    character: str
+    other_characters: int
+    milliseconds: int | None
+    actor: dict[str, Any] | None
+    best: dict[str, Any] | None
+    profilesets: int | None
+    stages: list[dict[str, Any]] | None
+
+
+def _read(query: str, values: dict[str, Any]) -> list[PastJob]:
+    """Return the jobs of a query whose work is known."""
+    with connection.cursor() as cursor:
+        cursor.execute(query, values)
+        rows = [_Row(*row[:5], *(json.loads(each or "null") for each in row[5:])) for row in cursor.fetchall()]
+    return [job for job in map(_past_job, rows) if job is not None]
+
+
+def _past_job(row: _Row) -> PastJob | None:
+    """Return a past job, or None if its time or its fights are unknown."""
+    if not row.milliseconds or not row.actor or row.actor["mean"] <= 0:
+        return None
+    # In stages, the best profileset has the figures of the last stage.
+    last = row.best if row.best and row.best["mean"] > 0 else row.actor
+    spread = 100 * last["stddev"] / last["mean"]
+    of_actors = (1 + row.other_characters) * fights_of(row.actor["stddev"], row.actor["mean_stddev"])
+    of_one_set = fights_of(last["stddev"], last["mean_stddev"])
+    of_sets = _staged_fights(row.stages, of_one_set, spread) if row.stages else (row.profilesets or 0) * of_one_set
+    if of_actors + of_sets <= 0:
+        return None
+    return PastJob(
+        seconds=row.milliseconds / 1000,
+        fights=of_actors + of_sets,
+        spread=spread,
+        character=row.character if row.is_own else "",
+        is_own=row.is_own,
+        on_build=bool(row.on_build),
+        stages=row.stages or [],
+    )
+
+
+def _staged_fights(stages: Sequence[dict[str, Any]], last_fights: float, spread: float) -> float:
+    """Return the fights of the profilesets in all stages; each of those in the last stage had `last_fights`."""
+    limit = math.ceil(last_fights)
+    coarse = [
+        expected_fights(Numbers(iterations=limit, target_error=error), spread=spread)
+        for error in COARSE_TARGET_ERRORS[: len(stages) - 1]
+    ]
+    return sum(
+        float(stage["profilesets"]) * each for stage, each in zip(stages, [*coarse, last_fights], strict=False)
+    )
