@@ -9,12 +9,9 @@ from simservice.statements import Statement
 # Lock the balance of the account.
 LOCK = Statement("lock_balance", "SELECT FROM billing_balance WHERE account_id = %(account_id)s FOR NO KEY UPDATE")
 
-# Parts of a WITH clause that hold credits for the job in `request`, which has at most one row and the columns
-# account_id, job_id, wanted and required. They hold `wanted` credits or, if fewer are available but at least
-# `required`, all available credits. `held` is the new hold, empty if too few credits are available. `total` is the
-# number of available credits, 0 for an account without a balance. Credits are taken from grants by expiry, soonest
-# first, then from purchased credits (docs/reference/contract.md#billing).
-PARTS = """
+# Parts of a WITH clause that count an account's available credits. `total` is their number, 0 for an account
+# without a balance.
+AVAILABLE = """
     portion AS (
         SELECT id AS grant_id, remaining AS credits, row_number() OVER (ORDER BY expires_at NULLS LAST, id) AS place
         FROM billing_grant JOIN billing_balance USING (account_id)
@@ -24,7 +21,14 @@ PARTS = """
         UNION ALL
         SELECT NULL, purchased, NULL FROM billing_balance WHERE account_id = %(account_id)s
     ),
-    total AS (SELECT coalesce(sum(credits), 0) AS credits FROM portion),
+    total AS (SELECT coalesce(sum(credits), 0) AS credits FROM portion)
+"""
+# Parts of a WITH clause that hold credits for the job in `request`, which has at most one row and the columns
+# account_id, job_id, wanted and required. They hold `wanted` credits or, if fewer are available but at least
+# `required`, all available credits. `held` is the new hold, empty if too few credits are available. Credits are
+# taken from grants by expiry, soonest first, then from purchased credits (docs/reference/contract.md#billing).
+PARTS = f"""
+    {AVAILABLE},
     held AS (
         INSERT INTO billing_hold (job_id, account_id, credits)
         SELECT job_id, account_id, greatest(required, least(wanted, total.credits)) FROM request, total
@@ -52,7 +56,7 @@ PARTS = """
             purchased = purchased - coalesce((SELECT credits FROM taken WHERE grant_id IS NULL), 0)
         FROM held WHERE billing_balance.account_id = held.account_id
     )
-"""
+"""  # noqa: S608 - constants of this module
 # Hold credits for a job. Returns the number of available credits, and whether the credits were held.
 HOLD = Statement(
     "hold_credits",

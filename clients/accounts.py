@@ -13,7 +13,7 @@ from billing.models import Account, Grant, GrantReason, Plan
 from clients import audit
 from clients.audit import Action, Actor
 from clients.errors import ClientNameTaken
-from clients.models import DEFAULT_CLIENT, Client, Membership
+from clients.models import DEFAULT_CLIENT, Client, FirstAccount, Membership
 
 MAX_NAME_CHARACTERS = 40
 
@@ -89,7 +89,8 @@ def correct_credits(account: Account, amount: int, *, note: str, by: Actor) -> N
 def open_own_account(user: User) -> Account:
     """Return the account that `user` owns; open one on the sign-up plan if there is none.
 
-    Locks the user, so that two requests at once open one account.
+    The first account that a user opens gets welcome credits. Locks the user, so that two requests at once open one
+    account.
     """
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     owned = Account.objects.filter(memberships__user=user, memberships__role=Membership.Role.OWNER).first()
@@ -98,6 +99,9 @@ def open_own_account(user: User) -> Account:
     plan, _ = Plan.objects.get_or_create(name=settings.SIGNUP_PLAN)
     account = open_account(_free_name(user), plan=plan)
     Membership.objects.create(user=user, account=account, role=Membership.Role.OWNER)
+    _, is_first = FirstAccount.objects.get_or_create(user=user, defaults={"account": account})
+    if is_first and settings.SIGNUP_CREDITS:
+        ledger.grant(account, settings.SIGNUP_CREDITS, reason=GrantReason.ONBOARDING)
     return account
 
 

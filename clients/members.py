@@ -12,6 +12,7 @@ from clients.errors import LastOwner
 from clients.models import Membership
 
 Role = Membership.Role
+MAX_LISTED = 50
 # A role has all permissions of the lower ranks.
 RANKS = {Role.VIEWER: 0, Role.MEMBER: 1, Role.OWNER: 2}
 

@@ -84,6 +84,8 @@ class Membership(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=8, choices=Role)
+    # Whether the user hid the first steps. Per member, because others may still be working through them.
+    hides_first_steps = models.BooleanField(default=False, db_default=False)
 
     class Meta:
         constraints = [
@@ -95,6 +97,21 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} in {self.account}"
+
+
+class FirstAccount(models.Model):
+    """The first account that a user opened: the only one for which they get welcome credits.
+
+    It stays when they leave the account, so that leaving and opening another one grants no more credits.
+    """
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, primary_key=True, on_delete=models.CASCADE, related_name="first_account"
+    )
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+")
+
+    def __str__(self) -> str:
+        return f"{self.account} of {self.user}"
 
 
 class Invitation(models.Model):
@@ -188,6 +205,8 @@ class AuditEvent(models.Model):
         CREDITS_CORRECTED = "credits.corrected"
         # A job was cancelled, not by the API key that submitted it.
         JOB_CANCELLED = "job.cancelled"
+        # A member changed the title of a job (title).
+        JOB_RENAMED = "job.renamed"
         # An operator returned a running job to the queue.
         JOB_REQUEUED = "job.requeued"
         # An operator ended a running job as lost.

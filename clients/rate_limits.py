@@ -92,9 +92,14 @@ def submission_limit(account: Account) -> Limit:
     return Limit("submissions", account.pk, RateLimitItemPerMinute(account.plan.submissions_per_minute))
 
 
-def _byte_limit(account: Account) -> Limit:
-    """Return the account's limit of bytes in submissions."""
-    return Limit("bytes", account.pk, RateLimitItemPerMinute(account.plan.submission_bytes_per_minute))
+def check_limit(account: Account) -> Limit:
+    """Return the account's limit of dry runs, counted apart from submissions but equally high."""
+    return submission_limit(account)._replace(kind="checks")
+
+
+def _byte_limit(account: Account, kind: str) -> Limit:
+    """Return the account's limit of bytes in submissions, or in another kind of request."""
+    return Limit(kind, account.pk, RateLimitItemPerMinute(account.plan.submission_bytes_per_minute))
 
 
 def _read_limit(caller: Caller) -> Limit:
@@ -151,12 +156,12 @@ def _key(limit: Limit) -> str:
     return limit.item.key_for(limit.kind, str(limit.subject))
 
 
-def spend_bytes(account: Account, length: int) -> None:
-    """Count the bytes of a submission. Raises RateLimitExceeded.
+def spend_bytes(account: Account, length: int, *, kind: str = "bytes") -> None:
+    """Count the bytes of a submission, or of another kind of request. Raises RateLimitExceeded.
 
     A body larger than the limit counts as the whole limit, so it is allowed if nothing else was sent for a minute.
     """
-    limit = _byte_limit(account)
+    limit = _byte_limit(account, kind)
     cost = min(length, limit.item.amount)
     if cost and not _hit(limit, cost):
         raise _refusal(limit, cost)

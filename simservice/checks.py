@@ -54,6 +54,12 @@ def _connection_checks() -> Iterator[tuple[str, bool, str, str]]:
         "Set EMAIL_URL, for example smtp+tls://user:password@host:587.",
     )
     yield (
+        "W007",
+        settings.EMAIL_BACKEND == NO_MAIL and settings.ALLOW_SIGNUP and bool(settings.SIGNUP_CREDITS),
+        "EMAIL_URL is not set, so anyone can collect SIGNUP_CREDITS many times with invented addresses.",
+        "Set EMAIL_URL, or SIGNUP_CREDITS=0, or ALLOW_SIGNUP=false.",
+    )
+    yield (
         "W005",
         not _has_password(settings.REDIS_URL),
         "REDIS_URL contains no password.",

@@ -1,5 +1,6 @@
 """All settings. They are read from the environment; `.env.example` lists each one with its default."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,13 @@ def one_of(name: str, *values: str) -> str:
     return value
 
 
-def not_negative(name: str, *, default: int) -> int:
-    """Return a setting that is a number of at least 0. Raises ImproperlyConfigured if it is negative."""
+def not_negative(name: str, *, default: int, maximum: int = sys.maxsize) -> int:
+    """Return a setting that is a number from 0 to `maximum`. Raises ImproperlyConfigured for other numbers."""
     value: int = env.int(name, default=default)
     if value < 0:
         raise ImproperlyConfigured(f"{name} is {value}; it must be at least 0.")
+    if value > maximum:
+        raise ImproperlyConfigured(f"{name} is {value}; it must be at most {maximum}.")
     return value
 
 
@@ -130,9 +133,11 @@ METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 # Requests a minute that one address can make to share pages, artifacts and manifests, which need no key
 PUBLIC_REQUESTS_PER_MINUTE = env.int("PUBLIC_REQUESTS_PER_MINUTE", default=300)
 
-# Users: whether anyone can sign up, and the plan of their accounts
+# Users: whether anyone can sign up, the plan of their accounts, and the credits of each first account (0: none).
+# The default pays for an hour of simulation on a new plan; the maximum is the ledger's.
 ALLOW_SIGNUP = env.bool("ALLOW_SIGNUP", default=True)
 SIGNUP_PLAN = env.str("SIGNUP_PLAN", default="standard")
+SIGNUP_CREDITS = not_negative("SIGNUP_CREDITS", default=115_200, maximum=10**12)
 INVITATION_DAYS = 7
 ADMIN_REQUIRES_MFA = env.bool("ADMIN_REQUIRES_MFA", default=True)
 

@@ -15,6 +15,11 @@ def base_url(request: "HttpRequest | Request") -> str:
     return settings.PUBLIC_BASE_URL or request.build_absolute_uri("/").rstrip("/")
 
 
+def api_url(request: "HttpRequest | Request") -> str:
+    """Return the URL that the paths of the API follow, without a trailing slash."""
+    return f"{base_url(request)}/v1/{settings.API_RESOURCE}"
+
+
 def client_address(request: "HttpRequest | Request") -> str | None:
     """Return the IP address of the client, None if unknown.
 

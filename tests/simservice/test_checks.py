@@ -15,6 +15,7 @@ WARNED = [
     ("ALLOWED_HOSTS", ["sim.example.org", "*"], "W002", "ALLOWED_HOSTS"),
     ("PUBLIC_BASE_URL", "", "W003", "PUBLIC_BASE_URL"),
     ("EMAIL_BACKEND", DUMMY, "W004", "EMAIL_URL"),
+    ("EMAIL_BACKEND", DUMMY, "W007", "SIGNUP_CREDITS=0"),
     ("REDIS_URL", "redis://redis.example.org:6379/0", "W005", "REDIS_URL"),
     ("REDIS_URL", "redis://user@redis.example.org", "W005", "REDIS_URL"),
     ("REDIS_URL", "unix:///run/redis.sock", "W005", "REDIS_URL"),
@@ -24,6 +25,7 @@ ACCEPTED = [
     ("ALLOWED_HOSTS", ["sim.example.org", ".example.org"], "W002"),
     ("PUBLIC_BASE_URL", "https://sim.example.org", "W003"),
     ("EMAIL_BACKEND", SMTP, "W004"),
+    ("EMAIL_BACKEND", SMTP, "W007"),
     ("REDIS_URL", "rediss://:secret@redis.example.org:6379/0", "W005"),
     ("REDIS_URL", "unix:///run/redis.sock?password=secret", "W005"),
 ]

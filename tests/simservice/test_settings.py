@@ -52,6 +52,12 @@ def test_a_negative_queue_length_is_reported_at_the_start() -> None:
     assert "MAX_QUEUE_LENGTH is -1; it must be at least 0." in done.stderr
 
 
+def test_too_many_welcome_credits_are_reported_at_the_start() -> None:
+    done = start(os.environ | {"SIGNUP_CREDITS": str(10**12 + 1)})
+    assert done.returncode != 0
+    assert "SIGNUP_CREDITS is 1000000000001; it must be at most 1000000000000." in done.stderr
+
+
 EXAMPLE = (settings.BASE_DIR / ".env.example").read_text()
 BY_SETTINGS, _, BY_PROCFILE = EXAMPLE.partition("# For the Procfile\n")
 LISTED = re.compile(r"^#?([A-Z][A-Z0-9_]*)=(.*)$", re.MULTILINE)

@@ -1,0 +1,94 @@
+"""Welcome credits of a user's first account."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.test import Client as HttpClient
+from pytest_django import Settings
+
+from billing import ledger
+from billing.models import Account, GrantReason
+from clients import accounts
+from clients.models import FirstAccount, Membership
+from tests.concurrency import at_once
+from tests.dashboard.browsing import browser_of, text_of
+from tests.dashboard.signing_in import sign_up
+from tests.factories import make_account, make_member
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fast_hasher")]
+
+
+def leave(user: User) -> None:
+    """Remove the user from all accounts, as they can do after making someone else an owner."""
+    Membership.objects.filter(user=user).delete()
+
+
+def test_sign_up_grants_an_hour_of_simulation() -> None:
+    account = Membership.objects.get(user=sign_up(HttpClient())).account
+    (grant,) = ledger.balances(account).grants
+    assert (grant.reason, grant.expires_at) == (GrantReason.ONBOARDING, None)
+    assert grant.remaining == 3600 * account.plan.credits_per_second
+
+
+def test_the_credit_history_names_welcome_credits() -> None:
+    http = HttpClient()
+    sign_up(http)
+    text = text_of(http.get("/dashboard/jane/credits"))
+    assert "Credits granted: Welcome credits 115,200 +115,200" in text
+
+
+def test_welcome_credits_can_be_switched_off(settings: Settings) -> None:
+    settings.SIGNUP_CREDITS = 0
+    account = Membership.objects.get(user=sign_up(HttpClient())).account
+    assert ledger.balances(account).grants == []
+
+
+def test_a_second_account_gets_no_welcome_credits() -> None:
+    user = sign_up(HttpClient())
+    leave(user)
+    second = accounts.open_own_account(user)
+    assert Account.objects.count() == 2
+    assert ledger.available(second) == 0
+
+
+def test_credits_switched_on_later_are_not_paid_again(settings: Settings) -> None:
+    settings.SIGNUP_CREDITS = 0
+    user = sign_up(HttpClient())
+    settings.SIGNUP_CREDITS = 500
+    leave(user)
+    assert ledger.available(accounts.open_own_account(user)) == 0
+
+
+def test_an_invited_user_gets_them_with_their_own_account() -> None:
+    invited = make_member(role="viewer")
+    leave(invited.user)
+    browser_of(invited).post("/dashboard/")
+    own = Membership.objects.get(user=invited.user).account
+    assert ledger.available(own) == 115_200
+
+
+def test_an_operators_account_gets_none() -> None:
+    assert ledger.available(make_account(credits=0)) == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_requests_at_once_grant_once() -> None:
+    user = User.objects.create_user("jane", email="jane@example.org")
+    at_once(3, lambda: accounts.open_own_account(user))
+    assert [ledger.available(account) for account in Account.objects.all()] == [115_200]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_upgrade_records_the_accounts_that_users_own() -> None:
+    owner, viewer = make_member(), make_member(role="viewer")
+    migrate([("clients", "0005_login_indexes")])
+    migrate(MigrationExecutor(connection).loader.graph.leaf_nodes())
+    assert list(FirstAccount.objects.values_list("user", "account")) == [(owner.user_id, owner.account_id)]
+    assert not hasattr(viewer.user, "first_account")
+
+
+def migrate(targets: Any) -> None:
+    MigrationExecutor(connection).migrate(targets)
