@@ -47,6 +47,12 @@ def store(job_id: int, credentials: GameCredentials, *, seconds: int) -> None:
         raise CredentialStoreUnavailable
 
 
+def require_store() -> None:
+    """Raise CredentialStoreUnavailable if credentials cannot be stored now."""
+    if not best_effort(lambda: redis().ping(), default=None):
+        raise CredentialStoreUnavailable
+
+
 def fetch(job_id: int, *, seconds: int) -> GameCredentials | None:
     """Return the credentials of a job, None if they are lost, and keep them for another `seconds`.
 

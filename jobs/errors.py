@@ -120,5 +120,9 @@ class NotFound(JobsError):
     """The job, artifact or build does not exist, or belongs to another account."""
 
 
+class ProfilePrivate(JobsError):
+    """The share page of the job does not show its profile: the job has not run, or had game credentials."""
+
+
 class ArtifactRemoved(JobsError):
     """The artifact was removed at the end of the retention period."""

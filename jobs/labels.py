@@ -1,5 +1,6 @@
 """Labels for people: statuses, advice, events, stages, stop reasons and artifacts of jobs."""
 
+import math
 from collections.abc import Sequence
 
 from jobs.enums import WAITING, ErrorCode, MultistageReason, Priority, PublicStatus, StageLabel, Status
@@ -59,9 +60,9 @@ EVENTS = {
 }
 # Why a job ran in a single pass although stages were requested (docs/reference/contract.md#stages).
 SINGLE_PASS: dict[str, str] = {
-    MultistageReason.NO_VARIANTS: "the profile has no profilesets",
-    MultistageReason.NO_CANDIDATES: "no profileset makes a change that stages can compare",
-    MultistageReason.TOO_FEW_CANDIDATES: "the profile has too few profilesets for stages to save time",
+    MultistageReason.NO_VARIANTS: "the profile has no variants",
+    MultistageReason.NO_CANDIDATES: "no variant makes a change that stages can compare",
+    MultistageReason.TOO_FEW_CANDIDATES: "the profile has too few variants for stages to save time",
     MultistageReason.COPIES_ONLY: "the profile compares copies of the actor, which stages cannot drop",
     MultistageReason.MIXED_WITH_COPIES: "the profile mixes profilesets with copies of the actor",
     MultistageReason.SEVERAL_ACTORS: "the profile has more than one actor",
@@ -100,6 +101,25 @@ ARTIFACTS = {
     Artifact.Kind.STDOUT_LOG: "Output log",
     Artifact.Kind.STDERR_LOG: "Error log",
 }
+
+
+def time_left(seconds: int | None) -> str:
+    """Return an estimate of the remaining time, such as "about 3 minutes left"; empty if unknown."""
+    if seconds is None:
+        return ""
+    if seconds < 10:
+        return "a few seconds left"
+    if seconds <= 50:
+        return f"about {math.ceil(seconds / 10) * 10} seconds left"
+    minutes = max(1, round(seconds / 60))
+    if minutes < 60:
+        return f"about {_count(minutes, 'minute')} left"
+    hours, rest = divmod(round(minutes, -1), 60)
+    return f"about {_count(hours, 'hour')}{f' {rest} minutes' if rest else ''} left"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def status_of(job: Job) -> str:

@@ -48,7 +48,9 @@ class Outcome:
     """The end of a job. `sim_duration_ms` and `slots_used` are None if no simulator process ran.
 
     `slots_used` is the number of slots that ran simulators in the last attempt.
-    `percent` is the progress of the job, None for the last published value.
+    `details` are those of the result as `jobs.details.packed` returns them. `ranking` is the list of all
+    profilesets (`jobs/rankings.py`) if the summary lists only some. `percent` is the progress of the job, None for
+    the last published value.
     """
 
     status: Status
@@ -59,7 +61,9 @@ class Outcome:
     slots_used: int | None = None
     credits_consumed: int = 0
     summary: dict[str, Any] | None = None
+    ranking: bytes | None = None
     missing_artifacts: Sequence[dict[str, Any]] = ()
+    details: bytes | None = None
     percent: float | None = None
 
 
@@ -246,8 +250,8 @@ def end_lost_runs(job: Job) -> None:
 def finish(job: Job, outcome: Outcome, *, guard: Q = ANY, artifacts: Sequence[Artifact] = ()) -> MoveResult:
     """End the job, settle its credits, record its usage and write its webhook event, all or nothing.
 
-    Also inserts the rows of `artifacts`. Does not change the instance, so the call can be repeated if the database
-    fails. Takes one round trip if it is outside a transaction and has no guard. Raises HoldError.
+    Also inserts its details and the rows of `artifacts`. Does not change the instance, so the call can be repeated
+    if the database fails. Takes one round trip if it is outside a transaction and has no guard. Raises HoldError.
     """
     _require_transition(job, outcome.status)
     if outcome.percent is None:
@@ -300,8 +304,10 @@ def _end_parameters(job: Job, outcome: Outcome) -> dict[str, Any]:
         "slots_used": outcome.slots_used,
         "spent": outcome.credits_consumed,
         "summary": None if outcome.summary is None else json.dumps(outcome.summary),
+        "ranking": outcome.ranking,
         "character": job.character or _character_in(outcome.summary),
         "missing_artifacts": json.dumps(list(outcome.missing_artifacts)),
+        "details": outcome.details,
         "percent": outcome.percent,
     }
 

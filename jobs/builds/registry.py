@@ -29,8 +29,8 @@ def available(git_branch: str) -> QuerySet[Build]:
 
 
 def for_channel(channel: Channel, git_branch: str, *, now: datetime) -> Build | None:
-    """Return the build that a channel means at `now` (UTC), or None. One query."""
-    return _candidates(channel, git_branch, now=now).first()
+    """Return the build that a channel means at `now` (UTC), without its lists of files, or None. One query."""
+    return _candidates(channel, git_branch, now=now).defer("profiles", "includable").first()
 
 
 def _candidates(channel: Channel, git_branch: str, *, now: datetime) -> QuerySet[Build]:

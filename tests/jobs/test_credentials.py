@@ -13,7 +13,7 @@ from pytest_django import Settings
 from redis.exceptions import RedisError
 
 from clients.audit import SYSTEM
-from jobs import cancellation, credentials, lifecycle, tasks
+from jobs import cancellation, credentials, details, lifecycle, tasks
 from jobs.credentials import GameCredentials
 from jobs.errors import CredentialStoreUnavailable
 from jobs.execution import attempt
@@ -190,6 +190,7 @@ def test_credentials_appear_in_no_output(tmp_path: Path, caplog: pytest.LogCaptu
     assert job.status == "completed"
     outputs = [content(job, kind).decode() for kind in Artifact.Kind]
     everything = [*outputs, json.dumps(job.summary), caplog.text, str(JobEvent.objects.values())]
+    everything.append(json.dumps(details.document_of(job)))
     assert not any(form in text for text in everything for form in (PAIR.client_id, "s3cr3t"))
 
 
@@ -205,6 +206,16 @@ def test_warnings_do_not_show_them_in_any_spelling(tmp_path: Path) -> None:
     print_warning = f"print('Warning: key ' + {PAIR.client_secret!r}, file=sys.stderr)"
     job = execute(secret_job(f"{print_warning}\nopen('report.json', 'w').write({report!r})", tmp_path))
     assert (job.summary or {})["warnings"] == [f"Warning: key {MARK}", f"bad key {MARK}"]
+
+
+def test_details_do_not_show_them_in_any_spelling(tmp_path: Path) -> None:
+    escaped = "".join(f"\\u{ord(character):04x}" for character in PAIR.client_secret)
+    player = {**REPORT["sim"]["players"][0], "race": "KEY"}  # type: ignore[index]
+    report = json.dumps({"sim": {"players": [player], "options": {}}}).replace("KEY", escaped)
+    job = execute(secret_job(f"open('report.json', 'w').write({report!r})", tmp_path))
+    found = details.details_of(job)
+    assert found is not None
+    assert found.actors[0].race == MARK
 
 
 def test_the_followed_output_does_not_show_them(tmp_path: Path) -> None:
