@@ -41,7 +41,10 @@ PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 # Routes that ignore keys, with the status of a read.
 OPEN = {
     "": 200,
+    "example": 200,
     "share/<token:token>": 200,
+    "share/<token:token>/card.png": 200,
+    "compare": 200,
     "manifests/<token:token>": 200,
     "artifacts/<token:token>": 200,
     "healthz": 200,
@@ -83,6 +86,7 @@ PERSONAL = {
     "accounts/profile/",
     "accounts/sessions/",
     "dashboard/",
+    "share/<token:token>/run",
 }
 # Factories of an account's objects, by their name in routes.
 OBJECTS: dict[str, Callable[[Account], object]] = {

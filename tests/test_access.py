@@ -39,7 +39,10 @@ from tests.routes import (
 __all__ = ["browsers", "world"]
 
 # Forms that a viewer may submit, with their status.
-FOR_VIEWERS = {"dashboard/<slug:account>/people/leave": 302}
+FOR_VIEWERS = {
+    "dashboard/<slug:account>/people/leave": 302,
+    "dashboard/<slug:account>/first-steps/hide": 302,
+}
 # Pages that only an owner may read.
 FOR_OWNERS = {"dashboard/<slug:account>/audit", "dashboard/<slug:account>/people/<id:member_id>/remove"}
 # Calls of the owner that fail for an ended job.

@@ -25,7 +25,11 @@ from tests.routes import (
 __all__ = ["browsers", "world"]
 pytestmark = pytest.mark.django_db
 # Routes without login or key, which may be cached.
-CACHED = {"artifacts/<token:token>": "private, max-age=3600", "v1/openapi.json": "public, max-age=300"}
+CACHED = {
+    "artifacts/<token:token>": "private, max-age=3600",
+    "share/<token:token>/card.png": "public, max-age=86400",
+    "v1/openapi.json": "public, max-age=300",
+}
 
 
 @pytest.mark.parametrize(("method", "route"), CALLS)

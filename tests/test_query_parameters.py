@@ -18,7 +18,13 @@ __all__ = ["world"]
 pytestmark = pytest.mark.django_db
 
 ENDPOINTS = [route for route in ROUTES if route.startswith("v1/")]
-LINKS = ["share/<token:token>", "manifests/<token:token>", "artifacts/<token:token>", "docs"]
+LINKS = [
+    "share/<token:token>",
+    "share/<token:token>/card.png",
+    "manifests/<token:token>",
+    "artifacts/<token:token>",
+    "docs",
+]
 
 
 def methods_of(route: str) -> list[str]:
