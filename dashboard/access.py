@@ -20,7 +20,6 @@ from clients.audit import Actor
 from clients.members import Role
 from clients.models import Membership
 
-MAX_MENU_ACCOUNTS = 50
 P = ParamSpec("P")
 PageView = Callable[Concatenate[HttpRequest, "AccountAccess", P], HttpResponseBase]
 
@@ -57,8 +56,8 @@ class AccountAccess:
 
     @cached_property
     def memberships(self) -> list[Membership]:
-        """Return the user's memberships for the account menu, at most MAX_MENU_ACCOUNTS. One query."""
-        return list(members.memberships_of(self.user)[:MAX_MENU_ACCOUNTS])
+        """Return the user's memberships for the account menu, at most `members.MAX_LISTED`. One query."""
+        return list(members.memberships_of(self.user)[: members.MAX_LISTED])
 
 
 def account_page(

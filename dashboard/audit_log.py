@@ -61,10 +61,11 @@ DESCRIPTIONS = {
     Action.CREDITS_GRANTED: "Granted {credits} credits: {reason}",
     Action.CREDITS_CORRECTED: "Corrected credits by {credits}: {reason}",
     Action.JOB_CANCELLED: "Cancelled job {target}",
+    Action.JOB_RENAMED: "Changed the title of job {target} to {title}",
     Action.JOB_REQUEUED: "Returned job {target} to the queue",
     Action.JOB_RELEASED: "Marked job {target} as lost",
 }
-EMPTY_DETAILS = {"name": "no name", "expires": "never"}
+EMPTY_DETAILS = {"name": "no name", "expires": "never", "title": "its default"}
 
 
 @account_page(read=Role.OWNER)

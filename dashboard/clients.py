@@ -21,6 +21,7 @@ from clients.models import ApiKey, Client
 from dashboard.access import AccountAccess, account_page
 from dashboard.forms import form_data
 from dashboard.paging import page_of
+from simservice.api.addresses import api_url
 from webhooks import endpoints
 
 NEVER = 0
@@ -103,8 +104,8 @@ def client(request: HttpRequest, access: AccountAccess, client_id: int) -> HttpR
         except InvalidFormToken:
             form.add_error(NON_FIELD_ERRORS, OLD_FORM)
         else:
-            context = {"section": "clients", "client": found, "key": key, "secret": secret}
-            return render(request, "dashboard/key_made.html", context)
+            made = {"key": key, "secret": secret, "address": api_url(request)}
+            return render(request, "dashboard/key_made.html", {"section": "clients", "client": found, **made})
     page = page_of(
         request, ApiKey.objects.filter(client=found).select_related("created_by"), account_id=access.account.pk
     )

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
+from django.views.decorators.gzip import gzip_page
 
-from simservice.api.addresses import base_url
+from simservice.api.addresses import api_url
 from simservice.api.examples import envelope_of, family
 from simservice.api.jsonschema import Schema
 from simservice.api.methods import read_only
@@ -30,6 +30,8 @@ KEYWORDS = {
 CODE = re.compile("`([^`]+)`")
 
 
+# Public, so its compressed size reveals no secret.
+@gzip_page
 @read_only
 def docs(request: HttpRequest) -> HttpResponse:
     """Show the whole API on one page."""
@@ -37,7 +39,7 @@ def docs(request: HttpRequest) -> HttpResponse:
 
     openapi = document()
     context = {
-        "address": f"{base_url(request)}/v1/{settings.API_RESOURCE}",
+        "address": api_url(request),
         "tags": _tags(openapi),
         "objects": [_object(name, schema) for name, schema in openapi["components"]["schemas"].items()],
         "errors": [_error(error) for error in sorted(family(), key=lambda error: error.status)],

@@ -11,9 +11,9 @@ from typing import Any, cast
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.core.exceptions import NON_FIELD_ERRORS
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.db import transaction
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 
 from clients import form_tokens, rate_limits
@@ -22,24 +22,25 @@ from clients.members import Role
 from clients.models import Client
 from dashboard.access import AccountAccess, account_page
 from dashboard.forms import form_data
+from dashboard.job_check import MAX_WARNINGS, Check, check_of, lines_in_context
+from dashboard.job_form_errors import message_of
 from dashboard.job_list import clients_of
-from jobs import queries, variants
-from jobs.api.submission_request import from_json, set_at_path
+from dashboard.run_again import initial_values
+from jobs import dry_run, queries, variants
+from jobs.api.submission_request import MAX_PROFILE_BYTES, from_json, set_at_path
+from jobs.dry_run import DryRun
 from jobs.enums import Channel, Priority
-from jobs.errors import JobsError, NotFound, ProfileRejected
-from jobs.models import Build, Job
-from jobs.profiles.policy import Refusal
-from jobs.submission import accept, validation
+from jobs.errors import JobsError, ProfileRejected
+from jobs.models import Build
+from jobs.submission import accept, shortage
 from jobs.submission.accept import Accepted
 from jobs.submission.validation import Sender
 from simservice.api.errors import (
     ApiError,
     BuildPinNotAllowed,
     BuildPinUnavailable,
-    InsufficientCredits,
     ProfileRefused,
     ProfileTooLarge,
-    RateLimitExceeded,
     TooManyVariants,
     ValidationFailed,
     WebhookNotConfigured,
@@ -48,7 +49,6 @@ from simservice.api.exception_handler import as_api_error
 
 PURPOSE = "job"
 OLD_FORM = "This form has expired. Nothing was submitted. Submit it again."
-NO_WEBHOOK = "This client has no enabled webhook. Enable it on the client's page, or choose another client."
 # The path of each field in the API request.
 REQUEST_PATHS = {
     "channel": "build.channel",
@@ -76,21 +76,28 @@ ERROR_FIELDS: dict[type[ApiError], str] = {
     WebhookNotConfigured: "webhook",
 }
 CAP_LABELS = {"maxCredits": "Credit limit", "maxRuntimeSeconds": "Runtime limit (seconds)"}
-CONTEXT_LINES = 2
-MAX_LINE_LENGTH = 200
-MAX_WARNINGS = 5
+LISTED_PROFILES = 8
+# The page's script shows them too.
+TOO_LARGE = "The profile is larger than 2 MB. Split it into several jobs."
+NOT_UTF_8 = "The file is not UTF-8 text. Save it as UTF-8, or paste its text."
 
 
 class JobForm(forms.Form):
     """All options of a job."""
 
     form = forms.CharField(widget=forms.HiddenInput, required=False)
-    client = forms.ChoiceField(help_text="The job counts toward this client's usage and can notify its webhook.")
     profile = forms.CharField(
         strip=False,
         widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "false", "autocapitalize": "off"}),
         help_text="Paste the SimC addon export or a .simc file, up to 2 MB.",
     )
+    file = forms.FileField(
+        label="Profile file",
+        required=False,
+        widget=forms.FileInput(attrs={"accept": ".simc,.txt,text/plain"}),
+        help_text="Replaces the text above.",
+    )
+    client = forms.ChoiceField(help_text="The job counts toward this client's usage and can notify its webhook.")
     channel = forms.ChoiceField(label="Build channel", choices=Channel.choices, initial=Channel.LATEST)
     branch = forms.ChoiceField(label="Branch", choices=[(name, name) for name in settings.GIT_BRANCHES])
     build = forms.ChoiceField(label="Pinned build", required=False, help_text="Overrides the build channel.")
@@ -125,6 +132,7 @@ class JobForm(forms.Form):
 
     def __init__(self, access: AccountAccess, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["profile"].required = "file" not in self.files
         plan = access.account.plan
         self.fields["client"].choices = list(clients_of(access.account))  # type: ignore[attr-defined]
         pins = list(_pinnable_builds(settings.GIT_BRANCHES)) if plan.allows_build_pin else []
@@ -142,10 +150,36 @@ class JobForm(forms.Form):
         queue_seconds.help_text = f"Up to {plan.max_queue_seconds:,}. The job fails if it has not started by then."
         self.fields["game_id"].widget.attrs["autocomplete"] = "off"
 
+    def clean_file(self) -> str:
+        """Return the text of the file, empty without one. It becomes the profile, even if the form is rejected."""
+        chosen = self.cleaned_data["file"]
+        if chosen is None:
+            return ""
+        if chosen.size > MAX_PROFILE_BYTES:
+            raise ValidationError(TOO_LARGE)
+        try:
+            text = chosen.read().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise ValidationError(NOT_UTF_8) from None
+        self.data = data = cast(QueryDict, self.data).copy()
+        data["profile"] = text
+        self.cleaned_data["profile"] = text
+        return str(text)
+
+    def profile_text(self) -> str:
+        """Return the profile of a valid form, with the line breaks of the API."""
+        return str(self.cleaned_data["profile"]).replace("\r\n", "\n")
+
+    def focus_first_error(self) -> None:
+        """Let the browser focus the first field with an error."""
+        first = next((name for name in self.fields if name in self.errors), None)
+        if first is not None:
+            self.fields[first].widget.attrs["autofocus"] = True
+
     def body(self) -> dict[str, Any]:
         """Return the JSON body of the API request, without empty fields."""
         body: dict[str, Any] = {}
-        values = self.cleaned_data | {"profile": self.cleaned_data["profile"].replace("\r\n", "\n")}
+        values = self.cleaned_data | {"profile": self.profile_text()}
         values["metadata"] = dict(_metadata_entries(values["metadata"]))
         values["webhook"] = values["webhook"] and ["job.terminal"]
         for name, path in self.request_paths.items():
@@ -162,7 +196,7 @@ class JobForm(forms.Form):
                 self.add_error(self._field_at(issue["path"]), issue["message"])
         else:
             field = ERROR_FIELDS.get(type(error), NON_FIELD_ERRORS)
-            self.add_error(field if field in self.fields else NON_FIELD_ERRORS, _message_of(error))
+            self.add_error(field if field in self.fields else NON_FIELD_ERRORS, message_of(error))
 
     def _field_at(self, path: str) -> str:
         """Return the field for a path of the API request."""
@@ -184,27 +218,6 @@ def _pinnable_builds(branches: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the builds that a job can be pinned to, as choices. One query."""
     builds = Build.objects.filter(git_branch__in=branches, withdrawn_at=None).order_by("-created_at")
     return ((str(build.pk), f"{build}, {build.created_at:%Y-%m-%d}") for build in builds[:100])
-
-
-def _message_of(error: ApiError) -> str:
-    """Return the text of an API error for the form."""
-    meta = error.meta or {}
-    if isinstance(error, WebhookNotConfigured):
-        return NO_WEBHOOK
-    if isinstance(error, InsufficientCredits):
-        return f"{error.message} The job needs {meta['requiredCredits']:,} credits. {_affordable_limit(meta)}"
-    if isinstance(error, RateLimitExceeded):
-        return "Too many requests or too much data. Try again in a minute."
-    return str(meta.get("message", error.message))
-
-
-def _affordable_limit(meta: Mapping[str, Any]) -> str:
-    """Return what to do about a shortage of credits, in the unit of the form's limit."""
-    if not meta["maxAffordableRuntimeSeconds"]:
-        return "Add credits, then try again."
-    if variants.current().cap_field == "maxCredits":
-        return f"Lower the credit limit to {meta['maxAffordableCredits']:,} or less."
-    return f"Lower the runtime limit to {meta['maxAffordableRuntimeSeconds']:,} s or less."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +245,7 @@ class OneForm:
 @account_page(post=Role.MEMBER)
 def submit_job(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """Show the job form, prefilled from an earlier job if requested; submit a job."""
-    form = JobForm(access, form_data(request), initial=_initial_from(request, access))
+    form = JobForm(access, form_data(request), request.FILES or None, initial=initial_values(request, access))
     rejected: list[dict[str, Any]] = []
     if request.method == "POST" and form.is_valid():
         try:
@@ -243,15 +256,63 @@ def submit_job(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         except InvalidFormToken:
             form.add_error(NON_FIELD_ERRORS, OLD_FORM)
         except (ApiError, JobsError) as error:
-            rejected = _rejected_lines(form) if isinstance(error, ProfileRejected) else []
+            if isinstance(error, ProfileRejected):
+                rejected = lines_in_context(form.profile_text(), error.refusals)
             form.add_api_error(as_api_error(error))
-    context = {
-        "section": "jobs",
-        "form": form,
-        "rejected": rejected,
+    return _page(request, access, form, rejected=rejected)
+
+
+@account_page(post=Role.MEMBER, get=False)
+def check_job(request: HttpRequest, access: AccountAccess) -> HttpResponse:
+    """Show what the form's job would run and cost, or why it would be refused. Submit nothing.
+
+    The page's script sends `part` to get only the result.
+    """
+    form, check = JobForm(access, request.POST, request.FILES), None
+    rejected: list[dict[str, Any]] = []
+    if "part" in request.POST and not request.POST.get("profile", "").strip():
+        return _page(request, access, JobForm(access))
+    if form.is_valid():
+        try:
+            found = _dry_run(request, access, form)
+        except ApiError as error:
+            form.add_api_error(error)
+        else:
+            check = check_of(found, plan=access.account.plan)
+            rejected = lines_in_context(form.profile_text(), found.refusals)
+            if found.refusal:
+                form.add_api_error(as_api_error(found.refusal))
+    return _page(request, access, form, rejected=rejected, check=check)
+
+
+def _page(
+    request: HttpRequest,
+    access: AccountAccess,
+    form: JobForm,
+    *,
+    rejected: Sequence[Mapping[str, Any]] = (),
+    check: Check | None = None,
+) -> HttpResponse:
+    """Render the form with the result of its check, or only that result."""
+    context = {"section": "jobs", "form": form, "check": check, "rejected": rejected}
+    if "part" in request.POST:
+        return render(request, "dashboard/job_check.html", context)
+    form.focus_first_error()
+    context |= {
+        "shortage": shortage.find(access.account),
+        "recent": queries.recent_profiles(access.account, count=LISTED_PROFILES) if access.may_change else [],
         "token": form_tokens.issue(access.user.pk, PURPOSE),
+        "max_bytes": MAX_PROFILE_BYTES,
+        "words": {"too_large": TOO_LARGE, "not_text": NOT_UTF_8},
     }
     return render(request, "dashboard/submit_job.html", context)
+
+
+def _dry_run(request: HttpRequest, access: AccountAccess, form: JobForm) -> DryRun:
+    """Return the dry run of the form's job. Raises an ApiError."""
+    rate_limits.spend(request, rate_limits.check_limit(access.account))
+    rate_limits.spend_bytes(access.account, rate_limits.length_of(request), kind="checked_bytes")
+    return dry_run.run(from_json(form.body()), sender=Sender(_client_of(access, form)))
 
 
 def _submit(request: HttpRequest, access: AccountAccess, form: JobForm) -> HttpResponse:
@@ -273,55 +334,3 @@ def _client_of(access: AccountAccess, form: JobForm) -> Client:
     client = Client.objects.get(pk=form.cleaned_data["client"], account=access.account)
     client.account = access.account
     return client
-
-
-def _rejected_lines(form: JobForm) -> list[dict[str, Any]]:
-    """Return the rejected lines of a profile with their reasons and surrounding lines."""
-    asked = from_json(form.body())
-    reasons: dict[int, Refusal] = {}
-    for refusal in validation.analysis_of(asked).refusals:
-        reasons.setdefault(refusal.line, refusal)
-    lines = asked.profile_text.split("\n")
-    around = (number for line in reasons for number in range(line - CONTEXT_LINES, line + CONTEXT_LINES + 1))
-    shown = {number for number in around if 0 < number <= len(lines)}
-    return [
-        {
-            "number": number,
-            "text": lines[number - 1][:MAX_LINE_LENGTH],
-            "reason": reasons[number].reason if number in reasons else "",
-            "gap": number - 1 not in shown and number > 1,
-        }
-        for number in sorted(shown)
-    ]
-
-
-def _initial_from(request: HttpRequest, access: AccountAccess) -> dict[str, Any]:
-    """Return the form's initial values: those of the job in `again`, if any. Raises Http404."""
-    again = request.GET.get("again", "")
-    if not again:
-        return {}
-    try:
-        return _values_of(queries.find_job(access.account, again), queries.profile_of(access.account, again))
-    except NotFound:
-        raise Http404 from None
-
-
-def _values_of(job: Job, profile: str) -> dict[str, Any]:
-    """Return the form values that submit a job again, without its game credentials."""
-    in_credits = variants.current().cap_field == "maxCredits"
-    cap = job.ceiling_credits if in_credits else job.ceiling_runtime_seconds
-    return {
-        "client": job.client_id,
-        "profile": profile,
-        "channel": job.channel,
-        "branch": job.git_branch,
-        "build": str(job.pinned_build_id or ""),
-        "stages": job.multi_stage,
-        "priority": Priority(job.priority).api_name,
-        "cap": None if job.max_credits is None else cap,
-        "queue_seconds": job.ceiling_queue_seconds,
-        "html": job.html,
-        "csv": job.csv,
-        "json_version": job.json_version,
-        "metadata": "\n".join(f"{name}: {' '.join(value.split())}" for name, value in job.metadata.items()),
-    }

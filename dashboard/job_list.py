@@ -1,7 +1,7 @@
 """The list of an account's jobs and its filters.
 
-Each filter except the text uses an index (`jobs/models.py`). The text filter searches the metadata of the newest
-`SEARCHED_JOBS` jobs that match the other filters. No query may take longer than `STATEMENT_TIMEOUT_MS`.
+Each filter except the text uses an index (`jobs/models.py`). The text filter searches given titles and metadata of
+the newest `SEARCHED_JOBS` jobs that match the other filters. No query may take longer than `STATEMENT_TIMEOUT_MS`.
 """
 
 import json
@@ -54,6 +54,7 @@ LIST_FIELDS = (
     "character",
     "other_characters",
     "metadata",
+    "given_title",
     "client__name",
     "client__account_id",
 )
@@ -67,7 +68,7 @@ class Filters(forms.Form):
     build = forms.ChoiceField(required=False)
     since = forms.DateField(label="From (UTC)", required=False)
     until = forms.DateField(label="To (UTC)", required=False)
-    text = forms.CharField(label="Metadata contains", required=False, max_length=100)
+    text = forms.CharField(label="Title or metadata", required=False, max_length=100)
 
     def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -169,8 +170,8 @@ def filtered(account: Account, filters: dict[str, Any]) -> QuerySet[Job]:
 
 
 def newest(account: Account, *, count: int) -> list[Job]:
-    """Return the account's newest jobs with the fields of a list. Two queries."""
-    return _load_jobs(_newest_ids(filtered(account, NO_FILTERS), count))
+    """Return the account's newest jobs with the fields of a list. One query."""
+    return list(_listed(filtered(account, NO_FILTERS).order_by("-pk").values("pk")[:count]))
 
 
 def _newest_ids(rows: QuerySet[Job], count: int) -> list[int]:
@@ -179,15 +180,18 @@ def _newest_ids(rows: QuerySet[Job], count: int) -> list[int]:
 
 
 def _search(rows: QuerySet[Job], text: str) -> tuple[list[int], int | None]:
-    """Return up to `ROWS + 1` ids of the newest rows with a text in their metadata, and the last id searched.
+    """Return up to `ROWS + 1` ids of the newest rows that contain a text, and the last id searched.
 
-    The last id searched is None if the matches fill more than a page or all rows were searched. Two queries.
+    The text can be in the given title or the metadata. The last id searched is None if the matches fill more than
+    a page or all rows were searched. Two queries.
     """
     newest = rows.order_by("-pk").values("pk")
     # The text as it is encoded in JSON.
     encoded = json.dumps(text, ensure_ascii=False)[1:-1]
     searched = Job.objects.filter(pk__in=newest[:SEARCHED_JOBS])
-    matching = searched.annotate(encoded=Cast("metadata", TextField())).filter(encoded__icontains=encoded)
+    matching = searched.annotate(encoded=Cast("metadata", TextField())).filter(
+        Q(encoded__icontains=encoded) | Q(given_title__icontains=text)
+    )
     ids = _newest_ids(matching, ROWS + 1)
     last = None if len(ids) > ROWS else newest[SEARCHED_JOBS - 1 : SEARCHED_JOBS].first()
     return ids, last and last["pk"]
@@ -195,6 +199,11 @@ def _search(rows: QuerySet[Job], text: str) -> tuple[list[int], int | None]:
 
 def _load_jobs(ids: Sequence[int]) -> list[Job]:
     """Return jobs with the fields of a list. At most one query."""
+    return list(_listed(ids)) if ids else []
+
+
+def _listed(ids: Sequence[int] | QuerySet[Job, Any]) -> QuerySet[Job]:
+    """Return a query of jobs with the fields of a list, newest first."""
     jobs = Job.objects.filter(pk__in=ids).select_related("client").only(*LIST_FIELDS)
     with_results = jobs.annotate(mean=F("summary__mainActor__mean"), partial=F("summary__partial"))
-    return list(with_results.order_by("-pk")) if ids else []
+    return with_results.order_by("-pk")

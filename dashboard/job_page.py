@@ -1,28 +1,38 @@
-"""The page of one job, and its cancellation."""
+"""The page of one job, its cancellation and its title."""
 
 from dataclasses import replace
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from clients.members import Role
-from dashboard import results
+from dashboard import live, results
 from dashboard.access import AccountAccess, account_page
 from dashboard.files import files_of, missing_files_of
+from dashboard.results.timeline import timeline_of
 from dashboard.sharing import queue_position
-from jobs import cancellation, labels, retention
+from jobs import cancellation, labels, retention, titles
 from jobs.api.links import LinkBuilder
 from jobs.enums import Status
 from jobs.errors import JobAlreadyEnded
-from jobs.models import Job, JobEvent, Run
+from jobs.models import TITLE_LENGTH, Job, JobEvent, Run
 from jobs.progress import Progress, log_entries_of, progress_of
 from simservice.database import snapshot
 
 MAX_EVENTS = 100
+# More runs of a job that has ended are folded.
+OPEN_RUNS = 10
 MAX_RUNS = 200
 MAX_LOG_LINES = 12
+
+
+class TitleForm(forms.Form):
+    """A new title; an empty one restores the default."""
+
+    title = forms.CharField(required=False, max_length=TITLE_LENGTH)
 
 
 @account_page()
@@ -31,21 +41,31 @@ def job(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpRespons
     with snapshot():
         job = _find_job(access, job_id)
         files, (runs, has_more_runs), events = files_of(job), _runs_of(job), _events_of(job)
+        result = results.load(job, results.Options.of(request.GET))
+    progress = _progress_in(job, runs)
     context = {
         **_status_context(job),
+        "live": live.live_of(job),
+        "milestone": live.milestone(labels.status_of(job), progress, is_running=job.status == Status.RUNNING),
         "section": "jobs",
         "layout": "part.html" if "HX-Request" in request.headers else "dashboard/jobs_base.html",
-        "progress": _progress_in(job, runs),
-        "result": results.result_of(job, search=request.GET.get("q", "")),
+        "progress": progress,
+        "result": result,
+        "timeline": timeline_of([entry["run"] for entry in runs]) if result else None,
         "advice": labels.advice(job, [entry["run"] for entry in runs]),
         "simulated": _seconds(job.sim_duration_ms),
         "priority": labels.priority_of(job),
         "files": files,
         "missing_files": missing_files_of(job),
         "runs": runs,
+        "folds_runs": job.is_terminal and len(runs) > OPEN_RUNS,
+        "sandbox": _common_layers(runs),
         "has_shards": any(entry["run"].shard or entry["run"].try_number > 1 for entry in runs),
         "has_more_runs": has_more_runs,
         "events": events,
+        "max_title_length": TITLE_LENGTH,
+        "is_kept": retention.is_kept(job),
+        "kept_until": retention.kept_until(job),
         "share": LinkBuilder.for_request(request).of(job)["share"] if retention.is_kept(job) else None,
     }
     return render(request, "dashboard/job.html", context)
@@ -62,6 +82,18 @@ def cancel(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResp
     else:
         # The message stays while the page refreshes, so it must still be true when the job has ended.
         messages.success(request, "Cancellation requested." if done.requested_at else "Job cancelled.")
+    return redirect("job", access.account.name, job_id)
+
+
+@account_page(post=Role.MEMBER, get=False)
+def rename(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
+    """Change the title of a job."""
+    job, form = _find_job(access, job_id), TitleForm(request.POST)
+    if form.is_valid():
+        titles.rename(job, form.cleaned_data["title"], by=access.actor)
+        messages.success(request, "Title saved.")
+    else:
+        messages.error(request, f"The title was not saved. {' '.join(map(str, form.errors['title']))}")
     return redirect("job", access.account.name, job_id)
 
 
@@ -112,6 +144,12 @@ def _runs_of(job: Job) -> tuple[list[dict[str, Any]], bool]:
         for run in runs
     ]
     return listed, len(newest) > MAX_RUNS
+
+
+def _common_layers(runs: list[dict[str, Any]]) -> str | None:
+    """Return the sandbox layers if they are the same in all runs, so that a page can name them once."""
+    layers = {entry["layers"] for entry in runs if entry["run"].ended_at is not None}
+    return layers.pop() if len(layers) == 1 else None
 
 
 def _seconds(milliseconds: int | None) -> float | None:

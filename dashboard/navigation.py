@@ -15,6 +15,7 @@ class Section:
 SECTIONS = (
     Section("overview", "Overview"),
     Section("jobs", "Jobs"),
+    Section("history", "History"),
     Section("clients", "Clients and keys"),
     Section("credits", "Credits"),
     Section("people", "People"),

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 
 from billing import ledger
 from clients import accounts, members
-from dashboard import charts, job_list
+from dashboard import charts, first_steps, job_list
 from dashboard.access import AccountAccess, account_page
 from jobs import labels, usage
 from jobs.builds import registry
@@ -43,12 +43,14 @@ def choose(request: HttpRequest) -> HttpResponse:
 def overview(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """Show credits, recent jobs, usage, the queue and builds."""
     days = usage.last_days(access.account, count=DAYS)
+    builds = registry.current()
     context = {
         "section": "overview",
+        "first_steps": first_steps.checklist(request, access, builds),
         "balances": ledger.balances(access.account),
         "unfinished": usage.snapshot(access.account),
         "recent": job_list.newest(access.account, count=RECENT),
-        "builds": registry.current(),
+        "builds": builds,
         "several_branches": len(settings.GIT_BRANCHES) > 1,
         "lanes": _lanes(),
         "switched_off": endpoints.switched_off(access.account),

@@ -11,8 +11,8 @@ from django.shortcuts import render
 from clients.rate_limits import limited_by_address
 from dashboard import results
 from dashboard.files import files_of, missing_files_of
-from jobs import labels, queries
-from jobs.api.links import LinkBuilder
+from jobs import labels, queries, retention
+from jobs.api.links import LinkBuilder, path_to
 from jobs.models import Job
 from jobs.progress import progress_of
 from jobs.queueing import forecast
@@ -26,12 +26,15 @@ HEADERS = {"X-Robots-Tag": "noindex", "Cache-Control": "no-store", "Referrer-Pol
 @limited_by_address
 def share(request: HttpRequest, token: str) -> HttpResponse:
     """Show one job. Raises Http404 for an unknown link or after the retention period."""
+    options = results.Options.of(request.GET)
     with snapshot():
         job = queries.find_shared(token)
-        files = files_of(job) if job else []
+        files, result = (files_of(job), results.load(job, options)) if job else ([], None)
     if job is None:
         raise Http404
-    context = _share_context(job, LinkBuilder.for_request(request), search=request.GET.get("q", ""))
+    links = LinkBuilder.for_request(request)
+    context = _share_context(job, links, result)
+    context["picture"] = links.base + path_to("share_card", token)
     context["files"] = files
     response = render(request, "share.html", context)
     for name, value in HEADERS.items():
@@ -39,14 +42,14 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
     return response
 
 
-def _share_context(job: Job, links: LinkBuilder, *, search: str) -> dict[str, Any]:
+def _share_context(job: Job, links: LinkBuilder, result: results.Result | None) -> dict[str, Any]:
     """Return the template context of a job. No query."""
-    result = results.result_of(job, search=search)
     return {
         "job": job,
         "heading": labels.status_of(job),
         "title": job.public_title,
         "description": _description(job, result),
+        "kept_until": retention.kept_until(job),
         "address": links.of(job)["share"],
         "queue": queue_position(job) if job.is_waiting else "",
         "waiting": job.is_waiting,

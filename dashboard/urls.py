@@ -5,25 +5,35 @@ from django.urls import include, path
 from dashboard import (
     audit_log,
     clients,
+    compare,
     deliveries,
     docs,
+    example,
+    first_steps,
+    history,
     job_form,
     job_list,
     job_page,
     overview,
     people,
     profile,
+    run_again,
     sharing,
     sign_up,
     views,
     webhooks,
 )
 from dashboard import credits as credit_pages
+from dashboard.card.view import card
 
 urlpatterns = [
     path("", views.home, name="home"),
+    path("example", example.example, name="example"),
     path("docs", docs.docs, name="docs"),
     path("share/<token:token>", sharing.share, name="share"),
+    path("share/<token:token>/card.png", card, name="share_card"),
+    path("share/<token:token>/run", run_again.run_shared, name="run_again_share"),
+    path("compare", compare.compare_shared, name="compare_shared"),
     # Logging in, and what belongs to a user rather than to an account
     path("accounts/", include("allauth.account.urls")),
     path("accounts/signup/<str:token>/", sign_up.finish, name="finish_sign_up"),
@@ -34,10 +44,17 @@ urlpatterns = [
     # Pages of an account
     path("dashboard/", overview.choose, name="dashboard"),
     path("dashboard/<slug:account>/", overview.overview, name="overview"),
+    path("dashboard/<slug:account>/first-steps/sample", first_steps.run_sample, name="run_sample"),
+    path("dashboard/<slug:account>/first-steps/hide", first_steps.hide, name="hide_first_steps"),
     path("dashboard/<slug:account>/jobs", job_list.jobs, name="jobs"),
     path("dashboard/<slug:account>/jobs/new", job_form.submit_job, name="submit_job"),
+    path("dashboard/<slug:account>/jobs/check", job_form.check_job, name="check_job"),
     path("dashboard/<slug:account>/jobs/<id:job_id>", job_page.job, name="job"),
+    path("dashboard/<slug:account>/jobs/<id:job_id>/run", run_again.run_again, name="run_again"),
     path("dashboard/<slug:account>/jobs/<id:job_id>/cancel", job_page.cancel, name="cancel_job"),
+    path("dashboard/<slug:account>/jobs/<id:job_id>/title", job_page.rename, name="rename_job"),
+    path("dashboard/<slug:account>/history", history.history, name="history"),
+    path("dashboard/<slug:account>/compare", compare.compare, name="compare"),
     path("dashboard/<slug:account>/clients", clients.clients, name="clients"),
     path("dashboard/<slug:account>/clients/<id:client_id>", clients.client, name="client"),
     path("dashboard/<slug:account>/clients/<id:client_id>/webhook", webhooks.webhook, name="webhook"),

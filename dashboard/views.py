@@ -4,13 +4,24 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from dashboard import example
+from simservice.api.addresses import api_url
 from simservice.api.methods import read_only
+
+# How many of the example's upgrades the home page shows
+UPGRADES = 3
 
 
 @read_only
 def home(request: HttpRequest) -> HttpResponse:
     """Show the home page."""
-    return render(request, "home.html", {"may_sign_up": settings.ALLOW_SIGNUP})
+    context = {
+        "may_sign_up": settings.ALLOW_SIGNUP,
+        "welcome_credits": settings.SIGNUP_CREDITS,
+        "upgrades": example.best_upgrades(UPGRADES),
+        "address": api_url(request),
+    }
+    return render(request, "home.html", context)
 
 
 def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001

@@ -4,23 +4,66 @@ from collections.abc import Mapping
 
 from django import template
 
+from dashboard.results import damage_chart, names
 from jobs import labels
 from jobs.models import Job
 
 register = template.Library()
+MINUS, UNKNOWN = "\N{MINUS SIGN}", "\N{EN DASH}"
 register.filter("status_of", labels.status_of)
+register.filter("tick_number", damage_chart.short)
+register.filter("titled", names.titled)
 
 
 @register.filter
 def whole(number: float) -> str:
     """Return a number without decimals, with thousands separators."""
-    return f"{number:,.0f}"
+    return f"{number:z,.0f}".replace("-", MINUS)
 
 
 @register.filter
-def change(percent: float) -> str:
-    """Return a percentage with its sign."""
-    return f"{percent:+,.2f}%"
+def change(percent: float | None) -> str:
+    """Return a percentage with its sign, or a dash if it is unknown. Beyond 100,000 %, only its size is shown."""
+    if percent is None:
+        return UNKNOWN
+    digits = f"{percent:+,.2f}" if abs(percent) < 1e5 else f"{percent:+.0e}"
+    return f"{digits} %".replace("-", MINUS)
+
+
+@register.filter
+def tick_percent(percent: float) -> str:
+    """Return a percentage on an axis, with its sign."""
+    return f"{percent:+,.6g} %".replace("-", MINUS)
+
+
+@register.filter
+def signed(number: float) -> str:
+    """Return a number without decimals, with its sign."""
+    return f"{number:+,.0f}".replace("-", MINUS)
+
+
+@register.filter
+def decimal(number: float | None) -> str:
+    """Return a number with one decimal, or a dash if it is unknown."""
+    return UNKNOWN if number is None else f"{number:z,.1f}".replace("-", MINUS)
+
+
+@register.filter
+def whole_or_dash(number: float | None) -> str:
+    """Return a number without decimals, or a dash if it is unknown."""
+    return UNKNOWN if number is None else whole(number)
+
+
+@register.filter
+def percent_or_dash(percent: float | None) -> str:
+    """Return a percentage without decimals, or a dash if it is unknown."""
+    return UNKNOWN if percent is None else f"{percent:z,.0f} %".replace("-", MINUS)
+
+
+@register.filter
+def part(share: float | None) -> str:
+    """Return a part from 0 to 1 as a percentage, or a dash if it is unknown."""
+    return UNKNOWN if share is None else f"{share * 100:z.1f} %".replace("-", MINUS)
 
 
 @register.filter

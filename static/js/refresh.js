@@ -12,9 +12,10 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   if (focused && !focused.isConnected) target.focus({ preventScroll: true });
 });
 
-// Make an element equal to a fresh one. A form that was just submitted stays unchanged.
+// Make an element equal to a fresh one. A form that was just submitted stays unchanged, and so does selected text in
+// an element whose lines change their order.
 function update(element, fresh) {
-  if (element.dataset.sent) return;
+  if (element.dataset.sent || isHeld(element)) return;
   updateAttributes(element, fresh);
   let next = element.firstChild;
   for (const child of [...fresh.childNodes]) {
@@ -29,6 +30,11 @@ function update(element, fresh) {
     next = match.nextSibling;
   }
   while (next) next = removed(next);
+}
+
+function isHeld(element) {
+  const selection = getSelection();
+  return "hold" in element.dataset && !selection.isCollapsed && selection.containsNode(element, true);
 }
 
 // Return the first sibling, beginning with `next`, that `fresh` replaces, or null. Text matches only `next`.
@@ -54,6 +60,6 @@ function updateAttributes(element, fresh) {
     if (name !== "open" && !fresh.hasAttribute(name)) element.removeAttribute(name);
   }
   for (const { name, value } of fresh.attributes) {
-    if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+    if (name !== "open" && element.getAttribute(name) !== value) element.setAttribute(name, value);
   }
 }

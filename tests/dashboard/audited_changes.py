@@ -71,6 +71,7 @@ CHANGES_BY_MEMBERS: dict[Action, Callable[[MemberBrowser], None]] = {
     ),
     Action.MEMBER_ROLE_CHANGED: lambda browser: browser.post(f"people/{browser.member}/role", role="owner"),
     Action.MEMBER_REMOVED: lambda browser: browser.post(f"people/{browser.member}/remove"),
+    Action.JOB_RENAMED: lambda browser: browser.post(f"jobs/{make_job(browser.client).pk}/title", title="Raid"),
     Action.JOB_CANCELLED: lambda browser: browser.post(f"jobs/{make_job(browser.client).pk}/cancel"),
 }
 

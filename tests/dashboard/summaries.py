@@ -2,10 +2,13 @@
 
 from typing import Any
 
+from django.http import QueryDict
+
 from clients.accounts import default_client
 from clients.models import Membership
 from dashboard import results
-from dashboard.results import Ranking, Result
+from dashboard.results import Options, Result
+from dashboard.results.ranking import Ranking
 from jobs import lifecycle
 from jobs.enums import Status
 from jobs.lifecycle import Outcome
@@ -65,17 +68,17 @@ def make_stopped_job(status: str, code: str, job_summary: dict[str, Any] | None 
     return Job.objects.select_related("client", "build").get(pk=job.pk)
 
 
-def result_of(job_summary: dict[str, Any], *, multi_stage: bool = False, search: str = "") -> Result:
-    """Return the result of a job with a summary as pages show it."""
+def result_of(job_summary: dict[str, Any], query: str = "", *, multi_stage: bool = False, **given: Any) -> Result:
+    """Return the result of a job with a summary as pages with a query show it, `given` details or entries."""
     job = Job(status="completed", summary=job_summary, multi_stage=multi_stage)
-    result = results.result_of(job, search=search)
+    result = results.result_of(job, Options.of(QueryDict(query)), **given)
     assert result is not None
     return result
 
 
-def ranking_of(job_summary: dict[str, Any], *, search: str = "") -> Ranking:
+def ranking_of(job_summary: dict[str, Any], query: str = "", **given: Any) -> Ranking:
     """Return the ranking of profilesets in a summary."""
-    ranking = result_of(job_summary, search=search).ranking
+    ranking = result_of(job_summary, query, **given).ranking
     assert ranking is not None
     return ranking
 

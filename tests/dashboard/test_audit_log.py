@@ -138,7 +138,7 @@ def test_every_action_has_a_group_and_a_description(action: Action) -> None:
     assert [group for group in GROUPS if action in group.actions]
     event = AuditEvent(action=action, target="<x>{y}", details={"name": "", "old": "{target}"})
     assert description(event) == DESCRIPTIONS[action].format(
-        **dict.fromkeys(("client", "host", "hours", "role", "new", "credits", "reason"), "?"),
+        **dict.fromkeys(("client", "host", "hours", "role", "new", "credits", "reason", "title"), "?"),
         target="<x>{y}",
         name="no name",
         expires="?",

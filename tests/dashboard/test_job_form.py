@@ -1,8 +1,11 @@
 """The job form: it creates the same job as the API, rejects the same input, and creates one job per form."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries, Settings
 
@@ -11,15 +14,17 @@ from clients import form_tokens
 from clients.accounts import default_client
 from clients.models import Client, Membership
 from dashboard import job_form
-from jobs import credentials
-from jobs.api.submission_request import from_json
+from jobs import credentials, queries
+from jobs.api.submission_request import MAX_PROFILE_BYTES, from_json
 from jobs.models import IdempotencyKey, Job
 from jobs.submission import accept
 from jobs.submission.idempotency import KeyedRequest
 from jobs.submission.validation import Sender
 from tests.dashboard.browsing import browser_of, hidden, text_of
 from tests.dashboard.job_forms import errors_of, form_data, form_path, submit
+from tests.dashboard.summaries import make_completed_job
 from tests.factories import PROFILE, BuildFactory, make_account, make_client, make_job, make_key, make_member
+from tests.jobs.plans import copy_job, plans_of, reindex_jobs
 
 pytestmark = pytest.mark.django_db
 
@@ -264,3 +269,171 @@ def test_the_form_needs_few_queries(
     for query in ({}, {"again": job.pk}):
         with django_assert_max_num_queries(12):
             http.get(form_path(member), query)
+
+
+def check(member: Membership, **changed: Any) -> Any:
+    """Check the form as the page's script does."""
+    data = form_data(member, part="check") | changed
+    return browser_of(member).post(f"/dashboard/{member.account}/jobs/check", data)
+
+
+def test_a_check_shows_what_would_run(member: Membership) -> None:
+    BuildFactory.create(simc_version="1234-01")
+    text = text_of(check(member, profile=PROFILE + 'copy="Twin"\n'))
+    for expected in ("Ready to submit.", "Frosty", "Twin", "1 (limit: 10,000)", "1234-01", "57,600 credits"):
+        assert expected in text, expected
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize(("count", "unlisted"), [(6, "1 more number is"), (7, "2 more numbers are")])
+def test_a_check_counts_the_warnings_that_it_does_not_list(
+    count: int, unlisted: str, member: Membership, settings: Settings
+) -> None:
+    settings.MAX_ITERATIONS = 10
+    lines = [f'profileset."{number}"+=iterations=50\n' for number in range(count)]
+    text = text_of(check(member, profile='mage="Frosty"\n' + "".join(lines)))
+    assert text.count("50 is outside") == 5
+    assert f"{unlisted} outside" in text
+
+
+def test_a_check_shows_time_and_cost_from_past_jobs(member: Membership) -> None:
+    job = make_completed_job(client=default_client(member.account), character="Frosty")
+    Job.objects.filter(pk=job.pk).update(sim_duration_ms=20_000)
+    text = text_of(check(member))
+    assert "credits (" in text
+    assert "Estimated from 1 past job of this account on this build." in text
+
+
+def test_a_check_lists_refused_lines(member: Membership) -> None:
+    response = check(member, profile="mage=A\r\noutput=/x\r\n<img src=x>html=y")
+    assert [line["number"] for line in response.context["rejected"] if line["reason"]] == [2, 3]
+    assert "Not ready to submit." in text_of(response)
+    assert "<img" not in response.content.decode()
+
+
+def test_a_check_of_an_empty_form_asks_for_a_profile(member: Membership) -> None:
+    text = text_of(check(member, profile=" "))
+    assert "Paste or choose a profile" in text
+    assert "Not ready" not in text
+
+
+@pytest.mark.parametrize(("changed", "field", "message"), REJECTED.values(), ids=REJECTED)
+def test_a_check_rejects_what_a_submission_rejects(
+    member: Membership, changed: dict[str, str], field: str, message: str
+) -> None:
+    """Only the script's check of an empty profile is not an error."""
+    response = browser_of(member).post(f"/dashboard/{member.account}/jobs/check", form_data(member, **changed))
+    assert message in errors_of(response)[field]
+
+
+def test_a_check_works_without_javascript(member: Membership) -> None:
+    response = browser_of(member).post(f"/dashboard/{member.account}/jobs/check", form_data(member, cap="640"))
+    text = response.content.decode()
+    assert "Ready to submit." in text
+    assert "Frosty" in text.partition("<textarea")[2]
+    assert 'value="640"' in text
+    form = hidden(response, "form")
+    assert browser_of(member).post(form_path(member), form_data(member, form=form)).status_code == 302
+
+
+def test_checks_have_a_limit_of_their_own() -> None:
+    member = make_member(make_account(submissions_per_minute=1))
+    assert "Ready to submit." in text_of(check(member))
+    assert "Too many requests or too much data" in text_of(check(member))
+    assert submit(member).status_code == 302
+
+
+def test_the_bytes_of_checks_are_limited() -> None:
+    member = make_member(make_account(submission_bytes_per_minute=1))
+    assert "Ready to submit." in text_of(check(member))
+    assert "Too many requests or too much data" in text_of(check(member))
+    assert submit(member).status_code == 302
+
+
+def test_a_check_warns_about_a_job_that_reaches_its_limit(member: Membership) -> None:
+    job = make_completed_job(client=default_client(member.account))
+    Job.objects.filter(pk=job.pk).update(sim_duration_ms=20_000)
+    assert "will probably reach its limit" in text_of(check(member, cap="1"))
+
+
+def test_a_viewer_cannot_check() -> None:
+    assert check(make_member(role="viewer")).status_code == 403
+
+
+def uploaded(content: bytes) -> SimpleUploadedFile:
+    return SimpleUploadedFile("frosty.simc", content, content_type="application/octet-stream")
+
+
+def test_a_file_replaces_the_text(member: Membership) -> None:
+    text = PROFILE.replace("Frosty", "Filed")
+    assert submit(member, profile="", file=uploaded(b"\xef\xbb\xbf" + text.encode())).status_code == 302
+    assert Job.objects.get().profile.text == text
+
+
+def test_a_profile_of_the_maximum_size_is_accepted(member: Membership) -> None:
+    text = (PROFILE + "#" * MAX_PROFILE_BYTES)[:MAX_PROFILE_BYTES]
+    for profile in ({"profile": text}, {"profile": "", "file": uploaded(text.encode())}):
+        assert submit(member, **profile).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"#" * (MAX_PROFILE_BYTES + 1), "larger than 2 MB"),
+        ("mage=\u00e4".encode("latin-1"), "not UTF-8 text"),
+        (b"", "empty"),
+    ],
+    ids=["large", "latin", "empty"],
+)
+def test_an_unusable_file_is_refused_in_words(member: Membership, content: bytes, message: str) -> None:
+    response = submit(member, file=uploaded(content))
+    assert message in errors_of(response)["file"]
+    assert "Frosty" in response.content.decode().partition("<textarea")[2]
+
+
+def test_a_rejected_form_keeps_the_text_of_its_file(member: Membership) -> None:
+    response = submit(member, profile="", file=uploaded(b'mage="Filed"\noutput=/x\n'))
+    assert "it writes a file" in errors_of(response)["profile"]
+    assert "Filed" in response.content.decode().partition("<textarea")[2].partition("</textarea>")[0]
+
+
+@pytest.mark.parametrize(("changed", "focused"), [({"cap": "0"}, "cap"), ({"profile": "", "cap": "0"}, "profile")])
+def test_the_first_field_with_an_error_is_focused(
+    member: Membership, changed: dict[str, str], focused: str
+) -> None:
+    page = submit(member, **changed).content.decode()
+    (element,) = re.findall(r"<[^>]* autofocus[^>]*>", page)
+    assert f'name="{focused}"' in element
+
+
+def test_an_error_of_the_form_is_focused(member: Membership) -> None:
+    (element,) = re.findall(r"<[^>]* autofocus[^>]*>", submit(member, form="x").content.decode())
+    assert 'role="alert"' in element
+
+
+def test_recent_profiles_are_listed_once(member: Membership) -> None:
+    client = default_client(member.account)
+    older, newer, titled = (
+        make_job(client, character="Frosty"),
+        make_job(client, character="Frosty"),
+        make_job(client, character="Frosty", metadata={"title": "<b>Raid"}),
+    )
+    make_job(character="Foreign")
+    page = browser_of(member).get(form_path(member))
+    assert [job.pk for job in page.context["recent"]] == [titled.pk, newer.pk]
+    assert f"?again={older.pk}" not in page.content.decode()
+    assert "&lt;b&gt;Raid" in page.content.decode()
+
+
+def test_expired_jobs_are_not_recent_profiles(member: Membership, settings: Settings) -> None:
+    make_job(default_client(member.account), id=10**17)
+    assert not browser_of(member).get(form_path(member)).context["recent"]
+
+
+def test_recent_profiles_are_read_by_an_index(member: Membership) -> None:
+    copy_job(make_job(default_client(member.account)).pk, 300)
+    copy_job(make_job().pk, 4_000)
+    reindex_jobs()
+    (plan,) = plans_of(lambda: queries.recent_profiles(member.account, count=8), table="jobs_job")
+    assert plan.indexes == {"job_by_account"}
+    assert plan.pages <= 2 * queries.RECENT_JOBS

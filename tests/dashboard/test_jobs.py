@@ -214,7 +214,7 @@ def test_a_completed_job_shows_escaped_results(owner: Membership) -> None:
     content = response.content.decode()
     assert "<img" not in content
     assert "<script>" not in content
-    for text in ("Ranking", "+30.00%", "{{ 7|add:7 }}", "Talents", "gems 1 2", "64 used", "Baseline"):
+    for text in ("Ranking", "+30.00 %", "{{ 7|add:7 }}", "Talents", "1, 2", "64 used", "Baseline"):
         assert text in text_of(response), text
 
 
@@ -248,6 +248,37 @@ def test_runs_show_times_memory_and_sandbox(owner: Membership) -> None:
     text = text_of(open_job(owner, job))
     for expected in ("1.2 s", "0.9 s", "3.0\xa0MB", "exit status 0", "private file system (bubblewrap), new layer"):
         assert expected.replace("\xa0", " ") in text.replace("\xa0", " "), expected
+
+
+def add_runs(job: Job, count: int, **fields: object) -> None:
+    """Copy the run of a job to more shards."""
+    run = Run.objects.get(job=job)
+    for shard in range(1, count + 1):
+        run.pk, run.shard = None, shard
+        run.save(force_insert=True)
+    Run.objects.filter(job=job).update(ended_at=timezone.now(), **fields)
+
+
+def test_a_sandbox_of_all_runs_is_named_once(owner: Membership) -> None:
+    job = make_completed_job(client=default_client(owner.account))
+    add_runs(job, 2, sandbox_layers=["bubblewrap"])
+    assert text_of(open_job(owner, job)).count("private file system (bubblewrap)") == 1
+    Run.objects.filter(job=job, shard=2).update(sandbox_layers=["seccomp"])
+    text = text_of(open_job(owner, job))
+    assert (text.count("private file system (bubblewrap)"), text.count("seccomp")) == (2, 1)
+
+
+@pytest.mark.parametrize(("more", "is_folded"), [(job_page.OPEN_RUNS - 1, False), (job_page.OPEN_RUNS, True)])
+def test_many_runs_are_folded(owner: Membership, *, more: int, is_folded: bool) -> None:
+    job = make_completed_job(client=default_client(owner.account))
+    add_runs(job, more)
+    assert (f"Show {more + 1} runs" in text_of(open_job(owner, job))) == is_folded
+
+
+def test_a_completed_job_begins_with_its_result(owner: Membership) -> None:
+    text = open_job(owner, make_completed_job(client=default_client(owner.account))).content.decode()
+    assert text.index("status-completed") < text.index("<h1>") < text.index('class="headline"')
+    assert 'class="card standing"' not in text
 
 
 def test_runs_of_shards_are_in_order(owner: Membership) -> None:
@@ -351,7 +382,7 @@ def test_a_viewer_cannot_cancel(owner: Membership) -> None:
     viewer, job = make_member(owner.account, role="viewer"), make_job(default_client(owner.account))
     text = text_of(open_job(viewer, job))
     assert "Cancel" not in text
-    assert "Submit again" not in text
+    assert "Run this again" not in text
     assert browser_of(viewer).post(f"{job_path(job)}/cancel").status_code == 403
     job.refresh_from_db()
     assert job.status == Status.PENDING

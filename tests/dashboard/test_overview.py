@@ -34,7 +34,14 @@ def overview(owner: Membership) -> str:
 
 def test_a_new_account_shows_empty_states(owner: Membership) -> None:
     text = overview(owner)
-    for expected in ("Available credits 50,000", "No jobs yet", "No builds yet", "status is unavailable"):
+    for expected in (
+        "Available credits 50,000",
+        "No jobs yet",
+        "No jobs ended in this period.",
+        "No credits used in this period.",
+        "No builds yet",
+        "status is unavailable",
+    ):
         assert expected in text, expected
 
 

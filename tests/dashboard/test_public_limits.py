@@ -1,4 +1,4 @@
-"""Rate limits by IP address for share pages, artifacts and manifests."""
+"""Rate limits by IP address for share pages, comparisons, artifacts and manifests."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +15,7 @@ pytestmark = pytest.mark.django_db
 
 TOKEN = "x" * 22
 SHARE, ARTIFACT, MANIFEST = (f"/{kind}/{TOKEN}" for kind in ("share", "artifacts", "manifests"))
+COMPARISON = f"/compare?share={TOKEN}"
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,8 @@ def statuses(*addresses: str, **headers: str) -> list[int]:
 
 
 def test_public_urls_share_one_limit_per_address() -> None:
-    assert [get(path).status_code for path in (SHARE, ARTIFACT, MANIFEST, SHARE)] == [404, 404, 429, 429]
+    found = [get(path).status_code for path in (SHARE, COMPARISON, ARTIFACT, MANIFEST, COMPARISON)]
+    assert found == [404, 404, 429, 429, 429]
     assert statuses("192.0.2.2") == [404]
 
 

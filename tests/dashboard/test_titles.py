@@ -33,6 +33,7 @@ def owner() -> Membership:
 @pytest.mark.parametrize(
     ("fields", "title"),
     [
+        ({"given_title": "Mine", "metadata": {"title": "Raid"}, "character": "Frosty"}, "Mine"),
         ({"metadata": {"title": " Raid night "}, "character": "Frosty"}, "Raid night"),
         ({"metadata": {"title": " \u200b"}, "character": "Frosty"}, "Frosty"),
         ({"metadata": {"Title": "x"}, "character": "Frosty"}, "Frosty"),
@@ -40,9 +41,9 @@ def owner() -> Membership:
         ({"character": "\u200b", "other_characters": 3}, FALLBACK),
         ({}, FALLBACK),
     ],
-    ids=["title", "invisible", "other-key", "several", "invisible-name", "none"],
+    ids=["given", "title", "invisible", "other-key", "several", "invisible-name", "none"],
 )
-def test_a_title_falls_back_to_characters_and_time(fields: dict[str, Any], title: str) -> None:
+def test_a_title_falls_back_to_metadata_and_characters(fields: dict[str, Any], title: str) -> None:
     assert Job(id=1, created_at=AT, **fields).title == title
 
 

@@ -1,0 +1,106 @@
+"""The headline: the answer in one look, and the facts of the fight."""
+
+from dataclasses import dataclass
+
+from dashboard.results.baseline import Compared
+from dashboard.results.strip import Figures, Strip, strips
+from jobs.details import Actor, Fight
+from jobs.models import Job
+from jobs.rankings import Entry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """One number with its strip. `difference` is in percent of the baseline, None for the baseline itself."""
+
+    label: str
+    name: str
+    figures: Figures
+    strip: Strip
+    kind: str = ""
+    difference: float | None = None
+    gain: float = 0.0
+
+    @property
+    def relative_error(self) -> float | None:
+        """Return the margin of error in percent of the mean."""
+        return abs(self.figures.error / self.figures.mean * 100) if self.figures.mean else None
+
+
+def readings(compared: Compared, main: Actor | None, *, noun: str) -> list[Reading]:
+    """Return the best entry above the baseline, or the baseline alone without entries."""
+    entries, baseline = compared.entries, compared.baseline
+    own = _figures(baseline.entry, main)
+    if not entries:
+        return [Reading(label="Damage per second", name="", figures=own, strip=strips([own])[0])]
+    is_best_baseline = entries[0] is baseline.entry and len(entries) > 1
+    best = entries[1] if is_best_baseline else entries[0]
+    found = _figures(best, main)
+    best_strip, own_strip = strips([found, own])
+    return [
+        Reading(
+            label=f"Best other {noun}" if is_best_baseline else f"Best {noun}",
+            name=best.name,
+            figures=found,
+            strip=best_strip,
+            kind=baseline.kind_of(best),
+            difference=baseline.change_of(best),
+            gain=best.mean - baseline.entry.mean,
+        ),
+        Reading(label="Baseline", name=baseline.entry.name, figures=own, strip=own_strip),
+    ]
+
+
+def _figures(entry: Entry, main: Actor | None) -> Figures:
+    """Return an entry's figures. Only the main actor, which has number 0, has a median."""
+    is_main = entry.number == 0 and main is not None and main.dps is not None
+    median = main.dps.median if is_main and main and main.dps else None
+    return Figures(mean=entry.mean, error=entry.error, low=entry.low, high=entry.high, median=median)
+
+
+def facts(job: Job, fight: Fight | None, *, iterations: int | None, variants: int) -> list[tuple[str, str]]:
+    """Return the facts of the fight with their labels, without those that are unknown."""
+    fight = fight or Fight()
+    iterations = iterations or fight.iterations
+    build = job.build
+    found = [
+        ("Fight", _fight(fight)),
+        ("Length", _length(fight)),
+        ("Iterations", f"{iterations:,}" if iterations else ""),
+        ("Target error", f"{fight.target_error:g} %" if fight.target_error else ""),
+        ("Variants", f"{variants:,}" if variants else ""),
+        ("Run time", duration(job.sim_duration_ms / 1000) if job.sim_duration_ms else ""),
+        ("Build", build.simc_version if build else ""),
+        ("Game data", fight.game_version or (build.wow_version if build else "")),
+    ]
+    return [(label, text) for label, text in found if text]
+
+
+def _fight(fight: Fight) -> str:
+    """Return the style of a fight and its targets, for example "Patchwerk, 1 target"."""
+    targets = f"{fight.targets:,} target{'' if fight.targets == 1 else 's'}" if fight.targets else ""
+    return ", ".join(part for part in (fight.style, targets) if part)
+
+
+def _length(fight: Fight) -> str:
+    """Return the length of a fight, for example "5:00 ± 20 %"."""
+    if not fight.length:
+        return ""
+    variation = f" ± {fight.variation * 100:g} %" if fight.variation else ""
+    return f"{clock(fight.length)}{variation}"
+
+
+def clock(seconds: float) -> str:
+    """Return minutes and seconds, for example "5:00"."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in words, for example "3 min 17 s"."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    hours, rest = divmod(round(seconds), 3600)
+    minutes, rest = divmod(rest, 60)
+    parts = [(hours, "h"), (minutes, "min"), (rest, "s")]
+    return " ".join(f"{number} {unit}" for number, unit in parts if number)

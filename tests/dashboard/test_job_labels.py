@@ -1,0 +1,40 @@
+"""Numbers on pages."""
+
+from collections.abc import Callable
+
+import pytest
+
+from dashboard.templatetags import job_labels
+
+NUMBERS = [
+    job_labels.change,
+    job_labels.decimal,
+    job_labels.whole_or_dash,
+    job_labels.part,
+    job_labels.percent_or_dash,
+]
+
+
+@pytest.mark.parametrize(
+    ("shown", "number", "expected"),
+    [
+        (job_labels.whole, -1234.5, "\N{MINUS SIGN}1,234"),
+        (job_labels.whole, -0.4, "0"),
+        (job_labels.decimal, -0.04, "0.0"),
+        (job_labels.decimal, -2.5, "\N{MINUS SIGN}2.5"),
+        (job_labels.whole_or_dash, -7.0, "\N{MINUS SIGN}7"),
+        (job_labels.percent_or_dash, 99.6, "100 %"),
+        (job_labels.part, -0.25, "\N{MINUS SIGN}25.0 %"),
+        (job_labels.change, 1e6, "+1e+06 %"),
+        (job_labels.change, -0.5, "\N{MINUS SIGN}0.50 %"),
+    ],
+)
+def test_numbers_have_minus_signs_but_zero_has_none(
+    shown: Callable[[float], str], number: float, expected: str
+) -> None:
+    assert shown(number) == expected
+
+
+@pytest.mark.parametrize("shown", NUMBERS)
+def test_an_unknown_number_is_a_dash(shown: Callable[[float | None], str]) -> None:
+    assert shown(None) == "\N{EN DASH}"
