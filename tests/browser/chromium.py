@@ -99,6 +99,12 @@ class Visitor:
         self.fill(login=name, password=password)
         self.press("Log in")
 
+    def forget_files(self) -> None:
+        """Load all scripts and styles again with every page from now on, as at a first visit."""
+        session = self.context.new_cdp_session(self.page)
+        session.send("Network.enable")
+        session.send("Network.setCacheDisabled", {"cacheDisabled": True})
+
     def heading(self) -> str:
         return self.page.locator("h1").inner_text()
 
@@ -112,7 +118,8 @@ class Visitor:
 
     def unfold(self) -> None:
         """Open all collapsed sections, so that they are checked too."""
-        self.evaluate("for (const one of document.querySelectorAll('details.more')) one.open = true")
+        sections = "details.more, details.parts, .fold details"
+        self.evaluate(f"for (const one of document.querySelectorAll('{sections}')) one.open = true")
 
     def eventually(self, expected: str) -> None:
         """Reload the page until it contains a text."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser import chromium
+from tests.browser import axe, chromium
 from tests.browser.chromium import Visitor, running, visiting
 from tests.stack import Stack, running_stack
 from tests.webhooks.receivers import Receiver, make_authority, receiving
@@ -51,3 +51,12 @@ def visitor(browser: Browser, stack: Stack) -> Iterator[Visitor]:
     with visiting(browser, stack.ready["url"]) as someone:
         yield someone
     assert someone.complaints == []
+
+
+@pytest.fixture(scope="session")
+def checks() -> None:
+    """Skip the test without axe-core."""
+    try:
+        axe.source()
+    except axe.Missing as missing:
+        pytest.skip(str(missing))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 import psycopg
 
@@ -79,8 +80,10 @@ class SiteData:
         for name in ("stages", "failed", "running", "waiting"):
             yield at(f"share-{name}", self.stack.job(self.jobs[name])["links"]["share"])
         yield from (at(name, path) for name, path in OWN.items())
+        yield at("share-filtered", f"{self.stack.job(self.jobs['stages'])['links']['share']}{FILTERED}")
         yield from (at(name, f"{ACCOUNT}{path}") for name, path in PAGES.items())
         yield from (at(f"job-{name}", f"{ACCOUNT}/jobs/{job}") for name, job in self.jobs.items())
+        yield from self.comparisons()
         for name, path in self.clients.items():
             yield at(f"client-{name}", path)
             yield at(f"webhook-{name}", f"{path}/webhook")
@@ -96,6 +99,15 @@ class SiteData:
         yield View("invitation", self.follow_invitation)
         yield View("person-remove", self.remove)
         yield from (at(name, path, is_ours=False) for name, path in ADMIN.items())
+
+    def comparisons(self) -> Iterator[View]:
+        """Yield the pages that compare jobs: chosen ones, refused ones, and those of share links."""
+        chosen = [self.jobs[name] for name in ("stages", "actors", "failed", "waiting")]
+        tokens = [self.stack.job(job)["links"]["share"].rpartition("/")[2] for job in chosen]
+        yield at("compare-choose", f"{ACCOUNT}/compare?job={chosen[0]}")
+        yield at("compare", f"{ACCOUNT}/compare?{urlencode([('job', job) for job in chosen])}")
+        yield at("compare-refused", f"{ACCOUNT}/compare?job={chosen[0]}&job={chosen[0]}")
+        yield at("compare-shared", f"/compare?{urlencode([('share', token) for token in tokens[:3]])}")
 
     def set_up_second_factor(self, visitor: Visitor) -> None:
         visitor.open("/accounts/2fa/totp/activate/")
@@ -134,7 +146,9 @@ class SiteData:
 
 PUBLIC = {
     "home": "/",
+    "example": "/example",
     "docs": "/docs",
+    "compare-links": "/compare",
     "not-found": "/nowhere",
     "reset": "/accounts/password/reset/",
     "reset-sent": "/accounts/password/reset/done/",
@@ -142,6 +156,7 @@ PUBLIC = {
     "sign-up-sent": "/accounts/confirm-email/",
     "sign-up-expired": "/accounts/signup/expired/",
 }
+FILTERED = "?q=trinket&only=upgrades&base=2&sort=name&by=crit"
 # For visitors who are not logged in.
 LOGIN_PAGES = {"login": "/accounts/login/", "sign-up": "/accounts/signup/"}
 OWN = {
@@ -152,12 +167,15 @@ OWN = {
     "second-factor": "/accounts/2fa/",
     "confirm-identity": "/accounts/reauthenticate/",
     "logout": "/accounts/logout/",
+    "run-again-gone": f"/share/{'x' * 22}/run",
 }
 PAGES = {
     "overview": "/",
     "jobs": "/jobs",
     "jobs-none": "/jobs?status=timed_out",
     "job-new": "/jobs/new",
+    "history": "/history",
+    "history-none": "/history?character=Nobody",
     "clients": "/clients",
     "credits": "/credits",
     "usage": "/usage",

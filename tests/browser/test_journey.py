@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Error, expect
 
 from tests.browser.chromium import PATIENCE_MS, Visitor, visiting
-from tests.jobs.simulators import wait_until
+from tests.browser.newcomers import sign_up
 from tests.stack import Stack
 from tests.webhooks.receivers import Receiver
 
@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(300)]
 PROFILE = 'mage="Walker"\nlevel=80\niterations=20000\n' + "".join(
     f'profileset."Trinket {number}"+=intellect={8000 + number * 90}\n' for number in range(12)
 )
-LINK = re.compile(r"/accounts/signup/[^/\s]+/")
 KEY, SECRET = re.compile(r"sk_\w{46}"), re.compile(r"whsec_[\w-]{43}")
 
 
@@ -34,8 +33,7 @@ def test_a_new_user_gets_from_sign_up_to_a_shared_job(
     visitor: Visitor, friend: Visitor, stack: Stack, receiver: Receiver
 ) -> None:
     earlier = len(receiver.received)
-    sign_up(visitor, stack)
-    stack.manage("grantcredits", "walker", "100000", "--note", "Welcome")
+    sign_up(visitor, stack, email="walker@example.com")
     make_client_and_key(visitor)
     enable_webhook(visitor, receiver)
     job = submit_and_watch(visitor)
@@ -49,24 +47,6 @@ def test_a_new_user_gets_from_sign_up_to_a_shared_job(
     assert friend.context.cookies() == []
     friend.open(job)
     assert friend.heading() == "Log in"
-
-
-def sign_up(visitor: Visitor, stack: Stack) -> None:
-    visitor.open("/accounts/signup/")
-    visitor.fill(email="walker@example.com")
-    visitor.press("Send link")
-    assert visitor.heading() == "Check your email"
-    visitor.open(mailed_link(stack))
-    visitor.fill(password1="a long way to go")
-    visitor.press("Sign up")
-    assert visitor.heading() == "Overview"
-
-
-def mailed_link(stack: Stack) -> str:
-    """Return the path of the sign-up link from the mail in the local stack's log."""
-    log = stack.data / "logs" / "control.log"
-    wait_until(lambda: bool(LINK.search(log.read_text())))
-    return str(LINK.findall(log.read_text())[-1])
 
 
 def make_client_and_key(visitor: Visitor) -> None:
@@ -125,7 +105,7 @@ def submit_and_watch(visitor: Visitor) -> str:
     page.get_by_label("Notify the client's webhook").check()
     visitor.press("Submit job")
     visitor.evaluate("document.documentElement.dataset.same = 'yes'")
-    expect(page.locator("#live .percent")).not_to_have_text("0%")
+    expect(page.locator("#live .percent")).not_to_have_text("0 %")
     assert page.locator("html[data-same]").count() == 1, "only a part of the page is updated"
     expect(page.locator("h1")).to_have_text("Walker")
     expect(page.locator("#live .status")).to_have_text("Completed", timeout=4 * PATIENCE_MS)

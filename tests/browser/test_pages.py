@@ -1,13 +1,14 @@
 """Every page, light and dark, wide and narrow: accessible, within its width, free of errors, usable by keyboard."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser import axe
-from tests.browser.chromium import LARGE, SMALL, Scheme, Visitor, visiting
-from tests.browser.site_data import LOGIN_PAGES, SiteData, View, at, prepare
+from tests.browser.chromium import Visitor, visiting
+from tests.browser.page_faults import faults
+from tests.browser.site_data import ACCOUNT, LOGIN_PAGES, OWN, PAGES, SiteData, View, at, prepare
+from tests.dashboard.signing_in import code_of
 from tests.stack import Stack
 from tests.webhooks.receivers import Receiver
 
@@ -20,6 +21,7 @@ def owner(browser: Browser, stack: Stack) -> Iterator[Visitor]:
     """The owner of the demo account, logged in."""
     with visiting(browser, stack.ready["url"]) as someone:
         someone.log_in(stack.ready["user"], stack.ready["password"])
+        someone.forget_files()
         yield someone
 
 
@@ -31,35 +33,6 @@ def site_data(owner: Visitor, stack: Stack, receiver: Receiver) -> Iterator[Site
         stack.call("POST", f"jobs/{prepared.jobs[name]}/cancel")
 
 
-@pytest.fixture(scope="module")
-def checks() -> None:
-    """Skip the test without axe-core."""
-    try:
-        axe.source()
-    except axe.Missing as missing:
-        pytest.skip(str(missing))
-
-
-def faults(visitor: Visitor, view: View) -> list[str]:
-    """Return the findings for a page, first wide and light, then narrow and dark."""
-    view.reach(visitor)
-    problems = []
-    looks: list[tuple[int, Scheme, Callable[[Visitor], list[str]]]] = [
-        (LARGE, "light", axe.violations),
-        (SMALL, "dark", axe.visual_violations),
-    ]
-    for width, scheme, check in looks:
-        visitor.resize(width)
-        visitor.page.emulate_media(color_scheme=scheme)
-        visitor.unfold()
-        if view.is_ours:
-            problems += [f"{view.name}, {scheme}, {width}: {fault}" for fault in check(visitor)]
-            problems += [f"{view.name}, {width}: scrolls sideways"] * visitor.is_too_wide()
-    problems += [f"{view.name}: {complaint}" for complaint in visitor.complaints]
-    visitor.complaints.clear()
-    return problems
-
-
 def test_every_page_of_an_owner_is_accessible_and_error_free(
     owner: Visitor, site_data: SiteData, checks: None
 ) -> None:
@@ -69,6 +42,54 @@ def test_every_page_of_an_owner_is_accessible_and_error_free(
 def test_public_pages_are_accessible_and_error_free(visitor: Visitor, checks: None) -> None:
     views = [at(name, path) for name, path in LOGIN_PAGES.items()]
     assert [fault for view in views for fault in faults(visitor, view)] == []
+
+
+VIEWER = """
+from django.contrib.auth.models import User
+from clients.models import Membership
+from billing.models import Account
+user = User.objects.create_user("onlooker", password="a pair of eyes")
+Membership.objects.create(user=user, account=Account.objects.get(name="demo"), role="viewer")
+"""
+
+
+def test_pages_of_a_viewer_with_a_second_factor_are_accessible_and_error_free(
+    visitor: Visitor, site_data: SiteData, stack: Stack, checks: None
+) -> None:
+    stack.manage("shell", "-c", VIEWER)
+    visitor.log_in("onlooker", "a pair of eyes")
+    shared = {**PAGES, **{f"job-{name}": f"/jobs/{job}" for name, job in site_data.jobs.items()}}
+    # Only owners may view the audit log.
+    views = [at(name, f"{ACCOUNT}{path}") for name, path in shared.items() if "audit" not in name]
+    views += [at(name, path) for name, path in site_data.clients.items()]
+    views += [View("second-factor-on", turn_on_second_factor), *(at(name, path) for name, path in CODES.items())]
+    views += [View("second-factor", log_in_again)]
+    assert [fault for view in views for fault in faults(visitor, view)] == []
+
+
+CODES = {
+    "second-factor": OWN["second-factor"],
+    "recovery-codes": "/accounts/2fa/recovery-codes/",
+    "recovery-codes-new": "/accounts/2fa/recovery-codes/generate/",
+    "second-factor-off": "/accounts/2fa/totp/deactivate/",
+}
+
+
+def turn_on_second_factor(visitor: Visitor) -> None:
+    visitor.open("/accounts/2fa/totp/activate/")
+    visitor.fill(password="a pair of eyes")
+    visitor.press("Confirm")
+    secret = visitor.page.locator("main li code").inner_text()
+    visitor.fill(code=code_of(secret))
+    visitor.press("Turn on")
+    assert visitor.heading() == "Recovery codes"
+
+
+def log_in_again(visitor: Visitor) -> None:
+    visitor.open("/accounts/logout/")
+    visitor.press("Log out")
+    visitor.log_in("onlooker", "a pair of eyes")
+    assert visitor.heading() == "Two-factor authentication"
 
 
 KEYBOARD_PAGES = ("overview", "job-new", "job-stages", "webhook-guild-bot", "people", "share-stages")

@@ -1,5 +1,6 @@
 """A job's page in an open browser while the job waits, runs and ends."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ NOTE = """
     window.seen = [];
     const text = (selector) => document.querySelector(selector)?.textContent ?? '';
     const note = () => window.seen.push(
-        [text('.standing .status'), text('.timeline'), text('#live').includes('has not run yet')]
+        [text('.crumbs .status'), text('.timeline'), text('#live').includes('has not run yet')]
     );
     note();
     const all = {subtree: true, childList: true, characterData: true};
@@ -68,9 +69,9 @@ def test_an_open_page_updates_and_keeps_its_scroll_position(owner: Visitor, stac
     expect(page.locator("#live")).to_contain_text("has not run yet")
     owner.evaluate(NOTE)
     stack.call("POST", f"jobs/{before}/cancel")
-    expect(page.locator(".standing .status")).to_have_text("Running", timeout=4 * PATIENCE_MS)
+    expect(page.locator(".crumbs .status")).to_have_text("Running", timeout=4 * PATIENCE_MS)
 
-    page.locator("#live details.menu summary").click()
+    page.locator("#live details.menu summary").first.click()
     page.get_by_role("link", name="Open share page").focus()
     owner.evaluate("window.focused = document.activeElement; window.scrollTo(0, 300)")
     owner.evaluate("window.getSelection().selectAllChildren(document.querySelector('h1'))")
@@ -85,8 +86,8 @@ def test_an_open_page_updates_and_keeps_its_scroll_position(owner: Visitor, stac
     assert (scroll_position, scrolled) == (300, 300)
 
     stack.call("POST", f"jobs/{job}/cancel")
-    expect(page.locator(".standing .status")).to_have_text("Cancelled", timeout=PATIENCE_MS)
-    expect(page.locator("#live details.menu")).to_have_count(0)
+    expect(page.locator(".crumbs .status")).to_have_text("Cancelled", timeout=PATIENCE_MS)
+    expect(page.locator("#live details.menu", has_text="Cancel job")).to_have_count(0)
     polls_before = polls(owner)
     page.wait_for_timeout(5000)
     assert polls(owner) == polls_before, "the page of an ended job does not poll"
@@ -106,4 +107,52 @@ def test_a_failed_refresh_is_retried(owner: Visitor, stack: Stack) -> None:
     owner.context.set_offline(False)
     owner.complaints.clear()
     stack.call("POST", f"jobs/{job}/cancel")
-    expect(page.locator(".standing .status")).to_have_text("Cancelled", timeout=PATIENCE_MS)
+    expect(page.locator(".crumbs .status")).to_have_text("Cancelled", timeout=PATIENCE_MS)
+
+
+# Enough work for the built-in simulator to be watched
+COMPARED = 'mage="Compared"\nlevel=80\ntarget_error=0.05\n' + "".join(
+    f"profileset.set_{number}+=trinket1=,id={number},ilevel={600 + number}\n" for number in range(1, 121)
+)
+NOTE_SHIFTS = """
+    window.widths = new Set();
+    window.announced = [];
+    const milestone = document.querySelector('#milestone');
+    new MutationObserver(() => window.announced.push(milestone.textContent))
+        .observe(milestone, {subtree: true, childList: true, characterData: true});
+    const note = () => {
+        const heads = [...document.querySelectorAll('.live-ranking thead > tr > *')];
+        if (heads.length) window.widths.add(heads.map((head) => head.offsetWidth).join(' '));
+    };
+    new MutationObserver(note).observe(document.querySelector('#live'), {subtree: true, childList: true});
+"""
+
+
+def test_a_ranking_grows_without_disturbing_its_reader(owner: Visitor, stack: Stack) -> None:
+    page = owner.page
+    job = stack.submit(COMPARED)
+    owner.open(f"{ACCOUNT}/jobs/{job}")
+    owner.evaluate(NOTE_SHIFTS)
+    box = page.locator(".live-ranking")
+    expect(box.locator("tbody tr:not(.reserved)")).not_to_have_count(0, timeout=4 * PATIENCE_MS)
+    finished = page.locator(".live-figures div:nth-child(2) strong")
+    expect(finished).not_to_have_text(re.compile("^[0-9]$"), timeout=4 * PATIENCE_MS)
+
+    before = int(finished.inner_text())
+    owner.evaluate("document.querySelector('.live-ranking').focus({preventScroll: true})")
+    owner.evaluate("document.querySelector('.live-ranking').scrollTop = 60")
+    owner.evaluate("window.getSelection().selectAllChildren(document.querySelector('.live-ranking tbody bdi'))")
+    selected = owner.evaluate("String(window.getSelection())")
+    wait_for_polls(owner, 3)
+    assert int(finished.inner_text()) > before
+    assert owner.evaluate("String(window.getSelection())") == selected != ""
+    assert owner.evaluate("document.activeElement.className") == "live-ranking"
+    assert owner.evaluate("document.querySelector('.live-ranking').scrollTop") == 60
+
+    owner.evaluate("window.getSelection().removeAllRanges()")
+    rows = box.locator("tbody tr:not(.reserved)").count()
+    expect(box.locator("tbody tr:not(.reserved)")).not_to_have_count(rows)
+    assert len(owner.evaluate("[...window.widths]")) == 1
+    assert len(owner.evaluate("window.announced")) <= 5
+    stack.call("POST", f"jobs/{job}/cancel")
+    expect(page.locator("#milestone")).to_have_text("Cancelled")

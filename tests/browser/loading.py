@@ -1,0 +1,85 @@
+"""What loading a page costs a visitor whose browser has nothing of the site yet: time, bytes and moving content.
+
+`python -m tests.browser.loading URL...` prints the figures of public pages, each the median of several visits.
+"""
+
+import statistics
+import sys
+from dataclasses import dataclass
+
+from playwright.sync_api import Browser
+
+from tests.browser import chromium
+from tests.browser.chromium import Visitor, running, visiting
+
+VISITS = 7
+# Bytes with all scripts, styles and pictures.
+LARGEST = 150 * 1024
+# On a busy machine, the browser at times reports a shift of 0.003 that nothing on the page causes.
+LARGEST_SHIFT = 0.005
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loading:
+    """`first_paint` in ms, `transferred` in bytes with all scripts and styles, `shift` as layout shift score."""
+
+    first_paint: float
+    transferred: int
+    shift: float
+
+
+def figures(visitor: Visitor) -> Loading:
+    """Return the figures of the page that the visitor has just opened, from the browser's own records."""
+    first_paint, transferred, shift = visitor.evaluate(FIGURES)
+    return Loading(first_paint=first_paint, transferred=transferred, shift=shift)
+
+
+def faults(visitor: Visitor) -> list[str]:
+    """Return what is wrong with the loading of the page just opened; the time depends on the machine."""
+    loaded = figures(visitor)
+    shifts = [f"content moves while it loads ({loaded.shift:.3f})"] * (loaded.shift > LARGEST_SHIFT)
+    return shifts + [f"{loaded.transferred} bytes are loaded"] * (loaded.transferred > LARGEST)
+
+
+# The records of everything since the page was opened; layout shifts are reported in a task of their own.
+FIGURES = """
+    new Promise((done) => {
+        let shift = 0;
+        const observer = new PerformanceObserver((list) => {
+            for (const entry of list.getEntries()) shift += entry.value;
+        });
+        observer.observe({type: 'layout-shift', buffered: true});
+        const figures = () => {
+            const paint = performance.getEntriesByName('first-contentful-paint')[0];
+            const page = performance.getEntriesByType('navigation');
+            const files = performance.getEntriesByType('resource');
+            const transferred = [...page, ...files].reduce((sum, entry) => sum + entry.transferSize, 0);
+            done([paint.startTime, transferred, shift]);
+        };
+        requestAnimationFrame(() => setTimeout(figures, 100));
+    })
+"""
+
+
+def _first_visit(browser: Browser, url: str) -> Loading:
+    with visiting(browser, url) as visitor:
+        assert visitor.open(url) == 200, url
+        return figures(visitor)
+
+
+def main(urls: list[str]) -> None:
+    """Print a line for each address."""
+    program = chromium.find()
+    if program is None:
+        sys.exit(f"Chromium was not found. {chromium.INSTALL_HINT}")
+    with running(program) as browser:
+        for url in urls:
+            visits = [_first_visit(browser, url) for _ in range(VISITS)]
+            paint = statistics.median(visit.first_paint for visit in visits)
+            size = visits[-1].transferred / 1024
+            shift = max(visit.shift for visit in visits)
+            sys.stdout.write(f"{url:<60}{paint:6.0f} ms {size:6.0f} KB  shift {shift:.3f}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

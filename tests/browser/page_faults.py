@@ -1,0 +1,27 @@
+"""What is wrong with a page: accessibility, width, size, errors."""
+
+from collections.abc import Callable
+
+from tests.browser import axe, loading
+from tests.browser.chromium import LARGE, SMALL, Scheme, Visitor
+from tests.browser.site_data import View
+
+
+def faults(visitor: Visitor, view: View) -> list[str]:
+    """Open a page; return what is wrong with it, first wide and light, then narrow and dark."""
+    view.reach(visitor)
+    problems = [f"{view.name}: {fault}" for fault in loading.faults(visitor) if view.is_ours]
+    looks: list[tuple[int, Scheme, Callable[[Visitor], list[str]]]] = [
+        (LARGE, "light", axe.violations),
+        (SMALL, "dark", axe.visual_violations),
+    ]
+    for width, scheme, check in looks:
+        visitor.resize(width)
+        visitor.page.emulate_media(color_scheme=scheme)
+        visitor.unfold()
+        if view.is_ours:
+            problems += [f"{view.name}, {scheme}, {width}: {fault}" for fault in check(visitor)]
+            problems += [f"{view.name}, {width}: scrolls sideways"] * visitor.is_too_wide()
+    problems += [f"{view.name}: {complaint}" for complaint in visitor.complaints]
+    visitor.complaints.clear()
+    return problems

@@ -1,0 +1,130 @@
+"""The job form in a browser: its live check, files, and the keyboard."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.chromium import Visitor
+from tests.stack import Stack
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(300)]
+NEW_JOB = "/dashboard/demo/jobs/new"
+PROFILE = 'mage="Keys"\nlevel=80\niterations=100\n'
+REFUSED = "xml=/etc/passwd"
+CHECK = "/jobs/check"
+
+
+@pytest.fixture
+def page(visitor: Visitor, stack: Stack) -> Page:
+    """The form of a member."""
+    visitor.log_in(stack.ready["user"], stack.ready["password"])
+    visitor.open(NEW_JOB)
+    return visitor.page
+
+
+def tab_to(page: Page, selector: str) -> None:
+    """Press Tab until an element has the focus."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.locator(f"{selector}:focus").count():
+            return
+    raise AssertionError(f"Tab does not reach {selector}")
+
+
+def test_a_job_is_submitted_by_keyboard_only(page: Page) -> None:
+    tab_to(page, "[name=profile]")
+    page.keyboard.type(PROFILE + REFUSED)
+    expect(page.locator("#refused .is-refused")).to_contain_text("it writes a file")
+    expect(page.locator("#refused .is-refused th")).to_have_text("4")
+    expect(page.locator("#verdict")).to_have_text("Not ready to submit.")
+    for _ in REFUSED:
+        page.keyboard.press("Backspace")
+    expect(page.locator("#verdict")).to_have_text("Ready to submit.")
+    expect(page.locator("#findings")).to_contain_text("Keys")
+    expect(page.locator("#refused")).to_be_empty()
+    tab_to(page, "#submit")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Keys")
+
+
+def test_a_refused_form_keeps_the_profile_and_focuses_the_error(page: Page) -> None:
+    page.locator("[name=profile]").fill(PROFILE)
+    page.locator("[name=cap]").fill("0")
+    page.get_by_role("button", name="Submit job").click()
+    expect(page.locator("[name=cap]")).to_be_focused()
+    expect(page.locator("[name=profile]")).to_have_value(PROFILE)
+
+
+def test_a_chosen_file_fills_in_the_profile(page: Page, tmp_path: Path) -> None:
+    chosen = tmp_path / "export.simc"
+    chosen.write_text(PROFILE)
+    page.locator("[name=file]").set_input_files(chosen)
+    expect(page.locator("[name=profile]")).to_have_value(PROFILE)
+    expect(page.locator("#findings")).to_contain_text("Keys")
+
+
+def test_a_dropped_file_fills_in_the_profile(visitor: Visitor, page: Page) -> None:
+    visitor.evaluate(
+        f"""const data = new DataTransfer();
+        data.items.add(new File([{PROFILE!r}], "export.simc"));
+        const drop = new DragEvent("drop", {{dataTransfer: data, bubbles: true, cancelable: true}});
+        document.querySelector("[name=profile]").dispatchEvent(drop)"""
+    )
+    expect(page.locator("[name=profile]")).to_have_value(PROFILE)
+    expect(page.locator("#verdict")).to_have_text("Ready to submit.")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"#" * (2 * 1024 * 1024 + 1), "larger than 2 MB"), (b"mage=\xe4", "not UTF-8 text")],
+    ids=["large", "latin"],
+)
+def test_an_unusable_file_is_refused_before_it_is_sent(
+    visitor: Visitor, page: Page, content: bytes, words: str, tmp_path: Path
+) -> None:
+    page.locator("[name=profile]").fill(PROFILE)
+    expect(page.locator("#verdict")).to_have_text("Ready to submit.")
+    visitor.requests.clear()
+    (chosen := tmp_path / "export.simc").write_bytes(content)
+    page.locator("[name=file]").set_input_files(chosen)
+    expect(page.locator("#profile-problem")).to_contain_text(words)
+    expect(page.locator("[name=profile]")).to_have_value(PROFILE)
+    assert not visitor.requests
+
+
+def test_a_pasted_profile_that_is_too_large_is_not_sent(visitor: Visitor, page: Page) -> None:
+    visitor.evaluate("document.querySelector('[name=profile]').value = '#'.repeat(2 * 1024 * 1024 + 1)")
+    visitor.requests.clear()
+    page.get_by_role("button", name="Submit job").click()
+    expect(page.locator("#profile-problem")).to_contain_text("larger than 2 MB")
+    expect(page.locator("[name=profile]")).to_be_focused()
+    assert not visitor.requests
+
+
+def test_only_one_check_runs_at_a_time(page: Page) -> None:
+    held: list[Route] = []
+    page.route(f"**{CHECK}", held.append)
+    for number in range(3):
+        page.locator("[name=profile]").fill(f"{PROFILE}# {number}")
+        page.wait_for_timeout(900)
+    assert len(held) == 1
+    with page.expect_request(f"**{CHECK}"):
+        held[0].continue_()
+    assert len(held) == 2
+    held[1].continue_()
+    expect(page.locator("#verdict")).to_have_text("Ready to submit.")
+
+
+def test_the_form_checks_without_javascript(visitor: Visitor, stack: Stack, page: Page) -> None:
+    context = visitor.context.browser
+    assert context
+    plain = context.new_context(java_script_enabled=False, storage_state=visitor.context.storage_state())
+    bare = plain.new_page()
+    bare.goto(stack.ready["url"] + NEW_JOB)
+    bare.locator("[name=profile]").fill(PROFILE)
+    bare.get_by_role("button", name="Check").click()
+    expect(bare.locator("#verdict")).to_have_text("Ready to submit.")
+    bare.get_by_role("button", name="Submit job").click()
+    expect(bare.locator("h1")).to_have_text("Keys")
+    plain.close()
