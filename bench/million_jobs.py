@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from datetime import timedelta
+from typing import Any
 
 import django
 
@@ -24,7 +25,9 @@ from clients.accounts import default_client, open_account  # noqa: E402
 from clients.audit import SYSTEM  # noqa: E402
 from clients.keys import create_key  # noqa: E402
 from clients.models import Membership  # noqa: E402
-from jobs.models import Build, DailyUsage, Job, Run  # noqa: E402
+from jobs import details, rankings  # noqa: E402
+from jobs.models import Build, DailyUsage, Job, JobDetails, JobRanking, Run  # noqa: E402
+from jobs.simulator.reports import Profileset, Statistics  # noqa: E402
 from simservice.api.pagination import make_cursor  # noqa: E402
 
 # The number of jobs. Three in ten belong to the first account. All are within the retention period.
@@ -33,6 +36,8 @@ WAITING = JOBS // 50
 LARGEST = JOBS * 3 // 10
 ACCOUNTS = 100
 NO_LIMIT = 1_000_000
+# Profilesets of each job with results
+SETS = 5_000
 
 
 def open_accounts() -> Account:
@@ -63,17 +68,20 @@ def _count_days(account: Account) -> None:
 
 
 def _give_results(jobs: list[Job]) -> Build:
-    """Add a build, three runs and the maximum number of profilesets to some jobs; return the build."""
+    """Add a build, three runs, 5,000 profilesets and full details to some jobs; return the build."""
     build = Build.objects.create(
         executable="/bin/false", git_branch="midnight", commit="0" * 40, simc_version="1", created_at=timezone.now()
     )
     figures = {"mean_error": 9.0, "mean_stddev": 4.6, "stddev": 900.0, "min": 1.0, "max": 2e5}
     rows = [{"name": f"Trinket {n}", "mean": 1e5 - n, "stage": 3, **figures} for n in range(200)]
     stages = [{"stage": n, "label": "final", "profilesets": 5_000 // n, "culled": 100} for n in (1, 2, 3)]
-    actor = {"name": "Ada", "mean": 99_900.0, **figures, "profilesets": {"count": 5_000, "results": rows}}
+    actor = {"name": "Ada", "mean": 99_900.0, **figures, "profilesets": {"count": SETS, "results": rows}}
     staged = {"enabled": True, "reason": "eligible_profileset_only", "stages": stages}
     summary = {"metric": "dps", "mainActor": actor, "multiStage": staged}
-    Job.objects.filter(pk__in=[job.pk for job in jobs]).update(build=build, summary=summary)
+    Job.objects.filter(pk__in=[job.pk for job in jobs]).update(build=build, summary=summary, character="Ada")
+    ranking, document = rankings.packed(_profilesets()) or b"", details.packed(_details())
+    JobRanking.objects.bulk_create(JobRanking(job=job, document=ranking) for job in jobs)
+    JobDetails.objects.bulk_create(JobDetails(job=job, document=document, version=details.VERSION) for job in jobs)
     ran = {"attempt": 1, "build": build, "wall_ms": 9_000, "cpu_ms": 8_000, "exit_code": "0"}
     Run.objects.bulk_create(
         Run(job=job, stage=n, started_at=job.created_at, ended_at=job.created_at, **ran)
@@ -81,6 +89,32 @@ def _give_results(jobs: list[Job]) -> Build:
         for n in (1, 2, 3)
     )
     return build
+
+
+def _profilesets() -> list[Profileset]:
+    """Return the profilesets of a job, best first."""
+    figures = {"stddev": 900.0, "mean_stddev": 4.6, "min": 1.0, "max": 2e5}
+    return [
+        Profileset(name=f"Trinket {n}: of the vault", statistics=Statistics(mean=1e5 - n, **figures), stage=3)
+        for n in range(SETS)
+    ]
+
+
+def _details() -> dict[str, Any]:
+    """Return details with as much as a page shows, and more."""
+    abilities = [
+        {"name": f"Ability {n}", "id": n, "school": "frost", "share": 0.01, "dps": 999.0} for n in range(100)
+    ]
+    buffs = [{"name": f"Buff {n}", "id": n, "uptime": 100 - n / 2, "count": 3.0} for n in range(200)]
+    actor = {
+        "name": "Ada",
+        "class": "Mage",
+        "dps": {"mean": 99_900.0, "error": 9.0, "min": 9e4, "max": 2e5, "median": 99_800.0, "stddev": 900.0},
+        "abilities": [{**ability, "children": abilities[:3]} for ability in abilities],
+        "buffs": buffs,
+        "damage": {"step": 1.0, "values": [1e5 + n for n in range(600)]},
+    }
+    return {"version": details.VERSION, "fight": {"style": "Patchwerk", "targets": 1}, "actors": [actor]}
 
 
 def _some_ids(account: Account, *, waiting: bool) -> list[str]:
