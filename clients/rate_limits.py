@@ -66,7 +66,8 @@ class Window:
 class RateLimits(BaseThrottle):
     """Limit authenticated requests before their body is read.
 
-    A view lists the methods that submit jobs in `submission_methods`; all other requests are reads.
+    A view lists the methods that submit jobs in `submission_methods`, and those that only check a submission in
+    `check_methods`; all other requests are reads.
     """
 
     def allow_request(self, request: Request, view: "APIView") -> bool:
@@ -77,9 +78,17 @@ class RateLimits(BaseThrottle):
         if request.method in getattr(view, "submission_methods", ()):
             spend(request, submission_limit(caller.account))
             spend_bytes(caller.account, length_of(request))
+        elif request.method in getattr(view, "check_methods", ()):
+            spend_check(request, caller.account)
         else:
             spend(request, _read_limit(caller))
         return True
+
+
+def spend_check(request: HttpRequest | Request, account: Account) -> None:
+    """Count a dry run and its bytes. Raises RateLimitExceeded."""
+    spend(request, _check_limit(account))
+    spend_bytes(account, length_of(request), kind="checked_bytes")
 
 
 def length_of(request: HttpRequest | Request) -> int:
@@ -92,7 +101,7 @@ def submission_limit(account: Account) -> Limit:
     return Limit("submissions", account.pk, RateLimitItemPerMinute(account.plan.submissions_per_minute))
 
 
-def check_limit(account: Account) -> Limit:
+def _check_limit(account: Account) -> Limit:
     """Return the account's limit of dry runs, counted apart from submissions but equally high."""
     return submission_limit(account)._replace(kind="checks")
 

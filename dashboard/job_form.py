@@ -310,8 +310,7 @@ def _page(
 
 def _dry_run(request: HttpRequest, access: AccountAccess, form: JobForm) -> DryRun:
     """Return the dry run of the form's job. Raises an ApiError."""
-    rate_limits.spend(request, rate_limits.check_limit(access.account))
-    rate_limits.spend_bytes(access.account, rate_limits.length_of(request), kind="checked_bytes")
+    rate_limits.spend_check(request, access.account)
     return dry_run.run(from_json(form.body()), sender=Sender(_client_of(access, form)))
 
 

@@ -345,9 +345,18 @@ def _runtime(job: models.Job) -> Runtime:
 
 
 def ceiling(job: models.Job) -> Ceiling:
-    """Return the limits of a job. Variant R does not report credits (docs/reference/contract.md#variants)."""
+    """Return the limits of a job."""
+    return ceiling_of(
+        credit_cap=job.ceiling_credits,
+        runtime_seconds=job.ceiling_runtime_seconds,
+        queue_seconds=job.ceiling_queue_seconds,
+    )
+
+
+def ceiling_of(*, credit_cap: int, runtime_seconds: int | None, queue_seconds: int | None) -> Ceiling:
+    """Return limits as an object. Variant R does not report credits (docs/reference/contract.md#variants)."""
     return {
-        "maxCredits": job.ceiling_credits if variants.current().shows_credit_ceiling else None,
-        "runtimeSeconds": job.ceiling_runtime_seconds,
-        "queueSeconds": job.ceiling_queue_seconds,
+        "maxCredits": credit_cap if variants.current().shows_credit_ceiling else None,
+        "runtimeSeconds": runtime_seconds,
+        "queueSeconds": queue_seconds,
     }

@@ -54,7 +54,7 @@ class SubmittedRuntime(TypedDict):
     ]
 
 
-class Warning(TypedDict):  # noqa: A001 - the name in the OpenAPI document
+class ProfileWarning(TypedDict):
     """A number in the profile that exceeded a limit of the service and was replaced."""
 
     kind: Literal["iterations_clamped", "target_error_floored"]
@@ -80,7 +80,7 @@ class Submitted(TypedDict):
     runtime: SubmittedRuntime
     links: Links
     metadata: Metadata
-    warnings: NotRequired[Annotated[list[Warning], "Omitted if there are none"]]
+    warnings: NotRequired[Annotated[list[ProfileWarning], "Omitted if there are none"]]
     deprecations: NotRequired[Annotated[list[Deprecation], "Omitted if there are none"]]
 
 
@@ -103,12 +103,22 @@ EXAMPLE_SUBMITTED: Submitted = {
 PlainProfile = Annotated[
     str, Rule(maxLength=MAX_PROFILE_BYTES, pattern=STORABLE), "The profile, at most 2 MB of UTF-8"
 ]
+BODIES = {
+    "application/json": Body(
+        shape=SubmissionFields,
+        examples={"small": EXAMPLE_SMALL_REQUEST, "full": EXAMPLE_FULL_REQUEST},
+    ),
+    "text/plain": Body(shape=PlainProfile, examples={"small": EXAMPLE_PROFILE}),
+}
+FORMS = (
+    "Send JSON, or only the profile as plain text. Query parameters and the `X-Bnet-` headers apply to plain text "
+    "only; plain text requires `channel`."
+)
 SUBMIT_JOB = Operation(
     id="submitJob",
     tag="Jobs",
     summary="Submit a job",
-    description="Send JSON, or only the profile as plain text. Query parameters and the `X-Bnet-` headers apply to "
-    "plain text only; plain text requires `channel`.",
+    description=FORMS,
     parameters=[
         Parameter(
             name="idempotency-key",
@@ -122,13 +132,7 @@ SUBMIT_JOB = Operation(
         *plain_text.query_parameters(),
         *plain_text.credential_headers(),
     ],
-    bodies={
-        "application/json": Body(
-            shape=SubmissionFields,
-            examples={"small": EXAMPLE_SMALL_REQUEST, "full": EXAMPLE_FULL_REQUEST},
-        ),
-        "text/plain": Body(shape=PlainProfile, examples={"small": EXAMPLE_PROFILE}),
-    },
+    bodies=BODIES,
     responses={
         200: ResponseSpec(
             description="The job was accepted, now or by an earlier request with the same idempotency key.",
@@ -221,13 +225,13 @@ def submitted(accepted: Accepted, links: LinkBuilder) -> Submitted:
         "metadata": job.metadata,
     }
     if accepted.warnings:
-        body["warnings"] = cast(list[Warning], accepted.warnings)
+        body["warnings"] = cast(list[ProfileWarning], accepted.warnings)
     if accepted.deprecated_fields:
-        body["deprecations"] = [_deprecation(field, links) for field in accepted.deprecated_fields]
+        body["deprecations"] = [deprecation(field, links) for field in accepted.deprecated_fields]
     return body
 
 
-def _deprecation(field: str, links: LinkBuilder) -> Deprecation:
+def deprecation(field: str, links: LinkBuilder) -> Deprecation:
     """Return the notice about a deprecated field."""
     message = f"{field} is deprecated. Send runtime.{variants.current().cap_field} instead."
     return {"field": field, "message": message, "docsUrl": links.docs("deprecations")}

@@ -15,6 +15,7 @@ from jobs.api.result import JobResultView
 from jobs.api.status import JobStatusView
 from jobs.api.submission import SubmissionView
 from jobs.api.usage import UsageView
+from jobs.api.validate import ValidateView
 
 
 class JobsView(SubmissionView, JobListView):
@@ -23,6 +24,7 @@ class JobsView(SubmissionView, JobListView):
 
 resource = [
     path("jobs", JobsView.as_view()),
+    path("jobs/validate", ValidateView.as_view()),
     path("jobs/<str:job_id>", JobView.as_view()),
     path("jobs/<str:job_id>/status", JobStatusView.as_view()),
     path("jobs/<str:job_id>/result", JobResultView.as_view()),

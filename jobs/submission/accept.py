@@ -139,7 +139,7 @@ def _store(checked: CheckedSubmission, deduplication: Deduplication, *, job_id: 
     with deduplication.storing(), _fee_decided(checked) as fee_credits:
         job = _new_job(checked, job_id=job_id, fee_credits=fee_credits)
         accepted = Accepted(
-            job=job, warnings=warnings(checked.analysis), deprecated_fields=_deprecated_fields(checked.submission)
+            job=job, warnings=warnings(checked.analysis), deprecated_fields=deprecated_fields(checked.submission)
         )
         ruling = store(
             job,
@@ -175,7 +175,7 @@ def _refuse(job: Job, ruling: Ruling, *, plan: Plan) -> NoReturn:
     )
 
 
-def _deprecated_fields(submission: Submission) -> list[str]:
+def deprecated_fields(submission: Submission) -> list[str]:
     """Return the deprecated fields of the request."""
     deprecated = variants.current().deprecated_cap_field
     caps = {"maxCredits": submission.max_credits, "maxRuntimeSeconds": submission.max_runtime_seconds}

@@ -48,8 +48,7 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
         logger.error("request %s failed", request.META["REQUEST_ID"], exc_info=exc)
     if isinstance(exc, DATABASE_UNAVAILABLE):
         logger.error("request %s found no database: %s", request.META["REQUEST_ID"], exc)
-    if error.documented:
-        error.meta = {**(error.meta or {}), "docsUrl": _docs_url(request, error)}
+    add_docs_url(request, error)
     headers = dict(error.headers)
     if isinstance(exc, exceptions.MethodNotAllowed):
         headers["Allow"] = ", ".join(context["view"].allowed_methods)
@@ -73,6 +72,7 @@ def malformed() -> ValidationFailed:
     return ValidationFailed([{"path": "", "message": "The request is malformed."}])
 
 
-def _docs_url(request: Request, error: ApiError) -> str:
-    """Return the address of an error's explanation."""
-    return f"{base_url(request)}/docs#{error.code}"
+def add_docs_url(request: Request, error: ApiError) -> None:
+    """Add the address of the error's explanation to its `meta`, if it has one."""
+    if error.documented:
+        error.meta = {**(error.meta or {}), "docsUrl": f"{base_url(request)}/docs#{error.code}"}

@@ -87,18 +87,20 @@ TERMINAL_CONDITIONS = when(
 )
 
 
+WARNING = an_object(
+    {
+        "kind": one_of("iterations_clamped", "target_error_floored"),
+        "line": POSITIVE,
+        "requested": {"type": ["number", "string"]},
+        "applied": NUMBER,
+        "message": TEXT,
+    }
+)
+DEPRECATION = an_object({"field": TEXT, "message": TEXT, "docsUrl": DOCS})
+
+
 def submitted(variant: str) -> Schema:
-    warning = an_object(
-        {
-            "kind": one_of("iterations_clamped", "target_error_floored"),
-            "line": POSITIVE,
-            "requested": {"type": ["number", "string"]},
-            "applied": NUMBER,
-            "message": TEXT,
-        }
-    )
-    deprecation = an_object({"field": TEXT, "message": TEXT, "docsUrl": DOCS})
-    listed = {"deprecations": many(deprecation) | {"minItems": 1}} if variant == "C" else {}
+    listed = {"deprecations": many(DEPRECATION) | {"minItems": 1}} if variant == "C" else {}
     return an_object(
         {
             "success": TRUE,
@@ -107,7 +109,7 @@ def submitted(variant: str) -> Schema:
             "links": an_object({"share": SHARE}),
             "metadata": METADATA,
         },
-        warnings=many(warning) | {"minItems": 1},
+        warnings=many(WARNING) | {"minItems": 1},
         **listed,
     )
 

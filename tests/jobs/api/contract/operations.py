@@ -26,6 +26,7 @@ from tests.jobs.api.contract.types import (
     matching,
     or_null,
 )
+from tests.jobs.api.contract.validation import validation
 
 MANIFEST_JOB = an_object(
     {"id": ID, "status": TERMINAL, "createdAt": TIME, "startedAt": or_null(TIME), "completedAt": TIME}
@@ -42,6 +43,7 @@ def responses(variant: str) -> dict[str, Schema]:
     )
     return {
         "submitJob": submitted(variant),
+        "validateJob": validation(variant),
         "listJobs": an_object({"jobs": many(LISTED_JOB | TERMINAL_CONDITIONS, 100), "page": PAGE}),
         "getJob": an_object(job) | TERMINAL_CONDITIONS,
         "getJobStatus": JOB_STATUS,

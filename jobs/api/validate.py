@@ -1,0 +1,293 @@
+"""Dry run of a submission: `POST /v1/{resource}/jobs/validate`."""
+
+from typing import Annotated, TypedDict, cast
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs import dry_run
+from jobs.api import plain_text
+from jobs.api.base import ACTIVE_JOB_HEADERS, Credits, JobsEndpoint, Seconds
+from jobs.api.builds import EXAMPLE_BUILD_ID
+from jobs.api.jobs import EXAMPLE_CEILING, Ceiling, ceiling_of
+from jobs.api.submission import (
+    BODIES,
+    EXAMPLE_SUBMITTED,
+    FORMS,
+    SUBMIT_JOB,
+    Deprecation,
+    ProfileWarning,
+    deprecation,
+    read_submission,
+)
+from jobs.dry_run import DryRun
+from jobs.enums import MultistageReason, StageLabel
+from jobs.errors import JobsError
+from jobs.estimates import Estimate, Range
+from jobs.execution.multistage import StagePlan
+from jobs.models import Build
+from jobs.profiles.analysis import LISTED_NAMES, LISTED_REFUSALS, LISTED_WARNINGS
+from jobs.profiles.policy import Refusal
+from jobs.queueing.forecast import QueuePosition
+from jobs.runs.input_text import shown
+from jobs.submission import accept
+from jobs.submission.validation import Ceilings, Sender
+from simservice.api import errors
+from simservice.api.errors import ApiError
+from simservice.api.exception_handler import add_docs_url, as_api_error
+from simservice.api.operations import Operation, ResponseSpec, documented
+from simservice.api.parsers import PlainTextParser, StrictJSONParser
+from simservice.api.shapes import Count, FreeObject, Rule, Uuid
+
+
+class ExpectedError(TypedDict):
+    """The error with which the submission would be refused now."""
+
+    status: Annotated[int, "The HTTP status", Rule(minimum=400, maximum=599)]
+    error: Annotated[str, "What is wrong, as a sentence"]
+    code: Annotated[str, "Stable code for programs"]
+    meta: Annotated[FreeObject | None, "Details that depend on the code, or null"]
+
+
+class RefusedLine(TypedDict):
+    """A line of the profile that must not run."""
+
+    line: Annotated[Count, "Line of the profile, counted from 1"]
+    text: Annotated[str, "The option as the simulator reads it, shortened"]
+    reason: str
+
+
+class PlannedStage(TypedDict):
+    """A stage that would run."""
+
+    stage: Annotated[int, Rule(minimum=1)]
+    label: StageLabel
+    targetError: Annotated[float, "In percent of the mean"]
+
+
+class PlannedStages(TypedDict):
+    """Whether the job would run in stages, and why."""
+
+    enabled: bool
+    reason: Annotated[MultistageReason, "Why the job would run, or not run, in stages"]
+    stages: Annotated[list[PlannedStage], "Empty if the job would run in a single pass"]
+
+
+class PlannedBuild(TypedDict):
+    """The build that would run the job if it started now."""
+
+    id: Uuid
+    gitBranch: str
+    commit: str
+    simcVersion: str
+
+
+class PlannedRuntime(TypedDict):
+    """Limits and priority fee of the job."""
+
+    ceiling: Annotated[Ceiling | None, "Null if the submission exceeds the plan's limits or the profile is refused"]
+    priorityFeeCredits: Annotated[Credits, "0 if `high` would not start the job earlier than `standard` now"]
+
+
+class ExpectedStart(TypedDict):
+    """The position in the queue that the job would have."""
+
+    jobsAhead: Annotated[Count, "Approximate number of jobs that would start earlier"]
+    estimatedStartSeconds: Annotated[Seconds | None, "Null if unknown"]
+
+
+class SecondsRange(TypedDict):
+    """Simulator seconds."""
+
+    low: Annotated[float, Rule(minimum=0)]
+    expected: Annotated[float, Rule(minimum=0)]
+    high: Annotated[float, Rule(minimum=0)]
+
+
+class CreditsRange(TypedDict):
+    """Credits without a priority fee."""
+
+    low: Credits
+    expected: Credits
+    high: Credits
+
+
+class EstimateBasis(TypedDict):
+    """The past jobs that an estimate uses."""
+
+    jobs: Annotated[int, "Number of past jobs", Rule(minimum=1)]
+    ownJobs: Annotated[bool, "Whether all belong to this account"]
+    sameBuild: Annotated[bool, "Whether all ran on the build that would run now"]
+
+
+class JobEstimate(TypedDict):
+    """What the job is expected to take. It can take more, up to its ceiling."""
+
+    simSeconds: SecondsRange
+    credits: CreditsRange
+    basis: EstimateBasis
+
+
+class Validation(TypedDict):
+    """What would happen to a submission now."""
+
+    valid: Annotated[bool, "Whether the submission would be accepted"]
+    refusal: Annotated[ExpectedError | None, "Null if the submission would be accepted"]
+    refusedLines: Annotated[list[RefusedLine], "The first refused lines", Rule(maxItems=LISTED_REFUSALS)]
+    refusedCount: Annotated[Count, "Number of refused options"]
+    warnings: Annotated[list[ProfileWarning], Rule(maxItems=LISTED_WARNINGS)]
+    deprecations: list[Deprecation]
+    variants: Annotated[Count, "Number of profilesets and copies of actors, without those of included files"]
+    actors: Annotated[Count, "Number of actors, with copies"]
+    names: Annotated[list[str], "The first names of actors", Rule(maxItems=LISTED_NAMES)]
+    multiStage: PlannedStages
+    build: Annotated[PlannedBuild | None, "Null if no build is available; the job would wait for one and then fail"]
+    runtime: PlannedRuntime
+    start: Annotated[ExpectedStart | None, "Null if the queue is unknown"]
+    estimate: Annotated[JobEstimate | None, "Null if no past job is known, or the profile is refused"]
+
+
+EXAMPLE_VALIDATION: Validation = {
+    "valid": True,
+    "refusal": None,
+    "refusedLines": [],
+    "refusedCount": 0,
+    "warnings": EXAMPLE_SUBMITTED.get("warnings", []),
+    "deprecations": [],
+    "variants": 0,
+    "actors": 1,
+    "names": ["Example"],
+    "multiStage": {"enabled": False, "reason": MultistageReason.DISABLED, "stages": []},
+    "build": {"id": EXAMPLE_BUILD_ID, "gitBranch": "midnight", "commit": "4f1d0c2", "simcVersion": "1200-01"},
+    "runtime": {"ceiling": EXAMPLE_CEILING, "priorityFeeCredits": 0},
+    "start": {"jobsAhead": 3, "estimatedStartSeconds": 12},
+    "estimate": {
+        "simSeconds": {"low": 9.5, "expected": 11.9, "high": 15.0},
+        "credits": {"low": 304, "expected": 381, "high": 480},
+        "basis": {"jobs": 5, "ownJobs": True, "sameBuild": True},
+    },
+}
+VALIDATE_JOB = Operation(
+    id="validateJob",
+    tag="Jobs",
+    summary="Check a submission",
+    description="Makes the checks of a submission in the same order, and returns what would run and what it would "
+    "cost. Stores and charges nothing. The response is 200 even if the submission would be refused; only a request "
+    "with invalid fields gets an error. Has a rate limit of its own, which is as high as that of submissions. "
+    f"{FORMS}",
+    parameters=[parameter for parameter in SUBMIT_JOB.parameters if parameter.name != "idempotency-key"],
+    bodies=BODIES,
+    responses={
+        200: ResponseSpec(
+            description="What would happen to the submission now.",
+            shape=Validation,
+            example=EXAMPLE_VALIDATION,
+            headers=ACTIVE_JOB_HEADERS,
+        )
+    },
+    errors=[errors.InvalidJson, errors.ProfileTooLarge, errors.UnsupportedMediaType],
+)
+
+
+class ValidateView(JobsEndpoint):
+    """`POST /v1/{resource}/jobs/validate`"""
+
+    check_methods = ("POST",)
+    parser_classes = [StrictJSONParser, PlainTextParser]
+
+    @documented(VALIDATE_JOB)
+    def post(self, request: Request) -> Response:
+        submission = read_submission(request)
+        found = dry_run.run(submission, sender=Sender(self.caller().client, self.caller().key))
+        links = self.links()
+        notices = [deprecation(field, links) for field in accept.deprecated_fields(submission)]
+        refusal = _refusal(found.refusal, request) if found.refusal else None
+        rate = self.caller().plan.credits_per_second
+        return Response(_validation(found, refusal=refusal, deprecations=notices, credits_per_second=rate))
+
+
+def _refusal(error: JobsError, request: Request) -> ExpectedError:
+    """Return the error that a submission would get, with fields named as in the request."""
+    named = _named_as_sent(error, request)
+    add_docs_url(request, named)
+    meta = None if named.meta is None else dict(named.meta)
+    return {"status": named.status, "error": named.message, "code": named.code, "meta": meta}
+
+
+def _named_as_sent(error: JobsError, request: Request) -> ApiError:
+    try:
+        with plain_text.named_as_sent(request):
+            raise error
+    except (JobsError, ApiError) as raised:
+        return as_api_error(raised)
+
+
+def _validation(
+    found: DryRun, *, refusal: ExpectedError | None, deprecations: list[Deprecation], credits_per_second: int
+) -> Validation:
+    """Return the body of `POST jobs/validate` (docs/reference/contract.md#dry-run)."""
+    return {
+        "valid": refusal is None,
+        "refusal": refusal,
+        "refusedLines": [_refused_line(each) for each in found.refusals],
+        "refusedCount": found.refused,
+        "warnings": cast(list[ProfileWarning], found.warnings),
+        "deprecations": deprecations,
+        "variants": found.variants,
+        "actors": found.actors,
+        "names": list(found.names),
+        "multiStage": _stages(found.stages),
+        "build": _build(found.build) if found.build else None,
+        "runtime": {
+            "ceiling": _ceiling(found.ceilings) if found.ceilings else None,
+            "priorityFeeCredits": found.fee_credits,
+        },
+        "start": _start(found.start) if found.start else None,
+        "estimate": _estimate(found.estimate, credits_per_second=credits_per_second) if found.estimate else None,
+    }
+
+
+def _refused_line(refusal: Refusal) -> RefusedLine:
+    return {"line": refusal.line, "text": shown(refusal.text), "reason": refusal.reason}
+
+
+def _stages(plan: StagePlan) -> PlannedStages:
+    stages: list[PlannedStage] = [
+        {"stage": stage.number, "label": stage.label, "targetError": stage.target_error}
+        for stage in plan.stages
+        if stage.target_error is not None
+    ]
+    return {"enabled": plan.enabled, "reason": plan.reason, "stages": stages}
+
+
+def _build(build: Build) -> PlannedBuild:
+    return {
+        "id": str(build.pk),
+        "gitBranch": build.git_branch,
+        "commit": build.commit,
+        "simcVersion": build.simc_version,
+    }
+
+
+def _ceiling(limits: Ceilings) -> Ceiling:
+    return ceiling_of(
+        credit_cap=limits.credits, runtime_seconds=limits.runtime_seconds, queue_seconds=limits.queue_seconds
+    )
+
+
+def _start(position: QueuePosition) -> ExpectedStart:
+    return {"jobsAhead": position.ahead, "estimatedStartSeconds": position.seconds}
+
+
+def _estimate(known: Estimate, *, credits_per_second: int) -> JobEstimate:
+    price = known.credits(per_second=credits_per_second)
+    return {
+        "simSeconds": _seconds(known.seconds),
+        "credits": {"low": int(price.low), "expected": int(price.expected), "high": int(price.high)},
+        "basis": {"jobs": known.jobs, "ownJobs": known.is_own, "sameBuild": known.on_build},
+    }
+
+
+def _seconds(known: Range) -> SecondsRange:
+    """Return the seconds, rounded to milliseconds like measured ones."""
+    return {"low": round(known.low, 3), "expected": round(known.expected, 3), "high": round(known.high, 3)}
