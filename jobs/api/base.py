@@ -1,6 +1,7 @@
 """Base view, common types and example values of the jobs API."""
 
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, cast
 
 from rest_framework.request import Request
@@ -12,6 +13,7 @@ from jobs.api.links import LinkBuilder
 from jobs.enums import Priority
 from simservice.api.endpoint import Endpoint
 from simservice.api.operations import Header, Link, Parameter
+from simservice.api.revalidation import revalidate
 from simservice.api.shapes import Count, Id, Rule
 from simservice.database import DATABASE_UNAVAILABLE
 
@@ -69,4 +71,14 @@ class JobsEndpoint(Endpoint):
             with suppress(*DATABASE_UNAVAILABLE):
                 counted = self.active_jobs
                 final["X-Active-Jobs"] = str(queries.active_jobs(caller.account) if counted is None else counted)
+        return final
+
+
+class PolledEndpoint(JobsEndpoint):
+    """Base view of endpoints that clients poll: they answer 304 to a client that has the current body."""
+
+    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+        final = super().finalize_response(request, response, *args, **kwargs)
+        if final.status_code == 200:
+            final.add_post_render_callback(partial(revalidate, request))
         return final

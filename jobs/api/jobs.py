@@ -24,6 +24,7 @@ from jobs.api.base import (
     JobsEndpoint,
     Metadata,
     Milliseconds,
+    PolledEndpoint,
     PriorityName,
     Seconds,
     job_links,
@@ -34,6 +35,7 @@ from jobs.enums import ErrorCode, Priority, PublicStatus
 from simservice.api import errors
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
 from simservice.api.pagination import make_cursor, read_cursor, read_limit
+from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED
 from simservice.api.shapes import Count, Id, Rule, Time, Uuid
 from simservice.api.times import iso, iso_or_none
 
@@ -220,9 +222,12 @@ GET_JOB = Operation(
     tag="Jobs",
     summary="Get a job",
     description="Returns the job without its result.",
-    parameters=[JOB_ID],
+    parameters=[JOB_ID, IF_NONE_MATCH],
     responses={
-        200: ResponseSpec(description="The job.", shape=Job, example=EXAMPLE_JOB, headers=ACTIVE_JOB_HEADERS)
+        200: ResponseSpec(
+            description="The job.", shape=Job, example=EXAMPLE_JOB, headers=[*ACTIVE_JOB_HEADERS, ETAG]
+        ),
+        304: NOT_MODIFIED,
     },
     errors=[errors.NotFound],
 )
@@ -256,7 +261,7 @@ class JobListView(JobsEndpoint):
         return Response(job_list(page, limit=limit, next_cursor=cursor, links=self.links()))
 
 
-class JobView(JobsEndpoint):
+class JobView(PolledEndpoint):
     """`GET /v1/{resource}/jobs/{id}`"""
 
     @documented(GET_JOB)

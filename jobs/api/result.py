@@ -8,14 +8,18 @@ from rest_framework.response import Response
 
 from jobs import artifacts, details, models, queries
 from jobs.api.artifacts import EXAMPLE_ARTIFACT, EXAMPLE_ARTIFACT_ID, ArtifactFile, artifact_object
-from jobs.api.base import ACTIVE_JOB_HEADERS, JOB_ID, JobsEndpoint
+from jobs.api.base import ACTIVE_JOB_HEADERS, JOB_ID, PolledEndpoint
 from jobs.api.details import EXAMPLE_DETAILS, ResultDetails
 from jobs.api.jobs import EXAMPLE_JOB, Job, job_object
 from jobs.api.links import LinkBuilder
 from jobs.api.summary import EXAMPLE_STAGED_SUMMARY, Summary
+from jobs.polling import poll_after_seconds
+from jobs.progress import progress_of
+from jobs.queueing.forecast import estimated_start
 from simservice.api import errors
 from simservice.api.errors import ResultNotReady, ResultUnavailable, ValidationFailed
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
+from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED
 from simservice.api.shapes import Id, Rule
 
 
@@ -74,26 +78,27 @@ GET_JOB_RESULT = Operation(
     tag="Jobs",
     summary="Get the result of a job",
     description="Returns the job, its summary and its artifacts. Available once the job has ended.",
-    parameters=[JOB_ID, INCLUDE],
+    parameters=[JOB_ID, INCLUDE, IF_NONE_MATCH],
     responses={
         200: ResponseSpec(
             description="The job and its result.",
             shape=JobResult,
             example=EXAMPLE_RESULT,
-            headers=ACTIVE_JOB_HEADERS,
+            headers=[*ACTIVE_JOB_HEADERS, ETAG],
             links={
                 "getArtifactUrl": Link(
                     operation="getArtifactUrl",
                     parameters={"artifact_id": "$response.body#/result/artifacts/0/id"},
                 )
             },
-        )
+        ),
+        304: NOT_MODIFIED,
     },
     errors=[errors.NotFound, errors.ResultNotReady, errors.ResultUnavailable],
 )
 
 
-class JobResultView(JobsEndpoint):
+class JobResultView(PolledEndpoint):
     """`GET /v1/{resource}/jobs/{id}/result`"""
 
     @documented(GET_JOB_RESULT)
@@ -102,7 +107,8 @@ class JobResultView(JobsEndpoint):
             raise ValidationFailed([{"path": "include", "message": "Must be: details."}])
         job, self.active_jobs = queries.read_job(self.caller().account, job_id, with_summary=True)
         if not job.is_terminal:
-            raise ResultNotReady({"status": job.public_status})
+            wait = poll_after_seconds(job, progress_of(job), start=estimated_start(job) if job.is_waiting else None)
+            raise ResultNotReady({"status": job.public_status}, headers={"Retry-After": str(wait)})
         if job.started_at is None:
             raise ResultUnavailable({"status": job.public_status})
         body = _result_object(job, queries.artifacts_of(job), self.links())

@@ -16,16 +16,18 @@ from jobs.api.base import (
     EXAMPLE_STARTED,
     JOB_ID,
     ExitCode,
-    JobsEndpoint,
     Metadata,
+    PolledEndpoint,
     Seconds,
 )
 from jobs.api.jobs import error_code
 from jobs.enums import ErrorCode, PublicStatus, StageLabel
-from jobs.queueing.forecast import estimated_start
+from jobs.polling import poll_after_seconds
+from jobs.queueing.forecast import Estimate, estimated_start
 from simservice.api import errors
 from simservice.api.errors import ValidationFailed
 from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
+from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED
 from simservice.api.shapes import Count, Id, Percent, Rule, Time
 from simservice.api.times import iso, iso_or_none
 
@@ -108,6 +110,9 @@ class JobStatus(TypedDict):
     simcExitCode: ExitCode
     queue: Annotated[Queue | None, "Null once the simulator has started or the job has ended"]
     progress: Progress
+    pollAfterSeconds: Annotated[
+        Seconds | None, "Suggested time until the next request: 1 to 30. Null if the job has ended"
+    ]
     logEntries: Annotated[
         list[LogEntry] | None, Rule(maxItems=200), "Null unless requested with `include` and the job is running"
     ]
@@ -134,6 +139,7 @@ EXAMPLE_STATUS: JobStatus = {
         "percent": 42.5,
         "stage": {"current": 1, "total": 1, "label": StageLabel.INITIAL, "percent": 42.5},
     },
+    "pollAfterSeconds": 5,
     "logEntries": [{"source": "stdout", "message": "Generating Baseline", "ts": 1795162203000}],
     "startedAt": EXAMPLE_STARTED,
     "updatedAt": "2026-11-20T08:10:07.001Z",
@@ -161,22 +167,23 @@ GET_JOB_STATUS = Operation(
     id="getJobStatus",
     tag="Jobs",
     summary="Get the status of a job",
-    description="Use this endpoint for polling, at most once a second. Stop when `status` is `completed`, "
-    "`failed`, `cancelled` or `timed_out`.",
-    parameters=[JOB_ID, INCLUDE],
+    description="Use this endpoint for polling: ask again after `pollAfterSeconds`, and send `If-None-Match`. Stop "
+    "when `status` is `completed`, `failed`, `cancelled` or `timed_out`.",
+    parameters=[JOB_ID, INCLUDE, IF_NONE_MATCH],
     responses={
         200: ResponseSpec(
             description="Status and progress of the job.",
             shape=JobStatus,
             example=EXAMPLE_STATUS,
-            headers=ACTIVE_JOB_HEADERS,
-        )
+            headers=[*ACTIVE_JOB_HEADERS, ETAG],
+        ),
+        304: NOT_MODIFIED,
     },
     errors=[errors.NotFound],
 )
 
 
-class JobStatusView(JobsEndpoint):
+class JobStatusView(PolledEndpoint):
     """`GET /v1/{resource}/jobs/{id}/status`"""
 
     @documented(GET_JOB_STATUS)
@@ -197,6 +204,7 @@ def _status_object(
     job: models.Job, current: progress.Progress, log_entries: Sequence[progress.LogEntry] | None
 ) -> JobStatus:
     """Return the body of `GET jobs/{id}/status` (docs/reference/contract.md#job-status)."""
+    start = estimated_start(job) if job.is_waiting else None
     return {
         "id": str(job.pk),
         "metadata": job.metadata,
@@ -204,8 +212,9 @@ def _status_object(
         "errorCode": error_code(job),
         "statusReason": job.status_reason,
         "simcExitCode": job.simulator_exit_code,
-        "queue": _queue(job),
+        "queue": _queue(job, start),
         "progress": cast(Progress, asdict(current)),
+        "pollAfterSeconds": poll_after_seconds(job, current, start=start),
         "logEntries": None if log_entries is None else [_log_entry(entry) for entry in log_entries],
         "startedAt": iso_or_none(job.started_at),
         "updatedAt": iso(job.updated_at),
@@ -213,15 +222,14 @@ def _status_object(
     }
 
 
-def _queue(job: models.Job) -> Queue | None:
+def _queue(job: models.Job, start: Estimate | None) -> Queue | None:
     """Return the job's wait, None once the simulator has started or the job has ended."""
     if not job.is_waiting:
         return None
-    estimate = estimated_start(job)
     return {
         "queuedAt": iso(job.created_at),
-        "estimatedStartSeconds": estimate.seconds if estimate else None,
-        "estimatedStartUpdatedAt": iso(estimate.updated_at) if estimate else None,
+        "estimatedStartSeconds": start.seconds if start else None,
+        "estimatedStartUpdatedAt": iso(start.updated_at) if start else None,
     }
 
 

@@ -5,7 +5,7 @@ headers and no views that are plain functions.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from simservice.api.errors import ApiError
@@ -121,7 +121,12 @@ RATE_LIMIT = [
 RETRY_AFTER = Header(name="Retry-After", shape=Count, description="Seconds to wait before you try again.")
 AUTHENTICATE = Header(name="WWW-Authenticate", shape=str, description="The authentication scheme: Bearer.")
 # Headers of all errors with a status (docs/reference/contract.md#response-headers).
-STATUS_HEADERS: Mapping[int, Sequence[Header]] = {401: [AUTHENTICATE], 429: [RETRY_AFTER], 503: [RETRY_AFTER]}
+STATUS_HEADERS: Mapping[int, Sequence[Header]] = {
+    401: [AUTHENTICATE],
+    409: [replace(RETRY_AFTER, description="Seconds to wait, with `result_not_ready`.", always=False)],
+    429: [RETRY_AFTER],
+    503: [RETRY_AFTER],
+}
 
 
 def documented(operation: Operation) -> Callable[[View], View]:

@@ -28,7 +28,7 @@ JOB_KEYS = {
 }  # fmt: skip
 STATUS_KEYS = {
     "id", "metadata", "status", "errorCode", "statusReason", "simcExitCode", "queue", "progress", "logEntries",
-    "startedAt", "updatedAt", "retried",
+    "pollAfterSeconds", "startedAt", "updatedAt", "retried",
 }  # fmt: skip
 SUMMARY = {"metric": "dps", "mainActor": {"name": "A", "mean": 5.0, "gear": [{"slot": "head"}]}}
 DETAILS = {"version": 1, "fight": {"targets": 1}, "actors": [{"name": "A"}]}

@@ -160,6 +160,7 @@ JOB_STATUS = an_object(
         "simcExitCode": or_null(TEXT),
         "queue": or_null(QUEUE),
         "progress": an_object({"percent": PERCENT, "stage": or_null(STAGE)}),
+        "pollAfterSeconds": or_null({"type": "integer", "minimum": 1, "maximum": 30}),
         "logEntries": or_null(many(LOG_ENTRY, 200)),
         "startedAt": or_null(TIME),
         "updatedAt": TIME,
