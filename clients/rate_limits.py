@@ -29,6 +29,7 @@ from simservice.api.middleware import RATE_LIMIT_HEADERS
 from simservice.metrics import RATE_LIMITED
 from simservice.redis.client import best_effort
 from simservice.web.error_pages import render_error
+from simservice.web.waiting import WAITED
 
 if TYPE_CHECKING:
     # Importing it at run time would be circular.
@@ -71,9 +72,13 @@ class RateLimits(BaseThrottle):
     """
 
     def allow_request(self, request: Request, view: "APIView") -> bool:
-        """Return True. Raises RateLimitExceeded."""
+        """Return True. Raises RateLimitExceeded. A request that has waited was counted when it arrived."""
         caller = request.user
         if not isinstance(caller, Caller):
+            return True
+        if WAITED in request.META:
+            if window := reads(caller):
+                request.META[RATE_LIMIT_HEADERS] = window.headers()
             return True
         if request.method in getattr(view, "submission_methods", ()):
             spend(request, submission_limit(caller.account))

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict, cast, get_args
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import models, preview, progress, queries
+from jobs import changes, models, preview, progress, queries
 from jobs.api.base import (
     ACTIVE_JOB_HEADERS,
     EXAMPLE_JOB_ID,
@@ -30,6 +30,7 @@ from simservice.api.operations import Operation, Parameter, ResponseSpec, docume
 from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED
 from simservice.api.shapes import Count, Id, Percent, Rule, Time
 from simservice.api.times import iso, iso_or_none
+from simservice.web.waiting import keep_back
 
 
 class Queue(TypedDict):
@@ -163,13 +164,22 @@ INCLUDE = Parameter(
     description="Includes the last lines of the simulator's output, or a preview of the result.",
     example="preview",
 )
+LONGEST_WAIT_SECONDS = 25
+WAIT = Parameter(
+    name="wait",
+    location="query",
+    shape=Annotated[int, Rule(minimum=0, maximum=LONGEST_WAIT_SECONDS, default=0)],
+    description="Answers only when the status or the whole percent of the progress has changed, or after this many "
+    "seconds. Responds at once if the job has ended, and if too many other requests wait.",
+    example=25,
+)
 GET_JOB_STATUS = Operation(
     id="getJobStatus",
     tag="Jobs",
     summary="Get the status of a job",
-    description="Use this endpoint for polling: ask again after `pollAfterSeconds`, and send `If-None-Match`. Stop "
-    "when `status` is `completed`, `failed`, `cancelled` or `timed_out`.",
-    parameters=[JOB_ID, INCLUDE, IF_NONE_MATCH],
+    description="Use this endpoint to follow a job: send `wait=25` to get each change when it happens, or ask "
+    "again after `pollAfterSeconds`. Stop when `status` is `completed`, `failed`, `cancelled` or `timed_out`.",
+    parameters=[JOB_ID, INCLUDE, WAIT, IF_NONE_MATCH],
     responses={
         200: ResponseSpec(
             description="Status and progress of the job.",
@@ -187,17 +197,34 @@ class JobStatusView(PolledEndpoint):
     """`GET /v1/{resource}/jobs/{id}/status`"""
 
     @documented(GET_JOB_STATUS)
-    def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
-        included = self.query.get("include")
+    def get(self, request: Request, job_id: str) -> Response:
+        included, seconds = self.query.get("include"), _read_wait(self.query.get("wait", "0"))
         if included not in (None, *get_args(Included)):
             choices = " or ".join(get_args(Included))
             raise ValidationFailed([{"path": "include", "message": f"Must be: {choices}."}])
         job, self.active_jobs = queries.poll_job(self.caller().account, job_id)
+        current = progress.progress_of(job)
+        if seconds and not job.is_terminal:
+            keep_back(
+                request.META,
+                subject=job.pk,
+                state=changes.state_of(job, current),
+                seconds=seconds,
+                read_states=changes.states_of,
+            )
         entries = progress.log_entries_of(job) if included == "logEntries" else None
-        body = _status_object(job, progress.progress_of(job), entries)
+        body = _status_object(job, current, entries)
         if included == "preview":
             body["preview"] = _preview(preview.preview_of(job))
         return Response(body)
+
+
+def _read_wait(text: str) -> int:
+    """Return the seconds of `wait`. Raises ValidationFailed if they are not a number from 0 to 25."""
+    if text.isascii() and text.isdigit() and len(text) <= 2 and int(text) <= LONGEST_WAIT_SECONDS:
+        return int(text)
+    message = f"Must be an integer from 0 to {LONGEST_WAIT_SECONDS}."
+    raise ValidationFailed([{"path": "wait", "message": message}])
 
 
 def _status_object(

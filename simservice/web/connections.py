@@ -18,6 +18,7 @@ from gunicorn.http.unreader import IterUnreader
 from gunicorn.workers.gthread import TConn
 
 from simservice.api.body_limit import MAX_BODY_BYTES
+from simservice.web.waiting import Wait
 
 # Time limits from the first byte. A new connection that sends nothing is closed after HEAD_SECONDS.
 HEAD_SECONDS = 10.0
@@ -154,6 +155,9 @@ class Connection(TConn):
         self.received = bytearray()
         self.served = 0
         self.is_ended = self.expects_continue = False
+        # What the current request waits for, and what it has waited for.
+        self.wanted: Wait | None = None
+        self.waited: Wait | None = None
         self.await_request()
 
     def await_request(self) -> None:
@@ -162,6 +166,7 @@ class Connection(TConn):
         self.body = SizedBody(0)
         self.error: Exception | None = None
         self.searched = 0
+        self.wanted = self.waited = None
         self.since = time.monotonic()
 
     def next_is_ready(self) -> bool:

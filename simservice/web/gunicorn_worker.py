@@ -1,20 +1,23 @@
-"""The worker of the web server: gunicorn's threaded worker with two changes.
+"""The worker of the web server: gunicorn's threaded worker with three changes.
 
 A request occupies a thread only after it has been received completely. Until then, its connection waits in the main
 loop like an idle one.
 
 A request with a malformed line, headers or framing never reaches Django, because gunicorn rejects it. The response
 has the error envelope on every path (`docs/reference/contract.md#errors`).
+
+A request that waits for a change gives its thread back (`simservice/web/waiting.py`).
 """
 
 import errno
 import json
 import resource
 import selectors
+import threading
 import time
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from gunicorn.http.errors import LimitRequestHeaders, LimitRequestLine, ParseException
 from gunicorn.util import write_nonblock
@@ -22,7 +25,8 @@ from gunicorn.workers.gthread import ThreadWorker
 
 from simservice.api.errors import ApiError, InternalError, RequestTooLarge, ValidationFailed, envelope
 from simservice.api.middleware import new_request_id
-from simservice.web.connections import Connection
+from simservice.web.connections import RECEIVE_BYTES, Connection
+from simservice.web.waiting import WAITED, WANTED, Wait, Watcher
 
 # Limit on bodies in temporary files, for all connections together.
 MAX_SPOOLED_BYTES = 256 << 20
@@ -44,8 +48,12 @@ X-Request-Id: {request_id}\r
 REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error"}
 
 
+class KeptBack(Exception):
+    """The answer to a request is dropped, because the request waits for a change."""
+
+
 class Worker(ThreadWorker):
-    """The worker class that the Procfile names. All methods but `handle*` run in the main loop."""
+    """The worker class that the Procfile names. All methods but `handle*` and `answer` run in the main loop."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -53,8 +61,15 @@ class Worker(ThreadWorker):
         self.waiting: dict[Connection, None] = {}
         self.spooled = 0
         self.checked_at = 0.0
-        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self.max_connections = min(self.worker_connections, (descriptors - OTHER_DESCRIPTORS) // 2)
+        descriptors = _open_files(self.worker_connections * 2 + OTHER_DESCRIPTORS)
+        self.max_connections = (descriptors - OTHER_DESCRIPTORS) // 2
+        # The others must be able to send requests.
+        self.places = threading.BoundedSemaphore(self.max_connections * 3 // 4)
+        # Connections whose request waits for a change, by their wait
+        self.kept: dict[Wait, Connection] = {}
+        self.watcher = Watcher(lambda wait: self.method_queue.defer(self.resume, wait))
+        # The connection that each thread handles
+        self.handled = threading.local()
 
     def accept(self, listener: Any) -> None:
         """Accept a connection; if there are too many, close the one that has waited longest."""
@@ -127,6 +142,9 @@ class Worker(ThreadWorker):
 
     def murder_pending(self) -> None:
         """Close connections that exceed a time limit."""
+        if not self.alive:
+            for wait in list(self.kept):
+                self.resume(wait)
         now = time.monotonic()
         if now - self.checked_at < CHECK_SECONDS:
             return
@@ -138,6 +156,9 @@ class Worker(ThreadWorker):
     def finish_request(self, conn: Connection, fs: "Future[bool]") -> None:
         """Wait for the connection's next request, or for its end."""
         self.discard_body(conn)
+        if conn.wanted:
+            self.keep(conn, conn.wanted)
+            return
         try:
             if not fs.result():
                 conn.end()
@@ -149,11 +170,71 @@ class Worker(ThreadWorker):
         else:
             self.wait_for(conn)
 
+    def keep(self, connection: Connection, wait: Wait) -> None:
+        """Wait for a change. Meanwhile, the main loop notices only whether the client leaves."""
+        connection.wanted, connection.waited = None, wait
+        connection.sock.setblocking(False)  # noqa: FBT003 - the library's own form
+        self.kept[wait] = connection
+        self.poller.register(connection, selectors.EVENT_READ, self.receive_early)
+        self.watcher.add(wait)
+
+    def receive_early(self, connection: Connection) -> None:
+        """Read from a connection that waits for a change. Close it if the client has left."""
+        try:
+            received = connection.sock.recv(RECEIVE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            received = b""
+        self.poller.unregister(connection)
+        connection.received += received
+        if not received:
+            self.stop_keeping(cast(Wait, connection.waited))
+            self.close(connection)
+
+    def stop_keeping(self, wait: Wait) -> Connection | None:
+        """End a wait. Return its connection, None if it has ended already."""
+        self.watcher.forget(wait)
+        connection = self.kept.pop(wait, None)
+        if connection is not None:
+            self.places.release()
+            with suppress(KeyError):
+                self.poller.unregister(connection)
+        return connection
+
+    def resume(self, wait: Wait) -> None:
+        """Handle a request again, because its wait is over."""
+        connection = self.stop_keeping(wait)
+        if connection is not None:
+            self.enqueue_req(connection)
+
+    def load_wsgi(self) -> None:
+        """Load the application, and put `answer` in front of it."""
+        super().load_wsgi()
+        self.application: Any = self.wsgi
+        self.wsgi: Any = self.answer
+
+    def answer(self, environ: dict[str, Any], start_response: Any) -> Any:
+        """Call the application. Raises KeptBack if the request has to wait. Runs in a thread."""
+        connection: Connection = self.handled.connection
+        if connection.waited:
+            environ[WAITED] = connection.waited
+        response = self.application(environ, start_response)
+        wait: Wait | None = environ.get(WANTED)
+        if wait is None or not self.alive or not self.places.acquire(blocking=False):
+            return response
+        response.close()
+        connection.wanted = wait
+        raise KeptBack
+
     def handle_request(self, req: Any, conn: Connection) -> bool:
         """Respond to a request. Raises ConnectionResetError if the client does not read the response."""
         conn.sock.settimeout(SEND_SECONDS)
+        self.handled.connection = conn
         try:
             return bool(super().handle_request(req, conn))
+        except KeptBack:
+            return True
         except TimeoutError as error:
             raise ConnectionResetError(errno.ECONNRESET, "the client does not read the response") from error
 
@@ -167,6 +248,15 @@ class Worker(ThreadWorker):
             self.log.info("request %s rejected: %s", request_id, exc)
         with suppress(OSError):
             write_nonblock(client, _response(error, request_id))
+
+
+def _open_files(wanted: int) -> int:
+    """Raise the limit of open files to `wanted`, if it is lower. Return how many of them are allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return wanted if soft == resource.RLIM_INFINITY else min(soft, wanted)
 
 
 def error_for(exc: Exception) -> ApiError:

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 from django.test import Client as HttpClient
 from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
 
 from clients.models import ApiKey, Client
-from jobs import lifecycle
+from jobs import changes, lifecycle
 from jobs.enums import Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
 from jobs.polling import poll_after_seconds
-from jobs.progress import Progress, Publisher
+from jobs.progress import Progress, Publisher, progress_of
 from jobs.queueing import forecast
 from tests.conftest import Api
 from tests.dashboard.summaries import make_completed_job
@@ -127,3 +128,24 @@ def test_a_waiting_job_is_polled_after_a_quarter_of_its_wait(client: Client, sec
 def test_an_ended_job_is_not_polled(api: Api, variant: str, client: Client) -> None:
     job = make_completed_job(client=client)
     assert checked(api.get(f"jobs/{job.pk}/status"), variant)["pollAfterSeconds"] is None
+
+
+@pytest.mark.parametrize("sent", ["26", "-1", "1.5", "", "x", "9" * 5000, "\u0663"])
+def test_a_wait_is_a_number_up_to_25(api: Api, client: Client, sent: str) -> None:
+    response = api.get(f"jobs/{make_job(client).pk}/status", data={"wait": sent})
+    assert (response.status_code, response.json()["code"]) == (400, "validation_failed")
+    assert response.json()["meta"]["issues"] == [{"path": "wait", "message": "Must be an integer from 0 to 25."}]
+
+
+def test_another_web_server_answers_at_once(api: Api, variant: str, client: Client) -> None:
+    assert checked(api.get(f"jobs/{make_job(client).pk}/status?wait=25"), variant)["status"] == "pending"
+
+
+def test_states_are_read_at_once(client: Client, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    waiting, running, ended = make_job(client), make_running_job(client=client), make_completed_job(client=client)
+    Publisher(running).publish(Progress(percent=40.9, stage=None))
+    with django_assert_num_queries(1):
+        states = changes.states_of([waiting.pk, running.pk, ended.pk, 1])
+    assert states == {waiting.pk: ("pending", 0), running.pk: ("running", 40), ended.pk: ("completed", 0)}
+    for job in (waiting, running):
+        assert changes.state_of(job, progress_of(job)) == states[job.pk]

@@ -1,0 +1,243 @@
+"""Requests that wait for a change, on the real web server (docs/reference/contract.md#wait-for-a-change)."""
+
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+import pytest
+from django.db import connection as database
+
+from clients.models import ApiKey
+from jobs import lifecycle
+from jobs.enums import Status
+from jobs.lifecycle import Outcome
+from jobs.models import Job
+from jobs.progress import Progress, Publisher
+from tests.factories import make_job, make_running_job
+from tests.simservice.strict_worker import CONNECTIONS
+from tests.web_server import Response, WebServer, read_response, request, web_server
+
+# Committed, so that the server sees it
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.xdist_group("web"),
+    pytest.mark.timeout(180),
+]
+MANY = 500
+# Far longer than a notice takes on a busy machine, and shorter than the wait.
+SOON_SECONDS = 15.0
+# Several looks for changes
+QUIET_SECONDS = 1.0
+FAILED = Outcome(status=Status.FAILED, error_code="queue_timeout")
+
+
+@pytest.fixture
+def strict(tmp_path: Path) -> Iterator[WebServer]:
+    """A server with few connections."""
+    with web_server(tmp_path / "strict.log", worker="tests.simservice.strict_worker.Worker") as server:
+        yield server
+
+
+@pytest.fixture
+def stoppable(tmp_path: Path) -> Iterator[WebServer]:
+    """A server of this test's own."""
+    with web_server(tmp_path / "web.log") as server:
+        yield server
+
+
+class Waiting:
+    """A request for a job's status that waits."""
+
+    def __init__(self, server: WebServer, job: Job, secret: str, *, seconds: int = 25) -> None:
+        target = f"/v1/sim/jobs/{job.pk}/status?wait={seconds}".encode()
+        self.bearer = f"Authorization: Bearer {secret}".encode()
+        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+        self.socket.sendall(request(target, self.bearer))
+        self.since = time.monotonic()
+
+    def is_answered(self, *, within: float = SOON_SECONDS) -> bool:
+        return bool(select.select([self.socket], [], [], within)[0])
+
+    def answer(self) -> Response:
+        return read_response(self.socket)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+
+def publish(job: Job, percent: float) -> None:
+    Publisher(job).publish(Progress(percent=percent, stage=None))
+
+
+def worker_of(server: WebServer) -> psutil.Process:
+    """Return the process of the server that handles requests."""
+    return psutil.Process(server.process.pid).children(recursive=True)[-1]
+
+
+def eventually(condition: Callable[[], Any]) -> None:
+    """Wait until a condition is true."""
+    deadline = time.monotonic() + 2 * SOON_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_the_end_of_a_job_is_answered_when_it_happens(web: WebServer, key: tuple[ApiKey, str]) -> None:
+    job = make_job(key[0].client)
+    with Waiting(web, job, key[1]) as waiting:
+        assert not waiting.is_answered(within=QUIET_SECONDS)
+        assert lifecycle.finish(job, FAILED)
+        assert waiting.is_answered()
+        assert waiting.answer().json()["status"] == "failed"
+
+
+def test_only_whole_percents_are_answered(web: WebServer, key: tuple[ApiKey, str]) -> None:
+    job = make_running_job(client=key[0].client)
+    publish(job, 40.2)
+    with Waiting(web, job, key[1]) as waiting:
+        publish(job, 40.9)
+        assert not waiting.is_answered(within=QUIET_SECONDS)
+        publish(job, 41.0)
+        assert waiting.is_answered()
+        assert waiting.answer().json()["progress"]["percent"] == 41.0
+
+
+def test_an_unchanged_job_is_answered_at_the_end_of_the_wait(web: WebServer, key: tuple[ApiKey, str]) -> None:
+    with Waiting(web, make_job(key[0].client), key[1], seconds=1) as waiting:
+        response = waiting.answer()
+    assert time.monotonic() - waiting.since >= 1
+    assert response.json()["status"] == "pending"
+
+
+def test_an_ended_job_is_answered_at_once(web: WebServer, key: tuple[ApiKey, str]) -> None:
+    job = make_job(key[0].client)
+    assert lifecycle.finish(job, FAILED)
+    with Waiting(web, job, key[1]) as waiting:
+        assert waiting.is_answered()
+
+
+def test_another_accounts_job_is_answered_at_once(web: WebServer, key: tuple[ApiKey, str]) -> None:
+    with Waiting(web, make_job(), key[1]) as waiting:
+        assert waiting.is_answered()
+        assert waiting.answer().status == 404
+
+
+def test_a_removed_job_is_answered(web: WebServer, key: tuple[ApiKey, str]) -> None:
+    job = make_job(key[0].client)
+    with Waiting(web, job, key[1]) as waiting:
+        assert not waiting.is_answered(within=QUIET_SECONDS)
+        Job.objects.all().delete()
+        assert waiting.is_answered()
+        assert waiting.answer().status == 404
+
+
+def test_a_key_revoked_during_the_wait_is_refused(web: WebServer, key: tuple[ApiKey, str]) -> None:
+    job = make_job(key[0].client)
+    with Waiting(web, job, key[1], seconds=2) as waiting:
+        assert not waiting.is_answered(within=QUIET_SECONDS)
+        ApiKey.objects.update(revoked_at="2026-01-01T00:00Z")
+        assert waiting.answer().code() == "revoked_token"
+
+
+def test_a_wait_counts_as_one_request(web: WebServer, key: tuple[ApiKey, str]) -> None:
+    with Waiting(web, make_job(key[0].client), key[1], seconds=1) as waiting:
+        waiting.answer()
+        waiting.socket.sendall(request(b"/v1/sim/builds", waiting.bearer))
+        headers = waiting.answer().headers
+    assert int(headers["X-RateLimit-Limit"]) - int(headers["X-RateLimit-Remaining"]) == 2
+
+
+def test_a_request_sent_early_is_answered_after_the_wait(web: WebServer, key: tuple[ApiKey, str]) -> None:
+    with Waiting(web, make_job(key[0].client), key[1], seconds=2) as waiting:
+        assert not waiting.is_answered(within=QUIET_SECONDS)
+        waiting.socket.sendall(request(b"/healthz"))
+        assert waiting.answer().json()["status"] == "pending"
+        assert waiting.answer().json() == {"status": "ok"}
+
+
+def test_many_wait_without_threads_or_database_connections(web: WebServer, key: tuple[ApiKey, str]) -> None:
+    jobs = [make_job(key[0].client) for _ in range(5)]
+    with ExitStack() as stack:
+        all_waiting = [stack.enter_context(Waiting(web, jobs[n % 5], key[1])) for n in range(MANY)]
+        eventually(lambda: open_sockets(web) >= MANY)
+        assert web.send(request(b"/healthz")).status == 200
+        assert database_connections() <= 11
+        assert worker_of(web).num_threads() <= 14
+        assert not answered(all_waiting)
+        for job in jobs:
+            assert lifecycle.finish(job, FAILED)
+        assert {waiting.answer().json()["status"] for waiting in all_waiting} == {"failed"}
+
+
+def open_sockets(server: WebServer) -> int:
+    """Return the number of the server's connections with clients."""
+    all_sockets = worker_of(server).net_connections("tcp")
+    return sum(one.laddr.port == server.port and one.status == psutil.CONN_ESTABLISHED for one in all_sockets)
+
+
+def database_connections() -> int:
+    """Return the number of connections to the test database."""
+    with database.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+        return int(cursor.fetchone()[0])
+
+
+def answered(all_waiting: Sequence[Waiting]) -> list[int]:
+    """Return the file descriptors of the sockets that have an answer."""
+    poll = select.poll()
+    for waiting in all_waiting:
+        poll.register(waiting.socket, select.POLLIN)
+    return [number for number, _ in poll.poll(0)]
+
+
+def test_a_client_that_leaves_costs_nothing(web: WebServer, key: tuple[ApiKey, str]) -> None:
+    before = open_sockets(web)
+    with Waiting(web, make_job(key[0].client), key[1]) as waiting:
+        eventually(lambda: open_sockets(web) > before)
+        assert not waiting.is_answered(within=QUIET_SECONDS)
+    eventually(lambda: open_sockets(web) <= before)
+
+
+def test_too_many_waits_are_answered_at_once(strict: WebServer, key: tuple[ApiKey, str]) -> None:
+    job, most = make_job(key[0].client), CONNECTIONS * 3 // 4
+    with ExitStack() as stack:
+        all_waiting = [stack.enter_context(Waiting(strict, job, key[1])) for _ in range(most + 5)]
+        eventually(lambda: len(answered(all_waiting)) >= 5)
+        time.sleep(QUIET_SECONDS)
+        assert len(answered(all_waiting)) == 5
+
+
+def test_changes_are_seen_after_a_lost_database_connection(web: WebServer, key: tuple[ApiKey, str]) -> None:
+    job = make_job(key[0].client)
+    with Waiting(web, job, key[1]) as waiting:
+        assert not waiting.is_answered(within=QUIET_SECONDS)
+        with database.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        assert lifecycle.finish(job, FAILED)
+        assert waiting.is_answered()
+        assert waiting.answer().json()["status"] == "failed"
+
+
+def test_a_stopping_server_answers(stoppable: WebServer, key: tuple[ApiKey, str]) -> None:
+    with Waiting(stoppable, make_job(key[0].client), key[1]) as waiting:
+        eventually(lambda: open_sockets(stoppable))
+        assert not waiting.is_answered(within=QUIET_SECONDS)
+        os.kill(stoppable.process.pid, signal.SIGTERM)
+        response = waiting.answer()
+    assert (response.status, response.json()["status"]) == (200, "pending")
+    assert response.headers["Connection"] == "close"
+    assert stoppable.process.wait(30) == 0
