@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from jobs.enums import PublicStatus, Status
-from jobs.models import Job
+from jobs.models import Job, public_status_of
 from jobs.progress import Progress, percents_of
 
 
@@ -25,9 +25,9 @@ def states_of(job_ids: Collection[int]) -> dict[int, JobState]:
 
     One query, and one request to Redis if any of them runs.
     """
-    jobs = Job.objects.filter(pk__in=job_ids).only("status", "attempt")
-    states = {job.pk: JobState(job.public_status, 0) for job in jobs}
-    running = [job for job in jobs if job.status == Status.RUNNING]
+    rows = list(Job.objects.filter(pk__in=job_ids).values_list("pk", "status", "attempt"))
+    states = {job_id: JobState(public_status_of(status), 0) for job_id, status, _ in rows}
+    running = [Job(pk=job_id, attempt=attempt) for job_id, status, attempt in rows if status == Status.RUNNING]
     for job, percent in zip(running, percents_of(running), strict=True):
-        states[job.pk] = JobState(job.public_status, int(percent))
+        states[job.pk] = JobState(PublicStatus.RUNNING, int(percent))
     return states

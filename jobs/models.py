@@ -75,6 +75,11 @@ def is_visible(text: str) -> bool:
     return any(character.isprintable() and not character.isspace() for character in text)
 
 
+def public_status_of(status: str) -> PublicStatus:
+    """Return the status that callers see: `starting` is shown as `queued`."""
+    return PublicStatus.QUEUED if status == Status.STARTING else PublicStatus(status)
+
+
 class Job(models.Model):
     """A simulation job. Its profile text is in `JobProfile`."""
 
@@ -217,8 +222,8 @@ class Job(models.Model):
 
     @property
     def public_status(self) -> PublicStatus:
-        """Return the status that callers see: `starting` is shown as `queued`."""
-        return PublicStatus.QUEUED if self.status == Status.STARTING else PublicStatus(self.status)
+        """Return the status that callers see."""
+        return public_status_of(self.status)
 
     @property
     def is_waiting(self) -> bool:
