@@ -17,7 +17,7 @@ from clients.audit import SYSTEM
 from jobs import cancellation
 from jobs.enums import TERMINAL, WAITING
 from jobs.errors import JobAlreadyEnded
-from jobs.models import Job, JobEvent, Shard
+from jobs.models import Job, JobEvent
 from jobs.runs import directories
 from tests.faults.fault_workers import (
     HEARTBEAT_SECONDS,
@@ -29,13 +29,10 @@ from tests.faults.fault_workers import (
 from tests.faults.points import ANYWHERE, BY_ROLE, WITHIN_TRANSACTIONS, faults_at
 from tests.faults.redis_server import RedisServer
 from tests.faults.requests import ShardedForm
-from tests.faults.shard_audit import pid_of
 
 logger = logging.getLogger(__name__)
 
 FAULTS = ("kill", "pause", "database", "redis", "answer", "stop", "file")
-# Longer than a slow machine needs to notice an expired lease and start the next try.
-MAX_PAUSE_SECONDS = 15.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +59,6 @@ class FaultPlan:
     # The profilesets of all jobs; without it, one job in four can run in shards.
     form: ShardedForm | None = None
     lost_after_seconds: float = 20.0
-    # Whether a worker stays paused until another one runs a shard of it, or for `MAX_PAUSE_SECONDS`.
-    pauses_until_replaced: bool = False
 
 
 @dataclass(kw_only=True)
@@ -224,10 +219,7 @@ class FaultRun:
             worker.send("shut down")
         elif fault == "pause":
             self.observed.paused.add(worker.pid)
-            seconds = LEASE_SECONDS * self.random.uniform(1.2, 2.5)
-            if self.plan.pauses_until_replaced:
-                worker.shards, seconds = running_shards(worker.pid), MAX_PAUSE_SECONDS
-            resumes_at = worker.resumes_at = now + seconds
+            resumes_at = worker.resumes_at = now + LEASE_SECONDS * self.random.uniform(1.2, 2.5)
         elif fault == "database":
             drop_connections(worker.spec.name)
             worker.send("resume")
@@ -239,11 +231,8 @@ class FaultRun:
 
     def continue_paused(self) -> None:
         for worker in self.workers:
-            if worker.resumes_at is None:
-                continue
-            if time.time() >= worker.resumes_at or worker.shards - running_shards(worker.pid) & running_shards():
+            if worker.resumes_at is not None and time.time() >= worker.resumes_at:
                 worker.resumes_at = None
-                worker.shards = frozenset()
                 worker.signal(signal.SIGCONT)
 
     def restart_dead(self) -> None:
@@ -312,12 +301,6 @@ class FaultRun:
         elif fault == "pause":
             worker.signal(signal.SIGSTOP)
         self.inject(worker, ANYWHERE, fault)
-
-
-def running_shards(pid: int | None = None) -> frozenset[int]:
-    """Return the ids of the running shards, or of those that a process runs."""
-    running = Shard.objects.filter(status="running").values_list("id", "worker")
-    return frozenset(shard_id for shard_id, worker in running if pid is None or pid_of(worker) == pid)
 
 
 def drop_connections(name: str) -> None:

@@ -252,8 +252,6 @@ class Worker:
         self.armed_at = 0.0
         # Wall-clock time at which a paused process continues.
         self.resumes_at: float | None = None
-        # The shards that it ran when it was paused, if another process must run one before it continues.
-        self.shards: frozenset[int] = frozenset()
         # Whether a fault ended it, or asked it to stop.
         self.was_ended = False
         self.link, worker_end = forking.Pipe()
