@@ -89,6 +89,16 @@ def drop_cursor(case: Case) -> None:
     """Request the first page every other time, because the API rejects generated cursors."""
     if is_chosen(str(case.query.get("cursor"))):
         case.query.pop("cursor", None)
+    drop_ids(case)
+
+
+def drop_ids(case: Case) -> None:
+    """Send `ids` alone every other time, and otherwise not at all, because it excludes other parameters."""
+    ids = case.query.get("ids")
+    if ids is not None and is_chosen(str(ids)):
+        case.query = {"ids": ids}
+    else:
+        case.query.pop("ids", None)
 
 
 def wait_briefly(case: Case) -> None:
