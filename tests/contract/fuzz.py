@@ -33,13 +33,17 @@ class Report:
     text: str
 
 
-def fuzz(stack: Stack, *, examples: int) -> Report:
-    """Test every operation of a stack with up to `examples` generated requests in each phase."""
+def fuzz(stack: Stack, *, examples: int, seed: int | None = None) -> Report:
+    """Test every operation of a stack with up to `examples` generated requests in each phase.
+
+    The same `seed` generates the same requests; without one, each run generates others.
+    """
     with psycopg.connect(stack.ready["databaseUrl"]) as connection:
         connection.execute(ROOM, {"most": 1_000_000})
     command = [
         *(str(SCHEMATHESIS), "--config-file", str(CONFIGURATION)),
         *("run", f"{stack.ready['url']}/v1/openapi.json", "--no-color", "--max-examples", str(examples)),
+        *(() if seed is None else ("--seed", str(seed))),
     ]
     environment = os.environ | known(stack) | {"API_KEY": stack.ready["apiKey"], "PYTHONPATH": str(ROOT)}
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)

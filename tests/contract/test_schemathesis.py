@@ -9,10 +9,13 @@ from tests.stack import running_stack
 
 pytestmark = [pytest.mark.xdist_group("fuzz"), pytest.mark.timeout(240)]
 
+# A change is judged by its own requests, not by luck; `make fuzz` generates others in each run.
+SEED = 1
+
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_generated_requests_get_documented_responses(variant: str, tmp_path: Path) -> None:
     with running_stack(tmp_path, API_VARIANT=variant) as stack:
-        report = fuzz(stack, examples=5)
+        report = fuzz(stack, examples=5, seed=SEED)
     assert not report.failed, report.text
     assert report.cases > 500
