@@ -3,11 +3,13 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.gzip import gzip_page
@@ -35,16 +37,24 @@ CODE = re.compile("`([^`]+)`")
 @read_only
 def docs(request: HttpRequest) -> HttpResponse:
     """Show the whole API on one page."""
+    return HttpResponse(_page(address=api_url(request), brand=settings.SERVICE_BRAND, variant=settings.API_VARIANT))
+
+
+# The host name in the address comes from requests, so only a few pages are kept.
+@lru_cache(maxsize=4)
+def _page(*, address: str, brand: str, variant: str) -> str:  # noqa: ARG001  the document depends on the variant
+    """Render the page. The three arguments are all that it depends on."""
     from simservice.api.openapi import document  # imported late: it loads the generator (3 MB)
 
     openapi = document()
     context = {
-        "address": api_url(request),
+        "address": address,
+        "brand": brand,
         "tags": _tags(openapi),
         "objects": [_object(name, schema) for name, schema in openapi["components"]["schemas"].items()],
         "errors": [_error(error) for error in sorted(family(), key=lambda error: error.status)],
     }
-    return render(request, "docs.html", context)
+    return render_to_string("docs.html", context)
 
 
 def _tags(openapi: Schema) -> list[dict[str, Any]]:

@@ -102,9 +102,9 @@ class JobForm(forms.Form):
     branch = forms.ChoiceField(label="Branch", choices=[(name, name) for name in settings.GIT_BRANCHES])
     build = forms.ChoiceField(label="Pinned build", required=False, help_text="Overrides the build channel.")
     stages = forms.BooleanField(
-        label="Run profilesets in stages",
+        label="Run variants in stages",
         required=False,
-        help_text="Drops clearly weaker profilesets early, which saves credits.",
+        help_text="Drops clearly weaker variants early, which saves credits.",
     )
     priority = forms.ChoiceField(
         choices=[(each.api_name, each.label) for each in Priority], initial=Priority.STANDARD.api_name

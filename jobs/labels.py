@@ -22,31 +22,31 @@ STATUSES = {
 }
 # From this factor on, the simulator's margins of error are misleading.
 WIDE_SPREAD = 2.0
-SMALLER_JOBS = "Split the profile into several jobs. With fewer actors and profilesets, each job"
+SMALLER_JOBS = "Split the profile into several jobs. With fewer actors and variants, each job"
 RAISE_THE_LIMIT = (
     "Raise the limit if your plan allows it, or shorten the job with a larger target error, fewer iterations or "
-    "fewer profilesets."
+    "fewer variants."
 )
 # What to do next when a job did not complete (docs/reference/contract.md#job-error-codes).
 ADVICE: dict[str, str] = {
-    ErrorCode.QUEUE_TIMEOUT: "Submit the job again with a longer queue limit or when fewer jobs are waiting.",
-    ErrorCode.USER_CANCELLED: "Submit the job again to run it.",
+    ErrorCode.QUEUE_TIMEOUT: "Run the job again with a longer queue limit or when fewer jobs are waiting.",
+    ErrorCode.USER_CANCELLED: "Run the job again to get results.",
     ErrorCode.EXECUTION_TIMEOUT: RAISE_THE_LIMIT,
     ErrorCode.MAX_CREDITS_REACHED: RAISE_THE_LIMIT,
-    ErrorCode.INSUFFICIENT_CREDITS: "Submit the job again when the account has more credits.",
-    ErrorCode.SIMULATION_ERROR: "Correct the error shown above, then submit the job again.",
+    ErrorCode.INSUFFICIENT_CREDITS: "Run the job again when the account has more credits.",
+    ErrorCode.SIMULATION_ERROR: "Correct the error shown above, then run the job again.",
     ErrorCode.EXECUTION_FAILED: "Check the error log, then correct the profile or choose another build channel.",
     ErrorCode.INPUT_INVALID: (
-        "Correct the error shown above, then submit the job again. Every profile needs a character, for example "
+        "Correct the error shown above, then run the job again. Every profile needs a character, for example "
         'mage="Name".'
     ),
-    ErrorCode.BUILD_UNAVAILABLE: "Choose another build channel, or submit the job again when a build is available.",
-    ErrorCode.EXECUTION_INTERRUPTED: "Submit the job again. The profile did not cause this error.",
-    ErrorCode.INTERNAL: "Submit the job again. If it fails again, send its ID to the operator of this service.",
+    ErrorCode.BUILD_UNAVAILABLE: "Choose another build channel, or run the job again when a build is available.",
+    ErrorCode.EXECUTION_INTERRUPTED: "Run the job again. The profile did not cause this error.",
+    ErrorCode.INTERNAL: "Run the job again. If it fails again, send its ID to the operator of this service.",
 }
 # More specific advice for `execution_failed`.
-CRASHED = "Submit the job again on another build channel, in case this build has a bug."
-CREDENTIALS_LOST = "Submit the job again and include its game credentials."
+CRASHED = "Run the job again on another build channel, in case this build has a bug."
+CREDENTIALS_LOST = "Run the job again and include its game credentials."
 STOPPED_ADVICE: dict[str, str] = {
     StopReason.OUTPUT_FLOOD: f"{SMALLER_JOBS} produces less output.",
     StopReason.DISK_FLOOD: f"{SMALLER_JOBS} writes less to disk.",

@@ -1,5 +1,6 @@
 """The headline: the answer in one look, and the facts of the fight."""
 
+import math
 from dataclasses import dataclass
 
 from dashboard.results.baseline import Compared
@@ -23,8 +24,9 @@ class Reading:
 
     @property
     def relative_error(self) -> float | None:
-        """Return the margin of error in percent of the mean."""
-        return abs(self.figures.error / self.figures.mean * 100) if self.figures.mean else None
+        """Return the margin of error in percent of the mean, None if it cannot be calculated."""
+        relative = abs(self.figures.error / self.figures.mean * 100) if self.figures.mean else math.inf
+        return relative if math.isfinite(relative) else None
 
 
 def readings(compared: Compared, main: Actor | None, *, noun: str) -> list[Reading]:

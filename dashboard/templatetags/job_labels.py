@@ -1,5 +1,6 @@
 """Template filters for jobs and numbers. They are simple and fast because a ranking shows hundreds of numbers."""
 
+import math
 from collections.abc import Mapping
 
 from django import template
@@ -15,10 +16,15 @@ register.filter("tick_number", damage_chart.short)
 register.filter("titled", names.titled)
 
 
+def _written(number: float, form: str, unit: str = "") -> str:
+    """Return a number in a format, or a dash if a calculation exceeded the range of numbers."""
+    return format(number, form).replace("-", MINUS) + unit if math.isfinite(number) else UNKNOWN
+
+
 @register.filter
 def whole(number: float) -> str:
     """Return a number without decimals, with thousands separators."""
-    return f"{number:z,.0f}".replace("-", MINUS)
+    return _written(number, "z,.0f")
 
 
 @register.filter
@@ -26,8 +32,7 @@ def change(percent: float | None) -> str:
     """Return a percentage with its sign, or a dash if it is unknown. Beyond 100,000 %, only its size is shown."""
     if percent is None:
         return UNKNOWN
-    digits = f"{percent:+,.2f}" if abs(percent) < 1e5 else f"{percent:+.0e}"
-    return f"{digits} %".replace("-", MINUS)
+    return _written(percent, "+,.2f" if abs(percent) < 1e5 else "+.0e", " %")
 
 
 @register.filter
@@ -39,13 +44,13 @@ def tick_percent(percent: float) -> str:
 @register.filter
 def signed(number: float) -> str:
     """Return a number without decimals, with its sign."""
-    return f"{number:+,.0f}".replace("-", MINUS)
+    return _written(number, "+,.0f")
 
 
 @register.filter
 def decimal(number: float | None) -> str:
     """Return a number with one decimal, or a dash if it is unknown."""
-    return UNKNOWN if number is None else f"{number:z,.1f}".replace("-", MINUS)
+    return UNKNOWN if number is None else _written(number, "z,.1f")
 
 
 @register.filter
@@ -57,13 +62,13 @@ def whole_or_dash(number: float | None) -> str:
 @register.filter
 def percent_or_dash(percent: float | None) -> str:
     """Return a percentage without decimals, or a dash if it is unknown."""
-    return UNKNOWN if percent is None else f"{percent:z,.0f} %".replace("-", MINUS)
+    return UNKNOWN if percent is None else _written(percent, "z,.0f", " %")
 
 
 @register.filter
 def part(share: float | None) -> str:
     """Return a part from 0 to 1 as a percentage, or a dash if it is unknown."""
-    return UNKNOWN if share is None else f"{share * 100:z.1f} %".replace("-", MINUS)
+    return UNKNOWN if share is None else _written(share * 100, "z.1f", " %")
 
 
 @register.filter

@@ -31,6 +31,7 @@ from jobs.api.base import (
 )
 from jobs.api.builds import EXAMPLE_JOB_BUILD, JobBuild, job_build
 from jobs.api.links import LinkBuilder, Links
+from jobs.api.list_filters import CREATED_AFTER, IDS, MAX_IDS, STATUS, read_filters, read_ids
 from jobs.enums import ErrorCode, Priority, PublicStatus
 from simservice.api import errors
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
@@ -201,8 +202,8 @@ LIST_JOBS = Operation(
     tag="Jobs",
     summary="List jobs",
     description="Returns the newest jobs first. For the next page, send `page.nextCursor` as `cursor` until "
-    "`page.hasMore` is false.",
-    parameters=[LIMIT, CURSOR],
+    "`page.hasMore` is false, together with the same filters. Filters can be combined.",
+    parameters=[LIMIT, CURSOR, STATUS, CREATED_AFTER, IDS],
     responses={
         200: ResponseSpec(
             description="A page of the account's jobs.",
@@ -253,9 +254,13 @@ class JobListView(JobsEndpoint):
 
     @documented(LIST_JOBS)
     def get(self, request: Request) -> Response:  # noqa: ARG002
-        account, limit = self.caller().account, read_limit(self.query.get("limit"))
+        account = self.caller().account
+        if "ids" in self.query:
+            jobs, self.active_jobs = queries.jobs_by_id(account, read_ids(self.query))
+            return Response(job_list(jobs, limit=MAX_IDS, next_cursor=None, links=self.links()))
+        limit, filters = read_limit(self.query.get("limit")), read_filters(self.query)
         before = read_cursor(self.query["cursor"], account_id=account.pk) if "cursor" in self.query else None
-        jobs, self.active_jobs = queries.list_jobs(account, before=before, limit=limit + 1)
+        jobs, self.active_jobs = queries.list_jobs(account, before=before, limit=limit + 1, filters=filters)
         page, has_more = jobs[:limit], len(jobs) > limit
         cursor = make_cursor(account_id=account.pk, last_id=page[-1].pk) if has_more else None
         return Response(job_list(page, limit=limit, next_cursor=cursor, links=self.links()))

@@ -38,6 +38,7 @@ def grant(models: Any, account: Any, reason: str, month: date | None) -> None:
     )
 
 
+@pytest.mark.slow
 def test_migration_0006_keeps_the_notes_of_operators(old: Any) -> None:
     plan = old.get_model("billing", "Plan").objects.create(name="old", pool="shared")
     account = old.get_model("billing", "Account").objects.create(name="old", plan=plan)

@@ -1,4 +1,4 @@
-"""Screenshots of every page, light and dark, wide and narrow: `make screenshots` writes them to `screenshots/`."""
+"""Screenshots of every page at three widths, light and dark: `make screenshots` writes them to `screenshots/`."""
 
 import sys
 import tempfile
@@ -9,13 +9,13 @@ from PIL import Image
 from playwright.sync_api import Browser
 
 from tests.browser import chromium
-from tests.browser.chromium import LARGE, SMALL, Scheme, Visitor, running, visiting
+from tests.browser.chromium import Scheme, Visitor, running, visiting
 from tests.browser.site_data import LOGIN_PAGES, View, at, prepare
 from tests.stack import ROOT, Stack, running_stack
 from tests.webhooks.receivers import Receiver, make_authority, receiving
 
 FOLDER = ROOT / "screenshots"
-WIDTHS = {"wide": LARGE, "narrow": SMALL}
+WIDTHS = (360, 768, 1280)
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 # Pixels; longer pages are cropped.
 MAX_HEIGHT = 2400
@@ -55,13 +55,13 @@ def _take(visitor: Visitor, view: View, names: list[str]) -> None:
     """Take a page's screenshots."""
     if names and view.name not in names:
         return
-    visitor.resize(LARGE)
+    visitor.resize(max(WIDTHS))
     view.reach(visitor)
     for scheme in SCHEMES:
         visitor.page.emulate_media(color_scheme=scheme)
-        for label, width in WIDTHS.items():
+        for width in WIDTHS:
             visitor.resize(width)
-            path = FOLDER / f"{view.name}-{label}-{scheme}.png"
+            path = FOLDER / f"{view.name}-{width}-{scheme}.png"
             visitor.page.screenshot(path=path, full_page=True)
             _compress(path)
 

@@ -44,3 +44,8 @@ def test_examples_use_the_deployments_url(page: str) -> None:
 
 def test_backticked_text_is_code_and_markup_is_escaped() -> None:
     assert docs.to_html("`a<b>` & c") == "<code>a&lt;b&gt;</code> &amp; c"
+
+
+def test_the_page_names_the_host_of_each_request() -> None:
+    for host in ("localhost", "127.0.0.1"):
+        assert f"http://{host}/v1/" in Client().get("/docs", headers={"host": host}).content.decode()

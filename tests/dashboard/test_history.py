@@ -155,6 +155,7 @@ def test_a_jobs_page_links_to_the_history(owner: Membership) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.slow
 def test_a_history_reads_only_its_own_jobs(owner: Membership) -> None:
     rare = complete(owner, "Rare")
     copy_job(complete(owner).pk, 20_000)

@@ -1,5 +1,6 @@
 """Numbers on pages."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -38,3 +39,9 @@ def test_numbers_have_minus_signs_but_zero_has_none(
 @pytest.mark.parametrize("shown", NUMBERS)
 def test_an_unknown_number_is_a_dash(shown: Callable[[float | None], str]) -> None:
     assert shown(None) == "\N{EN DASH}"
+
+
+@pytest.mark.parametrize("shown", [*NUMBERS, job_labels.whole, job_labels.signed])
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+def test_a_number_out_of_range_is_a_dash(shown: Callable[[float], str], number: float) -> None:
+    assert shown(number) == "\N{EN DASH}"

@@ -7,7 +7,9 @@ import pytest
 from django.db import connection
 
 from jobs import queries
+from jobs.enums import Status
 from jobs.models import Job
+from jobs.queries import EPOCH, Filters
 from tests.factories import make_account, make_client, make_job
 from tests.jobs.plans import copy_job, plans_of, reindex_jobs
 
@@ -40,6 +42,32 @@ def test_a_list_reads_only_jobs_of_its_account(jobs: list[Job], skipped: int) ->
         (plan,) = plans_of(partial(queries.list_jobs, job.account, before=before, limit=LIMIT), table="jobs_job")
         assert plan.indexes == {"job_by_account"}
         assert plan.pages <= PAGES
+
+
+@pytest.mark.parametrize(
+    ("statuses", "index"), [({Status.PENDING}, None), ({Status.FAILED, Status.TIMED_OUT}, "job_by_status")]
+)
+@pytest.mark.parametrize("skipped", [0, 500])
+def test_a_filtered_list_reads_only_matching_jobs(
+    jobs: list[Job], statuses: set[Status], index: str | None, skipped: int
+) -> None:
+    """All jobs match the first statuses, and none the others."""
+    filters = Filters(statuses=frozenset(statuses), created_after=EPOCH)
+    for job in jobs:
+        before = job.pk + skipped if skipped else None
+        read = partial(queries.list_jobs, job.account, before=before, limit=LIMIT, filters=filters)
+        (plan,) = plans_of(read, table="jobs_job")
+        assert not plan.scanned
+        assert plan.pages <= PAGES
+        assert index is None or plan.indexes == {index}
+
+
+def test_jobs_are_found_by_id_without_a_scan(jobs: list[Job]) -> None:
+    ids = range(jobs[2].pk, jobs[2].pk + 100)
+    (plan,) = plans_of(partial(queries.jobs_by_id, jobs[2].account, ids), table="jobs_job")
+    assert not plan.scanned
+    # At most three pages of the index and one of the table for each id
+    assert plan.pages <= 4 * len(ids)
 
 
 def test_pages_of_a_list_follow_each_other(jobs: list[Job]) -> None:

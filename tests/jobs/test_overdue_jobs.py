@@ -30,6 +30,7 @@ def make_overdue(**fields: Any) -> Job:
 
 # Committed and truncated, because rows that are rolled back would change the plans of later tests.
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.slow
 def test_a_claim_passes_over_overdue_jobs_in_one_index_scan() -> None:
     make_overdue(priority=0)
     with connection.cursor() as cursor:

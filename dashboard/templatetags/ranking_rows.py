@@ -1,0 +1,70 @@
+"""The rows of a ranking.
+
+200 rows with the loops and conditions of a template would double the time of the page.
+"""
+
+from django import template
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from dashboard.results.baseline import EVEN
+from dashboard.results.ranking import Ranking, Row
+from dashboard.templatetags.job_labels import change, whole
+
+register = template.Library()
+
+ROW = (
+    '<tr class="{kind}"><td>{place}</td><th scope="row"><bdi>{prefix}{name}</bdi>{tag}</th>'
+    '<td><svg viewBox="0 0 1000 34" preserveAspectRatio="none" aria-hidden="true"><use href="#{ranking_id}-grid"/>'
+    '<path class="b" d="{bar}"/><path class="w" d="{whisker}"/></svg>{cut}</td>'
+    "<td>{mean} <span>± {error}</span></td><td>{difference}{note}</td></tr>"
+)
+PLACE_BUTTON = '<button name="base" value="{0}" title="Use as baseline">{0}</button>'
+BASELINE_TAG, PROFILE_TAG, CUT, NOTE, NOTHING = map(
+    mark_safe,  # constants
+    (
+        ' <span class="tag">Baseline</span>',
+        ' <span class="tag">Profile</span>',
+        '<span class="cut" aria-hidden="true">»</span>',
+        '<span class="visually-hidden">, within the margin of error</span>',
+        "",
+    ),
+)
+
+
+@register.simple_tag
+def ranking_rows(ranking: Ranking, *, ranking_id: str, has_buttons: bool) -> SafeString:
+    """Return the rows. With buttons, a place chooses its entry as the baseline."""
+    rows = ({**_cells(row, has_buttons=has_buttons), "ranking_id": ranking_id} for row in ranking.rows)
+    return format_html_join("", ROW, rows)
+
+
+def _cells(row: Row, *, has_buttons: bool) -> dict[str, str]:
+    """Return the contents of a row; `format_html_join` escapes those that are not marked as safe."""
+    return {
+        "kind": row.kind or "base",
+        "place": _place(row, has_buttons=has_buttons),
+        "prefix": format_html("<span>{}</span>", row.prefix) if row.prefix else NOTHING,
+        "name": row.name,
+        "tag": _tag(row),
+        "bar": row.bar,
+        "whisker": row.whisker,
+        "cut": CUT if row.is_cut else NOTHING,
+        "mean": whole(row.mean),
+        "error": whole(row.error),
+        "difference": change(row.difference),
+        "note": NOTE if row.kind == EVEN else NOTHING,
+    }
+
+
+def _place(row: Row, *, has_buttons: bool) -> str:
+    if not row.place:
+        return NOTHING
+    return format_html(PLACE_BUTTON, row.place) if row.kind and has_buttons else str(row.place)
+
+
+def _tag(row: Row) -> str:
+    """Return the mark of the current baseline, or of the profile's own."""
+    if not row.kind:
+        return BASELINE_TAG
+    return NOTHING if row.place else PROFILE_TAG
