@@ -15,5 +15,5 @@ from simservice.database import WEB_STATEMENT_SECONDS, limit_statements  # noqa:
 from simservice.web.wsgi_handler import Handler  # noqa: E402 - the framework reads its settings on import
 
 limit_statements(WEB_STATEMENT_SECONDS)
-application = Handler()
+application = memory.with_room_for_frames(Handler())
 memory.settle()

@@ -167,6 +167,16 @@ def many_jobs(owner: Membership) -> Job:
     return rare
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_a_search_reports_how_far_it_reached(
+    owner: Membership, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(job_list, "SEARCHED_JOBS", 2)
+    newest = [make_job(default_client(owner.account)).pk for _ in range(count)][::-1]
+    rows = job_list.filtered(owner.account, job_list.NO_FILTERS)
+    assert job_list._search(rows, "nowhere") == ([], newest[1] if count > 1 else None)
+
+
 def test_each_filter_uses_its_index(owner: Membership, many_jobs: Job) -> None:
     for query, index in (
         ({"status": "active"}, "job_active"),

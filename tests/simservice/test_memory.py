@@ -1,10 +1,13 @@
-"""Memory of a process whose code is loaded."""
+"""Memory of a process whose code is loaded, and of the frames of its calls."""
 
 import json
+import resource
 import subprocess
 import sys
 
 from django.conf import settings
+
+from simservice import memory
 
 # Leaves cycles as requests do, among many objects that stay, and counts how many wait for a collection.
 PROGRAM = """
@@ -32,3 +35,33 @@ def test_little_garbage_waits_for_a_collection() -> None:
     assert found["frozen"] > 100_000
     assert found["most"] < 2_000
     assert found["full"] > 5
+
+
+def deeper(levels: int) -> None:
+    """Make 200 calls at each of many depths."""
+    for _ in range(200):
+        leaf()
+    if levels:
+        deeper(levels - 1)
+
+
+def leaf() -> None:
+    pass
+
+
+def page_faults() -> int:
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+
+
+def test_calls_at_any_depth_map_no_memory() -> None:
+    with_room = memory.with_room_for_frames(deeper)
+    with_room(500)
+    before = page_faults()
+    with_room(500)
+    assert page_faults() - before < 100
+
+
+def test_the_web_application_has_room_for_frames() -> None:
+    program = "from simservice.wsgi import application; print(application.__code__.co_stacksize)"
+    output = subprocess.check_output([sys.executable, "-c", program], cwd=settings.BASE_DIR, text=True)
+    assert int(output) == memory.FRAME_POINTERS
