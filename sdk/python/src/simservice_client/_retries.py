@@ -1,0 +1,49 @@
+"""When a request is repeated, and after which time."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timezone
+from email.utils import parsedate_to_datetime
+
+# Answers to requests that can be repeated: a limit, or a part of the service that is away.
+REPEATED_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
+FIRST_SECONDS, LONGEST_SECONDS = 0.5, 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryPolicy:
+    """How often a request is repeated after a failure, and for how long the service may ask to wait.
+
+    Without `Retry-After`, the times double from half a second to 30 s, and each is shortened at random by up to a
+    half, so that many clients do not return at the same moment. A longer `Retry-After` than `longest_wait` seconds
+    ends the attempts.
+    """
+
+    retries: int = 5
+    longest_wait: float = 120.0
+
+    def delay(self, failures: int, *, retry_after: float | None) -> float | None:
+        """Return the seconds until the next attempt after some failures, or None to give up."""
+        if failures > self.retries or (retry_after or 0.0) > self.longest_wait:
+            return None
+        if retry_after is not None:
+            return retry_after + random.uniform(0, 0.25)  # noqa: S311 - not secret
+        longest = min(FIRST_SECONDS * 2 ** (failures - 1), LONGEST_SECONDS)
+        return longest * random.uniform(0.5, 1)  # noqa: S311
+
+
+def retry_after_of(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds of `Retry-After`, None without a valid one.
+
+    A date is compared with the `Date` of the same response, because the clock of this machine may be wrong.
+    """
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return float(text)
+    try:
+        then, now = (parsedate_to_datetime(value) for value in (text, headers.get("date", "")))
+    except (TypeError, ValueError):
+        return None
+    seconds = (then.replace(tzinfo=timezone.utc) - now.replace(tzinfo=timezone.utc)).total_seconds()
+    return max(0.0, seconds)
