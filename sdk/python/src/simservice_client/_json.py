@@ -1,13 +1,17 @@
 """Conversion between JSON and the objects of the API."""
 
+from __future__ import annotations
+
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import date, datetime
 from functools import cache
-from typing import Any, TypeVar, Union, cast
+from typing import Any, Union
 
-M = TypeVar("M", bound="Model")
+if typing.TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 def key(name: str, **options: Any) -> Any:
@@ -20,7 +24,7 @@ class Model:
     """Base of all objects. Fields that this version does not know are ignored, so that the API can add some."""
 
     @classmethod
-    def from_json(cls: type[M], data: typing.Mapping[str, Any]) -> M:
+    def from_json(cls, data: typing.Mapping[str, Any]) -> Self:
         """Return the object of a JSON object. Raises KeyError, TypeError or ValueError if it does not fit."""
         values = {}
         for name, (key_name, hint, is_required) in _fields(cls).items():
@@ -44,14 +48,16 @@ class Model:
         }
 
 
-@cache
-def _fields(model: type[Model]) -> dict[str, tuple[str, Any, bool]]:
+def _read_fields(model: type[Any]) -> dict[str, tuple[str, Any, bool]]:
     """Return the key in JSON, the type and whether it is required, by field."""
     hints = typing.get_type_hints(model)
     return {
         each.name: (each.metadata.get("key", each.name), hints[each.name], each.default is MISSING)
         for each in fields(model)
     }
+
+
+_fields: Callable[[Any], dict[str, tuple[str, Any, bool]]] = cache(_read_fields)
 
 
 def _decode(hint: Any, value: Any) -> Any:
@@ -70,7 +76,7 @@ def _decode(hint: Any, value: Any) -> Any:
         return datetime.fromisoformat(value.replace("Z", "+00:00"))
     if hint is date:
         return date.fromisoformat(value)
-    return cast(type[Model], hint).from_json(value) if isinstance(hint, type) and issubclass(hint, Model) else value
+    return hint.from_json(value) if isinstance(hint, type) and issubclass(hint, Model) else value
 
 
 def _encode(value: Any) -> Any:

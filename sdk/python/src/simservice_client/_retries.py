@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import timezone
 from email.utils import parsedate_to_datetime
 
-# Answers to requests that can be repeated: a limit, or a part of the service that is away.
-REPEATED_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
+from simservice_client.errors import ServiceUnreachable, SimserviceError
+
 FIRST_SECONDS, LONGEST_SECONDS = 0.5, 30.0
+# A wrong address is more likely than a service that is away.
+FIRST_CONTACT_RETRIES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,19 +19,22 @@ class RetryPolicy:
 
     Without `Retry-After`, the times double from half a second to 30 s, and each is shortened at random by up to a
     half, so that many clients do not return at the same moment. A longer `Retry-After` than `longest_wait` seconds
-    ends the attempts.
+    ends the attempts. A client that has never connected gives up after two repetitions.
     """
 
-    retries: int = 5
-    longest_wait: float = 120.0
+    retries: int
+    longest_wait: float
 
-    def delay(self, failures: int, *, retry_after: float | None) -> float | None:
+    def delay(self, failures: int, error: SimserviceError, *, is_first_contact: bool) -> float | None:
         """Return the seconds until the next attempt after some failures, or None to give up."""
-        if failures > self.retries or (retry_after or 0.0) > self.longest_wait:
+        retries, after = self.retries, error.retry_after
+        if is_first_contact and isinstance(error, ServiceUnreachable) and not error.was_connected:
+            retries = min(retries, FIRST_CONTACT_RETRIES)
+        if not error.may_pass or failures > retries or (after or 0.0) > self.longest_wait:
             return None
-        if retry_after is not None:
-            return retry_after + random.uniform(0, 0.25)  # noqa: S311 - not secret
-        longest = min(FIRST_SECONDS * 2 ** (failures - 1), LONGEST_SECONDS)
+        if after is not None:
+            return after + random.uniform(0, 0.25)  # noqa: S311 - not secret
+        longest = min(FIRST_SECONDS * 2.0 ** min(failures - 1, 10), LONGEST_SECONDS)
         return longest * random.uniform(0.5, 1)  # noqa: S311
 
 

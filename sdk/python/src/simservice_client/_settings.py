@@ -70,7 +70,7 @@ def _checked_url(url: str) -> str:
 
 
 def _checked_key(key: str) -> str:
-    """Return a key that fits into a header. Raises NotConfigured if it does not; the message does not contain it."""
+    """Return a key that fits into a header. Raises NotConfigured otherwise, without naming it."""
     if not key.isascii() or not key.isprintable() or " " in key.strip():
         raise NotConfigured("The API key contains characters that no key has.")
     return key.strip()

@@ -7,6 +7,7 @@ from datetime import date, datetime
 from typing import Any, Literal
 
 from simservice_client._json import Model, key
+from simservice_client._results import WithFigures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -407,20 +408,22 @@ class Job(Model):
     started_at: datetime | None = key("startedAt")
     completed_at: datetime | None = key("completedAt")
     cancel_requested_at: datetime | None = key("cancelRequestedAt")
-    error_code: Literal[
-        "queue_timeout",
-        "user_cancelled",
-        "execution_timeout",
-        "max_credits_reached",
-        "insufficient_credits",
-        "simulation_error",
-        "execution_failed",
-        "input_invalid",
-        "build_unavailable",
-        "execution_interrupted",
-        "internal",
-        None,
-    ] = key("errorCode")
+    error_code: (
+        Literal[
+            "queue_timeout",
+            "user_cancelled",
+            "execution_timeout",
+            "max_credits_reached",
+            "insufficient_credits",
+            "simulation_error",
+            "execution_failed",
+            "input_invalid",
+            "build_unavailable",
+            "execution_interrupted",
+            "internal",
+        ]
+        | None
+    ) = key("errorCode")
     """Why the job did not complete, as a code."""
     status_reason: str | None = key("statusReason")
     """Why the job did not complete, as a sentence."""
@@ -478,7 +481,7 @@ class JobList(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobResult(Model):
+class JobResult(WithFigures, Model):
     """A job that has ended, and its result."""
 
     id: str
@@ -488,20 +491,22 @@ class JobResult(Model):
     started_at: datetime | None = key("startedAt")
     completed_at: datetime | None = key("completedAt")
     cancel_requested_at: datetime | None = key("cancelRequestedAt")
-    error_code: Literal[
-        "queue_timeout",
-        "user_cancelled",
-        "execution_timeout",
-        "max_credits_reached",
-        "insufficient_credits",
-        "simulation_error",
-        "execution_failed",
-        "input_invalid",
-        "build_unavailable",
-        "execution_interrupted",
-        "internal",
-        None,
-    ] = key("errorCode")
+    error_code: (
+        Literal[
+            "queue_timeout",
+            "user_cancelled",
+            "execution_timeout",
+            "max_credits_reached",
+            "insufficient_credits",
+            "simulation_error",
+            "execution_failed",
+            "input_invalid",
+            "build_unavailable",
+            "execution_interrupted",
+            "internal",
+        ]
+        | None
+    ) = key("errorCode")
     """Why the job did not complete, as a code."""
     status_reason: str | None = key("statusReason")
     """Why the job did not complete, as a sentence."""
@@ -530,20 +535,22 @@ class JobStatus(Model):
     metadata: dict[str, str]
     """The metadata of the submission, unchanged."""
     status: Literal["pending", "queued", "running", "completed", "failed", "cancelled", "timed_out"]
-    error_code: Literal[
-        "queue_timeout",
-        "user_cancelled",
-        "execution_timeout",
-        "max_credits_reached",
-        "insufficient_credits",
-        "simulation_error",
-        "execution_failed",
-        "input_invalid",
-        "build_unavailable",
-        "execution_interrupted",
-        "internal",
-        None,
-    ] = key("errorCode")
+    error_code: (
+        Literal[
+            "queue_timeout",
+            "user_cancelled",
+            "execution_timeout",
+            "max_credits_reached",
+            "insufficient_credits",
+            "simulation_error",
+            "execution_failed",
+            "input_invalid",
+            "build_unavailable",
+            "execution_interrupted",
+            "internal",
+        ]
+        | None
+    ) = key("errorCode")
     """Why the job did not complete, as a code."""
     status_reason: str | None = key("statusReason")
     """Why the job did not complete, as a sentence."""
@@ -582,20 +589,22 @@ class ListedJob(Model):
     status: Literal["pending", "queued", "running", "completed", "failed", "cancelled", "timed_out"]
     created_at: datetime = key("createdAt")
     completed_at: datetime | None = key("completedAt")
-    error_code: Literal[
-        "queue_timeout",
-        "user_cancelled",
-        "execution_timeout",
-        "max_credits_reached",
-        "insufficient_credits",
-        "simulation_error",
-        "execution_failed",
-        "input_invalid",
-        "build_unavailable",
-        "execution_interrupted",
-        "internal",
-        None,
-    ] = key("errorCode")
+    error_code: (
+        Literal[
+            "queue_timeout",
+            "user_cancelled",
+            "execution_timeout",
+            "max_credits_reached",
+            "insufficient_credits",
+            "simulation_error",
+            "execution_failed",
+            "input_invalid",
+            "build_unavailable",
+            "execution_interrupted",
+            "internal",
+        ]
+        | None
+    ) = key("errorCode")
     """Why the job did not complete, as a code."""
     metadata: dict[str, str]
     """The metadata of the submission, unchanged."""
@@ -634,7 +643,7 @@ class MainActor(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest(Model):
+class Manifest(WithFigures, Model):
     """The public result of a job, without its account and metadata."""
 
     version: Literal["v1"]
@@ -1175,7 +1184,6 @@ class TerminalPayload(Model):
             "build_unavailable",
             "execution_interrupted",
             "internal",
-            None,
         ]
         | None
     ) = key("errorCode", default=None)

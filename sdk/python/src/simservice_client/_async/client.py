@@ -1,29 +1,40 @@
 """The client of the API."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+import platform
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from simservice_client._answers import answer_of, object_of
 from simservice_client._async.artifacts import AsyncArtifacts
 from simservice_client._async.builds import AsyncBuilds
 from simservice_client._async.jobs import AsyncJobs
 from simservice_client._async.transport import AsyncTransport
 from simservice_client._retries import RetryPolicy
 from simservice_client._settings import Settings
-from simservice_client.models import Credits, Manifest, Readiness, Usage
+from simservice_client._version import __version__
+from simservice_client.models import Alive, Credits, Manifest, Readiness, Usage
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+USER_AGENT = {"User-Agent": f"simservice-client/{__version__} Python/{platform.python_version()}"}
+# Each job that is waited for holds a connection.
+CONNECTIONS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
 
 
 class AsyncClient:
     """A client of one service with one API key.
 
-    Without arguments, the address and the key come from the environment (`SIMSERVICE_URL`, `SIMSERVICE_API_KEY`), or
-    else from `simctl login`. `resource` is the second part of the paths, `sim` unless the service has chosen another.
+    Without arguments, the address and the key come from the environment (`SIMSERVICE_URL`, `SIMSERVICE_API_KEY`),
+    or else from `simctl login`.
 
         async with AsyncClient() as client:
             result = await client.jobs.run(Path("mage.simc").read_text())
-            print(result.result.summary.main_actor.mean)
+            print(result.main_actor.name, result.mean)
     """
 
     def __init__(
@@ -33,58 +44,64 @@ class AsyncClient:
         *,
         resource: str = "sim",
         timeout: float = 30.0,
-        retries: int = 5,
+        retries: int = 6,
         longest_wait: float = 120.0,
         http: httpx.AsyncClient | None = None,
     ) -> None:
         """Prepare a client. Raises NotConfigured without an address or a key.
 
-        `timeout` is the time limit of one attempt in seconds. A request that fails for a reason that passes is
-        repeated up to `retries` times, unless the service asks to wait for more than `longest_wait` seconds.
+        `resource` is the second part of the paths, `sim` unless the operator has chosen another. `timeout` is the
+        time limit of one attempt in seconds. A request that fails for a reason that passes is repeated up to
+        `retries` times, but not if the service asks to wait for more than `longest_wait` seconds. `http` is a
+        client of your own, for example with a proxy; you close it yourself.
         """
         settings = Settings.find(base_url=base_url, api_key=api_key)
-        self.base_url = settings.base_url
         self._owns_http = http is None
-        self._http = http or httpx.AsyncClient(timeout=timeout, limits=httpx.Limits(max_connections=100))
-        self._http.headers.update(settings.headers)
-        policy = RetryPolicy(retries=retries, longest_wait=longest_wait)
-        self._transport = AsyncTransport(self._http, root=f"{self.base_url}/v1/{resource}", policy=policy)
-        self.jobs = AsyncJobs(self._transport)
+        self._http = http or httpx.AsyncClient(limits=CONNECTIONS, headers=USER_AGENT)
+        self._transport = AsyncTransport(
+            self._http,
+            settings=settings,
+            resource=resource,
+            policy=RetryPolicy(retries=retries, longest_wait=longest_wait),
+            timeout=timeout,
+        )
+        self.base_url = settings.base_url
         self.builds = AsyncBuilds(self._transport)
         self.artifacts = AsyncArtifacts(self._transport)
+        self.jobs = AsyncJobs(self._transport, self.artifacts)
 
     async def usage(self) -> Usage:
         """Return this month's usage, the unfinished jobs, and the plan's limits."""
-        return Usage.from_json(await self._transport.json("GET", "/usage"))
+        return await self._transport.call(Usage, "GET", "usage")
 
     async def credits(self) -> Credits:
         """Return the credits of the account."""
-        return Credits.from_json(await self._transport.json("GET", "/credits"))
+        return await self._transport.call(Credits, "GET", "credits")
 
     async def manifest(self, url: str) -> Manifest:
-        """Return the result of a job from its public link, `links.manifest`. Sends no key."""
-        return Manifest.from_json(await self._transport.public_json(url))
+        """Return the result of a job from its public address, `links.manifest`. Sends no key."""
+        return object_of(Manifest, await self._transport.public(url))
 
-    async def openapi(self) -> Mapping[str, Any]:
+    async def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document of the service."""
-        document: Mapping[str, Any] = await self._transport.public_json(f"{self.base_url}/v1/openapi.json")
+        document: dict[str, Any] = answer_of(await self._transport.public(f"{self.base_url}/v1/openapi.json"))
         return document
 
-    async def is_alive(self) -> bool:
-        """Return whether the web server answers."""
-        answer = await self._transport.public_json(f"{self.base_url}/healthz")
-        return bool(answer["status"] == "ok")
+    async def alive(self) -> Alive:
+        """Return that the web server answers. Raises ServiceUnreachable if it does not."""
+        return object_of(Alive, await self._transport.public(f"{self.base_url}/healthz"))
 
     async def readiness(self) -> Readiness:
-        """Return whether each part of the service works."""
-        return Readiness.from_json(await self._transport.public_json(f"{self.base_url}/readyz", accepted={503}))
+        """Return whether each part of the service works, also if one does not."""
+        response = await self._transport.public(f"{self.base_url}/readyz", accepted={503})
+        return object_of(Readiness, response)
 
     async def aclose(self) -> None:
         """Close all connections."""
         if self._owns_http:
             await self._http.aclose()
 
-    async def __aenter__(self) -> "AsyncClient":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(

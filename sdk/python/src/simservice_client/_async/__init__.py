@@ -1,0 +1,1 @@
+"""Asynchronous clients, the source of the synchronous ones in `_sync`."""
