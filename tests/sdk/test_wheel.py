@@ -92,7 +92,15 @@ def test_the_installed_library_needs_httpx_only(python: Path, project: Path) -> 
 
 
 def test_mypy_is_content_with_a_consumer(python: Path, project: Path) -> None:
-    mypy = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--python-executable", python]
+    mypy: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--config-file=",
+        "--python-executable",
+        python,
+    ]
     checked = run(*mypy, "consumer.py", folder=project)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     wrong = run(*mypy, "mistakes.py", folder=project)
@@ -101,7 +109,7 @@ def test_mypy_is_content_with_a_consumer(python: Path, project: Path) -> None:
 
 def test_pyright_is_content_with_a_consumer(python: Path, project: Path) -> None:
     try:
-        pyright = ["node", PYRIGHT.folder() / "index.js", "--pythonpath", python]
+        pyright: list[str | Path] = ["node", PYRIGHT.folder() / "index.js", "--pythonpath", python]
     except Missing as missing:
         pytest.skip(str(missing))
     (project / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "strict"}))
