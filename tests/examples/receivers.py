@@ -5,8 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests.jobs.simulators import wait_until
 from tests.stack import ROOT
 from tests.webhooks.receivers import Receiver, respond
 
@@ -57,14 +57,6 @@ class Example:
         return requests.post(self.url, data=body, headers=headers, timeout=30).status_code
 
 
-def until(condition: Callable[[], bool], *, seconds: float = 60) -> None:
-    """Wait until a condition is true."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.05)
-
-
 @contextmanager
 def running_example(name: str, folder: Path, *, secret: str, source: Path = FOLDER) -> Iterator[Example]:
     """Run an example in a folder, where it keeps its files, during the block."""
@@ -72,14 +64,14 @@ def running_example(name: str, folder: Path, *, secret: str, source: Path = FOLD
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
     path = os.pathsep.join(str(each) for each in (source, ROOT / "sdk" / "python" / "src"))
-    own = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "WEBHOOK_SECRET": secret}
+    own = {"PYTHONPATH": path, "WEBHOOK_SECRET": secret}
     log = folder / "log.txt"
     with log.open("w") as output:
         process = subprocess.Popen(
             command, cwd=folder, env=os.environ | own, stdout=output, stderr=subprocess.STDOUT
         )
     try:
-        until(lambda: process.poll() is not None or _ADDRESS.search(log.read_text()) is not None)
+        wait_until(lambda: process.poll() is not None or _ADDRESS.search(log.read_text()) is not None, seconds=60)
         address = _ADDRESS.search(log.read_text())
         assert address is not None, log.read_text()
         yield Example(name, secret, log, f"{address.group()}/hook")

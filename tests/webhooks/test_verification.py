@@ -1,9 +1,11 @@
-"""The signature helpers of the docs, with real deliveries."""
+"""The signature helpers of the examples and of the Python library, with real deliveries."""
 
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -19,13 +21,30 @@ from tests.webhooks.receivers import Received, Receiver
 from webhooks import endpoints, tasks
 from webhooks.signing import signature
 
-HELPERS = settings.BASE_DIR / "docs" / "webhooks"
+HELPERS = settings.BASE_DIR / "examples" / "webhooks"
+LIBRARY = settings.BASE_DIR / "sdk" / "python" / "src"
 CALL = """
 const { verify } = require(process.argv[1]);
 const given = JSON.parse(require("fs").readFileSync(0, "utf8"));
 const results = given.map(([secret, signature, body, now]) =>
   verify(secret, signature, Buffer.from(body, "latin1"), now ?? undefined));
 console.log(JSON.stringify(results));
+"""
+# Other bodies than events are unknown events, but their signatures are verified.
+CALL_LIBRARY = """
+import contextlib, json, sys, time
+from simservice_client import InvalidSignature, verify_webhook
+from simservice_client.webhooks import UnknownEvent
+results, clock = [], time.time
+for secret, header, body, now in json.load(sys.stdin):
+    time.time = clock if now is None else lambda now=now: now
+    try:
+        with contextlib.suppress(UnknownEvent):
+            verify_webhook(body.encode("latin-1"), {"X-Service-Signature": header}, secret=secret)
+        results.append(True)
+    except InvalidSignature:
+        results.append(False)
+print(json.dumps(results))
 """
 
 # A secret, a header, a body and a Unix time; None means now.
@@ -47,14 +66,24 @@ def in_node(cases: list[Case]) -> list[bool]:
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed")
+    return results_of([node, "-e", CALL, str(HELPERS / "verify.js")], cases)
+
+
+def in_library(cases: list[Case]) -> list[bool]:
+    """Return the results of the Python library."""
+    return results_of([sys.executable, "-c", CALL_LIBRARY], cases)
+
+
+def results_of(command: list[str], cases: list[Case]) -> list[bool]:
+    """Return the results of a program that reads cases and writes results as JSON."""
     cases_json = json.dumps([(secret, header, body.decode("latin1"), now) for secret, header, body, now in cases])
-    command = [node, "-e", CALL, str(HELPERS / "verify.js")]
-    done = subprocess.run(command, input=cases_json, capture_output=True, text=True, check=True)
+    environment = os.environ | {"PYTHONPATH": str(LIBRARY)}
+    done = subprocess.run(command, input=cases_json, capture_output=True, text=True, check=True, env=environment)
     results: list[bool] = json.loads(done.stdout)
     return results
 
 
-each_helper = pytest.mark.parametrize("helper", [in_python, in_node], ids=["python", "node"])
+each_helper = pytest.mark.parametrize("helper", [in_python, in_node, in_library], ids=["python", "node", "library"])
 Helper = Callable[[list[Case]], list[bool]]
 
 
