@@ -16,7 +16,7 @@ from django.conf import settings
 
 from clients.audit import SYSTEM
 from clients.models import Client
-from tests.webhooks.helpers import write_events
+from tests.webhooks.helpers import end_job
 from tests.webhooks.receivers import Received, Receiver
 from webhooks import endpoints, tasks
 from webhooks.signing import signature
@@ -95,10 +95,10 @@ def header_of(request: Received) -> str:
 @pytest.mark.django_db(transaction=True)
 def test_the_helpers_verify_deliveries(helper: Helper, configured: tuple[Client, str], receiver: Receiver) -> None:
     client, old = configured
-    write_events(client, 1)
+    end_job(client)
     tasks.deliver()
     new = endpoints.rotate(client, by=SYSTEM, overlap=timedelta(days=1))
-    write_events(client, 1)
+    end_job(client)
     tasks.deliver()
     first, second = receiver.received
     cases: list[Case] = [
