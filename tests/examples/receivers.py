@@ -41,7 +41,6 @@ class Example:
     """A running example."""
 
     name: str
-    secret: str
     # Everything that the process has printed.
     log: Path
     url: str
@@ -74,7 +73,7 @@ def running_example(name: str, folder: Path, *, secret: str, source: Path = FOLD
         wait_until(lambda: process.poll() is not None or _ADDRESS.search(log.read_text()) is not None, seconds=60)
         address = _ADDRESS.search(log.read_text())
         assert address is not None, log.read_text()
-        yield Example(name, secret, log, f"{address.group()}/hook")
+        yield Example(name, log, f"{address.group()}/hook")
     finally:
         process.terminate()
         process.wait(30)

@@ -208,6 +208,19 @@ def test_simultaneous_duplicates_are_printed_once(example: Example) -> None:
     assert example.printed().count(f"Job {job}: completed") == 1
 
 
+@pytest.mark.parametrize("name", ["django", "fastapi"])
+def test_without_a_secret_nothing_is_accepted(name: str, tmp_path: Path) -> None:
+    body = body_of("7")
+    with running_example(name, tmp_path, secret="") as example:
+        assert example.post(body, signed(body, secrets=("",))) == 500
+        assert example.printed() == []
+
+
+def test_the_node_example_does_not_start_without_a_secret(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"Set WEBHOOK_SECRET\."), running_example("node", tmp_path, secret=""):
+        pass
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_duplicates_are_ignored_after_a_restart(name: str, tmp_path: Path) -> None:
     body = body_of("5")
