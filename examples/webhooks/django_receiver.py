@@ -14,9 +14,8 @@ from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
-from simservice_client import InvalidSignature, event_id_of, verify_webhook
+from simservice_client import InvalidSignature, UnknownEvent, event_id_of, verify_webhook
 from simservice_client.models import TerminalEvent
-from simservice_client.webhooks import UnknownEvent
 
 SECRET = os.environ["WEBHOOK_SECRET"]
 settings.configure(

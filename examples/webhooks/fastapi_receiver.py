@@ -11,9 +11,8 @@ from typing import Annotated
 
 from fastapi import Depends, FastAPI, HTTPException, Request
 
-from simservice_client import InvalidSignature, event_id_of, verify_webhook
+from simservice_client import InvalidSignature, UnknownEvent, event_id_of, verify_webhook
 from simservice_client.models import TerminalEvent
-from simservice_client.webhooks import UnknownEvent
 
 SECRET = os.environ["WEBHOOK_SECRET"]
 DATABASE = "events.sqlite3"
