@@ -1,4 +1,4 @@
-"""The signature helpers of the docs, with real deliveries."""
+"""The signature helpers of the examples and of the Python library, with real deliveries."""
 
 import importlib.util
 import json
@@ -15,13 +15,13 @@ from django.db import transaction
 
 from clients.audit import SYSTEM
 from clients.models import Client
-from simservice_client import InvalidSignature, UnknownEvent, event_id_of, verify_webhook
+from simservice_client import InvalidSignature, NotConfigured, UnknownEvent, event_id_of, verify_webhook
 from tests.webhooks.helpers import write_events
 from tests.webhooks.receivers import Received, Receiver
 from webhooks import endpoints, events, tasks
 from webhooks.signing import signature
 
-HELPERS = settings.BASE_DIR / "docs" / "webhooks"
+HELPERS = settings.BASE_DIR / "examples" / "webhooks"
 CALL = """
 const { verify } = require(process.argv[1]);
 const given = JSON.parse(require("fs").readFileSync(0, "utf8"));
@@ -86,6 +86,12 @@ def test_the_library_does_not_guess_events_of_later_versions(changed: dict[str, 
         verify_webhook(
             body, {"X-Service-Signature": f"t={now},v1={signature('whsec_x', body, at=now)}"}, secret="whsec_x"
         )
+
+
+def test_the_library_refuses_to_verify_with_an_empty_secret() -> None:
+    now = int(time.time())
+    with pytest.raises(NotConfigured):
+        verify_webhook(b"{}", {"X-Service-Signature": f"t={now},v1={signature('', b'{}', at=now)}"}, secret="")
 
 
 @pytest.mark.django_db(transaction=True)

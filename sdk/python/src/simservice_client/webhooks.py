@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from simservice_client._answers import MALFORMED
-from simservice_client.errors import InvalidSignature, UnknownEvent
+from simservice_client.errors import InvalidSignature, NotConfigured, UnknownEvent
 from simservice_client.models import TerminalEvent
 
 TOLERANCE_SECONDS = 300
@@ -25,13 +25,16 @@ def verify_webhook(
     """Return the event of a webhook request.
 
     Pass the raw body, before anything parses it. Raises InvalidSignature if the request is not from the service or
-    was signed more than `tolerance_seconds` ago (`now` is a Unix time, by default the present), and UnknownEvent
-    for an event of a later version. An event can arrive more than once: `event_id_of(headers)` stays the same.
+    was signed more than `tolerance_seconds` ago (`now` is a Unix time, by default the present), UnknownEvent for an
+    event of a later version, and NotConfigured for an empty secret, with which anyone can sign. An event can arrive
+    more than once: `event_id_of(headers)` stays the same.
 
         event = verify_webhook(await request.body(), request.headers, secret=os.environ["WEBHOOK_SECRET"])
         if event.payload.status == "completed":
             print(client.jobs.results(event.payload.id).mean)
     """
+    if not secret:
+        raise NotConfigured("The webhook's secret is empty.")
     _verify(body, _header(headers, "signature"), secret, tolerance_seconds, time.time() if now is None else now)
     try:
         event = TerminalEvent.from_json(json.loads(body))
