@@ -96,6 +96,23 @@ def spend_check(request: HttpRequest | Request, account: Account) -> None:
     spend_bytes(account, length_of(request), kind="checked_bytes")
 
 
+def spend_more(request: HttpRequest | Request, account: Account, count: int) -> None:
+    """Count further submissions in the same request, all or none. Raises RateLimitExceeded.
+
+    A request with more submissions than the limit counts as the whole limit, so it is allowed if nothing else was
+    sent for a minute.
+    """
+    limit = submission_limit(account)
+    cost = min(count, limit.item.amount - 1)
+    if cost <= 0:
+        return
+    is_allowed = _hit(limit, cost)
+    if (counters := _read(limit)) is not None:
+        request.META[RATE_LIMIT_HEADERS] = _window(limit, counters).headers()
+    if not is_allowed:
+        raise _refusal(limit, cost)
+
+
 def length_of(request: HttpRequest | Request) -> int:
     """Return the length of the request body in bytes."""
     return int(request.META.get("CONTENT_LENGTH") or 0)

@@ -48,6 +48,7 @@ FOR_OWNERS = {"dashboard/<slug:account>/audit", "dashboard/<slug:account>/people
 # Calls of the owner that fail for an ended job.
 OWN: dict[tuple[str, str], tuple[int, str]] = {
     ("POST", "jobs"): (400, "validation_failed"),
+    ("POST", "jobs/batch"): (400, "validation_failed"),
     ("POST", "jobs/validate"): (400, "validation_failed"),
     ("POST", "jobs/<str:job_id>/cancel"): (409, "job_not_cancellable"),
 }

@@ -38,9 +38,10 @@ from jobs.submission.request import Submission
 from jobs.submission.validation import Sender
 from simservice.api import errors
 from simservice.api.errors import ValidationFailed
+from simservice.api.exception_handler import add_docs_url, as_api_error
 from simservice.api.operations import Body, Header, Operation, Parameter, ResponseSpec, documented
 from simservice.api.parsers import PlainTextParser, StrictJSONParser, is_plain_text
-from simservice.api.shapes import Count, Id, Rule, Url
+from simservice.api.shapes import Count, FreeObject, Id, Rule, Url
 
 IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}\Z")
 
@@ -84,6 +85,15 @@ class Submitted(TypedDict):
     deprecations: NotRequired[Annotated[list[Deprecation], "Omitted if there are none"]]
 
 
+class RefusedSubmission(TypedDict):
+    """The error of a submission that is refused."""
+
+    status: Annotated[int, "The HTTP status of a single submission with this error", Rule(minimum=400, maximum=599)]
+    error: Annotated[str, "What is wrong, as a sentence"]
+    code: Annotated[str, "Stable code for programs"]
+    meta: Annotated[FreeObject | None, "Details that depend on the code, or null"]
+
+
 EXAMPLE_SUBMITTED: Submitted = {
     "success": True,
     "id": EXAMPLE_JOB_ID,
@@ -114,21 +124,28 @@ FORMS = (
     "Send JSON, or only the profile as plain text. Query parameters and the `X-Bnet-` headers apply to plain text "
     "only; plain text requires `channel`."
 )
+IDEMPOTENCY = Parameter(
+    name="idempotency-key",
+    location="header",
+    # HTTP strips the spaces around a header's value.
+    shape=Annotated[str, Rule(pattern="^[!-~]([ -~]{0,253}[!-~])?$", maxLength=255)],
+    description="A unique value for this request. If you repeat the request with the same key, you get the "
+    "original response and no second job. Idempotency keys are scoped to the API key.",
+    example="order-4711",
+)
+REPLAY = Header(
+    name="X-Idempotent-Replay",
+    shape=Literal["true"],
+    description="Present if a job is from an earlier request with the same idempotency key.",
+    always=False,
+)
 SUBMIT_JOB = Operation(
     id="submitJob",
     tag="Jobs",
     summary="Submit a job",
     description=FORMS,
     parameters=[
-        Parameter(
-            name="idempotency-key",
-            location="header",
-            # HTTP strips the spaces around a header's value.
-            shape=Annotated[str, Rule(pattern="^[!-~]([ -~]{0,253}[!-~])?$", maxLength=255)],
-            description="A unique value for this request. If you repeat the request with the same key, you get the "
-            "original response and no second job. Idempotency keys are scoped to the API key.",
-            example="order-4711",
-        ),
+        IDEMPOTENCY,
         *plain_text.query_parameters(),
         *plain_text.credential_headers(),
     ],
@@ -140,12 +157,7 @@ SUBMIT_JOB = Operation(
             example=EXAMPLE_SUBMITTED,
             headers=[
                 *ACTIVE_JOB_HEADERS,
-                Header(
-                    name="X-Idempotent-Replay",
-                    shape=Literal["true"],
-                    description="Present if this is the response to an earlier request.",
-                    always=False,
-                ),
+                REPLAY,
             ],
             links=job_links("$response.body#/id"),
         )
@@ -179,7 +191,7 @@ class SubmissionView(JobsEndpoint):
     def post(self, request: Request) -> HttpResponse:
         submission = read_submission(request)
         key = self.caller().key
-        keyed = KeyedRequest(key, _idempotency_key(request), submission, render=self.render_accepted)
+        keyed = KeyedRequest(key, idempotency_key(request), submission, render=self.render_accepted)
         with plain_text.named_as_sent(request):
             outcome = accept.submit(submission, sender=Sender(key.client, key), deduplication=keyed)
         if isinstance(outcome, Replay):
@@ -190,7 +202,7 @@ class SubmissionView(JobsEndpoint):
 
     def render_accepted(self, accepted: Accepted) -> str:
         """Return the body of the response, which is stored with the idempotency key and sent again as it is."""
-        return bytes(JSONRenderer().render(submitted(accepted, self.links()))).decode()
+        return accepted_body(accepted, self.links())
 
 
 def read_submission(request: Request) -> Submission:
@@ -205,13 +217,26 @@ def read_submission(request: Request) -> Submission:
     return from_json(body)
 
 
-def _idempotency_key(request: Request) -> str | None:
+def idempotency_key(request: Request) -> str | None:
     """Return the idempotency key of the request, or None. Raises ValidationFailed if it is invalid."""
     key: str | None = request.headers.get("Idempotency-Key")
     if key is not None and not IDEMPOTENCY_KEY.match(key):
         message = "Must have 1 to 255 printable ASCII characters."
         raise ValidationFailed([{"path": "idempotency-key", "message": message}])
     return key
+
+
+def accepted_body(accepted: Accepted, links: LinkBuilder) -> str:
+    """Return the body of an accepted submission as JSON."""
+    return bytes(JSONRenderer().render(submitted(accepted, links))).decode()
+
+
+def refused(error: Exception, request: Request) -> RefusedSubmission:
+    """Return what a response says of the error of a submission."""
+    named = as_api_error(error)
+    add_docs_url(request, named)
+    meta = None if named.meta is None else dict(named.meta)
+    return {"status": named.status, "error": named.message, "code": named.code, "meta": meta}
 
 
 def submitted(accepted: Accepted, links: LinkBuilder) -> Submitted:

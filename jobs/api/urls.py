@@ -8,6 +8,7 @@ from jobs.api import (
     webhook,  # noqa: F401  adds the webhook to the OpenAPI document
 )
 from jobs.api.artifacts import ArtifactUrlView
+from jobs.api.batch import BatchView
 from jobs.api.builds import BuildListView, BuildView
 from jobs.api.cancellation import CancelJobView
 from jobs.api.jobs import JobListView, JobProfileView, JobView
@@ -24,6 +25,7 @@ class JobsView(SubmissionView, JobListView):
 
 resource = [
     path("jobs", JobsView.as_view()),
+    path("jobs/batch", BatchView.as_view()),
     path("jobs/validate", ValidateView.as_view()),
     path("jobs/<str:job_id>", JobView.as_view()),
     path("jobs/<str:job_id>/status", JobStatusView.as_view()),

@@ -17,8 +17,10 @@ from jobs.api.submission import (
     SUBMIT_JOB,
     Deprecation,
     ProfileWarning,
+    RefusedSubmission,
     deprecation,
     read_submission,
+    refused,
 )
 from jobs.dry_run import DryRun
 from jobs.enums import MultistageReason, StageLabel
@@ -34,19 +36,10 @@ from jobs.submission import accept
 from jobs.submission.validation import Ceilings, Sender
 from simservice.api import errors
 from simservice.api.errors import ApiError
-from simservice.api.exception_handler import add_docs_url, as_api_error
+from simservice.api.exception_handler import as_api_error
 from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.api.parsers import PlainTextParser, StrictJSONParser
-from simservice.api.shapes import Count, FreeObject, Rule, Uuid
-
-
-class ExpectedError(TypedDict):
-    """The error with which the submission would be refused now."""
-
-    status: Annotated[int, "The HTTP status", Rule(minimum=400, maximum=599)]
-    error: Annotated[str, "What is wrong, as a sentence"]
-    code: Annotated[str, "Stable code for programs"]
-    meta: Annotated[FreeObject | None, "Details that depend on the code, or null"]
+from simservice.api.shapes import Count, Rule, Uuid
 
 
 class RefusedLine(TypedDict):
@@ -132,7 +125,7 @@ class Validation(TypedDict):
     """What would happen to a submission now."""
 
     valid: Annotated[bool, "Whether the submission would be accepted"]
-    refusal: Annotated[ExpectedError | None, "Null if the submission would be accepted"]
+    refusal: Annotated[RefusedSubmission | None, "Null if the submission would be accepted"]
     refusedLines: Annotated[list[RefusedLine], "The first refused lines", Rule(maxItems=LISTED_REFUSALS)]
     refusedCount: Annotated[Count, "Number of refused options"]
     warnings: Annotated[list[ProfileWarning], Rule(maxItems=LISTED_WARNINGS)]
@@ -201,20 +194,13 @@ class ValidateView(JobsEndpoint):
         found = dry_run.run(submission, sender=Sender(self.caller().client, self.caller().key))
         links = self.links()
         notices = [deprecation(field, links) for field in accept.deprecated_fields(submission)]
-        refusal = _refusal(found.refusal, request) if found.refusal else None
+        refusal = refused(_named_as_sent(found.refusal, request), request) if found.refusal else None
         rate = self.caller().plan.credits_per_second
         return Response(_validation(found, refusal=refusal, deprecations=notices, credits_per_second=rate))
 
 
-def _refusal(error: JobsError, request: Request) -> ExpectedError:
-    """Return the error that a submission would get, with fields named as in the request."""
-    named = _named_as_sent(error, request)
-    add_docs_url(request, named)
-    meta = None if named.meta is None else dict(named.meta)
-    return {"status": named.status, "error": named.message, "code": named.code, "meta": meta}
-
-
 def _named_as_sent(error: JobsError, request: Request) -> ApiError:
+    """Return an error with fields named as in the request."""
     try:
         with plain_text.named_as_sent(request):
             raise error
@@ -223,7 +209,7 @@ def _named_as_sent(error: JobsError, request: Request) -> ApiError:
 
 
 def _validation(
-    found: DryRun, *, refusal: ExpectedError | None, deprecations: list[Deprecation], credits_per_second: int
+    found: DryRun, *, refusal: RefusedSubmission | None, deprecations: list[Deprecation], credits_per_second: int
 ) -> Validation:
     """Return the body of `POST jobs/validate` (docs/reference/contract.md#dry-run)."""
     return {

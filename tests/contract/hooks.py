@@ -69,6 +69,16 @@ def make_whole(case: Case) -> None:
     put_profile(case)
 
 
+def make_entries_whole(case: Case) -> None:
+    """Give the submissions of a batch valid profiles."""
+    case.body = with_integers(case.body)
+    entries = case.body.get("jobs") if isinstance(case.body, dict) else None
+    for number, entry in enumerate(entries if isinstance(entries, list) else []):
+        if isinstance(entry, dict):
+            entry.pop("credentials", None)
+            entry["profile"] = {"text": PROFILES[number % len(PROFILES)]}
+
+
 def with_integers(value: Any) -> Any:
     """Return a value with whole floats as integers. JSON Schema treats both as integers."""
     if isinstance(value, dict):
@@ -114,6 +124,7 @@ def is_chosen(drawn: str) -> bool:
 
 PREPARATIONS = {
     "submitJob": make_whole,
+    "submitBatch": make_entries_whole,
     "validateJob": make_whole,
     "getJobStatus": wait_briefly,
     "listJobs": drop_cursor,

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from simservice_client import AsyncClient, Client, JobNotCompleted, NoFigures
+from simservice_client import AsyncClient, Client, JobNotCompleted, NoFigures, submission
 from simservice_client.error_codes import JobNotCancellable, ResultNotReady, ValidationFailed
 from simservice_client.models import JobStatus
 from tests.stack import LONG, QUICK, Stack
@@ -71,6 +71,10 @@ def test_every_operation_is_covered(client: Client, seen: list[httpx.Request], t
     assert set(client.jobs.by_ids([result.id, "176352841234500042"])) == {result.id}
     with pytest.raises(JobNotCancellable):
         client.jobs.cancel(result.id)
+    accepted, refused = client.jobs.submit_batch([submission(QUICK), {"profile": 5}])
+    assert (accepted.job is not None, accepted.refusal) == (True, None)
+    assert refused.refusal is not None
+    assert (refused.job, refused.refusal.code) == (None, "validation_failed")
     files = client.jobs.download(result.id, tmp_path / "new folder", kinds=["html_report", "json_report"])
     assert {path.stat().st_size > 100 for path in files.values()} == {True}
     assert set(files) == {"report.html", "report.json"}

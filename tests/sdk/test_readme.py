@@ -12,7 +12,7 @@ from tests.stack import QUICK, Stack
 
 pytestmark = [pytest.mark.xdist_group("sdk"), pytest.mark.timeout(240)]
 README = Path(__file__).resolve().parents[2] / "sdk" / "python" / "README.md"
-FIVE_LINES, JOBS, AT_ONCE, _ = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+FIVE_LINES, JOBS, BATCH, AT_ONCE, _ = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
 PROFILE = QUICK + "profileset.trinket+=head=,id=1,ilevel=700\n"
 
 
@@ -39,6 +39,12 @@ def test_jobs(stack: Stack, tmp_path: Path) -> None:
     output = run(f"{setup}text = open('mage.simc').read()\n{JOBS}", stack, tmp_path)
     assert re.search(r"^http.*\n(.*\n)*trinket [0-9.]+ [0-9.]+\nTrue [0-9]+\n", output)
     assert (tmp_path / "reports" / "report.html").stat().st_size > 1000
+
+
+def test_a_batch(stack: Stack, tmp_path: Path) -> None:
+    setup = "from simservice_client import Client, submission\nclient = Client()\n"
+    profiles = "profiles = [open('mage.simc').read()] * 3\n"
+    assert re.fullmatch(r"([0-9]{18}\n){3}", run(setup + profiles + BATCH, stack, tmp_path))
 
 
 def test_many_at_once(stack: Stack, tmp_path: Path) -> None:

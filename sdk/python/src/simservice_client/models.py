@@ -94,6 +94,22 @@ class ArtifactUrl(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BatchEntry(Model):
+    """The outcome of one submission: a job or a refusal, the other one is null."""
+
+    job: Submitted | None
+    """The same as in the response to a single submission."""
+    refusal: RefusedSubmission | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchResult(Model):
+    """The outcome of each submission, in the order of the request."""
+
+    jobs: list[BatchEntry]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Buff(Model):
     """A buff of an actor, or a debuff of its targets."""
 
@@ -293,20 +309,6 @@ class EstimateBasis(Model):
     """Whether all belong to this account."""
     same_build: bool = key("sameBuild")
     """Whether all ran on the build that would run now."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExpectedError(Model):
-    """The error with which the submission would be refused now."""
-
-    status: int
-    """The HTTP status."""
-    error: str
-    """What is wrong, as a sentence."""
-    code: str
-    """Stable code for programs."""
-    meta: dict[str, Any] | None
-    """Details that depend on the code, or null."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -983,6 +985,20 @@ class RefusedLine(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RefusedSubmission(Model):
+    """The error of a submission that is refused."""
+
+    status: int
+    """The HTTP status of a single submission with this error."""
+    error: str
+    """What is wrong, as a sentence."""
+    code: str
+    """Stable code for programs."""
+    meta: dict[str, Any] | None
+    """Details that depend on the code, or null."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Resource(Model):
     """A resource such as mana, as means of one fight."""
 
@@ -1216,7 +1232,7 @@ class Validation(Model):
 
     valid: bool
     """Whether the submission would be accepted."""
-    refusal: ExpectedError | None
+    refusal: RefusedSubmission | None
     """Null if the submission would be accepted."""
     refused_lines: list[RefusedLine] = key("refusedLines")
     """The first refused lines."""

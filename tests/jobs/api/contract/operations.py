@@ -26,7 +26,7 @@ from tests.jobs.api.contract.types import (
     matching,
     or_null,
 )
-from tests.jobs.api.contract.validation import validation
+from tests.jobs.api.contract.validation import REFUSAL, validation
 
 MANIFEST_JOB = an_object(
     {"id": ID, "status": TERMINAL, "createdAt": TIME, "startedAt": or_null(TIME), "completedAt": TIME}
@@ -43,6 +43,9 @@ def responses(variant: str) -> dict[str, Schema]:
     )
     return {
         "submitJob": submitted(variant),
+        "submitBatch": an_object(
+            {"jobs": many(an_object({"job": or_null(submitted(variant)), "refusal": or_null(REFUSAL)}), 100)}
+        ),
         "validateJob": validation(variant),
         "listJobs": an_object({"jobs": many(LISTED_JOB | TERMINAL_CONDITIONS, 100), "page": PAGE}),
         "getJob": an_object(job) | TERMINAL_CONDITIONS,

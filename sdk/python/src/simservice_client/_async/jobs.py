@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from simservice_client._async.artifacts import AsyncArtifacts
 from simservice_client._async.transport import AsyncTransport
@@ -17,6 +17,8 @@ from simservice_client._queries import list_query
 from simservice_client._results import Cancellation
 from simservice_client.errors import JobNotCompleted, WaitTimedOut
 from simservice_client.models import (
+    BatchEntry,
+    BatchResult,
     Job,
     JobList,
     JobResult,
@@ -61,6 +63,21 @@ class AsyncJobs:
         return await self._transport.call(
             Submitted, "POST", "jobs", json=submission(profile, **options), headers=headers
         )
+
+    async def submit_batch(
+        self, submissions: Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None
+    ) -> Sequence[BatchEntry]:
+        """Submit up to 100 jobs at once, and return a job or a refusal for each, in the same order.
+
+        With a key of your own, call it again to submit those that were refused: accepted ones stay one job.
+
+            batch = [submission(text, priority="background") for text in profiles]
+            for entry in await client.jobs.submit_batch(batch, idempotency_key="night-2026-11-23"):
+                print(entry.job.id if entry.job else entry.refusal)
+        """
+        headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
+        body = {"jobs": [dict(each) for each in submissions]}
+        return (await self._transport.call(BatchResult, "POST", "jobs", "batch", json=body, headers=headers)).jobs
 
     async def run(
         self,

@@ -1,0 +1,79 @@
+"""Several submissions in one request: `docs/reference/contract.md#batches`."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from clients.models import ApiKey
+from jobs.errors import IdempotencyKeyReused, JobsError
+from jobs.models import IdempotencyKey
+from jobs.submission import accept
+from jobs.submission.accept import Accepted, Replay
+from jobs.submission.idempotency import KeyedRequest
+from jobs.submission.request import Submission, fingerprint
+from jobs.submission.validation import Sender
+from simservice.database import DATABASE_UNAVAILABLE
+
+MAX_JOBS = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """The readable submissions of a request by their position, and the idempotency key of the request.
+
+    `render` returns the response body of an accepted submission.
+    """
+
+    api_key: ApiKey
+    key: str | None
+    submissions: Mapping[int, Submission]
+    render: Callable[[Accepted], str]
+
+    def submit(self) -> Iterator[tuple[int, str | Replay | Exception]]:
+        """Submit one after the other. Yield the response, the earlier response, or the error of each.
+
+        Raises IdempotencyKeyReused, before anything is stored, if an earlier batch with this key was different.
+        Each submission is a transaction of its own. Once the database does not respond, the rest is not tried.
+        """
+        whole = self._fingerprint()
+        known = self._replays(whole)
+        outage: Exception | None = None
+        for position, submission in self.submissions.items():
+            replay = known.get(position)
+            try:
+                yield position, outage or replay or self._submit_one(position, submission, whole)
+            except JobsError as error:
+                yield position, error
+            except DATABASE_UNAVAILABLE as error:
+                outage = error
+                yield position, error
+
+    def _submit_one(self, position: int, submission: Submission, whole: str) -> str | Replay:
+        """Return the response to a submission. Raises JobsError."""
+        key = None if self.key is None else key_of_entry(self.key, position)
+        keyed = KeyedRequest(self.api_key, key, submission, render=self.render)
+        keyed.fingerprint = whole
+        sender = Sender(self.api_key.client, self.api_key)
+        outcome = accept.submit(submission, sender=sender, deduplication=keyed)
+        return outcome if isinstance(outcome, Replay) else keyed.response
+
+    def _replays(self, whole: str) -> dict[int, Replay]:
+        """Return the responses of an earlier, equal batch by position. Raises IdempotencyKeyReused. One query."""
+        if self.key is None:
+            return {}
+        positions = {key_of_entry(self.key, position): position for position in range(MAX_JOBS)}
+        known = list(IdempotencyKey.objects.filter(api_key=self.api_key, key__in=positions))
+        for entry in known:
+            if entry.fingerprint != whole:
+                raise IdempotencyKeyReused(job_id=entry.job_id)
+        return {positions[entry.key]: Replay(entry.response) for entry in known}
+
+    def _fingerprint(self) -> str:
+        """Return the SHA-256 of all submissions without their metadata."""
+        parts = [f"{position} {fingerprint(submission)}" for position, submission in self.submissions.items()]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def key_of_entry(key: str, position: int) -> str:
+    """Return the idempotency key of one submission. No client can send it, because of the control character."""
+    return f"\x1fbatch {position} {hashlib.sha256(key.encode()).hexdigest()}"
