@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 from django.db import connection
 
-from jobs import queries
+from jobs import listing
 from jobs.enums import Status
+from jobs.listing import EPOCH, Filters
 from jobs.models import Job
-from jobs.queries import EPOCH, Filters
 from tests.factories import make_account, make_client, make_job
 from tests.jobs.plans import copy_job, plans_of, reindex_jobs
 
@@ -39,7 +39,7 @@ def jobs() -> Iterator[list[Job]]:
 def test_a_list_reads_only_jobs_of_its_account(jobs: list[Job], skipped: int) -> None:
     for job in jobs:
         before = job.pk + skipped if skipped else None
-        (plan,) = plans_of(partial(queries.list_jobs, job.account, before=before, limit=LIMIT), table="jobs_job")
+        (plan,) = plans_of(partial(listing.list_jobs, job.account, before=before, limit=LIMIT), table="jobs_job")
         assert plan.indexes == {"job_by_account"}
         assert plan.pages <= PAGES
 
@@ -55,7 +55,7 @@ def test_a_filtered_list_reads_only_matching_jobs(
     filters = Filters(statuses=frozenset(statuses), created_after=EPOCH)
     for job in jobs:
         before = job.pk + skipped if skipped else None
-        read = partial(queries.list_jobs, job.account, before=before, limit=LIMIT, filters=filters)
+        read = partial(listing.list_jobs, job.account, before=before, limit=LIMIT, filters=filters)
         (plan,) = plans_of(read, table="jobs_job")
         assert not plan.scanned
         assert plan.pages <= PAGES
@@ -64,7 +64,7 @@ def test_a_filtered_list_reads_only_matching_jobs(
 
 def test_jobs_are_found_by_id_without_a_scan(jobs: list[Job]) -> None:
     ids = range(jobs[2].pk, jobs[2].pk + 100)
-    (plan,) = plans_of(partial(queries.jobs_by_id, jobs[2].account, ids), table="jobs_job")
+    (plan,) = plans_of(partial(listing.jobs_by_id, jobs[2].account, ids), table="jobs_job")
     assert not plan.scanned
     # At most three pages of the index and one of the table for each id
     assert plan.pages <= 4 * len(ids)
@@ -72,7 +72,7 @@ def test_jobs_are_found_by_id_without_a_scan(jobs: list[Job]) -> None:
 
 def test_pages_of_a_list_follow_each_other(jobs: list[Job]) -> None:
     account = jobs[1].account
-    first, _ = queries.list_jobs(account, before=None, limit=LIMIT)
-    second, _ = queries.list_jobs(account, before=first[-1].pk, limit=LIMIT)
+    first = listing.list_jobs(account, before=None, limit=LIMIT).jobs
+    second = listing.list_jobs(account, before=first[-1].pk, limit=LIMIT).jobs
     newest = jobs[1].pk + 2_999
     assert [job.pk for job in (*first, *second)] == list(range(newest, newest - 2 * LIMIT, -1))
