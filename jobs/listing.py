@@ -1,10 +1,10 @@
 """Lists of an account's jobs, newest first, for the API.
 
 Each filter except the time has an index in the order of ids: statuses and clients on jobs, metadata on a table of
-entries (`MetadataEntry`). Without a filter, or with statuses or a client alone, a page is read from one index. Jobs
-with other filters are searched: `SEARCHED_JOBS` ids are read from the index of each filter, and the jobs of the index
-that reaches furthest back are compared with all filters. So a page takes a bounded time, but can have fewer jobs than
-its limit although there are more.
+entries (`MetadataEntry`). Without a filter, or with statuses or a client alone, a page is read from one index. With
+other filters, jobs are searched: `SEARCHED_JOBS` ids are read from the index of each filter, and the jobs of the
+index that reaches furthest back are compared with all filters. So a page takes a bounded time, but can have fewer
+jobs than its limit although there are more.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,9 +31,9 @@ ID_LEAD = timedelta(minutes=5)
 SEARCHED_JOBS = 1_000
 
 _READER = RowReader(Job, only=["id", *LISTED])
-# Jobs from one id up to another one, newest first. It is not prepared, because a plan for all accounts reads the jobs
-# of every account if one account has most of them. `= ANY` and the two-column order make PostgreSQL use the index of
-# the account or the client; with `=`, it would drop the first column of the order and may use the primary key.
+# Jobs from one id up to another one, newest first. It is not prepared, because a plan for all accounts reads the
+# jobs of every account if one account has most of them. `= ANY` and the two-column order make PostgreSQL use the
+# index of the account or the client; with `=`, it would drop the first column and may use the primary key.
 _NEWEST = """
     SELECT {columns} FROM jobs_job
     WHERE {owner} AND id >= %(first)s AND id < %(before)s {more}
@@ -54,9 +54,9 @@ _NEWEST_ENTRIES = """
     ORDER BY account_id DESC, digest DESC, job_id DESC LIMIT {limit}
 """
 _HAS_ENTRY = "EXISTS (SELECT FROM jobs_metadataentry WHERE {entry} AND job_id = candidate.id)"
-# `windows` has the newest ids of each index. One with fewer ids than were requested is complete. `searched` is the one
-# that reaches furthest back. Its jobs are read by id, in order, until the page is full. Each row begins with the last
-# id of the window, null if it is complete. There is at least one row.
+# `windows` has the newest ids of each index. One with fewer ids than were requested is complete. `searched` is the
+# one that reaches furthest back. Its jobs are read by id, in order, until the page is full. There is at least one
+# row. Each row begins with the last id of the window, null if the window is complete.
 _SEARCH = """
     WITH windows (ids) AS ({windows}),
     searched AS (

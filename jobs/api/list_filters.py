@@ -60,8 +60,8 @@ METADATA = Parameter(
             propertyNames={"pattern": rf"^{re.escape(METADATA_PREFIX)}[^\u0000]{{1,{MAX_METADATA_KEY}}}$"},
         ),
     ],
-    description=f"`{METADATA_PREFIX}<name>=<value>`: only jobs whose metadata has exactly this entry. Can be sent for up "
-    f"to {MAX_METADATA_ENTRIES} names; jobs must have all these entries.",
+    description=f"`{METADATA_PREFIX}<name>=<value>`: only jobs whose metadata has exactly this entry. Can be sent "
+    f"for up to {MAX_METADATA_ENTRIES} names; jobs must have all these entries.",
     example={f"{METADATA_PREFIX}character": "Example"},
     style={"style": "form", "explode": True},
 )
