@@ -146,25 +146,31 @@ def test_text_that_is_not_unicode_matches_nothing(api: Api, key: tuple[ApiKey, s
 
 @pytest.mark.parametrize("searched", [1, 1_000])
 @pytest.mark.parametrize(
-    "query",
+    ("query", "count"),
     [
-        {"client": "default"},
-        {"client": "nobody"},
-        {"client": "default", "status": "pending,failed"},
-        {"metadata.n": "1"},
-        {"metadata.n": "1", "metadata.m": "2", "client": "default", "createdAfter": "2020-01-01T00:00:00Z"},
+        ({"client": "default"}, 3),
+        ({"client": "nobody"}, 3),
+        ({"client": "default", "status": "pending,failed"}, 3),
+        ({"metadata.n": "1"}, 2),
+        ({"metadata.n": "1", "metadata.m": "2", "createdAfter": "2020-01-01T00:00:00Z"}, 2),
     ],
 )
-def test_a_filtered_page_takes_two_queries(
-    api: Api, key: tuple[ApiKey, str], query: dict[str, str], searched: int, monkeypatch: pytest.MonkeyPatch
+def test_the_number_of_queries_is_constant(
+    api: Api,
+    key: tuple[ApiKey, str],
+    query: dict[str, str],
+    count: int,
+    searched: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Queries: the API key, the client if it is a filter, and the page."""
     monkeypatch.setattr(listing, "SEARCHED_JOBS", searched)
     for _ in range(3):
         make_job(key[0].client, metadata={"n": "1", "m": "2"})
     api.get("jobs")
     with CaptureQueriesContext(connection) as queries:
-        assert len(api.get("jobs", data=query).json()["jobs"]) in {0, searched, 3}
-    assert len(queries) == 2
+        assert api.get("jobs", data=query).status_code == 200
+    assert len(queries) == count
 
 
 def test_a_page_is_short_if_the_search_ends_before_it_is_full(
