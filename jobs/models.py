@@ -250,6 +250,25 @@ class JobProfile(models.Model):
         return f"profile of {self.job_id}"
 
 
+class MetadataEntry(models.Model):
+    """An entry of a job's metadata, from which lists find the job (`jobs/listing.py`).
+
+    A trigger on jobs writes it. `digest` is computed by the function `jobs_metadata_digest` of the database
+    (`jobs/migrations/0023_metadata_entries.py`). It is deleted at the end of the retention period.
+    """
+
+    pk = models.CompositePrimaryKey("account_id", "digest", "job_id")
+    # Not checked by the database, because the trigger copies both from the job.
+    account = models.ForeignKey(
+        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
+    digest = models.UUIDField()
+    job = models.ForeignKey(Job, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+
+    def __str__(self) -> str:
+        return f"metadata of {self.job_id}"
+
+
 class JobDetails(models.Model):
     """The details of a job's report, as compressed JSON (`jobs/details.py`). Written when the job ends."""
 

@@ -1,8 +1,6 @@
 """Queries of jobs, artifacts and builds for the API and the dashboard."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -10,19 +8,15 @@ from django.db import connection
 
 from billing.models import Account
 from jobs import retention
-from jobs.enums import ACTIVE, Status
+from jobs.enums import ACTIVE
 from jobs.errors import ArtifactRemoved, NotFound, ProfilePrivate
 from jobs.models import Artifact, Build, Job, JobProfile
 from simservice.ids import first_id_of, parse_id
 from simservice.rows import RowReader
 from simservice.statements import Statement, run
 
-# Greater than every id in use
-LAST_ID = 10**18
 TITLED = ("created_at", "metadata", "given_title", "character", "other_characters")
-LISTED = ("status", "completed_at", "error_code", "build_id", "share_token", *TITLED)
 RECENT_JOBS = 100
-EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 # The number of an account's unfinished jobs, from a partial index
@@ -44,24 +38,7 @@ READ_JOB = Statement("read_job", _FIND.format(job=_PLAIN, build=_BUILD, more=f"(
 READ_JOB_WITH_SUMMARY = Statement(
     "read_job_with_summary", _FIND.format(job=_SUMMARIZED, build=_BUILD, more=f"({ACTIVE_JOBS})")
 )
-# An account's jobs from one id up to another one, newest first. It is not prepared, because a plan for all accounts
-# reads the jobs of every account if one account has most of them. `= ANY` and the two-column order make PostgreSQL
-# use the account's index; with `=`, it would drop the first column of the order and may use the primary key.
-_LISTED = RowReader(Job, only=["id", *LISTED])
-_NEWEST = """
-    SELECT {columns} FROM jobs_job
-    WHERE account_id = ANY (ARRAY[%(account_id)s]) AND id >= %(first)s AND id < %(before)s {more}
-    ORDER BY account_id, id DESC LIMIT %(limit)s
-"""
-_CREATED_AFTER = "AND created_at >= %(created_after)s"
-# An account's jobs with some ids, newest first.
-JOBS_BY_ID = f"""
-    SELECT {_LISTED.columns} FROM jobs_job
-    WHERE id = ANY (%(ids)s) AND account_id = %(account_id)s AND id >= %(first)s ORDER BY id DESC
-"""  # noqa: S608 - columns of the model
-# An id is created before its job is stored, at most this much earlier.
-ID_LEAD = timedelta(minutes=5)
-# The account's latest jobs with the fields of their titles, read like NEWEST_JOBS.
+# The account's latest jobs with the fields of their titles, read like those of `jobs/listing.py`.
 _TITLED = RowReader(Job, only=["id", *TITLED])
 LATEST_JOBS = f"""
     SELECT {_TITLED.columns} FROM jobs_job
@@ -137,58 +114,6 @@ def _number(job_id: str) -> int:
     if number is None:
         raise NotFound
     return number
-
-
-@dataclass(frozen=True, kw_only=True)
-class Filters:
-    """Conditions on listed jobs: one of the statuses, any if there are none, and the earliest time of creation."""
-
-    statuses: frozenset[Status] = frozenset()
-    created_after: datetime | None = None
-
-
-NO_FILTERS = Filters()
-
-
-def list_jobs(
-    account: Account, *, before: int | None, limit: int, filters: Filters = NO_FILTERS
-) -> tuple[list[Job], int]:
-    """Return the account's newest jobs within the retention period, and the number of unfinished jobs.
-
-    The jobs are below the id `before` if given, and have only the fields that lists show. One round trip.
-    """
-    first, after = first_id_of(retention.window_start()), filters.created_after
-    if after is not None:
-        first = max(first, min(first_id_of(after), LAST_ID) - first_id_of(EPOCH + ID_LEAD))
-    bounds = {"first": first, "before": LAST_ID if before is None else before, "limit": limit}
-    return _listed(newest_jobs(filters), {"account_id": account.pk, "created_after": after, **bounds})
-
-
-def jobs_by_id(account: Account, ids: Iterable[int]) -> tuple[list[Job], int]:
-    """Return the account's jobs with these ids like `list_jobs`. Other ids are ignored. One round trip."""
-    first = first_id_of(retention.window_start())
-    return _listed(JOBS_BY_ID, {"account_id": account.pk, "ids": list(ids), "first": first})
-
-
-def newest_jobs(filters: Filters) -> str:
-    """Return the statement that lists jobs. Each status is read from an index until the page is full."""
-    more = _CREATED_AFTER if filters.created_after else ""
-    if not filters.statuses:
-        return _NEWEST.format(columns=_LISTED.columns, more=more)
-    # A status is constant in each part, because a plan for any status may read all jobs of the account.
-    conditions = [f"AND status = '{status.value}' {more}" for status in sorted(filters.statuses)]
-    parts = [f"({_NEWEST.format(columns=_LISTED.columns, more=each)})" for each in conditions]
-    return f"SELECT * FROM ({' UNION ALL '.join(parts)}) AS job ORDER BY id DESC LIMIT %(limit)s"  # noqa: S608
-
-
-def _listed(statement: str, values: dict[str, Any]) -> tuple[list[Job], int]:
-    """Return the jobs that a statement reads, and the number of unfinished jobs. One round trip."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"{statement}; {ACTIVE_JOBS}", values)
-        jobs = [_LISTED.instance(row) for row in cursor.fetchall()]
-        cursor.nextset()
-        ((active,),) = cursor.fetchall()
-    return jobs, int(active)
 
 
 def recent_profiles(account: Account, *, count: int) -> list[Job]:

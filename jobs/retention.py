@@ -1,8 +1,8 @@
 """Retention of jobs: `docs/reference/contract.md#retention`.
 
 At the end of the retention period, links, files, the profile text, the details and the list entry of a job become
-unavailable at once. Files, text and details are removed soon after. The rows of the job, its idempotency key and
-its artifacts remain, so the API can distinguish expired artifacts from unknown ones.
+unavailable at once. Files, text, details and metadata entries are removed soon after. The rows of the job, its
+idempotency key and its artifacts remain, so the API can distinguish expired artifacts from unknown ones.
 """
 
 import logging
@@ -12,7 +12,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -28,6 +28,13 @@ GRACE = timedelta(hours=1)
 CLEAR_BATCH = 500
 # Shorter than the interval between two rounds, so that rounds do not overlap if the storage is slow
 ROUND_SECONDS = 45.0
+# By the whole key, which the metadata of the jobs contains
+DELETE_METADATA_ENTRIES = """
+    DELETE FROM jobs_metadataentry AS entry
+    USING jobs_job AS job, json_each_text(job.metadata::json) AS metadata
+    WHERE job.id = ANY (%s) AND entry.account_id = job.account_id AND entry.job_id = job.id
+        AND entry.digest = jobs_metadata_digest(metadata.key, metadata.value)
+"""
 
 
 def window_start() -> datetime:
@@ -91,4 +98,6 @@ def clear(folder: str, job_ids: Collection[int], *, until: float) -> int:
         JobProfile.objects.filter(pk__in=locked).delete()
         JobDetails.objects.filter(pk__in=locked).delete()
         JobRanking.objects.filter(pk__in=locked).delete()
+        with connection.cursor() as cursor:
+            cursor.execute(DELETE_METADATA_ENTRIES, [locked])
         return Job.objects.filter(pk__in=locked).update(cleared_at=Now())

@@ -7,7 +7,7 @@ from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import models, queries, retention, variants
+from jobs import listing, models, queries, retention, variants
 from jobs.api.base import (
     ACTIVE_JOB_HEADERS,
     EXAMPLE_COMPLETED,
@@ -31,7 +31,7 @@ from jobs.api.base import (
 )
 from jobs.api.builds import EXAMPLE_JOB_BUILD, JobBuild, job_build
 from jobs.api.links import LinkBuilder, Links
-from jobs.api.list_filters import CREATED_AFTER, IDS, MAX_IDS, STATUS, read_filters, read_ids
+from jobs.api.list_filters import FILTERS, IDS, MAX_IDS, read_filters, read_ids
 from jobs.enums import ErrorCode, Priority, PublicStatus
 from simservice.api import errors
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
@@ -202,8 +202,9 @@ LIST_JOBS = Operation(
     tag="Jobs",
     summary="List jobs",
     description="Returns the newest jobs first. For the next page, send `page.nextCursor` as `cursor` until "
-    "`page.hasMore` is false, together with the same filters. Filters can be combined.",
-    parameters=[LIMIT, CURSOR, STATUS, CREATED_AFTER, IDS],
+    "`page.hasMore` is false, together with the same filters. Filters can be combined. With `metadata.` or both "
+    "`client` and `status`, a page can have fewer jobs than `limit`, even none, although `page.hasMore` is true.",
+    parameters=[LIMIT, CURSOR, *FILTERS, IDS],
     responses={
         200: ResponseSpec(
             description="A page of the account's jobs.",
@@ -256,13 +257,15 @@ class JobListView(JobsEndpoint):
     def get(self, request: Request) -> Response:  # noqa: ARG002
         account = self.caller().account
         if "ids" in self.query:
-            jobs, self.active_jobs = queries.jobs_by_id(account, read_ids(self.query))
-            return Response(job_list(jobs, limit=MAX_IDS, next_cursor=None, links=self.links()))
+            found = listing.jobs_by_id(account, read_ids(self.query))
+            self.active_jobs = found.active
+            return Response(job_list(found.jobs, limit=MAX_IDS, next_cursor=None, links=self.links()))
         limit, filters = read_limit(self.query.get("limit")), read_filters(self.query)
         before = read_cursor(self.query["cursor"], account_id=account.pk) if "cursor" in self.query else None
-        jobs, self.active_jobs = queries.list_jobs(account, before=before, limit=limit + 1, filters=filters)
-        page, has_more = jobs[:limit], len(jobs) > limit
-        cursor = make_cursor(account_id=account.pk, last_id=page[-1].pk) if has_more else None
+        found = listing.list_jobs(account, before=before, limit=limit + 1, filters=filters)
+        self.active_jobs, page = found.active, found.jobs[:limit]
+        last_id = page[-1].pk if len(found.jobs) > limit else found.searched_to
+        cursor = make_cursor(account_id=account.pk, last_id=last_id) if last_id is not None else None
         return Response(job_list(page, limit=limit, next_cursor=cursor, links=self.links()))
 
 

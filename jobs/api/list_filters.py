@@ -6,14 +6,24 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from jobs.api.base import EXAMPLE_JOB_ID
+from jobs.api.submission_request import (
+    MAX_METADATA_ENTRIES,
+    MAX_METADATA_KEY,
+    MAX_METADATA_VALUE,
+    STORABLE,
+    is_storable,
+    metadata_problem,
+)
 from jobs.enums import PublicStatus, Status
-from jobs.queries import Filters
+from jobs.listing import Filters
 from simservice.api.errors import ValidationFailed
 from simservice.api.operations import Parameter
 from simservice.api.shapes import Rule
 from simservice.ids import parse_id
 
 MAX_IDS = 100
+MAX_CLIENT_NAME = 64
+METADATA_PREFIX = "metadata."
 MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})", re.ASCII
 )
@@ -32,6 +42,30 @@ CREATED_AFTER = Parameter(
     description="Only jobs created at this time or later, with a UTC offset or `Z`.",
     example="2026-11-20T08:00:00Z",
 )
+CLIENT = Parameter(
+    name="client",
+    location="query",
+    shape=Annotated[str, Rule(minLength=1, maxLength=MAX_CLIENT_NAME, pattern=STORABLE)],
+    description="Only jobs of the client with this name. If the account has no such client, the list is empty.",
+    example="discord-bot",
+)
+METADATA = Parameter(
+    name="metadata",
+    location="query",
+    prefix=METADATA_PREFIX,
+    shape=Annotated[
+        dict[str, Annotated[str, Rule(maxLength=MAX_METADATA_VALUE, pattern=STORABLE)]],
+        Rule(
+            maxProperties=MAX_METADATA_ENTRIES,
+            propertyNames={"pattern": rf"^{re.escape(METADATA_PREFIX)}[^\u0000]{{1,{MAX_METADATA_KEY}}}$"},
+        ),
+    ],
+    description=f"`{METADATA_PREFIX}<name>=<value>`: only jobs whose metadata has exactly this entry. Can be sent "
+    f"for up to {MAX_METADATA_ENTRIES} names; jobs must have all these entries.",
+    example={f"{METADATA_PREFIX}character": "Example"},
+    style={"style": "form", "explode": True},
+)
+FILTERS = [STATUS, CLIENT, CREATED_AFTER, METADATA]
 IDS = Parameter(
     name="ids",
     location="query",
@@ -46,7 +80,9 @@ def read_filters(query: Mapping[str, str]) -> Filters:
     """Return the filters of a request. Raises ValidationFailed."""
     return Filters(
         statuses=_statuses(query["status"]) if "status" in query else frozenset(),
+        client=_client(query["client"]) if "client" in query else None,
         created_after=_moment(query["createdAfter"]) if "createdAfter" in query else None,
+        metadata=_metadata(query),
     )
 
 
@@ -71,6 +107,31 @@ def _statuses(text: str) -> frozenset[Status]:
         raise ValidationFailed([{"path": "status", "message": message}])
     starting = {Status.STARTING} if PublicStatus.QUEUED in names else set()
     return frozenset(starting | {Status(name) for name in names})
+
+
+def _client(name: str) -> str:
+    """Return the name of a client."""
+    if not (1 <= len(name) <= MAX_CLIENT_NAME and is_storable(name)):
+        message = f"Must have 1 to {MAX_CLIENT_NAME} characters and no NUL."
+        raise ValidationFailed([{"path": "client", "message": message}])
+    return name
+
+
+def _metadata(query: Mapping[str, str]) -> dict[str, str]:
+    """Return the entries that the metadata must have."""
+    given = {name: value for name, value in query.items() if name.startswith(METADATA_PREFIX)}
+    if len(given) > MAX_METADATA_ENTRIES:
+        message = f"At most {MAX_METADATA_ENTRIES} entries can be searched for."
+        raise ValidationFailed([{"path": "metadata", "message": message}])
+    entries = {name.removeprefix(METADATA_PREFIX): value for name, value in given.items()}
+    issues = [
+        {"path": METADATA_PREFIX + name, "message": problem}
+        for name, value in entries.items()
+        if (problem := metadata_problem(name, value))
+    ]
+    if issues:
+        raise ValidationFailed(issues)
+    return entries
 
 
 def _moment(text: str) -> datetime:

@@ -58,7 +58,7 @@ class MetadataField(serializers.Field[dict[str, str], Any, Any, Any]):
             raise serializers.ValidationError("Must be an object.")
         if len(data) > MAX_METADATA_ENTRIES:
             raise serializers.ValidationError(f"Must have at most {MAX_METADATA_ENTRIES} entries.")
-        problems = {key: [problem] for key, value in data.items() if (problem := _metadata_problem(key, value))}
+        problems = {key: [problem] for key, value in data.items() if (problem := metadata_problem(key, value))}
         if problems:
             raise serializers.ValidationError(problems)
         if len(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()) > MAX_METADATA_BYTES:
@@ -66,7 +66,7 @@ class MetadataField(serializers.Field[dict[str, str], Any, Any, Any]):
         return data
 
 
-def _metadata_problem(key: str, value: Any) -> str | None:
+def metadata_problem(key: str, value: Any) -> str | None:
     """Return the error in one entry of the metadata, or None."""
     if not 1 <= len(key) <= MAX_METADATA_KEY:
         return f"Names must have 1 to {MAX_METADATA_KEY} characters."
@@ -74,12 +74,12 @@ def _metadata_problem(key: str, value: Any) -> str | None:
         return "Must be a string."
     if len(value) > MAX_METADATA_VALUE:
         return f"Must have at most {MAX_METADATA_VALUE} characters."
-    if not (_is_storable(key) and _is_storable(value)):
+    if not (is_storable(key) and is_storable(value)):
         return "NUL characters and lone surrogates are not allowed."
     return None
 
 
-def _is_storable(text: str) -> bool:
+def is_storable(text: str) -> bool:
     """Return whether PostgreSQL can store a text: no NUL, and encodable as UTF-8."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 

@@ -23,4 +23,6 @@ class Endpoint(APIView):
         operation = operation_of(getattr(self, str(request.method).lower(), None))
         # The query of a submission is checked after the size of its body.
         if operation and not operation.bodies:
-            self.query = single_values(request.query_params, known=operation.query_names)
+            self.query = single_values(
+                request.query_params, known=operation.query_names, prefixes=operation.query_prefixes
+            )

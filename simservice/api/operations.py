@@ -27,6 +27,8 @@ class Parameter:
     required: bool = False
     # Further OpenAPI keywords, such as `explode`.
     style: Mapping[str, Any] = field(default_factory=dict)
+    # If not empty, the parameter stands for any number of parameters whose names begin with this.
+    prefix: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +85,13 @@ class Operation:
 
     @property
     def query_names(self) -> frozenset[str]:
-        """Return the names of the query parameters."""
-        return frozenset(one.name for one in self.parameters if one.location == "query")
+        """Return the names of the query parameters, except those with a prefix."""
+        return frozenset(one.name for one in self.parameters if one.location == "query" and not one.prefix)
+
+    @property
+    def query_prefixes(self) -> tuple[str, ...]:
+        """Return the prefixes of query parameters."""
+        return tuple(one.prefix for one in self.parameters if one.location == "query" and one.prefix)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from billing.models import Account
-from jobs import queries
+from jobs import listing, queries
 from jobs.errors import NotFound
+from jobs.listing import LISTED
 from jobs.models import Build, Job
-from jobs.queries import LISTED
 from tests.factories import BuildFactory, make_account, make_client, make_job, make_running_job
 
 pytestmark = pytest.mark.django_db
@@ -84,10 +84,10 @@ def test_listed_jobs_equal_those_of_the_orm() -> None:
     make_job()
     expected = Job.objects.filter(account=jobs[0].account).only(*LISTED).order_by("-id")
     with CaptureQueriesContext(connection) as captured:
-        listed, _ = queries.list_jobs(jobs[0].account, before=None, limit=7)
+        listed = listing.list_jobs(jobs[0].account, before=None, limit=7).jobs
     assert len(captured) == 1
     assert [values_of(job) for job in listed] == [values_of(job) for job in expected[:7]]
-    rest, _ = queries.list_jobs(jobs[0].account, before=listed[-1].pk, limit=7)
+    rest = listing.list_jobs(jobs[0].account, before=listed[-1].pk, limit=7).jobs
     assert [job.pk for job in rest] == [job.pk for job in expected[7:]]
 
 

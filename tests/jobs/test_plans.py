@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from jobs import lifecycle, queries
+from jobs import lifecycle, listing, queries
 from jobs.models import Job
 from jobs.queueing import announcements, forecast, marks, sweep
 from jobs.queueing.marks import ExpectedSeconds, Marks
@@ -88,8 +88,8 @@ def test_marks_read_no_more_than_a_part_of_the_queue(stored: Job, monkeypatch: p
 @pytest.mark.parametrize(
     ("read", "pages"),
     [
-        (lambda job: queries.list_jobs(job.account, before=None, limit=26), 40),
-        (lambda job: queries.list_jobs(job.account, before=job.pk + 50, limit=26), 40),
+        (lambda job: listing.list_jobs(job.account, before=None, limit=26), 40),
+        (lambda job: listing.list_jobs(job.account, before=job.pk + 50, limit=26), 40),
         (lambda job: queries.find_job(job.account, str(job.pk)), 20),
     ],
     ids=["newest", "older", "one"],

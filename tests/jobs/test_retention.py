@@ -230,5 +230,5 @@ def test_queries_do_not_grow_with_the_jobs_of_a_folder(artifact: Artifact, djang
     for job in jobs:
         age(job, days=31)
     folders = len({artifacts.folder_of(job.pk) for job in jobs})
-    with django_assert_num_queries(1 + folders * 7):
+    with django_assert_num_queries(1 + folders * 8):
         assert retention.clear_expired() == 5
