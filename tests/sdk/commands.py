@@ -63,16 +63,16 @@ class Simctl:
         )
 
     @contextlib.contextmanager
-    def on_terminal(self, *arguments: str, columns: int = 80, stdout: int | None = None) -> Iterator["Terminal"]:
-        """Run a command on a terminal, or with another standard output."""
+    def on_terminal(self, *arguments: str, columns: int = 80, stdin: int | None = None) -> Iterator["Terminal"]:
+        """Run a command on a terminal, perhaps with another standard input."""
         own, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         launcher = [sys.executable, "-c", ON_TERMINAL, *COMMAND]
         process = subprocess.Popen(
             [*launcher, *arguments],
             env=self.environment,
-            stdin=theirs,
-            stdout=theirs if stdout is None else stdout,
+            stdin=theirs if stdin is None else stdin,
+            stdout=theirs,
             stderr=theirs,
             start_new_session=True,
         )

@@ -1,5 +1,7 @@
 """One line about a job that has not ended."""
 
+from pathlib import Path
+
 from simservice_client.cli.formats import duration, state, with_error
 from simservice_client.cli.text import printable, shortened
 from simservice_client.models import JobStatus
@@ -10,7 +12,7 @@ MIN_BAR, MAX_BAR = 10, 40
 
 def progress_text(name: str, status: JobStatus, *, columns: int) -> str:
     """Return the state of a job, with a bar and the mean so far while it runs."""
-    label = shortened(printable(name), NAME_COLUMNS)
+    label = shortened(printable(Path(name).name), min(NAME_COLUMNS, columns // 3))
     if status.status != "running":
         return f"{label}  {state(status.status)}{_start_text(status)}"
     facts = "  ".join(_facts(status))
