@@ -62,6 +62,7 @@ class Service(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.answers: dict[str, list[Answer]] = {}
         self.requests: list[str] = []
+        self.queries: list[str] = []
         self.keys: set[str | None] = set()
         self.bodies: list[Any] = []
 
@@ -95,6 +96,7 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(SOON)
         self.server.bodies.append(json.loads(body) if body else None)
         self.server.keys.add(self.headers["Authorization"])
+        self.server.queries.append(query)
         self.server.requests.append(f"{self.command} {path}")
         answer = self.server.answer(self.command, path)
         self.send_response(answer.status)

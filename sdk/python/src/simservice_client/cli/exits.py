@@ -31,7 +31,7 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.COMPLETED: "success; the jobs completed",
-    Exit.NOT_COMPLETED: "a job did not complete, or `check` found that the profile would be refused",
+    Exit.NOT_COMPLETED: "a job did not complete, or `check` expects that it would be refused",
     Exit.USAGE: "invalid arguments, or no address or API key",
     Exit.REFUSED: "the service refused the request",
     Exit.UNREACHABLE: "the service did not answer, failed, or is not the API",
