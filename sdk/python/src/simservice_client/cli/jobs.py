@@ -9,7 +9,7 @@ from simservice_client._files import safe_name
 from simservice_client.cli.console import Column, Console
 from simservice_client.cli.exits import Exit, message_of, status_of
 from simservice_client.cli.formats import STATUS_COLOURS, UNKNOWN, moment, state, whole
-from simservice_client.cli.ranking import print_figures
+from simservice_client.cli.ranking import print_figures, print_missing
 from simservice_client.cli.session import open_client
 from simservice_client.error_codes import ResultNotReady, ResultUnavailable
 from simservice_client.errors import SimserviceError
@@ -44,9 +44,11 @@ def show(arguments: Namespace, console: Console) -> int:
         console.document(job.to_json())
         return Exit.COMPLETED
     _print_facts(console, job)
-    if isinstance(job, JobResult) and job.summary is not None:
-        console.line()
-        print_figures(console, job.summary)
+    if isinstance(job, JobResult):
+        print_missing(console, job)
+        if job.summary is not None:
+            console.line()
+            print_figures(console, job.summary)
     return Exit.COMPLETED
 
 

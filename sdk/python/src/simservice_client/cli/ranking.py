@@ -13,12 +13,19 @@ def print_result(console: Console, result: JobResult) -> None:
     summary = result.summary
     if summary is not None:
         print_figures(console, summary)
+    print_missing(console, result)
     facts = [
         f"{whole(result.runtime.credits_consumed)} credits" if result.runtime.credits_consumed is not None else "",
         f"simulated in {result.runtime.sim_duration_ms / 1000:,.1f} s" if result.runtime.sim_duration_ms else "",
     ]
     console.line(f"Job {result.id}: {', '.join([state(result.status), *filter(None, facts)])}")
     console.line(result.links.share)
+
+
+def print_missing(console: Console, result: JobResult) -> None:
+    """Print which expected files are missing, and why."""
+    for artifact in result.result.missing_artifacts or []:
+        console.line(f"Missing file {artifact.name}: {artifact.reason}")
 
 
 def print_figures(console: Console, summary: Summary) -> None:
