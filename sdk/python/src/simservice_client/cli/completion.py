@@ -66,7 +66,7 @@ def _command(name: str, summary: str, parser: argparse.ArgumentParser) -> Comman
 def _option(action: argparse.Action) -> Option:
     return Option(
         names=action.option_strings,
-        help=action.help or "",
+        help=(action.help or "") % {"default": action.default},
         takes_value=action.nargs != 0,
         choices=[str(choice) for choice in action.choices or ()],
         takes_files=action.metavar in FILES,
@@ -130,7 +130,7 @@ def _zsh(commands: Sequence[Command]) -> Iterator[str]:
 
 def _zsh_option(name: str, option: Option) -> str:
     """Return an option for `_arguments`, which may be repeated."""
-    text = option.help.replace("%(default)s", "").replace("[", "(").replace("]", ")").replace(":", "\\:")
+    text = option.help.replace("[", "(").replace("]", ")").replace(":", "\\:")
     value = ""
     if option.takes_value:
         value = ":value:" + (f"({' '.join(option.choices)})" if option.choices else "")
