@@ -31,7 +31,8 @@ STACK_TESTS := tests/browser tests/contract tests/end_to_end tests/examples test
 	tests/jobs/shards/test_helper.py tests/jobs/shards/test_model.py \
 	tests/jobs/simulator/test_ordinary_user.py tests/jobs/simulator/test_report_memory.py \
 	tests/jobs/test_hostile_bodies.py tests/jobs/test_interrupted_migrations.py tests/jobs/test_large_reports.py \
-	tests/jobs/test_list_plans.py tests/jobs/test_plans.py tests/jobs/test_stale_statistics.py
+	tests/jobs/test_list_plans.py tests/jobs/test_plans.py tests/jobs/test_stale_statistics.py \
+	tests/sdk/test_cli_stack.py
 stack: .venv/.development
 	$(PYTEST) $(STACK_TESTS)
 	$(PYTEST) -m slow $(STACK_TESTS:%=--ignore=%)

@@ -159,5 +159,7 @@ def _address_lines(stack: Stack, api: Api, job_id: str) -> list[str]:
         f"Login      {stack.user} / {stack.password}",
         f"API key    {stack.api_key}",
         f"Try        curl -H 'Authorization: Bearer {stack.api_key}' {api.jobs}/{job_id}/result",
+        f"simctl     .venv/bin/simctl login --url {stack.url}",
+        f"           .venv/bin/simctl run {PROFILE.relative_to(CHECKOUT)}",
         "",
     ]

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from localstack import demo
-from localstack.stack import Stack
+from localstack.stack import CHECKOUT, Stack
 from localstack.supervisor import Supervisor
+from simservice_client.cli.parser import make_parser
 
 RUNNING = {"status": "running", "progress": {"percent": 42, "stage": {"label": "initial"}}, "queue": None}
 ACTOR = {
@@ -99,6 +100,16 @@ def test_a_completed_job_is_shown_from_start_to_share_page(
         "demo / pass",
     ]
     assert [each for each in shown if each not in output] == []
+
+
+def test_the_commands_that_are_shown_can_be_run(
+    show: Callable[[], bool], service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show()
+    lines = [line.partition("bin/simctl ")[2] for line in capsys.readouterr().out.splitlines()]
+    login, run = [make_parser().parse_args(line.split()) for line in lines if line]
+    assert login.url == f"http://127.0.0.1:{service.server_port}"
+    assert all((CHECKOUT / file).is_file() for file in run.files)
 
 
 def test_every_request_carries_the_key(show: Callable[[], bool], service: Service) -> None:

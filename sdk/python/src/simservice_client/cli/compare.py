@@ -1,0 +1,139 @@
+"""`simctl compare`: the means of jobs side by side."""
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simservice_client.cli.console import Column, Console
+from simservice_client.cli.exits import CommandError, Exit
+from simservice_client.cli.formats import UNKNOWN, change, differs, percent_of, whole
+from simservice_client.cli.session import open_client
+from simservice_client.models import JobResult, Summary
+
+CLEAR = "*"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A mean and its margin of error."""
+
+    mean: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """The figures of one name in each job, None where it is absent."""
+
+    name: str
+    figures: Sequence[Figure | None]
+
+
+def compare(arguments: Namespace, console: Console) -> int:
+    """Print the differences of jobs from the first one."""
+    with open_client(arguments) as client:
+        results = [client.jobs.results(job) for job in (arguments.job, *arguments.others)]
+    rows = rows_of([_summary(result) for result in results])
+    if console.as_json:
+        console.document(
+            {"jobs": [_job_json(result) for result in results], "rows": [_row_json(row) for row in rows]}
+        )
+        return Exit.COMPLETED
+    for number, result in enumerate(results, 1):
+        console.line(f"Job {number}: {result.id} {result.title}")
+    console.line()
+    console.table(_columns(len(results)), [_cells(row) for row in rows])
+    console.line(f"{CLEAR} The difference exceeds the combined margin of error.")
+    return Exit.COMPLETED
+
+
+def rows_of(summaries: Sequence[Summary]) -> list[Row]:
+    """Return a row for the main actors, and one for each name of a profileset or another actor."""
+    named = [_named_figures(summary) for summary in summaries]
+    main = [_main_figure(summary) for summary in summaries]
+    rows = [Row(_main_name(summaries), main)] if any(main) else []
+    names = dict.fromkeys(name for figures in named for name in figures)
+    return rows + [Row(name, [figures.get(name) for figures in named]) for name in names]
+
+
+def _summary(result: JobResult) -> Summary:
+    """Return the figures of a job. Raises CommandError if it has none."""
+    if result.summary is None:
+        raise CommandError(f"job {result.id} has no figures: the simulator wrote no report.", Exit.NOT_COMPLETED)
+    return result.summary
+
+
+def _main_figure(summary: Summary) -> Figure | None:
+    actor = summary.main_actor
+    return None if actor is None else Figure(actor.mean, actor.mean_error)
+
+
+def _main_name(summaries: Sequence[Summary]) -> str:
+    """Return the name of the main actors."""
+    names = dict.fromkeys(summary.main_actor.name for summary in summaries if summary.main_actor is not None)
+    return f"{' / '.join(names)} (baseline)"
+
+
+def _named_figures(summary: Summary) -> Mapping[str, Figure]:
+    """Return the figures of the profilesets, or of the actors if there is no main actor."""
+    actor = summary.main_actor
+    if actor is not None:
+        results = actor.profilesets.results if actor.profilesets is not None else []
+        return {each.name: Figure(each.mean, each.mean_error) for each in results}
+    actors = summary.actors.results if summary.actors is not None else []
+    return {each.name: Figure(each.mean, each.mean_error) for each in actors}
+
+
+def _columns(jobs: int) -> list[Column]:
+    others = [
+        column
+        for number in range(2, jobs + 1)
+        for column in (
+            Column(f"Job {number}", is_right=True),
+            Column("±", is_right=True),
+            Column("Change", is_right=True),
+        )
+    ]
+    return [Column("Name"), Column("Job 1", is_right=True), Column("±", is_right=True), *others]
+
+
+def _cells(row: Row) -> list[str]:
+    base, *others = row.figures
+    cells = [row.name, *_figure_cells(base)]
+    for figure in others:
+        cells += [*_figure_cells(figure), _change_cell(figure, base)]
+    return cells
+
+
+def _figure_cells(figure: Figure | None) -> list[str]:
+    return [UNKNOWN, ""] if figure is None else [whole(figure.mean), whole(figure.error)]
+
+
+def _change_cell(figure: Figure | None, base: Figure | None) -> str:
+    if figure is None or base is None:
+        return ""
+    return f"{change(figure.mean, base.mean)} {CLEAR if _is_clear(figure, base) else ' '}"
+
+
+def _is_clear(figure: Figure, base: Figure) -> bool:
+    return differs(figure.mean, figure.error, other_mean=base.mean, other_error=base.error)
+
+
+def _job_json(result: JobResult) -> dict[str, Any]:
+    return {"id": result.id, "title": result.title, "status": result.status}
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    base = row.figures[0]
+    return {"name": row.name, "figures": [_figure_json(figure, base) for figure in row.figures]}
+
+
+def _figure_json(figure: Figure | None, base: Figure | None) -> dict[str, Any] | None:
+    """Return a figure and its difference from the first job's."""
+    if figure is None:
+        return None
+    known = {"mean": figure.mean, "meanError": figure.error}
+    if base is None or figure is base:
+        return {**known, "percent": None, "exceedsError": None}
+    return {**known, "percent": percent_of(figure.mean, base.mean), "exceedsError": _is_clear(figure, base)}

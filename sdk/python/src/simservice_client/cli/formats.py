@@ -1,0 +1,72 @@
+"""Figures, times and states as people read them."""
+
+import math
+from datetime import datetime
+
+STATUS_COLOURS = {
+    "completed": "green",
+    "failed": "red",
+    "timed out": "red",
+    "cancelled": "yellow",
+    "running": "yellow",
+}
+UNKNOWN = "-"
+
+
+def whole(value: float | None) -> str:
+    """Return a rounded number with thousands separators.
+
+    >>> whole(239718.008)
+    '239,718'
+    """
+    return UNKNOWN if value is None else f"{value:,.0f}"
+
+
+def with_error(mean: float, error: float) -> str:
+    """Return a mean with its margin of error."""
+    return f"{whole(mean)} ± {whole(error)}"
+
+
+def change(value: float, base: float) -> str:
+    """Return the difference of a mean in percent of another.
+
+    >>> change(1012.5, 1000)
+    '+1.25 %'
+    """
+    percent = percent_of(value, base)
+    return UNKNOWN if percent is None else f"{percent:+.2f} %"
+
+
+def percent_of(value: float, base: float) -> float | None:
+    """Return the difference of a mean in percent of another, None if that is zero."""
+    return (value - base) / abs(base) * 100 if base else None
+
+
+def differs(mean: float, error: float, *, other_mean: float, other_error: float) -> bool:
+    """Return whether two means differ by more than their combined margin of error."""
+    return abs(mean - other_mean) > math.hypot(error, other_error)
+
+
+def duration(seconds: float | None) -> str:
+    """Return a length of time.
+
+    >>> [duration(8.2), duration(150), duration(5000), duration(None)]
+    ['8 s', '2 min 30 s', '1 h 23 min', '-']
+    """
+    if seconds is None:
+        return UNKNOWN
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def moment(time: datetime | None) -> str:
+    """Return a local time."""
+    return UNKNOWN if time is None else time.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def state(status: str) -> str:
+    """Return a status in words."""
+    return status.replace("_", " ")

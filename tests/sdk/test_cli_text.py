@@ -1,0 +1,117 @@
+"""How `simctl` prints texts, times and arguments of others."""
+
+import argparse
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from simservice_client.cli import arguments, formats, logs, text
+from simservice_client.cli.parser import COMMANDS, make_parser
+from simservice_client.models import LogEntry
+from simservice_client.submissions import Options
+
+SECRETS = {"bnet_client_id", "bnet_client_secret"}
+
+
+@pytest.mark.parametrize(
+    ("hostile", "shown"),
+    [
+        ("\x1b[2J\x07", r"\x1b[2J\x07"),
+        ("a\nb\r\tc", r"a\nb\r\tc"),
+        ("\u202etxt.exe", r"\u202etxt.exe"),
+        ("zero\u200bwidth\u2028", r"zero\u200bwidth\u2028"),
+        ("\x9b31m", r"\x9b31m"),
+        ("\ud800", r"\ud800"),
+        ("Zoë 얼음 ± 🧊", "Zoë 얼음 ± 🧊"),
+    ],
+)
+def test_text_that_controls_a_terminal_is_escaped(hostile: str, shown: str) -> None:
+    assert text.printable(hostile) == shown
+
+
+@pytest.mark.parametrize("long", ["x" * 300, "얼" * 300, "e\u0301" * 300])
+def test_a_long_text_is_shortened_to_columns(long: str) -> None:
+    short = text.shortened(long, 10)
+    assert text.width(short) in (9, 10)
+    assert short.endswith("…")
+    assert text.width(text.padded(short, 12)) == 12
+
+
+@pytest.mark.parametrize(
+    ("given", "ago"), [("30m", timedelta(minutes=30)), ("12h", timedelta(hours=12)), ("2w", timedelta(weeks=2))]
+)
+def test_a_time_can_be_given_as_an_age(given: str, ago: timedelta) -> None:
+    assert abs(datetime.now(UTC) - ago - arguments.since(given)) < timedelta(minutes=1)
+
+
+def test_a_time_can_be_given_as_a_date_or_a_time() -> None:
+    assert arguments.since("2026-01-31T12:00Z") == datetime(2026, 1, 31, 12, tzinfo=UTC)
+    assert arguments.since("2026-01-31").tzinfo is UTC
+
+
+@pytest.mark.parametrize("given", ["", "yesterday", "99999w9", "-1d", "٣d", "2026-13-01"])
+def test_other_times_are_refused(given: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        arguments.since(given)
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "1.5", "x", "", "٣", "9" * 12])
+def test_numbers_must_be_positive(given: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        arguments.positive(given)
+
+
+def test_metadata_is_split_at_the_first_sign() -> None:
+    assert arguments.pair("a=b=c") == ("a", "b=c")
+    assert arguments.pair("a=") == ("a", "")
+
+
+@pytest.mark.parametrize("given", ["a", "=b", ""])
+def test_metadata_needs_a_name_and_a_sign(given: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        arguments.pair(given)
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_every_option_of_a_submission_has_an_argument(command: str) -> None:
+    chosen = make_parser().parse_args([command, "x.simc"])
+    assert set(Options.__annotations__) - SECRETS <= set(vars(chosen))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_the_common_options_on_both_sides(command: str) -> None:
+    values = {"run": ["x"], "check": ["x"], "compare": ["1", "2"], "completion": ["bash"]}
+    positional = values.get(command, ["1"] if command in ("show", "logs", "cancel", "download") else [])
+    common = ["--url", "http://x", "--json"]
+    for argv in ([*common, command, *positional], [command, *common, *positional]):
+        chosen = make_parser().parse_args(argv)
+        assert (chosen.url, chosen.json) == ("http://x", True)
+
+
+def test_a_difference_is_clear_beyond_the_combined_error() -> None:
+    assert not formats.differs(105.0, 3.0, other_mean=100.0, other_error=4.0)
+    assert formats.differs(105.1, 3.0, other_mean=100.0, other_error=4.0)
+
+
+def test_a_change_from_zero_is_unknown() -> None:
+    assert formats.change(1.0, 0.0) == formats.UNKNOWN
+
+
+def entries(*messages: str) -> list[LogEntry]:
+    return [LogEntry(source="stdout", message=message, ts=1) for message in messages]
+
+
+@pytest.mark.parametrize(
+    ("seen", "now", "new"),
+    [
+        ("", "ab", "ab"),
+        ("ab", "ab", ""),
+        ("ab", "abc", "c"),
+        ("abc", "bcde", "de"),
+        ("aa", "aaa", "a"),
+        ("ab", "xy", "xy"),
+        ("ab", "", ""),
+    ],
+)
+def test_followed_lines_are_printed_once(seen: str, now: str, new: str) -> None:
+    assert list(logs.new_entries(entries(*seen), entries(*now))) == entries(*new)
