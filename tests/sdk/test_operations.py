@@ -68,6 +68,9 @@ def test_every_operation_is_covered(client: Client, seen: list[httpx.Request], t
     assert client.jobs.status(result.id).poll_after_seconds is None
     assert client.jobs.profile(result.id) == VARIANTS
     assert next(iter(client.jobs.list())).id == result.id
+    tagged = client.jobs.list(metadata={"kind": "test"}, status=["completed"])
+    assert [job.id for job in tagged] == [result.id]
+    assert list(client.jobs.list(client="nobody")) == []
     assert set(client.jobs.by_ids([result.id, "176352841234500042"])) == {result.id}
     with pytest.raises(JobNotCancellable):
         client.jobs.cancel(result.id)
@@ -126,7 +129,7 @@ def test_many_jobs_at_once_in_one_process(stack: Stack) -> None:
     async def run_all() -> list[float]:
         async with AsyncClient(stack.ready["url"], stack.ready["apiKey"]) as client:
             results = await asyncio.gather(*[client.jobs.run(QUICK, metadata={"many": "1"}) for _ in range(MANY)])
-            listed = [job.id async for job in client.jobs.list() if job.metadata.get("many")]
+            listed = [job.id async for job in client.jobs.list(metadata={"many": "1"})]
             assert sorted(listed) == sorted(result.id for result in results)
             return [result.mean for result in results]
 

@@ -1,15 +1,23 @@
 """The parameters of lists."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
 
 def list_query(
-    *, status: Collection[str], created_after: datetime | None, limit: int, cursor: str | None
+    *,
+    status: Collection[str],
+    client: str | None,
+    created_after: datetime | None,
+    metadata: Mapping[str, str],
+    limit: int,
+    cursor: str | None,
 ) -> dict[str, Any]:
     """Return the parameters of a page of jobs. Raises ValueError for a time without a time zone."""
-    params: dict[str, Any] = {"limit": limit}
+    params: dict[str, Any] = {"limit": limit, **{f"metadata.{name}": value for name, value in metadata.items()}}
+    if client is not None:
+        params["client"] = client
     if status:
         params["status"] = ",".join(status)
     if created_after is not None:

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from simservice_client._files import safe_name
@@ -38,6 +39,7 @@ TERMINAL = frozenset({"completed", "failed", "cancelled", "timed_out"})
 WAIT_SECONDS = 25
 # Long jobs change often and need fewer answers: a pause of a tenth of the time so far
 PAUSE_SHARE, LONGEST_PAUSE_SECONDS = 0.1, 2.0
+NONE: Mapping[str, str] = MappingProxyType({})
 ArtifactKind = Literal["json_report", "html_report", "csv_report", "input", "stdout_log", "stderr_log"]
 
 
@@ -156,17 +158,28 @@ class Jobs:
         self,
         *,
         status: Collection[str] = (),
+        client: str | None = None,
         created_after: datetime | None = None,
+        metadata: Mapping[str, str] = NONE,
         page_size: int = 100,
     ) -> Iterator[ListedJob]:
         """Yield the jobs of the account, newest first, and fetch pages as they are needed.
+
+        `client` is the name of the client that submitted the jobs; `metadata` has entries that they must have.
 
         for job in client.jobs.list(status=["failed"]):
             print(job.id, job.error_code)
         """
         cursor = None
         while True:
-            page = self.page(status=status, created_after=created_after, limit=page_size, cursor=cursor)
+            page = self.page(
+                status=status,
+                client=client,
+                created_after=created_after,
+                metadata=metadata,
+                limit=page_size,
+                cursor=cursor,
+            )
             for job in page.jobs:
                 yield job
             cursor = page.page.next_cursor
@@ -177,12 +190,25 @@ class Jobs:
         self,
         *,
         status: Collection[str] = (),
+        client: str | None = None,
         created_after: datetime | None = None,
+        metadata: Mapping[str, str] = NONE,
         limit: int = 25,
         cursor: str | None = None,
     ) -> JobList:
-        """Return one page of jobs. `cursor` is `page.next_cursor` of the page before."""
-        params = list_query(status=status, created_after=created_after, limit=limit, cursor=cursor)
+        """Return one page of jobs with the filters of `list`.
+
+        `cursor` is `page.next_cursor` of the page before. A page can have fewer jobs than `limit` although there
+        are more.
+        """
+        params = list_query(
+            status=status,
+            client=client,
+            created_after=created_after,
+            metadata=metadata,
+            limit=limit,
+            cursor=cursor,
+        )
         return self._transport.call(JobList, "GET", "jobs", params=params)
 
     def by_ids(self, ids: Collection[str]) -> dict[str, ListedJob]:
