@@ -26,7 +26,7 @@ test: check
 # Tests that start whole stacks, fill large tables or are slow: twelve minutes. Without `chromium` or `npm`, the tests
 # that need them are skipped.
 STACK_TESTS := tests/browser tests/contract tests/end_to_end tests/examples tests/faults tests/localstack \
-	tests/sdk/test_faults.py tests/sdk/test_operations.py tests/sdk/test_readme.py tests/sdk/test_wheel.py \
+	tests/docs/test_reference_examples.py tests/sdk/test_faults.py tests/sdk/test_operations.py tests/sdk/test_readme.py tests/sdk/test_wheel.py \
 	tests/jobs/shards/test_conductor.py tests/jobs/shards/test_conductor_faults.py tests/jobs/shards/test_funding.py \
 	tests/jobs/shards/test_helper.py tests/jobs/shards/test_model.py \
 	tests/jobs/simulator/test_ordinary_user.py tests/jobs/simulator/test_report_memory.py \

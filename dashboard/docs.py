@@ -14,6 +14,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.gzip import gzip_page
 
+from dashboard.code_examples import code_examples
 from simservice.api.addresses import api_url
 from simservice.api.examples import envelope_of, family
 from simservice.api.jsonschema import Schema
@@ -50,17 +51,17 @@ def _page(*, address: str, brand: str, variant: str) -> str:  # noqa: ARG001  th
     context = {
         "address": address,
         "brand": brand,
-        "tags": _tags(openapi),
+        "tags": _tags(openapi, base=address.removesuffix(f"/v1/{settings.API_RESOURCE}")),
         "objects": [_object(name, schema) for name, schema in openapi["components"]["schemas"].items()],
         "errors": [_error(error) for error in sorted(family(), key=lambda error: error.status)],
     }
     return render_to_string("docs.html", context)
 
 
-def _tags(openapi: Schema) -> list[dict[str, Any]]:
-    """Return the operations grouped by tag, in the document's order."""
+def _tags(openapi: Schema, *, base: str) -> list[dict[str, Any]]:
+    """Return the operations grouped by tag, in the document's order. `base` is the address of the service."""
     operations = [
-        _operation(method, path, methods[method])
+        _operation(method, path, methods[method], base=base)
         for path, methods in openapi["paths"].items()
         # POST comes before GET.
         for method in sorted(methods, reverse=True)
@@ -71,7 +72,7 @@ def _tags(openapi: Schema) -> list[dict[str, Any]]:
     return [{"name": tag, "operations": list(group)} for tag, group in groups]
 
 
-def _operation(method: str, path: str, operation: Schema) -> dict[str, Any]:
+def _operation(method: str, path: str, operation: Schema, *, base: str) -> dict[str, Any]:
     """Return an operation for the template. Responses with error codes are listed separately."""
     responses = [_response(status, response) for status, response in operation["responses"].items()]
     return {
@@ -81,6 +82,7 @@ def _operation(method: str, path: str, operation: Schema) -> dict[str, Any]:
         "path": path,
         "summary": operation["summary"],
         "description": to_html(operation.get("description", "")),
+        "code": code_examples(operation, method=method, path=path, base=base, resource=settings.API_RESOURCE),
         "public": not operation.get("security"),
         "parameters": [_parameter(parameter) for parameter in operation.get("parameters", [])],
         "bodies": list(_bodies(operation.get("requestBody", {}))),

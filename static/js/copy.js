@@ -1,4 +1,4 @@
-// Copy the text of `data-copy` when its button is pressed, and announce it.
+// Copy the text of `data-copy`, or else of the `pre` beside the button, when a button is pressed, and announce it.
 "use strict";
 
 const SHOWN_MS = 2000;
@@ -13,13 +13,17 @@ document.addEventListener("click", async (event) => {
   if (!button || pressed.has(button)) return;
   pressed.add(button);
   const label = [...button.childNodes];
-  button.textContent = announcement.textContent = (await copy(button.dataset.copy)) ? "Copied" : "Not copied";
+  button.textContent = announcement.textContent = (await copy(textFor(button))) ? "Copied" : "Not copied";
   setTimeout(() => {
     button.replaceChildren(...label);
     pressed.delete(button);
     announcement.textContent = "";
   }, SHOWN_MS);
 });
+
+function textFor(button) {
+  return button.dataset.copy || button.parentElement.querySelector("pre").textContent;
+}
 
 // Return whether the text was copied. Browsers offer the clipboard's own interface only over HTTPS.
 async function copy(text) {
