@@ -16,6 +16,7 @@ from jobs.models import Job, MetadataEntry
 from simservice.ids import next_id
 from tests.factories import make_account, make_client, make_job
 
+START = timezone.now()
 STATUSES = [Status.PENDING, Status.QUEUED, Status.FAILED]
 ENTRIES = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["", "1", "2"]))
 # The status of each job, the number of its client, its metadata, and its time in minutes
@@ -28,7 +29,6 @@ FILTERS = st.builds(
     created_after=st.none() | st.integers(0, 4).map(lambda minute: START + timedelta(minutes=minute)),
     metadata=ENTRIES,
 )
-START = timezone.now()
 
 
 @pytest.fixture
