@@ -306,6 +306,18 @@ def test_a_job_that_fails(simctl: Simctl, service: Service) -> None:
     assert r"failed: No such item: \x1b[31m\u202eevil\r\n" in done.stderr
 
 
+def test_a_job_that_fails_with_files_that_cannot_be_stored(
+    simctl: Simctl, service: Service, tmp_path: Path
+) -> None:
+    service.answers[STATUS] = [Answer(example(STATUS) | {"status": "timed_out", "statusReason": "Too long"})]
+    with_artifact(service, b"x")
+    (tmp_path / "out").write_text("kept")
+    done = simctl("run", "-", "--output", str(tmp_path / "out"), stdin=PROFILE)
+    assert done.returncode == Exit.LOCAL
+    assert "timed out: Too long" in done.stderr
+    assert "cannot be written" in done.stderr
+
+
 def test_a_refused_profile(simctl: Simctl, service: Service) -> None:
     checked = example("POST /v1/sim/jobs/validate")
     refused = [{"line": 3, "text": "output=\x1bx", "reason": "it writes a file"}]
