@@ -107,23 +107,24 @@ def test_an_unknown_host(simctl: Simctl) -> None:
     assert_fails(impatient("credits", "--url", "http://simctl.invalid"), Exit.UNREACHABLE, "simctl.invalid")
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        (b"", "is empty"),
-        (b" \n\t", "is empty"),
-        (b'mage="x"\nname=\xff\n', "not UTF-8: see line 2"),
-        (b"#" * (2 * 1024 * 1024 + 1), "larger than 2 MB"),
-    ],
-)
+UNSENDABLE = {
+    "empty": (b"", "is empty"),
+    "blank": (b" \n\t", "is empty"),
+    "latin": (b'mage="x"\nname=\xff\n', "is not UTF-8: see line 2"),
+    "large": (b"#" * (2 * 1024 * 1024 + 1), "is larger than 2 MB"),
+}
+
+
+@pytest.mark.parametrize("case", UNSENDABLE)
 @pytest.mark.parametrize("command", ["run", "check"])
 def test_profiles_that_cannot_be_sent(
-    simctl: Simctl, service: Service, tmp_path: Path, content: bytes, text: str, command: str
+    simctl: Simctl, service: Service, tmp_path: Path, case: str, command: str
 ) -> None:
+    content, text = UNSENDABLE[case]
     path = tmp_path / "mage.simc"
     path.write_bytes(content)
-    assert_fails(simctl(command, str(path)), Exit.LOCAL, f"mage.simc {'is ' if text[0] in 'nl' else ''}{text}")
-    assert_fails(simctl(command, "-", stdin=content), Exit.LOCAL, "standard input")
+    assert_fails(simctl(command, str(path)), Exit.LOCAL, f"mage.simc {text}")
+    assert_fails(simctl(command, "-", stdin=content), Exit.LOCAL, f"standard input {text}")
     assert service.requests == []
 
 
@@ -303,6 +304,18 @@ def test_a_job_that_fails(simctl: Simctl, service: Service) -> None:
     done = simctl("run", "-", stdin=PROFILE)
     assert (done.returncode, done.stdout) == (Exit.NOT_COMPLETED, "")
     assert r"failed: No such item: \x1b[31m\u202eevil\r\n" in done.stderr
+
+
+def test_a_job_that_fails_with_files_that_cannot_be_stored(
+    simctl: Simctl, service: Service, tmp_path: Path
+) -> None:
+    service.answers[STATUS] = [Answer(example(STATUS) | {"status": "timed_out", "statusReason": "Too long"})]
+    with_artifact(service, b"x")
+    (tmp_path / "out").write_text("kept")
+    done = simctl("run", "-", "--output", str(tmp_path / "out"), stdin=PROFILE)
+    assert done.returncode == Exit.LOCAL
+    assert "timed out: Too long" in done.stderr
+    assert "cannot be written" in done.stderr
 
 
 def test_a_refused_profile(simctl: Simctl, service: Service) -> None:

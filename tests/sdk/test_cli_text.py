@@ -29,9 +29,9 @@ def test_text_that_controls_a_terminal_is_escaped(hostile: str, shown: str) -> N
     assert text.printable(hostile) == shown
 
 
-@pytest.mark.parametrize("long", ["x" * 300, "얼" * 300, "e\u0301" * 300])
-def test_a_long_text_is_shortened_to_columns(long: str) -> None:
-    short = text.shortened(long, 10)
+@pytest.mark.parametrize("part", ["x", "얼", "e\u0301"])
+def test_a_long_text_is_shortened_to_columns(part: str) -> None:
+    short = text.shortened(300 * part, 10)
     assert text.width(short) in (9, 10)
     assert short.endswith("…")
     assert text.width(text.padded(short, 12)) == 12

@@ -120,6 +120,8 @@ class Batch:
             reason = status.status_reason or status.error_code or "no reason given"
             self.console.complain(f"{job.name}: job {job.job_id} {state(status.status)}: {reason}")
             self.statuses.append(Exit.NOT_COMPLETED)
+        if result is not None and self.arguments.output is not None:
+            self._download(job)
 
     def _show_status(self, job: SubmittedFile, status: JobStatus) -> None:
         if self.console.as_json:
@@ -141,8 +143,6 @@ class Batch:
             if not self.is_single:
                 self.console.line(f"{job.name}:")
             print_result(self.console, result)
-        if self.arguments.output is not None:
-            self._download(job)
 
     def _download(self, job: SubmittedFile) -> None:
         folder = Path(self.arguments.output)
