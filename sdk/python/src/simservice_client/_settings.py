@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +13,8 @@ import httpx
 from simservice_client.errors import NotConfigured
 
 URL_VARIABLE, KEY_VARIABLE = "SIMSERVICE_URL", "SIMSERVICE_API_KEY"
+DEFAULT_RESOURCE = "sim"
+API_PATH = re.compile(r"/v1(?:/(?P<resource>[^/?#]+))?$")
 
 
 def configuration_file() -> Path:
@@ -27,18 +31,21 @@ class Settings:
     """Where a client sends its requests, and the key that it sends."""
 
     base_url: str
+    resource: str
     api_key: str
 
     @classmethod
-    def find(cls, *, base_url: str | None, api_key: str | None) -> "Settings":
-        """Return the settings. Raises NotConfigured if one is missing or cannot be used."""
-        stored = _stored()
-        url = base_url or os.environ.get(URL_VARIABLE) or stored.get("url")
-        key = api_key or os.environ.get(KEY_VARIABLE) or stored.get("apiKey")
-        if not url or not key:
-            missing, variable = ("address", URL_VARIABLE) if not url else ("API key", KEY_VARIABLE)
-            raise NotConfigured(f"There is no {missing}: pass it, set {variable}, or run `simctl login`.")
-        return cls(base_url=_checked_url(url), api_key=_checked_key(key))
+    def find(cls, *, base_url: str | None, api_key: str | None, resource: str | None = None) -> "Settings":
+        """Return the settings. Raises NotConfigured if one is missing or cannot be used.
+
+        A stored key is used only for the address that it was stored with.
+        """
+        given_url, given_key = base_url or os.environ.get(URL_VARIABLE), api_key or os.environ.get(KEY_VARIABLE)
+        stored = {} if given_url and given_key else _stored()
+        url = _checked_url(given_url or stored.get("url") or "")
+        key = given_key or _key_for(url, stored)
+        base, named = _split(url)
+        return cls(base_url=base, resource=resource or named or DEFAULT_RESOURCE, api_key=_checked_key(key))
 
     @property
     def headers(self) -> dict[str, str]:
@@ -58,15 +65,35 @@ def _stored() -> dict[str, str]:
         raise NotConfigured(f"{path} cannot be read ({error}). Run `simctl login` again.") from None
 
 
+def _key_for(url: str, stored: Mapping[str, str]) -> str:
+    """Return the stored key. Raises NotConfigured if there is none, or if it is for another service."""
+    if not stored:
+        raise NotConfigured(f"There is no API key: pass it, set {KEY_VARIABLE}, or run `simctl login`.")
+    if _checked_url(stored["url"]) != url:
+        raise NotConfigured(
+            f"The stored API key is for {stored['url']}. For {url}, set {KEY_VARIABLE}, or run "
+            f"`simctl login --url {url}`."
+        )
+    return stored["apiKey"]
+
+
 def _checked_url(url: str) -> str:
     """Return an address without a slash at its end. Raises NotConfigured unless it begins with http:// or https://."""
+    if not url:
+        raise NotConfigured(f"There is no address: pass it, set {URL_VARIABLE}, or run `simctl login`.")
     try:
         parsed = httpx.URL(url.rstrip("/"))
     except httpx.InvalidURL as error:
         raise NotConfigured(f"{url!r} is not an address: {error}") from None
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise NotConfigured(f"{url!r} is not an address: it must begin with https:// or http://.")
-    return str(parsed)
+    return str(parsed).rstrip("/")
+
+
+def _split(url: str) -> tuple[str, str]:
+    """Return the address of a service and the resource, if the address is that of its API: `https://…/v1/sim`."""
+    match = API_PATH.search(url)
+    return (url[: match.start()], match["resource"] or "") if match else (url, "")
 
 
 def _checked_key(key: str) -> str:

@@ -26,12 +26,10 @@ class AsyncTransport:
     idempotency key.
     """
 
-    def __init__(
-        self, http: httpx.AsyncClient, *, settings: Settings, resource: str, policy: RetryPolicy, timeout: float
-    ) -> None:
+    def __init__(self, http: httpx.AsyncClient, *, settings: Settings, policy: RetryPolicy, timeout: float) -> None:
         self.base_url = settings.base_url
         self._http = http
-        self._root = f"{settings.base_url}/v1/{resource}"
+        self._root = f"{settings.base_url}/v1/{settings.resource}"
         self._headers = settings.headers
         self._policy = policy
         self._timeout = timeout

@@ -43,7 +43,7 @@ class Client:
         base_url: str | None = None,
         api_key: str | None = None,
         *,
-        resource: str = "sim",
+        resource: str | None = None,
         timeout: float = 30.0,
         retries: int = 6,
         longest_wait: float = 120.0,
@@ -51,18 +51,18 @@ class Client:
     ) -> None:
         """Prepare a client. Raises NotConfigured without an address or a key.
 
-        `resource` is the second part of the paths, `sim` unless the operator has chosen another. `timeout` is the
-        time limit of one attempt in seconds. A request that fails for a reason that passes is repeated up to
-        `retries` times, but not if the service asks to wait for more than `longest_wait` seconds. `http` is a
-        client of your own, for example with a proxy; you close it yourself.
+        `base_url` can be that of the API too: `https://…/v1/sim`. `resource` is the second part of its paths, if
+        the address does not say it and the operator has chosen another than `sim`. `timeout` is the time limit of
+        one attempt in seconds. A request that fails for a reason that passes is repeated up to `retries` times, but
+        not if the service asks to wait for more than `longest_wait` seconds. `http` is a client of your own, for
+        example with a proxy; you close it yourself.
         """
-        settings = Settings.find(base_url=base_url, api_key=api_key)
+        settings = Settings.find(base_url=base_url, api_key=api_key, resource=resource)
         self._owns_http = http is None
         self._http = http or httpx.Client(limits=CONNECTIONS, headers=USER_AGENT)
         self._transport = Transport(
             self._http,
             settings=settings,
-            resource=resource,
             policy=RetryPolicy(retries=retries, longest_wait=longest_wait),
             timeout=timeout,
         )

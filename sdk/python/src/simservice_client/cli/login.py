@@ -20,25 +20,17 @@ from simservice_client.cli.text import printable
 
 def login(arguments: Namespace, console: Console) -> int:
     """Ask for the address and the key unless they are given, check them, and store them."""
-    _forget_damaged()
     url = arguments.url or _ask_url()
     key = _read_key() if arguments.key_stdin else _ask_key()
     with Client(url, key) as client:
         found = client.credits()
-        path = store(url=client.base_url, key=key)
+        path = store(url=url.rstrip("/"), key=key)
     if console.as_json:
-        console.document({"url": client.base_url, "file": str(path)})
+        console.document({"url": url.rstrip("/"), "file": str(path)})
         return Exit.COMPLETED
     total = found.purchased + sum(each.remaining for each in found.grants)
     console.line(f"The key works: the account has {whole(total)} credits. Stored in {path}.")
     return Exit.COMPLETED
-
-
-def _forget_damaged() -> None:
-    """Remove a file that cannot be read, which would prevent every client from being made."""
-    if stored_url() is None:
-        with contextlib.suppress(OSError):
-            configuration_file().unlink()
 
 
 def store(*, url: str, key: str) -> Path:
