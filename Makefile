@@ -11,7 +11,7 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
 .PHONY: run test stack fuzz ledger faults check bench soak screenshots format lint types imports citations migrations document \
-	openapi
+	library openapi
 
 # ARGS=--once stops after the demo job; --port and --data choose the port and the data folder.
 run: .venv/.runtime
@@ -25,7 +25,8 @@ test: check
 
 # Tests that start whole stacks, fill large tables or are slow: twelve minutes. Without `chromium` or `npm`, the tests
 # that need them are skipped.
-STACK_TESTS := tests/browser tests/contract tests/end_to_end tests/faults tests/localstack \
+STACK_TESTS := tests/browser tests/contract tests/end_to_end tests/examples tests/faults tests/localstack \
+	tests/sdk/test_faults.py tests/sdk/test_operations.py tests/sdk/test_readme.py tests/sdk/test_wheel.py \
 	tests/jobs/shards/test_conductor.py tests/jobs/shards/test_conductor_faults.py tests/jobs/shards/test_funding.py \
 	tests/jobs/shards/test_helper.py tests/jobs/shards/test_model.py \
 	tests/jobs/simulator/test_ordinary_user.py tests/jobs/simulator/test_report_memory.py \
@@ -62,7 +63,7 @@ soak: .venv/.runtime
 screenshots: .venv/.development
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
-check: format lint types imports citations migrations document
+check: format lint types imports citations migrations document library
 
 format: .venv/.development
 	$(BIN)/ruff format --check .
@@ -86,8 +87,13 @@ migrations: .venv/.development
 document: .venv/.development
 	$(CHECK_SETTINGS) $(DEFAULT_CONTRACT) $(BIN)/python manage.py openapi --check
 
+# The generated modules of the Python library are those that docs/openapi.json asks for.
+library: .venv/.development
+	$(BIN)/python sdk/python/generate.py --check
+
 openapi: .venv/.development
 	$(CHECK_SETTINGS) $(DEFAULT_CONTRACT) $(BIN)/python manage.py openapi
+	$(BIN)/python sdk/python/generate.py
 
 .venv/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -95,12 +101,12 @@ openapi: .venv/.development
 	@echo 'Creating .venv'
 	@$(PYTHON) -m venv --clear .venv
 
-.venv/.runtime: requirements.txt constraints.txt | .venv/bin/pip
+.venv/.runtime: requirements.txt constraints.txt sdk/python/pyproject.toml | .venv/bin/pip
 	@echo 'Installing requirements.txt'
 	@$(BIN)/pip install --quiet --quiet --requirement requirements.txt --constraint constraints.txt
 	@touch $@
 
-.venv/.development: requirements-dev.txt requirements.txt constraints.txt | .venv/bin/pip
+.venv/.development: requirements-dev.txt requirements.txt constraints.txt sdk/python/pyproject.toml | .venv/bin/pip
 	@echo 'Installing requirements-dev.txt'
 	@$(BIN)/pip install --quiet --quiet --requirement requirements-dev.txt --constraint constraints.txt
 	@touch .venv/.runtime $@

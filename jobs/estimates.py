@@ -1,7 +1,8 @@
 """Estimates of a job's simulator time before it runs, from past jobs.
 
-Work is counted in fights: those of each actor and of each profileset. The estimate uses the median of the seconds
-per fight in the past jobs that are most like the new one. Its range is that of these jobs.
+Work is counted in runs of the simulator, one per stage, and in fights: those of each actor and of each profileset.
+The seconds of a run and of a fight are those that fit the past jobs best. The jobs that are most like the new one
+then say by how much it differs from that: the estimate is their median, and its range is theirs.
 """
 
 import json
@@ -28,8 +29,12 @@ READ_JOBS = 40
 NEAREST_JOBS = 5
 # The latest jobs of the service, of which those on the build count.
 LATEST_JOBS = 500
-# The distance of a job that differs in one respect. The same distance separates jobs whose fights differ e-fold.
+# The distance of a job that differs in one respect. Jobs whose usual times differ e-fold have the same distance.
 DIFFERENCE = 1.0
+# How much the shares of starts and fights must differ between jobs, from 0 to 1.
+LEAST_DIFFERENCE = 0.05
+# Stages that cull run each profileset twice.
+CULLING_RUNS = 2
 
 _COLUMNS = """
     SELECT account_id = %(account_id)s, build_id = %(build_id)s, character, other_characters, sim_duration_ms,
@@ -94,9 +99,21 @@ class PastJob:
     stages: Sequence[dict[str, Any]]
 
     @property
-    def pace(self) -> float:
-        """The seconds of one fight."""
-        return self.seconds / self.fights
+    def runs(self) -> int:
+        """The number of runs of the simulator."""
+        return max(1, len(self.stages))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """The seconds that the simulator needs to start, and for one fight."""
+
+    start: float
+    fight: float
+
+    def seconds(self, *, runs: int, fights: float) -> float:
+        """Return the expected seconds of some runs with some fights in all."""
+        return self.start * runs + self.fight * fights
 
 
 def estimate(account: Account, build: Build, analysis: Analysis, stages: StagePlan) -> Estimate | None:
@@ -115,6 +132,13 @@ def from_past_jobs(past: Sequence[PastJob], analysis: Analysis, stages: StagePla
     alike = [job for job in past if job.character and job.character == character] or past
     fights = _fights_of_profile(analysis, stages, spread=median(job.spread for job in alike), past=past)
 
+    runs = len(stages.stages) if stages.enabled else 1
+    costs = costs_of(past)
+    seconds = costs.seconds(runs=runs, fights=fights)
+
+    def usual(job: PastJob) -> float:
+        return costs.seconds(runs=job.runs, fights=job.fights)
+
     def distance(job: PastJob) -> float:
         differences = (
             job.character != character,
@@ -122,17 +146,37 @@ def from_past_jobs(past: Sequence[PastJob], analysis: Analysis, stages: StagePla
             bool(job.stages) != stages.enabled,
             not job.is_own,
         )
-        return abs(math.log(job.fights / fights)) + DIFFERENCE * sum(differences)
+        return abs(math.log(usual(job) / seconds)) + DIFFERENCE * sum(differences)
 
     nearest = sorted(past, key=distance)[:NEAREST_JOBS]
-    seconds = sorted(job.pace * fights for job in nearest)
+    likely = sorted(job.seconds / usual(job) * seconds for job in nearest)
     margin = 1 + 1 / len(nearest)
     return Estimate(
-        seconds=Range(low=seconds[0] / margin, expected=median(seconds), high=seconds[-1] * margin),
+        seconds=Range(low=likely[0] / margin, expected=median(likely), high=likely[-1] * margin),
         jobs=len(nearest),
         is_own=all(job.is_own for job in nearest),
         on_build=all(job.on_build for job in nearest),
     )
+
+
+def costs_of(past: Sequence[PastJob]) -> Costs:
+    """Return the costs that minimize the sum of the squared relative errors of at least one past job.
+
+    Relative errors count a short job as much as a long one. The start is free unless the jobs differ enough to tell
+    its cost from that of the fights.
+    """
+    shares = [(job.runs / job.seconds, job.fights / job.seconds) for job in past]
+    of_runs, of_fights = (sum(each[index] for each in shares) for index in (0, 1))
+    runs_squared, fights_squared = (sum(each[index] ** 2 for each in shares) for index in (0, 1))
+    mixed = sum(runs * fights for runs, fights in shares)
+    determinant = runs_squared * fights_squared - mixed**2
+    start = fight = 0.0
+    if determinant > LEAST_DIFFERENCE * runs_squared * fights_squared:
+        start = (of_runs * fights_squared - of_fights * mixed) / determinant
+        fight = (of_fights * runs_squared - of_runs * mixed) / determinant
+    if start <= 0 or fight <= 0:
+        return Costs(start=0.0, fight=of_fights / fights_squared)
+    return Costs(start=start, fight=fight)
 
 
 def _fights_of_profile(analysis: Analysis, stages: StagePlan, *, spread: float, past: Iterable[PastJob]) -> float:
@@ -147,7 +191,8 @@ def _fights_of_profile(analysis: Analysis, stages: StagePlan, *, spread: float, 
     total, remaining = 0.0, float(candidates)
     for stage in stages.stages:
         numbers = Numbers(iterations=stage.iterations, target_error=stage.target_error or 0.0)
-        total += (actors + remaining) * expected_fights(numbers, spread=spread)
+        sets = remaining * (CULLING_RUNS if stage.number < count else 1)
+        total += (actors + sets) * expected_fights(numbers, spread=spread)
         remaining *= known.share(stage.number)
     return total
 
@@ -208,7 +253,7 @@ def _staged_fights(stages: Sequence[dict[str, Any]], last_fights: float, spread:
     """Return the fights of the profilesets in all stages; each of those in the last stage had `last_fights`."""
     limit = math.ceil(last_fights)
     coarse = [
-        expected_fights(Numbers(iterations=limit, target_error=error), spread=spread)
+        CULLING_RUNS * expected_fights(Numbers(iterations=limit, target_error=error), spread=spread)
         for error in COARSE_TARGET_ERRORS[: len(stages) - 1]
     ]
     return sum(

@@ -1,4 +1,4 @@
-"""Files of npm packages, downloaded once and verified by their hashes."""
+"""Packages from npm, downloaded once and verified by their hashes."""
 
 import hashlib
 import shutil
@@ -9,51 +9,52 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / ".venv"
-SECONDS = 120
+SECONDS = 300
+INSTALL_HINT = "Install it (Debian and Ubuntu: apt-get install npm)."
 
 
 class Missing(Exception):
-    """A file is not available; the message says why and what to do."""
+    """A package is not available; the message says why and what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class NpmFile:
-    """A file of a package."""
+class Package:
+    """A package without dependencies. `sha256` is the hash of its archive."""
 
-    package: str
+    name: str
     version: str
-    member: str
     sha256: str
 
-    def path(self) -> Path:
-        """Return the downloaded file. Raises Missing, or ValueError if its hash differs."""
-        downloaded = FOLDER / f"{self.package}-{self.version}-{Path(self.member).name}"
-        if not downloaded.exists():
-            content = self.fetch()
-            # Several tests can download at the same time.
-            with tempfile.NamedTemporaryFile(dir=FOLDER, delete=False) as part:
-                part.write(content)
-            Path(part.name).replace(downloaded)
-        return downloaded
+    def folder(self) -> Path:
+        """Return the folder with the unpacked package. Raises Missing."""
+        folder = FOLDER / f"npm-{self.name}-{self.version}"
+        if not folder.exists():
+            self._download(folder)
+        return folder / "package"
 
-    def fetch(self) -> bytes:
-        """Fetch the file with npm. Raises Missing."""
+    def _download(self, folder: Path) -> None:
+        """Unpack the package into a folder, which appears when it is complete. Raises Missing."""
         npm = shutil.which("npm")
         if npm is None:
-            raise Missing(f"Install npm to fetch {self.package} (Debian and Ubuntu: apt-get install npm).")
-        with tempfile.TemporaryDirectory() as folder:
-            command = [npm, "pack", f"{self.package}@{self.version}", "--silent", "--pack-destination", folder]
+            raise Missing(f"There is no npm to fetch {self.name}. {INSTALL_HINT}")
+        with tempfile.TemporaryDirectory(dir=FOLDER) as temporary:
+            command = [npm, "pack", f"{self.name}@{self.version}", "--silent", "--pack-destination", temporary]
             try:
-                subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=SECONDS)
+                subprocess.run(command, cwd=temporary, check=True, capture_output=True, timeout=SECONDS)
             except (subprocess.SubprocessError, OSError) as error:
-                raise Missing(f"npm could not fetch {self.package}: {error}") from None
-            return self.unpack(next(Path(folder).glob("*.tgz")))
+                raise Missing(f"npm could not fetch {self.name}: {error}") from None
+            unpacked = Path(temporary) / "unpacked"
+            self._unpack(next(Path(temporary).glob("*.tgz")), unpacked)
+            try:
+                unpacked.rename(folder)
+            except OSError:
+                # Another test was faster.
+                if not folder.exists():
+                    raise
 
-    def unpack(self, packed: Path) -> bytes:
-        """Return the file in npm's archive. Raises ValueError if its hash differs."""
-        with tarfile.open(packed) as archive:
-            member = archive.extractfile(f"package/{self.member}")
-            content = member.read() if member else b""
-        if hashlib.sha256(content).hexdigest() != self.sha256:
-            raise ValueError(f"{self.package} {self.version} is not what it was.")
-        return content
+    def _unpack(self, archive: Path, folder: Path) -> None:
+        """Unpack an archive. Raises ValueError if its hash differs."""
+        if hashlib.sha256(archive.read_bytes()).hexdigest() != self.sha256:
+            raise ValueError(f"{self.name} {self.version} is not what it was.")
+        with tarfile.open(archive) as opened:
+            opened.extractall(folder, filter="data")

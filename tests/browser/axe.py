@@ -1,23 +1,21 @@
-"""Accessibility checks with axe-core, downloaded once from npm and verified by its hash."""
+"""Accessibility checks with axe-core, from npm."""
 
 import json
 from typing import Any
 
 from tests.browser.chromium import Visitor
-from tests.npm import Missing, NpmFile
+from tests.npm import Package
 
-__all__ = ["Missing"]
-SCRIPT = NpmFile(
-    package="axe-core",
+AXE = Package(
+    name="axe-core",
     version="4.14.1",
-    member="axe.min.js",
-    sha256="29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c",
+    sha256="e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745",
 )
 
 
 def source() -> str:
     """Return axe-core's script. Raises Missing."""
-    return SCRIPT.path().read_text()
+    return (AXE.folder() / "axe.min.js").read_text()
 
 
 def violations(visitor: Visitor) -> list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
+from tests import npm
 from tests.browser import axe, chromium
 from tests.browser.chromium import Visitor, running, visiting
 from tests.stack import Stack, running_stack
@@ -58,5 +59,5 @@ def checks() -> None:
     """Skip the test without axe-core."""
     try:
         axe.source()
-    except axe.Missing as missing:
+    except npm.Missing as missing:
         pytest.skip(str(missing))

@@ -4,13 +4,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.npm import Missing, NpmFile
+from tests.npm import Missing, Package
 
-COMPILER = NpmFile(
-    package="typescript",
+COMPILER = Package(
+    name="typescript",
     version="5.9.3",
-    member="lib/typescript.js",
-    sha256="3ae902c92cc44dace175c0e69e13a4b0899f6983c6121d76b9ab8dd5795e7675",
+    sha256="10e108c9cf7d5f2879053dff18515fb405abf2ccef63eaaf017d9c571687a1d3",
 )
 TRANSPILE = """
 const ts = require(process.argv[2]), fs = require("node:fs");
@@ -36,5 +35,5 @@ def provide_node(folder: Path) -> None:
         return
     transpile, shim = folder / "transpile.cjs", folder / "node"
     transpile.write_text(TRANSPILE)
-    shim.write_text(SHIM.format(node=node, transpile=transpile, compiler=COMPILER.path()))
+    shim.write_text(SHIM.format(node=node, transpile=transpile, compiler=COMPILER.folder() / "lib" / "typescript.js"))
     shim.chmod(0o755)

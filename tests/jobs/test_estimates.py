@@ -9,7 +9,7 @@ from billing.models import Account
 from clients.accounts import default_client
 from jobs import estimates, lifecycle
 from jobs.enums import Status
-from jobs.estimates import Estimate, PastJob, from_past_jobs
+from jobs.estimates import Estimate, PastJob, costs_of, from_past_jobs
 from jobs.execution import multistage
 from jobs.execution.multistage import StagePlan
 from jobs.lifecycle import Outcome
@@ -65,6 +65,27 @@ def test_similar_jobs_count_before_others(differing: dict[str, Any]) -> None:
     near = [past(seconds=10, fights=1_000) for _ in range(5)]
     far = [past(seconds=99, fights=1_000, **differing) for _ in range(30)]
     assert expected(*far, *near).seconds.expected == pytest.approx(10)
+
+
+def test_the_start_of_the_simulator_is_told_from_the_fights() -> None:
+    jobs = [past(seconds=0.5 + fights / 1_000, fights=fights) for fights in (200, 500, 4_000)]
+    assert expected(*jobs, numbers="iterations=100").seconds.expected == pytest.approx(0.6)
+    assert expected(*jobs, numbers="iterations=50000").seconds.expected == pytest.approx(50.5)
+
+
+def test_jobs_that_are_all_alike_say_nothing_about_the_start() -> None:
+    jobs = [past(seconds=1.0, fights=1_000) for _ in range(9)]
+    assert expected(*jobs, numbers="iterations=100").seconds.expected == pytest.approx(0.1)
+    falling = [past(seconds=1.0, fights=1_000), past(seconds=0.5, fights=5_000)]
+    assert expected(*falling, numbers="iterations=1000").seconds.low > 0
+
+
+def test_each_stage_starts_the_simulator() -> None:
+    staged = [{"stage": number, "profilesets": 4, "culled": 0} for number in (1, 2, 3)]
+    jobs = [past(seconds=6 + fights / 1_000, fights=fights, stages=staged) for fights in (1_000, 50_000)]
+    jobs += [past(seconds=2 + fights / 1_000, fights=fights) for fights in (500, 20_000)]
+    costs = costs_of(jobs)
+    assert (costs.start, costs.fight) == pytest.approx((2, 0.001))
 
 
 def test_jobs_of_a_similar_size_count_before_others() -> None:
@@ -172,8 +193,8 @@ def test_the_stages_of_past_jobs_count() -> None:
         summary={"mainActor": {**figures(10_000), "profilesets": sets}, "multiStage": {"stages": stages}},
     )
     (job,) = estimates.past_jobs(account, build)
-    # The baseline, 40 sets to an error of 1 %, 10 to 0.2 %, and two with all fights.
-    assert job.fights == pytest.approx(10_000 + 40 * 100 + 10 * 2_500 + 2 * 10_000)
+    # The baseline, 40 sets twice to an error of 1 %, 10 twice to 0.2 %, and two with all fights.
+    assert job.fights == pytest.approx(10_000 + 80 * 100 + 20 * 2_500 + 2 * 10_000)
 
 
 @pytest.mark.django_db

@@ -1,4 +1,4 @@
-"""The signature helpers of the docs, with real deliveries."""
+"""The signature helpers of the examples and of the Python library, with real deliveries."""
 
 import importlib.util
 import json
@@ -11,15 +11,17 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import transaction
 
 from clients.audit import SYSTEM
 from clients.models import Client
+from simservice_client import InvalidSignature, NotConfigured, UnknownEvent, event_id_of, verify_webhook
 from tests.webhooks.helpers import write_events
 from tests.webhooks.receivers import Received, Receiver
-from webhooks import endpoints, tasks
+from webhooks import endpoints, events, tasks
 from webhooks.signing import signature
 
-HELPERS = settings.BASE_DIR / "docs" / "webhooks"
+HELPERS = settings.BASE_DIR / "examples" / "webhooks"
 CALL = """
 const { verify } = require(process.argv[1]);
 const given = JSON.parse(require("fs").readFileSync(0, "utf8"));
@@ -27,6 +29,8 @@ const results = given.map(([secret, signature, body, now]) =>
   verify(secret, signature, Buffer.from(body, "latin1"), now ?? undefined));
 console.log(JSON.stringify(results));
 """
+
+PAYLOAD = {"id": "176352841234500042", "status": "failed", "statusReason": "It failed.", "errorCode": "internal"}
 
 # A secret, a header, a body and a Unix time; None means now.
 Case = tuple[str, str, bytes, float | None]
@@ -54,8 +58,56 @@ def in_node(cases: list[Case]) -> list[bool]:
     return results
 
 
-each_helper = pytest.mark.parametrize("helper", [in_python, in_node], ids=["python", "node"])
+def in_library(cases: list[Case]) -> list[bool]:
+    """Return the results of the Python library."""
+    return [is_verified(*case) for case in cases]
+
+
+def is_verified(secret: str, header: str, body: bytes, now: float | None) -> bool:
+    """Return whether the library accepts a request."""
+    try:
+        verify_webhook(body, {"X-Service-Signature": header}, secret=secret, now=now)
+    except UnknownEvent:
+        return True
+    except InvalidSignature:
+        return False
+    return True
+
+
+each_helper = pytest.mark.parametrize("helper", [in_python, in_node, in_library], ids=["python", "node", "library"])
 Helper = Callable[[list[Case]], list[bool]]
+
+
+@pytest.mark.parametrize("changed", [{"kind": "job.started"}, {"version": "v2"}, {"payload": {}}])
+def test_the_library_does_not_guess_events_of_later_versions(changed: dict[str, Any]) -> None:
+    event = {"kind": "job.terminal", "version": "v1", "timestamp": "2026-11-20T08:00:00.000Z", "payload": PAYLOAD}
+    body, now = json.dumps({**event, **changed}).encode(), int(time.time())
+    with pytest.raises(UnknownEvent):
+        verify_webhook(
+            body, {"X-Service-Signature": f"t={now},v1={signature('whsec_x', body, at=now)}"}, secret="whsec_x"
+        )
+
+
+def test_the_library_refuses_to_verify_with_an_empty_secret() -> None:
+    now = int(time.time())
+    with pytest.raises(NotConfigured):
+        verify_webhook(b"{}", {"X-Service-Signature": f"t={now},v1={signature('', b'{}', at=now)}"}, secret="")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_library_reads_deliveries(configured: tuple[Client, str], receiver: Receiver) -> None:
+    client, secret = configured
+    with transaction.atomic():
+        events.record(client.pk, job_id=None, payload=PAYLOAD)
+    tasks.deliver()
+    (request,) = receiver.received
+    event = verify_webhook(request.body, request.headers, secret=secret)
+    assert event.to_json() == json.loads(request.body)
+    assert event_id_of(request.headers) == request.headers["X-Service-Event-Id"]
+    as_in_django = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in request.headers.items()}
+    assert verify_webhook(request.body, as_in_django, secret=secret) == event
+    with pytest.raises(InvalidSignature, match="no header"):
+        verify_webhook(request.body, {}, secret=secret)
 
 
 def header_of(request: Received) -> str:

@@ -25,6 +25,7 @@ from simservice_client.errors import (
     ServiceUnreachable,
     SimserviceError,
     UnexpectedResponse,
+    UnknownEvent,
     WaitTimedOut,
 )
 from simservice_client.submissions import Options, submission
@@ -44,6 +45,7 @@ __all__ = [
     "ServiceUnreachable",
     "SimserviceError",
     "UnexpectedResponse",
+    "UnknownEvent",
     "WaitTimedOut",
     "__version__",
     "event_id_of",

@@ -11,13 +11,15 @@ from simservice_client.errors import ApiError, UnexpectedResponse
 
 M = TypeVar("M", bound=Model)
 SHOWN_CHARACTERS = 80
+# What reading a body raises if it is not JSON, not of the expected form, or nested too deeply
+MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 def object_of(kind: type[M], response: httpx.Response) -> M:
     """Return the object of a successful response. Raises UnexpectedResponse if it is not one."""
     try:
         return kind.from_json(response.json())
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except MALFORMED:
         raise _unexpected(response) from None
 
 
@@ -25,7 +27,7 @@ def answer_of(response: httpx.Response) -> Any:
     """Return the JSON of a response. Raises UnexpectedResponse if it is not JSON."""
     try:
         return response.json()
-    except ValueError:
+    except MALFORMED:
         raise _unexpected(response) from None
 
 
@@ -35,7 +37,7 @@ def error_of(response: httpx.Response) -> ApiError | UnexpectedResponse:
         body = response.json()
         message, code, meta, request_id = body["error"], body["code"], body["meta"], body["requestId"]
         known = BY_CODE.get(code, ApiError)
-    except (ValueError, KeyError, TypeError):
+    except MALFORMED:
         return _unexpected(response)
     return known(
         str(message),

@@ -73,6 +73,10 @@ class InvalidSignature(SimserviceError):
     """A webhook request is not from the service, or too old."""
 
 
+class UnknownEvent(SimserviceError):
+    """A webhook request from the service with an event of a later version: acknowledge and ignore it."""
+
+
 class ApiError(SimserviceError):
     """An error response of the API. `code` is stable; `meta` has details, `request_id` is for the operator."""
 

@@ -6,38 +6,59 @@ import json
 import time
 from collections.abc import Mapping
 
-from simservice_client.errors import InvalidSignature
+from simservice_client._answers import MALFORMED
+from simservice_client.errors import InvalidSignature, NotConfigured, UnknownEvent
 from simservice_client.models import TerminalEvent
 
 TOLERANCE_SECONDS = 300
+UNKNOWN = "The request is from the service, but this version of the library does not know its event."
 
 
 def verify_webhook(
-    body: bytes, headers: Mapping[str, str], *, secret: str, tolerance_seconds: float = TOLERANCE_SECONDS
+    body: bytes,
+    headers: Mapping[str, str],
+    *,
+    secret: str,
+    tolerance_seconds: float = TOLERANCE_SECONDS,
+    now: float | None = None,
 ) -> TerminalEvent:
-    """Return the event of a webhook request. Raises InvalidSignature if it is not from the service, or too old.
+    """Return the event of a webhook request.
 
-    Pass the raw body, before anything parses it. An event can arrive more than once: `event_id_of(headers)` stays
-    the same.
+    Pass the raw body, before anything parses it. Raises InvalidSignature if the request is not from the service or
+    was signed more than `tolerance_seconds` ago (`now` is a Unix time, by default the present), UnknownEvent for an
+    event of a later version, and NotConfigured for an empty secret, with which anyone can sign. An event can arrive
+    more than once: `event_id_of(headers)` stays the same.
 
         event = verify_webhook(await request.body(), request.headers, secret=os.environ["WEBHOOK_SECRET"])
         if event.payload.status == "completed":
-            print(client.jobs.results(event.payload.id).result.summary)
+            print(client.jobs.results(event.payload.id).mean)
     """
-    signature = _header(headers, "signature")
+    if not secret:
+        raise NotConfigured("The webhook's secret is empty.")
+    _verify(body, _header(headers, "signature"), secret, tolerance_seconds, time.time() if now is None else now)
+    try:
+        event = TerminalEvent.from_json(json.loads(body))
+    except MALFORMED:
+        raise UnknownEvent(UNKNOWN) from None
+    if (event.kind, event.version) != ("job.terminal", "v1"):
+        raise UnknownEvent(UNKNOWN)
+    return event
+
+
+def _verify(body: bytes, signature: str, secret: str, tolerance_seconds: float, now: float) -> None:
+    """Raise InvalidSignature unless the service signed a body within the tolerance."""
     parts = [part.strip().partition("=") for part in signature.split(",")]
     times = [value for name, _, value in parts if name == "t"]
     digests = [value for name, _, value in parts if name == "v1"]
     if len(times) != 1 or not (times[0].isascii() and times[0].isdigit()) or not digests:
-        raise InvalidSignature("The request has no valid signature header.")
+        raise InvalidSignature("The signature header is malformed.")
     expected = hmac.new(secret.encode(), times[0].encode() + b"." + body, hashlib.sha256).hexdigest()
     # During the overlap of a rotation there is a digest for each secret.
     if not any(hmac.compare_digest(digest.encode(), expected.encode()) for digest in digests):
         raise InvalidSignature("The signature does not match: the secret is another one, or the body was changed.")
-    age = time.time() - int(times[0][:12])
+    age = now - int(times[0])
     if abs(age) > tolerance_seconds:
         raise InvalidSignature(f"The request was signed {age:.0f} s ago. Check the clock of this machine.")
-    return TerminalEvent.from_json(json.loads(body))
 
 
 def event_id_of(headers: Mapping[str, str]) -> str:

@@ -1,0 +1,1 @@
+"""The programs of `examples`, run as a reader would run them."""
