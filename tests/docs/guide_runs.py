@@ -62,8 +62,9 @@ class Shell:
         while not (has_ended and until(output)):
             line = self._process.stdout.readline()
             assert line, f"The command failed:\n{command}\n{output}"
-            has_ended = has_ended or line.strip() == MARKER
-            output += line.replace(f"{MARKER}\n", "")
+            # A command may not end its last line.
+            has_ended = has_ended or line.endswith(f"{MARKER}\n")
+            output += line.removesuffix(f"{MARKER}\n")
         return output
 
 

@@ -1,17 +1,20 @@
 """The guides for API consumers, followed on a real stack."""
 
+import json
+import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.docs.guide_runs import FOLDER, ROOT, follow, shell_in
+from tests.docs.guide_runs import FOLDER, ROOT, Shell, follow, matches, shell_in
 from tests.docs.typescript import provide_node
 from tests.npm import Missing
 from tests.stack import Stack, running_stack
 
-pytestmark = [pytest.mark.xdist_group("guides"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("guides"), pytest.mark.timeout(300)]
 TYPESCRIPT = "TypeScript"
 
 
@@ -50,3 +53,61 @@ def test_the_typescript_program_works(clone: Path, values: dict[str, str]) -> No
     with shell_in(clone, {}) as shell:
         shell.run(f"PATH={programs}:$PATH")
         follow("tutorial", shell, values, only={"Prepare a folder", TYPESCRIPT})
+
+
+def in_checkout(stack: Stack) -> dict[str, str]:
+    """Return the environment of the recipes: that of the tutorial, with the library of this checkout."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    reached = {"SIMSERVICE_URL": stack.ready["url"], "SIMSERVICE_API_KEY": stack.ready["apiKey"]}
+    return {**reached, "PATH": path, "PYTHONPATH": str(ROOT / "sdk" / "python" / "src")}
+
+
+@pytest.fixture
+def shell(stack: Stack, tmp_path: Path) -> Iterator[Shell]:
+    with shell_in(tmp_path, in_checkout(stack)) as started:
+        yield started
+
+
+def test_trinkets_are_compared(shell: Shell, values: dict[str, str]) -> None:
+    follow("compare-trinkets", shell, values)
+
+
+def test_a_regression_changes_the_exit_status(shell: Shell, values: dict[str, str], tmp_path: Path) -> None:
+    follow("nightly-regression", shell, values)
+    last_night = tmp_path / "results" / "2000-01-01.json"
+    results = json.loads(last_night.read_text())
+    results["mage"]["mean"] *= 1.02
+    last_night.write_text(json.dumps(results))
+    assert matches(
+        "mage -1.96% CHANGED (same build)\nwarrior +0.00% unchanged (same build)\nExit status: 1",
+        shell.run('python nightly.py || echo "Exit status: $?"'),
+    )
+
+
+def test_a_backfill_works(shell: Shell, values: dict[str, str]) -> None:
+    follow("backfill", shell, values)
+
+
+def test_every_guide_is_followed() -> None:
+    followed = {"README", "tutorial", "compare-trinkets", "nightly-regression", "discord-bot", "backfill"}
+    assert {path.stem for path in FOLDER.glob("*.md")} == followed
+
+
+@pytest.mark.parametrize(
+    ("expected", "output", "is_same"),
+    [
+        ("Frosty 25614 DPS", "Frosty 31,022.5 DPS\n", True),
+        ("Exit status: 0", "Exit status: 1", False),
+        ('{"id":"12",…}', '{"id":"1795", "x": {}}', True),
+        ("+1.0% better", "+1.0% worse", False),
+        ("…\ncompleted\n", "queued\nrunning\ncompleted\n", True),
+        ("…\ncompleted\n", "queued\nfailed\n", False),
+    ],
+)
+def test_outputs_are_compared_loosely(expected: str, output: str, *, is_same: bool) -> None:
+    assert matches(expected, output) is is_same
+
+
+def test_a_failing_command_fails_the_guide(tmp_path: Path) -> None:
+    with shell_in(tmp_path, {}) as shell, pytest.raises(AssertionError, match="The command failed"):
+        shell.run("false\necho unreachable")
