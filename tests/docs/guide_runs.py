@@ -36,7 +36,11 @@ def blocks_of(text: str) -> Iterator[Block]:
     """Yield the files and commands of a guide in order, commands with their output."""
     tokens = MarkdownIt("commonmark").parse(text)
     fences = [token for token in tokens if token.type == "fence"]
-    outputs = {id(first): second.content for first, second in zip(fences, fences[1:], strict=False) if second.info == "text"}
+    outputs = {
+        id(first): second.content
+        for first, second in zip(fences, fences[1:], strict=False)
+        if second.info == "text"
+    }
     section = ""
     for index, token in enumerate(tokens):
         if token.type == "heading_open":

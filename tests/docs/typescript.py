@@ -35,5 +35,7 @@ def provide_node(folder: Path) -> None:
         return
     transpile, shim = folder / "transpile.cjs", folder / "node"
     transpile.write_text(TRANSPILE)
-    shim.write_text(SHIM.format(node=node, transpile=transpile, compiler=COMPILER.folder() / "lib" / "typescript.js"))
+    shim.write_text(
+        SHIM.format(node=node, transpile=transpile, compiler=COMPILER.folder() / "lib" / "typescript.js")
+    )
     shim.chmod(0o755)
