@@ -109,9 +109,9 @@ def _text_of(token: Token) -> str:
 
 def _resolve_links(state: StateCore) -> None:
     """Replace links to files by the addresses of their pages."""
-    for token in (child for token in state.tokens for child in token.children or []):
-        if token.type == "link_open":
-            token.attrSet("href", resolved(str(token.attrGet("href"))))
+    for child in (child for token in state.tokens for child in token.children or []):
+        if child.type == "link_open":
+            child.attrSet("href", resolved(str(child.attrGet("href"))))
 
 
 def resolved(link: str) -> str:
@@ -126,7 +126,7 @@ def resolved(link: str) -> str:
     return f"{path}{separator}{anchor}"
 
 
-def _render_code(self: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+def _render_code(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
     """Render a block of code, with its file name and a button that copies it, or a block of output."""
     language, _, file = tokens[index].info.partition(" ")
     context = {"code": tokens[index].content.rstrip("\n"), "file": file, "is_output": language == "text"}

@@ -1,21 +1,24 @@
 """Follow a guide: save its files, run its commands in one shell, and compare their output.
 
-A guide's blocks are marked by their language: `bash` is run, `text` is the output of the command before it, `console`
-is shown only, and every other block is a file with the name after its language.
+A guide's blocks are marked by their language: `bash` is run, `text` is the output of the command before it,
+`console` is shown only, and every other block is a file with the name after its language.
 """
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "guides"
+BASH = shutil.which("bash") or "bash"
 MARKER = "--- the end of a command ---"
 # Numbers differ from run to run. Those with one digit count something.
 NUMBER = re.compile(r"\d[\d.,]*\d")
@@ -36,11 +39,7 @@ def blocks_of(text: str) -> Iterator[Block]:
     """Yield the files and commands of a guide in order, commands with their output."""
     tokens = MarkdownIt("commonmark").parse(text)
     fences = [token for token in tokens if token.type == "fence"]
-    outputs = {
-        id(first): second.content
-        for first, second in zip(fences, fences[1:], strict=False)
-        if second.info == "text"
-    }
+    outputs = {id(first): second.content for first, second in pairwise(fences) if second.info == "text"}
     section = ""
     for index, token in enumerate(tokens):
         if token.type == "heading_open":
@@ -56,7 +55,7 @@ class Shell:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
 
-    def run(self, command: str, *, until: Callable[[str], bool] = lambda output: True) -> str:
+    def run(self, command: str, *, until: Callable[[str], bool] = lambda _: True) -> str:
         """Return the output of a command, and what follows until a condition is true. Raises AssertionError."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -76,7 +75,7 @@ class Shell:
 def shell_in(folder: Path, environment: Mapping[str, str]) -> Iterator[Shell]:
     """Start a shell, and stop it with all commands in the background."""
     process = subprocess.Popen(
-        ["bash", "--noprofile", "--norc"],
+        [BASH, "--noprofile", "--norc"],
         cwd=folder,
         env={**os.environ, **environment},
         stdin=subprocess.PIPE,

@@ -37,7 +37,8 @@ class Discord(BaseHTTPRequestHandler):
         self.requests.put((self.command, self.path, body))
         self.reply(b"{}")
 
-    do_PATCH = do_PUT
+    def do_PATCH(self) -> None:
+        self.do_PUT()
 
     def reply(self, body: bytes) -> None:
         self.send_response(200)

@@ -3,16 +3,18 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.docs.guide_runs import FOLDER, ROOT, Shell, follow, matches, shell_in
+from tests.docs.guide_runs import FOLDER, ROOT, Shell, blocks_of, follow, matches, shell_in
 from tests.docs.typescript import provide_node
 from tests.npm import Missing
-from tests.stack import Stack, running_stack
+from tests.stack import LONG, QUICK, Stack, running_stack
 
 pytestmark = [pytest.mark.xdist_group("guides"), pytest.mark.timeout(300)]
 TYPESCRIPT = "TypeScript"
@@ -86,6 +88,61 @@ def test_a_regression_changes_the_exit_status(shell: Shell, values: dict[str, st
 
 def test_a_backfill_works(shell: Shell, values: dict[str, str]) -> None:
     follow("backfill", shell, values)
+
+
+def test_a_killed_backfill_resumes_without_second_jobs(
+    stack: Stack, values: dict[str, str], tmp_path: Path
+) -> None:
+    write_inbox(tmp_path, jobs=30)
+    earlier = job_ids(stack)
+    program = subprocess.Popen([sys.executable, "backfill.py"], cwd=tmp_path, env=in_checkout(stack))
+    while len(list((tmp_path / "results").glob("*.json"))) < 3:
+        assert program.poll() is None
+        time.sleep(0.05)
+    program.kill()
+    program.wait()
+    assert run_backfill(stack, tmp_path) == "30 results, 0 failures\n"
+    assert len(job_ids(stack) - earlier) == 30
+
+
+def test_a_backfill_waits_while_the_account_has_too_many_jobs(stack: Stack, tmp_path: Path) -> None:
+    write_inbox(tmp_path, jobs=3)
+    stack.manage("shell", "-c", LIMIT.format(2))
+    blocking = [stack.submit(LONG) for _ in range(2)]
+    program = subprocess.Popen([sys.executable, "backfill.py"], cwd=tmp_path, env=in_checkout(stack))
+    time.sleep(3)
+    assert program.poll() is None
+    for job in blocking:
+        stack.call("POST", f"jobs/{job}/cancel")
+    assert program.wait(120) == 0
+    stack.manage("shell", "-c", LIMIT.format(200))
+
+
+LIMIT = "from billing.models import Plan; Plan.objects.update(max_active_jobs={})"
+
+
+def write_inbox(folder: Path, *, jobs: int) -> None:
+    """Save the program and some profiles that no other test submits."""
+    text = (FOLDER / "backfill.md").read_text(encoding="utf-8")
+    (program,) = [block.text for block in blocks_of(text) if block.file == "backfill.py"]
+    (folder / "backfill.py").write_text(program)
+    (folder / "inbox").mkdir()
+    for number in range(jobs):
+        (folder / "inbox" / f"{number}.simc").write_text(f"{QUICK}# {folder.name} {number}\n")
+
+
+def run_backfill(stack: Stack, folder: Path) -> str:
+    """Run the program to its end, and return what it prints."""
+    command = [sys.executable, "backfill.py"]
+    done = subprocess.run(
+        command, cwd=folder, env=in_checkout(stack), check=True, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout
+
+
+def job_ids(stack: Stack) -> set[str]:
+    """Return the ids of the account's last 100 jobs."""
+    return {job["id"] for job in stack.call("GET", "jobs?limit=100")["jobs"]}
 
 
 def test_every_guide_is_followed() -> None:
