@@ -105,9 +105,18 @@ def test_a_killed_backfill_resumes_without_second_jobs(
     assert len(job_ids(stack) - earlier) == 30
 
 
-def test_a_backfill_waits_while_the_account_has_too_many_jobs(stack: Stack, tmp_path: Path) -> None:
-    write_inbox(tmp_path, jobs=3)
+@pytest.fixture
+def two_active_jobs(stack: Stack) -> Iterator[None]:
+    """Let the account have two unfinished jobs only."""
     stack.manage("shell", "-c", LIMIT.format(2))
+    yield
+    stack.manage("shell", "-c", LIMIT.format(200))
+
+
+def test_a_backfill_waits_while_the_account_has_too_many_jobs(
+    stack: Stack, two_active_jobs: None, tmp_path: Path
+) -> None:
+    write_inbox(tmp_path, jobs=3)
     blocking = [stack.submit(LONG) for _ in range(2)]
     program = subprocess.Popen([sys.executable, "backfill.py"], cwd=tmp_path, env=in_checkout(stack))
     time.sleep(3)
@@ -115,7 +124,6 @@ def test_a_backfill_waits_while_the_account_has_too_many_jobs(stack: Stack, tmp_
     for job in blocking:
         stack.call("POST", f"jobs/{job}/cancel")
     assert program.wait(120) == 0
-    stack.manage("shell", "-c", LIMIT.format(200))
 
 
 LIMIT = "from billing.models import Plan; Plan.objects.update(max_active_jobs={})"
