@@ -10,7 +10,7 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 # docs/openapi.json describes a deployment with the default settings.
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
-.PHONY: run test stack fuzz ledger faults check bench soak screenshots format lint types imports citations migrations document \
+.PHONY: run test stack fuzz ledger faults check bench soak tutorial screenshots format lint types imports citations migrations document \
 	library openapi
 
 # ARGS=--once stops after the demo job; --port and --data choose the port and the data folder.
@@ -25,8 +25,8 @@ test: check
 
 # Tests that start whole stacks, fill large tables or are slow: twelve minutes. Without `chromium` or `npm`, the tests
 # that need them are skipped.
-STACK_TESTS := tests/browser tests/contract tests/end_to_end tests/examples tests/faults tests/localstack \
-	tests/docs/test_reference_examples.py tests/sdk/test_faults.py tests/sdk/test_operations.py tests/sdk/test_readme.py tests/sdk/test_wheel.py \
+STACK_TESTS := tests/browser tests/contract tests/docs tests/end_to_end tests/examples tests/faults tests/localstack \
+	tests/sdk/test_faults.py tests/sdk/test_operations.py tests/sdk/test_readme.py tests/sdk/test_wheel.py \
 	tests/jobs/shards/test_conductor.py tests/jobs/shards/test_conductor_faults.py tests/jobs/shards/test_funding.py \
 	tests/jobs/shards/test_helper.py tests/jobs/shards/test_model.py \
 	tests/jobs/simulator/test_ordinary_user.py tests/jobs/simulator/test_report_memory.py \
@@ -59,6 +59,10 @@ bench: .venv/.runtime
 # An hour of submissions while a worker is killed every two minutes. For a short run: ARGS='--minutes 3'.
 soak: .venv/.runtime
 	@$(BIN)/python -m bench.soak $(ARGS)
+
+# The tutorial from a fresh clone of the last commit, with the seconds that it takes.
+tutorial: .venv/.development
+	@$(BIN)/python -m tests.docs.tutorial
 
 # Screenshots of every page, in screenshots/. Needs Chromium. ARGS selects pages by name.
 screenshots: .venv/.development

@@ -51,6 +51,8 @@ OPEN = {
     "readyz": 503,  # there is no worker in these tests
     "v1/openapi.json": 200,
     "docs": 200,
+    "docs/guides": 200,
+    "docs/guides/<slug:guide>": 200,
     "metrics": 404,  # unless a deployment opens it
 }
 # Login pages, with the status for a stranger and for a logged-in user.
@@ -148,6 +150,7 @@ class World:
             "artifact_id": self.artifact.pk,
             "build_id": self.job.build.pk,
             "token": token,
+            "guide": "tutorial",
         }
         return "/" + PARAMETER.sub(lambda match: str(values.get(match[1], "1")), route)
 

@@ -43,7 +43,13 @@ def address(route: str, job: Job) -> str:
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
-        own = {"account": job.account.name, "job_id": job.pk, "token": job.share_token, "artifact_id": 1}
+        own = {
+            "account": job.account.name,
+            "job_id": job.pk,
+            "token": job.share_token,
+            "artifact_id": 1,
+            "guide": "tutorial",
+        }
         if name == "build_id":
             return str(Build.objects.latest("created_at").pk)
         return str(own[name] if name in own else OBJECTS[name](job.account))

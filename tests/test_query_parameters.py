@@ -24,6 +24,8 @@ LINKS = [
     "manifests/<token:token>",
     "artifacts/<token:token>",
     "docs",
+    "docs/guides",
+    "docs/guides/<slug:guide>",
 ]
 
 

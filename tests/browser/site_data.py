@@ -148,6 +148,8 @@ PUBLIC = {
     "home": "/",
     "example": "/example",
     "docs": "/docs",
+    "guides": "/docs/guides",
+    **{f"guide-{path.stem}": f"/docs/guides/{path.stem}" for path in (ROOT / "docs" / "guides").glob("[a-z]*.md")},
     "compare-links": "/compare",
     "not-found": "/nowhere",
     "reset": "/accounts/password/reset/",

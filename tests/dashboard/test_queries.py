@@ -87,6 +87,8 @@ def test_an_accounts_page(page: str) -> None:
         "/accounts/signup/",
         "/",
         "/docs",
+        "/docs/guides",
+        "/docs/guides/tutorial",
     ],
 )
 def test_a_page_of_ones_own(path: str) -> None:

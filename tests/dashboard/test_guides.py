@@ -1,0 +1,79 @@
+"""The pages of the guides."""
+
+import re
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from dashboard.guides import FOLDER, INDEX, render, resolved
+
+NAMES = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != INDEX)
+PATHS = ["/docs/guides", *(f"/docs/guides/{name}" for name in NAMES)]
+
+
+def page(path: str) -> str:
+    response = Client().get(path)
+    assert response.status_code == 200, path
+    return str(response.content.decode())
+
+
+def ids_of(text: str) -> list[str]:
+    return re.findall(r' id="([^"]+)"', text)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_link_of_a_guide_leads_somewhere(path: str) -> None:
+    text = page(path)
+    for link in re.findall(r' href="([^"]+)"', text.partition("<main")[2]):
+        target, _, anchor = link.partition("#")
+        assert target.startswith("/docs"), link
+        assert not anchor or anchor in ids_of(page(target)), link
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_ids_of_a_guide_are_unique(path: str) -> None:
+    ids = ids_of(page(path))
+    assert len(ids) == len(set(ids))
+
+
+def test_the_list_links_to_every_guide_and_the_reference_to_the_list() -> None:
+    assert {path for path in PATHS[1:] if f'href="{path}"' not in page("/docs/guides")} == set()
+    assert 'href="/docs/guides"' in page("/docs")
+
+
+@pytest.mark.parametrize("name", ["nothing", INDEX, "tutorial.md", "..%2fapi"])
+def test_unknown_guides_are_not_found(name: str) -> None:
+    assert Client().get(f"/docs/guides/{name}").status_code == 404
+
+
+def test_a_guide_names_the_address_and_the_resource_of_its_deployment(settings: Settings) -> None:
+    settings.PUBLIC_BASE_URL, settings.API_RESOURCE = "https://sims.example", "runs"
+    text = page("/docs/guides/tutorial")
+    assert "export URL=https://sims.example\n" in text
+    assert "$URL/v1/runs/jobs?" in text
+    assert "Client(resource=&quot;runs&quot;)" in text
+    assert "127.0.0.1" not in text
+    assert "/v1/sim/" not in text
+
+
+def test_html_in_a_guide_is_escaped() -> None:
+    html = render("# <i>a</i>\n\n<script>b</script>\n\n```bash\necho '<c>'\n```\n").html
+    assert "&lt;i&gt;a" in html
+    assert "<script>" not in html
+    assert 'data-copy="echo &#x27;&lt;c&gt;&#x27;"' in html
+
+
+@pytest.mark.parametrize(
+    ("link", "address"),
+    [
+        ("tutorial.md", "/docs/guides/tutorial"),
+        ("tutorial.md#curl", "/docs/guides/tutorial#curl"),
+        ("README.md", "/docs/guides"),
+        ("../api.md#stages", "/docs"),
+        ("#here", "#here"),
+        ("https://example.org/a.md", "https://example.org/a.md"),
+    ],
+)
+def test_links_to_files_become_links_to_pages(link: str, address: str) -> None:
+    assert resolved(link) == address
