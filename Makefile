@@ -23,16 +23,15 @@ PYTEST := $(BIN)/python -m pytest --dist loadgroup -n $(shell expr $$(nproc) \* 
 test: check
 	$(PYTEST) -m "not slow" $(STACK_TESTS:%=--ignore=%)
 
-# Tests that start whole stacks, fill large tables or are slow: twelve minutes. Without `chromium` or `npm`, the tests
+# Tests that start whole stacks, fill large tables or are slow: fifteen minutes. Without `chromium` or `npm`, the tests
 # that need them are skipped.
 STACK_TESTS := tests/browser tests/contract tests/docs tests/end_to_end tests/examples tests/faults tests/localstack \
-	tests/sdk/test_faults.py tests/sdk/test_operations.py tests/sdk/test_readme.py tests/sdk/test_wheel.py \
+	tests/sdk \
 	tests/jobs/shards/test_conductor.py tests/jobs/shards/test_conductor_faults.py tests/jobs/shards/test_funding.py \
 	tests/jobs/shards/test_helper.py tests/jobs/shards/test_model.py \
 	tests/jobs/simulator/test_ordinary_user.py tests/jobs/simulator/test_report_memory.py \
 	tests/jobs/test_hostile_bodies.py tests/jobs/test_interrupted_migrations.py tests/jobs/test_large_reports.py \
-	tests/jobs/test_list_plans.py tests/jobs/test_plans.py tests/jobs/test_stale_statistics.py \
-	tests/sdk/test_cli_stack.py
+	tests/jobs/test_list_plans.py tests/jobs/test_plans.py tests/jobs/test_stale_statistics.py
 stack: .venv/.development
 	$(PYTEST) $(STACK_TESTS)
 	$(PYTEST) -m slow $(STACK_TESTS:%=--ignore=%)

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from tests.stack import ROOT
 
-COMMAND = [sys.executable, "-m", "simservice_client.cli"]
+# A shell starts commands in the background with Ctrl-C ignored, and so would be all tests of Ctrl-C.
+COMMAND = ["/usr/bin/env", "--default-signal=INT", sys.executable, "-m", "simservice_client.cli"]
 # The leader of a session gets the first terminal that it opens.
 ON_TERMINAL = "import os, sys; os.open(os.ttyname(2), os.O_RDWR); os.execv(sys.argv[1], sys.argv[1:])"
 PATIENCE_SECONDS = 60
