@@ -156,6 +156,15 @@ def test_a_truncated_download_goes_on_where_it_stopped(
     assert path.read_bytes().rstrip().endswith(b"}")
 
 
+def test_a_download_goes_on_as_long_as_bytes_come(
+    stack: Stack, proxy: FaultProxy, artifact: ResultArtifact, tmp_path: Path
+) -> None:
+    proxy.disturb("/artifacts/", *[truncate(100)] * 4)
+    with Client(proxy.url, stack.ready["apiKey"], retries=0) as client:
+        path = client.artifacts.download(through(proxy, artifact), tmp_path / "report.json")
+    assert (path.stat().st_size, proxy.count("/artifacts/")) == (artifact.bytes, 5)
+
+
 def test_a_damaged_download_leaves_no_file(
     disturbed: Client, proxy: FaultProxy, artifact: ResultArtifact, tmp_path: Path
 ) -> None:

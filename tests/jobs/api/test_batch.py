@@ -159,6 +159,12 @@ def test_a_different_batch_with_the_key_conflicts(api: Api, other: list[Any]) ->
     assert Job.objects.count() == 2
 
 
+def test_the_position_of_a_submission_belongs_to_the_batch(api: Api) -> None:
+    first = post(api, None, BODY, key="night")
+    assert post(api, BODY, None, key="night").status_code == 409
+    assert post(api, None, BODY, key="night").json() == first.json()
+
+
 def test_metadata_does_not_change_the_batch(api: Api) -> None:
     first = post(api, body_with("metadata", {"try": "1"}), key="night")
     assert post(api, body_with("metadata", {"try": "2"}), key="night").json() == first.json()
