@@ -76,6 +76,10 @@ def test_the_start_of_the_simulator_is_told_from_the_fights() -> None:
 def test_jobs_that_are_all_alike_say_nothing_about_the_start() -> None:
     jobs = [past(seconds=1.0, fights=1_000) for _ in range(9)]
     assert expected(*jobs, numbers="iterations=100").seconds.expected == pytest.approx(0.1)
+    noisy = [
+        past(seconds=seconds, fights=fights) for seconds, fights in ((1.0, 990), (1.002, 1_000), (1.005, 1_010))
+    ]
+    assert expected(*noisy, numbers="iterations=100000").seconds.expected == pytest.approx(100, rel=0.05)
     falling = [past(seconds=1.0, fights=1_000), past(seconds=0.5, fights=5_000)]
     assert expected(*falling, numbers="iterations=1000").seconds.low > 0
 
@@ -106,6 +110,14 @@ def test_stages_cost_less_than_a_single_pass() -> None:
     job = past(seconds=10, fights=1_000)
     fine: dict[str, Any] = {"profilesets": 100, "numbers": "target_error=0.05"}
     assert expected(job, wanted=True, **fine).seconds.expected < expected(job, **fine).seconds.expected / 5
+
+
+def test_stages_that_cull_run_each_profileset_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = past(seconds=10, fights=1_000)
+    fine: dict[str, Any] = {"profilesets": 100, "numbers": "target_error=0.05"}
+    twice = expected(job, wanted=True, **fine).seconds.expected
+    monkeypatch.setattr(estimates, "CULLING_RUNS", 1)
+    assert twice > 1.2 * expected(job, wanted=True, **fine).seconds.expected
 
 
 def run_time(chance: random.Random, fights: float, pace: float) -> float:
