@@ -110,7 +110,8 @@ def spend_more(request: HttpRequest | Request, account: Account, count: int) -> 
     if (counters := _read(limit)) is not None:
         request.META[RATE_LIMIT_HEADERS] = _window(limit, counters).headers()
     if not is_allowed:
-        raise _refusal(limit, cost)
+        # The next attempt needs room for the request itself too.
+        raise _refusal(limit, cost + 1)
 
 
 def length_of(request: HttpRequest | Request) -> int:

@@ -10,6 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from billing import ledger
 from billing.models import Hold
+from clients import rate_limits
 from clients.models import ApiKey
 from jobs.models import IdempotencyKey, Job
 from jobs.submission import accept
@@ -243,6 +244,24 @@ def test_every_job_counts_against_the_rate_limit(api: Api, key: tuple[ApiKey, st
     assert (refused.status_code, refused.json()["code"]) == (429, "rate_limit_exceeded")
     assert int(refused.headers["Retry-After"]) >= 1
     assert Job.objects.count() == 3
+
+
+def test_the_wait_after_a_refusal_is_for_the_whole_batch(
+    api: Api, key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = key[0].client.account.plan
+    plan.submissions_per_minute = 5
+    plan.save()
+    costs: list[int] = []
+
+    def wait_seconds(limit: rate_limits.Limit, cost: int) -> int:
+        costs.append(cost)
+        return 7
+
+    monkeypatch.setattr(rate_limits, "wait_seconds", wait_seconds)
+    post(api, *numbered(3))
+    assert post(api, *numbered(3)).headers["Retry-After"] == "7"
+    assert costs == [3]
 
 
 def test_a_batch_above_the_limit_counts_as_the_whole_limit(api: Api, key: tuple[ApiKey, str]) -> None:
