@@ -80,9 +80,9 @@ SUBMIT_BATCH = Operation(
     tag="Jobs",
     summary="Submit up to 100 jobs",
     description="Submits jobs one after the other. Each is accepted or refused by itself, with the checks of a "
-    "single submission, so the response is 200 even if all are refused. If you repeat the request with the same "
-    "`idempotency-key`, jobs that were accepted are not submitted again, and those that were refused are. Each job "
-    "counts against the rate limit of submissions.",
+    "single submission, so the response is 200 even if all are refused. A repetition with the same "
+    "`idempotency-key` returns the accepted jobs without submitting them again, and tries the refused ones again. "
+    "Each job counts against the rate limit of submissions.",
     parameters=[IDEMPOTENCY],
     bodies={
         "application/json": Body(

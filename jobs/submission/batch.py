@@ -30,7 +30,7 @@ class Batch:
     render: Callable[[Accepted], str]
 
     def submit(self) -> Iterator[tuple[int, str | Replay | Exception]]:
-        """Submit one after the other. Yield the response, the earlier response, or the error of each.
+        """Make the submissions in order. Yield each position with its response, its earlier response, or its error.
 
         Raises IdempotencyKeyReused, before anything is stored, if an earlier batch with this key was different.
         Each submission is a transaction of its own. Once the database does not respond, the rest is not tried.

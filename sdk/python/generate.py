@@ -32,8 +32,6 @@ SYNCHRONOUS = {
     "Asynchronous clients, the source of the synchronous ones in `_sync`": "Synchronous clients",
     r"\b__aenter__\b": "__enter__",
     r"\b__aexit__\b": "__exit__",
-    r"\b__aiter__\b": "__iter__",
-    r"\b__anext__\b": "__next__",
     r"\baiter_bytes\b": "iter_bytes",
     r"\baread\b": "read",
     r"\baclose\b": "close",

@@ -24,6 +24,18 @@ def test_a_share_link_is_copied(visitor: Visitor, share: str) -> None:
     expect(visitor.page.get_by_role("button", name="Copy link")).to_be_visible()
 
 
+@pytest.mark.parametrize("path", ["/", "/docs", "/docs/guides/tutorial"])
+def test_the_code_beside_a_button_is_copied(visitor: Visitor, path: str) -> None:
+    visitor.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    visitor.open(path)
+    block = visitor.page.locator(".command").first
+    block.get_by_role("button").click()
+    expect(visitor.page.get_by_role("status")).to_have_text("Copied")
+    code = visitor.page.evaluate("navigator.clipboard.readText()")
+    assert code == block.locator("pre").text_content()
+    assert code.splitlines()[0].startswith(("curl", "make run"))
+
+
 def test_a_link_is_copied_without_https(visitor: Visitor, share: str) -> None:
     visitor.context.add_init_script("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
     visitor.open(share)

@@ -9,19 +9,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import psycopg
-
 from tests.stack import ROOT, Stack, running_stack
 
 CONFIGURATION = ROOT / "tests" / "contract" / "schemathesis.toml"
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
 VARIANTS = ("C", "R")
-# Raises the limits of the plan, which would otherwise reject most requests.
-ROOM = """
-    UPDATE billing_plan
-    SET submissions_per_minute = %(most)s, submission_bytes_per_minute = 1e12, reads_per_minute = %(most)s,
-        max_active_jobs = %(most)s
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +30,7 @@ def fuzz(stack: Stack, *, examples: int, seed: int | None = None) -> Report:
 
     The same `seed` generates the same requests; without one, each run generates others.
     """
-    with psycopg.connect(stack.ready["databaseUrl"]) as connection:
-        connection.execute(ROOM, {"most": 1_000_000})
+    stack.lift_limits()
     command = [
         *(str(SCHEMATHESIS), "--config-file", str(CONFIGURATION)),
         *("run", f"{stack.ready['url']}/v1/openapi.json", "--no-color", "--max-examples", str(examples)),

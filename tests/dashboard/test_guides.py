@@ -61,7 +61,7 @@ def test_html_in_a_guide_is_escaped() -> None:
     html = render("# <i>a</i>\n\n<script>b</script>\n\n```bash\necho '<c>'\n```\n").html
     assert "&lt;i&gt;a" in html
     assert "<script>" not in html
-    assert 'data-copy="echo &#x27;&lt;c&gt;&#x27;"' in html
+    assert "<pre>echo &#x27;&lt;c&gt;&#x27;</pre>" in html
 
 
 @pytest.mark.parametrize(

@@ -2,26 +2,17 @@
 
 from collections.abc import Iterator
 
-import psycopg
 import pytest
 
 from simservice_client import Client
 from tests.sdk.fault_proxy import FaultProxy, disturbing
 from tests.stack import Stack, running_stack
 
-# Raises the limits of the plan, which would otherwise refuse hundreds of jobs at once.
-ROOM = """
-    UPDATE billing_plan
-    SET submissions_per_minute = %(most)s, submission_bytes_per_minute = 1e12, reads_per_minute = %(most)s,
-        max_active_jobs = %(most)s
-"""
-
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with running_stack(tmp_path_factory.mktemp("stack")) as started:
-        with psycopg.connect(started.ready["databaseUrl"]) as connection:
-            connection.execute(ROOM, {"most": 1_000_000})
+        started.lift_limits()
         yield started
 
 

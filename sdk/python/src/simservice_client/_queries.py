@@ -1,30 +1,37 @@
-"""The parameters of lists."""
+"""The filters and parameters of lists."""
+
+from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypedDict
 
 
-def list_query(
-    *,
-    status: Collection[str],
-    client: str | None,
-    created_after: datetime | None,
-    metadata: Mapping[str, str],
-    limit: int,
-    cursor: str | None,
-) -> dict[str, Any]:
+class Filters(TypedDict, total=False):
+    """Conditions on listed jobs, which must all be true."""
+
+    status: Collection[str]
+    """One of these statuses."""
+    client: str
+    """The name of the client that submitted the job."""
+    created_after: datetime
+    """The earliest time of submission, with a time zone."""
+    metadata: Mapping[str, str]
+    """Entries that the metadata must have."""
+
+
+def list_query(filters: Filters, *, limit: int, cursor: str | None) -> dict[str, Any]:
     """Return the parameters of a page of jobs. Raises ValueError for a time without a time zone."""
-    params: dict[str, Any] = {"limit": limit, **{f"metadata.{name}": value for name, value in metadata.items()}}
-    if client is not None:
-        params["client"] = client
-    if status:
-        params["status"] = ",".join(status)
-    if created_after is not None:
-        params["createdAfter"] = _timestamp(created_after)
-    if cursor is not None:
-        params["cursor"] = cursor
-    return params
+    created_after = filters.get("created_after")
+    params = {
+        "limit": limit,
+        "cursor": cursor,
+        "status": ",".join(filters.get("status", ())) or None,
+        "client": filters.get("client"),
+        "createdAfter": None if created_after is None else _timestamp(created_after),
+        **{f"metadata.{name}": value for name, value in filters.get("metadata", {}).items()},
+    }
+    return {name: value for name, value in params.items() if value is not None}
 
 
 def _timestamp(time: datetime) -> str:

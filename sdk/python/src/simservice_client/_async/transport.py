@@ -27,7 +27,6 @@ class AsyncTransport:
     """
 
     def __init__(self, http: httpx.AsyncClient, *, settings: Settings, policy: RetryPolicy, timeout: float) -> None:
-        self.base_url = settings.base_url
         self._http = http
         self._root = f"{settings.base_url}/v1/{settings.resource}"
         self._headers = settings.headers

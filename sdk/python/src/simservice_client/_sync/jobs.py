@@ -6,13 +6,11 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from simservice_client._files import safe_name
-from simservice_client._queries import list_query
+from simservice_client._queries import Filters, list_query
 from simservice_client._results import Cancellation
 from simservice_client._sync.artifacts import Artifacts
 from simservice_client._sync.transport import Transport
@@ -39,7 +37,6 @@ TERMINAL = frozenset({"completed", "failed", "cancelled", "timed_out"})
 WAIT_SECONDS = 25
 # Long jobs change often and need fewer answers: a pause of a tenth of the time so far
 PAUSE_SHARE, LONGEST_PAUSE_SECONDS = 0.1, 2.0
-NONE: Mapping[str, str] = MappingProxyType({})
 ArtifactKind = Literal["json_report", "html_report", "csv_report", "input", "stdout_log", "stderr_log"]
 
 
@@ -154,61 +151,28 @@ class Jobs:
         """Cancel a job, or ask a running one to stop. Raises JobNotCancellable if it has ended."""
         return self._transport.call(Cancellation, "POST", "jobs", job_id, "cancel")
 
-    def list(
-        self,
-        *,
-        status: Collection[str] = (),
-        client: str | None = None,
-        created_after: datetime | None = None,
-        metadata: Mapping[str, str] = NONE,
-        page_size: int = 100,
-    ) -> Iterator[ListedJob]:
+    def list(self, *, page_size: int = 100, **filters: Unpack[Filters]) -> Iterator[ListedJob]:
         """Yield the jobs of the account, newest first, and fetch pages as they are needed.
 
-        `client` is the name of the client that submitted the jobs; `metadata` has entries that they must have.
-
-        for job in client.jobs.list(status=["failed"]):
+        for job in client.jobs.list(status=["failed"], metadata={"guild": "7"}):
             print(job.id, job.error_code)
         """
         cursor = None
         while True:
-            page = self.page(
-                status=status,
-                client=client,
-                created_after=created_after,
-                metadata=metadata,
-                limit=page_size,
-                cursor=cursor,
-            )
+            page = self.page(limit=page_size, cursor=cursor, **filters)
             for job in page.jobs:
                 yield job
             cursor = page.page.next_cursor
             if cursor is None:
                 return
 
-    def page(
-        self,
-        *,
-        status: Collection[str] = (),
-        client: str | None = None,
-        created_after: datetime | None = None,
-        metadata: Mapping[str, str] = NONE,
-        limit: int = 25,
-        cursor: str | None = None,
-    ) -> JobList:
+    def page(self, *, limit: int = 25, cursor: str | None = None, **filters: Unpack[Filters]) -> JobList:
         """Return one page of jobs with the filters of `list`.
 
         `cursor` is `page.next_cursor` of the page before. A page can have fewer jobs than `limit` although there
         are more.
         """
-        params = list_query(
-            status=status,
-            client=client,
-            created_after=created_after,
-            metadata=metadata,
-            limit=limit,
-            cursor=cursor,
-        )
+        params = list_query(filters, limit=limit, cursor=cursor)
         return self._transport.call(JobList, "GET", "jobs", params=params)
 
     def by_ids(self, ids: Collection[str]) -> dict[str, ListedJob]:

@@ -28,7 +28,6 @@ class Transport:
     """
 
     def __init__(self, http: httpx.Client, *, settings: Settings, policy: RetryPolicy, timeout: float) -> None:
-        self.base_url = settings.base_url
         self._http = http
         self._root = f"{settings.base_url}/v1/{settings.resource}"
         self._headers = settings.headers

@@ -3,6 +3,8 @@
 import math
 from datetime import datetime
 
+from simservice_client import Cancellation
+
 STATUS_COLOURS = {
     "completed": "green",
     "failed": "red",
@@ -70,3 +72,8 @@ def moment(time: datetime | None) -> str:
 def state(status: str) -> str:
     """Return a status in words."""
     return status.replace("_", " ")
+
+
+def cancelled(answer: Cancellation) -> str:
+    """Return what the answer to a cancellation says."""
+    return f"Job {answer.id} {'is cancelled' if answer.status == 'cancelled' else 'is being cancelled'}."

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from simservice_client import Client
 from simservice_client.cli.console import Console
 from simservice_client.cli.exits import Exit, message_of
+from simservice_client.cli.formats import cancelled
 from simservice_client.errors import SimserviceError
 
 
@@ -42,5 +43,4 @@ def _cancel(client: Client, console: Console, job: str) -> None:
     except SimserviceError as error:
         console.complain(f"job {job}: {message_of(error)}")
     else:
-        is_over = cancellation.status == "cancelled"
-        console.complain(f"Job {job} {'is cancelled' if is_over else 'is being cancelled'}.")
+        console.complain(cancelled(cancellation))

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from simservice_client import Cancellation, Client
 from simservice_client._files import safe_name
+from simservice_client._queries import Filters
 from simservice_client.cli.console import Column, Console
 from simservice_client.cli.exits import Exit, message_of, status_of
-from simservice_client.cli.formats import STATUS_COLOURS, UNKNOWN, moment, state, whole
+from simservice_client.cli.formats import STATUS_COLOURS, UNKNOWN, cancelled, moment, state, whole
 from simservice_client.cli.ranking import print_figures, print_missing
 from simservice_client.cli.session import open_client
 from simservice_client.error_codes import ResultNotReady, ResultUnavailable
@@ -21,11 +22,10 @@ LONGEST_PAGE = 100
 def list_jobs(arguments: Namespace, console: Console) -> int:
     """Print the newest jobs."""
     with open_client(arguments) as client:
-        found = client.jobs.list(
-            status=arguments.status or (),
-            created_after=arguments.since,
-            page_size=min(arguments.limit, LONGEST_PAGE),
-        )
+        filters: Filters = {"status": arguments.status or ()}
+        if arguments.since is not None:
+            filters["created_after"] = arguments.since
+        found = client.jobs.list(page_size=min(arguments.limit, LONGEST_PAGE), **filters)
         jobs = list(islice(found, arguments.limit))
     if console.as_json:
         console.document([job.to_json() for job in jobs])
@@ -69,7 +69,7 @@ def _cancel(client: Client, console: Console, job: str) -> Cancellation | Exit:
         console.complain(f"job {job}: {message_of(error)}")
         return status_of(error)
     if not console.as_json:
-        console.line(f"Job {job} {'is cancelled' if answer.status == 'cancelled' else 'is being cancelled'}.")
+        console.line(cancelled(answer))
     return answer
 
 

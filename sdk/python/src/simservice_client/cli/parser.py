@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn, get_args, get_type_hints
 
 from simservice_client import __version__
 from simservice_client._sync.jobs import ArtifactKind
@@ -10,9 +10,10 @@ from simservice_client.cli import account, arguments, check, compare, completion
 from simservice_client.cli.console import Console
 from simservice_client.cli.exits import MEANINGS, CommandError, Exit
 from simservice_client.cli.text import printable
+from simservice_client.models import ListedJob
 from simservice_client.submissions import Channel, Priority
 
-STATUSES = ("pending", "queued", "running", "completed", "failed", "cancelled", "timed_out")
+STATUSES = get_args(get_type_hints(ListedJob)["status"])
 Handler = Callable[[argparse.Namespace, Console], int]
 
 
