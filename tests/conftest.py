@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 from django.test import Client as HttpClient
+from django.test import TransactionTestCase
 from hypothesis import settings as hypothesis_settings
 from pytest_django import Settings
 
@@ -20,6 +20,7 @@ from jobs.models import Build
 from simservice import statements
 from simservice.redis.client import outage, redis
 from simservice.statements import Statement
+from tests.emptying import empty_database
 from tests.factories import make_key
 
 # Without autorefresh, each test client would scan all static files.
@@ -29,6 +30,7 @@ settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # Examples may be slow on a busy machine.
 hypothesis_settings.register_profile("any machine", deadline=None)
 hypothesis_settings.load_profile("any machine")
+TransactionTestCase._fixture_teardown = lambda _: empty_database()  # type: ignore[attr-defined]
 
 
 @pytest.fixture
@@ -62,12 +64,6 @@ def _uncounted_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
 
     prepare = statements._prepare
     monkeypatch.setattr(statements, "_prepare", prepare_uncounted)
-
-
-@pytest.fixture(autouse=True)
-def _fresh_content_types() -> None:
-    """Clear Django's cache of content types, whose ids change when a test flushes the database."""
-    ContentType.objects.clear_cache()
 
 
 @pytest.fixture(autouse=True)

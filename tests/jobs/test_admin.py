@@ -5,12 +5,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.contrib.admin import site
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import Group, Permission, User
-from django.contrib.contenttypes.management import create_contenttypes
 from django.contrib.messages import get_messages
 from django.core.management import call_command
 from django.db import connection
@@ -33,14 +30,6 @@ from tests.factories import BuildFactory, make_account, make_job, make_key, make
 
 pytestmark = pytest.mark.django_db
 JOBS = "/admin/jobs/job/"
-
-
-@pytest.fixture
-def _permissions() -> None:
-    """Create the permissions again, because tests that flush the database delete them."""
-    for app in apps.get_app_configs():
-        create_contenttypes(app, verbosity=0)
-        create_permissions(app, verbosity=0)
 
 
 def staff(*permissions: str) -> HttpClient:
@@ -149,7 +138,6 @@ def test_revoking_keys_is_recorded(operator: HttpClient) -> None:
         ("apikey", "revoke", "clients.view_apikey", "clients.change_apikey"),
     ],
 )
-@pytest.mark.usefixtures("_permissions")
 def test_read_only_staff_see_no_actions(model: str, action: str, view: str, operate: str) -> None:
     job = make_running_job()
     row = {"job": job, "build": job.build, "account": job.account, "apikey": make_key(job.account)[0]}[model]
@@ -162,7 +150,6 @@ def test_read_only_staff_see_no_actions(model: str, action: str, view: str, oper
     assert Job.objects.get(pk=job.pk).cancel_requested_at is None
 
 
-@pytest.mark.usefixtures("_permissions")
 def test_staff_groups_have_their_permissions() -> None:
     for _ in range(2):
         call_command("makegroups", stdout=io.StringIO())
@@ -263,7 +250,6 @@ OWN_MODELS = [model for model in site._registry if model._meta.app_label in make
 
 
 @pytest.mark.parametrize("model", OWN_MODELS, ids=lambda model: model._meta.label_lower)
-@pytest.mark.usefixtures("_permissions")
 def test_no_admin_page_shows_actions_to_read_only_staff(model: type[Model], rf: RequestFactory) -> None:
     request = rf.get("/")
     request.user = User.objects.create_user("support", is_staff=True)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from django.core.management import call_command
 from pytest_django import DjangoDbBlocker
 
+from tests.emptying import empty_database
 from tests.factories import make_key
 from tests.web_server import WebServer, web_server
 
@@ -24,4 +24,4 @@ def bearer(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterato
     """An `Authorization` header of an account that the server's own connections can see."""
     with django_db_blocker.unblock():
         yield f"Authorization: Bearer {make_key()[1]}".encode()
-        call_command("flush", interactive=False, inhibit_post_migrate=True, verbosity=0)
+        empty_database()
