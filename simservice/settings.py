@@ -1,62 +1,34 @@
 """All settings. They are read from the environment; `.env.example` lists each one with its default."""
 
-import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-import environ
-from django.core.exceptions import ImproperlyConfigured
+from django.http.request import split_domain_port, validate_host
 
 from simservice.api.body_limit import MAX_FORM_BYTES
+from simservice.environment import Environment
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-env = environ.Env()
-
-
-def required(name: str, purpose: str) -> str:
-    """Return a setting that has no default. Raises ImproperlyConfigured if it is not set."""
-    value: str = env.str(name, default="")
-    if not value:
-        raise ImproperlyConfigured(
-            f"{name} is not set. It is {purpose}; see .env.example. "
-            "To try the service without any settings, run `make run`. To run a command against a stack that "
-            "`manage.py local --data DIR` started, first load its settings: set -a; . DIR/stack.env; set +a "
-            "(`make run` uses .local as DIR)."
-        )
-    return value
-
-
-def one_of(name: str, *values: str) -> str:
-    """Return a setting that has one of several values, by default the first. Raises ImproperlyConfigured."""
-    value: str = env.str(name, default=values[0])
-    if value not in values:
-        raise ImproperlyConfigured(f"{name} is {value!r}; it must be one of: {', '.join(values)}.")
-    return value
-
-
-def not_negative(name: str, *, default: int, maximum: int = sys.maxsize) -> int:
-    """Return a setting that is a number from 0 to `maximum`. Raises ImproperlyConfigured for other numbers."""
-    value: int = env.int(name, default=default)
-    if value < 0:
-        raise ImproperlyConfigured(f"{name} is {value}; it must be at least 0.")
-    if value > maximum:
-        raise ImproperlyConfigured(f"{name} is {value}; it must be at most {maximum}.")
-    return value
+env = Environment()
 
 
 def _artifact_storage() -> dict[str, Any]:
     """Return the storage of artifacts: a bucket if one is set, else a folder in `DATA_DIR`."""
-    bucket = env.str("ARTIFACTS_BUCKET", default="")
+    bucket = env.text("ARTIFACTS_BUCKET")
     options = {
-        "endpoint_url": env.str("ARTIFACTS_ENDPOINT_URL", default=""),
-        "region": env.str("ARTIFACTS_REGION", default=""),
-        "access_key_id": env.str("ARTIFACTS_ACCESS_KEY_ID", default=""),
-        "secret_access_key": env.str("ARTIFACTS_SECRET_ACCESS_KEY", default=""),
+        "endpoint_url": env.text("ARTIFACTS_ENDPOINT_URL"),
+        "region": env.text("ARTIFACTS_REGION"),
+        "access_key_id": env.text("ARTIFACTS_ACCESS_KEY_ID"),
+        "secret_access_key": env.text("ARTIFACTS_SECRET_ACCESS_KEY"),
     }
-    if any(options.values()) and not bucket:
-        raise ImproperlyConfigured("ARTIFACTS_BUCKET is not set, but other settings of the bucket are.")
-    if bool(options["access_key_id"]) != bool(options["secret_access_key"]):
-        raise ImproperlyConfigured("Set both ARTIFACTS_ACCESS_KEY_ID and ARTIFACTS_SECRET_ACCESS_KEY, or neither.")
+    env.require(
+        bucket or not any(options.values()), "ARTIFACTS_BUCKET is not set, but other settings of the bucket are."
+    )
+    env.require(
+        bool(options["access_key_id"]) == bool(options["secret_access_key"]),
+        "Set both ARTIFACTS_ACCESS_KEY_ID and ARTIFACTS_SECRET_ACCESS_KEY, or neither.",
+    )
     if bucket:
         return {"BACKEND": "simservice.storages.s3.BucketStorage", "OPTIONS": {"bucket": bucket, **options}}
     folder = str(DATA_DIR / "artifacts")
@@ -64,58 +36,60 @@ def _artifact_storage() -> dict[str, Any]:
 
 
 # The deployment
-DEBUG = env.bool("DEBUG", default=False)
-SECRET_KEY = required("SECRET_KEY", "the key that signs sessions and links: a long random string")
+DEBUG = env.flag("DEBUG", default=False)
+SECRET_KEY = env.required("SECRET_KEY", "the key that signs sessions and links: a long random string")
 # Earlier values of SECRET_KEY, which still verify and decrypt
-SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])
-ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
-CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
-DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / ".local"))).resolve()
+SECRET_KEY_FALLBACKS = env.names("SECRET_KEY_FALLBACKS")
+ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.names("CSRF_TRUSTED_ORIGINS")
+DATA_DIR = Path(env.text("DATA_DIR", default=str(BASE_DIR / ".local"))).resolve()
 
 # Number of proxies in front of the service that set X-Forwarded-For and X-Forwarded-Proto; 0 ignores these headers
-TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
+TRUSTED_PROXIES = env.integer("TRUSTED_PROXIES", default=0)
 
 # Encrypts game credentials instead of SECRET_KEY
-CREDENTIALS_KEY = env.str("CREDENTIALS_KEY", default="")
+CREDENTIALS_KEY = env.text("CREDENTIALS_KEY")
 
 # Webhooks: keys that encrypt signing secrets instead of SECRET_KEY, limits of each client, addresses that need not
 # follow the address rules, and certificate authorities to trust in addition to the system's
-WEBHOOK_SECRETS_KEYS = env.list("WEBHOOK_SECRETS_KEYS", default=[])
-WEBHOOK_PER_SECOND = env.int("WEBHOOK_PER_SECOND", default=20)
-WEBHOOK_IN_FLIGHT = env.int("WEBHOOK_IN_FLIGHT", default=4)
-WEBHOOK_ALLOWED_ADDRESSES = env.list("WEBHOOK_ALLOWED_ADDRESSES", default=[])
-WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", default="")
+WEBHOOK_SECRETS_KEYS = env.names("WEBHOOK_SECRETS_KEYS")
+WEBHOOK_PER_SECOND = env.integer("WEBHOOK_PER_SECOND", default=20, minimum=1)
+WEBHOOK_IN_FLIGHT = env.integer("WEBHOOK_IN_FLIGHT", default=4, minimum=1)
+WEBHOOK_ALLOWED_ADDRESSES = env.names("WEBHOOK_ALLOWED_ADDRESSES")
+WEBHOOK_CA_FILE = env.file("WEBHOOK_CA_FILE")
 
 # Settings that change the API: docs/reference/contract.md#deployment-settings
-API_RESOURCE = env.str("API_RESOURCE", default="sim")
-SERVICE_BRAND = env.str("SERVICE_BRAND", default="Service")
-API_VARIANT = one_of("API_VARIANT", "C", "R")
-PUBLIC_BASE_URL = env.str("PUBLIC_BASE_URL", default="").rstrip("/")
+API_RESOURCE = env.matching(
+    "API_RESOURCE", "[a-z][a-z0-9-]*", "lower-case letters, digits and hyphens", default="sim"
+)
+SERVICE_BRAND = env.text("SERVICE_BRAND", default="Service")
+API_VARIANT = env.one_of("API_VARIANT", "C", "R")
+PUBLIC_BASE_URL = env.web_address("PUBLIC_BASE_URL").rstrip("/")
 
 # Branches that a job can choose; the first is the default
-GIT_BRANCHES = env.list("GIT_BRANCHES", default=["midnight"])
-BUILD_RETENTION_DAYS = env.int("BUILD_RETENTION_DAYS", default=90)
+GIT_BRANCHES = env.names("GIT_BRANCHES", default=["midnight"])
+BUILD_RETENTION_DAYS = env.integer("BUILD_RETENTION_DAYS", default=90, minimum=1)
 
 # The maximum iterations and the minimum target error; a profile beyond a limit runs at the limit, with a warning
-MAX_ITERATIONS = env.int("MAX_ITERATIONS", default=250_000)
-MIN_TARGET_ERROR = env.float("MIN_TARGET_ERROR", default=0.01)
+MAX_ITERATIONS = env.integer("MAX_ITERATIONS", default=250_000, minimum=1)
+MIN_TARGET_ERROR = env.number("MIN_TARGET_ERROR", default=0.01)
 
 # Jobs: leases, sweep, attempts, shutdown and retention
-LEASE_SECONDS = env.int("LEASE_SECONDS", default=15)
-HEARTBEAT_SECONDS = env.int("HEARTBEAT_SECONDS", default=5)
-SWEEP_SECONDS = env.int("SWEEP_SECONDS", default=2)
-MAX_ATTEMPTS = env.int("MAX_ATTEMPTS", default=3)
-STOP_SECONDS = env.int("STOP_SECONDS", default=20)
-RETENTION_DAYS = env.int("RETENTION_DAYS", default=30)
+LEASE_SECONDS = env.integer("LEASE_SECONDS", default=15, minimum=2)
+HEARTBEAT_SECONDS = env.integer("HEARTBEAT_SECONDS", default=5, minimum=1)
+SWEEP_SECONDS = env.integer("SWEEP_SECONDS", default=2, minimum=1)
+MAX_ATTEMPTS = env.integer("MAX_ATTEMPTS", default=3, minimum=1)
+STOP_SECONDS = env.integer("STOP_SECONDS", default=20)
+RETENTION_DAYS = env.integer("RETENTION_DAYS", default=30, minimum=1)
 
 # The sandbox, and the limits of one job
-SANDBOX = one_of("SANDBOX", "required", "auto")
-SIM_MEMORY_BYTES = env.int("SIM_MEMORY_BYTES", default=4 << 30)
-SIM_DISK_BYTES = env.int("SIM_DISK_BYTES", default=512 << 20)
-SIM_OUTPUT_BYTES = env.int("SIM_OUTPUT_BYTES", default=256 << 20)
+SANDBOX = env.one_of("SANDBOX", "required", "auto")
+SIM_MEMORY_BYTES = env.integer("SIM_MEMORY_BYTES", default=4 << 30, minimum=1 << 20)
+SIM_DISK_BYTES = env.integer("SIM_DISK_BYTES", default=512 << 20, minimum=1 << 20)
+SIM_OUTPUT_BYTES = env.integer("SIM_OUTPUT_BYTES", default=256 << 20, minimum=1 << 20)
 
 # The only hosts that a simulator with game credentials can reach, on port 443 (checked in jobs/apps.py)
-GAME_API_HOSTS = env.list(
+GAME_API_HOSTS = env.names(
     "GAME_API_HOSTS",
     default=[
         *(f"{region}.battle.net" for region in ("us", "eu", "apac")),
@@ -126,25 +100,25 @@ GAME_API_HOSTS = env.list(
 
 # How many jobs can wait (0: no limit), the Retry-After of a maintenance (0: none), and the bearer token of /metrics
 # (empty: /metrics returns 404)
-MAX_QUEUE_LENGTH = not_negative("MAX_QUEUE_LENGTH", default=100_000)
-MAINTENANCE_SECONDS = env.int("MAINTENANCE_SECONDS", default=0)
-METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
+MAX_QUEUE_LENGTH = env.integer("MAX_QUEUE_LENGTH", default=100_000)
+MAINTENANCE_SECONDS = env.integer("MAINTENANCE_SECONDS", default=0)
+METRICS_TOKEN = env.text("METRICS_TOKEN")
 
 # Requests a minute that one address can make to share pages, artifacts and manifests, which need no key
-PUBLIC_REQUESTS_PER_MINUTE = env.int("PUBLIC_REQUESTS_PER_MINUTE", default=300)
+PUBLIC_REQUESTS_PER_MINUTE = env.integer("PUBLIC_REQUESTS_PER_MINUTE", default=300, minimum=1)
 
 # Users: whether anyone can sign up, the plan of their accounts, and the credits of each first account (0: none).
 # The default pays for an hour of simulation on a new plan; the maximum is the ledger's.
-ALLOW_SIGNUP = env.bool("ALLOW_SIGNUP", default=True)
-SIGNUP_PLAN = env.str("SIGNUP_PLAN", default="standard")
-SIGNUP_CREDITS = not_negative("SIGNUP_CREDITS", default=115_200, maximum=10**12)
+ALLOW_SIGNUP = env.flag("ALLOW_SIGNUP", default=True)
+SIGNUP_PLAN = env.text("SIGNUP_PLAN", default="standard")
+SIGNUP_CREDITS = env.integer("SIGNUP_CREDITS", default=115_200, maximum=10**12)
 INVITATION_DAYS = 7
-ADMIN_REQUIRES_MFA = env.bool("ADMIN_REQUIRES_MFA", default=True)
+ADMIN_REQUIRES_MFA = env.flag("ADMIN_REQUIRES_MFA", default=True)
 
 # Without EMAIL_URL, no mail is sent or printed, because logs must not contain links.
-vars().update(env.email_url_config(env.str("EMAIL_URL", default="") or "dummymail://"))
+vars().update(env.mail("EMAIL_URL"))
 EMAIL_TIMEOUT = 10
-DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.str("EMAIL_FROM", default="noreply@localhost")
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.text("EMAIL_FROM", default="noreply@localhost")
 
 ROOT_URLCONF = "simservice.urls"
 WSGI_APPLICATION = "simservice.wsgi.application"
@@ -206,9 +180,7 @@ TEMPLATES = [
 
 # The timeouts release the locks of a process that hangs in a transaction. The check stops statements whose process
 # has died or closed its connection, which would otherwise keep their locks until they end.
-DATABASES: dict[str, dict[str, Any]] = {
-    "default": env.db_url_config(required("DATABASE_URL", "the URL of the PostgreSQL database"))
-}
+DATABASES: dict[str, dict[str, Any]] = {"default": env.database("DATABASE_URL")}
 DATABASES["default"].setdefault("OPTIONS", {}).update(
     application_name="simservice",
     connect_timeout=5,
@@ -220,7 +192,7 @@ DATABASES["default"].update(CONN_MAX_AGE=600, CONN_HEALTH_CHECKS=True)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Redis stores only what may be lost: announcements, progress and counters.
-REDIS_URL = required("REDIS_URL", "the URL of the Redis server")
+REDIS_URL = env.redis("REDIS_URL")
 
 # Django's cache counts login attempts. While Redis does not respond, nothing is counted and nobody is locked out.
 CACHES = {"default": {"BACKEND": "simservice.redis.cache.BestEffortCache", "LOCATION": REDIS_URL}}
@@ -347,22 +319,23 @@ USE_TZ = True
 X_FRAME_OPTIONS = "DENY"
 # Without a referrer, browsers send no origin with forms, and the CSRF check rejects them.
 SECURE_REFERRER_POLICY = "same-origin"
-SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.bool("SECURE_COOKIES", default=not DEBUG)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.flag("SECURE_COOKIES", default=not DEBUG)
 CSRF_COOKIE_HTTPONLY = True
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TRUSTED_PROXIES else None
 # Health checks and Prometheus use HTTP inside the network.
-SECURE_SSL_REDIRECT = env.bool("SSL_REDIRECT", default=False)
+SECURE_SSL_REDIRECT = env.flag("SSL_REDIRECT", default=False)
 SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
-SECURE_HSTS_SECONDS = env.int("HSTS_SECONDS", default=0)
-SECURE_HSTS_INCLUDE_SUBDOMAINS = env.bool("HSTS_SUBDOMAINS", default=False)
-SECURE_HSTS_PRELOAD = env.bool("HSTS_PRELOAD", default=False)
+SECURE_HSTS_SECONDS = env.integer("HSTS_SECONDS", default=0)
+SECURE_HSTS_INCLUDE_SUBDOMAINS = env.flag("HSTS_SUBDOMAINS", default=False)
+SECURE_HSTS_PRELOAD = env.flag("HSTS_PRELOAD", default=False)
 
+LOG_LEVEL = env.one_of("LOG_LEVEL", "INFO", "DEBUG", "WARNING", "ERROR", "CRITICAL")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
+    "root": {"handlers": ["console"], "level": LOG_LEVEL},
     # Celery would log every message, at least one every two seconds.
     "loggers": {
         **{name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")},
@@ -370,3 +343,24 @@ LOGGING = {
         "django.security.DisallowedHost": {"level": "CRITICAL"},
     },
 }
+
+# Settings that contradict each other
+env.require(
+    HEARTBEAT_SECONDS < LEASE_SECONDS,
+    f"HEARTBEAT_SECONDS is {HEARTBEAT_SECONDS}; it must be less than LEASE_SECONDS ({LEASE_SECONDS}).",
+)
+env.require(GIT_BRANCHES, "GIT_BRANCHES is empty; it must contain at least one branch.")
+env.require(
+    SECURE_HSTS_SECONDS or not (SECURE_HSTS_INCLUDE_SUBDOMAINS or SECURE_HSTS_PRELOAD),
+    "HSTS_SECONDS is 0, so HSTS_SUBDOMAINS and HSTS_PRELOAD have no effect. Set it, or set both to false.",
+)
+_host = split_domain_port(urlsplit(PUBLIC_BASE_URL).netloc)[0]
+env.require(
+    not _host or validate_host(_host, ALLOWED_HOSTS),
+    f"ALLOWED_HOSTS does not contain the host of PUBLIC_BASE_URL, {_host}, so requests to it would fail.",
+)
+env.require(
+    not (SECURE_SSL_REDIRECT and PUBLIC_BASE_URL.startswith("http:")),
+    "PUBLIC_BASE_URL begins with http://, but SSL_REDIRECT redirects to https://.",
+)
+env.check()

@@ -1,0 +1,156 @@
+"""Readers of the settings in the environment. They collect all problems, so that a start reports them together."""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+from urllib.parse import urlsplit
+
+import environ
+
+Value = TypeVar("Value")
+HELP = (
+    ".env.example lists all settings. To try the service without any, run `make run`. To run a command against a "
+    "stack that `manage.py local --data DIR` started, first load its settings: set -a; . DIR/stack.env; set +a "
+    "(`make run` uses .local as DIR)."
+)
+REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+
+
+def stop(problems: Sequence[str]) -> NoReturn:
+    """List the problems of the settings, and end the process with status 2."""
+    count = f"{len(problems)} problems" if len(problems) > 1 else "a problem"
+    lines = "".join(f"\n- {problem}" for problem in problems)
+    sys.stderr.write(f"The settings have {count}:{lines}\n{HELP}\n")
+    raise SystemExit(2)
+
+
+class Environment:
+    """Reads settings. After a problem, the value is the default or empty, and `check` stops the process."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self._env = environ.Env()
+
+    def text(self, name: str, *, default: str = "") -> str:
+        """Return a text."""
+        return str(self._env.str(name, default=default))
+
+    def required(self, name: str, purpose: str) -> str:
+        """Return a text that has no default."""
+        value = self.text(name)
+        self.require(value, f"{name} is not set. It is {purpose}.")
+        return value
+
+    def one_of(self, name: str, *values: str) -> str:
+        """Return one of several values, by default the first."""
+        value = self.text(name, default=values[0])
+        self.require(value in values, f"{name} is {value!r}; it must be one of: {', '.join(values)}.")
+        return value
+
+    def matching(self, name: str, pattern: str, description: str, *, default: str) -> str:
+        """Return a text that matches a regular expression."""
+        value = self.text(name, default=default)
+        self.require(re.fullmatch(pattern, value), f"{name} is {value!r}; it must be {description}.")
+        return value
+
+    def names(self, name: str, *, default: Sequence[str] = ()) -> list[str]:
+        """Return a list, comma-separated in the environment."""
+        return list(self._env.list(name, default=list(default)))
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Return a truth value."""
+        value = self.text(name, default=str(default)).lower()
+        known = {
+            "true": True,
+            "1": True,
+            "yes": True,
+            "on": True,
+            "false": False,
+            "0": False,
+            "no": False,
+            "off": False,
+        }
+        self.require(value in known, f"{name} is {value!r}; it must be true or false.")
+        return known.get(value, default)
+
+    def integer(self, name: str, *, default: int, minimum: int = 0, maximum: int = sys.maxsize) -> int:
+        """Return a whole number from `minimum` to `maximum`."""
+        value = self._converted(name, int, default=default, kind="a whole number")
+        self.require(value >= minimum, f"{name} is {value}; it must be at least {minimum}.")
+        self.require(value <= maximum, f"{name} is {value}; it must be at most {maximum}.")
+        return value
+
+    def number(self, name: str, *, default: float) -> float:
+        """Return a number that is not negative."""
+        value = self._converted(name, float, default=default, kind="a number")
+        self.require(value >= 0, f"{name} is {value}; it must be at least 0.")
+        return value
+
+    def file(self, name: str) -> str:
+        """Return the path of a file that exists, or an empty text."""
+        path = self.text(name)
+        self.require(not path or Path(path).is_file(), f"{name} is {path!r}, which is not a file.")
+        return path
+
+    def database(self, name: str) -> dict[str, Any]:
+        """Return Django's settings of a PostgreSQL database."""
+        url = self.required(name, "the URL of the PostgreSQL database")
+        example = "postgresql://user:password@host:5432/name"
+        found = self._parsed(name, url, environ.Env.db_url_config, example=example)
+        if found and not found["ENGINE"].endswith(".postgresql"):
+            self.require(None, f"{name} must be the URL of a PostgreSQL database, such as {example}.")
+        return found
+
+    def redis(self, name: str) -> str:
+        """Return the URL of a Redis server."""
+        url = self.required(name, "the URL of the Redis server")
+        is_valid = not url or url.startswith(REDIS_SCHEMES)
+        self.require(is_valid, f"{name} must be the URL of a Redis server, such as redis://:password@host:6379/0.")
+        return url
+
+    def mail(self, name: str) -> dict[str, Any]:
+        """Return Django's settings of mail. If there is no URL, no mail is sent or printed."""
+        example = "smtp+tls://user:password@host:587"
+        url = self.text(name) or "dummymail://"
+        return self._parsed(name, url, environ.Env.email_url_config, example=example)
+
+    def web_address(self, name: str) -> str:
+        """Return an address that begins with `http://` or `https://`, or an empty text."""
+        address = self.text(name)
+        try:
+            parts = urlsplit(address)
+            is_valid = not address or (parts.scheme in ("http", "https") and bool(parts.hostname))
+        except ValueError:
+            is_valid = False
+        self.require(is_valid, f"{name} is {address!r}; it must be an address such as https://sim.example.org.")
+        return address if is_valid else ""
+
+    def require(self, condition: object, problem: str) -> None:
+        """Add a problem unless a condition is true."""
+        if not condition:
+            self.problems.append(problem)
+
+    def check(self) -> None:
+        """End the process with status 2 if there are problems."""
+        if self.problems:
+            stop(self.problems)
+
+    def _converted(self, name: str, convert: Callable[[str], Value], *, default: Value, kind: str) -> Value:
+        text = self.text(name, default=str(default))
+        try:
+            return convert(text)
+        except ValueError:
+            self.require(None, f"{name} is {text!r}; it must be {kind}.")
+            return default
+
+    def _parsed(
+        self, name: str, url: str, parse: Callable[[str], dict[str, Any]], *, example: str
+    ) -> dict[str, Any]:
+        """Return the parts of a URL, none if it is empty or invalid. Problems never quote it: it is secret."""
+        try:
+            return parse(url) if url else {}
+        except (environ.ImproperlyConfigured, ValueError, KeyError):
+            self.require(None, f"{name} is not a valid URL. It looks like {example}.")
+            return {}
