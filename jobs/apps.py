@@ -2,6 +2,9 @@
 
 from django.apps import AppConfig
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from simservice.environment import stop
 
 
 class JobsConfig(AppConfig):
@@ -13,5 +16,8 @@ class JobsConfig(AppConfig):
         from jobs.runs.game_api_proxy import require_public_names
         from simservice.metrics import REGISTRY
 
-        require_public_names(settings.GAME_API_HOSTS)
+        try:
+            require_public_names(settings.GAME_API_HOSTS)
+        except ImproperlyConfigured as error:
+            stop([str(error)])
         REGISTRY.register(QueueCollector())

@@ -23,6 +23,7 @@ from gunicorn.http.errors import LimitRequestHeaders, LimitRequestLine, ParseExc
 from gunicorn.util import write_nonblock
 from gunicorn.workers.gthread import ThreadWorker
 
+import simservice.settings  # noqa: F401 - wrong settings end gunicorn's main process; it would restart workers forever
 from simservice.api.errors import ApiError, InternalError, RequestTooLarge, ValidationFailed, envelope
 from simservice.api.middleware import new_request_id
 from simservice.web.connections import RECEIVE_BYTES, Connection

@@ -229,8 +229,8 @@ class TestSetting:
             text=True,
             check=False,
         )
-        assert done.returncode != 0
-        assert "GAME_API_HOSTS contains '10.0.0.1', which is not a public host name." in done.stderr
+        assert done.returncode == 2
+        assert "- GAME_API_HOSTS contains '10.0.0.1', which is not a public host name." in done.stderr
 
     def test_uppercase_names_are_accepted(self) -> None:
         require_public_names(["US.Battle.NET"])

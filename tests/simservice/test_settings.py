@@ -4,58 +4,109 @@ import ast
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from django.conf import settings
+from honcho.environ import parse_procfile
+
+PROBLEM = re.compile(r"^- (.*)$", re.MULTILINE)
+SETTINGS = settings.BASE_DIR / "simservice" / "settings.py"
+PROCESSES = parse_procfile((settings.BASE_DIR / "Procfile").read_text()).processes
 
 
-def start_without(name: str) -> subprocess.CompletedProcess[str]:
-    """Start Django in a new process without one setting."""
-    return start({key: value for key, value in os.environ.items() if key != name})
-
-
-def start(environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Start Django in a new process."""
-    command = [sys.executable, "manage.py", "check"]
-    return subprocess.run(
-        command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, check=False
-    )
-
-
-@pytest.mark.parametrize("name", ["SECRET_KEY", "DATABASE_URL", "REDIS_URL"])
-def test_a_missing_setting_is_reported_at_the_start(name: str) -> None:
-    done = start_without(name)
-    assert done.returncode != 0
-    assert f"{name} is not set." in done.stderr
+def change_environment(monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, str | None]) -> None:
+    """Change environment variables; None removes one."""
+    for name, value in changes.items():
+        if value is None:
+            monkeypatch.delenv(name)
+        else:
+            monkeypatch.setenv(name, value)
 
 
 @pytest.mark.parametrize(
-    ("variables", "message"),
+    ("changes", "problem"),
     [
+        ({"SECRET_KEY": None}, "SECRET_KEY is not set."),
+        ({"DATABASE_URL": None}, "DATABASE_URL is not set."),
+        ({"REDIS_URL": ""}, "REDIS_URL is not set."),
+        ({"DATABASE_URL": "mysql://any/any"}, "DATABASE_URL must be the URL of a PostgreSQL database"),
+        ({"DATABASE_URL": "postgresql://a:secret@any:port/any"}, "DATABASE_URL is not a valid URL."),
+        ({"REDIS_URL": "http://any"}, "REDIS_URL must be the URL of a Redis server"),
+        ({"EMAIL_URL": "mail.example.org"}, "EMAIL_URL is not a valid URL."),
+        ({"PUBLIC_BASE_URL": "sim.example.org"}, "PUBLIC_BASE_URL is 'sim.example.org'; it must be an address"),
+        ({"PUBLIC_BASE_URL": "https://[::1"}, "PUBLIC_BASE_URL is 'https://[::1'; it must be an address"),
         ({"ARTIFACTS_ENDPOINT_URL": "http://s3"}, "ARTIFACTS_BUCKET is not set"),
-        ({"ARTIFACTS_BUCKET": "b", "ARTIFACTS_ACCESS_KEY_ID": "a"}, "or neither"),
+        ({"ARTIFACTS_BUCKET": "b", "ARTIFACTS_ACCESS_KEY_ID": "a"}, "Set both ARTIFACTS_ACCESS_KEY_ID and"),
+        ({"MAX_QUEUE_LENGTH": "-1"}, "MAX_QUEUE_LENGTH is -1; it must be at least 0."),
+        ({"SIGNUP_CREDITS": str(10**12 + 1)}, "SIGNUP_CREDITS is 1000000000001; it must be at most 1000000000000."),
+        ({"LEASE_SECONDS": "soon"}, "LEASE_SECONDS is 'soon'; it must be a whole number."),
+        ({"MIN_TARGET_ERROR": "-0.1"}, "MIN_TARGET_ERROR is -0.1; it must be at least 0."),
+        ({"DEBUG": "maybe"}, "DEBUG is 'maybe'; it must be true or false."),
+        ({"SANDBOX": "off"}, "SANDBOX is 'off'; it must be one of: required, auto."),
+        ({"API_RESOURCE": "my sims"}, "API_RESOURCE is 'my sims'; it must be lower-case letters"),
+        ({"WEBHOOK_CA_FILE": "/missing.pem"}, "WEBHOOK_CA_FILE is '/missing.pem', which is not a file."),
+        ({"GIT_BRANCHES": ""}, "GIT_BRANCHES is empty"),
+        ({"HEARTBEAT_SECONDS": "15"}, "HEARTBEAT_SECONDS is 15; it must be less than LEASE_SECONDS (15)."),
+        ({"HSTS_PRELOAD": "true"}, "HSTS_SECONDS is 0, so"),
+        ({"PUBLIC_BASE_URL": "https://sim.example.org"}, "ALLOWED_HOSTS does not contain the host"),
+        ({"PUBLIC_BASE_URL": "http://localhost", "SSL_REDIRECT": "1"}, "PUBLIC_BASE_URL begins with http://"),
     ],
-    ids=["no bucket", "half a key"],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
-def test_an_incomplete_bucket_is_reported_at_the_start(variables: dict[str, str], message: str) -> None:
-    done = start(os.environ | variables)
-    assert done.returncode != 0
-    assert message in done.stderr
+def test_a_wrong_setting_is_reported(
+    changes: dict[str, str | None],
+    problem: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    change_environment(monkeypatch, changes)
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(SETTINGS))
+    output = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert [found.startswith(problem) for found in PROBLEM.findall(output)] == [True], output
+    assert "secret" not in output
 
 
-def test_a_negative_queue_length_is_reported_at_the_start() -> None:
-    done = start(os.environ | {"MAX_QUEUE_LENGTH": "-1"})
-    assert done.returncode != 0
-    assert "MAX_QUEUE_LENGTH is -1; it must be at least 0." in done.stderr
+@pytest.mark.parametrize("line", [*PROCESSES.values(), "python manage.py check"], ids=[*PROCESSES, "manage"])
+def test_every_process_lists_all_problems_and_ends(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {"SECRET_KEY": None, "REDIS_URL": None, "DEBUG": "maybe", "HEARTBEAT_SECONDS": "99"}
+    change_environment(monkeypatch, wrong)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["/bin/sh", "-c", line],
+        cwd=settings.BASE_DIR,
+        env=os.environ | {"PATH": path, "PORT": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(PROBLEM.findall(done.stderr)) == 4
+    assert done.stderr.startswith("The settings have 4 problems:\n")
+    assert done.stderr.count(".env.example lists all settings.") == 1
 
 
-def test_too_many_welcome_credits_are_reported_at_the_start() -> None:
-    done = start(os.environ | {"SIGNUP_CREDITS": str(10**12 + 1)})
-    assert done.returncode != 0
-    assert "SIGNUP_CREDITS is 1000000000001; it must be at most 1000000000000." in done.stderr
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"PUBLIC_BASE_URL": "https://sim.example.org", "ALLOWED_HOSTS": ".example.org"},
+        {"PUBLIC_BASE_URL": "http://[::1]:8000/"},
+        {"PUBLIC_BASE_URL": "https://anything.example", "ALLOWED_HOSTS": "*"},
+        {"HSTS_SECONDS": "60", "HSTS_PRELOAD": "true", "SSL_REDIRECT": "on"},
+        {"REDIS_URL": "unix:///run/redis.sock", "DATABASE_URL": "postgresql:///any", "DEBUG": "YES"},
+    ],
+    ids=lambda changes: "-".join(changes.values()),
+)
+def test_valid_settings_are_accepted(changes: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    change_environment(monkeypatch, changes)
+    runpy.run_path(str(SETTINGS))
 
 
 EXAMPLE = (settings.BASE_DIR / ".env.example").read_text()
@@ -65,29 +116,13 @@ NEEDED = ("SECRET_KEY", "DATABASE_URL", "REDIS_URL")
 
 
 def names_read(source: str) -> list[str]:
-    """Return the settings that a program reads with `env.…("NAME")` or with a function that does."""
-    tree = ast.parse(source)
-    readers = {
-        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and reads_its_argument(node)
-    }
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
+    """Return the settings that a program reads with `env.…("NAME")`."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and node.args]
     return [
         str(call.args[0].value)
         for call in calls
-        if isinstance(call.args[0], ast.Constant) and (is_env(call) or getattr(call.func, "id", "") in readers)
+        if isinstance(call.args[0], ast.Constant) and re.fullmatch(r"env\.\w+", ast.unparse(call.func))
     ]
-
-
-def reads_its_argument(function: ast.FunctionDef) -> bool:
-    """Return whether a function reads the setting named by its first argument."""
-    first = function.args.args[0].arg if function.args.args else None
-    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and is_env(node) and node.args]
-    return any(isinstance(call.args[0], ast.Name) and call.args[0].id == first for call in calls)
-
-
-def is_env(call: ast.Call) -> bool:
-    """Return whether a call reads the environment."""
-    return bool(re.fullmatch(r"env\.\w+|os\.environ\.get|os\.getenv", ast.unparse(call.func)))
 
 
 def settings_of(**environment: str) -> dict[str, str]:
