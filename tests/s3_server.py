@@ -20,8 +20,9 @@ START_SECONDS = 20
 class S3Server:
     """A server of one folder, whose only subfolder is the bucket."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
+        self.options = options
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         (folder / "artifacts").mkdir()
@@ -31,7 +32,7 @@ class S3Server:
         address, keys = f"127.0.0.1:{self.port}", f"{KEY_ID},{SECRET}"
         command = [str(RCLONE), "serve", "s3", "--addr", address, "--auth-key", keys, "--config", "/dev/null"]
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen([*command, str(self.folder)], stdout=log, stderr=log)
+            self.process = subprocess.Popen([*command, *self.options, str(self.folder)], stdout=log, stderr=log)
         deadline = time.monotonic() + START_SECONDS
         while not self.is_ready():
             assert time.monotonic() < deadline, (self.folder / "log").read_text()

@@ -34,15 +34,15 @@ class Authority:
     server_file: Path
 
 
-def make_authority(folder: Path) -> Authority:
-    """Create an authority, and a certificate for a server on this machine."""
+def make_authority(folder: Path, *, valid: timedelta = timedelta(days=1)) -> Authority:
+    """Create an authority, and a certificate for a server on this machine that expires after `valid`."""
     ca_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Test authority")])
     ca = certificate(ca_name, ca_name, ca_key.public_key()).add_extension(x509.BasicConstraints(True, 0), True)  # noqa: FBT003
     names: list[x509.GeneralName] = [x509.DNSName(name) for name in NAMES]
     names.append(x509.IPAddress(ip_address("127.0.0.1")))
     server_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Receiver")])
-    server = certificate(server_name, ca_name, server_key.public_key())
+    server = certificate(server_name, ca_name, server_key.public_key(), valid=valid)
     server = server.add_extension(x509.SubjectAlternativeName(names), False)  # noqa: FBT003
     authority = Authority(folder / "ca.pem", folder / "server.pem")
     authority.ca_file.write_bytes(ca.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
@@ -55,16 +55,18 @@ def make_authority(folder: Path) -> Authority:
     return authority
 
 
-def certificate(subject: x509.Name, issuer: x509.Name, key: Any) -> x509.CertificateBuilder:
-    """Return an unsigned certificate that is valid today."""
+def certificate(
+    subject: x509.Name, issuer: x509.Name, key: Any, *, valid: timedelta = timedelta(days=1)
+) -> x509.CertificateBuilder:
+    """Return an unsigned certificate that expires after `valid`, which can be in the past."""
     now = datetime.now(UTC)
     return x509.CertificateBuilder(
         issuer,
         subject,
         key,
         x509.random_serial_number(),
-        now - timedelta(days=1),
-        now + timedelta(days=1),
+        now - timedelta(days=9),
+        now + valid,
     )
 
 

@@ -1,0 +1,81 @@
+"""Checks of the parts that run jobs, for `manage.py doctor`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.conf import settings
+
+from jobs.builds import registration, registry
+from jobs.enums import CLAIMED
+from jobs.lifecycle import LEASE_EXPIRED
+from jobs.models import Build, Job
+from jobs.queueing import announcements
+from jobs.runs import runner
+from jobs.simulator import layers
+from simservice.doctor import CHECKS as SERVICE_CHECKS
+from simservice.doctor import Check, Finding, failure, ok, warning
+from simservice.redis import worker_heartbeats
+
+REGISTER = "Run `python manage.py registerbuild EXECUTABLE --branch {} --commit COMMIT`."
+
+
+def check_sandbox() -> Iterator[Finding]:
+    """Yield whether this machine can confine simulators."""
+    try:
+        active = runner.probe_sandbox()
+    except layers.SandboxUnavailable as error:
+        yield failure(
+            f"Simulators cannot be confined on this machine: {' '.join(str(error).split())}",
+            "See docs/security.md#requirements, or skip this check on machines that do not simulate.",
+        )
+        return
+    if lacking := layers.missing(active):
+        yield warning(f"Simulators run without {', '.join(lacking)}.", "Set SANDBOX=required in production.")
+    else:
+        yield ok(f"all protections are active: {', '.join(sorted(active))}")
+
+
+def check_builds() -> Iterator[Finding]:
+    """Yield whether each branch has builds that run on this machine."""
+    current = {build.pk: build for _, build in registry.current()}
+    for branch in settings.GIT_BRANCHES:
+        if branch not in {build.git_branch for build in current.values()}:
+            yield failure(f"No build of the branch {branch} is available.", REGISTER.format(branch))
+    for build in current.values():
+        try:
+            registration.require_as_registered(build)
+        except registration.UnusableBuild as error:
+            yield failure(
+                f"The build {build} does not run here: {' '.join(str(error).split())}",
+                f"Install {Path(build.executable)} on this machine, or withdraw the build in the admin.",
+            )
+        else:
+            yield ok(f"{build} runs: SimulationCraft {build.simc_version}")
+    for build in Build.objects.filter(registry.BROKEN)[:10]:
+        yield warning(
+            f"The build {build} is broken: {build.broken_reason}", "Repair it and restore it in the admin."
+        )
+
+
+def check_workers() -> Iterator[Finding]:
+    """Yield whether simulation workers and the sweep are running."""
+    workers = worker_heartbeats.simulation_workers()
+    if workers:
+        yield ok(f"simulation workers: {len(workers)}, slots: {worker_heartbeats.total_slots(workers)}")
+    else:
+        yield warning("No simulation worker is running, so jobs wait.", "Start a `sim` process.")
+    stalled = Job.objects.filter(LEASE_EXPIRED, status__in=CLAIMED).count()
+    unannounced = announcements.unannounced().count()
+    if stalled or unannounced:
+        yield failure(
+            f"The sweep is late: expired leases: {stalled}, unannounced jobs: {unannounced}.",
+            "Start a `control` process, or read its log.",
+        )
+
+
+CHECKS: dict[str, Check] = {
+    **SERVICE_CHECKS,
+    "sandbox": check_sandbox,
+    "builds": check_builds,
+    "workers": check_workers,
+}

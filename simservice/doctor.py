@@ -1,0 +1,342 @@
+"""Checks of a running deployment: its settings and the systems that it needs. `manage.py doctor` prints them."""
+
+import logging
+import os
+import shutil
+import socket
+import ssl
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+from enum import StrEnum
+from io import BytesIO
+from pathlib import Path
+from secrets import token_hex
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core import checks, mail
+from django.core.files import File
+from django.core.files.storage import default_storage
+from django.db import Error as DatabaseError
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from redis.exceptions import RedisError
+
+from simservice.checks import NO_MAIL
+from simservice.redis.client import redis
+
+logger = logging.getLogger(__name__)
+
+MIN_POSTGRESQL = 140_000
+# Heartbeats are compared between machines and are valid for ten seconds.
+MAX_CLOCK_SECONDS = 2.0
+EXPIRES_SOON_DAYS = 14
+CONNECT_SECONDS = 5.0
+MIN_FREE_FILES = 10_000
+# The permission of a bucket that each step needs
+PERMISSIONS = {
+    "save": "s3:PutObject",
+    "read": "s3:GetObject",
+    "list": "s3:ListBucket",
+    "remove": "s3:DeleteObject",
+}
+
+
+class Level(StrEnum):
+    """How serious a finding is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILURE = "failure"
+
+
+class Finding(NamedTuple):
+    """What a check found, and what to do about it."""
+
+    level: Level
+    message: str
+    advice: str = ""
+
+
+def ok(message: str) -> Finding:
+    """Return a finding without a problem."""
+    return Finding(Level.OK, message)
+
+
+def warning(message: str, advice: str) -> Finding:
+    """Return a finding that does not stop the service from working."""
+    return Finding(Level.WARNING, message, advice)
+
+
+def failure(message: str, advice: str) -> Finding:
+    """Return a finding that stops a part of the service from working."""
+    return Finding(Level.FAILURE, message, advice)
+
+
+Check = Callable[[], Iterator[Finding]]
+
+
+def run(named_checks: dict[str, Check]) -> Iterator[tuple[str, Finding]]:
+    """Run checks at the same time, and yield their findings in the given order."""
+    with ThreadPoolExecutor(max_workers=len(named_checks)) as threads:
+        results = {name: threads.submit(_findings_of, check) for name, check in named_checks.items()}
+        for name, result in results.items():
+            for finding in result.result():
+                yield name, finding
+
+
+def _findings_of(check: Check) -> Sequence[Finding]:
+    """Return the findings of one check. An unexpected error is a finding too."""
+    found: list[Finding] = []
+    try:
+        found.extend(check())
+    except (DatabaseError, RedisError) as error:
+        found.append(failure(f"Not checked: {_one_line(error)}", "First repair PostgreSQL or Redis."))
+    except Exception as error:
+        logger.exception("a check failed")
+        found.append(failure(f"The check failed: {_one_line(error)}", "Report the traceback above."))
+    finally:
+        connection.close()
+    return found
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def check_settings() -> Iterator[Finding]:
+    """Yield the warnings of `check --deploy`."""
+    messages = checks.run_checks(include_deployment_checks=True)
+    for message in messages:
+        make = failure if message.is_serious() else warning
+        yield make(" ".join(message.msg.split()), " ".join((message.hint or "").split()))
+    if not messages:
+        yield ok("suitable for production")
+
+
+def check_database() -> Iterator[Finding]:
+    """Yield the state of PostgreSQL and of its schema."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT current_setting('server_version_num')::int, current_setting('server_version')")
+            number, version = cursor.fetchone()
+    except DatabaseError as error:
+        yield failure(
+            f"PostgreSQL does not accept connections: {_one_line(error)}",
+            "Start it, and check DATABASE_URL and the network between them.",
+        )
+        return
+    if number < MIN_POSTGRESQL:
+        yield failure(f"PostgreSQL {version} is too old.", "Upgrade it to version 14 or newer.")
+    else:
+        yield ok(f"PostgreSQL {version}")
+
+
+def check_schema() -> Iterator[Finding]:
+    """Yield migrations that are missing or were interrupted."""
+    loader = MigrationLoader(connection)
+    ours, applied = set(loader.disk_migrations), set(loader.applied_migrations)
+    missing, unknown = _names(ours - applied), _names(applied - ours)
+    halves = _interrupted()
+    if missing:
+        yield failure(f"Not applied: {missing}.", "Run `python manage.py migrate`.")
+    if halves:
+        yield failure(
+            f"A migration was interrupted, so these are not valid: {', '.join(halves)}.",
+            "Run `python manage.py migrate`. If they are listed again, drop them and migrate once more.",
+        )
+    if unknown:
+        yield warning(f"Migrations of a newer version are applied: {unknown}.", "Upgrade this process.")
+    if not (missing or halves or unknown):
+        yield ok(f"all {len(ours)} migrations are applied")
+
+
+def _names(migrations: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{app}.{name}" for app, name in sorted(migrations))
+
+
+def _interrupted() -> list[str]:
+    """Return indexes and constraints that exist but are not valid."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid"
+            " UNION ALL SELECT conname FROM pg_constraint WHERE NOT convalidated ORDER BY 1"
+        )
+        return [name for (name,) in cursor.fetchall()]
+
+
+def check_redis() -> Iterator[Finding]:
+    """Yield whether Redis accepts writes."""
+    key = f"doctor:{token_hex(8)}"
+    try:
+        redis().set(key, "1", ex=10)
+        redis().delete(key)
+        info = redis().info()
+    except RedisError as error:
+        yield failure(f"Redis refuses writes: {_one_line(error)}", "Start it, and check REDIS_URL and Redis's log.")
+        return
+    used, maximum = int(info["used_memory"]), int(info.get("maxmemory", 0))
+    if maximum and used > 0.9 * maximum:
+        yield warning(f"Redis uses {used:,} of {maximum:,} bytes.", "Raise `maxmemory`.")
+    else:
+        yield ok(f"Redis {info['redis_version']}")
+
+
+def check_clock() -> Iterator[Finding]:
+    """Yield by how much this machine's clock differs from those of PostgreSQL and Redis."""
+    differences = {"PostgreSQL": _seconds_ahead_of(_database_time), "Redis": _seconds_ahead_of(_redis_time)}
+    for name, ahead in differences.items():
+        if abs(ahead) > MAX_CLOCK_SECONDS:
+            where = "ahead of" if ahead > 0 else "behind"
+            yield failure(
+                f"This machine's clock is {abs(ahead):.1f} s {where} that of {name}.",
+                "Synchronize the clocks of all machines, for example with chrony.",
+            )
+            return
+    yield ok(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
+
+
+def _seconds_ahead_of(clock: Callable[[], float]) -> float:
+    """Return how many seconds this machine's clock is ahead of another one."""
+    before = time.time()
+    theirs = clock()
+    return (before + time.time()) / 2 - theirs
+
+
+def _database_time() -> float:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
+        return float(cursor.fetchone()[0])
+
+
+def _redis_time() -> float:
+    seconds, microseconds = redis().time()
+    return float(seconds) + float(microseconds) / 1e6
+
+
+def check_storage() -> Iterator[Finding]:
+    """Yield whether a file can be saved, read, listed and removed."""
+    folder = f"doctor-{token_hex(8)}"
+    name, content = f"{folder}/file", os.urandom(32)
+    steps: dict[str, Callable[[], object]] = {
+        "save": lambda: default_storage.save(name, File(BytesIO(content), name)),
+        "read": lambda: _require(_read(name) == content),
+        "list": lambda: _require(default_storage.listdir(folder)[1] == ["file"]),
+        "remove": lambda: default_storage.delete(name),
+    }
+    try:
+        for step in steps:
+            steps[step]()
+    except OSError as error:
+        yield failure(f"The storage of artifacts cannot {step} files: {_one_line(error)}", _storage_advice(step))
+    else:
+        yield ok("files can be saved, read, listed and removed")
+    finally:
+        with suppress(OSError):
+            default_storage.delete(name)
+
+
+def _read(name: str) -> bytes:
+    with default_storage.open(name) as file:
+        return bytes(file.read())
+
+
+def _require(condition: bool) -> None:  # noqa: FBT001 - reads like an assertion
+    if not condition:
+        raise OSError("it returned other data than was saved")
+
+
+def _storage_advice(step: str) -> str:
+    if settings.STORAGES["default"]["BACKEND"].endswith("LocalStorage"):
+        return f"Let this user write in {settings.DATA_DIR / 'artifacts'}, and check that its disk has space."
+    return f"Check the bucket's settings, and give its key {PERMISSIONS[step]}."
+
+
+def check_disk() -> Iterator[Finding]:
+    """Yield whether the disks of private directories and temporary files have space for a run."""
+    for name, folder in (("DATA_DIR", settings.DATA_DIR), ("TMPDIR", Path(tempfile.gettempdir()))):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            free = shutil.disk_usage(folder).free
+            files = os.statvfs(folder)
+        except OSError as error:
+            yield failure(f"{name} cannot be used: {_one_line(error)}", f"Make {folder} available to this user.")
+            continue
+        # File systems without a fixed number of files report none.
+        if files.f_files and files.f_favail < MIN_FREE_FILES:
+            yield failure(f"{name} has space for only {files.f_favail} more files.", "Remove files from its disk.")
+        if free < settings.SIM_DISK_BYTES:
+            needed = settings.SIM_DISK_BYTES >> 20
+            yield failure(
+                f"{name} has {free >> 20:,} MiB left; one run may use {needed:,} MiB.",
+                "Free space on its disk, or move it to a larger one.",
+            )
+        else:
+            yield ok(f"{name} has {free >> 30:,} GiB left")
+
+
+def check_mail() -> Iterator[Finding]:
+    """Yield whether the mail server accepts a connection."""
+    if settings.EMAIL_BACKEND == NO_MAIL:
+        yield warning("No mail is sent.", "Set EMAIL_URL, for example smtp+tls://user:password@host:587.")
+        return
+    server = mail.get_connection()
+    try:
+        server.open()
+        server.close()
+    except OSError as error:
+        yield failure(f"The mail server refuses connections: {_one_line(error)}", "Check EMAIL_URL.")
+    else:
+        yield ok(f"{settings.EMAIL_HOST or 'the mail backend'} accepts connections")
+
+
+def check_certificate() -> Iterator[Finding]:
+    """Yield whether the public address has a valid certificate."""
+    address = urlsplit(settings.PUBLIC_BASE_URL)
+    if address.scheme != "https" or not address.hostname:
+        yield ok("PUBLIC_BASE_URL does not use HTTPS")
+        return
+    try:
+        expires = _certificate_expiry(address.hostname, address.port or 443)
+    except ssl.SSLError as error:
+        reason = getattr(error, "verify_message", "") or _one_line(error)
+        yield failure(f"The certificate of {address.hostname} is not valid: {reason}.", "Renew or replace it.")
+        return
+    except OSError as error:
+        yield warning(
+            f"{settings.PUBLIC_BASE_URL} cannot be reached from here: {_one_line(error)}",
+            "Check the name and the proxy, unless this machine is not supposed to reach it.",
+        )
+        return
+    days = (expires - datetime.now(UTC)).days
+    if days < EXPIRES_SOON_DAYS:
+        yield warning(f"The certificate of {address.hostname} expires in {days} days.", "Renew it.")
+    else:
+        yield ok(f"valid for {days} days")
+
+
+def _certificate_expiry(host: str, port: int) -> datetime:
+    """Return when a host's certificate expires. Raises SSLError if it is not valid, and OSError."""
+    context = ssl.create_default_context()
+    plain = socket.create_connection((host, port), timeout=CONNECT_SECONDS)
+    with plain, context.wrap_socket(plain, server_hostname=host) as secure:
+        certificate = secure.getpeercert() or {}
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(str(certificate["notAfter"])), UTC)
+
+
+CHECKS: dict[str, Check] = {
+    "settings": check_settings,
+    "database": check_database,
+    "schema": check_schema,
+    "redis": check_redis,
+    "clock": check_clock,
+    "storage": check_storage,
+    "disk": check_disk,
+    "mail": check_mail,
+    "certificate": check_certificate,
+}

@@ -1,0 +1,201 @@
+"""Checks of a deployment: each finds a broken part and accepts a working one."""
+
+import smtplib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from pytest_django import Settings
+from redis import Redis
+
+from localstack.redis_server import free_port
+from simservice import doctor
+from simservice.doctor import Check, Finding, Level
+from simservice.redis.client import redis
+from tests.s3_server import S3Server
+from tests.webhooks.receivers import make_authority, receiving
+
+pytestmark = pytest.mark.django_db
+SMTP = "django.core.mail.backends.smtp.EmailBackend"
+
+
+def only(check: Check) -> Finding:
+    """Return the only finding of a check."""
+    (finding,) = check()
+    return finding
+
+
+def sql(statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
+@pytest.mark.parametrize(
+    "check", [doctor.check_database, doctor.check_schema, doctor.check_redis, doctor.check_clock]
+)
+def test_working_systems_are_accepted(check: Check) -> None:
+    assert only(check).level is Level.OK
+
+
+def test_an_old_database_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "MIN_POSTGRESQL", 990_000)
+    assert only(doctor.check_database).message.endswith("is too old.")
+
+
+def test_a_missing_migration_is_found() -> None:
+    sql("DELETE FROM django_migrations WHERE app = 'clients' AND name LIKE '0006%'")
+    finding = only(doctor.check_schema)
+    assert (finding.level, finding.advice) == (Level.FAILURE, "Run `python manage.py migrate`.")
+    assert finding.message.startswith("Not applied: clients.0006")
+
+
+def test_an_interrupted_migration_is_found() -> None:
+    sql("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'jobs_job_pkey'::regclass")
+    sql("ALTER TABLE jobs_job ADD CONSTRAINT half CHECK (attempt >= 0) NOT VALID")
+    finding = only(doctor.check_schema)
+    assert (finding.level, "half, jobs_job_pkey" in finding.message) == (Level.FAILURE, True)
+
+
+def test_a_newer_schema_is_found() -> None:
+    sql("INSERT INTO django_migrations (app, name, applied) VALUES ('jobs', '9999_later', now())")
+    finding = only(doctor.check_schema)
+    assert (finding.level, "jobs.9999_later" in finding.message) == (Level.WARNING, True)
+
+
+def test_a_redis_that_refuses_writes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    redis().acl_setuser("reader", enabled=True, passwords=["+secret"], categories=["+@read"], keys=["*"])
+    server = redis().connection_pool.connection_kwargs
+    reader = Redis(host=server["host"], port=server["port"], username="reader", password="secret")
+    monkeypatch.setattr(doctor, "redis", lambda: reader)
+    finding = only(doctor.check_redis)
+    assert (finding.level, "no permissions" in finding.message) == (Level.FAILURE, True)
+
+
+@pytest.mark.parametrize(("offset", "where"), [(60, "60.0 s ahead of"), (-60, "60.0 s behind")])
+def test_a_wrong_clock_is_found(offset: float, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time
+    monkeypatch.setattr("simservice.doctor.time.time", lambda: now() + offset)
+    finding = only(doctor.check_clock)
+    assert finding.level is Level.FAILURE
+    assert finding.message.startswith(f"This machine's clock is {where} that of PostgreSQL")
+
+
+@contextmanager
+def bucket(folder: Path, settings: Settings, *options: str) -> Iterator[None]:
+    """Store artifacts in a bucket during a block."""
+    server = S3Server(folder, *options)
+    server.start()
+    names = {"BUCKET": "bucket", "ENDPOINT_URL": "endpoint_url", "ACCESS_KEY_ID": "access_key_id"}
+    names["SECRET_ACCESS_KEY"] = "secret_access_key"
+    values = {names[name.removeprefix("ARTIFACTS_")]: value for name, value in server.variables().items()}
+    storage = {"BACKEND": "simservice.storages.s3.BucketStorage", "OPTIONS": values}
+    settings.STORAGES = {**settings.STORAGES, "default": storage}
+    try:
+        yield
+    finally:
+        server.stop()
+
+
+def test_a_working_storage_is_accepted_and_left_empty(tmp_path: Path, settings: Settings) -> None:
+    with bucket(tmp_path, settings):
+        assert only(doctor.check_storage).level is Level.OK
+        assert not [path for path in (tmp_path / "artifacts").rglob("*") if path.is_file()]
+
+
+def test_a_read_only_bucket_is_found(tmp_path: Path, settings: Settings) -> None:
+    with bucket(tmp_path, settings, "--read-only"):
+        finding = only(doctor.check_storage)
+    assert finding.level is Level.FAILURE
+    assert finding.message.startswith("The storage of artifacts cannot save files:")
+    assert "s3:PutObject" in finding.advice
+
+
+def test_a_folder_that_cannot_be_written_is_found(tmp_path: Path, settings: Settings) -> None:
+    (tmp_path / "artifacts").write_text("a file instead of the folder")
+    options = {"location": str(tmp_path / "artifacts")}
+    storage = {"BACKEND": "simservice.storages.local.LocalStorage", "OPTIONS": options}
+    settings.STORAGES = {**settings.STORAGES, "default": storage}
+    finding = only(doctor.check_storage)
+    assert (finding.level, "cannot save files" in finding.message) == (Level.FAILURE, True)
+    assert finding.advice.startswith("Let this user write in")
+
+
+def test_a_disk_with_space_is_accepted(settings: Settings) -> None:
+    settings.SIM_DISK_BYTES = 1
+    assert {finding.level for finding in doctor.check_disk()} == {Level.OK}
+
+
+def test_a_full_disk_is_found(settings: Settings) -> None:
+    settings.SIM_DISK_BYTES = 1 << 60
+    messages = [finding.message for finding in doctor.check_disk() if finding.level is Level.FAILURE]
+    assert [message.split()[0] for message in messages] == ["DATA_DIR", "TMPDIR"]
+    assert all("MiB left" in message for message in messages)
+
+
+def test_a_disk_that_cannot_be_used_is_found(tmp_path: Path, settings: Settings) -> None:
+    (tmp_path / "file").touch()
+    settings.DATA_DIR = tmp_path / "file" / "data"
+    assert next(doctor.check_disk()).message.startswith("DATA_DIR cannot be used:")
+
+
+def test_a_missing_mail_server_is_a_warning(settings: Settings) -> None:
+    settings.EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
+    assert only(doctor.check_mail).level is Level.WARNING
+
+
+@pytest.mark.parametrize("port", [0, 1])
+def test_a_mail_server_that_does_not_respond_is_found(port: int, settings: Settings) -> None:
+    settings.EMAIL_BACKEND, settings.EMAIL_HOST, settings.EMAIL_PORT = SMTP, "127.0.0.1", port or free_port()
+    assert only(doctor.check_mail).message.startswith("The mail server refuses connections:")
+
+
+def test_a_mail_server_that_refuses_the_login_is_found(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise smtplib.SMTPAuthenticationError(535, b"wrong password")
+
+    monkeypatch.setattr("django.core.mail.backends.smtp.EmailBackend.open", refuse)
+    settings.EMAIL_BACKEND = SMTP
+    assert "wrong password" in only(doctor.check_mail).message
+
+
+@pytest.mark.parametrize(
+    ("valid", "level", "message"),
+    [
+        (timedelta(days=40), Level.OK, "valid for 39 days"),
+        (timedelta(days=3), Level.WARNING, "The certificate of localhost expires in 2 days."),
+        (timedelta(days=-1), Level.FAILURE, "The certificate of localhost is not valid: certificate has expired."),
+    ],
+)
+def test_the_certificate_is_checked(
+    valid: timedelta,
+    level: Level,
+    message: str,
+    tmp_path: Path,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    authority = make_authority(tmp_path, valid=valid)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.ca_file))
+    with receiving(authority) as receiver:
+        settings.PUBLIC_BASE_URL = f"https://{receiver.address}"
+        finding = only(doctor.check_certificate)
+    assert (finding.level, finding.message) == (level, message)
+
+
+def test_an_address_that_cannot_be_reached_is_a_warning(settings: Settings) -> None:
+    settings.PUBLIC_BASE_URL = f"https://localhost:{free_port()}"
+    assert only(doctor.check_certificate).level is Level.WARNING
+
+
+def test_a_check_that_fails_does_not_hide_the_others() -> None:
+    def broken() -> Iterator[Finding]:
+        yield doctor.ok("so far")
+        raise ValueError("first line\nsecond line")
+
+    found = list(doctor.run({"a": broken, "b": lambda: iter([doctor.ok("fine")])}))
+    assert [(name, finding.level) for name, finding in found] == [("a", "ok"), ("a", "failure"), ("b", "ok")]
+    assert "\n" not in found[1][1].message
