@@ -65,6 +65,7 @@ def test_a_long_job_ahead_counts_with_its_remaining_time(stack: Stack) -> None:
     *estimates, (started, _) = timed_estimates(stack, stack.submit(QUICK))
     estimates = [(started - at, seconds) for at, seconds in estimates]
     assert estimates[0][0] > 5
-    # The first snapshot may be older than both jobs, and seconds vary on a busy machine.
+    # The first snapshot may be older than both jobs. On a busy machine, the speed varies by several times, but
+    # past runs alone would give ratios below 0.05.
     ratios = [seconds / remaining for remaining, seconds in estimates if 3 < remaining < 0.85 * estimates[0][0]]
-    assert 0.4 < median(ratios) < 2.5, estimates
+    assert 0.1 < median(ratios) < 10, estimates
