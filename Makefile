@@ -11,7 +11,7 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
 .PHONY: run test stack fuzz ledger faults check bench soak tutorial screenshots format lint types imports citations migrations document \
-	library openapi
+	library openapi lock
 
 # ARGS=--once stops after the demo job; --port and --data choose the port and the data folder.
 run: .venv/.runtime
@@ -99,18 +99,22 @@ openapi: .venv/.development
 	$(CHECK_SETTINGS) $(DEFAULT_CONTRACT) $(BIN)/python manage.py openapi
 	$(BIN)/python sdk/python/generate.py
 
+# The versions and hashes of everything in the image, from requirements.txt and constraints.txt.
+lock: .venv/.development
+	$(BIN)/python -m deploy.lock
+
 .venv/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo 'Python 3.11 or newer is needed: make PYTHON=python3.12 …'; exit 1; }
 	@echo 'Creating .venv'
 	@$(PYTHON) -m venv --clear .venv
 
-.venv/.runtime: requirements.txt constraints.txt sdk/python/pyproject.toml | .venv/bin/pip
-	@echo 'Installing requirements.txt'
-	@$(BIN)/pip install --quiet --quiet --requirement requirements.txt --constraint constraints.txt
+.venv/.runtime: requirements-local.txt requirements.txt constraints.txt sdk/python/pyproject.toml | .venv/bin/pip
+	@echo 'Installing requirements-local.txt'
+	@$(BIN)/pip install --quiet --quiet --requirement requirements-local.txt --constraint constraints.txt
 	@touch $@
 
-.venv/.development: requirements-dev.txt requirements.txt constraints.txt sdk/python/pyproject.toml | .venv/bin/pip
+.venv/.development: requirements-dev.txt requirements-local.txt requirements.txt constraints.txt sdk/python/pyproject.toml | .venv/bin/pip
 	@echo 'Installing requirements-dev.txt'
 	@$(BIN)/pip install --quiet --quiet --requirement requirements-dev.txt --constraint constraints.txt
 	@touch .venv/.runtime $@

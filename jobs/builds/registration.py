@@ -117,6 +117,23 @@ def require_as_registered(build: Build) -> None:
         raise UnusableBuild(f"It was registered as {build.simc_version} and is now {version}; register it again.")
 
 
+def withdraw_unusable() -> dict[Build, str]:
+    """Mark the available builds that do not run on this machine as broken; return them with the reasons.
+
+    Raises UnusableBuild if there are builds and none of them runs, because then this machine lacks them all.
+    """
+    available = list(Build.objects.filter(withdrawn_at=None).defer("profiles", "includable"))
+    unusable: dict[Build, str] = {}
+    for build in available:
+        try:
+            require_as_registered(build)
+        except UnusableBuild as error:
+            unusable[build] = str(error)
+    if unusable and len(unusable) == len(available):
+        raise UnusableBuild("None of the builds runs on this machine, so none was withdrawn.")
+    return {build: reason for build, reason in unusable.items() if registry.mark_broken(build, reason)}
+
+
 def version_of(build: Build) -> BuildVersion:
     """Return the version that a build prints. Raises UnusableBuild."""
     printed = _probe(build)

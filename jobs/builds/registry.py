@@ -5,6 +5,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -164,6 +165,15 @@ def _remove(build: Build) -> bool:
             return bool(Build.objects.filter(pk=locked.pk).update(withdrawn_at=timezone.now()))
         locked.delete()
     return True
+
+
+def unused_folders(parent: Path) -> list[Path]:
+    """Return the subfolders of a folder that contain no executable of an available build or an unfinished job."""
+    unfinished = Job.objects.filter(Q(build=OuterRef("pk")) | Q(pinned_build=OuterRef("pk")), status__in=ACTIVE)
+    used = Build.objects.filter(Q(withdrawn_at=None) | Q(BROKEN) | Exists(unfinished))
+    executables = [Path(path) for path in used.values_list("executable", flat=True)]
+    folders = sorted(path for path in parent.resolve().iterdir() if path.is_dir())
+    return [folder for folder in folders if not any(path.is_relative_to(folder) for path in executables)]
 
 
 def withdraw(builds: QuerySet[Build]) -> int:

@@ -1,0 +1,42 @@
+"""`checkbuilds`: withdraw builds that no longer run, and list folders of builds that are no longer used."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from jobs.builds import registration, registry
+
+
+class Command(BaseCommand):
+    help = (
+        "Runs the executable of each available build on this machine, and marks those that do not run as broken, "
+        "so that no job runs on them. If none runs, it withdraws none. With --unused, only lists folders."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--unused",
+            type=Path,
+            metavar="FOLDER",
+            help="list the subfolders of FOLDER without a build that can still be used, and check nothing",
+        )
+
+    def handle(self, *args: Any, unused: Path | None, **options: Any) -> None:
+        if unused is not None:
+            self.list_unused(unused)
+            return
+        try:
+            withdrawn = registration.withdraw_unusable()
+        except registration.UnusableBuild as error:
+            raise CommandError(str(error)) from error
+        for build, reason in withdrawn.items():
+            self.stdout.write(f"Withdrawn: {build}. {reason}")
+
+    def list_unused(self, folder: Path) -> None:
+        """Print one path in each line."""
+        if not folder.is_dir():
+            raise CommandError(f"{folder} is not a folder.")
+        for path in registry.unused_folders(folder):
+            self.stdout.write(str(path))

@@ -1,0 +1,82 @@
+"""The command that withdraws builds which no longer run, and lists folders of unused builds."""
+
+import io
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from jobs.models import Build
+from tests.factories import make_job
+from tests.jobs.simulators import make_stand_in
+
+pytestmark = pytest.mark.django_db(transaction=True)
+VERSION = 'sys.exit(print("SimulationCraft 1120-01"))'
+
+
+def check(*arguments: str) -> list[str]:
+    output = io.StringIO()
+    call_command("checkbuilds", *arguments, stdout=output)
+    return output.getvalue().splitlines()
+
+
+def installed(parent: Path, name: str) -> Build:
+    """Register a fake simulator in its own folder."""
+    parent.chmod(0o755)
+    (parent / name).mkdir()
+    build = make_stand_in(parent / name, VERSION)
+    build.simc_version = "1120-01"
+    build.save()
+    return build
+
+
+def test_only_builds_that_do_not_run_are_withdrawn(tmp_path: Path) -> None:
+    good, gone = installed(tmp_path, "good"), installed(tmp_path, "gone")
+    Path(gone.executable).unlink()
+    (line,) = check()
+    assert line.startswith(f"Withdrawn: {gone}. ")
+    for build in (good, gone):
+        build.refresh_from_db()
+    assert (good.withdrawn_at, good.broken_reason) == (None, "")
+    assert gone.withdrawn_at is not None
+    assert gone.broken_reason
+    assert check() == []
+
+
+def test_a_replaced_executable_is_withdrawn(tmp_path: Path) -> None:
+    installed(tmp_path, "good")
+    replaced = installed(tmp_path, "replaced")
+    Build.objects.filter(pk=replaced.pk).update(simc_version="1100-02")
+    assert "It was registered as 1100-02 and is now 1120-01" in check()[0]
+
+
+def test_a_machine_without_builds_withdraws_none(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        Path(installed(tmp_path, name).executable).unlink()
+    with pytest.raises(CommandError, match="None of the builds runs on this machine"):
+        check()
+    assert not Build.objects.exclude(withdrawn_at=None).exists()
+
+
+def test_without_builds_nothing_happens() -> None:
+    assert check() == []
+
+
+def test_folders_of_builds_that_cannot_be_used_are_listed(tmp_path: Path) -> None:
+    now = timezone.now()
+    for name in ("used", "withdrawn", "broken", "needed"):
+        installed(tmp_path, name)
+    (tmp_path / "orphan").mkdir()
+    (tmp_path / "file").touch()
+    outside = {"withdrawn_at": now}
+    builds = {Path(build.executable).parent.name: build for build in Build.objects.all()}
+    Build.objects.filter(pk__in=[builds["withdrawn"].pk, builds["needed"].pk]).update(**outside)
+    Build.objects.filter(pk=builds["broken"].pk).update(**outside, broken_reason="It crashed.")
+    make_job(text='mage="A"\n', pinned_build=builds["needed"])
+    assert check("--unused", str(tmp_path)) == [str(tmp_path / "orphan"), str(tmp_path / "withdrawn")]
+
+
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="is not a folder"):
+        check("--unused", str(tmp_path / "missing"))
