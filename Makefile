@@ -25,7 +25,7 @@ test: check
 
 # Tests that start whole stacks, fill large tables or are slow: fifteen minutes. Without `chromium` or `npm`, the tests
 # that need them are skipped.
-STACK_TESTS := tests/browser tests/contract tests/docs tests/end_to_end tests/examples tests/faults tests/localstack \
+STACK_TESTS := tests/browser tests/contract tests/deploy tests/docs tests/end_to_end tests/examples tests/faults tests/localstack \
 	tests/sdk \
 	tests/jobs/shards/test_conductor.py tests/jobs/shards/test_conductor_faults.py tests/jobs/shards/test_funding.py \
 	tests/jobs/shards/test_helper.py tests/jobs/shards/test_model.py \
