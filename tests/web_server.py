@@ -1,5 +1,6 @@
 """The Procfile's web server on the test database, and raw HTTP requests to it."""
 
+import io
 import json
 import os
 import re
@@ -69,9 +70,19 @@ class WebServer:
             return read_response(connection)
 
 
+class Unbuffered:
+    """A socket for HTTPResponse, of which nothing beyond one response is read."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self.connection.makefile("rb", buffering=0), buffer_size=1)
+
+
 def read_response(connection: socket.socket) -> Response:
-    """Return the next final response on a connection."""
-    response = HTTPResponse(connection)
+    """Return the next final response on a connection. The one after it may have arrived already."""
+    response = HTTPResponse(Unbuffered(connection))  # type: ignore[arg-type]
     response.begin()
     return Response(response.status, dict(response.headers.items()), response.read())
 
