@@ -10,6 +10,7 @@ from billing.models import Account, Plan
 from clients import keys
 from clients.models import ApiKey, Client
 from simservice.api.errors import ExpiredToken, InvalidToken, MissingToken, RevokedToken
+from simservice.logs import add_log_ids
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class KeyAuthentication(BaseAuthentication):
         if key.expires_at is not None and key.expires_at <= timezone.now():
             raise ExpiredToken
         keys.record_use(key)
+        add_log_ids(account_id=key.client.account_id)
         return Caller(key), key
 
     def authenticate_header(self, request: Request) -> str:  # noqa: ARG002

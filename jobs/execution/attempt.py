@@ -25,6 +25,7 @@ from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job
 from jobs.runs.input_text import CannotRun
 from jobs.shutdown import WorkerStops
+from simservice.logs import log_ids
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ CREDENTIALS_LOST = Outcome(
 
 def execute(job: Job) -> None:
     """Run a claimed job to its end, or give up if the lease is lost."""
-    with Lease(job) as lease:
+    with log_ids(job_id=job.pk, attempt=job.attempt, account_id=job.account_id), Lease(job) as lease:
         try:
             _run_to_end(job, lease)
         except LeaseLost:

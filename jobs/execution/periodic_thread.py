@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from types import TracebackType
 from typing import Self
 
@@ -23,7 +24,8 @@ class PeriodicThread:
     def __init__(self, *actions: Callable[[], object], seconds: float, name: str) -> None:
         self._actions, self._seconds = actions, seconds
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        # In the caller's context, so that log lines have the ids of its job.
+        self._thread = threading.Thread(target=copy_context().run, args=[self._run], name=name, daemon=True)
         self._lock = threading.Lock()
         self.due_at = 0.0
 

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
 from simservice.api.errors import ApiMaintenance, error_response
+from simservice.logs import log_ids
 
 RATE_LIMIT_HEADERS = "RATE_LIMIT_HEADERS"
 """Key in `request.META` of the rate limit headers for the response."""
@@ -25,7 +26,8 @@ class RequestIdMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         request.META["REQUEST_ID"] = new_request_id()
-        response = self.get_response(request)
+        with log_ids(request_id=request.META["REQUEST_ID"]):
+            response = self.get_response(request)
         response["X-Request-Id"] = request.META["REQUEST_ID"]
         for name, value in request.META.get(RATE_LIMIT_HEADERS, {}).items():
             response[name] = value

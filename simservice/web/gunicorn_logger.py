@@ -1,0 +1,20 @@
+"""The logger of the web server, which writes its lines in the format of all other ones."""
+
+import logging
+from typing import Any
+
+from django.utils.log import configure_logging
+from gunicorn.glogging import Logger as GunicornLogger
+
+from simservice import settings
+
+
+class Logger(GunicornLogger):
+    """Passes gunicorn's lines to the handlers of `settings.LOGGING`."""
+
+    def setup(self, cfg: Any) -> None:
+        super().setup(cfg)
+        configure_logging("logging.config.dictConfig", settings.LOGGING)
+        own: logging.Logger = self.error_log
+        own.handlers.clear()
+        own.propagate = True
