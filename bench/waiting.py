@@ -67,8 +67,7 @@ def web_process(stack: Stack) -> psutil.Process:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as data, running_stack(Path(data) / "stack") as stack:
-        with psycopg.connect(stack.ready["databaseUrl"], autocommit=True) as database:
-            database.execute("UPDATE billing_plan SET max_active_jobs = 10000")
+        stack.lift_limits()
         stack.worker().suspend()
         job_ids = [stack.submit() for _ in range(CLIENTS)]
         web, url = web_process(stack), stack.ready["databaseUrl"]
