@@ -1,6 +1,7 @@
 """The logger of the web server, which writes its lines in the format of all other ones."""
 
 import logging
+import os
 from typing import Any
 
 from django.utils.log import configure_logging
@@ -14,6 +15,8 @@ class Logger(GunicornLogger):
 
     def setup(self, cfg: Any) -> None:
         super().setup(cfg)
+        # Handlers may read the settings, and this process has no application yet.
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
         configure_logging("logging.config.dictConfig", settings.LOGGING)
         own: logging.Logger = self.error_log
         own.handlers.clear()

@@ -111,7 +111,7 @@ def test_images_have_a_version() -> None:
 
 def test_the_configuration_of_caddy_is_valid(tmp_path: Path) -> None:
     values = {"DOMAIN": "sim.example.org", "ACME_EMAIL": "a@example.org", "HOME": str(tmp_path)}
-    command = [CADDY, "validate", "--config", DEPLOY / "Caddyfile", "--adapter", "caddyfile"]
+    command = [str(CADDY), "validate", "--config", str(DEPLOY / "Caddyfile"), "--adapter", "caddyfile"]
     done = subprocess.run(command, env=os.environ | values, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert '"level":"warn"' not in done.stderr

@@ -96,9 +96,9 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
                 destination.mkdir(parents=True, exist_ok=True)
             copy(ROOT / source, destination)
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
-    pip = [folder / "venv" / "bin" / "pip", "install", "--quiet", "--quiet", "--require-hashes"]
+    pip = [str(folder / "venv" / "bin" / "pip"), "install", "--quiet", "--quiet", "--require-hashes"]
     subprocess.run(
-        [*pip, "--only-binary=:all:", "--requirement", ROOT / "deploy" / "requirements.lock"], check=True
+        [*pip, "--only-binary=:all:", "--requirement", str(ROOT / "deploy" / "requirements.lock")], check=True
     )
     (folder / "data").mkdir()
     (folder / "tmp").mkdir()
@@ -144,7 +144,7 @@ def proxy(image: Image, ports: list[int]) -> Iterator[str]:
     home = image.folder / "caddy"
     home.mkdir(exist_ok=True)
     environment = os.environ | {"HOME": str(home), "XDG_DATA_HOME": str(home), "XDG_CONFIG_HOME": str(home)}
-    command = [CADDY, "run", "--config", image.folder / "Caddyfile", "--adapter", "caddyfile"]
+    command = [str(CADDY), "run", "--config", str(image.folder / "Caddyfile"), "--adapter", "caddyfile"]
     with (image.folder / "caddy.log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
