@@ -11,7 +11,7 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
 .PHONY: run test stack fuzz ledger faults check bench soak tutorial screenshots format lint types imports citations migrations document \
-	library openapi lock
+	library openapi lock audit release
 
 # ARGS=--once stops after the demo job; --port and --data choose the port and the data folder.
 run: .venv/.runtime
@@ -102,6 +102,15 @@ openapi: .venv/.development
 # The versions and hashes of everything in the image, from requirements.txt and constraints.txt.
 lock: .venv/.development
 	$(BIN)/python -m deploy.lock
+
+# Known vulnerabilities of the packages in the image. It asks the package index, and fails if that does not answer.
+audit: .venv/.development
+	$(BIN)/pip-audit --strict --disable-pip --require-hashes --requirement deploy/requirements.lock \
+		--progress-spinner off
+
+# Commit and tag a release, and put the wheel of the library and the SBOM into dist/: `make release VERSION=1.2.3`.
+release: check audit
+	@$(BIN)/python -m deploy.release $(VERSION)
 
 .venv/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -47,7 +47,20 @@ class Image:
     def command(self, *arguments: str) -> list[str]:
         """Return the command that runs the entrypoint on a read-only file system."""
         data, temporary = self.variables["DATA_DIR"], self.variables["TMPDIR"]
-        binds = ["--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev", "--bind", "/proc", "/proc", "--bind", data, data]
+        binds = [
+            "--ro-bind",
+            "/",
+            "/",
+            "--dev-bind",
+            "/dev",
+            "/dev",
+            "--bind",
+            "/proc",
+            "/proc",
+            "--bind",
+            data,
+            data,
+        ]
         binds += ["--bind", temporary, temporary, "--die-with-parent"]
         return ["bwrap", *binds, str(self.folder / "app" / "deploy" / "entrypoint"), *arguments]
 
