@@ -8,9 +8,16 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cyclonedx.model import ExternalReference, ExternalReferenceType, HashAlgorithm, HashType, XsUri
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+
 ROOT = Path(__file__).resolve().parent.parent
 VERSION_FILES = ("pyproject.toml", "sdk/python/src/simservice_client/_version.py")
 VERSION_LINE = re.compile(r'^((?:__version__|version) = )"(\d+\.\d+\.\d+)"$', re.MULTILINE)
+LOCKED = re.compile(r"^([\w.-]+)==(\S+)((?: \\\n    --hash=\S+)+)", re.MULTILINE)
 UNRELEASED = re.compile(r"^## Unreleased\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 NEXT = """\
 Released {version} on this machine. Publish it:
@@ -81,8 +88,20 @@ def build(root: Path) -> None:
 
 def write_sbom(path: Path, *, root: Path) -> None:
     """Write the packages of the image, with their hashes, as CycloneDX."""
-    options = ["--output-reproducible", "--output-file", str(path)]
-    run(sys.executable, "-m", "cyclonedx_py", "requirements", *options, "deploy/requirements.lock", root=root)
+    lock = (root / "deploy" / "requirements.lock").read_text()
+    bom = Bom(components=[_component(*entry) for entry in LOCKED.findall(lock)])
+    bom.metadata.component = Component(
+        name="simservice", version=current_version(root), type=ComponentType.CONTAINER
+    )
+    bom.register_dependency(bom.metadata.component, bom.components)
+    path.write_text(JsonV1Dot6(bom).output_as_string(indent=2))
+
+
+def _component(name: str, version: str, hashes: str) -> Component:
+    purl = PackageURL("pypi", name=name, version=version)
+    digests = [HashType(alg=HashAlgorithm.SHA_256, content=each) for each in re.findall(r"sha256:(\w+)", hashes)]
+    wheels = ExternalReference(type=ExternalReferenceType.DISTRIBUTION, url=XsUri(str(purl)), hashes=digests)
+    return Component(name=name, version=version, purl=purl, bom_ref=str(purl), external_references=[wheels])
 
 
 def release(version: str, *, root: Path) -> None:
