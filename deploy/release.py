@@ -57,7 +57,8 @@ def check(version: str, *, root: Path) -> str:
 
 def current_version(root: Path) -> str:
     """Return the version of the last release."""
-    return VERSION_LINE.findall((root / VERSION_FILES[0]).read_text())[0][1]
+    lines: list[tuple[str, str]] = VERSION_LINE.findall((root / VERSION_FILES[0]).read_text())
+    return lines[0][1]
 
 
 def write_version(version: str, *, root: Path) -> None:
