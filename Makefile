@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
+# The tests start hundreds of processes, and compiling all modules takes each of them longer than its work.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The checks read the settings but connect to nothing.
 CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none REDIS_URL=redis://127.0.0.1:1
