@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
-# The tests start hundreds of processes, and compiling all modules takes each of them longer than its work.
+# Compiled modules are kept: the tests start hundreds of processes, and pytest rewrites every test module.
 unexport PYTHONDONTWRITEBYTECODE
 
 # The checks read the settings but connect to nothing.
