@@ -64,7 +64,7 @@ def _call_before(patch: pytest.MonkeyPatch, owner: Any, name: str, note: Callabl
 def _log_to(log: StringIO) -> Iterator[None]:
     """Write the log to `log` too, with the format and level of production."""
     root, handler = logging.getLogger(), logging.StreamHandler(log)
-    line: Any = cast(Any, settings.LOGGING)["formatters"]["line"]
+    line: Any = cast(Any, settings.LOGGING)["formatters"]["text"]
     handler.setFormatter(logging.Formatter(line["format"], style=line["style"]))
     level = root.level
     root.addHandler(handler)
