@@ -14,10 +14,10 @@ class JobsConfig(AppConfig):
         """Check the hosts that simulators can reach, and register the metrics."""
         from jobs.metrics import QueueCollector
         from jobs.runs.game_api_proxy import require_public_names
-        from simservice.metrics import REGISTRY
+        from simservice.metrics import SERVICE
 
         try:
             require_public_names(settings.GAME_API_HOSTS)
         except ImproperlyConfigured as error:
             stop([str(error)])
-        REGISTRY.register(QueueCollector())
+        SERVICE.register(QueueCollector())

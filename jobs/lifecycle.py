@@ -18,7 +18,7 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 
 from billing import ledger, settlement
-from jobs import credentials, move_statements, webhook_events
+from jobs import counters, credentials, move_statements, webhook_events
 from jobs.enums import CLAIMED, TERMINAL, ErrorCode, MoveResult, Renewal, Status
 from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent, Run
 from jobs.progress import last_percent
@@ -226,7 +226,7 @@ def requeue(job: Job, *, reason: str, guard: Q = ANY) -> MoveResult:
     # Read before the transaction, so that a slow Redis does not prolong it.
     cancelled = replace(CANCELLED_LOST, percent=last_percent(job))
     with transaction.atomic():
-        returned = move(
+        is_queued = move(
             job,
             to=Status.QUEUED,
             reason=reason,
@@ -235,7 +235,10 @@ def requeue(job: Job, *, reason: str, guard: Q = ANY) -> MoveResult:
             started_at=None,
             build=None,
             **RELEASED,
-        ) or finish(job, cancelled, guard=guard & CANCEL_REQUESTED)
+        )
+        if is_queued:
+            transaction.on_commit(partial(counters.record_requeue, job))
+        returned = is_queued or finish(job, cancelled, guard=guard & CANCEL_REQUESTED)
         if returned:
             end_lost_runs(job)
     return returned
@@ -277,7 +280,8 @@ def _end(job: Job, outcome: Outcome, artifacts: Sequence[Artifact]) -> MoveResul
     parameters = _end_parameters(job, outcome) | {
         "artifacts": json.dumps([_row_of(each) for each in artifacts], default=str)
     }
-    if not run(move_statements.LOCK, settlement.LOCK, move_statements.END, values=parameters):
+    rows = run(move_statements.LOCK, settlement.LOCK, move_statements.END, values=parameters)
+    if not rows:
         if Job.objects.filter(pk=job.pk, status=job.status, attempt=job.attempt).exists():
             raise ledger.hold_error(job.pk, spent=outcome.credits_consumed)
         return MoveResult.TAKEN
@@ -285,6 +289,9 @@ def _end(job: Job, outcome: Outcome, artifacts: Sequence[Artifact]) -> MoveResul
         transaction.on_commit(events.announce)
     if job.has_credentials:
         transaction.on_commit(partial(credentials.forget, job.pk))
+    transaction.on_commit(
+        partial(counters.record_end, job, outcome=outcome.error_code or outcome.status, ran_seconds=rows[0][0])
+    )
     return MoveResult.DONE
 
 

@@ -1,48 +1,62 @@
-"""Prometheus metrics of the queue and the workers, counted at each scrape with partial indexes."""
+"""Prometheus metrics of the queue and the workers, read at each scrape with partial indexes and from Redis."""
 
 from collections.abc import Iterator
 
 from django.db import Error as DatabaseError
 from django.db.models import Count
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
-from jobs import lifecycle, retention
+from jobs import counters, lifecycle, retention
 from jobs.builds import registry
 from jobs.enums import CLAIMED, WAITING, Priority
 from jobs.models import Build, Job
 from jobs.queueing import announcements, forecast
 from jobs.simulator import layers
 from simservice.metrics import gauge
-from simservice.redis import worker_heartbeats
+from simservice.redis import shared_metrics, worker_heartbeats
 
 
 class QueueCollector(Collector):
-    """Collects the gauges. If the database or Redis does not respond, it counts as down and has no gauges."""
+    """Collects the metrics. If the database or Redis does not respond, it counts as down and has no metrics."""
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         up = GaugeMetricFamily("simservice_up", "Whether a part of the service responds.", labels=["part"])
+        sizes = []
         for part, read, failure in (
-            ("database", _database_gauges, DatabaseError),
-            ("redis", _worker_gauges, RedisError),
+            ("database", _database_metrics, DatabaseError),
+            ("redis", _redis_metrics, RedisError),
         ):
             try:
-                yield from read()
+                metrics, size = read()
             except failure:
                 up.add_metric([part], 0)
             else:
                 up.add_metric([part], 1)
+                sizes.append(size)
+                yield from metrics
         yield up
+        if len(sizes) == 2:
+            yield _depth_per_slot(*sizes)
 
 
-def _database_gauges() -> list[GaugeMetricFamily]:
-    """Return the metrics of unfinished jobs, expired jobs and broken builds. Eight queries."""
+def _depth_per_slot(jobs: int, slots: int) -> GaugeMetricFamily:
+    """Return the metric by which the number of workers is chosen. Without slots, it is the number of jobs."""
+    return gauge("queue_depth_per_slot", "Waiting and claimed jobs per slot of live workers.", jobs / max(1, slots))
+
+
+def _database_metrics() -> tuple[list[Metric], int]:
+    """Return the metrics of unfinished jobs, expired jobs and broken builds, and how many jobs are unfinished.
+
+    Eight queries.
+    """
     claimed = Job.objects.filter(status__in=CLAIMED)
+    waiting, held = _waiting_by_lane(), claimed.count()
     stalled = claimed.filter(lifecycle.LEASE_EXPIRED).count()
-    return [
-        _waiting_jobs(),
-        gauge("jobs_held", "Jobs claimed by workers.", claimed.count()),
+    metrics: list[Metric] = [
+        _waiting_jobs(waiting),
+        gauge("jobs_held", "Jobs claimed by workers.", held),
         gauge("slots_helping", "Slots that run a shard of another slot's job.", forecast.helpers().count()),
         gauge("oldest_wait_seconds", "How long the oldest waiting job has waited.", forecast.oldest_wait_seconds()),
         gauge("leases_stalled", "Claimed jobs whose worker stopped renewing the lease.", stalled),
@@ -50,28 +64,34 @@ def _database_gauges() -> list[GaugeMetricFamily]:
         gauge("jobs_uncleared", "Jobs whose files should have been removed.", retention.overdue().count()),
         gauge("builds_broken", "Builds marked as broken.", Build.objects.filter(registry.BROKEN).count()),
     ]
+    return metrics, sum(waiting.values()) + held
 
 
-def _waiting_jobs() -> GaugeMetricFamily:
-    """Return the number of waiting jobs in each lane."""
+def _waiting_by_lane() -> dict[int, int]:
+    """Return the number of waiting jobs by priority."""
     waiting = Job.objects.filter(status__in=WAITING)
-    counts = dict(waiting.values_list("priority").annotate(Count("id")).order_by())
-    family = GaugeMetricFamily("simservice_jobs_waiting", "Jobs waiting for a worker.", labels=["priority"])
+    return dict(waiting.values_list("priority").annotate(Count("id")).order_by())
+
+
+def _waiting_jobs(counts: dict[int, int]) -> GaugeMetricFamily:
+    """Return the number of waiting jobs in each lane."""
+    family = GaugeMetricFamily("simservice_jobs_waiting", "Jobs waiting for a worker.", labels=["lane"])
     for priority in Priority:
         family.add_metric([priority.api_name], counts.get(priority, 0))
     return family
 
 
-def _worker_gauges() -> list[GaugeMetricFamily]:
-    """Return the metrics of live workers, from Redis."""
-    workers = worker_heartbeats.simulation_workers()
-    return [
+def _redis_metrics() -> tuple[list[Metric], int]:
+    """Return the metrics of live workers, those that all processes share, and the number of slots. Two commands."""
+    workers, stored = worker_heartbeats.simulation_workers(), shared_metrics.read()
+    slots = worker_heartbeats.total_slots(workers)
+    metrics: list[Metric] = [
         gauge("workers", "Live simulation workers.", len(workers)),
-        gauge(
-            "slots", "Simulations that the live workers can run at once.", worker_heartbeats.total_slots(workers)
-        ),
+        gauge("slots", "Simulations that the live workers can run at once.", slots),
         _missing_protections(workers),
+        *(shared.family(stored) for shared in counters.SHARED),
     ]
+    return metrics, slots
 
 
 def _missing_protections(workers: list[worker_heartbeats.LiveWorker]) -> GaugeMetricFamily:

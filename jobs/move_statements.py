@@ -142,7 +142,7 @@ RENEW = Statement(
 LOCK = Statement("lock_job", "SELECT FROM jobs_job WHERE id = %(job_id)s FOR NO KEY UPDATE")
 
 # End a job whose row and whose account's balance are locked, if it still has the expected status and attempt, and
-# if its hold can be settled. Return a row if it ended.
+# if its hold can be settled. If it ended, return the seconds since its first simulator started, null if none did.
 END = Statement(
     "end_job",
     f"""
@@ -177,6 +177,6 @@ END = Statement(
         INSERT INTO jobs_jobranking (job_id, document)
         SELECT id, %(ranking)s::bytea FROM ended WHERE %(ranking)s::bytea IS NOT NULL
     )
-    SELECT FROM ended
+    SELECT extract(epoch FROM completed_at - started_at)::float8 FROM ended
     """,
 )

@@ -18,7 +18,7 @@ from celery.signals import worker_shutting_down
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection, connections
 
-from jobs import shutdown
+from jobs import counters, shutdown
 from jobs.execution import attempt, helper
 from jobs.execution.periodic_thread import PeriodicThread
 from jobs.models import Job
@@ -136,6 +136,7 @@ def simulate() -> None:
             announcements.pass_on()
             was_woken = False
         if isinstance(claimed, Job):
+            counters.record_claim(claimed)
             attempt.execute(claimed)
         else:
             helper.execute(claimed)

@@ -1,14 +1,24 @@
-"""Metrics for Prometheus. Each process counts for itself."""
+"""Metrics for Prometheus.
 
+Each process counts requests for itself, in `REGISTRY`. What the database and Redis know about all processes is in
+`SERVICE`, which every process reports alike.
+"""
+
+import os
 import time
 from collections.abc import Callable
 from http import HTTPMethod
 
 from django.http import HttpRequest, HttpResponse
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 REGISTRY = CollectorRegistry()
+SERVICE = CollectorRegistry()
+# The variable with the folder in which the workers of one web server store their values, read by prometheus-client
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
 REQUEST_SECONDS = Histogram(
     "simservice_request_seconds",
@@ -17,10 +27,32 @@ REQUEST_SECONDS = Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
     registry=REGISTRY,
 )
+THREAD_WAIT_SECONDS = Histogram(
+    "simservice_thread_wait_seconds",
+    "Seconds that complete requests waited for a thread of the web server.",
+    buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5),
+    registry=REGISTRY,
+)
 REDIS_FAILURES = Counter("simservice_redis_failures_total", "Redis commands that failed.", registry=REGISTRY)
 RATE_LIMITED = Counter(
     "simservice_rate_limited_total", "Requests rejected by a rate limit.", ["kind"], registry=REGISTRY
 )
+# Memory, CPU seconds and open files
+ProcessCollector(registry=REGISTRY)
+
+
+def exposition() -> bytes:
+    """Return all metrics in the text format."""
+    return generate_latest(_processes()) + generate_latest(SERVICE)
+
+
+def _processes() -> CollectorRegistry:
+    """Return the metrics of this process. If the web server has several, they are summed."""
+    if FOLDER not in os.environ:
+        return REGISTRY
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library is partly typed
+    return registry
 
 
 def gauge(name: str, description: str, value: float) -> GaugeMetricFamily:
@@ -37,7 +69,7 @@ class MetricsMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.perf_counter()
         response = self.get_response(request)
-        labels = (_method(request), _route(request), str(response.status_code))
+        labels = (_method(request), route_of(request), str(response.status_code))
         REQUEST_SECONDS.labels(*labels).observe(time.perf_counter() - started)
         return response
 
@@ -47,6 +79,6 @@ def _method(request: HttpRequest) -> str:
     return request.method if request.method and request.method in HTTPMethod.__members__ else "other"
 
 
-def _route(request: HttpRequest) -> str:
+def route_of(request: HttpRequest) -> str:
     """Return the URL pattern that the request's path matches, never the path itself."""
     return request.resolver_match.route if request.resolver_match else "none"

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import logging
 import os
 import signal
 import socket
@@ -28,6 +29,8 @@ def main(argv: Sequence[str]) -> int:
     sys.argv[:] = ["-m", "simservice.worker", *argv]
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _exit)
+    # Celery would write its first warnings, such as that of a superuser, to the terminal.
+    logging.captureWarnings(capture=True)
     app.loader.import_default_modules()
     worker = app.Worker(
         hostname=f"{arguments.name}@{socket.gethostname()}-{os.getpid()}",

@@ -18,6 +18,7 @@ from jobs.builds import registration
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Build
 from simservice import statements
+from simservice.redis import shared_metrics
 from simservice.redis.client import outage, redis
 from simservice.statements import Statement
 from tests.emptying import empty_database
@@ -52,6 +53,14 @@ def _empty_redis_with_database(request: pytest.FixtureRequest) -> None:
 def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip `fsync`; no test data needs to survive a power failure."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+@pytest.fixture(autouse=True)
+def _no_metrics_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what a test counts in this process until it sends it."""
+    sender = shared_metrics.Sender()
+    monkeypatch.setattr(sender, "start", lambda: None)
+    monkeypatch.setattr(shared_metrics, "sender", sender)
 
 
 @pytest.fixture(autouse=True)

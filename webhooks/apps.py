@@ -13,10 +13,10 @@ class WebhooksConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the metrics, and warn of addresses that are exempt from the rules."""
-        from simservice.metrics import REGISTRY
+        from simservice.metrics import SERVICE
         from webhooks.metrics import DeliveryCollector
 
-        REGISTRY.register(DeliveryCollector())
+        SERVICE.register(DeliveryCollector())
         warn_of_allowed_addresses()
 
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Protocol
 from django.db import transaction
 
 from billing.models import Plan
-from jobs import credentials, variants
+from jobs import counters, credentials, variants
 from jobs.enums import Priority, Status
 from jobs.errors import AccountSuspended, ActiveJobLimitReached, CreditsMissing, JobsError
 from jobs.models import CHARACTER_LENGTH, SLICE_SECONDS, Job
@@ -73,6 +73,7 @@ def submit(submission: Submission, *, sender: Sender, deduplication: Deduplicati
     if isinstance(outcome, Replay):
         _forget_credentials(checked, job_id=job_id)
     else:
+        counters.record_submission(outcome.job)
         _announce(outcome.job)
     return outcome
 

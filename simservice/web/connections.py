@@ -155,6 +155,8 @@ class Connection(TConn):
         self.received = bytearray()
         self.served = 0
         self.is_ended = self.expects_continue = False
+        # When the current request was complete, in monotonic time
+        self.ready_at = 0.0
         # What the current request waits for, and what it has waited for.
         self.wanted: Wait | None = None
         self.waited: Wait | None = None

@@ -8,6 +8,7 @@ from django.utils.log import configure_logging
 from gunicorn.glogging import Logger as GunicornLogger
 
 from simservice import settings
+from simservice.web import metrics_folder
 
 
 class Logger(GunicornLogger):
@@ -15,6 +16,9 @@ class Logger(GunicornLogger):
 
     def setup(self, cfg: Any) -> None:
         super().setup(cfg)
+        # The web server has no earlier place for our code.
+        metrics_folder.create_if_needed(cfg)
+        logging.captureWarnings(capture=True)
         # Handlers may read the settings, and this process has no application yet.
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
         configure_logging("logging.config.dictConfig", settings.LOGGING)

@@ -26,6 +26,7 @@ from gunicorn.workers.gthread import ThreadWorker
 import simservice.settings  # noqa: F401 - wrong settings end gunicorn's main process; it would restart workers forever
 from simservice.api.errors import ApiError, InternalError, RequestTooLarge, ValidationFailed, envelope
 from simservice.api.middleware import new_request_id
+from simservice.metrics import THREAD_WAIT_SECONDS
 from simservice.web.connections import RECEIVE_BYTES, Connection
 from simservice.web.waiting import WAITED, WANTED, Wait, Watcher
 
@@ -90,6 +91,11 @@ class Worker(ThreadWorker):
         connection.sock.setblocking(False)  # noqa: FBT003 - the library's own form
         self.waiting[connection] = None
         self.poller.register(connection, selectors.EVENT_READ, self.receive)
+
+    def enqueue_req(self, conn: Connection) -> None:
+        """Pass a complete request to a thread, as soon as one is free."""
+        conn.ready_at = time.monotonic()
+        super().enqueue_req(conn)
 
     def stop_waiting(self, connection: Connection) -> None:
         """Take a connection out of the main loop."""
@@ -231,6 +237,7 @@ class Worker(ThreadWorker):
     def handle_request(self, req: Any, conn: Connection) -> bool:
         """Respond to a request. Raises ConnectionResetError if the client does not read the response."""
         conn.sock.settimeout(SEND_SECONDS)
+        THREAD_WAIT_SECONDS.observe(time.monotonic() - conn.ready_at)
         self.handled.connection = conn
         try:
             return bool(super().handle_request(req, conn))

@@ -4,11 +4,11 @@ from secrets import compare_digest
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from simservice.api.errors import NotFound, error_response
 from simservice.api.methods import read_only
-from simservice.metrics import REGISTRY
+from simservice.metrics import exposition
 
 
 @read_only
@@ -18,4 +18,4 @@ def metrics(request: HttpRequest) -> HttpResponse:
     expected = f"Bearer {settings.METRICS_TOKEN}".encode()
     if not settings.METRICS_TOKEN or not compare_digest(sent, expected):
         return error_response(NotFound(), request)
-    return HttpResponse(generate_latest(REGISTRY), content_type=CONTENT_TYPE_PLAIN_0_0_4)
+    return HttpResponse(exposition(), content_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -1,5 +1,6 @@
 """Frequent statements read a bounded number of pages, however many jobs wait or are stored."""
 
+import os
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -7,7 +8,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from jobs import lifecycle, listing, queries
+from jobs import lifecycle, listing, metrics, queries
 from jobs.models import Job
 from jobs.queueing import announcements, forecast, marks, sweep
 from jobs.queueing.marks import ExpectedSeconds, Marks
@@ -17,6 +18,7 @@ from tests.jobs.plans import ENDED, OVERDUE, copy_job, plan_of, plans_of, reinde
 pytestmark = pytest.mark.django_db
 
 WAITING_JOBS, ENDED_JOBS = 2_000, 2_000
+STORED_JOBS = 1_000_000 if "SIMSERVICE_LONG" in os.environ else 20_000
 
 
 @pytest.fixture
@@ -83,6 +85,19 @@ def test_marks_read_no_more_than_a_part_of_the_queue(stored: Job, monkeypatch: p
     assert {kind for plan in plans for kind, table, _ in plan.nodes if table} == {"Index Only Scan"}
     # At most one page of the table for each job, because nothing is vacuumed.
     assert [plan.pages <= jobs + 30 for plan, jobs in zip(plans, (300, 700), strict=True)] == [True, True]
+
+
+@pytest.mark.timeout(1800)
+def test_a_scrape_of_the_metrics_reads_no_ended_job() -> None:
+    """With SIMSERVICE_LONG=1, a million jobs have ended."""
+    job, ended = make_job(), make_job()
+    copy_job(job.pk, 100, step=-1)
+    copy_job(ended.pk, STORED_JOBS, changes=ENDED)
+    reindex_jobs()
+    plans = plans_of(metrics._database_metrics, table="jobs_job")
+    assert len(plans) >= 6
+    assert not any("jobs_job" in plan.scanned for plan in plans)
+    assert max(plan.pages for plan in plans) < 150
 
 
 @pytest.mark.parametrize(

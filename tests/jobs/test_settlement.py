@@ -78,7 +78,7 @@ def test_a_second_end_charges_nothing() -> None:
 def test_a_failed_settlement_leaves_the_job_for_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     job = make_running_job()
     with monkeypatch.context() as broken:
-        failing = re.sub("SELECT FROM ended\\s*$", "SELECT 1 / 0 FROM ended", move_statements.END.sql)
+        failing = re.sub("SELECT extract.* FROM ended\\s*$", "SELECT 1 / 0 FROM ended", move_statements.END.sql)
         broken.setattr(move_statements, "END", Statement("failing_end", failing))
         with pytest.raises(DataError):
             lifecycle.finish(job, DONE)

@@ -1,5 +1,6 @@
 """Access to the metrics, and the requests that they count."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from django.test import Client as HttpClient
 
 from simservice.metrics import REGISTRY
 from tests.conftest import Api
+from tests.web_server import request, web_server
 
 
 def get_metrics(token: str | None) -> Any:
@@ -54,3 +56,31 @@ def test_unknown_paths_and_methods_add_no_series(path: str) -> None:
     status = str(HttpClient().generic("BREW", path).status_code)
     assert requests_counted(method="other", route="none", status=status) >= 1
     assert "such" not in str(list(REGISTRY.collect()))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_workers_of_one_web_server_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """gunicorn reads WEB_CONCURRENCY. Each new connection can reach another worker."""
+    monkeypatch.setenv("WEB_CONCURRENCY", "3")
+    monkeypatch.setenv("METRICS_TOKEN", "secret")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with web_server(tmp_path / "log") as web:
+        for _ in range(30):
+            assert web.send(request(b"/healthz")).status == 200
+        scrape = request(b"/metrics", b"Authorization: Bearer secret")
+        texts = [web.send(scrape).body.decode() for _ in range(6)]
+        (folder,) = tmp_path.glob("simservice-metrics-*")
+    series = 'simservice_request_seconds_count{method="GET",route="healthz",status="200"} 30.0'
+    assert all(series in text for text in texts)
+    assert all(text.count("\nsimservice_jobs_held ") == 1 for text in texts)
+    assert not folder.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_waits_for_a_thread_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METRICS_TOKEN", "secret")
+    with web_server(tmp_path / "log") as web:
+        web.send(request(b"/healthz"))
+        text = web.send(request(b"/metrics", b"Authorization: Bearer secret")).body.decode()
+    assert "\nsimservice_thread_wait_seconds_count 2.0\n" in text
+    assert "\nprocess_open_fds " in text
