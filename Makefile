@@ -12,8 +12,9 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 # docs/openapi.json describes a deployment with the default settings.
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
-.PHONY: run test stack fuzz ledger faults check bench soak tutorial screenshots format lint types imports citations migrations document \
-	library openapi lock audit release
+.PHONY: run bench soak tutorial screenshots openapi lock audit release
+.PHONY: test stack fuzz ledger faults drill
+.PHONY: check format lint types imports citations migrations document library
 
 # ARGS=--once stops after the demo job; --port and --data choose the port and the data folder.
 run: .venv/.runtime
@@ -51,6 +52,11 @@ ledger: .venv/.development
 # half. FAULT_SEED and FAULT_JOBS select another run; `make stack` includes a small one.
 faults: .venv/.development
 	SIMSERVICE_LONG=1 $(BIN)/python -m pytest -s tests/faults
+
+# Backups of both kinds under load, the loss of everything, and the restore: two minutes and four times DRILL_SECONDS.
+DRILL_SECONDS ?= 30
+drill: .venv/.development
+	DRILL_SECONDS=$(DRILL_SECONDS) $(BIN)/python -m pytest -s tests/faults/test_backup_drill.py
 
 # Figures with their aims and the previous run, saved in bench/results: 20 minutes on two quiet cores.
 # ARGS=--quick takes three minutes; ARGS=--help lists the options.
