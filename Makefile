@@ -75,7 +75,9 @@ tutorial: .venv/.development
 screenshots: .venv/.development
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
-check: format lint types imports citations migrations document library
+check: .venv/.development
+	@$(MAKE) --no-print-directory --assume-old=.venv/.development --jobs $$(nproc) --output-sync=target \
+		format lint types imports citations migrations document library
 
 format: .venv/.development
 	$(BIN)/ruff format --check .
