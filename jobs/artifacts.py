@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from jobs import shutdown
 from jobs.models import Artifact, Job
-from simservice import storages
+from simservice import storages, tracing
 from simservice.ids import new_token, next_id
 from simservice.storages import seekable_gzip
 
@@ -93,7 +93,7 @@ def copy_file(name: str, target: BinaryIO) -> None:
 @contextmanager
 def _all_or_none() -> Iterator["_Batch"]:
     """Save the files that the block packs when it ends. After an error, remove those already saved."""
-    with _Batch() as batch:
+    with tracing.span("store"), _Batch() as batch:
         try:
             yield batch
             batch.save()

@@ -30,27 +30,28 @@ SHARED = (ENDED, LOST, WAIT_SECONDS, RUN_SECONDS)
 
 def record_submission(job: Job) -> None:
     """Count an accepted job."""
-    SUBMITTED.labels(_lane_of(job)).inc()
+    SUBMITTED.labels(lane_of(job)).inc()
 
 
 def record_claim(job: Job) -> None:
     """Add the wait of a job that was just claimed, unless an earlier attempt was lost."""
     if job.attempt == 1:
         waited = (job.updated_at - job.created_at).total_seconds()
-        shared_metrics.record(WAIT_SECONDS.increments(waited, _lane_of(job)))
+        shared_metrics.record(WAIT_SECONDS.increments(waited, lane_of(job)))
 
 
 def record_requeue(job: Job) -> None:
     """Count a lost attempt."""
-    shared_metrics.record(LOST.increments(_lane_of(job)))
+    shared_metrics.record(LOST.increments(lane_of(job)))
 
 
 def record_end(job: Job, *, outcome: str, ran_seconds: float | None) -> None:
     """Count an ended job, and add its duration unless no simulator ran."""
-    lane = _lane_of(job)
+    lane = lane_of(job)
     ran = {} if ran_seconds is None else RUN_SECONDS.increments(ran_seconds, lane)
     shared_metrics.record(ENDED.increments(lane, outcome), ran)
 
 
-def _lane_of(job: Job) -> str:
+def lane_of(job: Job) -> str:
+    """Return the name of a job's lane."""
     return Priority(job.priority).api_name

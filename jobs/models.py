@@ -150,6 +150,8 @@ class Job(models.Model):
     # The kind, stage and reason of each requested artifact that could not be stored
     missing_artifacts = models.JSONField(default=list, db_default=[])
 
+    # The W3C `traceparent` of the request that submitted the job, empty without traces (`simservice/tracing.py`)
+    trace_parent = models.CharField(max_length=55, blank=True, default="", db_default="")
     share_token = models.CharField(max_length=22, unique=True)
     # When the files and the profile text were removed at the end of the retention period
     cleared_at = models.DateTimeField(null=True)

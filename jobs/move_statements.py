@@ -163,7 +163,7 @@ END = Statement(
     ), {settlement.PARTS}, counted AS (
         {usage.COUNT}
     ), notifying AS (
-        SELECT id AS job_id, client_id FROM ended WHERE wants_webhook
+        SELECT id AS job_id, client_id, trace_parent FROM ended WHERE wants_webhook
     ), notified AS (
         {events.INSERT}
     ), stored AS (

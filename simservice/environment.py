@@ -127,6 +127,15 @@ class Environment:
         self.require(is_valid, f"{name} is {address!r}; it must be an address such as https://sim.example.org.")
         return address if is_valid else ""
 
+    def sentry(self, name: str) -> str:
+        """Return the address (DSN) of a Sentry project, or an empty text."""
+        address = self.text(name)
+        is_valid = not address or re.fullmatch(r"https?://[^/@\s]+@[^/@\s]+(/[^\s?#]*)?/\d+", address)
+        self.require(
+            is_valid, f"{name} must be the DSN of a Sentry project, such as https://key@sentry.example.org/1."
+        )
+        return address if is_valid else ""
+
     def require(self, condition: object, problem: str) -> None:
         """Add a problem unless a condition is true."""
         if not condition:

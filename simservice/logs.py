@@ -8,8 +8,9 @@ from typing import Any
 
 from pythonjsonlogger.json import JsonFormatter
 
+IDS = ("request_id", "account_id", "job_id", "attempt", "trace_id")
 # Libraries add other fields to their records, such as whole requests, which may contain secrets.
-FIELDS = ("time", "level", "logger", "message", "request_id", "account_id", "job_id", "attempt", "exc_info")
+FIELDS = ("time", "level", "logger", "message", *IDS, "exc_info")
 _ids: ContextVar[Mapping[str, object]] = ContextVar("log_ids")
 
 
@@ -36,6 +37,10 @@ class AddIds(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         for name, value in _ids.get({}).items():
             record.__dict__.setdefault(name, value)
+        # Django logs the status of a response after the block of its request.
+        request_id = getattr(getattr(record, "request", None), "META", {}).get("REQUEST_ID")
+        if request_id is not None:
+            record.__dict__.setdefault("request_id", request_id)
         return True
 
 

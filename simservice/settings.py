@@ -104,6 +104,9 @@ MAX_QUEUE_LENGTH = env.integer("MAX_QUEUE_LENGTH", default=100_000)
 MAINTENANCE_SECONDS = env.integer("MAINTENANCE_SECONDS", default=0)
 METRICS_TOKEN = env.text("METRICS_TOKEN")
 
+# Traces: the address of an OpenTelemetry collector (empty: none). OpenTelemetry reads it too.
+OTEL_EXPORTER_OTLP_ENDPOINT = env.web_address("OTEL_EXPORTER_OTLP_ENDPOINT")
+
 # Requests a minute that one address can make to share pages, artifacts and manifests, which need no key
 PUBLIC_REQUESTS_PER_MINUTE = env.integer("PUBLIC_REQUESTS_PER_MINUTE", default=300, minimum=1)
 
@@ -149,6 +152,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "simservice.metrics.MetricsMiddleware",
     "simservice.api.middleware.RequestIdMiddleware",
+    *(["simservice.tracing.TracingMiddleware"] if OTEL_EXPORTER_OTLP_ENDPOINT else []),
     "simservice.web.caching.NoStoreMiddleware",
     "simservice.api.middleware.MaintenanceMiddleware",
     "django.middleware.security.SecurityMiddleware",
@@ -331,6 +335,11 @@ SECURE_HSTS_PRELOAD = env.flag("HSTS_PRELOAD", default=False)
 
 LOG_LEVEL = env.one_of("LOG_LEVEL", "INFO", "DEBUG", "WARNING", "ERROR", "CRITICAL")
 LOG_FORMAT = env.one_of("LOG_FORMAT", "text", "json")
+# The project of Sentry that receives the errors in the log (empty: none)
+SENTRY_DSN = env.sentry("SENTRY_DSN")
+_sentry = (
+    {"sentry": {"()": "simservice.sentry.Handler", "dsn": SENTRY_DSN, "filters": ["ids"]}} if SENTRY_DSN else {}
+)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -339,8 +348,11 @@ LOGGING = {
         "json": {"()": "simservice.logs.JsonLines"},
     },
     "filters": {"ids": {"()": "simservice.logs.AddIds"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["ids"]}},
-    "root": {"handlers": ["console"], "level": LOG_LEVEL},
+    "handlers": {
+        "console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["ids"]},
+        **_sentry,
+    },
+    "root": {"handlers": ["console", *_sentry], "level": LOG_LEVEL},
     # Celery would log every message, at least one every two seconds.
     "loggers": {
         **{name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")},

@@ -110,6 +110,7 @@ class Attempt:
     body: bytes
     # Attempts that failed before this one.
     failures: int
+    trace_parent: str
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -221,6 +222,7 @@ def start_attempts(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[Attemp
             secrets=secrets[event.client_id],
             body=bytes(event.body),
             failures=event.failures,
+            trace_parent=event.trace_parent,
         )
         for (one, event), row in zip(claimed, rows, strict=True)
     ]

@@ -17,6 +17,7 @@ from contextlib import closing
 
 from django.conf import settings
 
+from simservice import tracing
 from webhooks import claims, http_client, retries, signing
 from webhooks.claims import Attempt, SlotPool
 from webhooks.connection_pool import ConnectionPool
@@ -106,11 +107,15 @@ def deliver(attempt: Attempt, connections: ConnectionPool) -> Response:
     """Make the request of an attempt. Raises nothing, so that a bug with one event does not stop the others."""
     if attempt.secrets is None:
         return INTERNAL_ERROR
-    try:
-        return _post_signed(attempt, attempt.secrets, connections)
-    except Exception:
-        logger.exception("delivery %s failed", attempt.delivery)
-        return INTERNAL_ERROR
+    ids = {"event": attempt.event, "delivery": attempt.delivery}
+    with tracing.span("webhook", kind="CLIENT", parent=attempt.trace_parent, **ids):
+        try:
+            response = _post_signed(attempt, attempt.secrets, connections)
+        except Exception:
+            logger.exception("delivery %s failed", attempt.delivery)
+            return INTERNAL_ERROR
+        tracing.note(status=response.status, problem=str(response.problem) or None)
+        return response
 
 
 def _post_signed(attempt: Attempt, secrets: Sequence[str], connections: ConnectionPool) -> Response:

@@ -23,13 +23,15 @@ QUEUE = "webhooks"
 MAX_ANNOUNCEMENTS = 10
 KIND, VERSION = "job.terminal", "v1"
 
-# Part of a WITH clause: insert an event for each job in its part `notifying`, which has `client_id` and `job_id`.
+# Part of a WITH clause: insert an event for each job in its part `notifying`, which has
+# `client_id`, `job_id` and `trace_parent`.
 # The parameters are those of `parameters`. The database's clock decides which events are due.
 INSERT = """
     INSERT INTO webhooks_event
-        (name, client_id, job_id, body, created_at, state, failure, failures, next_attempt_at)
+        (name, client_id, job_id, body, created_at, state, failure, failures, trace_parent,
+         next_attempt_at)
     SELECT %(event_name)s, client_id, job_id, %(event_body)s::bytea, %(event_at)s::timestamptz, 'waiting', '', 0,
-        statement_timestamp()
+        trace_parent, statement_timestamp()
     FROM notifying
 """
 

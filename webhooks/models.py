@@ -116,6 +116,8 @@ class Event(models.Model):
     # While it is being sent: when its worker counts as lost.
     lease_expires_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
+    # That of the job (`simservice/tracing.py`)
+    trace_parent = models.CharField(max_length=55, blank=True, default="", db_default="")
 
     class Meta:
         constraints = [

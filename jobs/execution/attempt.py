@@ -11,7 +11,7 @@ from copy import copy
 
 from django.db import Error as DatabaseError
 
-from jobs import artifacts, credentials, lifecycle
+from jobs import artifacts, counters, credentials, lifecycle
 from jobs.builds import registry
 from jobs.credentials import GameCredentials
 from jobs.enums import ErrorCode, Status
@@ -25,6 +25,7 @@ from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job
 from jobs.runs.input_text import CannotRun
 from jobs.shutdown import WorkerStops
+from simservice import tracing
 from simservice.logs import log_ids
 
 logger = logging.getLogger(__name__)
@@ -49,7 +50,12 @@ CREDENTIALS_LOST = Outcome(
 
 def execute(job: Job) -> None:
     """Run a claimed job to its end, or give up if the lease is lost."""
-    with log_ids(job_id=job.pk, attempt=job.attempt, account_id=job.account_id), Lease(job) as lease:
+    ids = {"job_id": job.pk, "attempt": job.attempt, "account_id": job.account_id}
+    with (
+        log_ids(**ids),
+        tracing.span("attempt", kind="CONSUMER", parent=job.trace_parent, lane=counters.lane_of(job), **ids),
+        Lease(job) as lease,
+    ):
         try:
             _run_to_end(job, lease)
         except LeaseLost:
@@ -109,7 +115,8 @@ def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
 
     Safe to repeat if the commit succeeded but its response was lost.
     """
-    result = lifecycle.finish(job, outcome, artifacts=stored)
+    with tracing.span("end", outcome=outcome.error_code or outcome.status):
+        result = lifecycle.finish(job, outcome, artifacts=stored)
     if not result:
         artifacts.discard(stored)
     recorded = outcome.status if result else f"its end was not recorded ({result.name.lower()})"

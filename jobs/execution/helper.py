@@ -19,6 +19,7 @@ from jobs.shards import executables, moves, progress
 from jobs.shards.moves import ClaimedShard
 from jobs.shutdown import WorkerStops
 from jobs.simulator.progress import FinishedRun, ProgressMeter, finished_run
+from simservice import tracing
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +34,10 @@ def execute(shard: ClaimedShard) -> None:
     stage = current.filter(pk=shard.stage_id).first()
     if stage is None:
         return
-    with ShardLease(stage.job, shard, slice_ms=stage.slice_ms) as lease:
+    with (
+        tracing.span("help", kind="CONSUMER", parent=stage.job.trace_parent, job_id=stage.job_id),
+        ShardLease(stage.job, shard, slice_ms=stage.slice_ms) as lease,
+    ):
         try:
             _run(shard, stage, lease)
         except LeaseLost:

@@ -30,6 +30,7 @@ from jobs.simulator.private_directory import PrivateDirectory
 from jobs.simulator.process import Ended, OnLine, OnLineEnd, SimulatorProcess, ignore_line_end
 from jobs.simulator.reports import BrokenReport
 from jobs.simulator.stop_reasons import StopReason
+from simservice import tracing
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +88,11 @@ class ShardRun:
 
     def _simulate(self, directory: PrivateDirectory) -> tuple[int, Ended]:
         """Run the simulator process and record its start. Raises LeaseLost, RunLost and what `_start` raises."""
-        with closing(self._start(directory)) as process:
+        stage, build = self.stage.stage, str(self.stage.build_id)
+        with (
+            tracing.span("run", stage=stage, shard=self.shard.number, build=build),
+            closing(self._start(directory)) as process,
+        ):
             self.lease.started = time.monotonic()
             self._require_same_build()
             run_id = self._retry(self._record_start)
@@ -99,6 +104,7 @@ class ShardRun:
             ended = simulation.watch(
                 process, holder=self.lease, limit=self.lease, actions=actions, name=f"watcher-{self.job.pk}"
             )
+            tracing.note(exit_code=verdict.exit_code(ended), stopped_for=ended.stopped_for)
         if ended.is_lost:
             raise RunLost(f"the launcher of shard {self.shard.number} died")
         if ended.exit_status in verdict.NO_PROGRAM and ended.stopped_for is None:

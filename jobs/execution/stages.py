@@ -41,7 +41,7 @@ from jobs.simulator.private_directory import PrivateDirectory
 from jobs.simulator.process import Ended, SimulatorProcess
 from jobs.simulator.reports import BrokenReport, Report
 from jobs.simulator.stop_reasons import StopReason
-from simservice import statements
+from simservice import statements, tracing
 from simservice.ids import NEW_ID
 from simservice.statements import Statement
 
@@ -238,12 +238,16 @@ class Stages:
 
     def _simulate(self, stage: Stage, arguments: list[str], *, directory: PrivateDirectory) -> Ended:
         """Run one simulator process and record it. Raises LeaseLost, BuildBroken or RunLost."""
-        with closing(self._start(arguments, directory=directory)) as process:
+        with (
+            tracing.span("run", stage=stage.number, build=str(self.build.pk)),
+            closing(self._start(arguments, directory=directory)) as process,
+        ):
             started = time.monotonic()
             run = lifecycle.start_run(self.job, build=self.build, stage=stage.number)
             if run is None:
                 raise LeaseLost(self.job.pk)
             ended = self.watcher.watch(process, started=started)
+            tracing.note(exit_code=verdict.exit_code(ended), stopped_for=ended.stopped_for)
         if ended.is_lost:
             # The sweep marks the run as lost.
             raise RunLost(f"the launcher of stage {stage.number} died")

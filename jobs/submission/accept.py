@@ -19,6 +19,7 @@ from jobs.submission import priority_fee, validation
 from jobs.submission.request import Submission
 from jobs.submission.store import KeyRecord, Ruling, lock, rule_on, store
 from jobs.submission.validation import CheckedSubmission, Sender
+from simservice import tracing
 from simservice.database import DATABASE_UNAVAILABLE
 from simservice.ids import new_token, next_id
 
@@ -252,4 +253,5 @@ def _new_job(checked: CheckedSubmission, *, job_id: int, fee_credits: int) -> Jo
         parallel_slots=checked.plan.max_parallel_slots,
         status=Status.PENDING,
         share_token=new_token(),
+        trace_parent=tracing.current_parent(),
     )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.test import Client as HttpClient
 from django.test import RequestFactory
 from rest_framework.request import Request
 
@@ -94,6 +95,14 @@ def test_a_requests_lines_have_its_id(lines: list[dict[str, Any]]) -> None:
 
     response = RequestIdMiddleware(view)(HttpRequest())
     assert lines[0]["request_id"] == response["X-Request-Id"]
+
+
+def test_the_line_of_a_responses_status_has_the_requests_id(
+    client: HttpClient, lines: list[dict[str, Any]]
+) -> None:
+    response = client.get("/no/such/page")
+    (line,) = [line for line in lines if line["logger"] == "django.request"]
+    assert line["request_id"] == response["X-Request-Id"]
 
 
 @pytest.mark.django_db

@@ -37,15 +37,17 @@ NOT_IN_LAUNCHER = {
     "redis",
     "ssl",
 }
-# Tools of developers, documents that few requests need, and storages of other deployments
+# Tools of developers, documents that few requests need, and what only some deployments use
 UNUSED = {
     "boto3",
     "botocore",
     "django.test",
     "drf_spectacular.generators",
     "greenlet",
+    "opentelemetry",
     "pygments",
     "requests",
+    "sentry_sdk",
     "yaml",
 }
 # What only workers with slots need

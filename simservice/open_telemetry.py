@@ -1,0 +1,67 @@
+"""Spans of OpenTelemetry, sent with OTLP over HTTP. Import this module only through `simservice/tracing.py`."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import SpanKind, StatusCode, Tracer
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from simservice.logs import log_ids
+from simservice.tracing import Kind, Value
+
+HEADER = "traceparent"
+_propagator = TraceContextTextMapPropagator()
+
+
+@cache
+def _tracer() -> Tracer:
+    """Return the tracer of this process, which sends its spans from a thread and at the end of the process."""
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    os.environ.setdefault("OTEL_SERVICE_NAME", "simservice")
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider.get_tracer("simservice")
+
+
+@contextmanager
+def span(name: str, *, kind: Kind, parent: str | None, attributes: Mapping[str, Value]) -> Iterator[None]:
+    """Record a block. Of an exception, only the class is recorded, because the message can contain anything."""
+    context = None if parent is None else _propagator.extract({HEADER: parent}, context=Context())
+    with _tracer().start_as_current_span(
+        name,
+        context=context,
+        kind=SpanKind[kind],
+        attributes=_prefixed(attributes),
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as recorded:
+        try:
+            with log_ids(trace_id=trace.format_trace_id(recorded.get_span_context().trace_id)):
+                yield
+        except BaseException as error:
+            recorded.set_attribute("error.type", type(error).__qualname__)
+            recorded.set_status(StatusCode.ERROR)
+            raise
+
+
+def note(attributes: Mapping[str, Value]) -> None:
+    """Add attributes to the current span."""
+    trace.get_current_span().set_attributes(_prefixed(attributes))
+
+
+def current_parent() -> str:
+    """Return the `traceparent` of the current span."""
+    carrier: dict[str, str] = {}
+    _propagator.inject(carrier)
+    return carrier.get(HEADER, "")
+
+
+def _prefixed(attributes: Mapping[str, Value]) -> dict[str, Value]:
+    return {f"simservice.{name}": value for name, value in attributes.items()}

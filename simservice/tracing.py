@@ -1,0 +1,73 @@
+"""Traces of requests and jobs: `docs/how-to/observe.md#traces`.
+
+Without OTEL_EXPORTER_OTLP_ENDPOINT, nothing is recorded, and OpenTelemetry is not even imported. Attributes are
+ids, numbers and constants. They must not contain a text that a user wrote.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+
+from simservice.metrics import route_of
+
+Kind = Literal["INTERNAL", "SERVER", "CLIENT", "CONSUMER"]
+Value = str | int | float | bool
+# They are requested every few seconds.
+UNTRACED = ("/healthz", "/readyz", "/metrics")
+
+
+def is_on() -> bool:
+    """Return whether traces are recorded."""
+    return bool(settings.OTEL_EXPORTER_OTLP_ENDPOINT)
+
+
+@contextmanager
+def span(name: str, *, kind: Kind = "INTERNAL", parent: str | None = None, **attributes: Value) -> Iterator[None]:
+    """Record how long a block takes, as a part of the span around it.
+
+    `parent` is a W3C `traceparent`, for a block whose request was elsewhere. An empty or invalid one starts a
+    trace.
+    """
+    if not is_on():
+        yield
+        return
+    from simservice import open_telemetry
+
+    with open_telemetry.span(name, kind=kind, parent=parent, attributes=attributes):
+        yield
+
+
+def note(**attributes: Value | None) -> None:
+    """Add attributes to the span around the call; None is left out."""
+    if is_on():
+        from simservice import open_telemetry
+
+        open_telemetry.note({name: value for name, value in attributes.items() if value is not None})
+
+
+def current_parent() -> str:
+    """Return the W3C `traceparent` of the span around the call, an empty text without one."""
+    if not is_on():
+        return ""
+    from simservice import open_telemetry
+
+    return open_telemetry.current_parent()
+
+
+class TracingMiddleware:
+    """Records a span for each request, as a part of the client's trace if it sends a `traceparent`."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.path in UNTRACED:
+            return self.get_response(request)
+        parent = request.headers.get("traceparent", "")
+        with span("request", kind="SERVER", parent=parent, request_id=request.META["REQUEST_ID"]):
+            response = self.get_response(request)
+            note(method=request.method, route=route_of(request), status=response.status_code)
+        return response

@@ -1,0 +1,84 @@
+"""Traces within one process. `tests/end_to_end/test_traces.py` follows a job through all processes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.http import HttpRequest, HttpResponse
+from django.test import RequestFactory
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from jobs.models import Job
+from simservice import open_telemetry, tracing
+from simservice.tracing import TracingMiddleware
+from tests.conftest import Api
+from tests.jobs.api.bodies import BODY
+
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.fixture
+def spans(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    """The spans of this process, which are not sent."""
+    settings.OTEL_EXPORTER_OTLP_ENDPOINT = "http://127.0.0.1:1"
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(open_telemetry, "_tracer", lambda: provider.get_tracer("test"))
+    yield exporter
+    provider.shutdown()
+
+
+def only(spans: InMemorySpanExporter) -> ReadableSpan:
+    (span,) = spans.get_finished_spans()
+    return span
+
+
+def test_an_exception_is_recorded_without_its_message(spans: InMemorySpanExporter) -> None:
+    with pytest.raises(ValueError, match="mage"), tracing.span("run", parent=PARENT, stage=1):
+        raise ValueError("mage=Hemlig")
+    span = only(spans)
+    assert (span.status.status_code, span.status.description, span.events) == (StatusCode.ERROR, None, ())
+    assert span.attributes == {"simservice.stage": 1, "error.type": "ValueError"}
+
+
+@pytest.mark.parametrize("sent", ["", "nonsense", PARENT.replace("0af", "xyz") + "-" * 5000, "00-0-0-00"])
+def test_an_invalid_parent_starts_a_trace(spans: InMemorySpanExporter, sent: str) -> None:
+    with tracing.span("request", parent=sent):
+        assert len(tracing.current_parent()) == 55
+    assert only(spans).parent is None
+
+
+def test_a_client_can_ask_for_no_trace(spans: InMemorySpanExporter) -> None:
+    with tracing.span("request", parent=PARENT[:-1] + "0"):
+        assert tracing.current_parent().endswith("-00")
+    assert spans.get_finished_spans() == ()
+
+
+def respond(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(status=404)
+
+
+def test_a_requests_span_has_no_path(spans: InMemorySpanExporter) -> None:
+    request = RequestFactory().get("/reset/hemlig?key=hemlig")
+    request.META["REQUEST_ID"] = "req_1"
+    TracingMiddleware(respond)(request)
+    assert only(spans).attributes == {
+        "simservice.request_id": "req_1",
+        "simservice.method": "GET",
+        "simservice.route": "none",
+        "simservice.status": 404,
+    }
+
+
+def test_health_checks_are_not_traced(spans: InMemorySpanExporter) -> None:
+    TracingMiddleware(respond)(RequestFactory().get("/healthz"))
+    assert spans.get_finished_spans() == ()
+
+
+@pytest.mark.django_db
+def test_jobs_have_no_parent_without_traces(api: Api) -> None:
+    assert api.post("jobs", BODY, headers={"traceparent": PARENT}).status_code == 200
+    assert Job.objects.get().trace_parent == ""
