@@ -338,8 +338,10 @@ LOGGING = {
         "text": {"format": "{asctime} {levelname} {name} {message}", "style": "{"},
         "json": {"()": "simservice.logs.JsonLines"},
     },
-    "filters": {"ids": {"()": "simservice.logs.AddIds"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["ids"]}},
+    "filters": {"ids": {"()": "simservice.logs.AddIds"}, "causes": {"()": "simservice.causes.NameCauses"}},
+    "handlers": {
+        "console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["causes", "ids"]}
+    },
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     # Celery would log every message, at least one every two seconds.
     "loggers": {
