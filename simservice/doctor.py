@@ -3,7 +3,6 @@
 import logging
 import os
 import shutil
-import socket
 import ssl
 import tempfile
 import time
@@ -15,6 +14,7 @@ from enum import StrEnum
 from io import BytesIO
 from pathlib import Path
 from secrets import token_hex
+from smtplib import SMTPException
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -27,17 +27,16 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from redis.exceptions import RedisError
 
+from simservice import causes, certificates
 from simservice.checks import NO_MAIL
 from simservice.redis.client import redis
 
 logger = logging.getLogger(__name__)
 
 MIN_POSTGRESQL = 140_000
-# Heartbeats are compared between machines and are valid for ten seconds.
-MAX_CLOCK_SECONDS = 2.0
 EXPIRES_SOON_DAYS = 14
-CONNECT_SECONDS = 5.0
 MIN_FREE_FILES = 10_000
+WRITTEN_BYTES = 1 << 20
 # The permission of a bucket that each step needs
 PERMISSIONS = {
     "save": "s3:PutObject",
@@ -78,6 +77,12 @@ def failure(message: str, advice: str) -> Finding:
     return Finding(Level.FAILURE, message, advice)
 
 
+def failure_of(error: BaseException, problem: str, advice: str) -> Finding:
+    """Return a failure with the advice for the error's cause, or with `advice` if the cause is unknown."""
+    cause = causes.cause_of(error)
+    return failure(f"{problem}: {_one_line(error)}", cause.advice if cause else advice)
+
+
 Check = Callable[[], Iterator[Finding]]
 
 
@@ -96,7 +101,7 @@ def _findings_of(check: Check) -> Sequence[Finding]:
     try:
         found.extend(check())
     except (DatabaseError, RedisError) as error:
-        found.append(failure(f"Not checked: {_one_line(error)}", "First repair PostgreSQL or Redis."))
+        found.append(failure_of(error, "Not checked", "First repair PostgreSQL or Redis."))
     except Exception as error:
         logger.exception("a check failed")
         found.append(failure(f"The check failed: {_one_line(error)}", "Report the traceback above."))
@@ -126,10 +131,8 @@ def check_database() -> Iterator[Finding]:
             cursor.execute("SELECT current_setting('server_version_num')::int, current_setting('server_version')")
             number, version = cursor.fetchone()
     except DatabaseError as error:
-        yield failure(
-            f"PostgreSQL does not accept connections: {_one_line(error)}",
-            "Start it, and check DATABASE_URL and the network between them.",
-        )
+        advice = "Start it, and check DATABASE_URL and the network between them."
+        yield failure_of(error, "PostgreSQL does not accept connections", advice)
         return
     if number < MIN_POSTGRESQL:
         yield failure(f"PostgreSQL {version} is too old.", "Upgrade it to version 14 or newer.")
@@ -178,7 +181,7 @@ def check_redis() -> Iterator[Finding]:
         redis().delete(key)
         info = redis().info()
     except RedisError as error:
-        yield failure(f"Redis refuses writes: {_one_line(error)}", "Start it, and check REDIS_URL and Redis's log.")
+        yield failure_of(error, "Redis refuses writes", "Start it, and check REDIS_URL and Redis's log.")
         return
     used, maximum = int(info["used_memory"]), int(info.get("maxmemory", 0))
     if maximum and used > 0.9 * maximum:
@@ -191,12 +194,8 @@ def check_clock() -> Iterator[Finding]:
     """Yield by how much this machine's clock differs from those of PostgreSQL and Redis."""
     differences = {"PostgreSQL": _seconds_ahead_of(_database_time), "Redis": _seconds_ahead_of(_redis_time)}
     for name, ahead in differences.items():
-        if abs(ahead) > MAX_CLOCK_SECONDS:
-            where = "ahead of" if ahead > 0 else "behind"
-            yield failure(
-                f"This machine's clock is {abs(ahead):.1f} s {where} that of {name}.",
-                "Synchronize the clocks of all machines, for example with chrony.",
-            )
+        if cause := causes.wrong_clock(name, ahead=ahead):
+            yield failure(*cause)
             return
     yield ok(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
 
@@ -233,7 +232,7 @@ def check_storage() -> Iterator[Finding]:
         for step in steps:
             steps[step]()
     except OSError as error:
-        yield failure(f"The storage of artifacts cannot {step} files: {_one_line(error)}", _storage_advice(step))
+        yield failure_of(error, f"The storage of artifacts cannot {step} files", _storage_advice(step))
     else:
         yield ok("files can be saved, read, listed and removed")
     finally:
@@ -262,10 +261,11 @@ def check_disk() -> Iterator[Finding]:
     for name, folder in (("DATA_DIR", settings.DATA_DIR), ("TMPDIR", Path(tempfile.gettempdir()))):
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            _write_to(folder)
             free = shutil.disk_usage(folder).free
             files = os.statvfs(folder)
         except OSError as error:
-            yield failure(f"{name} cannot be used: {_one_line(error)}", f"Make {folder} available to this user.")
+            yield failure_of(error, f"{name} cannot be used", f"Make {folder} available to this user.")
             continue
         # File systems without a fixed number of files report none.
         if files.f_files and files.f_favail < MIN_FREE_FILES:
@@ -280,6 +280,14 @@ def check_disk() -> Iterator[Finding]:
             yield ok(f"{name} has {free >> 30:,} GiB left")
 
 
+def _write_to(folder: Path) -> None:
+    """Write a file and remove it. A quota can refuse that although the disk has space. Raises OSError."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(WRITTEN_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def check_mail() -> Iterator[Finding]:
     """Yield whether the mail server accepts a connection."""
     if settings.EMAIL_BACKEND == NO_MAIL:
@@ -290,7 +298,7 @@ def check_mail() -> Iterator[Finding]:
         server.open()
         server.close()
     except OSError as error:
-        yield failure(f"The mail server refuses connections: {_one_line(error)}", "Check EMAIL_URL.")
+        yield failure_of(error, "The mail server refuses connections", "Check EMAIL_URL.")
     else:
         yield ok(f"{settings.EMAIL_HOST or 'the mail backend'} accepts connections")
 
@@ -302,7 +310,7 @@ def check_certificate() -> Iterator[Finding]:
         yield ok("PUBLIC_BASE_URL does not use HTTPS")
         return
     try:
-        expires = _certificate_expiry(address.hostname, address.port or 443)
+        expires = certificates.public_expiry(address.hostname, address.port or 443)
     except ssl.SSLError as error:
         reason = getattr(error, "verify_message", "") or _one_line(error)
         yield failure(f"The certificate of {address.hostname} is not valid: {reason}.", "Renew or replace it.")
@@ -320,13 +328,27 @@ def check_certificate() -> Iterator[Finding]:
         yield ok(f"valid for {days} days")
 
 
-def _certificate_expiry(host: str, port: int) -> datetime:
-    """Return when a host's certificate expires. Raises SSLError if it is not valid, and OSError."""
-    context = ssl.create_default_context()
-    plain = socket.create_connection((host, port), timeout=CONNECT_SECONDS)
-    with plain, context.wrap_socket(plain, server_hostname=host) as secure:
-        certificate = secure.getpeercert() or {}
-    return datetime.fromtimestamp(ssl.cert_time_to_seconds(str(certificate["notAfter"])), UTC)
+def check_certificates() -> Iterator[Finding]:
+    """Yield whether the certificates of the public address and of the servers are valid."""
+    yield from check_certificate()
+    for name, fetch in certificates.servers():
+        # The checks of these servers report that they do not respond.
+        with suppress(OSError, SMTPException):
+            yield _validity(name, *certificates.validity(fetch()))
+
+
+def _validity(name: str, begins: datetime, ends: datetime) -> Finding:
+    """Return whether a certificate is valid now and for some time."""
+    now = datetime.now(UTC)
+    if ends <= now:
+        return failure(f"The certificate of {name} expired on {ends:%Y-%m-%d}.", "Renew it.")
+    if begins > now:
+        advice = "Check this machine's clock."
+        return failure(f"The certificate of {name} is valid only from {begins:%Y-%m-%d %H:%M} UTC on.", advice)
+    days = (ends - now).days
+    if days < EXPIRES_SOON_DAYS:
+        return warning(f"The certificate of {name} expires in {days} days.", "Renew it.")
+    return ok(f"that of {name} is valid for {days} days")
 
 
 CHECKS: dict[str, Check] = {
@@ -338,5 +360,5 @@ CHECKS: dict[str, Check] = {
     "storage": check_storage,
     "disk": check_disk,
     "mail": check_mail,
-    "certificate": check_certificate,
+    "certificate": check_certificates,
 }

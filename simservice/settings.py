@@ -347,9 +347,9 @@ LOGGING = {
         "text": {"format": "{asctime} {levelname} {name} {message}", "style": "{"},
         "json": {"()": "simservice.logs.JsonLines"},
     },
-    "filters": {"ids": {"()": "simservice.logs.AddIds"}},
+    "filters": {"ids": {"()": "simservice.logs.AddIds"}, "causes": {"()": "simservice.causes.NameCauses"}},
     "handlers": {
-        "console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["ids"]},
+        "console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["causes", "ids"]},
         **_sentry,
     },
     "root": {"handlers": ["console", *_sentry], "level": LOG_LEVEL},

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from simservice import causes
 from simservice.redis.client import best_effort, redis
 
 KEY = "workers"
@@ -33,7 +34,17 @@ def _record(member: str) -> None:
     with redis().pipeline() as pipe:
         pipe.zadd(KEY, {member: now})
         pipe.zremrangebyscore(KEY, 0, now - FORGOTTEN_SECONDS)
-        pipe.execute()
+        pipe.time()
+        *_, theirs = pipe.execute()
+    _compare_clocks(now, theirs)
+
+
+def _compare_clocks(before: float, theirs: tuple[int, int]) -> None:
+    """Log if this machine's clock differs from that of Redis: heartbeats of other machines then look too old."""
+    seconds, microseconds = theirs
+    ahead = (before + time.time()) / 2 - seconds - microseconds / 1e6
+    if cause := causes.wrong_clock("Redis", ahead=ahead):
+        causes.report(cause)
 
 
 def simulation_workers() -> list[LiveWorker]:
@@ -41,8 +52,13 @@ def simulation_workers() -> list[LiveWorker]:
 
     Raises RedisError if Redis does not respond.
     """
-    members = (str(member) for member in redis().zrangebyscore(KEY, time.time() - ALIVE_SECONDS, "+inf"))
-    return [_parse_worker(member) for member in members if member.startswith(SIMULATION)]
+    now = time.time()
+    with redis().pipeline(transaction=False) as pipe:
+        pipe.zrangebyscore(KEY, now - ALIVE_SECONDS, "+inf")
+        pipe.time()
+        members, theirs = pipe.execute()
+    _compare_clocks(now, theirs)
+    return [_parse_worker(str(member)) for member in members if str(member).startswith(SIMULATION)]
 
 
 def _parse_worker(member: str) -> LiveWorker:

@@ -8,6 +8,9 @@ from django.db import Error as DatabaseError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from simservice import doctor
+from simservice.doctor import Check
+
 pytestmark = pytest.mark.django_db(transaction=True)
 
 Target = tuple[str, str]
@@ -29,6 +32,10 @@ def query(sql: str) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(sql)
         return list(cursor.fetchall()) if cursor.description else []
+
+
+def messages_of(check: Check) -> list[str]:
+    return [finding.message for finding in check()]
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +62,8 @@ def test_an_invalid_index_is_created_again(before: Target, after: Target) -> Non
         query("RESET statement_timeout")
     finally:
         writer.close()
-    assert [name for name, is_valid, _ in query(INDEXES) if not is_valid]
+    (invalid,) = [name for name, is_valid, _ in query(INDEXES) if not is_valid]
+    assert f"A migration was interrupted, so these are not valid: {invalid}." in messages_of(doctor.check_schema)
     migrate(after)
     assert query(INDEXES) == expected
 

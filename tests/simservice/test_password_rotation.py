@@ -49,13 +49,13 @@ def test_two_roles_share_a_database_during_a_rotation(
 ) -> None:
     with connect("simservice", "the old password") as old:
         old.execute("CREATE TABLE jobs (id int)")
-        superuser.execute(BLOCKS["database-add"])  # type: ignore[call-overload]
+        superuser.execute(BLOCKS["database-add"])
         with connect("simservice_2", "the new password") as new:
             new.execute("ALTER TABLE jobs ADD status text")
             new.execute("CREATE TABLE later (id int)")
             # Both work until every process has restarted.
             old.execute("ALTER TABLE later ADD status text")
-            superuser.execute(BLOCKS["database-remove"])  # type: ignore[call-overload]
+            superuser.execute(BLOCKS["database-remove"])
             new.execute("INSERT INTO later VALUES (1, 'new')")
             assert new.execute("SELECT tableowner FROM pg_tables WHERE tablename = 'later'").fetchall() == [
                 ("simservice",)

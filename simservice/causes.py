@@ -1,0 +1,190 @@
+"""Known causes of errors: what is wrong with the deployment, and what to do about it, in one line."""
+
+import errno
+import logging
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from traceback import walk_tb
+from typing import Any, NamedTuple
+
+logger = logging.getLogger(__name__)
+
+# The same advice is logged once in this time by each process.
+REPEAT_SECONDS = 60.0
+# Heartbeats are compared between machines and are valid for ten seconds.
+MAX_CLOCK_SECONDS = 2.0
+SYNCHRONIZE = "Synchronize the clocks of all machines, for example with chrony."
+# Codes of PostgreSQL's errors
+DISK_FULL = "53100"
+UNDEFINED = ("42P01", "42703", "42883")
+PERMISSIONS = {
+    "PutObject": "s3:PutObject",
+    "CreateMultipartUpload": "s3:PutObject",
+    "GetObject": "s3:GetObject",
+    "ListObjects": "s3:ListBucket",
+    "DeleteObject": "s3:DeleteObject",
+    "DeleteObjects": "s3:DeleteObject",
+}
+SKEWED = ("RequestTimeTooSkewed", "RequestExpired")
+MISSING = ("NoSuchKey", "404")
+
+_lock = threading.Lock()
+_reported: dict[str, float] = {}
+
+
+class Cause(NamedTuple):
+    """What is wrong, and what to do about it, each in one sentence."""
+
+    problem: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.advice}"
+
+
+def cause_of(error: BaseException) -> Cause | None:
+    """Return the known cause of an exception, or None."""
+    chain = list(_chain(error))
+    return _certificate(chain) or next(filter(None, map(_cause_of_one, chain)), None)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception, and those that led to it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _library(error: BaseException) -> str:
+    """Return the name of the library that an exception comes from. This imports none of them."""
+    return type(error).__module__.partition(".")[0]
+
+
+def _cause_of_one(error: BaseException) -> Cause | None:
+    explain = _LIBRARIES.get(_library(error))
+    if explain is not None:
+        return explain(error)
+    return _disk(error) if isinstance(error, OSError) else None
+
+
+def _disk(error: OSError) -> Cause | None:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Cause("A disk of this machine is full.", "Free space on the disks of DATA_DIR and TMPDIR.")
+    if error.errno == errno.EROFS:
+        return Cause("A disk of this machine is read-only.", "Make DATA_DIR and TMPDIR writable.")
+    return None
+
+
+def _postgresql(error: Any) -> Cause | None:
+    """Return the cause of psycopg's error. Without a connection, it has no `sqlstate`."""
+    if error.sqlstate == DISK_FULL:
+        return Cause("PostgreSQL's disk is full.", "Free space on it, or move PostgreSQL to a larger disk.")
+    if error.sqlstate in UNDEFINED:
+        what = error.diag.message_primary or "a table is missing"
+        return Cause(
+            f"The schema of the database does not match this version: {what}.",
+            "Run `python manage.py migrate`, then `python manage.py doctor`.",
+        )
+    return None
+
+
+def _redis(error: Any) -> Cause | None:
+    message = str(error)
+    if message.startswith("MISCONF"):
+        return Cause("Redis cannot write to its disk.", "Free space on it, or set `save` to an empty text.")
+    # redis-py removes the code from this message.
+    if type(error).__name__ == "OutOfMemoryError":
+        return Cause("Redis's memory is full.", "Raise `maxmemory`.")
+    return None
+
+
+def _bucket(error: Any) -> Cause | None:
+    """Return the cause of an error response of S3."""
+    operation = getattr(error, "operation_name", "")
+    code = error.response["Error"].get("Code", "") if operation else ""
+    if not operation or code in MISSING:
+        return None
+    if code in SKEWED:
+        return Cause("This machine's clock differs from that of the bucket's service.", SYNCHRONIZE)
+    needed = PERMISSIONS.get(operation, f"s3:{operation}")
+    return Cause(f"The bucket refuses {operation} ({code}).", f"Check its settings, and give its key {needed}.")
+
+
+_LIBRARIES: dict[str, Callable[[Any], Cause | None]] = {
+    "psycopg": _postgresql,
+    "redis": _redis,
+    "botocore": _bucket,
+}
+_SERVERS = {
+    "psycopg": "PostgreSQL",
+    "redis": "Redis",
+    "botocore": "the bucket's service",
+    "smtplib": "the mail server",
+}
+
+
+def _certificate(chain: list[BaseException]) -> Cause | None:
+    """Return the cause of a server's certificate that is not valid."""
+    server = next((_SERVERS[name] for name in _modules(chain) if name in _SERVERS), "a server")
+    for error in chain:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return _invalid_certificate(server, error.verify_message)
+        # libpq reports only a text.
+        if _library(error) == "psycopg" and "certificate verify failed" in str(error):
+            return _invalid_certificate(server, "")
+    return None
+
+
+def _modules(chain: list[BaseException]) -> Iterator[str]:
+    """Yield the names of the libraries that raised the exceptions or passed them on."""
+    yield from map(_library, chain)
+    for error in chain:
+        for frame, _ in walk_tb(error.__traceback__):
+            yield str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _invalid_certificate(server: str, reason: str) -> Cause:
+    return Cause(
+        f"The certificate of {server} is not valid: {reason or 'it may have expired'}.",
+        "Renew it, and check this machine's clock; `python manage.py doctor` shows when it expires.",
+    )
+
+
+def wrong_clock(other: str, *, ahead: float) -> Cause | None:
+    """Return the cause if this machine's clock is too many seconds ahead of another one, or behind it."""
+    if abs(ahead) <= MAX_CLOCK_SECONDS:
+        return None
+    where = "ahead of" if ahead > 0 else "behind"
+    return Cause(f"This machine's clock is {abs(ahead):.1f} s {where} that of {other}.", SYNCHRONIZE)
+
+
+def report(cause: Cause) -> None:
+    """Log a cause, unless this process has logged the same advice within `REPEAT_SECONDS`."""
+    now = time.monotonic()
+    with _lock:
+        if now - _reported.get(cause.advice, -REPEAT_SECONDS) < REPEAT_SECONDS:
+            return
+        _reported[cause.advice] = now
+    logger.error("%s", cause)
+
+
+class NameCauses(logging.Filter):
+    """Logs the known causes of the exceptions in a handler's records, before these records."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        for error in _errors_of(record):
+            if cause := cause_of(error):
+                report(cause)
+        return True
+
+
+def _errors_of(record: logging.LogRecord) -> Iterator[BaseException]:
+    if record.exc_info and record.exc_info[1]:
+        yield record.exc_info[1]
+    for argument in record.args if isinstance(record.args, tuple) else ():
+        if isinstance(argument, BaseException):
+            yield argument
