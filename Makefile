@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
+# Compiled modules are kept: the tests start hundreds of processes, and pytest rewrites every test module.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The checks read the settings but connect to nothing.
 CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none REDIS_URL=redis://127.0.0.1:1
@@ -10,8 +12,9 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 # docs/openapi.json describes a deployment with the default settings.
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
-.PHONY: run test stack fuzz ledger faults check bench soak tutorial screenshots format lint types imports citations migrations document \
-	library openapi lock
+.PHONY: run bench soak tutorial screenshots openapi lock audit release
+.PHONY: test stack fuzz ledger faults drill
+.PHONY: check format lint types imports citations migrations document library
 
 # ARGS=--once stops after the demo job; --port and --data choose the port and the data folder.
 run: .venv/.runtime
@@ -50,6 +53,11 @@ ledger: .venv/.development
 faults: .venv/.development
 	SIMSERVICE_LONG=1 $(BIN)/python -m pytest -s tests/faults
 
+# Backups of both kinds under load, the loss of everything, and the restore: two minutes and four times DRILL_SECONDS.
+DRILL_SECONDS ?= 30
+drill: .venv/.development
+	DRILL_SECONDS=$(DRILL_SECONDS) $(BIN)/python -m pytest -s tests/faults/test_backup_drill.py
+
 # Figures with their aims and the previous run, saved in bench/results: 20 minutes on two quiet cores.
 # ARGS=--quick takes three minutes; ARGS=--help lists the options.
 bench: .venv/.runtime
@@ -67,7 +75,9 @@ tutorial: .venv/.development
 screenshots: .venv/.development
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
-check: format lint types imports citations migrations document library
+check: .venv/.development
+	@$(MAKE) --no-print-directory --assume-old=.venv/.development --jobs $$(nproc) --output-sync=target \
+		format lint types imports citations migrations document library
 
 format: .venv/.development
 	$(BIN)/ruff format --check .
@@ -102,6 +112,15 @@ openapi: .venv/.development
 # The versions and hashes of everything in the image, from requirements.txt and constraints.txt.
 lock: .venv/.development
 	$(BIN)/python -m deploy.lock
+
+# Known vulnerabilities of the packages in the image. It asks the package index, and fails if that does not answer.
+audit: .venv/.development
+	$(BIN)/pip-audit --strict --disable-pip --require-hashes --requirement deploy/requirements.lock \
+		--progress-spinner off
+
+# Commit and tag a release, and put the wheel of the library and the SBOM into dist/: `make release VERSION=1.2.3`.
+release: check audit
+	@$(BIN)/python -m deploy.release $(VERSION)
 
 .venv/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -2,16 +2,16 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client as HttpClient
 from django.test import TransactionTestCase
 from hypothesis import settings as hypothesis_settings
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker, Settings
 
 from clients.models import ApiKey
 from jobs.builds import registration
@@ -79,6 +79,14 @@ def _uncounted_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
 def _admin_by_password(settings: Settings) -> None:
     """Let staff use the admin without a second factor, which `tests/simservice/test_admin_access.py` tests."""
     settings.ADMIN_REQUIRES_MFA = False
+
+
+@pytest.fixture(scope="module")
+def shared_rows(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """A transaction around all tests of a module, for rows that they share. Each test undoes its own changes."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield
+        transaction.set_rollback(True)
 
 
 @pytest.fixture

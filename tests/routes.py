@@ -159,8 +159,8 @@ class World:
         return [str(self.job.pk), str(self.artifact.pk), self.job.share_token, self.artifact.token, "a secret"]
 
 
-@pytest.fixture
-def world() -> World:
+@pytest.fixture(scope="module")
+def world(shared_rows: None) -> World:
     """An ended job with an artifact, and two callers."""
     (key, owner), (_, stranger) = make_key(), make_key()
     job = make_running_job(client=key.client, metadata={"note": "a secret"})
@@ -187,9 +187,9 @@ def address(route: str, **values: Any) -> str:
     return "/" + PARAMETER.sub(lambda match: str(known.get(match[1], "1")), plain)
 
 
-@pytest.fixture
-def browsers() -> dict[str, HttpClient]:
-    """Browsers of each role of an account, of another account's owner, and of a stranger."""
+@pytest.fixture(scope="module")
+def logged_in(shared_rows: None) -> dict[str, HttpClient]:
+    """The browsers of `browsers` in the state that each test begins with."""
     account = make_account()
     people = {role: make_member(account, role=role) for role in ("owner", "member", "viewer")}
     people["outsider"] = make_member()
@@ -199,3 +199,12 @@ def browsers() -> dict[str, HttpClient]:
     for browser in browsers.values():
         browser.defaults["ACCOUNT"] = account.name
     return browsers
+
+
+@pytest.fixture
+def browsers(logged_in: dict[str, HttpClient]) -> dict[str, HttpClient]:
+    """Browsers of each role of an account, of another account's owner, and of a stranger."""
+    fresh = {who: HttpClient(ACCOUNT=browser.defaults["ACCOUNT"]) for who, browser in logged_in.items()}
+    for who, browser in fresh.items():
+        browser.cookies.update(logged_in[who].cookies)
+    return fresh

@@ -104,6 +104,14 @@ class Stack(ApiClient):
     def redis(self) -> "Redis":
         return Redis.from_url(self.ready["redisUrl"])
 
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Stop the stack and return its exit status. After SIGKILL, the kernel kills its processes."""
+        self.process.send_signal(number)
+        status = self.process.wait(30)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return status
+
 
 def below(process: psutil.Process, text: str) -> list[psutil.Process]:
     """Return the live descendants of a process whose command line contains a text."""
@@ -115,9 +123,8 @@ def below(process: psutil.Process, text: str) -> list[psutil.Process]:
     return descendants
 
 
-@contextlib.contextmanager
-def running_stack(data: Path, **chosen: str) -> Iterator[Stack]:
-    """Run a stack with a data folder and settings; stop it at the end of the block."""
+def start_stack(data: Path, **chosen: str) -> Stack:
+    """Start a stack with a data folder and settings, and wait until it is ready."""
     own = ("DATABASE_URL", "REDIS_URL", "DATA_DIR", "SECRET_KEY", "DJANGO_SETTINGS_MODULE")
     environment = {name: value for name, value in os.environ.items() if name not in own} | chosen
     command = [sys.executable, "manage.py", "local", "--port", "0", "--data", str(data), "--no-demo"]
@@ -125,10 +132,15 @@ def running_stack(data: Path, **chosen: str) -> Iterator[Stack]:
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line.startswith("READY "), line
+    return Stack(json.loads(line.removeprefix("READY ")), process, data)
+
+
+@contextlib.contextmanager
+def running_stack(data: Path, **chosen: str) -> Iterator[Stack]:
+    """Run a stack with a data folder and settings; stop it at the end of the block."""
+    stack = start_stack(data, **chosen)
     try:
-        yield Stack(json.loads(line.removeprefix("READY ")), process, data)
+        yield stack
     finally:
-        process.send_signal(signal.SIGTERM)
-        status = process.wait(30)
-        process.stdout.close()
+        status = stack.stop()
     assert status == 0

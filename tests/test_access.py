@@ -32,11 +32,12 @@ from tests.routes import (
     address,
     browsers,
     call,
+    logged_in,
     methods_of,
     world,
 )
 
-__all__ = ["browsers", "world"]
+__all__ = ["browsers", "logged_in", "world"]
 
 # Forms that a viewer may submit, with their status.
 FOR_VIEWERS = {

@@ -19,10 +19,11 @@ from tests.routes import (
     address,
     browsers,
     call,
+    logged_in,
     world,
 )
 
-__all__ = ["browsers", "world"]
+__all__ = ["browsers", "logged_in", "world"]
 pytestmark = pytest.mark.django_db
 # Routes without login or key, which may be cached.
 CACHED = {

@@ -15,7 +15,7 @@ from jobs import artifacts, queries
 from jobs.api.manifest import TOKEN
 from jobs.models import Artifact
 from simservice.api import errors
-from simservice.api.errors import NotFound, StorageUnavailable, error_response
+from simservice.api.errors import FileMissing, NotFound, StorageUnavailable, error_response
 from simservice.api.methods import read_only
 from simservice.api.operations import Header, Operation, ResponseSpec, documented
 
@@ -78,8 +78,11 @@ def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
     artifact = queries.find_download(token)
     try:
         response = error_response(NotFound(), request) if artifact is None else _respond(request, artifact)
-    except FileNotFoundError:
-        response = error_response(NotFound(), request)
+    except FileNotFoundError as error:
+        logger.error(
+            "artifact %s: its file is missing; see `manage.py verifyartifacts`: %s", artifact and artifact.pk, error
+        )
+        response = error_response(FileMissing(), request)
     except OSError:
         logger.warning("artifact %s: storage is unavailable", artifact and artifact.pk, exc_info=True)
         response = error_response(StorageUnavailable(), request)

@@ -103,6 +103,10 @@ class NotFound(ApiError):
     message = "The resource does not exist or belongs to another account."
 
 
+class FileMissing(NotFound):
+    message = "The file of this artifact is missing from the storage. Submit the job again if you need it."
+
+
 class MethodNotAllowed(ApiError):
     status, code = 405, "method_not_allowed"
     message = "This URL does not support that method."

@@ -13,6 +13,7 @@ from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.totp.internal import auth as totp
 from cryptography.fernet import InvalidToken
 from django.contrib.auth.models import User
+from django.core import mail
 from django.core.cache import cache
 from django.core.management import CommandError, call_command
 from django.test import Client as HttpClient
@@ -24,18 +25,22 @@ from redis.retry import Retry
 
 from clients import form_tokens
 from clients.audit import SYSTEM
+from clients.errors import InvalidFormToken
 from clients.models import Client
 from dashboard import adapters
 from dashboard.management.commands import reencrypt
 from jobs import credentials
 from jobs.credentials import GameCredentials
 from simservice import encryption
+from simservice.api.errors import InvalidCursor
 from simservice.api.pagination import make_cursor, read_cursor
 from simservice.encryption import EncryptedValue, Purpose
 from simservice.redis.client import redis
 from tests.concurrency import at_once
+from tests.dashboard.mailing import link_in, write_mails
 from tests.dashboard.signing_in import code_of, is_logged_in, log_in, make_user
-from tests.factories import make_account, make_client
+from tests.dashboard.summaries import make_completed_job
+from tests.factories import make_account, make_client, make_key
 from webhooks import endpoints
 from webhooks.models import Endpoint
 
@@ -152,6 +157,59 @@ def test_sessions_cursors_and_forms_survive_a_rotation(secrets: Secrets, setting
     assert secrets.browser.get("/accounts/profile/").status_code == 200, (
         "the request above renewed the session with the new key"
     )
+
+
+def test_without_the_old_key_sessions_cursors_and_forms_end(secrets: Secrets, settings: Settings) -> None:
+    cursor, form = make_cursor(account_id=1, last_id=5), form_tokens.issue(1, "key")
+    settings.SECRET_KEY = "the new key"
+    assert secrets.browser.get("/accounts/profile/").status_code == 302
+    with pytest.raises(InvalidCursor):
+        read_cursor(cursor, account_id=1)
+    with pytest.raises(InvalidFormToken):
+        form_tokens.require_unused(form, 1, "key")
+
+
+@pytest.mark.parametrize("fallbacks", [["the old key"], []])
+def test_a_mailed_link_works_while_the_old_key_is_known(
+    secrets: Secrets, settings: Settings, fallbacks: list[str]
+) -> None:
+    HttpClient().post("/accounts/password/reset/", {"email": secrets.user.email})
+    write_mails()
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", fallbacks
+    page = HttpClient().get(link_in(mail.outbox[-1]), follow=True)
+    assert ("password1" in page.content.decode()) == bool(fallbacks)
+
+
+def test_api_keys_and_public_links_do_not_depend_on_the_key(settings: Settings) -> None:
+    _, key = make_key()
+    job = make_completed_job()
+    settings.SECRET_KEY = "the new key"
+    http = HttpClient(headers={"authorization": f"Bearer {key}"})
+    assert http.get("/v1/sim/usage").status_code == 200
+    assert HttpClient().get(f"/share/{job.share_token}").status_code == 200
+
+
+def test_an_interrupted_run_can_be_repeated(
+    secrets: Secrets, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", ["the old key"]
+    renewed: list[Purpose] = []
+    renew = encryption._renew
+
+    def interrupt_the_second_webhook(encrypted: str, *, purpose: Purpose) -> str:
+        if Purpose.WEBHOOK_SECRETS in renewed:
+            raise KeyboardInterrupt
+        renewed.append(purpose)
+        return renew(encrypted, purpose=purpose)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(encryption, "_renew", interrupt_the_second_webhook)
+        with pytest.raises(KeyboardInterrupt):
+            run()
+    assert secrets.work()
+    assert "webhook secrets: 1 re-encrypted, 1 already current" in run()
+    settings.SECRET_KEY_FALLBACKS = []
+    assert secrets.work()
 
 
 def test_a_second_run_changes_nothing(secrets: Secrets, settings: Settings) -> None:

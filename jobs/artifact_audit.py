@@ -1,0 +1,84 @@
+"""Comparison of the rows of artifacts with the files in the storage, which can differ after a restore.
+
+It proceeds by folder (`artifacts.folder_of`), so that only the files of 100 seconds are in memory.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from django.core.files.storage import default_storage
+from django.db import transaction
+from django.db.models import QuerySet
+
+from jobs import artifacts
+from jobs.models import Artifact, Job
+from jobs.retention import window_start
+from jobs.runs.outputs import missing
+from simservice.ids import first_id_of, parse_id
+from simservice.storages import MAX_REMOVED_AT_ONCE, ArtifactStorage
+
+# The jobs of a folder have ids with the same first digits.
+IDS_OF_A_FOLDER = 10**10
+LOST = "the file was lost"
+
+
+def missing_files() -> Iterator[list[Artifact]]:
+    """Yield for each folder the artifacts within the retention period whose files are missing. Raises OSError.
+
+    Two queries and one listing for each folder. The listing comes last, because a file is saved before its row.
+    """
+    start = first_id_of(window_start())
+    while (first := _first_job(start)) is not None:
+        start = first - first % IDS_OF_A_FOLDER + IDS_OF_A_FOLDER
+        rows = list(_kept().filter(job_id__gte=first, job_id__lt=start).order_by("pk"))
+        folder = artifacts.folder_of(first)
+        listed = {f"{folder}/{name}" for name in default_storage.listdir(folder)[1]}
+        yield [row for row in rows if row.storage_name not in listed]
+
+
+def _kept() -> QuerySet[Artifact]:
+    return Artifact.objects.filter(job__cleared_at=None)
+
+
+def _first_job(start: int) -> int | None:
+    """Return the first kept job with artifacts whose id is at least `start`."""
+    return _kept().filter(job_id__gte=start).order_by("job_id").values_list("job_id", flat=True).first()
+
+
+def record_missing(rows: Sequence[Artifact]) -> None:
+    """Move artifacts from the list of a job's files to that of its missing files."""
+    by_job = defaultdict(list)
+    for row in rows:
+        by_job[row.job_id].append(row)
+    for job_id, lost in by_job.items():
+        with transaction.atomic():
+            job = Job.objects.select_for_update(no_key=True).only("missing_artifacts").get(pk=job_id)
+            entries = [missing(Artifact.Kind(row.kind), stage=row.stage, reason=LOST) for row in lost]
+            Job.objects.filter(pk=job_id).update(missing_artifacts=[*job.missing_artifacts, *entries])
+            Artifact.objects.filter(pk__in=[row.pk for row in lost]).delete()
+
+
+def files_without_job() -> Iterator[list[str]]:
+    """Yield for each folder the names of the files of jobs that do not exist. Raises OSError.
+
+    One listing and one query for each folder. The query comes last, because a job is committed before it has files.
+    """
+    for parent in default_storage.listdir("")[0]:
+        for child in default_storage.listdir(parent)[0]:
+            yield _without_job(f"{parent}/{child}")
+
+
+def _without_job(folder: str) -> list[str]:
+    """Return the names of a folder's files that belong to no job. Files with other names are not ours."""
+    owners = {name: parse_id(name.partition("-")[0]) for name in default_storage.listdir(folder)[1]}
+    known = set(
+        Job.objects.filter(pk__in={owner for owner in owners.values() if owner}).values_list("pk", flat=True)
+    )
+    return [f"{folder}/{name}" for name, owner in owners.items() if owner and owner not in known]
+
+
+def remove_files(names: Sequence[str]) -> None:
+    """Remove files. Raises OSError."""
+    for start in range(0, len(names), MAX_REMOVED_AT_ONCE):
+        cast(ArtifactStorage, default_storage).delete_many(names[start : start + MAX_REMOVED_AT_ONCE])
