@@ -25,6 +25,8 @@ def _tracer() -> Tracer:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     os.environ.setdefault("OTEL_SERVICE_NAME", "simservice")
+    # In seconds. A process that ends waits this long for a collector that does not respond.
+    os.environ.setdefault("OTEL_EXPORTER_OTLP_TIMEOUT", "3")
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider.get_tracer("simservice")
