@@ -16,6 +16,7 @@ REPEAT_SECONDS = 60.0
 # Heartbeats are compared between machines and are valid for ten seconds.
 MAX_CLOCK_SECONDS = 2.0
 SYNCHRONIZE = "Synchronize the clocks of all machines, for example with chrony."
+FULL = (errno.ENOSPC, errno.EDQUOT)
 # Codes of PostgreSQL's errors
 DISK_FULL = "53100"
 UNDEFINED = ("42P01", "42703", "42883")
@@ -71,8 +72,13 @@ def _cause_of_one(error: BaseException) -> Cause | None:
     return _disk(error) if isinstance(error, OSError) else None
 
 
+def is_disk_full(error: BaseException) -> bool:
+    """Return whether an exception was raised because a disk of this machine is full."""
+    return any(isinstance(each, OSError) and each.errno in FULL for each in _chain(error))
+
+
 def _disk(error: OSError) -> Cause | None:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in FULL:
         return Cause("A disk of this machine is full.", "Free space on the disks of DATA_DIR and TMPDIR.")
     if error.errno == errno.EROFS:
         return Cause("A disk of this machine is read-only.", "Make DATA_DIR and TMPDIR writable.")

@@ -26,6 +26,7 @@ from jobs.models import Artifact, Job
 from jobs.runs.input_text import CannotRun
 from jobs.shutdown import WorkerStops
 from simservice import tracing
+from simservice.causes import is_disk_full
 from simservice.logs import log_ids
 
 logger = logging.getLogger(__name__)
@@ -94,7 +95,11 @@ def _run_to_end(job: Job, lease: Lease) -> None:
     except (LeaseLost, WorkerStops, BuildBroken, BuildReplaced, RunLost, DatabaseError, artifacts.NotStored):
         _discard(job, stored)
         raise
-    except Exception:
+    except Exception as error:
+        if is_disk_full(error):
+            # Another machine may have space. Otherwise, this worker would soon end every waiting job.
+            _discard(job, stored)
+            raise RunLost("a disk of this machine is full") from error
         logger.exception("job %s attempt %s failed with an internal error", job.pk, job.attempt)
         _discard(job, stored)
         lease.retry(lambda: conclude(job, lifecycle.INTERNAL, []))

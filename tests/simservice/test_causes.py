@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import smtplib
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,6 +35,7 @@ from simservice.redis.client import redis
 from simservice.storages.local import LocalStorage
 from simservice.storages.s3 import BucketStorage
 from tests.factories import make_key, make_running_job
+from tests.small_disk import small_disk
 from tests.tls_server import Negotiation, after_ssl_request, after_starttls, directly, tls_server
 from tests.web_server import request, web_server
 from tests.webhooks.receivers import Authority, make_authority
@@ -96,13 +96,8 @@ def problem_of(act: Callable[[], object]) -> str:
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A folder on a disk with space for 64 KiB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("needs the right to mount file systems")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)  # noqa: S607 - the system's program
+    with small_disk(tmp_path / "small", kib=64) as folder:
+        yield folder
 
 
 @pytest.mark.django_db
