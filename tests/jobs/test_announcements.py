@@ -10,7 +10,6 @@ import pytest
 from django.db import Error as DatabaseError
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
-from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from jobs import lifecycle
@@ -21,6 +20,7 @@ from jobs.queueing import announcements, sweep
 from simservice.redis.client import TIMEOUT_SECONDS, outage, redis
 from tests.factories import make_job
 from tests.jobs.idle_slots import IdleSlots, idle_slots, kill_waiting_clients, wait_for_idle
+from tests.redis_commands import redis_commands
 
 OLD = timedelta(minutes=1)
 
@@ -28,20 +28,6 @@ OLD = timedelta(minutes=1)
 def hints() -> int:
     """Return the number of hints that wait for an idle slot."""
     return int(str(redis().zcard(announcements.HINTS)))
-
-
-@pytest.fixture
-def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the Redis commands that this process has sent."""
-    sent: list[str] = []
-    execute: Any = Redis.execute_command
-
-    def record(self: Any, *args: Any, **options: Any) -> Any:
-        sent.append(args[0])
-        return execute(self, *args, **options)
-
-    monkeypatch.setattr(Redis, "execute_command", record)
-    return sent
 
 
 @pytest.fixture
@@ -59,11 +45,10 @@ def unreachable(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.django_db
 def test_an_announcement_costs_one_statement_and_one_command(
-    commands: list[str], django_assert_num_queries: DjangoAssertNumQueries
+    django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
     job = make_job()
-    commands.clear()
-    with django_assert_num_queries(1):
+    with django_assert_num_queries(1), redis_commands() as commands:
         announcements.announce(job)
     assert commands == ["ZADD"]
     assert (job.status, Job.objects.get(pk=job.pk).status, hints()) == (Status.QUEUED, Status.QUEUED, 1)

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ from tests.jobs.queue_states import (
     seconds_until,
 )
 from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, run_with_action
+from tests.redis_commands import redis_commands
 
 __all__ = ["_frozen_clock", "_one_slot"]
 
@@ -190,19 +190,10 @@ def test_the_slots_share_a_long_queue() -> None:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot", "_frozen_clock")
 @pytest.mark.parametrize("running", [1, 40])
-def test_snapshot_queries_do_not_grow_with_running_jobs(running: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshot_queries_do_not_grow_with_running_jobs(running: int) -> None:
     for _ in range(running):
         run_for(10, percent=50)
-    commands: list[str] = []
-    execute: Callable[..., Any] = redis().execute_command
-
-    def record(*arguments: Any, **options: Any) -> Any:
-        commands.append(arguments[0])
-        return execute(*arguments, **options)
-
-    # The server's own statistics include the commands of other test processes.
-    monkeypatch.setattr(redis(), "execute_command", record)
-    with CaptureQueriesContext(connection) as queries:
+    with CaptureQueriesContext(connection) as queries, redis_commands() as commands:
         forecast.take(slots=50)
     assert len(queries) == 4
     assert commands.count("MGET") == 1

@@ -1,12 +1,10 @@
 """The traffic of the busiest requests: statements, round trips to PostgreSQL and commands to Redis."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.db import connection
-from redis import Redis
 
 from clients.models import ApiKey
 from jobs.models import Job
@@ -14,6 +12,7 @@ from jobs.queueing import announcements
 from tests.conftest import Api
 from tests.factories import make_job
 from tests.jobs.api.bodies import BODY
+from tests.redis_commands import redis_commands
 from tests.statements import Traffic, traffic
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -25,27 +24,10 @@ def _without_announcement(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announcements, "announce", lambda _: None)
 
 
-@contextmanager
-def redis_commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """Collect the names of the commands sent to Redis."""
-    sent: list[Any] = []
-    execute = Redis.execute_command
-
-    def counted(client: Any, *args: Any, **options: Any) -> Any:
-        sent.append(args[0])
-        return execute(client, *args, **options)  # type: ignore[no-untyped-call]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Redis, "execute_command", counted)
-        yield sent
-
-
-def measured(
-    request: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, *, status: int = 200
-) -> tuple[Traffic, int]:
+def measured(request: Callable[[], Any], *, status: int = 200) -> tuple[Traffic, int]:
     """Return the traffic of a request and its number of Redis commands, without the first use of a connection."""
     assert request().status_code == status
-    with traffic() as recorded, redis_commands(monkeypatch) as commands:
+    with traffic() as recorded, redis_commands() as commands:
         assert request().status_code == status
     return recorded, len(commands)
 
@@ -62,48 +44,44 @@ def named(recorded: Traffic) -> list[str]:
     ]
 
 
-def test_a_submission_takes_three_round_trips(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorded, commands = measured(lambda: api.post("jobs", BODY), monkeypatch)
+def test_a_submission_takes_three_round_trips(api: Api) -> None:
+    recorded, commands = measured(lambda: api.post("jobs", BODY))
     assert named(recorded) == ["find_key", "lock_account lock_balance store_job"]
     assert (len(recorded.statements), recorded.round_trips) == (3, 3)
     assert commands == 3
 
 
-def test_a_keyed_submission_takes_four_round_trips(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keyed_submission_takes_four_round_trips(api: Api) -> None:
     number = [0]
-    recorded, commands = measured(lambda: post(api, number), monkeypatch)
+    recorded, commands = measured(lambda: post(api, number))
     assert named(recorded) == ["find_key", "lock_account lock_balance store_job"]
     assert (len(recorded.statements), recorded.round_trips, commands) == (4, 4, 3)
 
 
-def test_a_refused_submission_takes_three_round_trips(
-    api: Api, key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_submission_takes_three_round_trips(api: Api, key: tuple[ApiKey, str]) -> None:
     key[0].client.account.plan.max_active_jobs = 0
     key[0].client.account.plan.save()
-    recorded, commands = measured(lambda: api.post("jobs", BODY), monkeypatch, status=429)
+    recorded, commands = measured(lambda: api.post("jobs", BODY), status=429)
     assert (len(recorded.statements), recorded.round_trips, commands) == (3, 3, 3)
     assert not Job.objects.exists()
 
 
-def test_a_replay_takes_two_queries_and_a_count(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorded, commands = measured(lambda: post(api, [0]), monkeypatch)
+def test_a_replay_takes_two_queries_and_a_count(api: Api) -> None:
+    recorded, commands = measured(lambda: post(api, [0]))
     assert (len(recorded.statements), recorded.round_trips, commands) == (3, 3, 2)
 
 
-def test_a_poll_takes_two_round_trips(api: Api, key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_poll_takes_two_round_trips(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_job(key[0].client)
-    recorded, commands = measured(lambda: api.get(f"jobs/{job.pk}/status"), monkeypatch)
+    recorded, commands = measured(lambda: api.get(f"jobs/{job.pk}/status"))
     assert named(recorded) == ["find_key", "poll_job"]
     assert (len(recorded.statements), recorded.round_trips, commands) == (2, 2, 2)
 
 
 @pytest.mark.parametrize(("path", "prepared"), [("jobs", []), ("jobs/{}", ["read_job"])])
-def test_a_read_takes_two_round_trips(
-    api: Api, key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch, path: str, prepared: list[str]
-) -> None:
+def test_a_read_takes_two_round_trips(api: Api, key: tuple[ApiKey, str], path: str, prepared: list[str]) -> None:
     job = make_job(key[0].client)
-    recorded, commands = measured(lambda: api.get(path.format(job.pk)), monkeypatch)
+    recorded, commands = measured(lambda: api.get(path.format(job.pk)))
     assert named(recorded) == ["find_key", *prepared]
     assert (len(recorded.statements), recorded.round_trips, commands) == (2, 2, 1)
 
