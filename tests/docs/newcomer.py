@@ -23,8 +23,8 @@ FIRST_RESULT_SECONDS = 60
 TUTORIAL_SECONDS = 180
 GIT, MAKE = shutil.which("git") or "git", shutil.which("make") or "make"
 PROGRAMS = """
-awk basename bash cat chmod cp curl cut date dirname env expr find git grep head id kill ln ls make mkdir mktemp mv
-nproc ps pwd python3 readlink rm sed seq sh sleep sort tail tee touch tr true uname uniq wc xargs
+awk basename bash cat chmod cp curl cut date dirname echo env expr find git grep head id kill ln ls make mkdir mktemp mv
+nproc ps pwd python3 readlink rm sed seq sh sleep sort tail tee test touch tr true uname uniq wc xargs
 """.split()
 
 
