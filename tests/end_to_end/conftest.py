@@ -7,6 +7,8 @@ import pytest
 from tests.stack import Stack, running_stack
 from tests.webhooks.receivers import Receiver, make_authority, receiving
 
+METRICS_TOKEN = "the token of Prometheus"
+
 
 @pytest.fixture(scope="session")
 def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
@@ -26,6 +28,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Itera
         "WEBHOOK_SECRETS_KEYS": "for the tests' stack",
         "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
         "WEBHOOK_CA_FILE": str(receiver.ca_file),
+        "METRICS_TOKEN": METRICS_TOKEN,
     }
     with running_stack(tmp_path_factory.mktemp("stack"), **chosen) as started:
         yield started

@@ -1,34 +1,27 @@
 """Traces within one process. `tests/end_to_end/test_traces.py` follows a job through all processes."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
 from jobs.models import Job
-from simservice import open_telemetry, tracing
+from simservice import tracing
 from simservice.tracing import TracingMiddleware
 from tests.conftest import Api
 from tests.jobs.api.bodies import BODY
-
-PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+from tests.tracing import PARENT, recorded_spans
 
 
 @pytest.fixture
-def spans(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
-    """The spans of this process, which are not sent."""
-    settings.OTEL_EXPORTER_OTLP_ENDPOINT = "http://127.0.0.1:1"
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(open_telemetry, "_tracer", lambda: provider.get_tracer("test"))
-    yield exporter
-    provider.shutdown()
+def spans() -> Iterator[InMemorySpanExporter]:
+    """The spans of the test."""
+    with recorded_spans() as recorded:
+        yield recorded
 
 
 def only(spans: InMemorySpanExporter) -> ReadableSpan:

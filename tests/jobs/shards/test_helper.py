@@ -27,6 +27,7 @@ from tests.jobs.shards.sharded_jobs import allotted, claimed, make_stage, row
 from tests.jobs.shards.sharded_runs import assert_nothing_left, make_simulator, meanwhile, wait_for_shard
 from tests.jobs.simulators import claim as claim_job
 from tests.jobs.simulators import wait_until
+from tests.tracing import PARENT, recorded_spans
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -105,6 +106,19 @@ def test_files_that_are_stored_too_late_are_removed(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(files, "store", stored)
     helper.execute(claimed(stage))
     assert_nothing_left(stage.job)
+
+
+def test_a_shard_belongs_to_the_trace_of_its_job(tmp_path: Path) -> None:
+    stage = stage_on(tmp_path, seconds=0)
+    Job.objects.filter(pk=stage.job_id).update(trace_parent=PARENT)
+    with recorded_spans() as recorded:
+        helper.execute(claimed(stage))
+    spans = {span.name: span for span in recorded.get_finished_spans()}
+    helped, run, store = (spans[name] for name in ("help", "run", "store"))
+    assert helped.parent is not None
+    assert f"{helped.parent.span_id:016x}" in PARENT
+    assert run.parent == store.parent == helped.context
+    assert (run.attributes or {})["simservice.shard"] == 1
 
 
 def test_a_shard_of_a_removed_stage_is_ignored(tmp_path: Path) -> None:
