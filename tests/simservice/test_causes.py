@@ -294,7 +294,8 @@ def test_doctor_finds_every_expired_certificate(
     expired: Authority, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tls_server(expired) as direct, tls_server(expired, after_ssl_request) as postgresql:
-        database = {"HOST": "localhost", "PORT": postgresql, "OPTIONS": {"sslmode": "require"}}
+        # The first of the two hosts does not respond.
+        database = {"HOST": "127.0.0.2,localhost", "PORT": postgresql, "OPTIONS": {"sslmode": "require"}}
         monkeypatch.setitem(settings.DATABASES, "default", database)
         settings.REDIS_URL = f"rediss://localhost:{direct}/0"
         bucket = {"OPTIONS": {"endpoint_url": f"https://localhost:{direct}"}}
