@@ -178,13 +178,18 @@ def report(cause: Cause) -> None:
     logger.error("%s", cause)
 
 
+def report_of(error: BaseException) -> None:
+    """Log the cause of an exception, if it is known."""
+    if cause := cause_of(error):
+        report(cause)
+
+
 class NameCauses(logging.Filter):
     """Logs the known causes of the exceptions in a handler's records, before these records."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         for error in _errors_of(record):
-            if cause := cause_of(error):
-                report(cause)
+            report_of(error)
         return True
 
 

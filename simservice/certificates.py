@@ -7,6 +7,8 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
+from itertools import cycle
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -27,7 +29,10 @@ def servers() -> Iterator[tuple[str, Fetch]]:
     """Yield the name of each server that must use TLS, and a function that returns its certificate."""
     database = settings.DATABASES["default"]
     if database.get("OPTIONS", {}).get("sslmode") in TLS_MODES:
-        yield "PostgreSQL", lambda: _of_postgresql(database["HOST"], int(database["PORT"] or 5432))
+        # libpq accepts several hosts, with a port for each or for all.
+        ports = str(database["PORT"] or 5432).split(",")
+        for host, port in zip(database["HOST"].split(","), cycle(ports), strict=False):
+            yield "PostgreSQL", partial(_of_postgresql, host, int(port))
     redis = urlsplit(settings.REDIS_URL)
     if redis.scheme == "rediss":
         yield "Redis", lambda: _of_tls(redis.hostname or "localhost", redis.port or 6379)

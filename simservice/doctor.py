@@ -80,7 +80,7 @@ def failure(message: str, advice: str) -> Finding:
 def failure_of(error: BaseException, problem: str, advice: str) -> Finding:
     """Return a failure with the advice for the error's cause, or with `advice` if the cause is unknown."""
     cause = causes.cause_of(error)
-    return failure(f"{problem}: {_one_line(error)}", cause.advice if cause else advice)
+    return failure(f"{problem}: {_one_line(error).removesuffix('.')}.", cause.advice if cause else advice)
 
 
 Check = Callable[[], Iterator[Finding]]

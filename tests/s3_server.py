@@ -24,13 +24,14 @@ class S3Server:
         self.folder = folder
         self.options = options
         self.port = free_port()
+        self.keys = f"{KEY_ID},{SECRET}"
         self.process: subprocess.Popen[bytes] | None = None
         (folder / "artifacts").mkdir()
 
     def start(self) -> None:
         """Start the server and wait until it responds."""
-        address, keys = f"127.0.0.1:{self.port}", f"{KEY_ID},{SECRET}"
-        command = [str(RCLONE), "serve", "s3", "--addr", address, "--auth-key", keys, "--config", "/dev/null"]
+        address = f"127.0.0.1:{self.port}"
+        command = [str(RCLONE), "serve", "s3", "--addr", address, "--auth-key", self.keys, "--config", "/dev/null"]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen([*command, *self.options, str(self.folder)], stdout=log, stderr=log)
         deadline = time.monotonic() + START_SECONDS

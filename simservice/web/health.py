@@ -8,6 +8,7 @@ from django.db import connection
 from django.http import HttpRequest, JsonResponse
 from redis.exceptions import RedisError
 
+from simservice import causes
 from simservice.api.methods import read_only
 from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.redis import worker_heartbeats
@@ -95,7 +96,8 @@ def _check_database() -> dict[str, bool | list[str]]:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-    except DatabaseError:
+    except DatabaseError as error:
+        causes.report_of(error)
         return {"database": False}
     finally:
         connection.close()
@@ -106,6 +108,7 @@ def _check_redis_and_workers() -> dict[str, bool | list[str]]:
     """Return whether Redis responds, whether a simulation worker is alive, and the common sandbox layers."""
     try:
         workers = worker_heartbeats.simulation_workers()
-    except RedisError:
+    except RedisError as error:
+        causes.report_of(error)
         return {"redis": False, "worker": False, "sandbox": []}
     return {"redis": True, "worker": bool(workers), "sandbox": worker_heartbeats.common_layers(workers)}

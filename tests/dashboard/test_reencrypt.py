@@ -159,6 +159,19 @@ def test_sessions_cursors_and_forms_survive_a_rotation(secrets: Secrets, setting
     )
 
 
+def test_processes_that_have_not_restarted_read_what_the_others_write(secrets: Secrets, settings: Settings) -> None:
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key", ["the old key"]
+    run()
+    cursor, form = make_cursor(account_id=1, last_id=5), form_tokens.issue(1, "key")
+    browser = HttpClient()
+    log_in(browser, make_user().email)
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the old key", ["the new key"]
+    assert secrets.work()
+    assert read_cursor(cursor, account_id=1) == 5
+    form_tokens.require_unused(form, 1, "key")
+    assert browser.get("/accounts/profile/").status_code == 200
+
+
 def test_without_the_old_key_sessions_cursors_and_forms_end(secrets: Secrets, settings: Settings) -> None:
     cursor, form = make_cursor(account_id=1, last_id=5), form_tokens.issue(1, "key")
     settings.SECRET_KEY = "the new key"

@@ -10,7 +10,7 @@ from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
 from django.test import Client as HttpClient
 from django.utils import timezone
-from pytest_django import Settings
+from pytest_django import DjangoAssertNumQueries, Settings
 
 from clients.models import ApiKey
 from jobs import artifact_audit, artifacts, lifecycle
@@ -141,6 +141,19 @@ def test_many_files_are_removed_in_batches(unknown: str, monkeypatch: pytest.Mon
     default_storage.save(f"{unknown}2", ContentFile(b"text"))
     monkeypatch.setattr(artifact_audit, "MAX_REMOVED_AT_ONCE", 1)
     assert "Files without a job: 2, removed." in run("--remove-unknown")
+
+
+def test_each_folder_needs_a_fixed_number_of_queries(
+    artifact: Artifact, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    other = make_running_job()
+    for row in artifacts.store_all(other, [(kind, io.BytesIO(b"text")) for kind in Artifact.Kind]):
+        row.save(force_insert=True)
+    folders = len({artifacts.folder_of(artifact.job_id), artifacts.folder_of(other.pk)})
+    with django_assert_num_queries(2 * folders + 1):
+        assert not any(artifact_audit.missing_files())
+    with django_assert_num_queries(folders):
+        assert not any(artifact_audit.files_without_job())
 
 
 @pytest.mark.django_db

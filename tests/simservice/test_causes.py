@@ -19,6 +19,7 @@ import pytest
 from django.core import mail
 from django.core.files.base import ContentFile
 from django.db import connection, transaction
+from django.test import Client as HttpClient
 from pytest_django import Settings
 from redis import Redis
 from redis.backoff import NoBackoff
@@ -258,6 +259,19 @@ def test_the_expired_certificate_of_redis_is_named(expired: Authority) -> None:
     assert problem == "The certificate of Redis is not valid: certificate has expired."
 
 
+@pytest.mark.django_db
+def test_the_readiness_check_names_an_expired_certificate(
+    expired: Authority, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tls_server(expired) as port:
+        address = f"rediss://localhost:{port}/0?ssl_ca_certs={expired.ca_file}"
+        monkeypatch.setattr(
+            worker_heartbeats, "redis", lambda: Redis.from_url(address, retry=Retry(NoBackoff(), 0))
+        )
+        assert HttpClient().get("/readyz").json()["redis"] is False
+    assert lines[0].startswith("The certificate of Redis is not valid: certificate has expired. Renew it")
+
+
 def test_the_expired_certificate_of_a_bucket_is_named(expired: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_CA_BUNDLE", str(expired.ca_file))
     with tls_server(expired) as port:
@@ -294,7 +308,8 @@ def test_doctor_finds_every_expired_certificate(
     expired: Authority, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tls_server(expired) as direct, tls_server(expired, after_ssl_request) as postgresql:
-        database = {"HOST": "localhost", "PORT": postgresql, "OPTIONS": {"sslmode": "require"}}
+        # The first of the two hosts does not respond.
+        database = {"HOST": "127.0.0.2,localhost", "PORT": postgresql, "OPTIONS": {"sslmode": "require"}}
         monkeypatch.setitem(settings.DATABASES, "default", database)
         settings.REDIS_URL = f"rediss://localhost:{direct}/0"
         bucket = {"OPTIONS": {"endpoint_url": f"https://localhost:{direct}"}}

@@ -1,4 +1,4 @@
-"""The commands of the guide that rotate the passwords of PostgreSQL and Redis, on real servers."""
+"""Rotation of the passwords of PostgreSQL and Redis with the guide's commands, and of a bucket's keys."""
 
 import os
 import subprocess
@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from django.core.files.base import ContentFile
 from psycopg import sql
 from redis import Redis
 from redis.backoff import ConstantBackoff
@@ -18,8 +19,10 @@ from redis.retry import Retry
 
 from localstack.redis_server import start_redis
 from localstack.supervisor import Supervisor
+from simservice.causes import cause_of
+from simservice.storages.s3 import BucketStorage
 from tests.docs.guide_runs import BASH, ROOT, blocks_of
-from tests.s3_server import RCLONE
+from tests.s3_server import RCLONE, S3Server
 
 GUIDE = (ROOT / "docs" / "how-to" / "rotate-secrets.md").read_text(encoding="utf-8")
 BLOCKS = {block.file: block.text for block in blocks_of(GUIDE)}
@@ -122,3 +125,24 @@ def test_redis_accepts_both_passwords_during_a_rotation(redis_port: int) -> None
         assert new.info()["run_id"] != first
     with client(redis_port, "the-old-password") as old, pytest.raises(AuthenticationError):
         old.ping()
+
+
+def test_a_bucket_accepts_both_keys_during_a_rotation(tmp_path: Path) -> None:
+    server = S3Server(tmp_path, "--auth-key", "second,another")
+    server.start()
+    first, second = (
+        BucketStorage(**server.storages(**keys)["default"]["OPTIONS"])
+        for keys in ({}, {"access_key_id": "second", "secret_access_key": "another"})
+    )
+    first.save("a", ContentFile(b"text"))
+    assert second.open("a").read() == b"text"
+    server.stop()
+    server.keys = "second,another"
+    server.start()
+    assert second.open("a").read() == b"text"
+    with pytest.raises(OSError, match="GetObject") as raised:
+        first.open("a")
+    cause = cause_of(raised.value)
+    assert cause is not None
+    assert cause.advice == "Check its settings, and give its key s3:GetObject."
+    server.stop()
