@@ -17,7 +17,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "docs" / "guides"
+FOLDER = ROOT / "docs"
 BASH = shutil.which("bash") or "bash"
 MARKER = "--- the end of a command ---"
 # Numbers differ from run to run. Those with one digit count something.

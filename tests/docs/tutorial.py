@@ -32,7 +32,7 @@ def main() -> int:
         with running_service(clone) as ready, shell_in(clone, {}) as shell:
             shell.run(f"PATH={programs}:$PATH")
             values = {"http://127.0.0.1:8000": ready["url"], "sk_…": ready["apiKey"]}
-            follow("tutorial", shell, values, without=without)
+            follow("tutorial/first-result", shell, values, without=without)
             ended = time.monotonic()
     print(f"Installation of .venv: {installed - started:.0f} s")
     print(f"`make run` and the tutorial{' without TypeScript' if without else ''}: {ended - installed:.0f} s")
