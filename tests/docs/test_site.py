@@ -105,7 +105,7 @@ def test_the_search_finds_a_page_without_other_hosts(address: str) -> None:
 def test_a_link_that_leads_nowhere_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "docs").mkdir()
     shutil.copy(ROOT / "docs" / "conf.py", tmp_path / "docs")
-    (tmp_path / "README.md").write_text("# Index\n\n[a](docs/README.md#nowhere) [b](missing.md)\n")
+    (tmp_path / "README.md").write_text("# Index\n\n[a](#nowhere) [b](missing.md)\n")
     (tmp_path / "docs" / "README.md").write_text("# Page\n")
     assert build(tmp_path, tmp_path / "site") == 1
     reported = capfd.readouterr().err
