@@ -12,7 +12,7 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 # docs/openapi.json describes a deployment with the default settings.
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
-.PHONY: run bench soak newcomer screenshots openapi lock audit release
+.PHONY: run bench soak newcomer docs links screenshots openapi lock audit release
 .PHONY: test stack fuzz ledger faults drill
 .PHONY: check format lint types imports citations migrations document library
 
@@ -70,6 +70,14 @@ soak: .venv/.runtime
 # The first result and the tutorial from a fresh clone of the last commit, without development tools, with the seconds.
 newcomer: .venv/.development
 	@$(BIN)/python -m tests.docs.newcomer
+
+# The site of the documentation, in site/. ARGS=--serve shows it at http://127.0.0.1:8001.
+docs: .venv/.development
+	@$(BIN)/python -m tests.docs.site $(ARGS)
+
+# The links to other sites, which can change without any commit.
+links: .venv/.development
+	@$(BIN)/python -m tests.docs.site --links
 
 # Screenshots of every page, in screenshots/. Needs Chromium. ARGS selects pages by name.
 screenshots: .venv/.development

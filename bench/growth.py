@@ -20,7 +20,7 @@ BASE = {"waiting": 1_000, "stored": 10_000, "accounts": 100, "endpoints": 50}
 QUICK_DIVISOR = 10
 FACTORS = (1, 10, 100)
 TIMES, RARE_TIMES = 60, 15
-PLOT = machine.ROOT / "docs" / "performance-growth.svg"
+PLOT = machine.ROOT / "docs" / "explanation" / "performance-growth.svg"
 WAITING, QUICK_WAITING = 1_000_000, 50_000
 CLAIMS, QUICK_CLAIMS = 400, 100
 

@@ -17,7 +17,7 @@ from bench.callers import Caller, submit_many
 from bench.local import LocalStack, local_stack
 from bench.percentiles import milliseconds, percentile
 
-PLOT = machine.ROOT / "docs" / "performance-steps.svg"
+PLOT = machine.ROOT / "docs" / "explanation" / "performance-steps.svg"
 WARM_UP = 200
 SINGLE_JOBS = 300
 LOAD_SECONDS, LOAD_JOBS = 60.0, 2_000

@@ -1,4 +1,4 @@
-"""The guides for API consumers: the Markdown files in docs/guides, rendered as pages."""
+"""The guides for API consumers: Markdown files in docs, rendered as pages."""
 
 import re
 from collections.abc import Sequence
@@ -21,12 +21,20 @@ from markdown_it.token import Token
 from simservice.api.addresses import base_url
 from simservice.api.methods import read_only
 
-FOLDER = settings.BASE_DIR / "docs" / "guides"
-INDEX = "README"
+FOLDER = settings.BASE_DIR / "docs"
+INDEX = "use-the-api"
+FILES = {
+    INDEX: "how-to/use-the-api.md",
+    "tutorial": "tutorial/first-result.md",
+    "compare-trinkets": "how-to/compare-trinkets.md",
+    "nightly-regression": "how-to/nightly-regression.md",
+    "discord-bot": "how-to/discord-bot.md",
+    "backfill": "how-to/backfill.md",
+}
 # The address and the resource that the files use: those of `make run`.
 LOCAL_URL, LOCAL_RESOURCE = "http://127.0.0.1:8000", "sim"
 # What the rest of the documentation is on the web. Its headings have other anchors there.
-ELSEWHERE = {"../api.md": "/docs", "../profiles.md": "/docs", "../webhooks.md": "/docs#webhooks"}
+ELSEWHERE = {"api.md": "/docs", "profiles.md": "/docs", "webhooks.md": "/docs#webhooks"}
 
 
 # Public, so its compressed size reveals no secret.
@@ -41,7 +49,7 @@ def guides(request: HttpRequest) -> HttpResponse:
 @read_only
 def guide(request: HttpRequest, guide: str) -> HttpResponse:
     """Show a guide."""
-    if guide == INDEX or not file_of(guide).is_file():
+    if guide == INDEX or guide not in FILES:
         raise Http404
     return _respond(request, guide)
 
@@ -62,7 +70,7 @@ def _page(name: str, *, url: str, resource: str, brand: str) -> str:
 
 def file_of(name: str) -> Path:
     """Return the file of a guide."""
-    return FOLDER / f"{name}.md"
+    return FOLDER / FILES[name]
 
 
 def localized(text: str, *, url: str, resource: str) -> str:
@@ -116,14 +124,15 @@ def _resolve_links(state: StateCore) -> None:
 
 def resolved(link: str) -> str:
     """Return the address of the page that a link in a guide leads to."""
-    name, separator, anchor = link.partition("#")
+    path, separator, anchor = link.partition("#")
+    name = path.rpartition("/")[2]
+    if ":" in path or not name.endswith(".md"):
+        return link
     if name in ELSEWHERE:
         return ELSEWHERE[name]
-    if "/" in name or not name.endswith(".md"):
-        return link
-    stem = name.removesuffix(".md")
-    path = reverse("guides") if stem == INDEX else reverse("guide", args=[stem])
-    return f"{path}{separator}{anchor}"
+    guide = next(guide for guide, file in FILES.items() if file.endswith(f"/{name}"))
+    page = reverse("guides") if guide == INDEX else reverse("guide", args=[guide])
+    return f"{page}{separator}{anchor}"
 
 
 def _render_code(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:

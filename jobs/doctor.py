@@ -26,7 +26,7 @@ def check_sandbox() -> Iterator[Finding]:
     except layers.SandboxUnavailable as error:
         yield failure(
             f"Simulators cannot be confined on this machine: {' '.join(str(error).split())}",
-            "See docs/security.md#requirements, or skip this check on machines that do not simulate.",
+            "See docs/explanation/security.md#requirements, or skip this check on machines that do not simulate.",
         )
         return
     if lacking := layers.missing(active):

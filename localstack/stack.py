@@ -82,7 +82,7 @@ def _start(supervisor: Supervisor, folder: DataFolder, *, port: int) -> Stack:
     demo = _seed(secrets.get("demo", {}), environment=environment)
     missing = demo.pop("sandboxLacks")
     if missing:
-        print_message(f"Sandbox layers not available here: {missing}. See docs/security.md.")
+        print_message(f"Sandbox layers not available here: {missing}. See docs/explanation/security.md.")
     folder.save_secrets(secrets | {"demo": demo})
     print_message("Starting the web server and the workers…")
     _start_processes(supervisor, folder, environment=environment)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".py", ".html", ".txt", ".md", ".js", ".toml", ".yaml"}
 NAMES = {".env.example", "Makefile", "Procfile", "run"}
 FOLDERS = {".ci", ".github"}
-SKIPPED = {"node_modules", "screenshots", "staticfiles"}
+SKIPPED = {"node_modules", "screenshots", "site", "staticfiles"}
 
 _MENTION = re.compile(r"(?<![\w/.-])docs/[\w./-]+\.md(?:#[\w-]*)?")
 _LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"{]+)\"")

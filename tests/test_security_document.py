@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-DOCUMENT = (TESTS.parent / "docs" / "security.md").read_text()
+DOCUMENT = (TESTS.parent / "docs" / "explanation" / "security.md").read_text()
 
 
 def test_the_threat_model_names_tests_that_exist() -> None:

@@ -1,4 +1,4 @@
-"""Rules for webhook addresses: only public internet addresses over HTTPS (`docs/webhooks.md`).
+"""Rules for webhook addresses: only public internet addresses over HTTPS (`docs/reference/webhooks.md`).
 
 `parse` checks the form of a URL. `require_public` checks the addresses that its host resolves to before each
 delivery, and the delivery uses an address that was checked.

@@ -192,7 +192,7 @@ def restore(builds: QuerySet[Build]) -> int:
 def mark_broken(build: Build, reason: str) -> bool:
     """Withdraw a build that a worker could not run; return False if it was withdrawn or moved in the meantime.
 
-    One worker decides for all of them, because they should have the same builds (docs/running.md).
+    One worker decides for all of them, because they should have the same builds (docs/explanation/processes.md).
     """
     same = Build.objects.filter(
         pk=build.pk, withdrawn_at=None, executable=build.executable, readable_paths=build.readable_paths

@@ -5,7 +5,7 @@ a file whose lock is free belongs to a dead worker. Process ids are not compared
 because each container has its own ids.
 
 The file's name contains the id of the machine's boot, because some file systems do not share locks between machines
-(`docs/running.md#private-directories`). Workers of other machines are therefore never taken for dead.
+(`docs/explanation/processes.md#private-directories`). Workers of other machines are therefore never taken for dead.
 """
 
 import logging

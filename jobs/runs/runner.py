@@ -62,7 +62,7 @@ def probe_sandbox() -> list[str]:
         except SimulatorNotStarted as error:
             raise SandboxUnavailable(
                 f"No simulator can run here with SANDBOX={settings.SANDBOX}: {error}. "
-                "docs/security.md says what each layer requires of the machine."
+                "docs/explanation/security.md says what each layer requires of the machine."
             ) from error
         return process.layers
 

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 import psycopg
 
+from dashboard.guides import FILES
 from tests.browser.chromium import Visitor
 from tests.stack import LONG, ROOT, Stack
 from tests.webhooks.receivers import Receiver
@@ -149,7 +150,7 @@ PUBLIC = {
     "example": "/example",
     "docs": "/docs",
     "guides": "/docs/guides",
-    **{f"guide-{path.stem}": f"/docs/guides/{path.stem}" for path in (ROOT / "docs" / "guides").glob("[a-z]*.md")},
+    **{f"guide-{name}": f"/docs/guides/{name}" for name in FILES},
     "compare-links": "/compare",
     "not-found": "/nowhere",
     "reset": "/accounts/password/reset/",

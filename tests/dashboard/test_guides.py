@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from dashboard.guides import FOLDER, INDEX, render, resolved
+from dashboard.guides import FILES, INDEX, render, resolved
 
-NAMES = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != INDEX)
+NAMES = sorted(name for name in FILES if name != INDEX)
 PATHS = ["/docs/guides", *(f"/docs/guides/{name}" for name in NAMES)]
 
 
@@ -67,10 +67,10 @@ def test_html_in_a_guide_is_escaped() -> None:
 @pytest.mark.parametrize(
     ("link", "address"),
     [
-        ("tutorial.md", "/docs/guides/tutorial"),
-        ("tutorial.md#curl", "/docs/guides/tutorial#curl"),
-        ("README.md", "/docs/guides"),
-        ("../api.md#stages", "/docs"),
+        ("first-result.md", "/docs/guides/tutorial"),
+        ("../tutorial/first-result.md#curl", "/docs/guides/tutorial#curl"),
+        ("../how-to/use-the-api.md", "/docs/guides"),
+        ("../reference/api.md#stages", "/docs"),
         ("#here", "#here"),
         ("https://example.org/a.md", "https://example.org/a.md"),
     ],

@@ -1,7 +1,8 @@
 """Follow a guide: save its files, run its commands in one shell, and compare their output.
 
 A guide's blocks are marked by their language: `bash` is run, `text` is the output of the command before it,
-`console` is shown only, and every other block is a file with the name after its language.
+`console` and data are shown only, and every other block is a file with the name after its language. A comment above a
+block says why it is not run, or which test runs it.
 """
 
 import os
@@ -15,13 +16,16 @@ from itertools import pairwise
 from pathlib import Path
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "docs" / "guides"
+FOLDER = ROOT / "docs"
 BASH = shutil.which("bash") or "bash"
 MARKER = "--- the end of a command ---"
 # Numbers differ from run to run. Those with one digit count something.
 NUMBER = re.compile(r"\d[\d.,]*\d")
+SHOWN = {"console", "ini", "json"}
+MARK = re.compile(r"<!-- (not run|run by): (\S.+?) -->", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ class Block:
     file: str
     text: str
     output: str | None
+    # ("not run", the reason), ("run by", the test) or None.
+    mark: tuple[str, str] | None
 
 
 def blocks_of(text: str) -> Iterator[Block]:
@@ -46,7 +52,13 @@ def blocks_of(text: str) -> Iterator[Block]:
             section = tokens[index + 1].content
         if token.type == "fence" and token.info != "text":
             language, _, file = token.info.partition(" ")
-            yield Block(section, language, file, token.content, outputs.get(id(token)))
+            yield Block(section, language, file, token.content, outputs.get(id(token)), _mark(tokens[index - 1]))
+
+
+def _mark(token: Token) -> tuple[str, str] | None:
+    """Return the mark in the comment above a block."""
+    found = MARK.search(token.content) if token.type == "html_block" else None
+    return (found[1], found[2]) if found else None
 
 
 class Shell:
@@ -98,10 +110,16 @@ def shell_in(folder: Path, environment: Mapping[str, str]) -> Iterator[Shell]:
 
 
 def follow(
-    name: str, shell: Shell, values: Mapping[str, str], *, without: Collection[str] = (), only: Collection[str] = ()
+    name: str,
+    shell: Shell,
+    values: Mapping[str, str],
+    *,
+    without: Collection[str] = (),
+    only: Collection[str] = (),
+    folder: Path = FOLDER,
 ) -> None:
     """Follow a guide, or some of its sections, with values in place of its examples. Raises AssertionError."""
-    text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    text = (folder / f"{name}.md").read_text(encoding="utf-8")
     for example, value in values.items():
         text = text.replace(example, value)
     for block in blocks_of(text):
@@ -111,6 +129,8 @@ def follow(
 
 def _do(block: Block, shell: Shell) -> None:
     """Save a file, or run a command and compare its output."""
+    if block.mark:
+        return
     if block.file:
         folder = Path(shell.run("pwd").strip())
         (folder / block.file).write_text(block.text, encoding="utf-8")
@@ -120,7 +140,7 @@ def _do(block: Block, shell: Shell) -> None:
         output = shell.run(block.text, until=lambda so_far: not in_background or matches(expected, so_far))
         assert matches(expected, output), f"{block.text}\nprinted\n{output}\ninstead of\n{expected}"
     else:
-        assert block.language == "console", f"A block of {block.language} has no file name:\n{block.text}"
+        assert block.language in SHOWN, f"A block of {block.language} has no file name:\n{block.text}"
 
 
 def matches(expected: str, output: str) -> bool:

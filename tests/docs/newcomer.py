@@ -71,7 +71,7 @@ def _first_result(clone: Path, environment: dict[str, str]) -> None:
 def _follow_tutorial(clone: Path, environment: dict[str, str]) -> None:
     with running_service(clone, environment) as ready, shell_in(clone, environment) as shell:
         values = {"http://127.0.0.1:8000": ready["url"], "sk_…": ready["apiKey"]}
-        follow("tutorial", shell, values, without={"TypeScript"})
+        follow("tutorial/first-result", shell, values, without={"TypeScript"})
 
 
 @contextmanager

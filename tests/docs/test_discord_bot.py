@@ -89,7 +89,7 @@ def test_the_bot_answers_with_a_ranking(stack: Stack, values: dict[str, str], tm
             "your-public-key": KEY.public_key().public_bytes_raw().hex(),
             "8080": str(port),
         }
-        follow("discord-bot", shell, values | own)
+        follow("how-to/discord-bot", shell, values | own)
         assert received.get(timeout=60)[:2] == ("PUT", "/applications/77/commands")
         bot = f"http://127.0.0.1:{port}"
         assert send(bot, {"type": 1}).json() == {"type": 1}

@@ -42,7 +42,7 @@ def clone(tmp_path: Path) -> Path:
 
 def test_the_tutorial_works(clone: Path, values: dict[str, str]) -> None:
     with shell_in(clone, {}) as shell:
-        follow("tutorial", shell, values, without={TYPESCRIPT})
+        follow("tutorial/first-result", shell, values, without={TYPESCRIPT})
 
 
 def test_the_typescript_program_works(clone: Path, values: dict[str, str]) -> None:
@@ -54,7 +54,7 @@ def test_the_typescript_program_works(clone: Path, values: dict[str, str]) -> No
         pytest.skip(str(missing))
     with shell_in(clone, {}) as shell:
         shell.run(f"PATH={programs}:$PATH")
-        follow("tutorial", shell, values, only={"Prepare a folder", TYPESCRIPT})
+        follow("tutorial/first-result", shell, values, only={"Prepare a folder", TYPESCRIPT})
 
 
 def in_checkout(stack: Stack) -> dict[str, str]:
@@ -71,11 +71,11 @@ def shell(stack: Stack, tmp_path: Path) -> Iterator[Shell]:
 
 
 def test_trinkets_are_compared(shell: Shell, values: dict[str, str]) -> None:
-    follow("compare-trinkets", shell, values)
+    follow("how-to/compare-trinkets", shell, values)
 
 
 def test_a_regression_changes_the_exit_status(shell: Shell, values: dict[str, str], tmp_path: Path) -> None:
-    follow("nightly-regression", shell, values)
+    follow("how-to/nightly-regression", shell, values)
     last_night = tmp_path / "results" / "2000-01-01.json"
     results = json.loads(last_night.read_text())
     results["mage"]["mean"] *= 1.02
@@ -87,7 +87,7 @@ def test_a_regression_changes_the_exit_status(shell: Shell, values: dict[str, st
 
 
 def test_a_backfill_works(shell: Shell, values: dict[str, str]) -> None:
-    follow("backfill", shell, values)
+    follow("how-to/backfill", shell, values)
 
 
 def test_a_killed_backfill_resumes_without_second_jobs(
@@ -131,7 +131,7 @@ LIMIT = "from billing.models import Plan; Plan.objects.update(max_active_jobs={}
 
 def write_inbox(folder: Path, *, jobs: int) -> None:
     """Save the program and some profiles that no other test submits."""
-    text = (FOLDER / "backfill.md").read_text(encoding="utf-8")
+    text = (FOLDER / "how-to" / "backfill.md").read_text(encoding="utf-8")
     (program,) = [block.text for block in blocks_of(text) if block.file == "backfill.py"]
     (folder / "backfill.py").write_text(program)
     (folder / "inbox").mkdir()

@@ -62,4 +62,4 @@ def test_missing_layers_are_named_in_one_line(local_where: Start) -> None:
     assert process.stdout.readline().startswith("READY "), process.stderr.read()
     process.terminate()
     messages = [line for line in process.communicate()[1].splitlines() if "Sandbox layers" in line]
-    assert messages == ["Sandbox layers not available here: file system view. See docs/security.md."]
+    assert messages == ["Sandbox layers not available here: file system view. See docs/explanation/security.md."]
