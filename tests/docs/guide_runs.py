@@ -1,8 +1,8 @@
 """Follow a guide: save its files, run its commands in one shell, and compare their output.
 
 A guide's blocks are marked by their language: `bash` is run, `text` is the output of the command before it,
-`console` and data are shown only, and every other block is a file with the name after its language. A comment above a
-block says why it is not run, or which test runs it.
+`console` and data are shown only, and every other block is a file with the name after its language. A comment above
+a block says why it is not run, or which test runs it.
 """
 
 import os
