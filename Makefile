@@ -87,6 +87,7 @@ citations: .venv/.development
 migrations: .venv/.development
 	$(CHECK_SETTINGS) $(BIN)/python -W 'ignore:Got an error checking:RuntimeWarning' \
 		manage.py makemigrations --check --dry-run
+	$(CHECK_SETTINGS) $(BIN)/python -m tests.migration_rules
 
 document: .venv/.development
 	$(CHECK_SETTINGS) $(DEFAULT_CONTRACT) $(BIN)/python manage.py openapi --check
