@@ -10,8 +10,8 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 # docs/openapi.json describes a deployment with the default settings.
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
-.PHONY: run test stack fuzz ledger faults check bench soak tutorial screenshots format lint types imports citations migrations document \
-	library openapi lock
+.PHONY: run test stack pgbouncer fuzz ledger faults check bench soak tutorial screenshots format lint types imports citations \
+	migrations document library openapi lock
 
 # ARGS=--once stops after the demo job; --port and --data choose the port and the data folder.
 run: .venv/.runtime
@@ -35,6 +35,10 @@ STACK_TESTS := tests/browser tests/contract tests/deploy tests/docs tests/end_to
 stack: .venv/.development
 	$(PYTEST) $(STACK_TESTS)
 	$(PYTEST) -m slow $(STACK_TESTS:%=--ignore=%)
+
+# The tests of `make test` through PgBouncer in transaction mode. Needs the package pgbouncer.
+pgbouncer: .venv/.development
+	PGBOUNCER=1 $(PYTEST) --reuse-db -m "not slow" $(STACK_TESTS:%=--ignore=%)
 
 # Thousands of generated requests against both API variants; `make stack` sends a few hundred.
 FUZZ_EXAMPLES ?= 150

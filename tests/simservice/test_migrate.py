@@ -15,7 +15,7 @@ from simservice import migration_phases
 from simservice.management.commands import migrate
 from simservice.migration_phases import BASELINE
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.direct("`migrate` refuses poolers")]
 SOURCE = """
 from django.db import migrations
 
@@ -82,6 +82,12 @@ def test_a_skipped_contracting_migration_is_reported(later: Later) -> None:
     with pytest.raises(CommandError, match=r"webhooks\.9001_expand needs webhooks\.9000_contract"):
         call_command("migrate", expand=True, verbosity=0)
     assert applied() == []
+
+
+def test_a_pooler_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrate, "is_pooled", lambda _: True)
+    with pytest.raises(CommandError, match="connection pooler"):
+        call_command("migrate", verbosity=0)
 
 
 def test_expand_applies_to_all_apps() -> None:

@@ -10,6 +10,7 @@ from django.db.migrations import Migration
 from django.db.migrations.executor import MigrationExecutor
 from psycopg.errors import LockNotAvailable
 
+from simservice.database import is_pooled
 from simservice.migration_phases import OutOfOrder, expanding, is_marked
 
 # Requests queue behind a waiting lock, so it gives up before their statements do, and tries again.
@@ -19,6 +20,10 @@ PAUSE_SECONDS = 2
 # How long a statement can keep the locks of its migration. A migration that is not atomic has no limit: it builds
 # an index concurrently or works in batches.
 STATEMENT_SECONDS = 15
+POOLED = (
+    "DATABASE_URL leads to a connection pooler, where other processes would get the time limits of a migration. "
+    "Run this command with a DATABASE_URL that leads to PostgreSQL directly."
+)
 
 
 class Command(migrate.Command):
@@ -36,6 +41,9 @@ class Command(migrate.Command):
         if expand and options["app_label"]:
             raise CommandError("--expand applies to all apps; do not name one.")
         connection = connections[options["database"]]
+        connection.ensure_connection()
+        if is_pooled(connection):
+            raise CommandError(POOLED)
         for target in self._targets(connection) if expand else [{}]:
             self._handle_with_retries(*args, connection=connection, **options | target)
 
