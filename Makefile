@@ -13,7 +13,7 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
 .PHONY: run bench soak newcomer docs links screenshots openapi lock audit release
-.PHONY: test stack fuzz ledger faults drill
+.PHONY: test stack fuzz ledger faults drill pgbouncer
 .PHONY: check format lint types imports citations migrations document library
 
 # ARGS=--once stops after the demo job; --port and --data choose the port and the data folder.
@@ -38,6 +38,10 @@ STACK_TESTS := tests/browser tests/contract tests/deploy tests/docs tests/end_to
 stack: .venv/.development
 	$(PYTEST) $(STACK_TESTS)
 	$(PYTEST) -m slow $(STACK_TESTS:%=--ignore=%)
+
+# The tests of `make test` through PgBouncer in transaction mode. Needs the package pgbouncer.
+pgbouncer: .venv/.development
+	PGBOUNCER=1 $(PYTEST) --reuse-db -m "not slow" $(STACK_TESTS:%=--ignore=%)
 
 # Thousands of generated requests against both API variants; `make stack` sends a few hundred.
 FUZZ_EXAMPLES ?= 150
@@ -105,6 +109,7 @@ citations: .venv/.development
 migrations: .venv/.development
 	$(CHECK_SETTINGS) $(BIN)/python -W 'ignore:Got an error checking:RuntimeWarning' \
 		manage.py makemigrations --check --dry-run
+	$(CHECK_SETTINGS) $(BIN)/python -m tests.migration_rules
 
 document: .venv/.development
 	$(CHECK_SETTINGS) $(DEFAULT_CONTRACT) $(BIN)/python manage.py openapi --check

@@ -14,6 +14,7 @@ from jobs.runs import runner
 from jobs.simulator import layers
 from simservice.doctor import CHECKS as SERVICE_CHECKS
 from simservice.doctor import Check, Finding, failure, ok, warning
+from simservice.pooler import check_pooler
 from simservice.redis import worker_heartbeats
 
 REGISTER = "Run `python manage.py registerbuild EXECUTABLE --branch {} --commit COMMIT`."
@@ -75,6 +76,7 @@ def check_workers() -> Iterator[Finding]:
 
 CHECKS: dict[str, Check] = {
     **SERVICE_CHECKS,
+    "pooler": check_pooler,
     "sandbox": check_sandbox,
     "builds": check_builds,
     "workers": check_workers,

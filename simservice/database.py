@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection, connections, transaction
 
@@ -24,6 +25,16 @@ def snapshot() -> Iterator[None]:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         yield
+
+
+def is_pooled(wrapper: Any) -> bool:
+    """Return whether a pooler is between an open connection and PostgreSQL. Needs one round trip.
+
+    A pooler invents the process id that it reports for cancelling statements.
+    """
+    with wrapper.wrap_database_errors:
+        ((process,),) = wrapper.connection.execute("SELECT pg_backend_pid()").fetchall()
+    return bool(process != wrapper.connection.info.backend_pid)
 
 
 def limit_statements(seconds: int) -> None:

@@ -29,6 +29,7 @@ from redis.exceptions import RedisError
 
 from simservice import causes, certificates
 from simservice.checks import NO_MAIL
+from simservice.migration_phases import CONTRACT, phase_of
 from simservice.redis.client import redis
 
 logger = logging.getLogger(__name__)
@@ -144,10 +145,16 @@ def check_schema() -> Iterator[Finding]:
     """Yield migrations that are missing or were interrupted."""
     loader = MigrationLoader(connection)
     ours, applied = set(loader.disk_migrations), set(loader.applied_migrations)
-    missing, unknown = _names(ours - applied), _names(applied - ours)
+    contracting = {key for key, migration in loader.disk_migrations.items() if phase_of(migration) == CONTRACT}
+    missing, unknown = _names(ours - applied - contracting), _names(applied - ours)
     halves = _interrupted()
     if missing:
-        yield failure(f"Not applied: {missing}.", "Run `python manage.py migrate`.")
+        yield failure(f"Not applied: {missing}.", "Run `python manage.py migrate --expand`.")
+    if pending := _names(contracting - applied):
+        yield warning(
+            f"Not applied: {pending}.",
+            "When no process of the previous version runs, run `python manage.py migrate`.",
+        )
     if halves:
         yield failure(
             f"A migration was interrupted, so these are not valid: {', '.join(halves)}.",
@@ -155,7 +162,7 @@ def check_schema() -> Iterator[Finding]:
         )
     if unknown:
         yield warning(f"Migrations of a newer version are applied: {unknown}.", "Upgrade this process.")
-    if not (missing or halves or unknown):
+    if not (missing or pending or halves or unknown):
         yield ok(f"all {len(ours)} migrations are applied")
 
 

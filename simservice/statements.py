@@ -1,4 +1,6 @@
-"""Statements of the busiest requests: prepared once for each connection, several in one round trip.
+"""Statements of the busiest requests: several in one round trip, and prepared once for each connection.
+
+Behind a pooler such as PgBouncer, they are not prepared.
 
 They bypass the ORM, so tests compare each statement with a reference implementation that uses the ORM.
 """
@@ -12,12 +14,13 @@ from django.db import DatabaseError, NotSupportedError, connection, transaction
 from psycopg import Connection
 from psycopg.errors import InvalidSqlStatementName
 
-from simservice.database import DATABASE_UNAVAILABLE
+from simservice.database import DATABASE_UNAVAILABLE, is_pooled
 
 Row = tuple[Any, ...]
 PLACEHOLDER = re.compile(r"%\((\w+)\)s")
-# The names of the statements that each connection has prepared.
-_prepared: WeakKeyDictionary["Connection[Any]", set[str]] = WeakKeyDictionary()
+# The names of the statements that each connection has prepared; None if it leads to a pooler, where every
+# transaction can run on another connection to PostgreSQL.
+_prepared: WeakKeyDictionary["Connection[Any]", set[str] | None] = WeakKeyDictionary()
 
 
 class Statement:
@@ -89,18 +92,27 @@ def _is_unusable(error: DatabaseError) -> bool:
 
 def _run(statements: Sequence[Statement], values: Mapping[str, Any]) -> list[Row]:
     with transaction.mark_for_rollback_on_error(), connection.cursor() as cursor:
-        _prepare(cursor, statements)
-        cursor.execute("; ".join(statement.execute for statement in statements), values)
+        is_prepared = _prepare(cursor, statements)
+        texts = [statement.execute if is_prepared else statement.sql for statement in statements]
+        cursor.execute("; ".join(texts), values)
         for _ in statements[1:]:
             cursor.nextset()
         rows: list[Row] = cursor.fetchall()
     return rows
 
 
-def _prepare(cursor: Any, statements: Iterable[Statement]) -> None:
-    """Prepare statements that this connection has not prepared yet. A rollback keeps prepared statements."""
-    done = _prepared.setdefault(connection.connection, set())
+def _prepare(cursor: Any, statements: Iterable[Statement]) -> bool:
+    """Prepare statements that this connection has not prepared yet. Return False if it cannot keep them.
+
+    A rollback keeps prepared statements.
+    """
+    if connection.connection not in _prepared:
+        _prepared[connection.connection] = None if is_pooled(connection) else set()
+    done = _prepared[connection.connection]
+    if done is None:
+        return False
     for statement in statements:
         if statement.name not in done:
             cursor.execute(statement.prepare)
             done.add(statement.name)
+    return True

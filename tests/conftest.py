@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from simservice import statements
 from simservice.redis import shared_metrics
 from simservice.redis.client import outage, redis
 from simservice.statements import Statement
+from tests import pgbouncer
 from tests.emptying import empty_database
 from tests.factories import make_key
 
@@ -32,6 +34,26 @@ settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 hypothesis_settings.register_profile("any machine", deadline=None)
 hypothesis_settings.load_profile("any machine")
 TransactionTestCase._fixture_teardown = lambda _: empty_database()  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Connect each test through PgBouncer, if `make pgbouncer` started it."""
+    with pgbouncer.connected(directly=bool(item.get_closest_marker("direct"))):
+        return (yield)
+
+
+@pytest.fixture(scope="session")
+def _directly() -> Iterator[ExitStack]:
+    with ExitStack() as ending:
+        ending.enter_context(pgbouncer.connected(directly=True))
+        yield ending
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(_directly: ExitStack, django_db_setup: None) -> None:
+    """Create the database over a direct connection, because `migrate` refuses poolers."""
+    _directly.close()
 
 
 @pytest.fixture
@@ -67,9 +89,9 @@ def _no_metrics_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 def _uncounted_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prepare statements without counting the queries: earlier tests may have prepared them on this connection."""
 
-    def prepare_uncounted(cursor: Any, statements: Iterable[Statement]) -> None:
+    def prepare_uncounted(cursor: Any, statements: Iterable[Statement]) -> bool:
         with connection.wrap_database_errors:
-            prepare(cursor.cursor, statements)
+            return prepare(cursor.cursor, statements)
 
     prepare = statements._prepare
     monkeypatch.setattr(statements, "_prepare", prepare_uncounted)

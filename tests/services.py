@@ -18,6 +18,7 @@ from localstack.console import LocalStackError
 from localstack.postgres import start_postgres
 from localstack.redis_server import start_redis
 from localstack.supervisor import Supervisor
+from tests.pgbouncer import start_pgbouncer
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -50,6 +51,13 @@ def _start_services(config: pytest.Config) -> None:
                 log=folder / "postgres.log",
                 password="for-tests-only",
                 durable=False,
+            )
+        if os.environ.get("PGBOUNCER"):
+            start_pgbouncer(
+                supervisor,
+                folder / "pgbouncer",
+                database_url=os.environ["DATABASE_URL"],
+                log=folder / "pgbouncer.log",
             )
         if not os.environ.get("REDIS_URL"):
             os.environ["REDIS_URL"] = start_redis(

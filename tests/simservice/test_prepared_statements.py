@@ -16,7 +16,7 @@ from django.db import (
 from simservice import statements
 from simservice.statements import Statement, run
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.direct("poolers keep no prepared statements")]
 READ = Statement("read_changed", "SELECT label FROM changed")
 
 

@@ -1,0 +1,83 @@
+"""The previous release and this version work with each other's schema, before, between and after the migrations."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.rolling_upgrade import Version, extract, servers
+from tests.stack import ROOT, ApiClient
+
+RELEASED = re.compile(r"^## (?!Unreleased).+$", re.MULTILINE)
+
+
+def git(*arguments: str) -> str:
+    """Return the output of a command of git; nothing if it fails."""
+    command = [shutil.which("git") or "git", *arguments]
+    with suppress(OSError, subprocess.CalledProcessError):
+        return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    return ""
+
+
+def previous_release() -> str:
+    """Return the last release: its tag, or else the commit that added its heading to the changelog."""
+    if tag := git("describe", "--tags", "--abbrev=0", "HEAD"):
+        return tag
+    version = RELEASED.search((ROOT / "CHANGELOG.md").read_text())
+    if not version or git("rev-parse", "--is-shallow-repository") != "false":
+        return ""
+    commits = git("log", "--format=%H", "--reverse", f"-S{version[0]}", "--", "CHANGELOG.md").split()
+    return commits[0] if commits else ""
+
+
+class Release:
+    """The previous release and this version, on one database."""
+
+    def __init__(self, old: Version, new: Version) -> None:
+        self.old, self.new, self.key = old, new, ""
+
+    def smoke(self, version: Version) -> None:
+        """Start a version, run a job and read its result, and stop it."""
+        version.start()
+        try:
+            client = ApiClient({"url": f"http://127.0.0.1:{version.port}", "apiKey": self.key})
+            job_id = client.submit()
+            assert client.wait_for_end(job_id)["status"] == "completed"
+            assert client.report(job_id)["sim"]["players"]
+        finally:
+            version.supervisor.stop()
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Iterator[Release]:
+    commit = previous_release()
+    if not commit:
+        pytest.skip("the history of the previous release is not here: no tag, or a shallow clone")
+    with ExitStack() as ending:
+        # Simulators run as other users, which must be able to read the folder.
+        for folder in (tmp_path, *tmp_path.parents[:2]):
+            folder.chmod(0o755)
+        extract(commit, tmp_path / "old")
+        settings = ending.enter_context(servers(tmp_path))
+        # The first version's web server does not set it.
+        before = settings | {"DJANGO_SETTINGS_MODULE": "simservice.settings"}
+        old = Version("old", tmp_path / "old", tmp_path / "old" / ".venv" / "bin", before, tmp_path)
+        new = Version("new", ROOT, Path(sys.executable).parent, settings, tmp_path)
+        yield Release(old, new)
+
+
+def test_both_versions_work_around_the_migrations(release: Release) -> None:
+    old, new = release.old, release.new
+    old.manage("migrate", "--noinput")
+    release.key = json.loads(old.manage("seedlocal", text="{}").splitlines()[-1])["apiKey"]
+    new.manage("migrate", "--expand", "--noinput")
+    release.smoke(old)
+    release.smoke(new)
+    new.manage("migrate", "--noinput")
+    release.smoke(new)

@@ -1,0 +1,39 @@
+"""A pooler between the service and PostgreSQL: `make pgbouncer` runs these tests with PgBouncer, too."""
+
+import os
+
+import pytest
+from django.db import connection
+
+from simservice import pooler
+from simservice.database import is_pooled
+from simservice.doctor import Level
+from simservice.statements import Statement, run
+from tests.pgbouncer import NAME
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PREPARED = "SELECT count(*) FROM pg_prepared_statements WHERE name = 'pooled_one'"
+
+
+def test_a_pooler_is_recognized() -> None:
+    connection.ensure_connection()
+    assert is_pooled(connection) == (NAME in os.environ)
+
+
+def test_statements_are_prepared_only_on_a_direct_connection() -> None:
+    assert run(Statement("pooled_one", "SELECT %(value)s + 1"), values={"value": 1}) == [(2,)]
+    with connection.cursor() as cursor:
+        cursor.execute(PREPARED)
+        assert cursor.fetchone() == (int(NAME not in os.environ),)
+
+
+def test_the_limits_of_the_deployment_are_complete() -> None:
+    (finding,) = pooler.check_pooler()
+    assert finding.level == Level.OK
+
+
+def test_missing_limits_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pooler, "is_pooled", lambda _: True)
+    monkeypatch.setattr(pooler, "LIMITS", ("transaction_timeout", "lock_timeout"))
+    (finding,) = pooler.check_pooler()
+    assert (finding.level, "transaction_timeout." in finding.message) == (Level.WARNING, True)
