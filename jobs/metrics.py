@@ -37,7 +37,10 @@ class QueueCollector(Collector):
 
 
 def _database_gauges() -> list[GaugeMetricFamily]:
-    """Return the metrics of unfinished jobs, expired jobs and broken builds. Eight queries."""
+    """Return the metrics of unfinished jobs, expired jobs and broken builds.
+
+    Nine queries, and one for each period of retention.
+    """
     claimed = Job.objects.filter(status__in=CLAIMED)
     stalled = claimed.filter(lifecycle.LEASE_EXPIRED).count()
     return [
@@ -47,7 +50,7 @@ def _database_gauges() -> list[GaugeMetricFamily]:
         gauge("oldest_wait_seconds", "How long the oldest waiting job has waited.", forecast.oldest_wait_seconds()),
         gauge("leases_stalled", "Claimed jobs whose worker stopped renewing the lease.", stalled),
         gauge("jobs_unannounced", "Pending jobs whose announcement was lost.", announcements.unannounced().count()),
-        gauge("jobs_uncleared", "Jobs whose files should have been removed.", retention.overdue().count()),
+        gauge("jobs_uncleared", "Jobs whose files should have been removed.", retention.count_overdue()),
         gauge("builds_broken", "Builds marked as broken.", Build.objects.filter(registry.BROKEN).count()),
     ]
 
