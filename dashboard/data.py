@@ -78,7 +78,7 @@ def account_export(request: HttpRequest, access: AccountAccess, export_id: int) 
 
 
 @account_page(read=Role.OWNER, post=Role.OWNER)
-@reauthentication_required(app="account")
+@reauthentication_required(app="account")  # type: ignore[untyped-decorator]
 def delete_account(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """Ask for confirmation, then start the deletion of the account."""
     form = NameForm(form_data(request), expected=access.account.name, label="Name of the account")
@@ -127,7 +127,7 @@ def user_export(request: HttpRequest, export_id: int) -> StreamingHttpResponse:
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
-@reauthentication_required(app="account")
+@reauthentication_required(app="account")  # type: ignore[untyped-decorator]
 def delete_user(request: HttpRequest) -> HttpResponse:
     """Ask for confirmation, then delete the user."""
     user = cast(User, request.user)
