@@ -19,6 +19,12 @@ class PlanForm(forms.ModelForm):
         "requires shared artifact storage.",
     )
 
+    class Meta:
+        help_texts = {
+            "retention_days": "Days for which files of new jobs are kept. Empty: the setting RETENTION_DAYS.",
+            "max_stored_bytes": "Bytes of artifacts at which new jobs are refused. Empty: no limit.",
+        }
+
 
 @admin.register(Plan)
 class PlanAdmin(admin.ModelAdmin):

@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 MAX_AMOUNT = 10**12
 # More would only split jobs into shards that are too short.
 MAX_PARALLEL_SLOTS = 256
+MAX_RETENTION_DAYS = 3_650
 
 
 class Pool(models.TextChoices):
@@ -71,6 +72,10 @@ class Plan(models.Model):
     # Per API key.
     reads_per_minute = models.PositiveIntegerField(default=6_000)
     pool = models.CharField(max_length=9, choices=Pool, default=Pool.STANDARD)
+    # Days for which results and inputs of new jobs are kept; null for the setting RETENTION_DAYS.
+    retention_days = models.PositiveSmallIntegerField(null=True, blank=True)
+    # Bytes of artifacts that the account can store before its submissions are refused; null for no limit.
+    max_stored_bytes = models.PositiveBigIntegerField(null=True, blank=True)
 
     class Meta:
         constraints = [
@@ -86,6 +91,10 @@ class Plan(models.Model):
             ),
             models.CheckConstraint(condition=Q(submission_bytes_per_minute__gt=0), name="plan_bytes_positive"),
             models.CheckConstraint(condition=Q(pool__in=Pool.values), name="plan_pool_known"),
+            models.CheckConstraint(
+                condition=Q(retention_days=None) | Q(retention_days__range=(1, MAX_RETENTION_DAYS)),
+                name="plan_retention_in_range",
+            ),
             models.CheckConstraint(
                 condition=Q(default_queue_seconds__lte=F("max_queue_seconds")),
                 name="plan_queue_default_le_max",

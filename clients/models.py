@@ -154,8 +154,8 @@ class Invitation(models.Model):
 class AuditEvent(models.Model):
     """A change to an account: who made it, when, and from which address.
 
-    Written in the transaction of the change. A trigger prevents changes and deletions. `user_id` is not a foreign
-    key, because events must survive the deletion of a user.
+    Written in the transaction of the change. A trigger prevents changes, and deletions unless the account is
+    deleted. `user_id` is not a foreign key, because events must survive the deletion of a user.
     """
 
     class Action(models.TextChoices):
@@ -199,6 +199,12 @@ class AuditEvent(models.Model):
         ACCOUNT_SUSPENDED = "account.suspended"
         # The suspension was lifted.
         ACCOUNT_RESUMED = "account.resumed"
+        # A member or an operator requested an export of the account's data.
+        ACCOUNT_EXPORTED = "account.exported"
+        # The deletion of the account was requested.
+        ACCOUNT_DELETION_REQUESTED = "account.deletion_requested"
+        # The deletion of the account was undone in its grace period.
+        ACCOUNT_DELETION_UNDONE = "account.deletion_undone"
         # An operator granted credits (credits, reason).
         CREDITS_GRANTED = "credits.granted"
         # An operator added or removed credits (credits, reason).

@@ -13,7 +13,7 @@ from billing import ledger, statement
 from billing.models import Entry
 from dashboard.access import AccountAccess, account_page
 from dashboard.paging import page_of
-from jobs import queries, usage
+from jobs import queries, retention, storage, usage
 from jobs.models import DailyUsage
 from jobs.simulator.csv_report import harmless
 from simservice.api.times import iso
@@ -39,7 +39,13 @@ def balance(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         for one in page.rows
     ]
     balances = ledger.balances(access.account)
-    context = {"section": "credits", "balances": balances, "page": page, "entries": history}
+    context = {
+        "section": "credits",
+        "balances": balances,
+        "page": page,
+        "entries": history,
+        "retention_days": retention.days_of(access.account.plan),
+    }
     return render(request, "dashboard/credits.html", context)
 
 
@@ -61,6 +67,8 @@ def used(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         "used": rows,
         "most": max((one.credits for one in rows), default=0),
         "total": usage.total(access.account, month),
+        "stored_bytes": storage.stored_bytes(access.account),
+        "retention_days": retention.days_of(access.account.plan),
     }
     return render(request, "dashboard/usage.html", context)
 

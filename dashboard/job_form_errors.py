@@ -16,7 +16,7 @@ def message_of(error: ApiError) -> str:
         return NO_WEBHOOK
     if isinstance(error, InsufficientCredits):
         return f"{error.message} The job needs {meta['requiredCredits']:,} credits. {_affordable_limit(meta)}"
-    if isinstance(error, RateLimitExceeded):
+    if isinstance(error, RateLimitExceeded) and meta["limit"] != "storage":
         return "Too many requests or too much data. Try again in a minute."
     return str(meta.get("message", error.message))
 

@@ -113,7 +113,7 @@ class SearchTimeout(Exception):
 def jobs(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """List the account's jobs, newest first."""
     form = Filters(access.account, request.GET)
-    context: dict[str, Any] = {"section": "jobs", "form": form, "since": retention.window_start()}
+    context: dict[str, Any] = {"section": "jobs", "form": form, "since": retention.window_start(access.account)}
     if form.is_valid():
         try:
             with _statement_timeout(STATEMENT_TIMEOUT_MS):
@@ -151,7 +151,7 @@ def _load_listing(request: HttpRequest, account: Account, filters: dict[str, Any
 
 def filtered(account: Account, filters: dict[str, Any]) -> QuerySet[Job]:
     """Return the account's retained jobs that match every filter except the text."""
-    condition = Q(pk__gte=first_id_of(retention.window_start()))
+    condition = Q(pk__gte=first_id_of(retention.window_start(account)))
     today = timezone.now().date()
     if filters["since"]:
         condition &= Q(pk__gte=first_id_of(midnight(min(filters["since"], today + timedelta(days=1)))))

@@ -20,4 +20,5 @@ SECTIONS = (
     Section("credits", "Credits"),
     Section("people", "People"),
     Section("audit", "Audit log", for_owners=True),
+    Section("account_data", "Data", for_owners=True),
 )

@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 
 from jobs import artifacts
 from jobs.models import Artifact, Job
-from jobs.retention import window_start
+from jobs.retention import longest_window_start
 from jobs.runs.outputs import missing
 from simservice.ids import first_id_of, parse_id
 from simservice.storages import MAX_REMOVED_AT_ONCE, ArtifactStorage
@@ -28,7 +28,7 @@ def missing_files() -> Iterator[list[Artifact]]:
 
     Two queries and one listing for each folder. The listing comes last, because a file is saved before its row.
     """
-    start = first_id_of(window_start())
+    start = first_id_of(longest_window_start())
     while (first := _first_job(start)) is not None:
         start = first - first % IDS_OF_A_FOLDER + IDS_OF_A_FOLDER
         rows = list(_kept().filter(job_id__gte=first, job_id__lt=start).order_by("pk"))

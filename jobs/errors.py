@@ -79,6 +79,14 @@ class ActiveJobLimitReached(JobsError):
 
 
 @dataclass(eq=False, kw_only=True)
+class StorageLimitReached(JobsError):
+    """The account's files have as many bytes as its plan allows."""
+
+    stored_bytes: int
+    limit: int
+
+
+@dataclass(eq=False, kw_only=True)
 class CreditsMissing(JobsError):
     """The account does not have enough credits for the job.
 

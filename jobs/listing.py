@@ -115,7 +115,7 @@ def list_jobs(account: Account, *, before: int | None, limit: int, filters: Filt
 
     The jobs are below the id `before` if given.
     """
-    first, after = first_id_of(retention.window_start()), filters.created_after
+    first, after = first_id_of(retention.window_start(account)), filters.created_after
     if after is not None:
         first = max(first, min(first_id_of(after), LAST_ID) - first_id_of(EPOCH + ID_LEAD))
     values = {
@@ -146,7 +146,7 @@ def _client_id(account: Account, name: str) -> int:
 
 def jobs_by_id(account: Account, ids: Iterable[int]) -> Listing:
     """Return the account's jobs with these ids like `list_jobs`. Other ids are ignored. One round trip."""
-    first = first_id_of(retention.window_start())
+    first = first_id_of(retention.window_start(account))
     rows, active = _read(_BY_ID, {"account_id": account.pk, "ids": list(ids), "first": first})
     return Listing([_READER.instance(row) for row in rows], active)
 

@@ -122,6 +122,8 @@ class Job(models.Model):
     vcpus = models.PositiveSmallIntegerField()
     # Slots that the job's shards may use at a time, including the conductor's.
     parallel_slots = models.PositiveSmallIntegerField(default=1, db_default=1)
+    # Days for which files and profile are kept; null for the setting RETENTION_DAYS.
+    retention_days = models.PositiveSmallIntegerField(null=True)
 
     # The current state
     status = models.CharField(max_length=9, choices=Status, default=Status.PENDING)
@@ -171,9 +173,15 @@ class Job(models.Model):
             # The limit and the header of active jobs
             models.Index(fields=["account"], condition=Q(status__in=ACTIVE), name="job_active"),
             models.Index(fields=["account", "-id"], name="job_by_account"),
-            # Ended jobs whose files are not removed yet, oldest first
+            # Ended jobs whose files are not removed yet, oldest first for each period of retention. The first index
+            # is read by the previous version only.
             models.Index(
                 fields=["created_at"], condition=Q(cleared_at=None, status__in=TERMINAL), name="job_to_clear"
+            ),
+            models.Index(
+                fields=["retention_days", "created_at"],
+                condition=Q(cleared_at=None, status__in=TERMINAL),
+                name="job_to_expire",
             ),
             # Filters of an account's jobs; a client belongs to one account, a build to none
             models.Index(fields=["account", "status", "-id"], name="job_by_status"),
@@ -445,6 +453,21 @@ class Artifact(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.job_id}"
+
+
+class StoredBytes(models.Model):
+    """Bytes of an account's artifacts that are not removed yet, counted when jobs end (`jobs/storage.py`)."""
+
+    account = models.OneToOneField(
+        Account, primary_key=True, on_delete=models.CASCADE, related_name="+", editable=False
+    )
+    bytes = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        verbose_name_plural = "stored bytes"
+
+    def __str__(self) -> str:
+        return f"{self.bytes} of {self.account_id}"
 
 
 class DailyUsage(models.Model):

@@ -7,7 +7,7 @@ trips.
 # ruff: noqa: S608 - only constants become part of the statements
 
 from billing import settlement
-from jobs import details, usage
+from jobs import details, storage, usage
 from jobs.models import Artifact, Job
 from simservice.rows import RowReader
 from simservice.statements import Statement
@@ -170,6 +170,9 @@ END = Statement(
         INSERT INTO jobs_artifact ({", ".join(ARTIFACT_COLUMNS)})
         SELECT {", ".join(f"artifact.{column}" for column in ARTIFACT_COLUMNS)}
         FROM ended, jsonb_populate_recordset(NULL::jobs_artifact, %(artifacts)s::jsonb) AS artifact
+        RETURNING bytes
+    ), weighed AS (
+        {storage.ADD}
     ), detailed AS (
         INSERT INTO jobs_jobdetails (job_id, version, document)
         SELECT id, {details.VERSION}, %(details)s::bytea FROM ended WHERE %(details)s::bytea IS NOT NULL

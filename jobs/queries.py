@@ -39,7 +39,7 @@ READ_JOB_WITH_SUMMARY = Statement(
     "read_job_with_summary", _FIND.format(job=_SUMMARIZED, build=_BUILD, more=f"({ACTIVE_JOBS})")
 )
 # The account's latest jobs with the fields of their titles, read like those of `jobs/listing.py`.
-_TITLED = RowReader(Job, only=["id", *TITLED])
+_TITLED = RowReader(Job, only=["id", *TITLED, "retention_days", "cleared_at"])
 LATEST_JOBS = f"""
     SELECT {_TITLED.columns} FROM jobs_job
     WHERE account_id = ANY (ARRAY[%(account_id)s]) AND id >= %(first)s ORDER BY account_id, id DESC LIMIT %(limit)s
@@ -121,10 +121,10 @@ def recent_profiles(account: Account, *, count: int) -> list[Job]:
 
     They are within the retention period, so their profiles are still stored.
     """
-    bounds = {"first": first_id_of(retention.window_start()), "limit": RECENT_JOBS}
+    bounds = {"first": first_id_of(retention.window_start(account)), "limit": RECENT_JOBS}
     with connection.cursor() as cursor:
         cursor.execute(LATEST_JOBS, {"account_id": account.pk, **bounds})
-        jobs = [_TITLED.instance(row) for row in cursor.fetchall()]
+        jobs = [job for job in map(_TITLED.instance, cursor.fetchall()) if retention.is_kept(job)]
     newest = {job.title: job for job in reversed(jobs)}
     return sorted(newest.values(), key=lambda job: -job.pk)[:count]
 
@@ -132,11 +132,11 @@ def recent_profiles(account: Account, *, count: int) -> list[Job]:
 def profile_of(account: Account, job_id: str) -> str:
     """Return the profile text of a job of the account, within the retention period. Raises NotFound. One query."""
     number = parse_id(job_id)
-    own = JobProfile.objects.filter(job__account=account, job__created_at__gte=retention.window_start())
-    text = own.filter(pk=number).values_list("text", flat=True).first() if number is not None else None
-    if text is None:
+    own = JobProfile.objects.filter(job__account=account).select_related("job").defer("job__summary")
+    profile = own.filter(pk=number).first() if number is not None else None
+    if profile is None or not retention.is_kept(profile.job):
         raise NotFound
-    return text
+    return profile.text
 
 
 def shared_profile(token: str) -> tuple[Job, str]:

@@ -1,5 +1,7 @@
 """Retention of jobs: `docs/reference/contract.md#retention`.
 
+Each job is kept for the days of its plan at submission, so a changed plan affects new jobs only.
+
 At the end of the retention period, links, files, the profile text, the details and the list entry of a job become
 unavailable at once. Files, text, details and metadata entries are removed soon after. The rows of the job, its
 idempotency key and its artifacts remain, so the API can distinguish expired artifacts from unknown ones.
@@ -10,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection
 from datetime import datetime, timedelta
+from itertools import chain, islice
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -17,7 +20,8 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from jobs import artifacts
+from billing.models import Account, Plan
+from jobs import artifacts, storage
 from jobs.enums import TERMINAL
 from jobs.models import Job, JobDetails, JobProfile, JobRanking
 
@@ -28,6 +32,20 @@ GRACE = timedelta(hours=1)
 CLEAR_BATCH = 500
 # Shorter than the interval between two rounds, so that rounds do not overlap if the storage is slow
 ROUND_SECONDS = 45.0
+# The days of all jobs that are not cleared yet, each found by one step in the index `job_to_expire`
+_UNCLEARED = f"""
+    SELECT retention_days FROM jobs_job
+    WHERE cleared_at IS NULL AND status IN ({", ".join(f"'{each}'" for each in TERMINAL)})
+        AND retention_days > {{more_than}} ORDER BY retention_days LIMIT 1
+"""  # noqa: S608 - constants
+PERIODS = f"""
+    WITH RECURSIVE period (days) AS (
+        ({_UNCLEARED.format(more_than="0")})
+        UNION ALL
+        SELECT ({_UNCLEARED.format(more_than="period.days")}) FROM period WHERE days IS NOT NULL
+    )
+    SELECT days FROM period WHERE days IS NOT NULL
+"""  # noqa: S608 - constants
 # By the whole key, which the metadata of the jobs contains
 DELETE_METADATA_ENTRIES = """
     DELETE FROM jobs_metadataentry AS entry
@@ -37,24 +55,57 @@ DELETE_METADATA_ENTRIES = """
 """
 
 
-def window_start() -> datetime:
-    """Return the start of the retention period: older jobs have expired."""
-    return timezone.now() - timedelta(days=settings.RETENTION_DAYS)
+def days_of(source: Job | Plan) -> int:
+    """Return the days for which a job is kept, or the new jobs of a plan."""
+    return source.retention_days or settings.RETENTION_DAYS
+
+
+def window_start(account: Account) -> datetime:
+    """Return the start of the period that the account's lists show, which is the current plan's."""
+    return timezone.now() - timedelta(days=days_of(account.plan))
 
 
 def is_kept(job: Job) -> bool:
     """Return whether the job is within its retention period, so its links and files are available."""
-    return job.cleared_at is None and job.created_at >= window_start()
+    return job.cleared_at is None and kept_until(job) >= timezone.now()
 
 
 def kept_until(job: Job) -> datetime:
     """Return the end of the job's retention period."""
-    return job.created_at + timedelta(days=settings.RETENTION_DAYS)
+    return job.created_at + timedelta(days=days_of(job))
 
 
-def overdue() -> QuerySet[Job]:
-    """Return the ended jobs whose files should have been removed."""
-    return Job.objects.filter(cleared_at=None, created_at__lt=window_start() - GRACE, status__in=TERMINAL)
+def overdue() -> list[QuerySet[Job]]:
+    """Return the ended jobs whose files should have been removed, by their number of days. One query.
+
+    An index finds the jobs of one number of days, oldest first.
+    """
+    return [_overdue(days) for days in (None, *_periods())]
+
+
+def longest_window_start() -> datetime:
+    """Return the start of the longest retention period of any kept job. One query."""
+    return timezone.now() - timedelta(days=max([settings.RETENTION_DAYS, *_periods()]))
+
+
+def _periods() -> list[int]:
+    """Return the days of retention of ended jobs that are not cleared, apart from the default."""
+    with connection.cursor() as cursor:
+        cursor.execute(PERIODS)
+        return [days for (days,) in cursor.fetchall()]
+
+
+def _overdue(retention_days: int | None) -> QuerySet[Job]:
+    """Return the overdue jobs with this number of days, oldest first."""
+    ends_before = timezone.now() - GRACE - timedelta(days=retention_days or settings.RETENTION_DAYS)
+    expired = Job.objects.filter(cleared_at=None, status__in=TERMINAL, created_at__lt=ends_before)
+    # With the first column, PostgreSQL reads the index in order for null too.
+    return expired.filter(retention_days=retention_days).order_by("retention_days", "created_at")
+
+
+def count_overdue() -> int:
+    """Return the number of overdue jobs."""
+    return sum(jobs.count() for jobs in overdue())
 
 
 def clear_expired() -> int:
@@ -75,7 +126,8 @@ def clear_expired() -> int:
 def clear_batch(*, until: float) -> int:
     """Clear a batch of expired jobs, folder by folder, until the monotonic time `until`. Return how many."""
     folders: dict[str, list[int]] = defaultdict(list)
-    for job_id in overdue().order_by("created_at").values_list("pk", flat=True)[:CLEAR_BATCH]:
+    found = chain.from_iterable(jobs.values_list("pk", flat=True)[:CLEAR_BATCH] for jobs in overdue())
+    for job_id in islice(found, CLEAR_BATCH):
         folders[artifacts.folder_of(job_id)].append(job_id)
     return sum(clear(folder, job_ids, until=until) for folder, job_ids in folders.items())
 
@@ -100,4 +152,5 @@ def clear(folder: str, job_ids: Collection[int], *, until: float) -> int:
         JobRanking.objects.filter(pk__in=locked).delete()
         with connection.cursor() as cursor:
             cursor.execute(DELETE_METADATA_ENTRIES, [locked])
+        storage.subtract(locked)
         return Job.objects.filter(pk__in=locked).update(cleared_at=Now())

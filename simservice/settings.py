@@ -147,6 +147,7 @@ INSTALLED_APPS = [
     "clients",
     "webhooks",
     "jobs",
+    "privacy",
     "dashboard",
 ]
 MIDDLEWARE = [
@@ -234,6 +235,8 @@ CELERY_BEAT_SCHEDULE = {
     "keep-webhooks": {"task": "webhooks.tasks.keep", "schedule": 60, "options": {"expires": 300}},
     "forget-builds": {"task": "jobs.tasks.forget_builds", "schedule": 3600},
     "clear-expired": {"task": "jobs.tasks.clear_expired", "schedule": 60, "options": {"expires": 60}},
+    "build-exports": {"task": "privacy.tasks.build_exports", "schedule": 30, "options": {"expires": 30}},
+    "delete-data": {"task": "privacy.tasks.delete_data", "schedule": 60, "options": {"expires": 60}},
     "forget-sessions": {"task": "dashboard.tasks.forget_sessions", "schedule": 3600},
 }
 

@@ -19,6 +19,7 @@ from clients.models import ApiKey, Client, Invitation, Membership
 from jobs import lifecycle
 from jobs.enums import Channel, MoveResult, Priority, Status
 from jobs.models import Build, Job, JobEvent, JobProfile
+from privacy.models import Export
 from simservice.ids import new_token, next_id
 from webhooks.models import Event
 
@@ -63,6 +64,12 @@ def make_event(client: Client, **fields: Any) -> Event:
     now = timezone.now()
     defaults = {"body": b"{}", "created_at": now, "next_attempt_at": now}
     return Event.objects.create(client=client, **defaults | fields)
+
+
+def make_export(account: Account) -> Export:
+    """Make an export of an account that can be downloaded, without its file."""
+    now = timezone.now()
+    return Export.objects.create(account=account, completed_at=now, bytes=1, expires_at=now + timedelta(days=1))
 
 
 def make_member(account: Account | None = None, *, role: str = "owner", is_verified: bool = True) -> Membership:

@@ -26,6 +26,7 @@ from tests.factories import (
     make_account,
     make_client,
     make_event,
+    make_export,
     make_invitation,
     make_job,
     make_key,
@@ -87,6 +88,9 @@ PERSONAL = {
     "accounts/2fa/recovery-codes/download/",
     "accounts/profile/",
     "accounts/sessions/",
+    "accounts/data/",
+    "accounts/data/exports/<id:export_id>/",
+    "accounts/delete/",
     "dashboard/",
     "share/<token:token>/run",
 }
@@ -97,6 +101,7 @@ OBJECTS: dict[str, Callable[[Account], object]] = {
     "key_id": lambda account: make_key(account)[0].pk,
     "member_id": lambda account: make_member(account).pk,
     "invitation_id": lambda account: make_invitation(account)[0].pk,
+    "export_id": lambda account: make_export(account).pk,
     "name": lambda account: make_event(make_client(account)).name,
 }
 # Objects that belong to no account.

@@ -45,7 +45,13 @@ FOR_VIEWERS = {
     "dashboard/<slug:account>/first-steps/hide": 302,
 }
 # Pages that only an owner may read.
-FOR_OWNERS = {"dashboard/<slug:account>/audit", "dashboard/<slug:account>/people/<id:member_id>/remove"}
+FOR_OWNERS = {
+    "dashboard/<slug:account>/audit",
+    "dashboard/<slug:account>/people/<id:member_id>/remove",
+    "dashboard/<slug:account>/data",
+    "dashboard/<slug:account>/data/exports/<id:export_id>",
+    "dashboard/<slug:account>/data/delete",
+}
 # Calls of the owner that fail for an ended job.
 OWN: dict[tuple[str, str], tuple[int, str]] = {
     ("POST", "jobs"): (400, "validation_failed"),

@@ -11,6 +11,8 @@ from simservice.api import errors as http
 from simservice.api.exception_handler import as_api_error
 
 NOTHING_BLOCKED: dict[str, Any] = {"blocked": [], "blockedCount": 0, "blockedTruncated": False}
+# Files are removed as jobs expire, which seldom helps within minutes.
+STORAGE_RETRY_SECONDS = 3600
 # Where a field of the submission is in the JSON form.
 PATHS = {
     "max_credits": "runtime.maxCredits",
@@ -108,6 +110,21 @@ def _(error: errors.AccountSuspended) -> http.ApiError:  # noqa: ARG001
 def _(error: errors.ActiveJobLimitReached) -> http.ApiError:
     return http.MaxActiveJobsExceeded(
         {"reason": "active_jobs", "maxActiveJobs": error.limit, "activeJobs": error.active}
+    )
+
+
+@as_api_error.register
+def _(error: errors.StorageLimitReached) -> http.ApiError:
+    return http.RateLimitExceeded(
+        {
+            "scope": "developer",
+            "limit": "storage",
+            "storedBytes": error.stored_bytes,
+            "maxStoredBytes": error.limit,
+        },
+        message=f"The account's files have reached the storage limit of its plan, {error.limit:,} bytes. Expired "
+        "files are removed automatically. Try again later, or change to a plan with more storage.",
+        headers={"Retry-After": str(STORAGE_RETRY_SECONDS)},
     )
 
 

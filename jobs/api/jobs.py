@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Annotated, TypedDict, cast
 
-from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from billing.models import Account
 from jobs import listing, models, queries, retention, variants
 from jobs.api.base import (
     ACTIVE_JOB_HEADERS,
@@ -259,14 +259,14 @@ class JobListView(JobsEndpoint):
         if "ids" in self.query:
             found = listing.jobs_by_id(account, read_ids(self.query))
             self.active_jobs = found.active
-            return Response(job_list(found.jobs, limit=MAX_IDS, next_cursor=None, links=self.links()))
+            return Response(job_list(account, found.jobs, limit=MAX_IDS, next_cursor=None, links=self.links()))
         limit, filters = read_limit(self.query.get("limit")), read_filters(self.query)
         before = read_cursor(self.query["cursor"], account_id=account.pk) if "cursor" in self.query else None
         found = listing.list_jobs(account, before=before, limit=limit + 1, filters=filters)
         self.active_jobs, page = found.active, found.jobs[:limit]
         last_id = page[-1].pk if len(found.jobs) > limit else found.searched_to
         cursor = make_cursor(account_id=account.pk, last_id=last_id) if last_id is not None else None
-        return Response(job_list(page, limit=limit, next_cursor=cursor, links=self.links()))
+        return Response(job_list(account, page, limit=limit, next_cursor=cursor, links=self.links()))
 
 
 class JobView(PolledEndpoint):
@@ -286,13 +286,15 @@ class JobProfileView(JobsEndpoint):
         return Response({"text": queries.profile_of(self.caller().account, job_id)})
 
 
-def job_list(jobs: Sequence[models.Job], *, limit: int, next_cursor: str | None, links: LinkBuilder) -> JobList:
+def job_list(
+    account: Account, jobs: Sequence[models.Job], *, limit: int, next_cursor: str | None, links: LinkBuilder
+) -> JobList:
     """Return the body of `GET jobs` (docs/reference/contract.md#list-jobs)."""
     page: Page = {
         "limit": limit,
         "hasMore": next_cursor is not None,
         "nextCursor": next_cursor,
-        "since": iso(retention.window_start()),
+        "since": iso(retention.window_start(account)),
     }
     return {"jobs": [_listed_job(job, links) for job in jobs], "page": page}
 
@@ -325,7 +327,7 @@ def job_object(job: models.Job, links: LinkBuilder) -> Job:
         "errorCode": error_code(job),
         "statusReason": job.status_reason,
         "simcExitCode": job.simulator_exit_code,
-        "retentionDays": settings.RETENTION_DAYS,
+        "retentionDays": retention.days_of(job),
         "metadata": job.metadata,
         "title": job.title,
         "runtime": _runtime(job),

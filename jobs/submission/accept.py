@@ -11,7 +11,7 @@ from django.db import transaction
 from billing.models import Plan
 from jobs import counters, credentials, variants
 from jobs.enums import Priority, Status
-from jobs.errors import AccountSuspended, ActiveJobLimitReached, CreditsMissing, JobsError
+from jobs.errors import AccountSuspended, ActiveJobLimitReached, CreditsMissing, JobsError, StorageLimitReached
 from jobs.models import CHARACTER_LENGTH, SLICE_SECONDS, Job
 from jobs.profiles.analysis import Analysis, warnings
 from jobs.queueing import announcements, forecast
@@ -96,7 +96,7 @@ def require_storable(checked: CheckedSubmission, *, fee_credits: int) -> None:
     if checked.submission.credentials is not None:
         credentials.require_store()
     job = _new_job(checked, job_id=0, fee_credits=fee_credits)
-    ruling = rule_on(job.account_id, required=_required_credits(job), max_active_jobs=checked.plan.max_active_jobs)
+    ruling = rule_on(job.account_id, required=_required_credits(job), plan=checked.plan)
     if not ruling.is_stored:
         _refuse(job, ruling, plan=checked.plan)
 
@@ -136,7 +136,7 @@ def _forget_credentials(checked: CheckedSubmission, *, job_id: int) -> None:
 def _store(checked: CheckedSubmission, deduplication: Deduplication, *, job_id: int) -> Accepted | Replay:
     """Store the job and the record of its request, unless an equal request created one in the meantime.
 
-    Raises ActiveJobLimitReached, AccountSuspended or CreditsMissing.
+    Raises ActiveJobLimitReached, AccountSuspended, StorageLimitReached or CreditsMissing.
     """
     with deduplication.storing(), _fee_decided(checked) as fee_credits:
         job = _new_job(checked, job_id=job_id, fee_credits=fee_credits)
@@ -148,7 +148,7 @@ def _store(checked: CheckedSubmission, deduplication: Deduplication, *, job_id: 
             profile_text=checked.submission.profile_text,
             wanted=fee_credits + (job.max_credits or first_slice(job)),
             required=_required_credits(job),
-            max_active_jobs=checked.plan.max_active_jobs,
+            plan=checked.plan,
             record=deduplication.record(accepted),
         )
         if ruling.is_stored:
@@ -160,11 +160,13 @@ def _store(checked: CheckedSubmission, deduplication: Deduplication, *, job_id: 
 
 
 def _refuse(job: Job, ruling: Ruling, *, plan: Plan) -> NoReturn:
-    """Raise ActiveJobLimitReached, AccountSuspended or CreditsMissing."""
+    """Raise the error of the first rule that the job broke."""
     if ruling.active >= plan.max_active_jobs:
         raise ActiveJobLimitReached(active=ruling.active, limit=plan.max_active_jobs)
     if ruling.is_suspended:
         raise AccountSuspended
+    if plan.max_stored_bytes is not None and ruling.stored_bytes >= plan.max_stored_bytes:
+        raise StorageLimitReached(stored_bytes=ruling.stored_bytes, limit=plan.max_stored_bytes)
     fee = job.priority_fee_credits
     affordable = min(max(0, ruling.available_credits - fee), plan.max_credits_per_job)
     raise CreditsMissing(
@@ -251,6 +253,7 @@ def _new_job(checked: CheckedSubmission, *, job_id: int, fee_credits: int) -> Jo
         credits_per_second=checked.plan.credits_per_second,
         vcpus=checked.plan.vcpu_per_job,
         parallel_slots=checked.plan.max_parallel_slots,
+        retention_days=checked.plan.retention_days,
         status=Status.PENDING,
         share_token=new_token(),
         trace_parent=tracing.current_parent(),

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from django.db import connection
 
 from billing import holds
+from billing.models import Plan
+from jobs import storage
 from jobs.models import Job
 from jobs.queries import ACTIVE_JOBS
 from simservice.statements import Statement, run
@@ -18,13 +20,16 @@ COLUMNS = (
     "id account_id client_id api_key_id priority channel git_branch pinned_build_id multi_stage html csv "
     "has_credentials wants_webhook json_version metadata character other_characters max_credits ceiling_credits "
     "ceiling_runtime_seconds ceiling_queue_seconds priority_fee_credits credits_per_second vcpus "
-    "parallel_slots status attempt worker share_token trace_parent"
+    "parallel_slots retention_days status attempt worker share_token trace_parent"
 ).split()
 FIELDS = {field.attname: field for field in Job._meta.concrete_fields if field.attname in COLUMNS}  # noqa: SLF001
 
-# The number of unfinished jobs and whether the account is suspended, and the rules about them
-_STATE = f"({ACTIVE_JOBS}) AS active, suspended_at IS NOT NULL AS is_suspended"
-_ALLOWED = "active < %(max_active_jobs)s AND NOT is_suspended"
+# The number of unfinished jobs, whether the account is suspended, the bytes of its files, and the rules about them
+_STATE = f"({ACTIVE_JOBS}) AS active, suspended_at IS NOT NULL AS is_suspended, ({storage.STORED_BYTES}) AS stored"
+_ALLOWED = """
+    active < %(max_active_jobs)s AND NOT is_suspended
+    AND stored < coalesce(%(max_stored_bytes)s::bigint, stored + 1)
+"""
 
 # Store a job unless a rule refuses it. Return the values that the rules check, and whether the job was stored. The
 # clock is the database's, as in claims and in the sweep.
@@ -59,7 +64,7 @@ STORE = Statement(
         INSERT INTO jobs_idempotencykey (api_key_id, key, fingerprint, job_id, response)
         SELECT %(api_key_id)s, %(key)s, %(fingerprint)s, job_id, %(response)s FROM held WHERE %(key)s IS NOT NULL
     )
-    SELECT is_repeated, active, is_suspended, (SELECT credits::bigint FROM total), EXISTS (SELECT FROM held)
+    SELECT is_repeated, active, is_suspended, stored, (SELECT credits::bigint FROM total), EXISTS (SELECT FROM held)
     FROM ruling
     """,  # noqa: S608 - constants of this module and of billing/holds.py
 )
@@ -68,7 +73,7 @@ TRY = Statement(
     "try_job",
     f"""
     WITH ruling AS (SELECT {_STATE} FROM billing_account WHERE id = %(account_id)s), {holds.AVAILABLE}
-    SELECT false, active, is_suspended, credits::bigint, {_ALLOWED} AND credits >= %(required)s::bigint
+    SELECT false, active, is_suspended, stored, credits::bigint, {_ALLOWED} AND credits >= %(required)s::bigint
     FROM ruling, total
     """,  # noqa: S608 - constants of this module and of billing/holds.py
 )
@@ -88,12 +93,13 @@ class Ruling:
     """Whether a job was stored. If it was not, the reason is the first rule, in this order, that it broke.
 
     The rules: the idempotency key is new, the account has fewer unfinished jobs (`active`, without this job) than
-    allowed, it is not suspended, and it has enough credits.
+    allowed, it is not suspended, its files have fewer bytes than its plan allows, and it has enough credits.
     """
 
     is_repeated: bool
     active: int
     is_suspended: bool
+    stored_bytes: int
     available_credits: int
     is_stored: bool
 
@@ -104,7 +110,7 @@ def lock(account_id: int) -> None:
 
 
 def store(
-    job: Job, *, profile_text: str, wanted: int, required: int, max_active_jobs: int, record: KeyRecord | None
+    job: Job, *, profile_text: str, wanted: int, required: int, plan: Plan, record: KeyRecord | None
 ) -> Ruling:
     """Store a job that holds `wanted` credits, or all that are available if these are at least `required`.
 
@@ -115,7 +121,7 @@ def store(
         "profile_text": profile_text,
         "wanted": wanted,
         "required": required,
-        "max_active_jobs": max_active_jobs,
+        **_limits(plan),
         "key": record and record.key,
         "fingerprint": record and record.fingerprint,
         "response": record and record.response,
@@ -124,9 +130,12 @@ def store(
     return Ruling(*ruling)
 
 
-def rule_on(account_id: int, *, required: int, max_active_jobs: int) -> Ruling:
+def rule_on(account_id: int, *, required: int, plan: Plan) -> Ruling:
     """Return whether `store` would store a job of the account now. Locks and stores nothing. One query."""
-    (ruling,) = run(
-        TRY, values={"account_id": account_id, "required": required, "max_active_jobs": max_active_jobs}
-    )
+    (ruling,) = run(TRY, values={"account_id": account_id, "required": required, **_limits(plan)})
     return Ruling(*ruling)
+
+
+def _limits(plan: Plan) -> dict[str, int | None]:
+    """Return the parameters of the rules."""
+    return {"max_active_jobs": plan.max_active_jobs, "max_stored_bytes": plan.max_stored_bytes}

@@ -197,8 +197,8 @@ class MaxActiveJobsExceeded(ApiError):
 
 
 class RateLimitExceeded(ApiError):
-    """The caller exceeded a limit; `meta.limit` is `submissions`, `bytes`, `checks`, `checked_bytes`, `reads` or
-    `public`."""
+    """The caller exceeded a limit; `meta.limit` is `submissions`, `bytes`, `checks`, `checked_bytes`, `reads`,
+    `storage` or `public`."""
 
     status, code = 429, "rate_limit_exceeded"
     message = "Too many requests or too much data. Wait the number of seconds in Retry-After, then try again."

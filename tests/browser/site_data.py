@@ -165,6 +165,7 @@ LOGIN_PAGES = {"login": "/accounts/login/", "sign-up": "/accounts/signup/"}
 OWN = {
     "profile": "/accounts/profile/",
     "sessions": "/accounts/sessions/",
+    "own-data": "/accounts/data/",
     "password": "/accounts/password/change/",
     "email": "/accounts/email/",
     "second-factor": "/accounts/2fa/",
@@ -186,6 +187,7 @@ PAGES = {
     "usage-by-build": "/usage?by=build",
     "people": "/people",
     "leave": "/people/leave",
+    "data": "/data",
     "audit": "/audit",
     "audit-none": "/audit?by=0",
 }

@@ -51,6 +51,10 @@ class MemberBrowser:
         form = form_tokens.issue(self.owner.user.pk, "key")
         self.post(f"clients/{self.client.pk}", name="laptop", days=0, form=form)
 
+    def keep_account(self) -> None:
+        self.post("data/delete", name=self.owner.account.name)
+        self.post("data/keep")
+
     def with_webhook(self, path: str, **fields: Any) -> None:
         endpoints.install(self.client, URL, by=SYSTEM)
         self.post(f"clients/{self.client.pk}/webhook/{path}", **fields)
@@ -71,6 +75,9 @@ CHANGES_BY_MEMBERS: dict[Action, Callable[[MemberBrowser], None]] = {
     ),
     Action.MEMBER_ROLE_CHANGED: lambda browser: browser.post(f"people/{browser.member}/role", role="owner"),
     Action.MEMBER_REMOVED: lambda browser: browser.post(f"people/{browser.member}/remove"),
+    Action.ACCOUNT_EXPORTED: lambda browser: browser.post("data"),
+    Action.ACCOUNT_DELETION_REQUESTED: lambda browser: browser.post("data/delete", name=browser.owner.account.name),
+    Action.ACCOUNT_DELETION_UNDONE: MemberBrowser.keep_account,
     Action.JOB_RENAMED: lambda browser: browser.post(f"jobs/{make_job(browser.client).pk}/title", title="Raid"),
     Action.JOB_CANCELLED: lambda browser: browser.post(f"jobs/{make_job(browser.client).pk}/cancel"),
 }

@@ -106,7 +106,7 @@ def test_a_long_history_has_pages(owner: Membership, django_assert_max_num_queri
     for number in range(30):
         ledger.purchase(owner.account, 1 + number, reason=f"Invoice {number}.")
     http = browser_of(owner)
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         text = http.get(f"/dashboard/{owner.account}/credits").content.decode()
     assert "Invoice 29." in text
     assert "Invoice 4." not in text
@@ -131,7 +131,7 @@ def test_usage_is_summed(owner: Membership, by: str, django_assert_max_num_queri
     add_usage(owner, client="<i>", credits=1_000)
     add_usage(owner, day=usage.previous_month(MONTH), credits=99_999)
     http = browser_of(owner)
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         response = http.get(f"/dashboard/{owner.account}/usage", {"by": by})
     text = response.content.decode()
     assert "All 4 3.0 s 1,010" in text_of(response)

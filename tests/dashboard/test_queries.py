@@ -55,6 +55,8 @@ def queries_of(http: HttpClient, path: str) -> int:
         "people",
         "people/{member}/remove",
         "people/leave",
+        "data",
+        "data/delete",
         "audit",
     ],
 )

@@ -42,13 +42,29 @@ def test_concurrent_rounds_clear_each_job_once() -> None:
 @pytest.mark.django_db
 def test_due_jobs_are_found_by_an_index() -> None:
     make_expired_job()
+    Job.objects.filter(pk=make_expired_job().pk).update(retention_days=7)
     reindex_jobs()
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off; ANALYZE jobs_job")
-    due = retention.overdue().order_by("created_at").values_list("pk")[:500]
-    plan = due.explain()
-    assert "Index Scan using job_to_clear" in plan
-    assert "Index Cond: (created_at <" in plan
+    plans = [due.values_list("pk")[:500].explain() for due in retention.overdue()]
+    for plan, days in zip(plans, ["(retention_days IS NULL)", "(retention_days = 7)"], strict=True):
+        assert "Index Scan using job_to_expire" in plan
+        assert f"Index Cond: ({days} AND (created_at <" in plan
+        assert "Sort" not in plan
+
+
+@pytest.mark.django_db
+def test_the_periods_are_found_by_an_index() -> None:
+    for days in (7, 7, 90, None):
+        Job.objects.filter(pk=make_expired_job().pk).update(retention_days=days)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off; ANALYZE jobs_job")
+        cursor.execute(retention.PERIODS)
+        assert cursor.fetchall() == [(7,), (90,)]
+        cursor.execute(f"EXPLAIN {retention.PERIODS}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "Index Only Scan using job_to_expire" in plan
+    assert "Seq Scan" not in plan
 
 
 @pytest.mark.django_db

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from django.db import transaction
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from jobs import details, lifecycle, retention
+from jobs import details, lifecycle
 from jobs.details import Buff, Timeline
 from jobs.enums import Status
 from jobs.lifecycle import Outcome
@@ -81,7 +82,7 @@ def test_details_of_several_jobs_take_one_query(django_assert_num_queries: Djang
 
 def test_details_of_several_jobs_are_unavailable_after_retention() -> None:
     expired, cleared = job_with(details.packed(DOCUMENT)), job_with(details.packed(DOCUMENT))
-    expired.created_at = retention.window_start() - timedelta(seconds=1)
+    expired.created_at = timezone.now() - timedelta(days=30, seconds=1)
     cleared.cleared_at = cleared.created_at
     assert details.details_of_jobs([expired, cleared]) == {}
     assert details.details_of(expired) is details.details_of(cleared) is None

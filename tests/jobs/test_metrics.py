@@ -63,10 +63,10 @@ def test_gauges_describe_the_queue_and_the_workers() -> None:
 
 
 @pytest.mark.django_db
-def test_a_scrape_takes_eight_queries() -> None:
+def test_a_scrape_takes_nine_queries() -> None:
     with CaptureQueriesContext(connection) as queries:
         queue_gauges()
-    assert len(queries) == 8
+    assert len(queries) == 9
 
 
 @pytest.mark.django_db(transaction=True)

@@ -5,6 +5,7 @@ import zlib
 from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from jobs import lifecycle, rankings, retention
 from jobs.enums import MoveResult, Status
@@ -86,7 +87,7 @@ def test_the_list_is_unavailable_after_retention_even_before_it_is_removed() -> 
     job = make_running_job()
     content = rankings.packed(profilesets(LISTED + 1))
     assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}, ranking=content))
-    job.created_at = retention.window_start() - timedelta(seconds=1)
+    job.created_at = timezone.now() - timedelta(days=30, seconds=1)
     assert stored_for(job, summary_count=LISTED + 1) == []
 
 

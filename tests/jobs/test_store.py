@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from billing import ledger
-from billing.models import Account, Entry, Grant, GrantReason, Hold
+from billing.models import Account, Entry, Grant, GrantReason, Hold, Plan
 from clients.models import ApiKey
 from jobs.enums import ACTIVE, Channel, Priority, Status
 from jobs.models import Build, IdempotencyKey, Job, JobEvent, JobProfile
@@ -55,7 +55,7 @@ def random_job(chance: random.Random, key: ApiKey, build: Build) -> Job:
 
 
 def store_by_orm(
-    job: Job, *, profile_text: str, wanted: int, required: int, max_active_jobs: int, record: KeyRecord | None
+    job: Job, *, profile_text: str, wanted: int, required: int, plan: Plan, record: KeyRecord | None
 ) -> Ruling:
     """The reference implementation of `store`, one step at a time."""
     account = Account.objects.select_for_update(no_key=True).get(pk=job.account_id)
@@ -63,7 +63,7 @@ def store_by_orm(
     is_repeated = stored_keys is not None and job.api_key is not None and stored_keys.exists()
     active = Job.objects.filter(account=account, status__in=ACTIVE).count()
     available = ledger.available(account)
-    is_refused = is_repeated or active >= max_active_jobs or account.suspended_at is not None
+    is_refused = is_repeated or active >= plan.max_active_jobs or account.suspended_at is not None
     is_stored = not is_refused and max(required, min(wanted, available)) <= available
     if is_stored:
         ledger.hold(account, wanted, least=required, job_id=job.pk)
@@ -76,7 +76,7 @@ def store_by_orm(
         if record and job.api_key:
             fields = {"fingerprint": record.fingerprint, "response": record.response}
             IdempotencyKey.objects.create(api_key=job.api_key, key=record.key, job=job, **fields)
-    return Ruling(is_repeated, active, account.suspended_at is not None, available, is_stored)
+    return Ruling(is_repeated, active, account.suspended_at is not None, 0, available, is_stored)
 
 
 def rows_of(account: Account) -> list[Any]:
@@ -117,7 +117,7 @@ def submit_randomly(chance: random.Random, key: ApiKey, build: Build, way: Any) 
             profile_text=chance.choice(["", "mage='A'\n\\"]),
             wanted=wanted,
             required=chance.randint(1, wanted),
-            max_active_jobs=chance.choice([2, 100]),
+            plan=Plan(max_active_jobs=chance.choice([2, 100])),
             # Only a request with an API key has an idempotency key.
             record=chance.choice([None, record]) if job.api_key else None,
         )
@@ -174,7 +174,7 @@ def test_a_submission_sees_what_it_waited_for(row: str, *, is_suspended: bool) -
 
     def submit() -> None:
         job = random_job(random.Random(1), key, build)  # noqa: S311 - repeatable
-        rulings.append(store(job, profile_text="", wanted=60, required=60, max_active_jobs=9, record=None))
+        rulings.append(store(job, profile_text="", wanted=60, required=60, plan=account.plan, record=None))
 
     def change() -> None:
         ledger.correct(account, -50, reason="for the test")

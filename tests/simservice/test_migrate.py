@@ -121,7 +121,7 @@ def test_a_migration_waits_for_a_lock_in_short_tries(later: Later, monkeypatch: 
         pauses.append(seconds)
         holder.close()
 
-    monkeypatch.setattr(migrate.time, "sleep", release)
+    monkeypatch.setattr("simservice.management.commands.migrate.time.sleep", release)
     call_command("migrate", verbosity=0)
     assert (pauses, applied()) == ([migrate.PAUSE_SECONDS], ["9000_expand"])
 
@@ -141,6 +141,6 @@ def test_a_lock_that_stays_taken_ends_the_command(later: Later, monkeypatch: pyt
 def test_other_errors_are_not_repeated(later: Later, monkeypatch: pytest.MonkeyPatch) -> None:
     later.add("expand", "SELECT pg_sleep(5)")
     monkeypatch.setattr(migrate, "STATEMENT_SECONDS", 1)
-    monkeypatch.setattr(migrate.time, "sleep", pytest.fail)
+    monkeypatch.setattr("simservice.management.commands.migrate.time.sleep", pytest.fail)
     with pytest.raises(OperationalError, match="statement timeout"):
         call_command("migrate", verbosity=0)

@@ -1,0 +1,212 @@
+"""Deletion of an account: a grace period, then the removal of its data in bounded batches.
+
+Every step can be repeated, and finds by the database alone what is left to do. So a process can be killed between
+any two lines, and two processes can work at once. The ledger stays: `docs/explanation/data-protection.md`.
+"""
+
+import logging
+import secrets
+import time
+from collections import defaultdict
+from datetime import timedelta
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from billing.models import Account
+from clients import audit, keys
+from clients.audit import SYSTEM, Action, Actor
+from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
+from jobs import artifacts, cancellation, retention
+from jobs.enums import ACTIVE
+from jobs.errors import JobAlreadyEnded
+from jobs.models import DailyUsage, Job, StoredBytes
+from privacy import exports
+from privacy.errors import DeletionStarted
+from privacy.models import AccountDeletion, Export
+from webhooks import endpoints
+from webhooks.models import Endpoint, Event
+
+logger = logging.getLogger(__name__)
+
+GRACE = timedelta(days=14)
+BATCH = 200
+# Shorter than the interval between two rounds
+ROUND_SECONDS = 45.0
+# Allows the trigger of the audit log to delete events until the transaction ends.
+ALLOW_DELETION = "SET LOCAL simservice.removes_account = 'on'"
+
+
+def request(account: Account, *, by: Actor) -> AccountDeletion:
+    """Start the deletion of an account; a repeated call returns the first request.
+
+    The account is suspended, its keys are revoked, its webhooks disabled and its invitations closed at once. A task
+    cancels its jobs.
+    """
+    with transaction.atomic():
+        locked = Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+        deletion, is_new = AccountDeletion.objects.get_or_create(
+            account=account,
+            defaults={
+                "requested_by": by.label,
+                "due_at": timezone.now() + GRACE,
+                "suspended_before": locked.suspended_at,
+            },
+        )
+        if is_new:
+            audit.record(account.pk, Action.ACCOUNT_DELETION_REQUESTED, by=by)
+            _stop(account, by=by)
+    return deletion
+
+
+def undo(account: Account, *, by: Actor) -> bool:
+    """Undo the deletion of an account. Return False if there is none. Raises DeletionStarted.
+
+    Revoked keys, disabled webhooks and cancelled jobs stay as they are.
+    """
+    with transaction.atomic():
+        Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+        deletion = AccountDeletion.objects.filter(pk=account.pk).first()
+        if deletion is None:
+            return False
+        if deletion.due_at <= timezone.now():
+            raise DeletionStarted
+        Account.objects.filter(pk=account.pk).update(suspended_at=deletion.suspended_before)
+        deletion.delete()
+        audit.record(account.pk, Action.ACCOUNT_DELETION_UNDONE, by=by)
+    return True
+
+
+def finish_now(account: Account) -> None:
+    """End the grace period of a requested deletion; a task then removes the data."""
+    AccountDeletion.objects.filter(pk=account.pk, due_at__gt=Now()).update(due_at=Now())
+
+
+def of(account: Account) -> AccountDeletion | None:
+    """Return the requested deletion of an account, or None. One query."""
+    return AccountDeletion.objects.filter(pk=account.pk).first()
+
+
+def _stop(account: Account, *, by: Actor) -> None:
+    """Suspend a locked account and end everything by which it acts, except its jobs."""
+    Account.objects.filter(pk=account.pk, suspended_at=None).update(suspended_at=Now())
+    keys.revoke_all(ApiKey.objects.filter(client__account=account), by=by)
+    Invitation.objects.filter(account=account, closed_at=None).update(closed_at=Now())
+    enabled = Endpoint.objects.filter(client__account=account, disabled_at=None).select_related("client")
+    for endpoint in enabled.order_by("pk").select_for_update(of=("self",), no_key=True):
+        endpoints.switch_off(endpoint, because=Endpoint.Disabled.BY_OWNER, by=by)
+
+
+def proceed() -> int:
+    """Cancel the jobs of accounts that are being deleted, and remove data whose grace period has ended.
+
+    Return how many deletions were completed. Takes at most about `ROUND_SECONDS`.
+    """
+    until, completed = time.monotonic() + ROUND_SECONDS, 0
+    for deletion in AccountDeletion.objects.filter(completed_at=None).select_related("account").order_by("due_at"):
+        if time.monotonic() > until:
+            break
+        try:
+            completed += _advance(deletion, until=until)
+        except OSError as error:
+            logger.warning("the deletion of account %s will be continued: %s", deletion.pk, error)
+    return completed
+
+
+def _advance(deletion: AccountDeletion, *, until: float) -> bool:
+    """Do what is due of a deletion until the monotonic time `until`. Return whether it is completed."""
+    account, is_due = deletion.account, deletion.due_at <= timezone.now()
+    if is_due:
+        # Again, because an operator may have lifted the suspension. No job is submitted from here on.
+        with transaction.atomic():
+            Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+            _stop(account, by=SYSTEM)
+    if cancel_jobs(account) or not is_due:
+        return False
+    exports.delete(exports.of_account(account))
+    if not (remove_jobs(account, until=until) and remove_webhook_events(account, until=until)):
+        return False
+    return remove_rest(account, until=until)
+
+
+def cancel_jobs(account: Account) -> int:
+    """Cancel a batch of the account's unfinished jobs. Return how many are unfinished."""
+    unfinished = Job.objects.filter(account=account, status__in=ACTIVE)
+    for job in unfinished.filter(cancel_requested_at=None)[:BATCH]:
+        try:
+            cancellation.cancel(job, by=SYSTEM)
+        except JobAlreadyEnded:
+            continue
+    return unfinished.count()
+
+
+def remove_jobs(account: Account, *, until: float) -> bool:
+    """Remove jobs with their files until none is left or `until`. Return whether none is left."""
+    jobs = Job.objects.filter(account=account).order_by("pk")
+    while batch := dict(jobs.values_list("pk", "cleared_at")[:BATCH]):
+        if time.monotonic() > until:
+            return False
+        _clear([job_id for job_id, cleared_at in batch.items() if cleared_at is None], until=until)
+        removed, _ = Job.objects.filter(pk__in=batch, cleared_at__isnull=False).delete()
+        if not removed:
+            # The storage does not respond.
+            return False
+    return True
+
+
+def _clear(job_ids: list[int], *, until: float) -> None:
+    """Remove the files of jobs, folder by folder."""
+    folders: dict[str, list[int]] = defaultdict(list)
+    for job_id in job_ids:
+        folders[artifacts.folder_of(job_id)].append(job_id)
+    for folder, ids in folders.items():
+        retention.clear(folder, ids, until=until)
+
+
+def remove_webhook_events(account: Account, *, until: float) -> bool:
+    """Remove webhook events until none is left or `until`. Return whether none is left."""
+    for client in Client.objects.filter(account=account):
+        # An event in flight is removed when its request has ended.
+        events = Event.objects.filter(client=client).exclude(state=Event.State.SENDING)
+        while _delete_batch(events):
+            if time.monotonic() > until:
+                return False
+    return not Event.objects.filter(client__account=account).exists()
+
+
+def remove_rest(account: Account, *, until: float) -> bool:
+    """Remove the audit log, then everything else but the ledger. Return whether the deletion is completed."""
+    while _delete_batch(AuditEvent.objects.filter(account=account)):
+        if time.monotonic() > until:
+            return False
+    with transaction.atomic():
+        Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+        if Export.objects.filter(account=account).exists():
+            return False
+        _remove_rows(account)
+        Account.objects.filter(pk=account.pk).update(name=f"deleted-{account.pk}-{secrets.token_hex(4)}")
+        AccountDeletion.objects.filter(pk=account.pk).update(completed_at=Now(), requested_by="")
+    logger.info("the data of account %s is deleted", account.pk)
+    return True
+
+
+def _remove_rows(account: Account) -> None:
+    """Delete the few remaining rows of a locked account."""
+    with connection.cursor() as cursor:
+        cursor.execute(ALLOW_DELETION)
+    Endpoint.objects.filter(client__account=account).delete()
+    ApiKey.objects.filter(client__account=account).delete()
+    for model in (AuditEvent, DailyUsage, StoredBytes, Client, Invitation, Membership):
+        model._default_manager.filter(account=account).delete()  # noqa: SLF001 - documented by Django
+
+
+def _delete_batch(rows: QuerySet[Any]) -> int:
+    """Delete a batch of rows. Return how many were deleted, with rows that depend on them."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(ALLOW_DELETION)
+        batch = list(rows.order_by("pk").values_list("pk", flat=True)[:BATCH])
+        deleted, _ = rows.filter(pk__in=batch).delete()
+    return deleted

@@ -1,0 +1,192 @@
+"""Exports: requested on a page, built by a task, available for a week, then deleted.
+
+A task builds one export at a time, so that exports occupy one process of `control`. The file is written to a
+temporary file first. No transaction is open meanwhile: the rows of an export are those of several moments.
+"""
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import IO, cast
+
+from django.contrib.auth.models import User
+from django.core.files import File
+from django.core.files.storage import default_storage
+from django.db import connection, transaction
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
+
+from billing.models import Account
+from clients import audit
+from clients.audit import Action, Actor
+from privacy import account_data, archive, user_data
+from privacy.archive import Section
+from privacy.errors import ExportPending
+from privacy.models import Export
+
+logger = logging.getLogger(__name__)
+
+KEPT = timedelta(days=7)
+LEASE = timedelta(minutes=5)
+RENEWED_EVERY_SECONDS = 30.0
+MAX_ATTEMPTS = 3
+DELETED_AT_ONCE = 100
+# Makes concurrent tasks claim one after another.
+CLAIM_LOCK = 7_316_504_211
+WAITING = Q(completed_at=None, failed_at=None)
+
+
+class LeaseLost(Exception):
+    """Another task builds the export, or it was deleted."""
+
+
+def request_account_export(account: Account, *, by: Actor) -> Export:
+    """Request an export of an account. Raises ExportPending."""
+    with transaction.atomic():
+        Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+        _require_none_pending(of_account(account))
+        audit.record(account.pk, Action.ACCOUNT_EXPORTED, by=by)
+        return Export.objects.create(account=account, user=by.user)
+
+
+def request_user_export(user: User) -> Export:
+    """Request an export of a user. Raises ExportPending."""
+    with transaction.atomic():
+        User.objects.select_for_update(no_key=True).get(pk=user.pk)
+        _require_none_pending(of_user(user))
+        return Export.objects.create(user=user)
+
+
+def _require_none_pending(exports: QuerySet[Export]) -> None:
+    if exports.filter(WAITING).exists():
+        raise ExportPending
+
+
+def of_account(account: Account) -> QuerySet[Export]:
+    """Return the exports of an account, newest first."""
+    return Export.objects.filter(account=account).order_by("-pk")
+
+
+def of_user(user: User) -> QuerySet[Export]:
+    """Return the exports of a user's own data, newest first."""
+    return Export.objects.filter(user=user, account=None).order_by("-pk")
+
+
+def available(exports: QuerySet[Export]) -> QuerySet[Export]:
+    """Return the exports that can be downloaded now."""
+    return exports.filter(completed_at__isnull=False, expires_at__gt=Now())
+
+
+def build_waiting() -> int:
+    """Build exports until none waits, or another task builds one. Return how many were built."""
+    built = 0
+    while (export := _claim()) is not None:
+        built += build(export)
+    return built
+
+
+def _claim() -> Export | None:
+    """Lease the oldest waiting export, unless one is being built. Return it, or None."""
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIM_LOCK])
+        waiting = Export.objects.filter(WAITING)
+        if waiting.filter(lease_expires_at__gt=Now()).exists():
+            return None
+        _give_up(waiting.filter(attempt__gte=MAX_ATTEMPTS))
+        export = waiting.order_by("pk").first()
+        if export is not None:
+            Export.objects.filter(pk=export.pk).update(attempt=F("attempt") + 1, lease_expires_at=Now() + LEASE)
+            export.refresh_from_db()
+    return export
+
+
+def _give_up(exports: QuerySet[Export]) -> None:
+    exports.update(failed_at=Now(), lease_expires_at=None, expires_at=Now() + KEPT)
+
+
+def build(export: Export) -> bool:
+    """Build the file of a leased export. Return whether it is available.
+
+    Otherwise it is built again when the lease has expired, up to `MAX_ATTEMPTS` times.
+    """
+    try:
+        with _written(_sections(export), keep_alive=_renewal(export)) as (content, size):
+            default_storage.save(export.storage_name, File(content))
+        _write(export, completed_at=Now(), bytes=size, expires_at=Now() + KEPT, lease_expires_at=None)
+    except (OSError, LeaseLost) as error:
+        logger.warning("export %s was not built, attempt %s: %r", export.pk, export.attempt, error)
+        if not Export.objects.filter(pk=export.pk).exists():
+            default_storage.delete(export.storage_name)
+        return False
+    return True
+
+
+def _sections(export: Export) -> Iterator[Section]:
+    if export.account is not None:
+        return account_data.sections(export.account)
+    if export.user is None:
+        raise LeaseLost("the user was deleted")
+    return user_data.sections(export.user)
+
+
+def write_account(account: Account, target: IO[bytes]) -> None:
+    """Write the export of an account to a file."""
+    archive.write(target, account_data.sections(account), keep_alive=lambda: None)
+
+
+@contextmanager
+def _written(sections: Iterator[Section], *, keep_alive: Callable[[], None]) -> Iterator[tuple[IO[bytes], int]]:
+    """Yield a temporary file with an archive, and its size."""
+    with tempfile.TemporaryFile() as content:
+        archive.write(content, sections, keep_alive=keep_alive)
+        size = content.tell()
+        content.seek(0)
+        yield content, size
+
+
+def _renewal(export: Export) -> Callable[[], None]:
+    """Return the function that renews the lease if it is time. It raises LeaseLost."""
+    due = time.monotonic() + RENEWED_EVERY_SECONDS
+
+    def renew() -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            _write(export, lease_expires_at=Now() + LEASE)
+            due = time.monotonic() + RENEWED_EVERY_SECONDS
+
+    return renew
+
+
+def _write(export: Export, **changes: object) -> None:
+    """Change the row of an export that this attempt builds. Raises LeaseLost."""
+    if not Export.objects.filter(WAITING, pk=export.pk, attempt=export.attempt).update(**changes):
+        raise LeaseLost
+
+
+def delete_expired() -> int:
+    """Delete a batch of expired exports with their files. Return how many were deleted."""
+    expired = Export.objects.filter(expires_at__lt=Now()).order_by("expires_at")
+    return delete(expired[:DELETED_AT_ONCE])
+
+
+def delete(exports: QuerySet[Export]) -> int:
+    """Delete exports that are not being built, files first, so that a crash in between leaves the row.
+
+    Raises OSError.
+    """
+    deleted = 0
+    for export in exports:
+        unleased = Export.objects.filter(pk=export.pk).exclude(lease_expires_at__gt=Now())
+        if unleased.exists():
+            default_storage.delete(export.storage_name)
+            deleted += unleased.delete()[0]
+    return deleted
+
+
+def open_file(export: Export) -> IO[bytes]:
+    """Open the file of an export. Raises FileNotFoundError, or another OSError if the storage does not respond."""
+    return cast(IO[bytes], default_storage.open(export.storage_name))

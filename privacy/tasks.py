@@ -1,0 +1,32 @@
+"""Celery tasks of exports and deletions."""
+
+import logging
+
+from django.db import Error as DatabaseError
+
+from privacy import accounts, exports
+from simservice.celery import app
+
+logger = logging.getLogger(__name__)
+
+
+@app.task(name="privacy.tasks.build_exports")
+def build_exports() -> None:
+    """Build the exports that wait."""
+    try:
+        built = exports.build_waiting()
+    except DatabaseError:
+        logger.exception("building exports failed and will be retried")
+        return
+    if built:
+        logger.info("built %s exports", built)
+
+
+@app.task(name="privacy.tasks.delete_data")
+def delete_data() -> None:
+    """Delete expired exports, and continue the deletions of accounts."""
+    try:
+        exports.delete_expired()
+        accounts.proceed()
+    except (DatabaseError, OSError):
+        logger.exception("deleting data failed and will be retried")

@@ -1,0 +1,56 @@
+"""Deletion of a user: `docs/explanation/data-protection.md`. Other accounts keep their audit logs."""
+
+from allauth.usersessions.models import UserSession
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.db import transaction
+from django.db.models import Q
+
+from billing.models import Account
+from clients import members
+from clients.audit import Action, Actor
+from clients.models import Invitation, Membership
+from privacy import exports
+from privacy.errors import ExportPending, OnlyOwner
+
+
+def accounts_owned_alone(user: User) -> list[str]:
+    """Return the names of the accounts whose only owner is the user, without those that are being deleted."""
+    memberships = Membership.objects.filter(user=user, role=Membership.Role.OWNER, account__deletion=None)
+    owned = memberships.select_related("account").order_by("account__name")
+    return [membership.account.name for membership in owned if members.is_only_owner(membership)]
+
+
+def delete(user: User, *, by: Actor) -> None:
+    """Delete a user with their sessions, second factors, memberships and exports. Raises OnlyOwner,
+    ExportPending if the user requested an export at the same moment, or OSError.
+
+    Keys that the user created stay, because they belong to the accounts. A repeated call finishes an interrupted
+    one.
+    """
+    _require_no_account(user)
+    exports.delete(exports.of_user(user))
+    with transaction.atomic():
+        _lock_accounts(user)
+        _require_no_account(user)
+        if exports.of_user(user).exists():
+            raise ExportPending
+        for membership in Membership.objects.filter(user=user).select_related("user"):
+            members.record(Action.MEMBER_LEFT if by.user == user else Action.MEMBER_REMOVED, membership, by=by)
+        of_user = Q(accepted_by=user) | Q(email__iexact=user.email)
+        Invitation.objects.filter(of_user, closed_at__isnull=False).delete()
+        sessions = UserSession.objects.filter(user=user)
+        Session.objects.filter(session_key__in=list(sessions.values_list("session_key", flat=True))).delete()
+        user.delete()
+
+
+def _require_no_account(user: User) -> None:
+    if names := accounts_owned_alone(user):
+        raise OnlyOwner(names)
+
+
+def _lock_accounts(user: User) -> None:
+    """Lock the user and their accounts, so that members change one at a time and no export is requested."""
+    User.objects.select_for_update().get(pk=user.pk)
+    accounts = Account.objects.filter(memberships__user=user).order_by("pk")
+    list(accounts.select_for_update(of=("self",), no_key=True).values_list("pk"))

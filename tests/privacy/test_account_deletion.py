@@ -1,0 +1,293 @@
+"""Deletion of accounts: the grace period, the removal in batches, and what is kept."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core.files.storage import default_storage
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection, models
+from django.utils import timezone
+
+from billing.models import Account, Balance, Entry, Grant, Hold
+from clients.models import ApiKey, AuditEvent, FirstAccount, Invitation, Membership
+from jobs import artifacts, lifecycle
+from jobs.enums import ACTIVE, CLAIMED
+from jobs.models import Job
+from privacy import accounts, exports, tasks
+from privacy.errors import DeletionStarted
+from privacy.models import AccountDeletion, Export
+from tests.conftest import Api
+from tests.dashboard.browsing import browser_of, text_of
+from tests.dashboard.signing_in import PASSWORD, confirm_identity, log_in
+from tests.factories import actor_of, make_key, make_member
+from tests.privacy.data import make_full_account
+from webhooks.models import Endpoint, Event
+
+pytestmark = pytest.mark.django_db
+KEPT = {Account, AccountDeletion, Balance, Entry, Grant, Hold, FirstAccount}
+
+
+@pytest.fixture
+def owner() -> Membership:
+    return make_full_account()
+
+
+def start(owner: Membership) -> None:
+    accounts.request(owner.account, by=actor_of(owner))
+
+
+def make_due(owner: Membership) -> None:
+    """End the grace period, and every running job, as its worker does when it is cancelled."""
+    accounts.finish_now(owner.account)
+    accounts.proceed()
+    for job in Job.objects.filter(account=owner.account, status__in=CLAIMED):
+        lifecycle.finish(job, lifecycle.CANCELLED)
+
+
+def delete_account(owner: Membership) -> None:
+    start(owner)
+    make_due(owner)
+    tasks.delete_data()
+
+
+def rows_of(account: Account) -> dict[type[models.Model], int]:
+    """Return the number of rows of each model that has an account, for one account."""
+    found = {}
+    for model in apps.get_models():
+        if any(field.name == "account" and field.related_model is Account for field in model._meta.fields):
+            found[model] = model._default_manager.filter(account=account).count()
+    return {model: count for model, count in found.items() if count}
+
+
+def ledger_of(account: Account) -> list[Any]:
+    return [list(model._default_manager.filter(account=account).order_by("pk").values()) for model in (Entry, Hold)]
+
+
+def test_a_request_stops_everything_at_once(owner: Membership, api: Api) -> None:
+    _, secret = make_key(owner.account)
+    start(owner)
+    assert Api(secret).get("jobs").json()["code"] == "revoked_token"
+    owner.account.refresh_from_db()
+    assert owner.account.suspended_at is not None
+    assert not Endpoint.objects.filter(disabled_at=None).exists()
+    assert not Invitation.objects.filter(closed_at=None).exists()
+    tasks.delete_data()
+    unfinished = Job.objects.filter(status__in=ACTIVE)
+    assert [bool(job.cancel_requested_at) for job in unfinished] == [True]
+    assert Job.objects.count() == 3
+
+
+def test_a_deletion_can_be_undone(owner: Membership) -> None:
+    start(owner)
+    assert accounts.undo(owner.account, by=actor_of(owner))
+    owner.account.refresh_from_db()
+    assert owner.account.suspended_at is None
+    assert not accounts.undo(owner.account, by=actor_of(owner))
+    tasks.delete_data()
+    assert Job.objects.count() == 3
+    actions = AuditEvent.objects.filter(action__startswith="account.").values_list("action", flat=True)
+    assert list(actions.order_by("pk")) == ["account.deletion_requested", "account.deletion_undone"]
+
+
+def test_an_earlier_suspension_survives_the_undoing(owner: Membership) -> None:
+    at = timezone.now() - timedelta(days=1)
+    Account.objects.filter(pk=owner.account.pk).update(suspended_at=at)
+    start(owner)
+    accounts.undo(owner.account, by=actor_of(owner))
+    owner.account.refresh_from_db()
+    assert owner.account.suspended_at == at
+
+
+def test_a_due_deletion_cannot_be_undone(owner: Membership) -> None:
+    start(owner)
+    accounts.finish_now(owner.account)
+    with pytest.raises(DeletionStarted):
+        accounts.undo(owner.account, by=actor_of(owner))
+
+
+def test_nothing_is_removed_in_the_grace_period(owner: Membership) -> None:
+    start(owner)
+    before = rows_of(owner.account)
+    tasks.delete_data()
+    after = rows_of(owner.account)
+    assert all(after[model] >= count for model, count in before.items())
+
+
+@pytest.mark.usefixtures("each_storage")
+def test_everything_but_the_ledger_is_removed(owner: Membership) -> None:
+    other = make_full_account()
+    exports.request_account_export(owner.account, by=actor_of(owner))
+    tasks.build_exports()
+    names = [*Export.objects.values_list("storage_name", flat=True)]
+    folders = {artifacts.folder_of(job.pk): f"{job.pk}-" for job in Job.objects.filter(account=owner.account)}
+    others = rows_of(other.account)
+    delete_account(owner)
+    assert rows_of(owner.account).keys() <= KEPT
+    assert rows_of(other.account) == others
+    assert not any(default_storage.exists(name) for name in names)
+    for folder, prefix in folders.items():
+        assert not any(name.startswith(prefix) for name in default_storage.listdir(folder)[1])
+    call_command("verifyledger")
+    call_command("verifystorage")
+
+
+def test_the_kept_account_has_no_personal_data(owner: Membership) -> None:
+    before = ledger_of(owner.account)
+    name, email = owner.account.name, owner.user.email
+    start(owner)
+    make_due(owner)
+    settled = ledger_of(owner.account)
+    tasks.delete_data()
+    assert ledger_of(owner.account) == settled
+    assert [len(rows) for rows in settled] >= [len(rows) for rows in before]
+    account = Account.objects.get(pk=owner.account.pk)
+    deletion = AccountDeletion.objects.get(pk=account.pk)
+    assert account.name.startswith(f"deleted-{account.pk}-")
+    assert deletion.completed_at is not None
+    kept = f"{account.__dict__} {deletion.__dict__} {settled}"
+    assert name not in kept
+    assert email not in kept
+
+
+def test_a_repeated_request_changes_nothing(owner: Membership) -> None:
+    start(owner)
+    before = AccountDeletion.objects.values().get(), AuditEvent.objects.count()
+    start(owner)
+    assert (AccountDeletion.objects.values().get(), AuditEvent.objects.count()) == before
+
+
+STEPS = [
+    "cancel_jobs",
+    "remove_jobs",
+    "_clear",
+    "remove_webhook_events",
+    "remove_rest",
+    "_remove_rows",
+    "_delete_batch",
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.django_db(transaction=True)
+def test_a_crash_at_any_step_is_made_up_for(step: str, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = make_full_account()
+    start(owner)
+    make_due(owner)
+    original = getattr(accounts, step)
+
+    def crash(*args: Any, **kwargs: Any) -> Any:
+        if when == "after":
+            original(*args, **kwargs)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(accounts, step, crash)
+    with pytest.raises(ZeroDivisionError):
+        accounts.proceed()
+    monkeypatch.undo()
+    accounts.proceed()
+    assert rows_of(owner.account).keys() <= KEPT
+    call_command("verifyledger")
+
+
+def test_data_is_removed_in_batches(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounts, "BATCH", 1)
+    delete_account(owner)
+    assert rows_of(owner.account).keys() <= KEPT
+
+
+def test_a_round_ends_within_its_time_limit(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+    start(owner)
+    make_due(owner)
+    monkeypatch.setattr(accounts, "ROUND_SECONDS", -1.0)
+    assert accounts.proceed() == 0
+    assert Job.objects.count() == 3
+
+
+def test_a_job_that_still_runs_delays_the_removal(owner: Membership) -> None:
+    start(owner)
+    accounts.finish_now(owner.account)
+    tasks.delete_data()
+    assert Job.objects.count() == 3
+
+
+def test_an_event_in_flight_delays_the_removal(owner: Membership) -> None:
+    start(owner)
+    make_due(owner)
+    lease = timezone.now() + timedelta(minutes=1)
+    Event.objects.update(state="sending", next_attempt_at=None, lease_expires_at=lease, failure="", ended_at=None)
+    tasks.delete_data()
+    assert AccountDeletion.objects.get().completed_at is None
+    Event.objects.update(state="delivered", lease_expires_at=None, ended_at=timezone.now())
+    tasks.delete_data()
+    assert AccountDeletion.objects.get().completed_at is not None
+
+
+def test_a_lifted_suspension_is_restored(owner: Membership) -> None:
+    start(owner)
+    Account.objects.filter(pk=owner.account.pk).update(suspended_at=None)
+    make_due(owner)
+    owner.account.refresh_from_db()
+    assert owner.account.suspended_at is not None
+
+
+def test_the_audit_log_is_still_final(owner: Membership) -> None:
+    accounts._delete_batch(AuditEvent.objects.none())
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL simservice.removes_account = ''")
+    with pytest.raises(DatabaseError, match="never changed or deleted"):
+        AuditEvent.objects.all().delete()
+
+
+def test_an_owner_deletes_the_account_in_the_dashboard(owner: Membership, client: Any) -> None:
+    owner.user.set_password(PASSWORD)
+    owner.user.save()
+    log_in(client, owner.user.email)
+    page = f"/dashboard/{owner.account}/data"
+    assert client.get(f"{page}/delete").headers["Location"].startswith("/accounts/reauthenticate/?next=")
+    assert client.post(f"{page}/delete", {"name": owner.account.name}).status_code == 302
+    assert not AccountDeletion.objects.exists()
+    confirm_identity(client)
+    assert client.get(f"{page}/delete").status_code == 200
+    assert "Enter account-" in text_of(client.post(f"{page}/delete", {"name": "another"}))
+    assert client.post(f"{page}/delete", {"name": owner.account.name}).headers["Location"] == page
+    assert "This account will be deleted on" in text_of(client.get(page))
+    assert client.post(f"{page}/keep").headers["Location"] == page
+    assert not AccountDeletion.objects.exists()
+
+
+@pytest.mark.parametrize("role", ["member", "viewer"])
+def test_only_owners_delete(owner: Membership, role: str) -> None:
+    http = browser_of(make_member(owner.account, role=role))
+    for path in ("delete", "keep"):
+        assert http.post(f"/dashboard/{owner.account}/data/{path}", {"name": owner.account.name}).status_code == 403
+
+
+def test_the_command_deletes_and_undoes(owner: Membership, capsys: Any) -> None:
+    call_command("deleteaccount", owner.account.name)
+    assert "will be deleted on" in capsys.readouterr().out
+    call_command("deleteaccount", owner.account.name, "--undo")
+    with pytest.raises(CommandError, match="is not being deleted"):
+        call_command("deleteaccount", owner.account.name, "--undo")
+    call_command("deleteaccount", owner.account.name, "--now")
+    with pytest.raises(CommandError, match="cannot be undone"):
+        call_command("deleteaccount", owner.account.name, "--undo")
+    with pytest.raises(CommandError, match="no account"):
+        call_command("deleteaccount", "unknown")
+
+
+def test_an_operator_deletes_in_the_admin(owner: Membership, admin_client: Any) -> None:
+    page = "/admin/privacy/accountdeletion/"
+    admin_client.post(f"{page}add/", {"account": owner.account.pk})
+    deletion = AccountDeletion.objects.get()
+    assert deletion.requested_by.startswith("Operator")
+    assert not ApiKey.objects.filter(client__account=owner.account, revoked_at=None).exists()
+    chosen = {"_selected_action": [deletion.pk]}
+    admin_client.post(page, {"action": "finish_now", **chosen})
+    admin_client.post(page, {"action": "undo", **chosen})
+    assert AccountDeletion.objects.get().due_at <= timezone.now()
+    AccountDeletion.objects.update(due_at=timezone.now() + timedelta(days=1))
+    admin_client.post(page, {"action": "undo", **chosen})
+    assert not AccountDeletion.objects.exists()
