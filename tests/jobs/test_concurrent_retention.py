@@ -57,6 +57,7 @@ def test_due_jobs_are_found_by_an_index() -> None:
 def test_the_periods_are_found_by_an_index() -> None:
     for days in (7, 7, 90, None):
         Job.objects.filter(pk=make_expired_job().pk).update(retention_days=days)
+    reindex_jobs()
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off; ANALYZE jobs_job")
         cursor.execute(retention.PERIODS)
