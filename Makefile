@@ -24,24 +24,16 @@ run: .venv/.runtime
 PYTEST := $(BIN)/python -m pytest --dist loadgroup -n $(shell expr $$(nproc) \* 3 / 2)
 
 test: check
-	$(PYTEST) -m "not slow" $(STACK_TESTS:%=--ignore=%)
+	$(PYTEST) -m "not slow"
 
 # Tests that start whole stacks, fill large tables or are slow: fifteen minutes. Without `chromium` or `npm`, the tests
 # that need them are skipped.
-STACK_TESTS := tests/browser tests/contract tests/deploy tests/docs tests/end_to_end tests/examples tests/faults tests/localstack \
-	tests/sdk \
-	tests/jobs/shards/test_conductor.py tests/jobs/shards/test_conductor_faults.py tests/jobs/shards/test_funding.py \
-	tests/jobs/shards/test_helper.py tests/jobs/shards/test_model.py \
-	tests/jobs/simulator/test_ordinary_user.py tests/jobs/simulator/test_report_memory.py \
-	tests/jobs/test_hostile_bodies.py tests/jobs/test_interrupted_migrations.py tests/jobs/test_large_reports.py \
-	tests/jobs/test_list_plans.py tests/jobs/test_plans.py tests/jobs/test_stale_statistics.py
 stack: .venv/.development
-	$(PYTEST) $(STACK_TESTS)
-	$(PYTEST) -m slow $(STACK_TESTS:%=--ignore=%)
+	$(PYTEST) -m slow
 
 # The tests of `make test` through PgBouncer in transaction mode. Needs the package pgbouncer.
 pgbouncer: .venv/.development
-	PGBOUNCER=1 $(PYTEST) --reuse-db -m "not slow" $(STACK_TESTS:%=--ignore=%)
+	PGBOUNCER=1 $(PYTEST) --reuse-db -m "not slow"
 
 # Thousands of generated requests against both API variants; `make stack` sends a few hundred.
 FUZZ_EXAMPLES ?= 150
