@@ -1,6 +1,7 @@
 """Concurrent rounds of the retention, and how they find due jobs."""
 
 import io
+import re
 from datetime import timedelta
 
 import pytest
@@ -59,13 +60,17 @@ def test_the_periods_are_found_by_an_index() -> None:
         Job.objects.filter(pk=make_expired_job().pk).update(retention_days=days)
     reindex_jobs()
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off; ANALYZE jobs_job")
+        # The table is small, but other tests may have left it with many pages.
+        cursor.execute(
+            "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off"
+        )
+        cursor.execute("ANALYZE jobs_job")
         cursor.execute(retention.PERIODS)
         assert cursor.fetchall() == [(7,), (90,)]
         cursor.execute(f"EXPLAIN {retention.PERIODS}")
         plan = "\n".join(line for (line,) in cursor.fetchall())
-    assert "Index Only Scan using job_to_expire" in plan
-    assert "Seq Scan" not in plan
+    assert len(re.findall(r"Index (Only )?Scan using job_to_expire", plan)) == 2
+    assert "Sort" not in plan
 
 
 @pytest.mark.django_db
