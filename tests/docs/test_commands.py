@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.guides import FILES, INDEX
 from tests.docs.guide_runs import ROOT, Block, blocks_of, follow, shell_in
 from tests.stack import Stack, running_stack
 
@@ -19,10 +20,7 @@ pytestmark = [pytest.mark.xdist_group("commands"), pytest.mark.timeout(120)]
 IGNORED = shutil.ignore_patterns(
     ".*", "node_modules", "__pycache__", "*.egg-info", "bench", "screenshots", "site", "tests", "fuzz"
 )
-FOLLOWED_AS_GUIDES = {
-    "docs/tutorial/first-result.md",
-    *(f"docs/how-to/{name}.md" for name in ("backfill", "compare-trinkets", "discord-bot", "nightly-regression")),
-}
+FOLLOWED_AS_GUIDES = {f"docs/{file}" for name, file in FILES.items() if name != INDEX}
 PAGES = {
     str(path.relative_to(ROOT)): list(blocks_of(path.read_text(encoding="utf-8")))
     for path in (*ROOT.glob("*.md"), ROOT / "deploy" / "README.md", *(ROOT / "docs").rglob("*.md"))
