@@ -4,6 +4,7 @@ Pages for callers of the API are followed in `test_guides.py`, and all others he
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -58,6 +59,21 @@ def test_tests_that_comments_name_exist(page: str) -> None:
     for block in PAGES[page]:
         if block.mark and block.mark[0] == "run by":
             assert (ROOT / block.mark[1]).is_file(), block.mark
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_named_targets_and_tests_exist(page: str) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert set(re.findall(r"`make ([a-z]+)", text)) <= targets
+    assert [path for path in re.findall(r"`pytest ([\w/.-]+)`", text) if not (ROOT / path).exists()] == []
+
+
+def test_the_index_lists_every_page_once() -> None:
+    folder = ROOT / "docs"
+    listed = re.findall(r"^\| \[.+?\]\(([\w/-]+\.md)\) \| \S", (folder / "README.md").read_text(), re.MULTILINE)
+    pages = [str(path.relative_to(folder)) for path in folder.glob("*/*.md")]
+    assert sorted(listed) == sorted(pages)
 
 
 def test_operators_commands_are_found() -> None:
