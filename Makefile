@@ -31,9 +31,9 @@ test: check
 stack: .venv/.development
 	$(PYTEST) -m slow
 
-# The tests of `make test` through PgBouncer in transaction mode. Needs the package pgbouncer.
+# The tests of `make test`, or those that ARGS names, through PgBouncer in transaction mode. Needs the package pgbouncer.
 pgbouncer: .venv/.development
-	PGBOUNCER=1 $(PYTEST) --reuse-db -m "not slow"
+	PGBOUNCER=1 $(PYTEST) --reuse-db -m "not slow" $(ARGS)
 
 # Thousands of generated requests against both API variants; `make stack` sends a few hundred.
 FUZZ_EXAMPLES ?= 150
@@ -50,9 +50,11 @@ faults: .venv/.development
 	SIMSERVICE_LONG=1 $(BIN)/python -m pytest -s tests/faults
 
 # Backups of both kinds under load, the loss of everything, and the restore: eight minutes. DRILL_SECONDS is the load.
+# Then one of two machines is killed, and one drained: a minute.
 DRILL_SECONDS ?= 30
 drill: .venv/.development
-	DRILL_SECONDS=$(DRILL_SECONDS) $(BIN)/python -m pytest -s tests/faults/test_backup_drill.py
+	DRILL_SECONDS=$(DRILL_SECONDS) $(BIN)/python -m pytest -s tests/faults/test_backup_drill.py \
+		tests/end_to_end/test_node_drills.py
 
 # Figures with their aims and the previous run, saved in bench/results: 20 minutes on two quiet cores.
 # ARGS=--quick takes three minutes; ARGS=--help lists the options.

@@ -21,7 +21,6 @@ from markdown_it.token import Token
 from simservice.api.addresses import base_url
 from simservice.api.methods import read_only
 
-FOLDER = settings.BASE_DIR / "docs"
 INDEX = "use-the-api"
 FILES = {
     INDEX: "how-to/use-the-api.md",
@@ -70,7 +69,7 @@ def _page(name: str, *, url: str, resource: str, brand: str) -> str:
 
 def file_of(name: str) -> Path:
     """Return the file of a guide."""
-    return FOLDER / FILES[name]
+    return Path(settings.BASE_DIR) / "docs" / FILES[name]
 
 
 def localized(text: str, *, url: str, resource: str) -> str:

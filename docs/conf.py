@@ -24,7 +24,7 @@ html_show_copyright = False
 NAVIGATION = {
     "Documentation": ["docs/README"],
     "Tutorial": ["docs/tutorial/*"],
-    "How-tos": ["docs/how-to/*", "docs/runbook", "deploy/README", "sdk/python/README"],
+    "How-tos": ["docs/how-to/*", "deploy/README", "sdk/python/README"],
     "Explanations": ["docs/explanation/*"],
     "Reference": ["docs/reference/*"],
     "Project": ["CHANGELOG", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT"],

@@ -24,9 +24,7 @@ def check_pooler() -> Iterator[Finding]:
         yield ok("none: connected directly to PostgreSQL")
         return
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT name FROM pg_settings WHERE name = ANY(%s) AND setting = '0' ORDER BY 1", [list(LIMITS)]
-        )
+        cursor.execute(UNLIMITED, [list(LIMITS)])
         missing = [name for (name,) in cursor.fetchall()]
     if missing:
         yield warning(

@@ -194,6 +194,8 @@ DATABASES["default"].setdefault("OPTIONS", {}).update(
     " -c plan_cache_mode=force_generic_plan",
 )
 DATABASES["default"].update(CONN_MAX_AGE=600, CONN_HEALTH_CHECKS=True)
+# Behind a pooler, the next rows of a cursor outside a transaction are requested on another connection.
+DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Redis stores only what may be lost: announcements, progress and counters.

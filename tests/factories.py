@@ -74,7 +74,7 @@ def make_export(account: Account) -> Export:
 
 def make_member(account: Account | None = None, *, role: str = "owner", is_verified: bool = True) -> Membership:
     """Make a user with an email address, an unusable password and a membership."""
-    user = User.objects.create_user(f"user-{new_token()}", email=f"{new_token().lower()}@example.org")
+    user = User.objects.create_user(f"user-{new_token()}", email=f"user-{new_token().lower()}@example.org")
     EmailAddress.objects.create(user=user, email=user.email, verified=is_verified, primary=True)
     return Membership.objects.create(user=user, account=account or make_account(), role=role)
 
@@ -87,7 +87,7 @@ def actor_of(membership: Membership) -> Actor:
 def make_invitation(account: Account | None = None, **fields: Any) -> tuple[Invitation, str]:
     """Make an invitation from an owner of an account; return it with its token."""
     owner = make_member(account)
-    chosen = {"email": f"{new_token().lower()}@example.org", "role": Membership.Role.MEMBER, **fields}
+    chosen = {"email": f"user-{new_token().lower()}@example.org", "role": Membership.Role.MEMBER, **fields}
     return invitations.invite(owner.account, by=actor_of(owner), **chosen)
 
 

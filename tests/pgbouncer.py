@@ -1,7 +1,8 @@
 """PgBouncer in transaction mode between the tests and PostgreSQL: `make pgbouncer`.
 
 With the environment variable `PGBOUNCER=1`, `tests.services` starts it. Tests and the processes that they start
-then connect through it. Tests with the marker `direct` do not; the marker gives the reason.
+then connect through it. Tests with the marker `direct` do not; the marker gives the reason. Connections stay open
+between tests, because the tests of some modules share a transaction.
 """
 
 import io
@@ -27,7 +28,7 @@ CONFIGURATION = Path(__file__).resolve().parent.parent / "deploy" / "pgbouncer.i
 
 
 def start_pgbouncer(supervisor: Supervisor, folder: Path, *, database_url: str, log: Path) -> None:
-    """Start PgBouncer, and set the variable with its URL. Raises LocalStackError if it cannot be started."""
+    """Start PgBouncer, and set the variables with URLs. Raises LocalStackError if it cannot be started."""
     url, port = urlsplit(database_url), free_port()
     folder.mkdir(mode=0o755)
     # PgBouncer's user must be able to reach its configuration and PostgreSQL's socket.
@@ -44,8 +45,8 @@ def start_pgbouncer(supervisor: Supervisor, folder: Path, *, database_url: str, 
         user=SYSTEM_USER if os.geteuid() == 0 else None,
         stops_last=True,
     )
-    os.environ[DIRECT] = database_url
-    os.environ[NAME] = pooled = f"postgresql://{url.username}:any@127.0.0.1:{port}{url.path}"
+    pooled = f"postgresql://{url.username}:{url.password}@127.0.0.1:{port}{url.path}"
+    os.environ.update({DIRECT: database_url, NAME: pooled, "DATABASE_URL": pooled})
     supervisor.start_server(program, lambda: psycopg.connect(pooled).close(), not_yet=psycopg.OperationalError)
 
 
@@ -67,11 +68,12 @@ def _configuration(url: SplitResult, port: int) -> str:
 @contextmanager
 def connected(*, directly: bool) -> Iterator[None]:
     """Connect this process, and those that it starts, in the block: directly or through PgBouncer, if it runs."""
-    if NAME not in os.environ:
+    before, settings = os.environ["DATABASE_URL"], connections.settings["default"]
+    chosen = os.environ.get(DIRECT if directly else NAME, before)
+    if chosen == before:
         yield
         return
-    before, settings = os.environ["DATABASE_URL"], connections.settings["default"]
-    _connect(os.environ[DIRECT] if directly else os.environ[NAME], settings)
+    _connect(chosen, settings)
     try:
         yield
     finally:

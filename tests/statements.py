@@ -16,6 +16,8 @@ from psycopg.pq import Trace
 MESSAGE = re.compile(r"^([FB])\t\d+\t(\w+)(.*?)(?=^[FB]\t\d+\t|\Z)", re.MULTILINE | re.DOTALL)
 # The name of a prepared statement, empty if it has none, and its text
 PARSE = re.compile(r'\s*"([^"]*)" "(.*)" \d+[\s\d]*', re.DOTALL)
+# The start of queries that each connection sends once
+ONCE = ('\t "PREPARE ', '\t "SELECT pg_backend_pid()"')
 # The name of a portal, and that of its prepared statement
 BIND = re.compile(r'\s*"[^"]*" "([^"]*)"')
 
@@ -24,8 +26,8 @@ BIND = re.compile(r'\s*"[^"]*" "([^"]*)"')
 class Traffic:
     """The statements sent while a block ran, and how often the process waited for PostgreSQL.
 
-    A statement prepared before the block appears with its name instead of its text. `PREPARE` is left out, because
-    each connection sends it once.
+    A statement prepared before the block appears with its name instead of its text. `PREPARE` and the search for a
+    pooler are left out, because each connection sends them once.
     """
 
     statements: list[str] = field(default_factory=list)
@@ -37,7 +39,7 @@ class Traffic:
         for sender, kind, content in MESSAGE.findall(trace):
             self.round_trips += (last_sender, sender) == ("F", "B")
             last_sender = sender
-            if kind == "Query" and content.startswith('\t "PREPARE '):
+            if kind == "Query" and content.startswith(ONCE):
                 self.round_trips -= 1
             elif kind == "Query":
                 self.statements.append(content.strip().strip('"'))

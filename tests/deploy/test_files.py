@@ -71,6 +71,12 @@ def test_compose_starts_every_process_and_migrates_first() -> None:
     assert OURS["web"]["deploy"]["replicas"] == 2
 
 
+def test_deployments_start_with_expanding_migrations_only() -> None:
+    files = [DEPLOY / "compose.yaml", *UNITS, *(DEPLOY / "kubernetes").iterdir()]
+    commands = [re.findall(r"manage.py\W+migrate\b.*", path.read_text()) for path in files]
+    assert ["--expand" in command for found in commands for command in found] == [True] * 3
+
+
 def test_services_in_compose_refer_to_each_other() -> None:
     services = COMPOSE["services"]
     for service in services.values():

@@ -84,9 +84,9 @@ def test_every_metric_is_documented(exported: set[str]) -> None:
 
 
 def test_every_alert_has_an_entry_in_the_runbook() -> None:
-    entries = re.findall("^## (.+)$", (ROOT / "docs" / "runbook.md").read_text(), re.MULTILINE)
+    entries = re.findall("^## (.+)$", (ROOT / "docs" / "how-to" / "runbook.md").read_text(), re.MULTILINE)
     for rule in ALERTS:
-        assert rule["annotations"]["runbook"] == f"docs/runbook.md#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook"] == f"docs/how-to/runbook.md#{rule['alert'].lower()}"
         assert rule["labels"]["severity"] in ("critical", "warning")
     assert entries == [rule["alert"] for rule in ALERTS]
 

@@ -87,8 +87,9 @@ def running_service(clone: Path, environment: dict[str, str]) -> Iterator[dict[s
         assert line, "The service did not start."
         yield json.loads(line.removeprefix("READY "))
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        # bubblewrap does not pass the signal on. The service has stopped when nothing holds its output any more.
+        os.killpg(process.pid, signal.SIGTERM)
+        process.communicate(timeout=60)
 
 
 def _timed(step: str, take: Callable[[], None]) -> float:

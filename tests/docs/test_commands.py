@@ -4,6 +4,7 @@ Pages for callers of the API are followed in `test_guides.py`, and all others he
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.guides import FILES, INDEX
 from tests.docs.guide_runs import ROOT, Block, blocks_of, follow, shell_in
 from tests.stack import Stack, running_stack
 
@@ -19,10 +21,7 @@ pytestmark = [pytest.mark.xdist_group("commands"), pytest.mark.timeout(120)]
 IGNORED = shutil.ignore_patterns(
     ".*", "node_modules", "__pycache__", "*.egg-info", "bench", "screenshots", "site", "tests", "fuzz"
 )
-FOLLOWED_AS_GUIDES = {
-    "docs/tutorial/first-result.md",
-    *(f"docs/how-to/{name}.md" for name in ("backfill", "compare-trinkets", "discord-bot", "nightly-regression")),
-}
+FOLLOWED_AS_GUIDES = {f"docs/{file}" for name, file in FILES.items() if name != INDEX}
 PAGES = {
     str(path.relative_to(ROOT)): list(blocks_of(path.read_text(encoding="utf-8")))
     for path in (*ROOT.glob("*.md"), ROOT / "deploy" / "README.md", *(ROOT / "docs").rglob("*.md"))
@@ -60,6 +59,21 @@ def test_tests_that_comments_name_exist(page: str) -> None:
     for block in PAGES[page]:
         if block.mark and block.mark[0] == "run by":
             assert (ROOT / block.mark[1]).is_file(), block.mark
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_named_targets_and_tests_exist(page: str) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert set(re.findall(r"`make ([a-z]+)", text)) <= targets
+    assert [path for path in re.findall(r"`pytest ([\w/.-]+)`", text) if not (ROOT / path).exists()] == []
+
+
+def test_the_index_lists_every_page_once() -> None:
+    folder = ROOT / "docs"
+    listed = re.findall(r"^\| \[.+?\]\(([\w/-]+\.md)\) \| \S", (folder / "README.md").read_text(), re.MULTILINE)
+    pages = [str(path.relative_to(folder)) for path in folder.glob("*/*.md")]
+    assert sorted(listed) == sorted(pages)
 
 
 def test_operators_commands_are_found() -> None:

@@ -15,10 +15,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from localstack.redis_server import free_port
 from tests.docs.guide_runs import follow, shell_in
-from tests.docs.test_guides import in_checkout, stack, values
+from tests.docs.test_guides import in_checkout
 from tests.stack import QUICK, Stack
 
-__all__ = ["stack", "values"]
 pytestmark = [pytest.mark.xdist_group("guides"), pytest.mark.timeout(300)]
 KEY = Ed25519PrivateKey.generate()
 PROFILE = QUICK + 'profileset."Better staff"+=main_hand=staff,id=1,ilevel=700\n'

@@ -7,14 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import requests
 
 from dashboard.code_examples import PYTHON
-from tests.stack import LONG, QUICK, ROOT, Stack, running_stack
+from tests.stack import LONG, QUICK, ROOT, Stack
 
 pytestmark = [pytest.mark.xdist_group("reference"), pytest.mark.timeout(240)]
 EXAMPLE = re.compile(r'<pre tabindex="0" role="region" aria-label="[^"]* in (\w+)">(.*?)</pre>', re.DOTALL)
@@ -27,12 +27,6 @@ OPERATIONS = sorted(
 # Commands that run a program in a file
 COMMANDS = {"curl": "bash", "Python": sys.executable, "JavaScript": "node"}
 ENDINGS = {"curl": ".sh", "Python": ".py", "JavaScript": ".mjs"}
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running_stack(tmp_path_factory.mktemp("stack")) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -43,9 +43,12 @@ def test_a_claim_passes_over_overdue_jobs_in_one_index_scan() -> None:
         (plan,) = cursor.fetchone()
         cursor.execute("DEALLOCATE explained")
     (scan,) = [part for part in parts(plan[0]["Plan"]) if part.get("Index Name") == "job_waiting"]
+    assert scan["Node Type"] == "Index Scan"
     assert (scan["Actual Rows"], scan["Rows Removed by Filter"], scan["Actual Loops"]) == (1, 20_001, 1)
-    reads = {part["Node Type"] for part in parts(plan[0]["Plan"]) if part.get("Relation Name") == "jobs_job"}
-    assert not {"Seq Scan", "Bitmap Heap Scan"} & reads
+    # The claimed job itself may be read by a bitmap of its primary key, if the table's statistics are old.
+    others = [part for part in parts(plan[0]["Plan"]) if part.get("Relation Name") == "jobs_job" and part != scan]
+    assert all(part["Actual Rows"] <= 1 for part in others)
+    assert "Seq Scan" not in {part["Node Type"] for part in others}
     assert Job.objects.get(pk=job.pk).status == "starting"
 
 

@@ -86,6 +86,7 @@ def outside_moves(sent: Traffic) -> Iterator[str]:
             yield statement
 
 
+@pytest.mark.direct("statements have no names behind a pooler")
 def test_a_run_sends_two_statements_besides_its_moves(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     mark(lifecycle, "start_run", monkeypatch)
     mark(attempt, "conclude", monkeypatch)

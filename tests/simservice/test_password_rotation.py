@@ -47,6 +47,7 @@ def connect(role: str, password: str) -> "psycopg.Connection[tuple[object, ...]]
     return psycopg.connect(address, dbname=DATABASE, user=role, password=password, autocommit=True)
 
 
+@pytest.mark.direct("PgBouncer connects with one role")
 def test_two_roles_share_a_database_during_a_rotation(
     superuser: "psycopg.Connection[tuple[object, ...]]",
 ) -> None:

@@ -5,11 +5,14 @@ import os
 import pytest
 from django.db import connection
 
+from billing.models import Plan
 from simservice import pooler
 from simservice.database import is_pooled
 from simservice.doctor import Level
 from simservice.statements import Statement, run
+from tests.factories import PlanFactory
 from tests.pgbouncer import NAME
+from tests.statements import traffic
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PREPARED = "SELECT count(*) FROM pg_prepared_statements WHERE name = 'pooled_one'"
@@ -25,6 +28,14 @@ def test_statements_are_prepared_only_on_a_direct_connection() -> None:
     with connection.cursor() as cursor:
         cursor.execute(PREPARED)
         assert cursor.fetchone() == (int(NAME not in os.environ),)
+
+
+def test_iterators_use_no_cursors_of_postgresql() -> None:
+    """Installed packages call `iterator` outside transactions, for example when somebody signs up."""
+    PlanFactory.create()
+    with traffic() as sent:
+        assert len(list(Plan.objects.iterator(1))) == Plan.objects.count()
+    assert not [text for text in sent.statements if "DECLARE" in text]
 
 
 def test_the_limits_of_the_deployment_are_complete() -> None:

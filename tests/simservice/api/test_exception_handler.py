@@ -32,6 +32,7 @@ def test_the_api_is_unavailable_without_a_database(api: Api, method: str) -> Non
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.direct("it ends the process of its own connection, which a pooler could give to the other one")
 def test_the_api_recovers_when_the_database_is_back(api: Api) -> None:
     assert api.get("builds").status_code == 200
     with connection.cursor() as cursor:
