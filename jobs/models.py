@@ -196,6 +196,13 @@ class Job(models.Model):
                 condition=Q(status=Status.COMPLETED) & ~Q(character=""),
                 name="job_by_character",
             ),
+            # The recent error codes on the live overview
+            models.Index(
+                fields=["completed_at"],
+                include=["error_code"],
+                condition=Q(error_code__isnull=False),
+                name="job_with_error",
+            ),
         ]
 
     def __str__(self) -> str:

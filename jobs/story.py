@@ -1,22 +1,24 @@
 """The story of a job: everything that is recorded about it, in order of time, for the admin."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from itertools import chain, pairwise
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 
 from billing.models import Entry
+from clients.models import AuditEvent
+from jobs import labels
 from jobs.models import Artifact, Job, JobEvent, Run
 from webhooks.models import Delivery, Event
 
-# The latest records of each kind, because a job can have thousands of runs.
+# The latest records of each kind only, because a job can have thousands of runs
 MAX_OF_A_KIND = 200
 
 
 class Moment(NamedTuple):
-    """Something that happened to a job. `subject` has a page in the admin, or is None."""
+    """Something that happened to a job, and the object with more about it, if there is one."""
 
     at: datetime
     kind: str
@@ -31,74 +33,88 @@ class Step(NamedTuple):
     since_last: timedelta
 
 
-def story_of(job: Job) -> list[Step]:
-    """Return the steps of a job, oldest first. Six queries."""
-    moments = sorted(
-        chain(_submission(job), _moves(job), _runs(job), _entries(job), _artifacts(job), _webhook(job)),
-        key=lambda moment: moment.at,
-    )
-    first = [Step(moments[0], timedelta())]
-    return first + [Step(after, after.at - before.at) for before, after in pairwise(moments)]
+class Story(NamedTuple):
+    """The steps of a job, oldest first, and whether older records were left out."""
+
+    steps: list[Step]
+    is_shortened: bool
 
 
-def _submission(job: Job) -> Iterator[Moment]:
+def story_of(job: Job, *, may_view: Callable[[type[Model]], bool]) -> Story:
+    """Return the story of a job from the records that the reader may view. At most seven queries.
+
+    `job` is loaded with its client and API key. Moments of the same time are in the order of `SOURCES`.
+    """
+    moments, is_shortened = list(_of_job(job)), False
+    for rows_of, moments_of in SOURCES:
+        rows = rows_of(job)
+        if may_view(rows.model):
+            latest = list(rows.order_by("-pk")[: MAX_OF_A_KIND + 1])
+            is_shortened |= len(latest) > MAX_OF_A_KIND
+            moments += [moment for row in reversed(latest[:MAX_OF_A_KIND]) for moment in moments_of(row)]
+    moments.sort(key=lambda moment: moment.at)
+    gaps = [after.at - before.at for before, after in pairwise(moments)]
+    return Story([*map(Step, moments, [timedelta(), *gaps])], is_shortened)
+
+
+def _of_job(job: Job) -> Iterator[Moment]:
+    """Yield what the job itself records."""
     source = f"key {job.api_key}" if job.api_key else "the dashboard"
-    yield Moment(job.created_at, "submission", f"Submitted to client {job.client.name} with {source}.", job.api_key)
+    yield Moment(job.created_at, "job", f"Submitted by {source} for client {job.client.name}", job.api_key)
     if job.cancel_requested_at:
-        yield Moment(job.cancel_requested_at, "cancellation", "Cancellation requested.")
+        yield Moment(job.cancel_requested_at, "job", "Cancellation requested")
     if job.cleared_at:
-        yield Moment(job.cleared_at, "retention", "Files and profile removed.")
+        yield Moment(job.cleared_at, "job", "Files and profile removed at the end of the retention period")
 
 
-def _moves(job: Job) -> Iterator[Moment]:
-    for event in JobEvent.objects.filter(job=job).order_by("-id")[:MAX_OF_A_KIND]:
-        change = f"{event.from_status} → {event.to_status}" if event.from_status else event.to_status
-        attempt = f", attempt {event.attempt}" if event.attempt else ""
-        yield Moment(event.at, "status", f"{change}{attempt}{f': {event.reason}' if event.reason else ''}")
+def _of_change(change: JobEvent) -> Iterator[Moment]:
+    reason = f": {change.reason}" if change.reason else ""
+    yield Moment(change.at, "status", f"{labels.event(change)}{reason}")
 
 
-def _runs(job: Job) -> Iterator[Moment]:
-    runs = Run.objects.filter(job=job).select_related("build").order_by("-id")[:MAX_OF_A_KIND]
-    for run in runs:
-        name = f"Simulator {run.attempt}.{run.stage}.{run.shard}, try {run.try_number}"
-        yield Moment(run.started_at, "run", f"{name}: started on {run.build}.", run.build)
-        if run.ended_at:
-            yield Moment(run.ended_at, "run", f"{name}: {_end_of(run)}.")
+def _of_audit(event: AuditEvent) -> Iterator[Moment]:
+    yield Moment(event.at, "audit", f"{event.get_action_display()} by {event.actor}", event)
 
 
-def _end_of(run: Run) -> str:
-    """Return how a run ended, and what it used."""
-    if run.wall_ms is None:
-        return "lost with its worker"
-    end = f"stopped ({run.stopped_for})" if run.stopped_for else f"exit code {run.exit_code}"
-    memory = f", {run.peak_memory_bytes / 2**20:,.0f} MiB" if run.peak_memory_bytes else ""
-    return f"{end} after {run.wall_ms / 1000:,.1f} s{memory}"
+def _of_run(run: Run) -> Iterator[Moment]:
+    name = f"Simulator of attempt {run.attempt}, stage {run.stage}, shard {run.shard}, try {run.try_number}"
+    yield Moment(run.started_at, "run", f"{name} started on {run.build}", run.build)
+    if run.ended_at:
+        memory = f", {run.peak_memory_bytes / 2**20:,.0f} MiB" if run.peak_memory_bytes else ""
+        duration = f" after {run.wall_ms / 1000:,.1f} s" if run.wall_ms is not None else ""
+        yield Moment(run.ended_at, "run", f"{name} ended: {labels.end_of(run)}{duration}{memory}")
 
 
-def _entries(job: Job) -> Iterator[Moment]:
-    for entry in Entry.objects.filter(job_id=job.pk).order_by("-id")[:MAX_OF_A_KIND]:
-        reason = f" ({entry.reason})" if entry.reason else ""
-        yield Moment(entry.at, "credits", f"{entry.credits:,} credits: {entry.source} → {entry.target}{reason}.", entry)
+def _of_artifact(artifact: Artifact) -> Iterator[Moment]:
+    """Yield an artifact without its token, which would allow downloads."""
+    stage = f" of stage {artifact.stage}" if artifact.stage else ""
+    name = labels.ARTIFACTS[Artifact.Kind(artifact.kind)]
+    yield Moment(artifact.created_at, "file", f"{name}{stage} stored, {artifact.bytes:,} bytes")
 
 
-def _artifacts(job: Job) -> Iterator[Moment]:
-    """Yield the artifacts without their tokens, which would allow downloads."""
-    for artifact in Artifact.objects.filter(job=job).order_by("-id")[:MAX_OF_A_KIND]:
-        stage = f" of stage {artifact.stage}" if artifact.stage else ""
-        yield Moment(artifact.created_at, "artifact", f"{artifact.kind}{stage} stored, {artifact.bytes:,} bytes.")
+def _of_entry(entry: Entry) -> Iterator[Moment]:
+    reason = f" ({entry.reason})" if entry.reason else ""
+    yield Moment(entry.at, "credits", f"{entry.credits:,} credits, {entry.source} → {entry.target}{reason}", entry)
 
 
-def _webhook(job: Job) -> Iterator[Moment]:
-    event = Event.objects.filter(job_id=job.pk).defer("body").first()
-    if event is None:
-        return
+def _of_event(event: Event) -> Iterator[Moment]:
     state = f"{event.state} ({event.failure})" if event.failure else event.state
-    yield Moment(event.created_at, "webhook", f"Event {event.name} created; it is {state} now.", event)
-    for delivery in Delivery.objects.filter(event=event).order_by("-id")[:MAX_OF_A_KIND]:
-        yield Moment(delivery.started_at, "webhook", _outcome_of(delivery), delivery)
+    yield Moment(event.created_at, "webhook", f"Webhook event created, now {state}", event)
 
 
-def _outcome_of(delivery: Delivery) -> str:
-    answer = f"status {delivery.status}" if delivery.status else delivery.problem or "no answer yet"
+def _of_delivery(delivery: Delivery) -> Iterator[Moment]:
+    answer = f"status {delivery.status}" if delivery.status else delivery.problem or "no response yet"
     duration = f" in {delivery.duration_ms:,} ms" if delivery.duration_ms is not None else ""
-    return f"Delivery {delivery.name}: {delivery.outcome}, {answer}{duration}."
+    yield Moment(delivery.started_at, "webhook", f"Delivery {delivery.outcome}: {answer}{duration}", delivery)
+
+
+# How the records of a job are found, and which moments they contain
+SOURCES: tuple[tuple[Callable[[Job], QuerySet[Any]], Callable[[Any], Iterator[Moment]]], ...] = (
+    (lambda job: Entry.objects.filter(job_id=job.pk), _of_entry),
+    (lambda job: AuditEvent.objects.filter(action__startswith="job.", target_id=job.pk), _of_audit),
+    (lambda job: JobEvent.objects.filter(job=job), _of_change),
+    (lambda job: Run.objects.filter(job=job).select_related("build"), _of_run),
+    (lambda job: Artifact.objects.filter(job=job), _of_artifact),
+    (lambda job: Event.objects.filter(job_id=job.pk).defer("body"), _of_event),
+    (lambda job: Delivery.objects.filter(event__job_id=job.pk).defer("excerpt"), _of_delivery),
+)

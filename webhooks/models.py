@@ -67,6 +67,12 @@ class Endpoint(models.Model):
             models.Index(
                 fields=["tell_owners_at"], condition=Q(tell_owners_at__isnull=False), name="endpoint_untold"
             ),
+            # Enabled endpoints whose last delivery failed
+            models.Index(
+                fields=["failing_since"],
+                condition=Q(disabled_at=None, failing_since__isnull=False),
+                name="endpoint_failing",
+            ),
         ]
 
     def __str__(self) -> str:
